@@ -1,0 +1,66 @@
+# The commands of this repository. A fresh Debian or Ubuntu machine needs only `make demo` and `make test`.
+.DEFAULT_GOAL := help
+SHELL := bash
+JOBS ?= $(shell nproc)
+export JOBS
+
+# What runs under the sanitizers: ctest arguments. Sanitized code is 2 to 20 times slower, so the tests that read real
+# models or repeat the whole of PyTorch's cases run in the release build only.
+export ASAN_TESTS ?= -LE '^(models|golden|install)$$' -E 'Exhaustive|Golden|Slow'
+# Data races can only be where threads are.
+export TSAN_TESTS ?= -R 'Thread|Parallel|Concurren' -E 'Exhaustive|Golden|Slow'
+export FUZZ_SECONDS ?= 10
+SOAK_SECONDS ?= 3600
+
+release = cmake --preset release $(quiet) && cmake --build --preset release -j $(JOBS)
+quiet = >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+
+.PHONY: demo test build bench soak exhaustive format tidy clean help
+
+demo: ## build and run the demonstration
+	@scripts/setup build
+	@mkdir -p build
+	@$(release) --target lockstep_cli
+	build/release/bin/lockstep demo
+
+test: ## all tests: unit, sanitizers, fuzzing (see scripts/test)
+	@scripts/setup build test
+	@scripts/test
+
+build: ## the release build, in build/release
+	@scripts/setup build
+	@mkdir -p build
+	@$(release)
+
+bench: ## build and run the benchmarks
+	@scripts/setup build bench
+	@mkdir -p build
+	@$(release)
+	@shopt -s nullglob; for b in build/release/bin/bench_*; do echo "== $$b"; $$b || exit 1; done
+
+soak: ## fuzz every target for SOAK_SECONDS (default 3600)
+	@scripts/setup build test
+	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test fuzz
+
+exhaustive: build ## the tests over every input of a function (hours of one core)
+	@shopt -s nullglob; for t in build/release/bin/lockstep_*_tests; do \
+	  filter='--gtest_filter=*Exhaustive*'; \
+	  if $$t $$filter --gtest_list_tests | grep -q .; then \
+	    $$t $$filter --gtest_also_run_disabled_tests || exit 1; \
+	  fi; \
+	done
+
+format: ## clang-format every source in place
+	@scripts/setup style
+	git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+tidy: ## clang-tidy the library
+	@scripts/setup style test
+	@cmake --preset fuzz >/dev/null
+	run-clang-tidy -quiet -j $(JOBS) -p build/fuzz '/src/.*\.cpp$$'
+
+clean: ## remove every build
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18

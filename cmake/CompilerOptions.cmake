@@ -1,0 +1,69 @@
+# How every target of this project is compiled. The arithmetic flags are part of the numerics specification
+# (docs/numerics.md): without them two compilers may give two answers.
+#   lockstep_compile_options(target)   C++20, arithmetic, warnings, hidden symbols, sanitizers
+#   lockstep_sanitize(target)          the sanitizers alone, for a target that only links
+include(CheckCXXSourceCompiles)
+
+# No contraction into fma, which would round once where the specification rounds twice. The other two change no value;
+# they free the compiler from errno and from floating-point traps, which nobody reads.
+set(lockstep_arithmetic_flags -ffp-contract=off -fno-math-errno -fno-trapping-math)
+
+check_cxx_source_compiles("
+#include <cfloat>
+#if FLT_EVAL_METHOD != 0
+#error excess precision, e.g. x87
+#endif
+#if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__
+#error value-changing optimisations
+#endif
+int main() {}
+" LOCKSTEP_ARITHMETIC_IS_IEEE)
+if(NOT LOCKSTEP_ARITHMETIC_IS_IEEE)
+  message(FATAL_ERROR
+    "Lockstep needs float and double evaluated as declared (FLT_EVAL_METHOD == 0) and no -ffast-math: "
+    "with excess precision or relaxed arithmetic no two machines agree. CMAKE_CXX_FLAGS is \"${CMAKE_CXX_FLAGS}\"; "
+    "on 32-bit x86 use -msse2 -mfpmath=sse.")
+endif()
+
+set(lockstep_warning_flags
+  -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Flow analyses that differ between releases and optimisation levels, and report sound code of the standard library:
+  # worth reading, not worth failing a build on a compiler that we have never seen.
+  list(APPEND lockstep_warning_flags -Wno-restrict)
+  set(uncertain array-bounds free-nonheap-object maybe-uninitialized stringop-overflow stringop-overread)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    list(APPEND uncertain dangling-pointer dangling-reference)
+  endif()
+  foreach(warning IN LISTS uncertain)
+    if(LOCKSTEP_SANITIZE)
+      list(APPEND lockstep_warning_flags -Wno-${warning})
+    elseif(LOCKSTEP_WERROR)
+      list(APPEND lockstep_warning_flags -Wno-error=${warning})
+    endif()
+  endforeach()
+endif()
+
+set(lockstep_sanitizer_flags "")
+if(LOCKSTEP_SANITIZE)
+  set(lockstep_sanitizer_flags -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+endif()
+
+function(lockstep_sanitize target)
+  target_compile_options(${target} PRIVATE ${lockstep_sanitizer_flags})
+  target_link_options(${target} PRIVATE ${lockstep_sanitizer_flags})
+  if(LOCKSTEP_BUILD_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
+function(lockstep_compile_options target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE
+    ${lockstep_arithmetic_flags} ${lockstep_warning_flags} $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+  lockstep_sanitize(${target})
+endfunction()

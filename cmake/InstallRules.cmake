@@ -1,0 +1,36 @@
+# `cmake --install`: the headers, the library, the command, and the two ways to find them (CMake and pkg-config).
+include(CMakePackageConfigHelpers)
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+if(TARGET lockstep_cli)
+  install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(TARGETS lockstep EXPORT lockstep
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/lockstep ${CMAKE_CURRENT_BINARY_DIR}/include/lockstep
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${config_dir})
+
+# A shared library keeps its dependencies to itself; a static one hands them on.
+get_target_property(library_type lockstep TYPE)
+if(library_type STREQUAL "STATIC_LIBRARY")
+  set(handed_on_packages ${lockstep_private_packages})
+  list(JOIN lockstep_private_pkgconfig " " handed_on_pkgconfig)
+  set(handed_on_libs "-pthread -ldl")
+endif()
+# Named as find_package(lockstep CONFIG) looks for it.
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-config.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config.cmake INSTALL_DESTINATION ${config_dir})
+# Before 1.0 a minor release may change the interface.
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+# Relative, so that `cmake --install --prefix` and a moved tree work.
+file(RELATIVE_PATH prefix_from_pkgconfig
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc @ONLY)
+install(FILES
+  ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
+  DESTINATION ${config_dir})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
