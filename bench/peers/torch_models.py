@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Times PyTorch on the CPU: the peer that Lockstep's benchmarks of the same names are held against.
+
+Prints one JSON object per line, {"name", "seconds", "threads"}, where seconds is the median over repeated runs of
+one forward pass or one operation, after warming up; the PyTorch version goes to standard error. Everything is f32,
+in eval mode and without gradients; weights and inputs are random, since values do not change the work.
+
+Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1 (3x224x224), matmul_{512,1024,2048} (square),
+gelu_add_mul_4096 (gelu(x + b) * r), layer_norm_4096, softmax_4096 (all 4096x4096, along the last dimension; b has
+one row), copy_4096 (into memory that exists already, so that it shows the memory's speed).
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut: option A (pad with zeros) or a projection."""
+
+    def __init__(self, inputs, outputs, stride, project):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        changes = stride != 1 or inputs != outputs
+        self.padding = outputs // 4 if changes and not project else 0
+        self.downsample = None
+        if changes and project:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.downsample:
+            x = self.downsample(x)
+        elif self.padding:
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.padding, self.padding))
+        return F.relu(out + x)
+
+
+def stages(channels, blocks, project):
+    """One Sequential of all stages; each stage after the first halves the image."""
+    layers, inputs = [], channels[0]
+    for stage, outputs in enumerate(channels):
+        for block in range(blocks):
+            layers.append(BasicBlock(inputs, outputs, 2 if stage and not block else 1, project))
+            inputs = outputs
+    return nn.Sequential(*layers)
+
+
+def resnet20():
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+        stages([16, 32, 64], 3, project=False),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def resnet18():
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        stages([64, 128, 256, 512], 2, project=True),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+def median_seconds(run, budget):
+    """Median time of `run` over at least 5 runs and about `budget` seconds, after two warm-up runs."""
+    run(), run()
+    times, began = [], time.perf_counter()
+    while len(times) < 5 or (time.perf_counter() - began < budget and len(times) < 2000):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def cases():
+    """Name -> function that builds the case and returns what to time; built one at a time to bound memory."""
+    def model(net, *shape):
+        net, x = net().eval(), torch.randn(shape)
+        return lambda: net(x)
+
+    def matmul(n):
+        a, b = torch.randn(n, n), torch.randn(n, n)
+        return lambda: a @ b
+
+    def elementwise(operation, *shapes):
+        inputs = [torch.randn(s) for s in shapes]
+        return lambda: operation(*inputs)
+
+    n = 4096
+    return {
+        "resnet20_b1": lambda: model(resnet20, 1, 3, 32, 32),
+        "resnet20_b128": lambda: model(resnet20, 128, 3, 32, 32),
+        "resnet18_b1": lambda: model(resnet18, 1, 3, 224, 224),
+        **{f"matmul_{size}": lambda size=size: matmul(size) for size in (512, 1024, 2048)},
+        "gelu_add_mul_4096": lambda: elementwise(lambda x, b, r: F.gelu(x + b) * r, (n, n), (n,), (n, n)),
+        "layer_norm_4096": lambda: elementwise(lambda x, w, b: F.layer_norm(x, (n,), w, b), (n, n), (n,), (n,)),
+        "softmax_4096": lambda: elementwise(lambda x: torch.softmax(x, -1), (n, n)),
+        "copy_4096": lambda: elementwise(lambda target, x: target.copy_(x), (n, n), (n, n)),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each case")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="run these cases only")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
+    known = cases()
+    unknown = set(options.only or []) - set(known)
+    if unknown:
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    with torch.no_grad():
+        for name in options.only or known:
+            seconds = median_seconds(known[name](), options.seconds)
+            print(json.dumps({"name": name, "seconds": seconds, "threads": options.threads}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
