@@ -43,11 +43,9 @@ soak: ## fuzz every target for SOAK_SECONDS (default 3600)
 	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test fuzz
 
 exhaustive: build ## the tests over every input of a function (hours of one core)
-	@shopt -s nullglob; for t in build/release/bin/lockstep_*_tests; do \
-	  filter='--gtest_filter=*Exhaustive*'; \
-	  if $$t $$filter --gtest_list_tests | grep -q .; then \
-	    $$t $$filter --gtest_also_run_disabled_tests || exit 1; \
-	  fi; \
+	@for t in build/release/bin/lockstep_*_tests; do \
+	  "$$t" --gtest_filter='*Exhaustive*' --gtest_list_tests | grep -q '^  ' || continue; \
+	  "$$t" --gtest_filter='*Exhaustive*' --gtest_also_run_disabled_tests || exit 1; \
 	done
 
 format: ## clang-format every source in place
