@@ -2,7 +2,6 @@
 // is not instrumented, so the sanitizer cannot see that it waits, and would report races that are none.
 #if defined(__SANITIZE_THREAD__)
 
-#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -19,11 +18,11 @@ namespace {
 constexpr int kThreads = 4;
 
 void run_on_plain_threads(std::size_t tasks, const std::function<void(std::size_t)>& task) {
-  std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr first_error;
-  auto work = [&] {
-    for (std::size_t i = next++; i < tasks; i = next++) {
+  // Dealt out, not taken from a shared counter: that would order the tasks, and so hide their races.
+  auto work = [&](std::size_t first) {
+    for (std::size_t i = first; i < tasks; i += kThreads) {
       try {
         task(i);
       } catch (...) {
@@ -34,7 +33,7 @@ void run_on_plain_threads(std::size_t tasks, const std::function<void(std::size_
   };
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
+    for (std::size_t i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
   }
   if (first_error) std::rethrow_exception(first_error);
 }
