@@ -4,7 +4,9 @@
 The two programs run alternately for several rounds, never at once, so that a slow spell of the machine meets both.
 The executable is a Google Benchmark program whose benchmarks carry the names of torch_models.py (anything after a
 '/' in a name, such as '/real_time', is ignored). Names that only one side knows are listed below the table. The
-ratio is Lockstep's speed over the peer's: above 1, Lockstep is faster.
+ratio is Lockstep's speed over the peer's: above 1, Lockstep is faster. Beside the ratio of the medians stands that of
+each side's fastest round. A name is marked "noisy" where the rounds of a side differ by more than half: other work on
+the machine then decides the result (threads that wait for each other suffer most), and it should not be quoted.
 
 Example: compare.py build/bench/peer_bench --threads 2 --rounds 5
 """
@@ -93,13 +95,16 @@ def main():
 
     version = run([options.python, "-c", "import torch; print(torch.__version__)"]).strip()
     print(f"PyTorch {version}, CPU, {options.threads} threads, {platform.machine()}; "
-          f"medians of {options.rounds} alternating rounds, f32.\n")
-    print("| benchmark | Lockstep | PyTorch | speed, Lockstep / PyTorch |")
-    print("|---|---:|---:|---:|")
+          f"medians of {options.rounds} alternating rounds, f32; load {os.getloadavg()[0]:.1f} at the end.\n")
+    print("| benchmark | Lockstep | PyTorch | speed, Lockstep / PyTorch | of the fastest rounds | |")
+    print("|---|---:|---:|---:|---:|---|")
     for name in theirs:
         if name in ours:
             mine, peer = statistics.median(ours[name]), statistics.median(theirs[name])
-            print(f"| {name} | {readable(mine)} | {readable(peer)} | {peer / mine:.2f} |")
+            fastest = min(theirs[name]) / min(ours[name])
+            noisy = any(max(times[name]) > 1.5 * min(times[name]) for times in (ours, theirs))
+            print(f"| {name} | {readable(mine)} | {readable(peer)} | {peer / mine:.2f} | {fastest:.2f} | "
+                  f"{'noisy' if noisy else ''} |")
     for label, names in (("Lockstep", ours.keys() - theirs.keys()), ("PyTorch", theirs.keys() - ours.keys())):
         if names:
             print(f"\nOnly in {label}: {', '.join(sorted(names))}.")
