@@ -84,6 +84,9 @@ def main():
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
 
+    load = os.getloadavg()[0]  # before this program adds to it
+    if load > 0.5:
+        print(f"compare.py: the machine is busy (load {load:.1f}); expect wrong ratios", file=sys.stderr)
     ours, theirs = {}, {}
     for number in range(options.rounds):
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
@@ -95,7 +98,7 @@ def main():
 
     version = run([options.python, "-c", "import torch; print(torch.__version__)"]).strip()
     print(f"PyTorch {version}, CPU, {options.threads} threads, {platform.machine()}; "
-          f"medians of {options.rounds} alternating rounds, f32; load {os.getloadavg()[0]:.1f} at the end.\n")
+          f"medians of {options.rounds} alternating rounds, f32; load {load:.1f} before.\n")
     print("| benchmark | Lockstep | PyTorch | speed, Lockstep / PyTorch | of the fastest rounds | |")
     print("|---|---:|---:|---:|---:|---|")
     for name in theirs:
