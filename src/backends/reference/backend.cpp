@@ -1,0 +1,64 @@
+#include "backends/reference/backend.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include <lockstep/error.h>
+
+#include "backends/reference/contraction.h"
+#include "backends/reference/program.h"
+#include "core/assert.h"
+#include "core/fp_state.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+class ReferenceExecutable : public Executable {
+ public:
+  explicit ReferenceExecutable(const Kernel& kernel) : kernel_(kernel) {}
+
+  void run(const Binding& binding) const override {
+    const FloatingPointScope scope;
+    std::visit([&](const auto& kernel) { run_kernel(kernel, binding); }, kernel_);
+  }
+
+ private:
+  Kernel kernel_;
+};
+
+}  // namespace
+
+BufferRef ReferenceBackend::allocate(std::size_t bytes) {
+  const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
+  void* data = rounded > bytes ? std::aligned_alloc(kAlignment, rounded) : nullptr;
+  if (data == nullptr) {
+    throw OutOfMemoryError("ref: cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  return std::make_shared<Buffer>(device(), data, bytes, [data] { std::free(data); });
+}
+
+void ReferenceBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
+  LOCKSTEP_ASSERT(bytes <= to.bytes());
+  if (bytes > 0) std::memcpy(to.data(), from, bytes);
+}
+
+void ReferenceBackend::download(void* to, const Buffer& from, std::size_t bytes) {
+  LOCKSTEP_ASSERT(bytes <= from.bytes());
+  if (bytes > 0) std::memcpy(to, from.data(), bytes);
+}
+
+std::unique_ptr<Executable> ReferenceBackend::compile(const Kernel& kernel) {
+  return std::make_unique<ReferenceExecutable>(kernel);
+}
+
+std::string ReferenceBackend::description() const {
+  return "ref: the numerics specification, one scalar at a time (slow, for checking)";
+}
+
+std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,73 @@
+#include "kernels/kernel.h"
+
+#include <array>
+
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr unsigned F32 = kTypeF32;
+constexpr unsigned F64 = kTypeF64;
+constexpr unsigned INT = kTypeInt;
+constexpr unsigned BOOL = kTypeBool;
+constexpr OpKind ARITHMETIC = OpKind::arithmetic;
+constexpr OpKind COMPARISON = OpKind::comparison;
+constexpr OpKind MOVE = OpKind::move;
+
+constexpr OpInfo kOps[] = {
+#define ROW(name, arity, kind, types, float_value, integer_value, gradient, what) {#name, arity, kind, types, what},
+#include "kernels/ops.def"
+#undef ROW
+};
+
+constexpr std::array<const char*, 7> kReduceNames = {"sum", "prod", "max", "min", "argmax", "argmin", "dot"};
+
+/// What a reader wants to see of an instruction; empty for loads, roundings and the like.
+std::string describe(const Instruction& step) {
+  switch (step.kind) {
+    case Instruction::Kind::elementwise: return info_of(step.op).name;
+    case Instruction::Kind::reduce: return name_of(step.reduce);
+    case Instruction::Kind::iota: return "iota";
+    case Instruction::Kind::random: return "random";
+    case Instruction::Kind::cast: return step.from == step.dtype ? "" : "to_" + std::string(name_of(step.dtype));
+    default: return "";
+  }
+}
+
+std::string describe(const Program& program) {
+  std::string text;
+  for (const Instruction& step : program.code) {
+    const std::string word = describe(step);
+    if (!word.empty()) text += " " + word;
+  }
+  return text;
+}
+
+std::string describe(const RowKernel& kernel) {
+  const Program& program = kernel.program;
+  return "row[" + std::to_string(program.rows.numel()) + "x" + std::to_string(program.inner.numel()) + "]" +
+         describe(program);
+}
+
+std::string describe(const ContractionKernel& kernel) {
+  constexpr std::array<const char*, 4> kTypeNames = {"f32", "f64", "i32", "i64"};
+  std::string text = "contract[b" + std::to_string(kernel.b.numel()) + " m" + std::to_string(kernel.m.numel()) + " n" +
+                     std::to_string(kernel.n.numel()) + " k" + std::to_string(kernel.k.numel()) + " " +
+                     kTypeNames[static_cast<std::size_t>(kernel.type)] + "]";
+  const std::string epilogue = describe(kernel.epilogue);
+  return epilogue.empty() ? text : text + " +" + epilogue;
+}
+
+}  // namespace
+
+const OpInfo& info_of(Op op) { return kOps[static_cast<std::size_t>(op)]; }
+
+const char* name_of(ReduceOp op) { return kReduceNames[static_cast<std::size_t>(op)]; }
+
+std::string to_string(const Kernel& kernel) {
+  return std::visit([](const auto& k) { return describe(k); }, kernel);
+}
+
+}  // namespace v0
+}  // namespace lockstep

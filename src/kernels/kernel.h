@@ -1,0 +1,164 @@
+// The kernel language: what the scheduler hands to a backend, and all that a backend has to understand.
+//
+// A kernel names its buffers by slot; the buffers themselves and the user's scalars are bound at each run, so that
+// one kernel serves every step of a loop. Kinds form a closed set: a backend that forgets one does not compile.
+//
+//   RowKernel          a Program over an iteration space (elementwise chains, reductions, softmax, norms, pools)
+//   ContractionKernel  out[b,m,n] = sum_k A[b,m,k] * B[b,k,n] with A, B views, and a Program as its epilogue
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <lockstep/dtype.h>
+#include <lockstep/shape.h>
+
+#include "core/view.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+/// The elementwise ops, generated from ops.def.
+enum class Op : std::uint8_t {
+#define ROW(name, ...) name,
+#include "kernels/ops.def"
+#undef ROW
+};
+
+enum class OpKind : std::uint8_t { arithmetic, comparison, move };
+
+struct OpInfo {
+  const char* name;
+  int arity;
+  OpKind kind;
+  unsigned types;  ///< bits of OperandTypes
+  const char* what;
+};
+enum OperandTypes : unsigned { kTypeF32 = 1, kTypeF64 = 2, kTypeInt = 4, kTypeBool = 8 };
+const OpInfo& info_of(Op op);
+
+enum class ReduceOp : std::uint8_t { sum, prod, max, min, argmax, argmin, dot };
+const char* name_of(ReduceOp op);
+
+/// The types that instructions compute in. Every dtype computes in one of them:
+/// f16 bf16 f32 -> f32; f64 -> f64; bool u8 i8 i16 i32 -> i32; u32 i64 -> i64.
+enum class ComputeType : std::uint8_t { f32, f64, i32, i64 };
+constexpr ComputeType compute_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32: return ComputeType::f32;
+    case DType::f64: return ComputeType::f64;
+    case DType::u32:
+    case DType::i64: return ComputeType::i64;
+    default: return ComputeType::i32;
+  }
+}
+/// The word that holds a dtype's bits when values are moved (MOVE ops): 8 bytes -> i64, less -> i32 (zero extended).
+constexpr ComputeType word_type(DType dtype) {
+  return size_of(dtype) == 8 ? ComputeType::i64 : ComputeType::i32;
+}
+
+/// Whether a value exists once per row of the iteration space or once per element of each row.
+enum class Extent : std::uint8_t { row, vector };
+
+/// One step of a Program, in SSA form: it defines the value with its own index.
+struct Instruction {
+  enum class Kind : std::uint8_t {
+    load,         ///< input `index`, decoded to compute_type(dtype) (f32, bf16: subnormals read as zero unless the input says canonical)
+    load_bits,    ///< input `index`, the unsigned words as they are
+    constant,     ///< parameter `index`, already converted to `type`
+    iota,         ///< linear position: offset + sum strides[d] * i[d] of `positions[index]`, as i64
+    random,       ///< Philox word; operand a is an i64 element position, parameters index, index + 1: seed, draw. As i32 bits
+    elementwise,  ///< op(a, b, c), canonical for arithmetic ops, in `type`
+    cast,         ///< operand a from dtype `from` to dtype `dtype`, rounded once. from == dtype rounds a result to its storage type
+    to_bits,      ///< value -> words of `dtype`
+    from_bits,    ///< words of `dtype` -> value (as load does)
+    reduce,       ///< reduce(a) (dot: a, b) over the row; extent becomes row
+    accumulator,  ///< the contraction's result for this element, canonical (epilogues only)
+  };
+  Kind kind = Kind::load;
+  ComputeType type = ComputeType::f32;  ///< of the value defined (comparisons: i32; argmax: i64)
+  DType dtype = DType::f32;
+  DType from = DType::f32;              ///< casts; reduce: dtype of the operand
+  Extent extent = Extent::vector;
+  Op op = Op::add;
+  ReduceOp reduce = ReduceOp::sum;
+  int a = -1, b = -1, c = -1;           ///< operands: earlier instructions. A row operand of a vector op is broadcast.
+  int index = -1;
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+/// A buffer read through a view over the iteration space (rows, then inner dims).
+struct Input {
+  int slot = 0;
+  DType dtype = DType::f32;
+  View view;
+  bool canonical = false;  ///< known to hold no subnormal f32/bf16 (so that loading need not look)
+  friend bool operator==(const Input&, const Input&) = default;
+};
+
+/// A value written to a dense output: element offsets are sum strides[d] * i[d]; row values have inner strides 0.
+struct Output {
+  int slot = 0;
+  DType dtype = DType::f32;
+  int value = 0;           ///< instruction
+  bool bits = false;       ///< the value is words (from MOVE ops or load_bits), else it is encoded
+  Shape strides;
+  friend bool operator==(const Output&, const Output&) = default;
+};
+
+struct Position {
+  std::int64_t offset = 0;
+  Shape strides;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+/// A parameter of a kernel, bound at each run: the bits of an f32 (low word), f64, i32 (sign extended) or i64.
+struct Scalar {
+  std::uint64_t bits = 0;
+  friend bool operator==(const Scalar&, const Scalar&) = default;
+};
+
+/// Straight-line code over an iteration space [rows..., inner...].
+struct Program {
+  Shape rows;
+  Shape inner;
+  std::vector<Instruction> code;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Position> positions;
+  int parameters = 0;
+
+  int rank() const { return rows.rank() + inner.rank(); }
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+struct RowKernel {
+  Program program;
+};
+
+/// b, m, n, k are groups of up to four dims each; either may be empty (size 1).
+struct ContractionKernel {
+  Shape b, m, n, k;
+  ComputeType type = ComputeType::f32;  ///< of accumulators; operands convert exactly (i8 .. i32 -> i32 wrapping)
+  struct Operand {
+    int slot = 0;
+    DType dtype = DType::f32;
+    View view;  ///< a: over (b, m, k); b: over (b, k, n); dims in the groups' order
+    bool canonical = false;
+  };
+  Operand a, b_operand;
+  /// Iteration space rows = (b, m), inner = n. At least one output.
+  Program epilogue;
+};
+
+using Kernel = std::variant<RowKernel, ContractionKernel>;
+
+/// One line for people and tests, e.g. "row[64x4096] max sub exp sum div".
+std::string to_string(const Kernel& kernel);
+
+}  // namespace v0
+}  // namespace lockstep

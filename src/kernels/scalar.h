@@ -1,0 +1,14 @@
+// The kernel texts and the rows of ops.def for plain host code, one value at a time: lockstep::scalar::ls_exp,
+// lockstep::scalar::row_add and so on.
+#pragma once
+
+#include "kernels/prelude.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace scalar {
+#include "kernels/texts.h"
+#include "kernels/rows.h"
+}  // namespace scalar
+}  // namespace v0
+}  // namespace lockstep

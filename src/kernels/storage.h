@@ -1,0 +1,65 @@
+// Elements in memory: words (the bits, zero extended) and what they mean in the compute type of their dtype.
+// Scalar code; a backend's own loads and stores must agree with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <lockstep/dtype.h>
+
+#include "kernels/scalar.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+/// The bits of element `index`, zero extended.
+inline std::uint64_t load_word(DType dtype, const std::byte* data, std::int64_t index) {
+  std::uint64_t word = 0;  // little endian, as every file format and device of this library
+  const std::size_t size = size_of(dtype);
+  std::memcpy(&word, data + static_cast<std::size_t>(index) * size, size);
+  return word;
+}
+
+inline void store_word(DType dtype, std::byte* data, std::int64_t index, std::uint64_t word) {
+  const std::size_t size = size_of(dtype);
+  std::memcpy(data + static_cast<std::size_t>(index) * size, &word, size);
+}
+
+/// The value of an element as operand (docs/numerics.md section 1): exact, subnormals of f32 and bf16 read as zero.
+/// T is the compute type of `dtype`, or a wider integer type.
+template <typename T>
+T decode(DType dtype, std::uint64_t word) {
+  const auto low = static_cast<std::uint32_t>(word);
+  switch (dtype) {
+    case DType::boolean:
+    case DType::u8: return static_cast<T>(low & 0xffU);
+    case DType::i8: return static_cast<T>(static_cast<std::int8_t>(low));
+    case DType::i16: return static_cast<T>(static_cast<std::int16_t>(low));
+    case DType::i32: return static_cast<T>(static_cast<std::int32_t>(low));
+    case DType::u32: return static_cast<T>(low);
+    case DType::i64: return static_cast<T>(static_cast<std::int64_t>(word));
+    case DType::f16: return static_cast<T>(scalar::decode_f16(low));
+    case DType::bf16: return static_cast<T>(scalar::decode_bf16(low));
+    case DType::f32: return static_cast<T>(scalar::operand_f32(FROM_BITS(low)));
+    case DType::f64: return static_cast<T>(FROM_BITS64(word));
+  }
+  return T(0);
+}
+
+/// The bits of a value in the compute type of `dtype`. Floats round to nearest even; integers lose their upper bits.
+inline std::uint64_t encode(DType dtype, float value) {
+  if (dtype == DType::f16) return scalar::encode_f16(value);
+  if (dtype == DType::bf16) return scalar::encode_bf16(value);
+  return BITS(value);
+}
+inline std::uint64_t encode(DType, double value) { return BITS64(value); }
+inline std::uint64_t encode(DType dtype, std::int64_t value) {
+  const std::size_t bits = 8 * size_of(dtype);
+  const auto word = static_cast<std::uint64_t>(value);
+  return bits == 64 ? word : word & ((std::uint64_t{1} << bits) - 1);
+}
+inline std::uint64_t encode(DType dtype, std::int32_t value) { return encode(dtype, std::int64_t{value}); }
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,6 @@
+// All texts of the kernel subset, in the order in which they depend on each other. No guard: see prelude.h.
+#include "kernels/integer.h"
+#include "kernels/math.h"
+#include "kernels/math_f64.h"
+#include "kernels/cast.h"
+#include "kernels/philox.h"
