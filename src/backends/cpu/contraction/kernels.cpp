@@ -1,0 +1,121 @@
+// Compiles tile-inl.h, packing-inl.h and thin-inl.h once per instruction set, and prepares what packing walks over.
+
+#include "backends/cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/thin-inl.h"
+#include "backends/cpu/contraction/tile-inl.h"
+#include "core/assert.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace HWY_NAMESPACE {
+
+template <typename T>
+constexpr KernelSet kernels_of() {
+  static_assert(kTileColumns<T> <= kMaxWidth && kTileRows <= kMaxWidth);
+  return {.lanes = kLanes<T>,
+          .tile_rows = kTileRows,
+          .tile_columns = kTileColumns<T>,
+          .element_size = sizeof(T),
+          .pack_rows = &pack<T, kTileRows>,
+          .pack_columns = &pack<T, kTileColumns<T>>,
+          .multiply = &multiply<T>,
+          .thin = thin_function<T>()};
+}
+
+const KernelSets& local_kernel_sets() {
+  static const KernelSets kSets = {.f32 = kernels_of<float>(),
+                                   .f64 = kernels_of<double>(),
+                                   .i32 = kernels_of<std::int32_t>(),
+                                   .i64 = kernels_of<std::int64_t>()};
+  return kSets;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+LOCKSTEP_TABLE_OF_ISA(KernelSets, kernel_sets, local_kernel_sets)
+
+const KernelSet& kernel_set(ComputeType type, Isa isa) {
+  const KernelSets& sets = kernel_sets(isa);
+  switch (type) {
+    case ComputeType::f32: return sets.f32;
+    case ComputeType::f64: return sets.f64;
+    case ComputeType::i32: return sets.i32;
+    case ComputeType::i64: break;
+  }
+  return sets.i64;
+}
+
+int cut_pieces(const Group& group, int bounds, std::int64_t begin, std::int64_t count, std::int64_t longest,
+               Piece* pieces) {
+  Walk walk(group, bounds);
+  walk.seek(begin);
+  int used = 0;
+  for (std::int64_t at = 0; at < count;) {
+    Piece& piece = pieces[used++];
+    piece.begin = at;
+    piece.length = std::min({walk.run(), count - at, longest});
+    piece.position = walk.position();
+    walk.advance(piece.length);
+    at += piece.length;
+  }
+  return used;
+}
+
+namespace {
+
+bool same_coordinates(const Position& a, const Position& b, int bounds) {
+  return std::equal(a.coordinates.begin(), a.coordinates.begin() + bounds, b.coordinates.begin());
+}
+
+}  // namespace
+
+void prepare_k_block(const Geometry& geometry, std::int64_t k_begin, std::int64_t k_count, PackWorkspace& workspace) {
+  const int bounds = geometry.bounds();
+  Walk walk(geometry.k, bounds);
+  walk.seek(k_begin);
+  constexpr std::uint16_t kUnknown = 0xffff;
+  int count = 0;
+  int last = -1;
+  for (std::int64_t i = 0; i < k_count; ++i, walk.advance(1)) {
+    const Position& position = walk.position();
+    workspace.k_address[i] = position.address;
+    // Classes repeat with a period (the kernel window): guess the one that came next the last time.
+    int found = last >= 0 && workspace.next_class[last] != kUnknown ? workspace.next_class[last] : 0;
+    if (found >= count || !same_coordinates(workspace.classes[found], position, bounds)) {
+      found = 0;
+      while (found < count && !same_coordinates(workspace.classes[found], position, bounds)) ++found;
+      if (found == count) {
+        workspace.classes[count] = position;
+        workspace.next_class[count++] = kUnknown;
+      }
+    }
+    if (last >= 0) workspace.next_class[last] = static_cast<std::uint16_t>(found);
+    workspace.k_class[i] = static_cast<std::uint16_t>(found);
+    last = found;
+  }
+  workspace.class_count = count;
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+#endif  // HWY_ONCE

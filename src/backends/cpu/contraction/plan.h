@@ -1,0 +1,71 @@
+// A ContractionKernel normalised for the CPU: rows x columns per batch, whatever the kernel called them.
+//
+// Batch dimensions in which one operand does not change join the rows or columns of the other, so that a weight shared
+// by a batch is packed once. Operands commute in fma: when its shape fits the vectors better, b supplies the rows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backends/cpu/contraction/geometry.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// One operand, ready to be packed.
+struct Side {
+  int slot = 0;
+  DType dtype = DType::f32;
+  bool flush = false;  ///< subnormals of this operand read as zeros of their sign
+  std::uint64_t fill = 0;
+  Geometry geometry;
+  /// How panels are filled. `along_outer`: one row of a panel at a time; `along_k`: one lane at a time, then
+  /// transposed; `by_element`: views with inserted zeros.
+  enum class Order : std::uint8_t { along_outer, along_k, by_element };
+  Order order = Order::along_outer;
+};
+
+/// Maps the linear index of some batch dimensions to the kernel's linear batch index.
+struct BatchMap {
+  Shape sizes;
+  Shape weights;
+  bool identity() const;  ///< the mapped index is the index
+  std::int64_t operator()(std::int64_t index) const;
+};
+
+/// The epilogue only stores: the tile may be computed in the output itself.
+struct DirectOutput {
+  int slot = 0;
+  std::int64_t offset = 0;
+  Shape batch_strides;          ///< of Plan::batch
+  std::int64_t row_stride = 0;  ///< columns are contiguous
+};
+
+struct Plan {
+  ComputeType type = ComputeType::f32;
+  Shape batch;  ///< batch dimensions in which both operands change
+  std::int64_t batches = 1;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t k = 0;
+  Side row_side;
+  Side column_side;
+  bool swapped = false;  ///< rows are the kernel's n, columns its m
+
+  // Where results go, in the kernel's own words.
+  std::int64_t m = 1;
+  std::int64_t n = 1;
+  BatchMap batch_map;    ///< of `batch`
+  BatchMap m_batch_map;  ///< of batch dimensions that joined m
+  BatchMap n_batch_map;  ///< of batch dimensions that joined n
+  std::optional<DirectOutput> direct;
+};
+
+/// `lanes`: results per vector, `tile_columns`: width of the register tile; they decide who supplies the rows.
+Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t tile_columns);
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,613 @@
+// The CPU's contractions against the reference backend, by equality of bits: every instruction set, several thread
+// counts, and the shapes at which blocked code goes wrong.
+#include "backends/cpu/contraction/contraction.h"
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/threads.h>
+
+#include "backends/reference/contraction.h"
+
+namespace lockstep {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr int kSlotA = 0;
+constexpr int kSlotB = 1;
+constexpr int kSlotOut = 2;
+
+// Values that exercise rounding, and now and then one of the special values.
+template <typename T>
+T random_value(std::mt19937_64& random, bool special) {
+  std::uniform_real_distribution<double> uniform(-2, 2);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (special && random() % 97 == 0) {
+      using Limits = std::numeric_limits<T>;
+      const T values[] = {T(0),          -T(0),         Limits::infinity(),   -Limits::infinity(), Limits::quiet_NaN(),
+                          Limits::min(), -Limits::min(), Limits::denorm_min(), -Limits::min() / 3,  Limits::max()};
+      return values[random() % std::size(values)];
+    }
+    return static_cast<T>(uniform(random));
+  } else {
+    return static_cast<T>(random());
+  }
+}
+
+Bytes random_bytes(DType dtype, std::int64_t count, std::mt19937_64& random, bool special) {
+  Bytes bytes(static_cast<std::size_t>(count) * size_of(dtype) + 64);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte* at = bytes.data() + static_cast<std::size_t>(i) * size_of(dtype);
+    const auto put = [&](auto value) { std::memcpy(at, &value, sizeof value); };
+    switch (dtype) {
+      case DType::f32: put(random_value<float>(random, special)); break;
+      case DType::f64: put(random_value<double>(random, special)); break;
+      // Every f16 and bf16 is a value to multiply when special ones are asked for.
+      case DType::f16:
+        put(special ? static_cast<std::uint16_t>(random()) : to_f16(random_value<float>(random, false)).bits);
+        break;
+      case DType::bf16:
+        put(special ? static_cast<std::uint16_t>(random()) : to_bf16(random_value<float>(random, false)).bits);
+        break;
+      case DType::boolean: put(static_cast<std::uint8_t>(random() % 2)); break;
+      case DType::u8: put(random_value<std::uint8_t>(random, false)); break;
+      case DType::i8: put(random_value<std::int8_t>(random, false)); break;
+      case DType::i16: put(random_value<std::int16_t>(random, false)); break;
+      case DType::i32: put(random_value<std::int32_t>(random, false)); break;
+      case DType::u32: put(random_value<std::uint32_t>(random, false)); break;
+      case DType::i64: put(random_value<std::int64_t>(random, false)); break;
+    }
+  }
+  return bytes;
+}
+
+Shape concat(std::initializer_list<Shape> parts) {
+  Shape all;
+  for (const Shape& part : parts) {
+    for (const std::int64_t size : part) all.push_back(size);
+  }
+  return all;
+}
+
+DType stored_type(ComputeType type) {
+  switch (type) {
+    case ComputeType::f32: return DType::f32;
+    case ComputeType::f64: return DType::f64;
+    case ComputeType::i32: return DType::i32;
+    case ComputeType::i64: return DType::i64;
+  }
+  return DType::f32;
+}
+
+/// An epilogue that only stores, row-major over (b, m, n) unless other strides are given.
+Program plain_epilogue(const ContractionKernel& kernel) {
+  Program program;
+  program.rows = concat({kernel.b, kernel.m});
+  program.inner = kernel.n;
+  const DType dtype = stored_type(kernel.type);
+  program.code = {{.kind = Instruction::Kind::accumulator, .type = kernel.type, .dtype = dtype}};
+  program.outputs = {{.slot = kSlotOut,
+                      .dtype = dtype,
+                      .value = 0,
+                      .strides = View::contiguous(concat({kernel.b, kernel.m, kernel.n})).strides}};
+  return program;
+}
+
+struct Problem {
+  ContractionKernel kernel;
+  std::vector<Bytes> buffers;  ///< slots; the output's is overwritten
+  std::string name;
+};
+
+// Runs everywhere and compares the whole output buffer, so that a write outside the output shows as well.
+void expect_reference_bits(Problem& problem, const std::vector<int>& threads = {1, 2}) {
+  const auto run = [&](const auto& execute) {
+    Bytes& out = problem.buffers[kSlotOut];
+    std::fill(out.begin(), out.end(), std::byte{0xab});
+    std::vector<std::byte*> slots;
+    for (Bytes& buffer : problem.buffers) slots.push_back(buffer.data());
+    execute(Binding{.slots = slots, .parameters = {}});
+    return out;
+  };
+  const Bytes expected = run([&](const Binding& binding) { run_kernel(problem.kernel, binding); });
+  const int before = num_threads();
+  for (const Isa isa : available_isas()) {
+    const auto executable = compile_contraction(problem.kernel, isa);
+    for (const int count : threads) {
+      set_num_threads(count);
+      const Bytes got = run([&](const Binding& binding) { executable->run(binding); });
+      if (got == expected) continue;
+      std::size_t at = 0;
+      while (got[at] == expected[at]) ++at;
+      ADD_FAILURE() << problem.name << " on " << name_of(isa) << " with " << count << " threads: byte " << at << " of "
+                    << got.size() << " differs: " << std::to_integer<int>(got[at]) << ", expected "
+                    << std::to_integer<int>(expected[at]);
+      break;
+    }
+  }
+  set_num_threads(before);
+}
+
+std::int64_t output_elements(const Program& program) {
+  std::int64_t last = 0;
+  const Shape space = concat({program.rows, program.inner});
+  if (space.numel() == 0) return 0;
+  for (int d = 0; d < space.rank(); ++d) last += program.outputs[0].strides[d] * (space[d] - 1);
+  return last + 1;
+}
+
+struct MatmulOptions {
+  DType a = DType::f32;
+  DType b = DType::f32;
+  ComputeType type = ComputeType::f32;
+  bool transpose_a = false, transpose_b = false, transpose_out = false;
+  bool flip_a = false, flip_b = false;  ///< k runs backwards through memory
+  bool broadcast_a = false, broadcast_b = false;
+  bool special = false;
+  std::uint64_t seed = 1;
+};
+
+Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t k, const MatmulOptions& options = {}) {
+  Problem problem;
+  std::mt19937_64 random(options.seed * 1000003 + static_cast<std::uint64_t>(m * 7919 + n * 104729 + k));
+  ContractionKernel& kernel = problem.kernel;
+  kernel.b = batch;
+  kernel.m = {m};
+  kernel.n = {n};
+  kernel.k = {k};
+  kernel.type = options.type;
+  const int rank = batch.rank();
+  const auto operand = [&](int slot, DType dtype, std::int64_t rows, std::int64_t columns, bool transposed, bool flipped,
+                           int k_dim, bool broadcast) {
+    const Shape own = broadcast ? Shape::filled(rank, 1) : batch;
+    Shape stored = own;
+    stored.push_back(transposed ? columns : rows);
+    stored.push_back(transposed ? rows : columns);
+    View view = View::contiguous(stored);
+    if (transposed) {
+      Shape order;
+      for (int d = 0; d < rank; ++d) order.push_back(d);
+      order.push_back(rank + 1);
+      order.push_back(rank);
+      view = view.permuted(order);
+    }
+    if (flipped && k > 0) view = view.sliced(rank + k_dim, k - 1, -1, k);
+    problem.buffers.push_back(random_bytes(dtype, stored.numel(), random, options.special));
+    return ContractionKernel::Operand{.slot = slot,
+                                      .dtype = dtype,
+                                      .view = view.expanded(concat({batch, {rows, columns}})),
+                                      .canonical = false};
+  };
+  kernel.a = operand(kSlotA, options.a, m, k, options.transpose_a, options.flip_a, 1, options.broadcast_a);
+  kernel.b_operand = operand(kSlotB, options.b, k, n, options.transpose_b, options.flip_b, 0, options.broadcast_b);
+  kernel.epilogue = plain_epilogue(kernel);
+  if (options.transpose_out) {
+    Shape& strides = kernel.epilogue.outputs[0].strides;
+    strides[rank] = 1;
+    strides[rank + 1] = m;
+  }
+  problem.buffers.emplace_back(
+      static_cast<std::size_t>(output_elements(kernel.epilogue)) * size_of(stored_type(options.type)) + 64);
+  problem.name = "matmul " + batch.to_string() + " m=" + std::to_string(m) + " n=" + std::to_string(n) +
+                 " k=" + std::to_string(k) + " seed " + std::to_string(options.seed);
+  return problem;
+}
+
+TEST(CpuContraction, SizesAroundTileEdges) {
+  for (const std::int64_t m : {1, 2, 5, 6, 7, 13, 14, 15, 29}) {
+    for (const std::int64_t n : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65}) {
+      for (const std::int64_t k : {1, 5, 17}) {
+        Problem problem = matmul_problem({}, m, n, k);
+        expect_reference_bits(problem, {1});
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, BlocksOfK) {
+  for (const std::int64_t k : {0, 1, 2, 3, 255, 256, 257, 511, 512, 513, 1000}) {
+    for (const bool transpose : {false, true}) {
+      Problem square = matmul_problem({}, 19, 37, k, {.transpose_a = transpose, .transpose_b = transpose});
+      expect_reference_bits(square);
+      Problem row = matmul_problem({}, 1, 70, k, {.transpose_a = transpose, .transpose_b = transpose});
+      expect_reference_bits(row, {1});
+      Problem column = matmul_problem({}, 70, 1, k, {.transpose_a = transpose, .transpose_b = transpose});
+      expect_reference_bits(column, {1});
+      Problem dot = matmul_problem({3}, 1, 1, k, {.transpose_a = transpose, .transpose_b = transpose});
+      expect_reference_bits(dot, {1});
+    }
+  }
+}
+
+TEST(CpuContraction, EmptySizes) {
+  for (const Shape& sizes : {Shape{0, 3, 4, 5}, Shape{2, 0, 4, 5}, Shape{2, 3, 0, 5}, Shape{2, 3, 4, 0}, Shape{0, 0, 0, 0}}) {
+    Problem problem = matmul_problem({sizes[0]}, sizes[1], sizes[2], sizes[3]);
+    expect_reference_bits(problem);
+  }
+}
+
+TEST(CpuContraction, GroupsWithoutDimensions) {
+  Problem problem;
+  std::mt19937_64 random(3);
+  ContractionKernel& kernel = problem.kernel;
+  kernel.k = {};
+  kernel.a = {.slot = kSlotA, .dtype = DType::f32, .view = View::contiguous({}), .canonical = false};
+  kernel.b_operand = {.slot = kSlotB, .dtype = DType::f32, .view = View::contiguous({}), .canonical = false};
+  kernel.epilogue = plain_epilogue(kernel);
+  problem.buffers = {random_bytes(DType::f32, 1, random, false), random_bytes(DType::f32, 1, random, false), Bytes(4)};
+  problem.name = "scalar times scalar";
+  expect_reference_bits(problem);
+}
+
+TEST(CpuContraction, Layouts) {
+  for (int bits = 0; bits < 32; ++bits) {
+    const MatmulOptions options{.transpose_a = (bits & 1) != 0,
+                                .transpose_b = (bits & 2) != 0,
+                                .transpose_out = (bits & 4) != 0,
+                                .flip_a = (bits & 8) != 0,
+                                .flip_b = (bits & 16) != 0};
+    Problem wide = matmul_problem({}, 33, 75, 300, options);
+    expect_reference_bits(wide);
+    Problem tall = matmul_problem({2}, 75, 9, 45, options);
+    expect_reference_bits(tall);
+  }
+}
+
+TEST(CpuContraction, BatchesAndBroadcasts) {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      Problem problem = matmul_problem({3, 2}, 10, 21, 40, {.broadcast_a = a, .broadcast_b = b});
+      expect_reference_bits(problem, {1, 2, 7});
+      Problem vectors = matmul_problem({5}, 1, 21, 40, {.transpose_b = true, .broadcast_a = a, .broadcast_b = b});
+      expect_reference_bits(vectors, {1, 7});
+    }
+  }
+}
+
+TEST(CpuContraction, BroadcastInOneOfTwoBatchDimensions) {
+  // a changes with the first batch dimension only, b with the second only: one joins m, the other n.
+  Problem problem = matmul_problem({3, 4}, 10, 21, 40);
+  problem.kernel.a.view.strides[1] = 0;
+  problem.kernel.b_operand.view.strides[0] = 0;
+  problem.name = "crossed broadcast";
+  expect_reference_bits(problem, {1, 2, 7});
+}
+
+TEST(CpuContraction, ThreadsAndBlocks) {
+  for (const Shape& sizes : {Shape{130, 1100, 300}, Shape{1100, 130, 70}, Shape{500, 530, 40}, Shape{40, 50, 2000}}) {
+    for (const bool transpose_out : {false, true}) {
+      Problem problem = matmul_problem({}, sizes[0], sizes[1], sizes[2], {.transpose_out = transpose_out});
+      expect_reference_bits(problem, {1, 2, 3, 7});
+    }
+  }
+}
+
+TEST(CpuContraction, SpecialValues) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (const bool transpose : {false, true}) {
+      const MatmulOptions options{
+          .transpose_a = transpose, .transpose_b = transpose, .special = true, .seed = seed};
+      Problem problem = matmul_problem({}, 30, 50, 20, options);
+      expect_reference_bits(problem, {1});
+      Problem row = matmul_problem({}, 1, 50, 20, options);
+      expect_reference_bits(row, {1});
+    }
+  }
+}
+
+TEST(CpuContraction, ResultsAtTheEdgeOfTheNormalRange) {
+  // Products around 2^-126: sums keep subnormals, results do not.
+  Problem problem = matmul_problem({}, 20, 40, 9);
+  for (const int slot : {kSlotA, kSlotB}) {
+    Bytes& bytes = problem.buffers[static_cast<std::size_t>(slot)];
+    for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+      float value;
+      std::memcpy(&value, bytes.data() + i, 4);
+      value *= slot == kSlotA ? 0x1p-64f : 0x1p-63f;
+      std::memcpy(bytes.data() + i, &value, 4);
+    }
+  }
+  problem.name = "tiny products";
+  expect_reference_bits(problem, {1});
+}
+
+TEST(CpuContraction, EveryDType) {
+  struct Types {
+    DType a, b;
+    ComputeType type;
+  };
+  const Types types[] = {{DType::f16, DType::f16, ComputeType::f32},   {DType::bf16, DType::bf16, ComputeType::f32},
+                         {DType::f16, DType::f32, ComputeType::f32},   {DType::f64, DType::f64, ComputeType::f64},
+                         {DType::i8, DType::i8, ComputeType::i32},     {DType::u8, DType::i8, ComputeType::i32},
+                         {DType::i16, DType::i16, ComputeType::i32},   {DType::i32, DType::i32, ComputeType::i32},
+                         {DType::boolean, DType::u8, ComputeType::i32}, {DType::i64, DType::i64, ComputeType::i64},
+                         {DType::u32, DType::i64, ComputeType::i64}};
+  for (const Types& t : types) {
+    for (int bits = 0; bits < 8; ++bits) {
+      const MatmulOptions options{.a = t.a,
+                                  .b = t.b,
+                                  .type = t.type,
+                                  .transpose_a = (bits & 1) != 0,
+                                  .transpose_b = (bits & 2) != 0,
+                                  .special = (bits & 4) != 0};
+      Problem problem = matmul_problem({2}, 21, 43, 270, options);
+      problem.name += std::string(" ") + std::string(name_of(t.a)) + " x " + std::string(name_of(t.b));
+      expect_reference_bits(problem);
+      Problem row = matmul_problem({}, 1, 43, 27, options);
+      expect_reference_bits(row, {1});
+    }
+  }
+}
+
+// --- convolutions -------------------------------------------------------------------------------------------------------
+
+struct Convolution {
+  std::int64_t batch = 1, groups = 1, in = 3, out = 4;  ///< channels per group
+  Shape size{9, 9}, kernel{3, 3};
+  std::int64_t padding = 1, stride = 1, dilation = 1;
+  bool channels_last = false;   ///< input memory
+  bool positions_first = false; ///< order of k
+  std::uint64_t fill = 0;
+  bool special = false;
+};
+
+Problem convolution_problem(const Convolution& c) {
+  Problem problem;
+  std::mt19937_64 random(17);
+  ContractionKernel& kernel = problem.kernel;
+  const int spatial = c.size.rank();
+  // [N, G, C, spatial...] over memory of either layout.
+  Shape input_shape{c.batch, c.groups, c.in};
+  for (const std::int64_t s : c.size) input_shape.push_back(s);
+  View view = View::contiguous(input_shape);
+  if (c.channels_last) {
+    Shape memory{c.batch};
+    for (const std::int64_t s : c.size) memory.push_back(s);
+    memory.push_back(c.groups);
+    memory.push_back(c.in);
+    Shape order{0, spatial + 1, spatial + 2};
+    for (int d = 0; d < spatial; ++d) order.push_back(d + 1);
+    view = View::contiguous(memory).permuted(order);
+  }
+  Shape outputs;
+  for (int d = 0; d < spatial; ++d) {
+    view = view.padded(3 + d, c.padding, c.padding, c.fill).value();
+    const std::int64_t reach = (c.kernel[d] - 1) * c.dilation + 1;
+    outputs.push_back((c.size[d] + 2 * c.padding - reach) / c.stride + 1);
+    view = view.windowed(3 + d, c.kernel[d], outputs[d], c.stride, c.dilation);
+  }
+  // Now [N, G, C, out..., window...]; wanted: (N, G), k, out...
+  kernel.b = {c.batch, c.groups};
+  kernel.m = {c.out};
+  kernel.n = outputs;
+  Shape order{0, 1};
+  Shape weight_order{0, 1};
+  Shape weight_shape{c.groups, c.out, c.in};
+  for (const std::int64_t s : c.kernel) weight_shape.push_back(s);
+  const auto push_channel = [&] {
+    order.push_back(2);
+    weight_order.push_back(2);
+    kernel.k.push_back(c.in);
+  };
+  if (!c.positions_first) push_channel();
+  for (int d = 0; d < spatial; ++d) {
+    order.push_back(3 + spatial + d);
+    weight_order.push_back(3 + d);
+    kernel.k.push_back(c.kernel[d]);
+  }
+  if (c.positions_first) push_channel();
+  for (int d = 0; d < spatial; ++d) order.push_back(3 + d);
+  kernel.b_operand = {.slot = kSlotB, .dtype = DType::f32, .view = view.permuted(order), .canonical = false};
+  const View weight = View::contiguous(weight_shape).permuted(weight_order);
+  kernel.a = {.slot = kSlotA,
+              .dtype = DType::f32,
+              .view = weight.expanded(concat({{c.batch}, weight.shape})),
+              .canonical = false};
+  kernel.epilogue = plain_epilogue(kernel);
+  problem.buffers.push_back(random_bytes(DType::f32, weight_shape.numel(), random, c.special));
+  problem.buffers.push_back(random_bytes(DType::f32, input_shape.numel(), random, c.special));
+  problem.buffers.emplace_back(static_cast<std::size_t>(output_elements(kernel.epilogue)) * 4 + 64);
+  problem.name = "convolution of " + input_shape.to_string() + " with " + weight_shape.to_string() + " padding " +
+                 std::to_string(c.padding) + " stride " + std::to_string(c.stride) + " dilation " +
+                 std::to_string(c.dilation);
+  return problem;
+}
+
+TEST(CpuContraction, Convolutions2d) {
+  for (const bool channels_last : {false, true}) {
+    for (const bool positions_first : {false, true}) {
+      for (const std::int64_t stride : {1, 2, 3}) {
+        for (const std::int64_t dilation : {1, 2}) {
+          for (const std::int64_t width : {7, 20, 40}) {
+            Problem problem = convolution_problem({.batch = 2,
+                                                   .in = 5,
+                                                   .out = 9,
+                                                   .size = {9, width},
+                                                   .padding = 2,
+                                                   .stride = stride,
+                                                   .dilation = dilation,
+                                                   .channels_last = channels_last,
+                                                   .positions_first = positions_first});
+            expect_reference_bits(problem, {1, 7});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, ConvolutionsInOneAndThreeDimensions) {
+  for (const std::int64_t stride : {1, 2}) {
+    Problem line = convolution_problem({.in = 6, .out = 8, .size = {150}, .kernel = {7}, .padding = 3, .stride = stride});
+    expect_reference_bits(line);
+    Problem volume =
+        convolution_problem({.in = 2, .out = 5, .size = {5, 6, 9}, .kernel = {2, 3, 3}, .padding = 1, .stride = stride});
+    expect_reference_bits(volume);
+    Problem pixels = convolution_problem({.in = 30, .out = 20, .size = {8, 8}, .kernel = {1, 1}, .padding = 0, .stride = stride});
+    expect_reference_bits(pixels);
+  }
+}
+
+TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    for (const std::int64_t width : {6, 19, 70}) {
+      Problem grouped = convolution_problem(
+          {.batch = 2, .groups = 3, .in = 4, .out = 6, .size = {8, width}, .padding = 1, .stride = stride});
+      expect_reference_bits(grouped);
+      Problem depthwise = convolution_problem(
+          {.batch = 2, .groups = 13, .in = 1, .out = 1, .size = {8, width}, .padding = 1, .stride = stride});
+      expect_reference_bits(depthwise, {1, 2, 7});
+      Problem large = convolution_problem({.groups = 2,
+                                           .in = 1,
+                                           .out = 1,
+                                           .size = {30, width},
+                                           .kernel = {17, 17},
+                                           .padding = 9,
+                                           .stride = stride,
+                                           .special = true});
+      expect_reference_bits(large);
+    }
+  }
+}
+
+TEST(CpuContraction, FillIsMultiplied) {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t out : {1, 5}) {
+      Problem problem = convolution_problem(
+          {.in = 2, .out = out, .padding = 2, .stride = stride, .fill = 0x40200000u, .special = true});
+      expect_reference_bits(problem);
+    }
+  }
+}
+
+TEST(CpuContraction, WeightGradient) {
+  // k = (N, oh, ow) and n = (c, kh, kw): the window view is read along k, with bounds that change along it.
+  Problem problem = convolution_problem({.batch = 3, .in = 4, .out = 6, .size = {11, 23}, .padding = 1});
+  ContractionKernel& kernel = problem.kernel;
+  const View window = kernel.b_operand.view;  // [N, 1, c, kh, kw, oh, ow]
+  const Shape outputs = kernel.n;
+  const std::int64_t positions = outputs.numel();
+  kernel.b = {};
+  kernel.m = {6};
+  kernel.n = {4, 3, 3};
+  kernel.k = {3, outputs[0], outputs[1]};
+  kernel.b_operand.view = window.permuted({1, 0, 5, 6, 2, 3, 4}).reshaped({3, outputs[0], outputs[1], 4, 3, 3}).value();
+  const View gradient = View::contiguous({3, 6, outputs[0], outputs[1]}).permuted({1, 0, 2, 3});
+  kernel.a.view = gradient;
+  std::mt19937_64 random(5);
+  problem.buffers[kSlotA] = random_bytes(DType::f32, 3 * 6 * positions, random, false);
+  kernel.epilogue = plain_epilogue(kernel);
+  problem.buffers[kSlotOut] = Bytes(6 * 36 * 4);
+  problem.name = "weight gradient";
+  expect_reference_bits(problem, {1, 2, 7});
+}
+
+TEST(CpuContraction, ViewsWithInsertedZeros) {
+  for (const bool swap : {false, true}) {
+    Problem problem = matmul_problem({}, 20, 40, 31);
+    ContractionKernel& kernel = problem.kernel;
+    View stored = View::contiguous({16, 40});
+    kernel.b_operand.view = stored.dilated(0, 2, 0).value();
+    if (swap) {
+      stored = View::contiguous({31, 20});
+      kernel.b_operand.view = stored.dilated(1, 2, 0).value().padded(1, 0, 1, 0).value();
+    }
+    problem.name = "dilated operand";
+    expect_reference_bits(problem);
+  }
+}
+
+// --- epilogues ----------------------------------------------------------------------------------------------------------
+
+TEST(CpuContraction, EpilogueWithBiasGeluAndResidual) {
+  for (const bool transpose_out : {false, true}) {
+    for (const Shape& sizes : {Shape{30, 70, 300}, Shape{70, 5, 33}, Shape{1, 90, 40}, Shape{200, 600, 20}, Shape{90, 1, 40}}) {
+      Problem problem = matmul_problem({2}, sizes[0], sizes[1], sizes[2],
+                                       {.transpose_b = true, .transpose_out = transpose_out, .broadcast_b = true});
+      Program& program = problem.kernel.epilogue;
+      const Shape space = concat({program.rows, program.inner});
+      View bias = View::contiguous({sizes[1]}).expanded(space);
+      program.inputs = {{.slot = 3, .dtype = DType::f32, .view = bias, .canonical = false},
+                        {.slot = 4, .dtype = DType::f32, .view = View::contiguous(space), .canonical = false}};
+      using Kind = Instruction::Kind;
+      program.code = {{.kind = Kind::accumulator},
+                      {.kind = Kind::load, .index = 0},
+                      {.kind = Kind::elementwise, .op = Op::add, .a = 0, .b = 1},
+                      {.kind = Kind::elementwise, .op = Op::gelu_erf, .a = 2},
+                      {.kind = Kind::load, .index = 1},
+                      {.kind = Kind::elementwise, .op = Op::add, .a = 3, .b = 4}};
+      program.outputs[0].value = 5;
+      std::mt19937_64 random(11);
+      problem.buffers.push_back(random_bytes(DType::f32, sizes[1], random, false));
+      problem.buffers.push_back(random_bytes(DType::f32, space.numel(), random, true));
+      problem.name += " with epilogue";
+      expect_reference_bits(problem, {1, 2, 7});
+    }
+  }
+}
+
+TEST(CpuContraction, StridedOutput) {
+  for (const std::int64_t gap : {1, 2, 3}) {
+    Problem problem = matmul_problem({2}, 17, 45, 300);
+    Shape& strides = problem.kernel.epilogue.outputs[0].strides;
+    strides = {5000, gap * 50, gap};
+    problem.buffers[kSlotOut] = Bytes(static_cast<std::size_t>(output_elements(problem.kernel.epilogue)) * 4 + 16);
+    problem.name += " strided output";
+    expect_reference_bits(problem);
+  }
+}
+
+TEST(CpuContraction, RandomShapes) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto size = [&](std::int64_t limit) {
+    const std::int64_t small = static_cast<std::int64_t>(random() % 4);
+    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(small == 0 ? 4 : limit));
+  };
+  for (int i = 0; i < 60; ++i) {
+    const auto flag = [&] { return random() % 2 == 0; };
+    const MatmulOptions options{.transpose_a = flag(),
+                                .transpose_b = flag(),
+                                .transpose_out = flag(),
+                                .flip_a = random() % 5 == 0,
+                                .flip_b = random() % 5 == 0,
+                                .broadcast_a = flag(),
+                                .broadcast_b = flag(),
+                                .special = random() % 3 == 0,
+                                .seed = seed + static_cast<std::uint64_t>(i)};
+    Problem problem = matmul_problem({size(4), size(3)}, size(60), size(90), size(400), options);
+    expect_reference_bits(problem);
+  }
+  for (int i = 0; i < 60; ++i) {
+    Convolution c;
+    c.batch = size(3);
+    c.groups = size(3);
+    c.in = size(6);
+    c.out = size(20);
+    const int rank = 1 + static_cast<int>(random() % 3);
+    c.kernel = Shape::filled(rank, 1);
+    c.size = Shape::filled(rank, 1);
+    c.dilation = 1 + static_cast<std::int64_t>(random() % 2);
+    c.padding = static_cast<std::int64_t>(random() % 3);
+    c.stride = 1 + static_cast<std::int64_t>(random() % 3);
+    for (int d = 0; d < rank; ++d) {
+      c.kernel[d] = 1 + static_cast<std::int64_t>(random() % 4);
+      c.size[d] = (c.kernel[d] - 1) * c.dilation + size(rank == 3 ? 6 : 24);
+    }
+    c.channels_last = random() % 2 == 0;
+    c.positions_first = random() % 2 == 0;
+    c.special = random() % 3 == 0;
+    Problem problem = convolution_problem(c);
+    expect_reference_bits(problem);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
