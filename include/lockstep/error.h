@@ -1,0 +1,49 @@
+// The exceptions of the library, and the call site that their messages name.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include <lockstep/export.h>
+
+namespace lockstep {
+inline namespace v0 {
+
+/// A place in the caller's source. Default-constructed as a default argument it names the caller.
+/// (Not std::source_location: clang 14 with libstdc++ lacks it.)
+struct CallSite {
+  const char* file;
+  int line;
+  constexpr CallSite(const char* file_name = __builtin_FILE(), int line_number = __builtin_LINE())
+      : file(file_name), line(line_number) {}
+};
+
+/// Base of everything that the library throws on purpose. what() tells the whole story: the op, every operand
+/// with dtype, shape and device, what was expected, the fix, and the caller's file and line.
+class LOCKSTEP_API Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  ~Error() override;
+};
+
+#define LOCKSTEP_DEFINE_ERROR(Name)      \
+  class LOCKSTEP_API Name : public Error { \
+   public:                               \
+    using Error::Error;                  \
+    ~Name() override;                    \
+  }
+
+LOCKSTEP_DEFINE_ERROR(ShapeError);         ///< Sizes, ranks or dimensions that do not fit.
+LOCKSTEP_DEFINE_ERROR(DTypeError);         ///< An element type that an op does not take.
+LOCKSTEP_DEFINE_ERROR(DeviceError);        ///< Operands on different devices, or a device that is not there.
+LOCKSTEP_DEFINE_ERROR(IndexError);         ///< An index outside its dimension.
+LOCKSTEP_DEFINE_ERROR(FormatError);        ///< A file that is not what it should be.
+LOCKSTEP_DEFINE_ERROR(IoError);            ///< A file that cannot be opened, read or written.
+LOCKSTEP_DEFINE_ERROR(ValueError);         ///< An argument outside its range.
+LOCKSTEP_DEFINE_ERROR(BackendError);       ///< A device that failed.
+LOCKSTEP_DEFINE_ERROR(OutOfMemoryError);   ///< Memory of a device is exhausted.
+
+#undef LOCKSTEP_DEFINE_ERROR
+
+}  // namespace v0
+}  // namespace lockstep

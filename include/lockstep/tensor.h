@@ -1,0 +1,171 @@
+// The tensor handle. Lazy inside, eager outside: an op checks its operands at the call and returns at once;
+// values are computed when they are read, or earlier when much work is pending. Nothing a user can observe
+// depends on when.
+//
+// Tensors are immutable values: copying one copies a reference. Handles may be used from several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/device.h>
+#include <lockstep/dtype.h>
+#include <lockstep/error.h>
+#include <lockstep/shape.h>
+
+namespace lockstep {
+inline namespace v0 {
+
+namespace graph {
+struct Handle;
+struct Access;
+}  // namespace graph
+
+struct TensorOptions {
+  DType dtype = DType::f32;
+  Device device = {};
+};
+
+/// A half-open range with a step for Tensor::slice; absent ends mean "from the start" / "to the end" as in Python.
+struct Slice {
+  std::optional<std::int64_t> start = std::nullopt;
+  std::optional<std::int64_t> stop = std::nullopt;
+  std::int64_t step = 1;
+};
+
+class LOCKSTEP_API Tensor {
+ public:
+  /// An undefined tensor; every use but defined() and assignment throws ValueError.
+  Tensor() = default;
+
+  /// Copies `values` in row-major order. Throws ShapeError if their number is not shape.numel().
+  template <Element T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}, CallSite site = {}) {
+    if constexpr (std::is_same_v<T, bool>) {
+      std::vector<std::uint8_t> bytes(values.begin(), values.end());
+      return from_bytes(bytes.data(), bytes.size(), shape, DType::boolean, device, site);
+    } else {
+      return from_bytes(values.data(), values.size() * sizeof(T), shape, dtype_of<T>(), device, site);
+    }
+  }
+  /// Copies `bytes` bytes of row-major elements.
+  static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device = {},
+                           CallSite site = {});
+  /// Uses memory of the caller without a copy (CPU devices). It must stay unchanged until `deleter` runs, which
+  /// happens on any thread when nothing refers to it any more. Unaligned data are taken.
+  static Tensor from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {},
+                          Device device = {}, CallSite site = {});
+
+  bool defined() const { return handle_ != nullptr; }
+  const Shape& shape() const;
+  int rank() const { return shape().rank(); }
+  /// Size of a dimension; negative counts from the end. Throws IndexError.
+  std::int64_t size(int dim, CallSite site = {}) const;
+  std::int64_t numel() const { return shape().numel(); }
+  DType dtype() const;
+  Device device() const;
+
+  /// The same tensor under a name that error messages use.
+  Tensor named(std::string name) const;
+  const std::string& name() const;
+
+  /// The only element, converted to T as a C++ cast would. Computes. Throws ShapeError unless numel() is 1.
+  template <Element T>
+  T item(CallSite site = {}) const {
+    T value{};
+    read_item(dtype_of<T>(), &value, site);
+    return value;
+  }
+  /// All elements in row-major order. Computes. Throws DTypeError unless T is this tensor's element type.
+  template <Element T>
+  std::vector<T> to_vector(CallSite site = {}) const {
+    check_dtype(dtype_of<T>(), site);
+    if constexpr (std::is_same_v<T, bool>) {
+      std::vector<std::uint8_t> bytes(static_cast<std::size_t>(numel()));
+      read_bytes(bytes.data(), site);
+      return std::vector<bool>(bytes.begin(), bytes.end());
+    } else {
+      std::vector<T> values(static_cast<std::size_t>(numel()));
+      read_bytes(values.data(), site);
+      return values;
+    }
+  }
+  /// Writes numel() * size_of(dtype()) bytes, row-major. Computes.
+  void read_bytes(void* destination, CallSite site = {}) const;
+  /// Computes the value now (and everything else that is pending on the device).
+  const Tensor& eval(CallSite site = {}) const;
+  /// XXH3-64 of the little-endian row-major bits; every NaN counts as the one quiet NaN of its type.
+  std::uint64_t hash() const;
+  /// Values, rounded and summarised as PyTorch does, with dtype and device. Computes.
+  std::string to_string() const;
+
+  Tensor to(Device device, CallSite site = {}) const;
+  /// Casts; every value is rounded once. Float to integer saturates, NaN becomes 0.
+  Tensor to(DType dtype, CallSite site = {}) const;
+
+  // Views: no data moves.
+  /// One size may be -1. PyTorch: reshape.
+  Tensor reshape(const Shape& shape, CallSite site = {}) const;
+  Tensor flatten(int first_dim = 0, int last_dim = -1, CallSite site = {}) const;
+  /// PyTorch: permute.
+  Tensor permute(const Shape& dims, CallSite site = {}) const;
+  Tensor transpose(int a, int b, CallSite site = {}) const;
+  Tensor squeeze(int dim, CallSite site = {}) const;
+  Tensor unsqueeze(int dim, CallSite site = {}) const;
+  /// Broadcasts size-1 dimensions (and new leading ones). PyTorch: expand; -1 keeps a size.
+  Tensor expand(const Shape& shape, CallSite site = {}) const;
+  /// One dimension of Python slicing; the step may be negative (flip).
+  Tensor slice(int dim, Slice range, CallSite site = {}) const;
+  /// PyTorch: narrow.
+  Tensor narrow(int dim, std::int64_t start, std::int64_t length, CallSite site = {}) const;
+  /// Removes a dimension at one index. PyTorch: select.
+  Tensor select(int dim, std::int64_t index, CallSite site = {}) const;
+  Tensor flip(const Shape& dims, CallSite site = {}) const;
+
+  Tensor& operator+=(const Tensor& other);
+  Tensor& operator-=(const Tensor& other);
+  Tensor& operator*=(const Tensor& other);
+  Tensor& operator/=(const Tensor& other);
+
+ private:
+  friend struct graph::Access;
+  void read_item(DType dtype, void* value, CallSite site) const;
+  void check_dtype(DType dtype, CallSite site) const;
+
+  std::shared_ptr<graph::Handle> handle_;
+};
+
+/// An operand of an op: a tensor or a scalar, with the place of the call (so that errors can name it even for
+/// operators). Implicit on purpose. Scalars travel as double and are converted once to the op's type.
+class LOCKSTEP_API Operand {
+ public:
+  Operand(const Tensor& tensor, CallSite call_site = {}) : tensor_(&tensor), site_(call_site) {}
+  template <typename Scalar>
+    requires(std::is_arithmetic_v<Scalar>)
+  Operand(Scalar scalar, CallSite call_site = {})
+      : scalar_(static_cast<double>(scalar)), integral_(std::is_integral_v<Scalar>), site_(call_site) {}
+
+  bool is_scalar() const { return tensor_ == nullptr; }
+  const Tensor& tensor() const { return *tensor_; }
+  double scalar() const { return scalar_; }
+  /// Whether the scalar was written as an integer.
+  bool integral() const { return integral_; }
+  CallSite site() const { return site_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  double scalar_ = 0;
+  bool integral_ = false;
+  CallSite site_;
+};
+
+LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+
+}  // namespace v0
+}  // namespace lockstep

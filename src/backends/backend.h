@@ -1,0 +1,45 @@
+// What the graph knows of a device: memory, and executables made from kernels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/buffer.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+/// The buffers (by slot) and parameters of one run of a kernel.
+struct Binding {
+  std::span<std::byte* const> slots;
+  std::span<const Scalar> parameters;
+};
+
+/// A kernel made ready for a device. Immutable; runs from one thread at a time per device.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual void run(const Binding& binding) const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Device device() const = 0;
+  /// Uninitialised memory. Throws OutOfMemoryError.
+  virtual BufferRef allocate(std::size_t bytes) = 0;
+  virtual void upload(Buffer& to, const void* from, std::size_t bytes) = 0;
+  virtual void download(void* to, const Buffer& from, std::size_t bytes) = 0;
+  virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
+  /// Lines for `lockstep info`.
+  virtual std::string description() const = 0;
+};
+
+/// The backend behind a device. Throws DeviceError with the reason and the fix where there is none.
+Backend& backend_of(Device device);
+
+}  // namespace v0
+}  // namespace lockstep

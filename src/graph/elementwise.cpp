@@ -1,0 +1,162 @@
+// The op rules of everything in ops.def: which dtypes go in, what comes out.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/make.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+const char* const kLabels[3][3] = {{"input", "", ""}, {"a", "b", ""}, {"condition", "a", "b"}};
+
+unsigned type_bit(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return kTypeBool;
+    case DType::f64: return kTypeF64;
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32: return kTypeF32;
+    default: return kTypeInt;
+  }
+}
+
+[[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const std::vector<Shown>& shown, CallSite site) {
+  std::string fix;
+  if ((info.types & (kTypeF32 | kTypeF64)) != 0 && !is_float(dtype)) {
+    fix = "cast the operands, e.g. a.to(DType::f32)";
+    if (std::string_view(info.name) == "div") fix += "; integers have floor_divide once it is there";
+  } else if ((info.types & kTypeInt) != 0) {
+    fix = "cast the operands to an integer type";
+  } else {
+    fix = "cast the operands to bool, e.g. a.to(DType::boolean)";
+  }
+  fail<DTypeError>(info.name, fmt::format("does not take {}", name_of(dtype)), shown, fix, site);
+}
+
+}  // namespace
+
+Tensor elementwise(Op op, const std::vector<Operand>& operands) {
+  const OpInfo& info = info_of(op);
+  CallSite site = operands.front().site();
+  std::vector<Shown> shown;
+  shown.reserve(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) shown.emplace_back(kLabels[operands.size() - 1][i], operands[i]);
+  check_same_device(info.name, shown, site);
+
+  const bool is_where = op == Op::where;
+  if (is_where && (operands[0].is_scalar() || operands[0].tensor().dtype() != DType::boolean)) {
+    fail<DTypeError>(info.name, "the condition must be a bool tensor", shown, "compare something, e.g. x > 0", site);
+  }
+  // The dtype of the values: the tensors', which agree; scalars follow.
+  const Tensor* first = nullptr;
+  for (std::size_t i = is_where ? 1 : 0; i < operands.size(); ++i) {
+    if (operands[i].is_scalar()) continue;
+    if (first == nullptr) first = &operands[i].tensor();
+    if (operands[i].tensor().dtype() != first->dtype()) {
+      check_same_dtype(info.name, is_where ? std::vector<Shown>(shown.begin() + 1, shown.end()) : shown, site);
+    }
+  }
+  DType dtype = DType::f32;
+  if (first != nullptr) {
+    dtype = first->dtype();
+  } else if (is_where) {
+    if (operands[1].integral() && operands[2].integral()) dtype = DType::i64;
+  } else {
+    fail<ValueError>(info.name, "needs a tensor operand", shown, "make one of the scalars a tensor, e.g. full({}, 1.0)",
+                     site);
+  }
+  if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown, site);
+
+  Elementwise primitive{.op = op};
+  std::vector<NodeRef> inputs;
+  inputs.reserve(operands.size());
+  const Tensor* any = nullptr;
+  bool same_shapes = true;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].is_scalar()) {
+      primitive.scalars[i] = encode_scalar(info.name, operands[i].scalar(), dtype, site);
+      inputs.push_back(nullptr);
+      continue;
+    }
+    const Tensor& tensor = operands[i].tensor();
+    if (any != nullptr && tensor.shape() != any->shape()) same_shapes = false;
+    any = &tensor;
+    inputs.push_back(node_of(tensor));
+  }
+  const Shape shape = same_shapes ? any->shape() : broadcast_shape(info.name, shown, site);
+  if (!same_shapes) check_shape(info.name, shape, dtype, site);
+  const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
+  return Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device(), site));
+}
+
+Tensor cast(const Tensor& tensor, DType dtype, CallSite site) {
+  if (tensor.dtype() == dtype) return tensor;
+  return Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device(), site));
+}
+
+}  // namespace graph
+
+using graph::elementwise;
+
+#define UNARY(name) \
+  Tensor name(const Operand& a) { return elementwise(Op::name, {a}); }
+#define BINARY(name) \
+  Tensor name(const Operand& a, const Operand& b) { return elementwise(Op::name, {a, b}); }
+
+UNARY(neg)
+UNARY(abs)
+UNARY(sign)
+UNARY(relu)
+UNARY(floor)
+UNARY(ceil)
+UNARY(trunc)
+UNARY(round)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(reciprocal)
+UNARY(exp)
+UNARY(log)
+UNARY(sin)
+UNARY(cos)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(erf)
+UNARY(isnan)
+UNARY(isfinite)
+UNARY(logical_not)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(maximum)
+BINARY(minimum)
+BINARY(eq)
+BINARY(ne)
+BINARY(lt)
+BINARY(le)
+BINARY(gt)
+BINARY(ge)
+BINARY(bitwise_and)
+BINARY(bitwise_or)
+BINARY(bitwise_xor)
+
+#undef UNARY
+#undef BINARY
+
+Tensor gelu(const Operand& a) { return elementwise(Op::gelu_erf, {a}); }
+
+Tensor where(const Operand& condition, const Operand& b, const Operand& c) {
+  return elementwise(Op::where, {condition, b, c});
+}
+
+Tensor masked_fill(const Operand& a, const Operand& mask, double value) {
+  return elementwise(Op::where, {mask, Operand(value, mask.site()), a});
+}
+
+Tensor operator-(const Tensor& a) { return neg(a); }
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+#include "graph/node.h"
+
+#include <algorithm>
+
+#include "graph/fusion.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+// Values made of nothing but sources are not forced by a flush (initial weights that a checkpoint replaces are never
+// computed); but a chain of them must not grow without bound.
+constexpr int kMaxSourceDepth = 64;
+
+std::atomic<std::uint64_t> next_id{0};
+
+}  // namespace
+
+// Releasing a long chain recursively would overflow the stack: the outermost destructor releases all.
+Node::~Node() {
+  if (inputs.empty()) return;
+  static thread_local std::vector<NodeRef>* releasing = nullptr;
+  if (releasing != nullptr) {
+    for (NodeRef& input : inputs) releasing->push_back(std::move(input));
+    return;
+  }
+  std::vector<NodeRef> pending = std::move(inputs);
+  releasing = &pending;
+  while (!pending.empty()) {
+    const NodeRef last = std::move(pending.back());
+    pending.pop_back();
+  }
+  releasing = nullptr;
+}
+
+Tensor Access::tensor(NodeRef node) {
+  const Device device = node->device;
+  Tensor tensor;
+  tensor.handle_ = std::make_shared<Handle>(std::move(node));
+  flush_if_full(device);
+  return tensor;
+}
+
+NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
+                  CallSite where) {
+  auto node = std::make_shared<Node>();
+  node->op = std::move(op);
+  node->inputs = std::move(inputs);
+  node->shape = shape;
+  node->dtype = dtype;
+  node->device = device;
+  node->where = where;
+  node->id = next_id.fetch_add(1, std::memory_order_relaxed);
+  bool from_sources = is_source(node->op) || !node->inputs.empty();
+  for (const NodeRef& input : node->inputs) {
+    if (input == nullptr || input->ready.load(std::memory_order_acquire)) {
+      from_sources = from_sources && input == nullptr;
+      continue;
+    }
+    node->depth = std::max(node->depth, input->depth + 1);
+    from_sources = from_sources && input->source;
+  }
+  const bool chains = !std::holds_alternative<Reduce>(node->op) && !std::holds_alternative<Contract>(node->op);
+  node->source = from_sources && chains && node->depth < kMaxSourceDepth;
+  const bool is_work = !std::holds_alternative<Data>(node->op) && !std::holds_alternative<ViewOf>(node->op);
+  if (is_work && !node->source) enter_window(node);
+  return node;
+}
+
+Reading reading_of(const NodeRef& node) {
+  if (const auto* view = std::get_if<ViewOf>(&node->op)) return {node->inputs[0], view->view};
+  return {node, View::contiguous(node->shape)};
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

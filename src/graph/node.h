@@ -1,0 +1,138 @@
+// The graph behind tensors. A Node is one value: immutable description, and after evaluation a buffer.
+//
+// Nodes hold their inputs until they are evaluated, then drop them; so a graph never outlives one window of pending
+// work. A user's handle marks its node as held: a flush computes every pending node that is held (graph/window.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <lockstep/tensor.h>
+
+#include "core/buffer.h"
+#include "core/view.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+struct Node;
+using NodeRef = std::shared_ptr<Node>;
+
+// The primitives (docs/design.md). Values are dense row-major tensors of the node's shape and dtype.
+
+/// Memory that was given: host data or an upload.
+struct Data {};
+/// Every element has one value, whose bits in the compute type of the dtype are given.
+struct Full {
+  Scalar value;
+};
+/// The row-major position of each element, as i64.
+struct Iota {};
+/// Philox words, as u32 (docs/numerics.md section 8). Pairs of elements may share a word's partner: normal numbers
+/// are made from the word of the even and of the odd element of a pair.
+struct Random {
+  enum class Word : std::uint8_t { own, even, odd };
+  std::uint64_t seed = 0;
+  std::uint64_t draw = 0;
+  Word word = Word::own;
+};
+/// inputs[0] read through a view over its dense elements. The input is never itself a ViewOf.
+struct ViewOf {
+  View view;
+};
+/// op over inputs, which broadcast to the node's shape. An absent input is the scalar of the same position.
+struct Elementwise {
+  Op op = Op::add;
+  std::array<Scalar, 3> scalars{};
+};
+/// Changes the dtype.
+struct Cast {};
+/// Over `dims` (bit d set: reduced); the result keeps them with size 1. inputs[1] only for ReduceOp::dot.
+struct Reduce {
+  ReduceOp op = ReduceOp::sum;
+  std::uint32_t dims = 0;
+};
+/// out[b,m,n] = sum_k a[b,m,k] * b[b,k,n]; shape is (b..., m..., n...). Views are over the dense inputs.
+struct Contract {
+  Shape b, m, n, k;
+  View a_view, b_view;
+};
+using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract>;
+
+struct Node {
+  Primitive op;
+  std::vector<NodeRef> inputs;
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device;
+  CallSite where;
+  std::uint64_t id = 0;      ///< creation order
+  int depth = 0;             ///< longest chain of pending nodes below
+  bool source = false;       ///< computed from nothing but Full, Iota and Random
+
+  std::atomic<int> handles{0};
+  /// Set once, when the value is computed; published by `ready`.
+  BufferRef buffer;
+  std::atomic<bool> ready{false};
+  /// Whether arithmetic may read the value without looking for subnormals: -1 not known yet, else 0 or 1.
+  std::atomic<std::int8_t> canonical{-1};
+
+  Node() = default;
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.numel()) * size_of(dtype); }
+};
+
+/// A user's reference to a node. All copies of a Tensor share one Handle. Holding a view holds what it looks at.
+struct Handle {
+  explicit Handle(NodeRef held) : node(std::move(held)) { count(1); }
+  ~Handle() { count(-1); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  const NodeRef node;
+  std::string name;
+
+ private:
+  void count(int change) {
+    node->handles.fetch_add(change, std::memory_order_relaxed);
+    if (std::holds_alternative<ViewOf>(node->op)) node->inputs[0]->handles.fetch_add(change, std::memory_order_relaxed);
+  }
+};
+
+/// The door from tensors to nodes, for the rooms above the public API.
+struct Access {
+  static const NodeRef& node(const Tensor& tensor) { return tensor.handle_->node; }
+  static Tensor tensor(NodeRef node);
+  static const std::shared_ptr<Handle>& handle(const Tensor& tensor) { return tensor.handle_; }
+  static Tensor from_handle(std::shared_ptr<Handle> handle) {
+    Tensor tensor;
+    tensor.handle_ = std::move(handle);
+    return tensor;
+  }
+};
+
+/// Makes a node and, when it is work to be done, enters it into its device's window. Shapes and dtypes are already
+/// checked by the op rules.
+NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
+                  CallSite where);
+
+/// The view through which `node` is read, and the node whose buffer is read.
+struct Reading {
+  NodeRef base;
+  View view;
+};
+Reading reading_of(const NodeRef& node);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

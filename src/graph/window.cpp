@@ -1,0 +1,365 @@
+#include "graph/window.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/backend.h"
+#include "core/assert.h"
+#include "graph/fusion.h"
+#include "graph/lower.h"
+#include "graph/plan_cache.h"
+#include "graph/schedule.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+constexpr std::size_t kCachedPlans = 256;
+
+// The pending work of one device. `record` guards the list and is held for moments; `execute` is held through a
+// flush, so that values are computed once and recording goes on meanwhile.
+struct DeviceWindow {
+  std::mutex record;
+  std::vector<std::weak_ptr<Node>> pending;
+  std::size_t bytes = 0;  ///< at least what a flush would have to store
+  int depth = 0;
+
+  std::mutex execute;
+  PlanCache plans{kCachedPlans};
+  std::atomic<std::uint64_t> kernels{0};
+  std::atomic<std::uint64_t> plans_made{0};
+  std::atomic<std::uint64_t> plans_reused{0};
+};
+
+struct Windows {
+  std::mutex mutex;
+  std::map<Device, std::unique_ptr<DeviceWindow>> by_device;
+  std::atomic<std::size_t> limit_nodes{WindowLimits{}.nodes};
+  std::atomic<int> limit_depth{WindowLimits{}.depth};
+  std::atomic<std::size_t> limit_bytes{WindowLimits{}.bytes};
+};
+
+// Never destroyed: tensors with static storage may outlive any static object here.
+Windows& windows() {
+  static Windows* const instance = new Windows;
+  return *instance;
+}
+
+DeviceWindow& window_of(Device device) {
+  Windows& all = windows();
+  const std::lock_guard lock(all.mutex);
+  std::unique_ptr<DeviceWindow>& window = all.by_device[device];
+  if (window == nullptr) window = std::make_unique<DeviceWindow>();
+  return *window;
+}
+
+// --- describing the window for the scheduler --------------------------------------------------------------------
+
+bool has_subnormals(const Node& node) {
+  const std::byte* data = node.buffer->data();
+  const std::size_t count = static_cast<std::size_t>(node.shape.numel());
+  bool found = false;
+  if (node.dtype == DType::f32) {
+    // Without early exit in the inner loop, so that it vectorises.
+    for (std::size_t start = 0; start < count && !found; start += 4096) {
+      std::uint32_t any = 0;
+      for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, data + 4 * i, 4);
+        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x007fffffu);
+      }
+      found = any != 0;
+    }
+  } else if (node.dtype == DType::bf16) {
+    for (std::size_t i = 0; i < count && !found; ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, data + 2 * i, 2);
+      found = !is_canonical(DType::bf16, bits);
+    }
+  }
+  return found;
+}
+
+// Whether a value is free of subnormals; looks at given data once.
+bool find_canonical(Node& node) {
+  if (node.dtype != DType::f32 && node.dtype != DType::bf16) return true;
+  std::int8_t known = node.canonical.load(std::memory_order_relaxed);
+  if (known >= 0) return known == 1;
+  const auto* elementwise = std::get_if<Elementwise>(&node.op);
+  const auto* view = std::get_if<ViewOf>(&node.op);
+  bool canonical = true;
+  if (const auto* full = std::get_if<Full>(&node.op)) {
+    canonical = is_canonical(DType::f32, full->value.bits);
+  } else if (node.ready.load(std::memory_order_acquire)) {
+    canonical = !has_subnormals(node);
+  } else if (view != nullptr) {
+    canonical = find_canonical(*node.inputs[0]) &&
+                (view->view.bounds.empty() || is_canonical(node.dtype, view->view.fill));
+  } else if (elementwise != nullptr && info_of(elementwise->op).kind == OpKind::move) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != nullptr) {
+        canonical = canonical && (node.inputs[i]->dtype != node.dtype || find_canonical(*node.inputs[i]));
+      } else {
+        canonical = canonical && is_canonical(DType::f32, elementwise->scalars[i].bits);
+      }
+    }
+  }
+  node.canonical.store(canonical ? 1 : 0, std::memory_order_relaxed);
+  return canonical;
+}
+
+// The nodes that a flush has to look at, as the scheduler sees them: everything that `roots` need.
+struct Window {
+  std::vector<NodeRef> nodes;
+  std::vector<Entry> entries;
+};
+
+bool is_trivial(const Node& node) {
+  return std::holds_alternative<Full>(node.op) || std::holds_alternative<Iota>(node.op);
+}
+
+Window describe(const std::vector<NodeRef>& roots) {
+  Window window;
+  std::unordered_map<const Node*, int> seen;
+  std::vector<NodeRef> stack;
+  for (const NodeRef& root : roots) stack.push_back(root);
+  while (!stack.empty()) {
+    NodeRef node = std::move(stack.back());
+    stack.pop_back();
+    if (!seen.emplace(node.get(), -1).second) continue;
+    if (!node->ready.load(std::memory_order_acquire)) {
+      for (const NodeRef& input : node->inputs) {
+        if (input != nullptr) stack.push_back(reading_of(input).base);
+      }
+    }
+    window.nodes.push_back(std::move(node));
+  }
+  std::sort(window.nodes.begin(), window.nodes.end(), [](const NodeRef& a, const NodeRef& b) { return a->id < b->id; });
+  for (std::size_t i = 0; i < window.nodes.size(); ++i) seen[window.nodes[i].get()] = static_cast<int>(i);
+
+  for (const NodeRef& node : window.nodes) {
+    Entry entry;
+    entry.op = &node->op;
+    entry.shape = node->shape;
+    entry.dtype = node->dtype;
+    entry.given = node->ready.load(std::memory_order_acquire);
+    entry.wanted = !entry.given && !is_trivial(*node) && node->handles.load(std::memory_order_relaxed) > 0;
+    entry.canonical = find_canonical(*node);
+    if (!entry.given) {
+      const auto* contract = std::get_if<Contract>(&node->op);
+      for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+        const NodeRef& input = node->inputs[i];
+        Entry::Operand operand;
+        if (input != nullptr) {
+          Reading reading = reading_of(input);
+          operand.entry = seen.at(reading.base.get());
+          if (contract != nullptr) {
+            operand.view = i == 0 ? contract->a_view : contract->b_view;
+          } else if (std::holds_alternative<Reduce>(node->op) || reading.view.shape == node->shape) {
+            operand.view = std::move(reading.view);
+          } else {
+            operand.view = reading.view.expanded(node->shape);
+          }
+        }
+        entry.operands.push_back(std::move(operand));
+      }
+    }
+    window.entries.push_back(std::move(entry));
+  }
+  for (const NodeRef& root : roots) {
+    Entry& entry = window.entries[static_cast<std::size_t>(seen.at(root.get()))];
+    entry.wanted = !entry.given;
+  }
+  return window;
+}
+
+Scalar parameter(const Window& window, const ParameterSource& source) {
+  if (source.entry < 0) return source.constant;
+  const Primitive& op = *window.entries[static_cast<std::size_t>(source.entry)].op;
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) {
+    return elementwise->scalars[static_cast<std::size_t>(source.position)];
+  }
+  if (const auto* full = std::get_if<Full>(&op)) return full->value;
+  if (const auto* random = std::get_if<Random>(&op)) return {source.position == 0 ? random->seed : random->draw};
+  LOCKSTEP_ASSERT(!"parameters come from scalars, full and random");
+  return {};
+}
+
+// --- executing ------------------------------------------------------------------------------------------------
+
+std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, const Window& window) {
+  PlanKey key = key_of(window.entries);
+  if (std::shared_ptr<const Plan> known = state.plans.find(key)) {
+    state.plans_reused.fetch_add(1, std::memory_order_relaxed);
+    return known;
+  }
+  auto plan = std::make_shared<Plan>();
+  std::vector<int> last_use(window.entries.size(), -1);
+  for (Step& step : schedule(window.entries)) {
+    auto executable = backend.compile(step.kernel);
+    for (const int entry : step.slots) last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
+    plan->steps.push_back({std::move(step), std::move(executable), {}});
+  }
+  for (std::size_t e = 0; e < last_use.size(); ++e) {
+    if (last_use[e] >= 0 && !window.entries[e].wanted && !window.entries[e].given) {
+      plan->steps[static_cast<std::size_t>(last_use[e])].released.push_back(static_cast<int>(e));
+    }
+  }
+  state.plans_made.fetch_add(1, std::memory_order_relaxed);
+  state.plans.insert(std::move(key), plan);
+  return plan;
+}
+
+// Runs the plan; returns the buffers of wanted entries. Nothing is published when a kernel throws.
+std::vector<BufferRef> execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
+  std::vector<BufferRef> buffers(window.entries.size());
+  for (std::size_t e = 0; e < buffers.size(); ++e) {
+    if (window.entries[e].given) buffers[e] = window.nodes[e]->buffer;
+  }
+  std::vector<std::byte*> slots;
+  std::vector<Scalar> parameters;
+  for (const Plan::Prepared& prepared : plan.steps) {
+    for (const int entry : prepared.step.writes) {
+      buffers[static_cast<std::size_t>(entry)] = backend.allocate(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    }
+    slots.clear();
+    for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
+    parameters.clear();
+    for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
+    prepared.executable->run({slots, parameters});
+    state.kernels.fetch_add(1, std::memory_order_relaxed);
+    for (const int entry : prepared.released) buffers[static_cast<std::size_t>(entry)].reset();
+  }
+  return buffers;
+}
+
+std::vector<NodeRef> take_pending(DeviceWindow& state) {
+  const std::lock_guard lock(state.record);
+  std::vector<NodeRef> taken;
+  for (const std::weak_ptr<Node>& weak : state.pending) {
+    if (NodeRef node = weak.lock()) taken.push_back(std::move(node));
+  }
+  state.pending.clear();
+  state.bytes = 0;
+  state.depth = 0;
+  return taken;
+}
+
+void put_back(DeviceWindow& state, const std::vector<NodeRef>& nodes) {
+  const std::lock_guard lock(state.record);
+  state.pending.insert(state.pending.begin(), nodes.begin(), nodes.end());
+}
+
+}  // namespace
+
+void set_window_limits(WindowLimits limits) {
+  windows().limit_nodes = limits.nodes;
+  windows().limit_depth = limits.depth;
+  windows().limit_bytes = limits.bytes;
+}
+
+WindowLimits window_limits() {
+  return {windows().limit_nodes.load(), windows().limit_depth.load(), windows().limit_bytes.load()};
+}
+
+void enter_window(const NodeRef& node) {
+  DeviceWindow& state = window_of(node->device);
+  const std::lock_guard lock(state.record);
+  state.pending.push_back(node);
+  state.bytes += node->bytes();
+  state.depth = std::max(state.depth, node->depth);
+}
+
+void flush_if_full(Device device) {
+  const WindowLimits limits = window_limits();
+  DeviceWindow& state = window_of(device);
+  {
+    const std::lock_guard lock(state.record);
+    if (state.pending.size() < limits.nodes && state.depth < limits.depth && state.bytes < limits.bytes) return;
+    // Most recorded values are gone or never stored: look closer before deciding.
+    std::size_t held_bytes = 0;
+    std::erase_if(state.pending, [&](const std::weak_ptr<Node>& weak) {
+      const NodeRef node = weak.lock();
+      if (node == nullptr) return true;
+      if (node->handles.load(std::memory_order_relaxed) > 0) held_bytes += node->bytes();
+      return false;
+    });
+    state.bytes = held_bytes;
+    const bool crowded = limits.nodes == 1 ? !state.pending.empty() : state.pending.size() > limits.nodes / 2;
+    if (!crowded && state.depth < limits.depth && held_bytes < limits.bytes) return;
+  }
+  flush(device);
+}
+
+void flush(Device device, const NodeRef& wanted) {
+  DeviceWindow& state = window_of(device);
+  Backend& backend = backend_of(device);
+  // Destroyed after the locks: releasing values may run the user's deleters.
+  std::vector<NodeRef> pending;
+  std::vector<NodeRef> dropped_inputs;
+  const std::lock_guard executing(state.execute);
+  pending = take_pending(state);
+  try {
+    std::vector<NodeRef> roots;
+    for (const NodeRef& node : pending) {
+      const bool done = node->ready.load(std::memory_order_relaxed);
+      if (!done && node->handles.load(std::memory_order_relaxed) > 0) roots.push_back(node);
+    }
+    if (wanted != nullptr && !wanted->ready.load(std::memory_order_relaxed)) roots.push_back(wanted);
+    if (roots.empty()) return;
+    const Window window = describe(roots);
+    const std::shared_ptr<const Plan> plan = plan_for(state, backend, window);
+    std::vector<BufferRef> buffers = execute(state, backend, window, *plan);
+    for (std::size_t e = 0; e < buffers.size(); ++e) {
+      if (!window.entries[e].wanted) continue;
+      Node& node = *window.nodes[e];
+      LOCKSTEP_ASSERT(buffers[e] != nullptr);
+      node.buffer = std::move(buffers[e]);
+      node.ready.store(true, std::memory_order_release);
+      for (NodeRef& input : node.inputs) dropped_inputs.push_back(std::move(input));
+      node.inputs.clear();
+    }
+  } catch (...) {
+    put_back(state, pending);  // nothing was published: the values can still be computed
+    throw;
+  }
+}
+
+DenseData dense_data(const NodeRef& node) {
+  const Reading reading = reading_of(node);
+  if (!reading.base->ready.load(std::memory_order_acquire)) flush(node->device, reading.base);
+  if (reading.view.is_contiguous()) {
+    return {reading.base->buffer, static_cast<std::size_t>(reading.view.offset) * size_of(node->dtype)};
+  }
+  const NodeRef copy = make_node(Elementwise{.op = Op::copy}, {node}, node->shape, node->dtype, node->device, node->where);
+  flush(node->device, copy);
+  return {copy->buffer, 0};
+}
+
+std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {
+  std::vector<NodeRef> roots;
+  for (const NodeRef& node : nodes) {
+    const Reading reading = reading_of(node);
+    if (!reading.base->ready.load(std::memory_order_acquire)) roots.push_back(reading.base);
+  }
+  std::vector<std::string> lines;
+  if (roots.empty()) return lines;
+  const std::lock_guard executing(window_of(roots[0]->device).execute);
+  const Window window = describe(roots);
+  for (const Step& step : schedule(window.entries)) lines.push_back(to_string(step.kernel));
+  return lines;
+}
+
+WindowStatistics window_statistics(Device device) {
+  DeviceWindow& state = window_of(device);
+  const std::lock_guard lock(state.record);
+  return {state.pending.size(), state.kernels.load(), state.plans_made.load(), state.plans_reused.load()};
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

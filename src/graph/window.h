@@ -1,0 +1,50 @@
+// Pending work. One window per device collects the nodes that were recorded and not computed; a flush computes all
+// that a user still holds. Users never see it: a flush happens at a read, or by itself when the window grows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// When a window flushes itself. The defaults are DESIGN's; tests set others.
+struct WindowLimits {
+  std::size_t nodes = 1024;
+  int depth = 256;
+  std::size_t bytes = std::size_t{256} << 20;
+};
+void set_window_limits(WindowLimits limits);
+WindowLimits window_limits();
+
+/// Records `node` as pending.
+void enter_window(const NodeRef& node);
+/// Flushes `device` if its window is over a limit. Called when a new node is safely held.
+void flush_if_full(Device device);
+/// Computes every held pending node of the device, and `wanted` (if given) even if it is a source.
+void flush(Device device, const NodeRef& wanted = nullptr);
+/// The value of `node` as dense row-major elements that start `offset` bytes into a buffer; computes.
+struct DenseData {
+  BufferRef buffer;
+  std::size_t offset = 0;
+};
+DenseData dense_data(const NodeRef& node);
+/// The kernels that reading `nodes` would run now, one line each. Computes nothing.
+std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
+
+/// Figures for tests and `memory` reports.
+struct WindowStatistics {
+  std::size_t pending = 0;      ///< nodes recorded and not computed
+  std::uint64_t kernels = 0;    ///< run so far
+  std::uint64_t plans_made = 0;
+  std::uint64_t plans_reused = 0;
+};
+WindowStatistics window_statistics(Device device);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

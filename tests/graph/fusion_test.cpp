@@ -1,0 +1,121 @@
+// How many kernels things take: the promise of the scheduler, counted without running anything.
+#include "graph/fusion.h"
+
+#include <gtest/gtest.h>
+
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+Tensor given(const Shape& shape, DType dtype = DType::f32) { return random_tensor(shape, dtype, 7).eval(); }
+
+std::string text(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const std::string& line : lines) all += line + "\n";
+  return all;
+}
+
+#define EXPECT_KERNELS(count, ...)                                             \
+  do {                                                                         \
+    const std::vector<std::string> kernels = plan({__VA_ARGS__});              \
+    EXPECT_EQ(kernels.size(), static_cast<std::size_t>(count)) << text(kernels); \
+  } while (false)
+
+TEST(Fusion, SoftmaxIsOneKernel) {
+  EXPECT_KERNELS(1, softmax(given({64, 96}), -1));
+  EXPECT_KERNELS(1, softmax(given({64, 96}), 0));
+  EXPECT_KERNELS(1, log_softmax(given({4, 5, 6}), 1));
+  EXPECT_KERNELS(1, softmax(given({64, 96}, DType::f16), -1));
+}
+
+TEST(Fusion, NormsAreOneKernel) {
+  const Tensor x = given({8, 32});
+  EXPECT_KERNELS(1, layer_norm(x, {32}, given({32}), given({32})));
+  EXPECT_KERNELS(1, rms_norm(x, {32}, given({32})));
+  EXPECT_KERNELS(1, group_norm(given({2, 8, 5, 5}), 4, given({8}), given({8})));
+  EXPECT_KERNELS(1, var(given({6, 7}), {0}));
+}
+
+TEST(Fusion, AdamStepIsOneKernel) {
+  const Tensor parameter = given({1000});
+  const Tensor gradient = given({1000});
+  const Tensor m = given({1000}) * 0.9 + gradient * 0.1;
+  const Tensor v = given({1000}) * 0.999 + gradient * gradient * 0.001;
+  EXPECT_KERNELS(1, parameter - m / (sqrt(v) + 1e-8) * 0.001, m, v);
+}
+
+TEST(Fusion, MatmulWithBiasGeluAndResidualIsOneKernel) {
+  EXPECT_KERNELS(1, gelu(matmul(given({32, 64}), given({64, 48})) + given({48})) + given({32, 48}));
+  EXPECT_KERNELS(1, gelu(linear(given({2, 16, 64}), given({48, 64}), given({48}))) + given({2, 16, 48}));
+  EXPECT_KERNELS(1, linear(given({2, 64}, DType::f16), given({48, 64}, DType::f16), given({48}, DType::f16)));
+}
+
+TEST(Fusion, ConvolutionWithBatchNormReluAndAddIsOneKernel) {
+  const Tensor x = given({2, 8, 14, 14});
+  const Tensor y = batch_norm(conv2d(x, given({16, 8, 3, 3}), std::nullopt, {.padding = {1}}), given({16}),
+                              abs(given({16})).eval(), given({16}), given({16}));
+  EXPECT_KERNELS(1, relu(y + given({2, 16, 14, 14})));
+}
+
+TEST(Fusion, AHeldScaleIsComputedOnceAndLoaded) {
+  const Tensor scale = rsqrt(given({16, 1, 1}) + 1e-5);
+  const Tensor y = conv2d(given({2, 8, 14, 14}), given({16, 8, 3, 3})) * scale;
+  EXPECT_KERNELS(2, y, scale);
+}
+
+TEST(Fusion, ExpensiveBroadcastAlongRowsIsNotRepeated) {
+  // exp of [96] would be evaluated 64 times as often inside the consumer.
+  EXPECT_KERNELS(2, given({64, 96}) * exp(given({96}) * 2.0));
+  EXPECT_KERNELS(1, given({64, 96}) * (given({96}) * 2.0));
+}
+
+TEST(Fusion, PoolReadsItsWindowsInPlace) {
+  EXPECT_KERNELS(1, max_pool2d(given({1, 4, 9, 9}), {.kernel = {3}, .stride = {2}, .padding = {1}}));
+  EXPECT_KERNELS(2, max_pool2d(relu(given({1, 4, 9, 9})), {.kernel = {3}}));
+}
+
+TEST(Fusion, FlippedOperandIsStoredFirst) {
+  const Tensor x = given({4, 6}) + 1.0;
+  EXPECT_KERNELS(2, x + x.flip({1}));
+}
+
+TEST(Fusion, ReductionThenFullUseNeedsNoCycle) {
+  // total reads x, and the result reads both: x, total and the result must not wait for each other.
+  const Tensor x = given({32, 32}) * 2.0;
+  const Tensor total = sum(x);
+  const Tensor y = x / total;
+  EXPECT_KERNELS(1, y);
+  EXPECT_BITS_EQ(y, (given({32, 32}) * 2.0) / sum((given({32, 32}) * 2.0).eval()).eval());
+}
+
+TEST(Fusion, RowsOfDifferentKindsAreSeparate) {
+  const Tensor x = given({8, 8});
+  EXPECT_KERNELS(3, sum(x, {0}) + sum(x, {1}));
+}
+
+TEST(Fusion, LongChainsAreCutIntoBoundedKernels) {
+  Tensor x = given({100});
+  for (int i = 0; i < 200; ++i) x = relu(x + 1.0);
+  const std::vector<std::string> kernels = plan({x});
+  EXPECT_GT(kernels.size(), 4u);
+  EXPECT_LT(kernels.size(), 20u) << text(kernels);
+}
+
+TEST(Fusion, KernelsReadAtMostTwelveBuffers) {
+  Tensor x = given({64});
+  for (int i = 0; i < 30; ++i) x = x + random_tensor({64}, DType::f32, static_cast<std::uint64_t>(i)).eval();
+  EXPECT_KERNELS(3, x);
+}
+
+TEST(Fusion, ComposeFollowsBroadcasts) {
+  const View inner = View::contiguous({3, 4}).permuted({1, 0});  // [4, 3]
+  const View outer = View::contiguous({4, 1}).expanded({4, 5});
+  EXPECT_FALSE(graph::compose(outer, inner).has_value() && outer.shape == inner.shape);
+  const std::optional<View> rows = graph::compose(View::contiguous({1, 4, 3}).expanded({2, 4, 3}), inner);
+  ASSERT_TRUE(rows.has_value());
+  EXPECT_EQ(rows->strides, (Shape{0, 1, 4}));
+}
+
+}  // namespace
+}  // namespace lockstep

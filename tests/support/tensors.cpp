@@ -1,0 +1,96 @@
+#include "support/tensors.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+bool is_nan(DType dtype, const std::byte* element) {
+  if (dtype == DType::f32) {
+    float value;
+    std::memcpy(&value, element, 4);
+    return std::isnan(value);
+  }
+  if (dtype == DType::f64) {
+    double value;
+    std::memcpy(&value, element, 8);
+    return std::isnan(value);
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, element, 2);
+  if (dtype == DType::f16) return (bits & 0x7fffu) > 0x7c00u;
+  if (dtype == DType::bf16) return (bits & 0x7fffu) > 0x7f80u;
+  return false;
+}
+
+}  // namespace
+
+::testing::AssertionResult bits_equal(const char* a_text, const char* b_text, const Tensor& a, const Tensor& b) {
+  const auto differ = [&] { return ::testing::AssertionFailure() << a_text << " and " << b_text << " differ: "; };
+  if (a.dtype() != b.dtype()) return differ() << name_of(a.dtype()) << " and " << name_of(b.dtype());
+  if (a.shape() != b.shape()) return differ() << a.shape().to_string() << " and " << b.shape().to_string();
+  const std::size_t size = size_of(a.dtype());
+  const auto count = static_cast<std::size_t>(a.numel());
+  std::vector<std::byte> x(count * size);
+  std::vector<std::byte> y(count * size);
+  a.read_bytes(x.data());
+  b.read_bytes(y.data());
+  std::size_t different = 0;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* p = x.data() + i * size;
+    const std::byte* q = y.data() + i * size;
+    if (std::memcmp(p, q, size) == 0 || (is_nan(a.dtype(), p) && is_nan(a.dtype(), q))) continue;
+    if (different++ == 0) first = i;
+  }
+  if (different == 0) return ::testing::AssertionSuccess();
+  const auto at = [&](const Tensor& tensor) {
+    return tensor.reshape({tensor.numel()}).narrow(0, static_cast<std::int64_t>(first), 1).to_string();
+  };
+  return differ() << different << " of " << count << " elements of " << a.shape().to_string() << ", first at " << first
+                  << ": " << at(a) << " and " << at(b);
+}
+
+Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, Device device, bool special) {
+  std::mt19937_64 random(seed);
+  std::vector<double> values(static_cast<std::size_t>(shape.numel()));
+  if (!is_float(dtype)) {
+    const double span = dtype == DType::boolean ? 2 : 200;
+    const double low = dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u32 ? 0 : -100;
+    for (double& value : values) value = low + std::floor(std::uniform_real_distribution<>(0, span)(random));
+    return Tensor::from(values, shape).to(dtype).to(device);
+  }
+  const double kinds[] = {std::numeric_limits<double>::quiet_NaN(), INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40,
+                          0x1p-126, -0x1p-126, 0x1p-149, 3e38, -3e38, 0x1p-14, 0x1p-24, 65504.0, 1.0};
+  for (double& value : values) {
+    value = std::normal_distribution<>(0, 1)(random);
+    if (special && random() % 4 == 0) value = kinds[random() % std::size(kinds)];
+  }
+  if (dtype != DType::f32) return Tensor::from(values, shape).to(dtype).to(device);
+  // Not through the cast: it would turn subnormals into zeros, and tensors may hold them.
+  return Tensor::from(std::vector<float>(values.begin(), values.end()), shape, device);
+}
+
+Tensor same_everywhere(const std::function<Tensor(Device)>& compute) {
+  Tensor first;
+  for (const Device& device : Device::all()) {
+    for (const graph::WindowLimits& limits : {kEveryNode, kUnbounded}) {
+      const WithWindow window(limits);
+      const Tensor value = compute(device).eval();
+      if (!first.defined()) {
+        first = value;
+      } else {
+        SCOPED_TRACE(device.to_string() + (limits.nodes == 1 ? ", node by node" : ", one window"));
+        EXPECT_BITS_EQ(first, value);
+      }
+    }
+  }
+  return first;
+}
+
+}  // namespace v0
+}  // namespace lockstep
