@@ -1,0 +1,98 @@
+#include "core/hash.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include <lockstep/error.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "hashes are of little-endian bits");
+
+// Where a format keeps its magnitude, what infinity looks like in it, and the one quiet NaN.
+template <typename Bits>
+struct NanRule {
+  Bits magnitude;
+  Bits infinity;
+  Bits quiet_nan;
+};
+
+constexpr NanRule<std::uint16_t> kF16Rule = {0x7fff, 0x7c00, 0x7e00};
+constexpr NanRule<std::uint16_t> kBF16Rule = {0x7fff, 0x7f80, 0x7fc0};
+constexpr NanRule<std::uint32_t> kF32Rule = {0x7fffffff, 0x7f800000, 0x7fc00000};
+constexpr NanRule<std::uint64_t> kF64Rule = {0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff8000000000000};
+
+constexpr std::size_t kBlockBytes = 4096;
+
+template <typename Bits>
+void canonicalise(std::span<std::byte> block, NanRule<Bits> rule) {
+  for (std::size_t at = 0; at < block.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, block.data() + at, sizeof(Bits));
+    bits = static_cast<Bits>(bits & rule.magnitude) > rule.infinity ? rule.quiet_nan : bits;
+    std::memcpy(block.data() + at, &bits, sizeof(Bits));
+  }
+}
+
+void canonicalise(std::span<std::byte> block, DType dtype) {
+  switch (dtype) {
+    case DType::f16: return canonicalise(block, kF16Rule);
+    case DType::bf16: return canonicalise(block, kBF16Rule);
+    case DType::f32: return canonicalise(block, kF32Rule);
+    case DType::f64: return canonicalise(block, kF64Rule);
+    default: return;
+  }
+}
+
+}  // namespace
+
+struct ElementHasher::State {
+  XXH3_state_t xxh;
+};
+
+ElementHasher::ElementHasher(DType dtype) : dtype_(dtype), state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(&state_->xxh);
+}
+ElementHasher::~ElementHasher() = default;
+ElementHasher::ElementHasher(ElementHasher&&) noexcept = default;
+ElementHasher& ElementHasher::operator=(ElementHasher&&) noexcept = default;
+
+void ElementHasher::update(std::span<const std::byte> bytes) {
+  if (bytes.size() % size_of(dtype_) != 0) {
+    throw ValueError("hash: " + std::to_string(bytes.size()) + " bytes are not whole elements of " +
+                     std::string(name_of(dtype_)));
+  }
+  if (!is_float(dtype_)) {
+    XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
+    return;
+  }
+  std::array<std::byte, kBlockBytes> block;
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), block.size());
+    std::memcpy(block.data(), bytes.data(), count);
+    canonicalise(std::span(block).first(count), dtype_);
+    XXH3_64bits_update(&state_->xxh, block.data(), count);
+    bytes = bytes.subspan(count);
+  }
+}
+
+std::uint64_t ElementHasher::digest() const { return XXH3_64bits_digest(&state_->xxh); }
+
+std::uint64_t hash_elements(DType dtype, std::span<const std::byte> bytes) {
+  ElementHasher hasher(dtype);
+  hasher.update(bytes);
+  return hasher.digest();
+}
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,245 @@
+#include "core/os.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace os {
+namespace {
+
+[[noreturn]] void throw_errno(std::string_view action, const std::string& path, int error) {
+  throw IoError(fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error)));
+}
+
+// Closes on every path out of a reader; a failed close of a file that was only read loses nothing.
+class ReadDescriptor {
+ public:
+  ReadDescriptor(const std::string& path, SystemCalls& calls) : calls_(calls) {
+    // O_NONBLOCK: opening a pipe that nobody writes to must fail below, not hang here.
+    do {
+      file_ = calls_.open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    } while (file_ < 0 && errno == EINTR);
+    if (file_ < 0) throw_errno("open the file", path, errno);
+  }
+  ~ReadDescriptor() { calls_.close(file_); }
+  ReadDescriptor(const ReadDescriptor&) = delete;
+  ReadDescriptor& operator=(const ReadDescriptor&) = delete;
+
+  int get() const { return file_; }
+
+  std::size_t regular_file_size(const std::string& path) const {
+    struct stat info {};
+    if (calls_.fstat(file_, &info) != 0) throw_errno("examine the file", path, errno);
+    if (!S_ISREG(info.st_mode)) {
+      const char* what = S_ISDIR(info.st_mode) ? "is a directory" : "is a device or pipe";
+      throw IoError(fmt::format("{}: {}, not a regular file", path, what));
+    }
+    return static_cast<std::size_t>(info.st_size);
+  }
+
+ private:
+  SystemCalls& calls_;
+  int file_ = -1;
+};
+
+// Not a vector: it would write zeros before the read does.
+std::shared_ptr<std::byte[]> allocate(const std::string& path, std::size_t size) {
+  try {
+    return std::make_shared_for_overwrite<std::byte[]>(size);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(fmt::format("{}: cannot allocate {} bytes to read it; mapping it needs none", path, size));
+  }
+}
+
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The file that a chain of symbolic links ends at; `path` itself where nothing exists yet.
+std::string resolve_links(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
+  return resolved ? std::string(resolved.get()) : path;
+}
+
+std::string temporary_name(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  return fmt::format("{}/.lockstep-{}-{}.tmp", directory_of(target), ::getpid(), counter++);
+}
+
+std::uint64_t memory_info(std::string_view key) {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::uint64_t kilobytes = 0;
+  std::string unit;
+  while (file >> name >> kilobytes) {
+    std::getline(file, unit);
+    if (name == key) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+int descriptor(StandardStream stream) { return stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO; }
+
+}  // namespace
+
+int SystemCalls::open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
+int SystemCalls::fstat(int file, struct stat* result) { return ::fstat(file, result); }
+ssize_t SystemCalls::read(int file, void* data, std::size_t bytes) { return ::read(file, data, bytes); }
+void* SystemCalls::mmap(int file, std::size_t bytes) {
+  return ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+}
+ssize_t SystemCalls::write(int file, const void* data, std::size_t bytes) { return ::write(file, data, bytes); }
+int SystemCalls::fchmod(int file, mode_t mode) { return ::fchmod(file, mode); }
+int SystemCalls::fsync(int file) {
+#ifdef F_FULLFSYNC
+  return ::fcntl(file, F_FULLFSYNC);  // macOS: fsync alone leaves the data in the drive's cache
+#else
+  return ::fsync(file);
+#endif
+}
+int SystemCalls::close(int file) { return ::close(file); }
+int SystemCalls::rename(const char* from, const char* to) { return ::rename(from, to); }
+int SystemCalls::unlink(const char* path) { return ::unlink(path); }
+
+SystemCalls& system_calls() {
+  static SystemCalls calls;
+  return calls;
+}
+
+FileBytes map_file(const std::string& path, SystemCalls& calls) {
+  const ReadDescriptor file(path, calls);
+  const std::size_t size = file.regular_file_size(path);
+  if (size == 0) return {path, {}, nullptr};  // an empty range cannot be mapped
+  void* address = calls.mmap(file.get(), size);
+  if (address == MAP_FAILED) throw_errno("map the file", path, errno);
+  std::shared_ptr<const void> owner(address, [size](const void* mapped) {
+    ::munmap(const_cast<void*>(mapped), size);
+  });
+  return {path, {static_cast<const std::byte*>(address), size}, std::move(owner)};
+}
+
+FileBytes read_file(const std::string& path, SystemCalls& calls) {
+  const ReadDescriptor file(path, calls);
+  const std::size_t size = file.regular_file_size(path);
+  const std::shared_ptr<std::byte[]> data = allocate(path, size);
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t count = calls.read(file.get(), data.get() + done, std::min<std::size_t>(size - done, SSIZE_MAX));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno("read the file", path, errno);
+    if (count == 0) throw IoError(fmt::format("{}: shrank from {} to {} bytes while it was read", path, size, done));
+    done += static_cast<std::size_t>(count);
+  }
+  return {path, {data.get(), size}, data};
+}
+
+AtomicFile::AtomicFile(std::string path, SystemCalls& calls)
+    : path_(std::move(path)), calls_(calls), target_(resolve_links(path_)) {
+  struct stat old {};
+  const bool exists = ::stat(target_.c_str(), &old) == 0;
+  if (exists && !S_ISREG(old.st_mode)) throw IoError(path_ + ": exists and is not a regular file");
+
+  directory_ = calls_.open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (directory_ < 0) fail("open the directory");
+  constexpr int kAttempts = 100;  // a crashed process of the same id may have left such a name
+  for (int attempt = 0; attempt < kAttempts && file_ < 0; ++attempt) {
+    std::string name = temporary_name(target_);
+    file_ = calls_.open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ >= 0) {
+      temporary_ = std::move(name);
+    } else if (errno != EEXIST && errno != EINTR) {
+      break;
+    }
+  }
+  // The destructor does not run for a constructor that throws.
+  const auto fail_and_clean = [&](std::string_view action) {
+    const int error = errno;
+    if (file_ >= 0) calls_.close(file_);
+    if (!temporary_.empty()) calls_.unlink(temporary_.c_str());
+    calls_.close(directory_);
+    throw_errno(action, path_, error);
+  };
+  if (file_ < 0) fail_and_clean("create a temporary file beside it");
+  if (exists && calls_.fchmod(file_, old.st_mode & 07777) != 0) fail_and_clean("set the permissions");
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_ >= 0) calls_.close(file_);
+  if (!temporary_.empty()) calls_.unlink(temporary_.c_str());
+  if (directory_ >= 0) calls_.close(directory_);
+}
+
+void AtomicFile::fail(std::string_view action) const { throw_errno(action, path_, errno); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = calls_.write(file_, bytes.data(), std::min<std::size_t>(bytes.size(), SSIZE_MAX));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("write the file");
+    if (count == 0) throw IoError(path_ + ": cannot write the file: the system accepts no more bytes");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void AtomicFile::close_or_fail(int& file, std::string_view action) {
+  // Whatever close returns, the descriptor is gone (Linux) and must not be closed again.
+  const int result = calls_.close(std::exchange(file, -1));
+  if (result != 0 && errno != EINTR) fail(action);
+}
+
+void AtomicFile::commit() {
+  // A failed fsync is final: the kernel may have dropped the pages, and a second call would report success.
+  if (calls_.fsync(file_) != 0) fail("synchronise the file");
+  close_or_fail(file_, "close the file");
+  if (calls_.rename(temporary_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
+  temporary_.clear();
+  // Some file systems cannot synchronise a directory; they say so with EINVAL.
+  if (calls_.fsync(directory_) != 0 && errno != EINVAL) fail("synchronise the directory (the new file is in place)");
+  close_or_fail(directory_, "close the directory (the new file is in place)");
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0;
+  std::uint64_t resident = 0;
+  if (!(file >> total >> resident)) return 0;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t physical_memory_bytes() { return memory_info("MemTotal:"); }
+std::uint64_t available_memory_bytes() { return memory_info("MemAvailable:"); }
+
+bool is_terminal(StandardStream stream) { return ::isatty(descriptor(stream)) == 1; }
+
+int terminal_columns(StandardStream stream, int fallback) {
+  struct winsize size {};
+  if (::ioctl(descriptor(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return fallback;
+  return size.ws_col;
+}
+
+}  // namespace os
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+// Everything that is asked of the operating system stands here, so that a port to another one is one file.
+// Files are read whole (mapped or copied) and written atomically: a reader sees the old file or the new one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+struct stat;
+
+namespace lockstep {
+inline namespace v0 {
+namespace os {
+
+/// The system calls that files need, with their POSIX meaning (-1 and errno on failure). Tests derive from it to make
+/// the k-th call fail; everybody else takes system_calls().
+class SystemCalls {
+ public:
+  virtual ~SystemCalls() = default;
+  virtual int open(const char* path, int flags, mode_t mode);
+  virtual int fstat(int file, struct stat* result);
+  virtual ssize_t read(int file, void* data, std::size_t bytes);
+  virtual void* mmap(int file, std::size_t bytes);
+  virtual ssize_t write(int file, const void* data, std::size_t bytes);
+  virtual int fchmod(int file, mode_t mode);
+  virtual int fsync(int file);
+  virtual int close(int file);
+  virtual int rename(const char* from, const char* to);
+  virtual int unlink(const char* path);
+};
+
+SystemCalls& system_calls();
+
+/// The bytes of a file and what keeps them in memory. Copies share.
+struct FileBytes {
+  std::string path;  ///< As given, for messages.
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// Maps a file read-only. Costs no memory until bytes are touched. A file that shrinks while it is mapped kills the
+/// process that touches the missing part (SIGBUS): for files that others may change, use read_file.
+/// Throws IoError if the file cannot be opened or mapped, or is not a regular file.
+FileBytes map_file(const std::string& path, SystemCalls& calls = system_calls());
+/// Reads a file into memory of its own. Throws IoError like map_file, and if the file shrinks meanwhile.
+FileBytes read_file(const std::string& path, SystemCalls& calls = system_calls());
+
+/// Writes a file so that after a crash at any moment `path` holds either its old content or all of the new one:
+/// a temporary file in the same directory, synchronised, renamed over `path`, and the directory synchronised.
+/// A symbolic link is followed; an existing file keeps its permissions. Every member throws IoError; unless commit()
+/// got as far as the rename, the temporary file is removed and the old file is untouched.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path, SystemCalls& calls = system_calls());
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  /// Makes the new content visible and durable. Nothing may be written afterwards.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(std::string_view action) const;
+  void close_or_fail(int& file, std::string_view action);
+
+  std::string path_;
+  SystemCalls& calls_;
+  std::string target_;     // path_ with symbolic links resolved
+  std::string temporary_;  // empty once renamed or removed
+  int file_ = -1;
+  int directory_ = -1;
+};
+
+/// Bytes of this process that are in physical memory; 0 where unknown.
+std::uint64_t resident_bytes();
+/// Bytes of physical memory of the machine, and those that can be used without swapping; 0 where unknown.
+std::uint64_t physical_memory_bytes();
+std::uint64_t available_memory_bytes();
+
+enum class StandardStream { output, error };
+bool is_terminal(StandardStream stream);
+/// Columns of the terminal, `fallback` where there is none.
+int terminal_columns(StandardStream stream, int fallback);
+
+}  // namespace os
+}  // namespace v0
+}  // namespace lockstep
