@@ -1,0 +1,63 @@
+#include "backends/cpu/backend.h"
+
+#include <cstring>
+
+#include "backends/cpu/contraction/contraction.h"
+#include "backends/cpu/row/row_program.h"
+#include "backends/cpu/threads.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+class RowExecutable final : public Executable {
+ public:
+  RowExecutable(const Program& program, Isa isa) : program_(program, isa) {}
+  void run(const Binding& binding) const override { program_.run(binding); }
+
+ private:
+  RowProgram program_;
+};
+
+struct Compiler {
+  Isa isa;
+  std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
+    return std::make_unique<RowExecutable>(kernel.program, isa);
+  }
+  std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {
+    return compile_contraction(kernel, isa);
+  }
+};
+
+}  // namespace
+
+CpuBackend::CpuBackend() : isa_(selected_isa()), memory_(std::make_shared<MemoryPool>()) {}
+
+BufferRef CpuBackend::allocate(std::size_t bytes) {
+  void* data = memory_->allocate(bytes);
+  return std::make_shared<Buffer>(device(), data, bytes,
+                                  [memory = memory_, data, bytes] { memory->release(data, bytes); });
+}
+
+void CpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
+  LOCKSTEP_ASSERT(bytes <= to.bytes());
+  if (bytes != 0) std::memcpy(to.data(), from, bytes);
+}
+
+void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes) {
+  LOCKSTEP_ASSERT(bytes <= from.bytes());
+  if (bytes != 0) std::memcpy(to, from.data(), bytes);
+}
+
+std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_}, kernel); }
+
+std::string CpuBackend::description() const {
+  return "cpu: " + processor_name() + "\n  instruction set  " + std::string(name_of(isa_)) + "\n  threads          " +
+         std::to_string(num_threads());
+}
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// The fast CPU backend: row programs (row/) and contractions (contraction/) in tiles and SIMD, over one thread pool.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/memory_pool.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+class CpuBackend final : public Backend {
+ public:
+  /// Throws what selected_isa() throws.
+  CpuBackend();
+
+  Device device() const override { return {DeviceKind::cpu, 0}; }
+  BufferRef allocate(std::size_t bytes) override;
+  void upload(Buffer& to, const void* from, std::size_t bytes) override;
+  void download(void* to, const Buffer& from, std::size_t bytes) override;
+  std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  std::string description() const override;
+
+  MemoryPool& memory() { return *memory_; }
+
+ private:
+  Isa isa_;
+  std::shared_ptr<MemoryPool> memory_;  // shared with the buffers, which may outlive the backend
+};
+
+std::unique_ptr<Backend> make_cpu_backend();
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+#include "backends/cpu/isa.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <lockstep/error.h>
+
+#include "backends/cpu/simd_targets.h"
+
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+std::vector<Isa> detect() {
+#if defined(__aarch64__)
+  return {Isa::neon};
+#else
+  std::vector<Isa> isas{Isa::scalar};
+  const auto supported = hwy::SupportedTargets();
+#if HWY_TARGETS & HWY_AVX2
+  if ((supported & HWY_AVX2) != 0) isas.push_back(Isa::avx2);
+#endif
+#if HWY_TARGETS & HWY_AVX3
+  if ((supported & HWY_AVX3) != 0) isas.push_back(Isa::avx512);
+#endif
+  return isas;
+#endif
+}
+
+std::string list_of_available() {
+  std::string names;
+  for (Isa isa : available_isas()) {
+    if (!names.empty()) names += ", ";
+    names += name_of(isa);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return "scalar";
+    case Isa::neon: return "neon";
+    case Isa::avx2: return "avx2";
+    case Isa::avx512: return "avx512";
+  }
+  return "?";
+}
+
+const std::vector<Isa>& available_isas() {
+  static const std::vector<Isa> isas = detect();
+  return isas;
+}
+
+Isa choose_isa(std::string_view requested) {
+  if (requested.empty()) return available_isas().back();
+  for (Isa isa : available_isas()) {
+    if (name_of(isa) == requested) return isa;
+  }
+  for (Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
+    if (name_of(isa) != requested) continue;
+    throw DeviceError("cpu: LOCKSTEP_CPU_ISA=" + std::string(requested) +
+                      ": this processor does not have it\n  available: " + list_of_available() +
+                      "\n  fix: choose one of them, or unset the variable for the best");
+  }
+  throw ValueError("cpu: LOCKSTEP_CPU_ISA=" + std::string(requested) + ": no such instruction set\n  available: " +
+                   list_of_available() + "\n  fix: choose one of them, or unset the variable for the best");
+}
+
+Isa selected_isa() {
+  static const Isa isa = [] {
+    const char* requested = std::getenv("LOCKSTEP_CPU_ISA");
+    return choose_isa(requested == nullptr ? "" : requested);
+  }();
+  return isa;
+}
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace v0
+}  // namespace lockstep

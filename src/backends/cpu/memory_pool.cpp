@@ -1,0 +1,119 @@
+#include "backends/cpu/memory_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include <lockstep/error.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::uint32_t kWindow = 1024;
+// From here on blocks start at a huge page, so that the kernel can back them with huge pages where it is told to.
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+void* system_allocate(std::size_t size) {
+  if (size >= 2 * kHugePage) return std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
+  return std::aligned_alloc(MemoryPool::kAlignment, size);
+}
+
+std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+}  // namespace
+
+std::size_t MemoryPool::block_size(std::size_t bytes) {
+  if (bytes <= kAlignment) return kAlignment;
+  if (bytes > std::numeric_limits<std::size_t>::max() / 4) return bytes;  // the system will refuse it
+  const std::size_t step = std::max(std::bit_floor(bytes - 1) / 8, kAlignment);
+  return (bytes + step - 1) / step * step;
+}
+
+std::size_t MemoryPool::limit() const {
+  return std::max(kAlwaysKept, statistics_.recent_peak + statistics_.recent_peak / 4);
+}
+
+void MemoryPool::count_allocation(std::size_t size) {
+  statistics_.live += size;
+  statistics_.peak = std::max(statistics_.peak, statistics_.live);
+  if (++window_allocations_ == kWindow) {
+    window_allocations_ = 0;
+    previous_window_peak_ = window_peak_;
+    window_peak_ = 0;
+  }
+  window_peak_ = std::max(window_peak_, statistics_.live);
+  statistics_.recent_peak = std::max(window_peak_, previous_window_peak_);
+}
+
+void* MemoryPool::allocate(std::size_t bytes) {
+  const std::size_t size = block_size(bytes);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_size_.find(size); found != by_size_.end()) {
+    const Blocks::iterator block = found->second.back();
+    found->second.pop_back();
+    if (found->second.empty()) by_size_.erase(found);
+    void* data = block->data;
+    cached_.erase(block);
+    statistics_.cached -= size;
+    ++statistics_.reused;
+    count_allocation(size);
+    return data;
+  }
+  void* data = system_allocate(size);
+  if (data == nullptr) {
+    trim_locked(0);
+    data = system_allocate(size);
+  }
+  if (data == nullptr) {
+    throw OutOfMemoryError("cpu: out of memory\n  requested  " + mebibytes(size) + "\n  in use     " +
+                           mebibytes(statistics_.live) + " by tensors\n  fix: smaller batches, fewer live tensors, or a smaller dtype");
+  }
+  count_allocation(size);
+  trim_locked(limit() > statistics_.live ? limit() - statistics_.live : 0);
+  return data;
+}
+
+void MemoryPool::release(void* data, std::size_t bytes) noexcept {
+  const std::size_t size = block_size(bytes);
+  const std::lock_guard lock(mutex_);
+  statistics_.live -= size;
+  try {
+    Blocks block{{data, size}};
+    by_size_[size].push_back(block.begin());
+    cached_.splice(cached_.end(), block);
+  } catch (const std::bad_alloc&) {  // no memory to remember the block by: let it go
+    if (const auto entry = by_size_.find(size); entry != by_size_.end() && entry->second.empty()) by_size_.erase(entry);
+    std::free(data);
+    return;
+  }
+  statistics_.cached += size;
+  trim_locked(limit() > statistics_.live ? limit() - statistics_.live : 0);
+}
+
+void MemoryPool::trim(std::size_t keep) {
+  const std::lock_guard lock(mutex_);
+  trim_locked(keep);
+}
+
+void MemoryPool::trim_locked(std::size_t keep) noexcept {
+  while (statistics_.cached > keep) {
+    const Blocks::iterator block = cached_.begin();
+    const auto same_size = by_size_.find(block->size);
+    std::erase(same_size->second, block);
+    if (same_size->second.empty()) by_size_.erase(same_size);
+    statistics_.cached -= block->size;
+    std::free(block->data);
+    cached_.erase(block);
+  }
+}
+
+MemoryStatistics MemoryPool::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,206 @@
+#include "backends/cpu/row/frame.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+bool is_aligned(const void* data, std::size_t size) { return reinterpret_cast<std::uintptr_t>(data) % size == 0; }
+
+}  // namespace
+
+Frame::Frame(const RowPlan& plan, const Binding& binding, std::byte* memory)
+    : plan_(plan),
+      binding_(binding),
+      memory_(memory),
+      shared_(memory),
+      values_(reinterpret_cast<const std::byte**>(memory + plan.pointers_at)) {
+  for (std::size_t v = 0; v < plan.places.size(); ++v) {
+    const Place& place = plan.places[v];
+    values_[v] = nullptr;
+    if (place.kind == Place::Kind::parameter) {
+      values_[v] = reinterpret_cast<const std::byte*>(&binding.parameters[place.at].bits);
+    } else if (place.kind == Place::Kind::fixed) {
+      values_[v] = memory + place.at;
+    }
+  }
+  const Tile once{0, 1, 0, 1};
+  for (const Step& step : plan.uniform_steps) execute_row_step(step, once);
+}
+
+void Frame::share(const Frame& other) {
+  for (std::size_t v = 0; v < plan_.places.size(); ++v) {
+    if (plan_.places[v].kind == Place::Kind::fixed) values_[v] = other.values_[v];
+  }
+  shared_ = other.shared_;
+  unit_ = other.unit_;
+  width_ = other.width_;
+}
+
+void Frame::run_unit(std::int64_t unit) {
+  enter_unit(unit);
+  for (std::size_t pass = 0; pass < plan_.passes.size(); ++pass) {
+    run_row_steps(pass);
+    run_range(pass, 0, plan_.sequence);
+    finish_reductions(pass);
+  }
+  finish_unit();
+}
+
+void Frame::enter_unit(std::int64_t unit) {
+  unit_ = unit;
+  if (plan_.layout == Layout::columns) {
+    width_ = std::min(plan_.width, plan_.space.along_count - unit * plan_.width);
+  }
+}
+
+/// The row values of the unit.
+Frame::Tile Frame::row_tile() const {
+  if (plan_.layout == Layout::rows) return {unit_, 1, 0, 1};
+  return {0, 1, unit_ * plan_.width, width_};
+}
+
+void Frame::run_row_steps(std::size_t pass) {
+  const Tile tile = row_tile();
+  for (const Step& step : plan_.passes[pass].row_steps) execute_row_step(step, tile);
+}
+
+void Frame::finish_unit() {
+  const Tile tile = row_tile();
+  for (const Step& step : plan_.last_steps) execute_row_step(step, tile);
+}
+
+void Frame::execute_row_step(const Step& step, const Tile& tile) {
+  if (step.kind == Step::Kind::spread) {
+    std::byte* out = memory_ + step.place.at;
+    values_[step.out] = out;
+    if (step.fn != nullptr) return step.fn(out, values_[step.a], nullptr, nullptr, idx(plan_.width * plan_.depth));
+    const std::size_t bytes = idx(tile.count) * size_of(step.type);
+    for (std::int64_t d = 0; d < plan_.depth; ++d) std::memcpy(out + idx(d) * bytes, values_[step.a], bytes);
+    return;
+  }
+  execute(step, tile);
+}
+
+void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t end) {
+  const Pass& pass = plan_.passes[pass_index];
+  if (pass.steps.empty()) return;
+  const bool rows = plan_.layout == Layout::rows;
+  const std::int64_t step_size = rows ? plan_.tile : plan_.depth;
+  for (std::int64_t chunk_begin = begin; chunk_begin < end;) {
+    const std::int64_t chunk = chunk_begin / kChunk;
+    const std::int64_t chunk_end = pass.reductions.empty() ? end : std::min(end, (chunk + 1) * kChunk);
+    for (int r : pass.reductions) start_chunk(plan_.reductions[idx(r)], chunk);
+    for (std::int64_t i = chunk_begin; i < chunk_end; i += step_size) {
+      const std::int64_t n = std::min(step_size, chunk_end - i);
+      const Tile tile = rows ? Tile{unit_, 1, i, n} : Tile{i, n, unit_ * plan_.width, width_};
+      for (int v : pass.kept_inputs) values_[v] = at(plan_.places[idx(v)], tile, plan_.types[idx(v)]);
+      for (const Step& step : pass.steps) execute(step, tile);
+    }
+    for (int r : pass.reductions) finish_chunk(plan_.reductions[idx(r)], chunk);
+    chunk_begin = chunk_end;
+  }
+}
+
+std::byte* Frame::at(const Place& place, const Tile& tile, ComputeType type) {
+  switch (place.kind) {
+    case Place::Kind::slot: return memory_ + plan_.slots_at + place.at * plan_.slot_bytes;
+    case Place::Kind::fixed: return memory_ + place.at;
+    case Place::Kind::kept: {
+      const std::int64_t element = plan_.layout == Layout::rows ? tile.begin : tile.outer * width_;
+      return memory_ + place.at + idx(element) * size_of(type);
+    }
+    default: return nullptr;
+  }
+}
+
+void Frame::execute(const Step& step, const Tile& tile) {
+  switch (step.kind) {
+    case Step::Kind::compute:
+    case Step::Kind::spread: {
+      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
+      if (out == nullptr) out = at(step.place, tile, step.type);
+      const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
+      step.fn(out, value(step.a), value(step.b), value(step.c), tile.elements());
+      values_[step.out] = out;
+      return;
+    }
+    case Step::Kind::load: {
+      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
+      if (out == nullptr) out = at(step.place, tile, step.type);
+      values_[step.out] = load(step, tile, out);
+      return;
+    }
+    case Step::Kind::store: return store(step, tile);
+    case Step::Kind::reduce: return reduce(step, tile);
+    case Step::Kind::iota: {
+      std::byte* out = at(step.place, tile, step.type);
+      for (std::int64_t d = 0; d < tile.depth; ++d) {
+        count_along(plan_.positions[idx(step.index)], plan_.space, *plan_.convert, tile.outer + d, tile.begin,
+                    tile.count, reinterpret_cast<std::int64_t*>(out) + d * tile.count);
+      }
+      values_[step.out] = out;
+      return;
+    }
+    case Step::Kind::accumulator: {
+      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
+      if (out == nullptr) out = at(step.place, tile, step.type);
+      const std::byte* raw = accumulators_.data + idx(tile.begin - accumulators_.begin) * size_of(step.type);
+      step.fn(out, raw, nullptr, nullptr, tile.elements());
+      values_[step.out] = out;
+      return;
+    }
+  }
+}
+
+const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out) {
+  const Access& access = plan_.inputs[idx(step.index)];
+  const std::byte* data = slot_data(access.slot);
+  const std::size_t size = size_of(step.type);
+  if (step.alias && tile.depth == 1) {
+    const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+    const std::byte* memory = data + element * static_cast<std::int64_t>(size);
+    if (element >= 0 && is_aligned(memory, size)) return memory;
+  }
+  for (std::int64_t d = 0; d < tile.depth; ++d) {
+    fetch(access, plan_.space, step.load, size, data, tile.outer + d, tile.begin, tile.count,
+          out + idx(d * tile.count) * size);
+  }
+  return out;
+}
+
+/// Where a tile of an output is, if the values can be computed right there.
+std::byte* Frame::direct(int output, const Tile& tile) const {
+  if (tile.depth != 1) return nullptr;
+  const Access& access = plan_.outputs[idx(output)];
+  const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+  if (element < 0) return nullptr;
+  const std::size_t size = size_of(access.dtype);
+  std::byte* memory = binding_.slots[idx(access.slot)] + idx(element) * size;
+  return is_aligned(memory, size) ? memory : nullptr;
+}
+
+void Frame::store(const Step& step, const Tile& tile) {
+  const Access& access = plan_.outputs[idx(step.index)];
+  std::byte* data = binding_.slots[idx(access.slot)];
+  const std::byte* values = values_[step.a];
+  const std::size_t size = size_of(step.type);
+  if (step.alias && tile.depth == 1) {
+    const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+    std::byte* memory = data + element * static_cast<std::int64_t>(size);
+    if (element >= 0 && memory == values) return;
+    if (element >= 0 && plan_.streams) return plan_.convert->stream(memory, values, idx(tile.count) * size);
+  }
+  for (std::int64_t d = 0; d < tile.depth; ++d) {
+    put(access, plan_.space, step.put, size, data, tile.outer + d, tile.begin, tile.count,
+        values + idx(d * tile.count) * size);
+  }
+}
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,180 @@
+// The reductions of a frame: docs/numerics.md section 4, for one row at a time or for many rows side by side.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/row/frame.h"
+#include "kernels/scalar.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+/// What leaves every value as it is: -0 + x = x for every x (+0 would turn -0 into +0), and 1 * x = x.
+template <typename T>
+void fill_neutral(std::byte* to, ReduceTable::Kind kind, std::size_t n) {
+  std::fill_n(reinterpret_cast<T*>(to), n, kind == ReduceTable::prod ? T(1) : -T(0));
+}
+
+void fill_neutral(std::byte* to, ReduceTable::Kind kind, ComputeType type, std::size_t n) {
+  switch (type) {
+    case ComputeType::f32: return fill_neutral<float>(to, kind, n);
+    case ComputeType::f64: return fill_neutral<double>(to, kind, n);
+    case ComputeType::i32: return fill_neutral<std::int32_t>(to, kind, n);
+    case ComputeType::i64: return fill_neutral<std::int64_t>(to, kind, n);
+  }
+}
+
+/// Lanes (or partial results) of several columns side by side: combines the first `lanes` of them into the first.
+void combine_columns(const ReduceTable& table, ReduceTable::Kind kind, ComputeType type, std::byte* data,
+                     std::int64_t lanes, std::int64_t columns) {
+  const ReduceTable::Kind by = kind == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum;
+  const auto line = static_cast<std::int64_t>(size_of(type)) * columns;
+  for (std::int64_t half = kLanes / 2; half >= 1; half /= 2) {
+    const std::int64_t pairs = std::min(half, lanes - half);
+    if (pairs > 0) table.columns[by][index_of(type)](data, data + half * line, nullptr, idx(pairs * columns));
+  }
+}
+
+}  // namespace
+
+void Frame::start_chunk(const Reduction& reduction, std::int64_t chunk) {
+  std::byte* lanes = memory_ + reduction.lanes_at;
+  if (reduction.is_best()) {
+    std::fill_n(reinterpret_cast<std::int64_t*>(memory_ + reduction.lane_indices_at), columns(), std::int64_t{-1});
+    return;
+  }
+  const std::int64_t all = static_cast<std::int64_t>(kLanes);
+  const std::int64_t count =
+      plan_.layout == Layout::rows ? all : std::min(all, plan_.sequence - chunk * kChunk) * width_;
+  fill_neutral(lanes, reduction.kind(), reduction.type, idx(count));
+}
+
+void Frame::reduce(const Step& step, const Tile& tile) {
+  const Reduction& reduction = plan_.reductions[idx(step.index)];
+  const std::size_t type = index_of(reduction.type);
+  const std::size_t size = size_of(reduction.type);
+  const std::byte* a = values_[step.a];
+  std::byte* lanes = memory_ + reduction.lanes_at;
+  if (!reduction.is_best()) {
+    const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+    if (plan_.layout == Layout::rows) {
+      return plan_.reduce->lanes[reduction.kind()][type](lanes, a, b, tile.elements());
+    }
+    // Depth is a power of two that divides 64, so the tile's elements meet neighbouring lanes.
+    const std::int64_t lane = tile.outer % static_cast<std::int64_t>(kLanes);
+    return plan_.reduce->columns[reduction.kind()][type](lanes + idx(lane * tile.count) * size, a, b, tile.elements());
+  }
+  auto* indices = reinterpret_cast<std::int64_t*>(memory_ + reduction.lane_indices_at);
+  const ReduceTable::Order order = reduction.order();
+  if (plan_.layout == Layout::rows) {
+    alignas(8) std::byte winner[8];
+    plan_.reduce->best[order][type](winner, a, idx(tile.count));
+    if (*indices >= 0 && !plan_.reduce->beats[order][type](winner, lanes)) return;
+    std::memcpy(lanes, winner, size);
+    *indices = tile.begin;
+    if (reduction.gives_index()) {
+      *indices += static_cast<std::int64_t>(plan_.reduce->find[order][type](winner, a, idx(tile.count)));
+    }
+    return;
+  }
+  const ElementwiseFn better =
+      plan_.elementwise->op[index_of(order == ReduceTable::max ? Op::maximum : Op::minimum)][type][0];
+  for (std::int64_t d = 0; d < tile.depth; ++d) {
+    const std::byte* line = a + idx(d * tile.count) * size;
+    if (indices[0] < 0) {
+      std::memcpy(lanes, line, idx(tile.count) * size);
+      std::fill_n(indices, tile.count, tile.outer + d);
+    } else if (reduction.gives_index()) {
+      plan_.reduce->best_columns[order][type](lanes, indices, line, tile.outer + d, idx(tile.count));
+    } else {
+      better(lanes, lanes, line, nullptr, idx(tile.count));
+    }
+  }
+}
+
+void Frame::finish_chunk(const Reduction& reduction, std::int64_t chunk) {
+  std::byte* lanes = memory_ + reduction.lanes_at;
+  const std::size_t bytes = idx(columns()) * size_of(reduction.type);
+  if (reduction.is_best()) {
+    std::memcpy(partial_indices(reduction) + chunk * columns(), memory_ + reduction.lane_indices_at,
+                idx(columns()) * sizeof(std::int64_t));
+  } else if (plan_.layout == Layout::rows) {
+    plan_.reduce->combine[reduction.kind()][index_of(reduction.type)](lanes);
+  } else {
+    const std::int64_t count = std::min(static_cast<std::int64_t>(kLanes), plan_.sequence - chunk * kChunk);
+    combine_columns(*plan_.reduce, reduction.kind(), reduction.type, lanes, count, width_);
+  }
+  std::memcpy(partials(reduction) + idx(chunk) * bytes, lanes, bytes);
+}
+
+void Frame::finish_reductions(std::size_t pass) {
+  for (int r : plan_.passes[pass].reductions) {
+    const Reduction& reduction = plan_.reductions[idx(r)];
+    if (reduction.is_best()) {
+      finish_best(reduction);
+    } else {
+      finish_sum(reduction);
+    }
+  }
+}
+
+void Frame::finish_sum(const Reduction& reduction) {
+  const ReduceTable::Kind kind = reduction.kind() == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum;
+  const std::size_t type = index_of(reduction.type);
+  const std::size_t size = size_of(reduction.type);
+  const std::size_t line = size * idx(columns());
+  std::byte* out = memory_ + plan_.places[idx(reduction.value)].at;
+  if (plan_.sequence == 0) {
+    // Of nothing: 1 or +0, not the neutral -0.
+    std::memset(out, 0, line);
+    if (kind == ReduceTable::prod) fill_neutral(out, kind, reduction.type, idx(columns()));
+    return;
+  }
+  // R again over the results of the chunks, in place: a column at a time there are at most a few thousand of them.
+  std::byte* data = partials(reduction);
+  for (std::int64_t count = plan_.chunks(); count > 1; count = (count + kChunk - 1) / kChunk) {
+    for (std::int64_t begin = 0; begin < count; begin += kChunk) {
+      const std::int64_t n = std::min(kChunk, count - begin);
+      std::byte* chunk = data + idx(begin) * line;
+      for (std::int64_t i = static_cast<std::int64_t>(kLanes); i < n; ++i) {
+        plan_.reduce->columns[kind][type](chunk + idx(i % static_cast<std::int64_t>(kLanes)) * line,
+                                          chunk + idx(i) * line, nullptr, idx(columns()));
+      }
+      combine_columns(*plan_.reduce, kind, reduction.type, chunk,
+                      std::min(n, static_cast<std::int64_t>(kLanes)), columns());
+      if (begin != 0) std::memcpy(data + idx(begin / kChunk) * line, chunk, line);
+    }
+  }
+  plan_.convert->canonical[type](out, data, nullptr, nullptr, idx(columns()));
+}
+
+void Frame::finish_best(const Reduction& reduction) {
+  const std::size_t type = index_of(reduction.type);
+  const std::size_t size = size_of(reduction.type);
+  const ReduceTable::BeatsFn beats = plan_.reduce->beats[reduction.order()][type];
+  const std::byte* data = partials(reduction);
+  const std::int64_t* indices = partial_indices(reduction);
+  std::byte* out = memory_ + plan_.places[idx(reduction.value)].at;
+  for (std::int64_t t = 0; t < columns(); ++t) {
+    if (plan_.sequence == 0) {
+      std::memset(out + idx(t) * (reduction.gives_index() ? 8 : size), 0, reduction.gives_index() ? 8 : size);
+      continue;
+    }
+    std::int64_t winner = t;
+    for (std::int64_t chunk = 1; chunk < plan_.chunks(); ++chunk) {
+      const std::int64_t other = chunk * columns() + t;
+      if (beats(data + idx(other) * size, data + idx(winner) * size)) winner = other;
+    }
+    if (reduction.gives_index()) {
+      std::memcpy(out + idx(t) * 8, indices + winner, 8);
+    } else {
+      plan_.convert->canonical[type](out + idx(t) * size, data + idx(winner) * size, nullptr, nullptr, 1);
+    }
+  }
+}
+
+}  // namespace v0
+}  // namespace lockstep

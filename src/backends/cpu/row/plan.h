@@ -1,0 +1,128 @@
+// The plan of a row program: which value is computed in which pass over a unit of work, where it lives, and which loop
+// computes it. Made once per kernel (plan.cpp), executed by frame.h.
+//
+// Two layouts; both give the order of reductions that docs/numerics.md section 4 asks for.
+//   rows      a unit is one row; tiles run along the row. Row values are scalars.
+//   columns   a unit is a block of `width` rows; tiles run across the rows, for `depth` elements of each row at a time.
+//             For rows that are short or strided in memory. Row values are arrays of `width` values.
+// A program without row values is one long row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/row/access.h"
+#include "backends/cpu/row/tables.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+enum class Layout : std::uint8_t { rows, columns };
+
+/// Where a value lives while a frame executes.
+struct Place {
+  enum class Kind : std::uint8_t {
+    none,       ///< not stored by this step
+    parameter,  ///< number `at` of the binding
+    fixed,      ///< `at` bytes into the frame's memory: row values and uniforms
+    slot,       ///< slot number `at`, for one tile
+    kept,       ///< the whole row (or block of rows), `at` bytes into the frame's memory
+  };
+  Kind kind = Kind::none;
+  std::size_t at = 0;
+};
+
+struct Step {
+  enum class Kind : std::uint8_t {
+    load,         ///< input `index`
+    iota,         ///< position `index`
+    compute,      ///< fn(a, b, c)
+    accumulator,  ///< fn(the contraction's results)
+    spread,       ///< n copies of a scalar, or (columns) `depth` copies of a row value
+    reduce,       ///< adds the tile to reduction `index`
+    store,        ///< a to output `index`
+  };
+  Kind kind = Kind::compute;
+  ComputeType type = ComputeType::f32;  ///< of the value defined
+  ElementwiseFn fn = nullptr;
+  LoadFn load = nullptr;
+  StoreFn put = nullptr;
+  int out = -1, a = -1, b = -1, c = -1;  ///< values
+  int index = -1;
+  Place place;          ///< of `out`
+  bool alias = false;   ///< load: memory holds the values as they are. store: the same
+  int direct = -1;      ///< an output that the value may be computed into
+};
+
+struct Reduction {
+  ReduceOp op = ReduceOp::sum;
+  ComputeType type = ComputeType::f32;  ///< of the operand
+  int value = -1;                       ///< the row value defined
+  // In the frame's memory: the 64 lanes, or the winner so far and its index; and what is left of each chunk.
+  std::size_t lanes_at = 0, lane_indices_at = 0, partials_at = 0, indices_at = 0;
+
+  bool is_best() const { return op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::dot; }
+  bool gives_index() const { return op == ReduceOp::argmax || op == ReduceOp::argmin; }
+  ReduceTable::Kind kind() const;
+  ReduceTable::Order order() const;
+};
+
+struct Pass {
+  std::vector<Step> row_steps;   ///< before the pass, once per unit
+  std::vector<Step> steps;       ///< for each tile
+  std::vector<int> reductions;   ///< that end with the pass
+  std::vector<int> kept_inputs;  ///< values of earlier passes, read from where they were kept
+};
+
+struct RowPlan {
+  Layout layout = Layout::rows;
+  const ElementwiseTable* elementwise = nullptr;
+  const ConvertTable* convert = nullptr;
+  const ReduceTable* reduce = nullptr;
+
+  Space space;                     ///< rows: outer = rows; columns: outer = inner dims, along = rows
+  std::vector<Access> inputs, outputs, positions;
+  std::int64_t units = 1;
+  std::int64_t sequence = 1;       ///< elements of one row: what is tiled and reduced
+  std::int64_t width = 1;          ///< columns: rows of a unit
+  std::int64_t depth = 1;          ///< columns: elements of each row in one tile
+  std::int64_t tile = 512;         ///< rows: elements of a tile
+  std::int64_t elements = 0;       ///< of the whole iteration space
+  std::int64_t cost = 1;           ///< per element, in simple operations
+
+  std::vector<ComputeType> types;  ///< per value
+  std::vector<Place> places;       ///< per value: of what lives longer than a tile
+  std::vector<Step> uniform_steps; ///< once per frame
+  std::vector<Pass> passes;        ///< never empty
+  std::vector<Step> last_steps;    ///< after the last pass, once per unit: row values and their stores
+  std::vector<Reduction> reductions;
+  bool streams = false;            ///< the outputs are larger than the caches
+  bool is_epilogue = false;
+  ComputeType accumulator_type = ComputeType::f32;
+
+  // The memory of a frame: pointers to the values, what is fixed, kept rows, state of reductions, slots.
+  std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, total_bytes = 0;
+
+  std::int64_t chunks() const { return (sequence + kChunk - 1) / kChunk; }
+};
+
+struct PlanOptions {
+  Isa isa = Isa::scalar;
+  bool epilogue = false;  ///< run in segments of rows: keep rows and inner dims apart, and rows whole
+};
+
+RowPlan make_plan(const Program& program, const PlanOptions& options);
+
+/// The iteration space of a program for one layout, neighbouring dims merged (space.cpp).
+struct Mapping {
+  Space space;
+  std::vector<Access> inputs, outputs, positions;
+};
+/// The layout that reads and writes memory in longer runs. `has_row_values`: rows and inner dims mean something.
+Layout choose_layout(const Program& program, bool has_row_values);
+Mapping map_space(const Program& program, Layout layout, bool merge_rows);
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,230 @@
+// The loops of reductions (docs/numerics.md section 4), for rows (64 lanes) and for columns (an accumulator each).
+#include "backends/cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/row/reduce_table.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <type_traits>
+
+#include "backends/cpu/row/tables.h"
+#include "kernels/prelude.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#include "kernels/texts.h"
+
+HWY_INLINE float fused(float a, float b, float c) { return FMA(a, b, c); }
+HWY_INLINE double fused(double a, double b, double c) { return FMA64(a, b, c); }
+HWY_INLINE std::int32_t fused(std::int32_t a, std::int32_t b, std::int32_t c) { return wrap_add(wrap_mul(a, b), c); }
+HWY_INLINE std::int64_t fused(std::int64_t a, std::int64_t b, std::int64_t c) { return wrap_add(wrap_mul(a, b), c); }
+HWY_INLINE float plus(float a, float b) { return a + b; }
+HWY_INLINE double plus(double a, double b) { return a + b; }
+HWY_INLINE std::int32_t plus(std::int32_t a, std::int32_t b) { return wrap_add(a, b); }
+HWY_INLINE std::int64_t plus(std::int64_t a, std::int64_t b) { return wrap_add(a, b); }
+HWY_INLINE float times(float a, float b) { return a * b; }
+HWY_INLINE double times(double a, double b) { return a * b; }
+HWY_INLINE std::int32_t times(std::int32_t a, std::int32_t b) { return wrap_mul(a, b); }
+HWY_INLINE std::int64_t times(std::int64_t a, std::int64_t b) { return wrap_mul(a, b); }
+
+/// One more element for an accumulator: uncanonical, as the specification wants it.
+template <int kind, typename T>
+HWY_INLINE T step(T accumulator, T a, T b) {
+  if constexpr (kind == ReduceTable::sum) return plus(accumulator, a);
+  if constexpr (kind == ReduceTable::prod) return times(accumulator, a);
+  if constexpr (kind == ReduceTable::dot) return fused(a, b, accumulator);
+}
+template <int kind, class V>
+HWY_INLINE V step_vector(V accumulator, V a, V b) {
+  if constexpr (kind == ReduceTable::sum) return hn::Add(accumulator, a);
+  if constexpr (kind == ReduceTable::prod) return hn::Mul(accumulator, a);
+  if constexpr (kind == ReduceTable::dot) return hn::MulAdd(a, b, accumulator);
+}
+
+/// Whether vector registers do it: they need a fused MulAdd, which the scalar fallback's is not.
+template <typename T>
+constexpr bool kInRegisters = std::is_floating_point_v<T> && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
+
+template <int kind, typename T>
+void lanes(void* lanes_, const void* a_, const void* b_, std::size_t n) {
+  auto* lane = static_cast<T*>(lanes_);
+  const auto* a = static_cast<const T*>(a_);
+  const auto* b = kind == ReduceTable::dot ? static_cast<const T*>(b_) : a;
+  const std::size_t full = n / kLanes * kLanes;
+  if constexpr (kInRegisters<T>) {
+    // Four registers at a time, once over the data for each group of lanes: the data are in the nearest cache, and
+    // no compiler spills four registers.
+    const hn::ScalableTag<T> d;
+    const std::size_t width = hn::Lanes(d);
+    for (std::size_t group = 0; group < kLanes; group += 4 * width) {
+      T* l = lane + group;
+      auto l0 = hn::LoadU(d, l);
+      auto l1 = hn::LoadU(d, l + width);
+      auto l2 = hn::LoadU(d, l + 2 * width);
+      auto l3 = hn::LoadU(d, l + 3 * width);
+      for (std::size_t i = group; i < full; i += kLanes) {
+        const T* x = a + i;
+        const T* y = b + i;
+        l0 = step_vector<kind>(l0, hn::LoadU(d, x), hn::LoadU(d, y));
+        l1 = step_vector<kind>(l1, hn::LoadU(d, x + width), hn::LoadU(d, y + width));
+        l2 = step_vector<kind>(l2, hn::LoadU(d, x + 2 * width), hn::LoadU(d, y + 2 * width));
+        l3 = step_vector<kind>(l3, hn::LoadU(d, x + 3 * width), hn::LoadU(d, y + 3 * width));
+      }
+      hn::StoreU(l0, d, l);
+      hn::StoreU(l1, d, l + width);
+      hn::StoreU(l2, d, l + 2 * width);
+      hn::StoreU(l3, d, l + 3 * width);
+    }
+  } else {
+    for (std::size_t i = 0; i < full; i += kLanes) {
+      LOCKSTEP_INDEPENDENT
+      for (std::size_t l = 0; l < kLanes; ++l) lane[l] = step<kind>(lane[l], a[i + l], b[i + l]);
+    }
+  }
+  LOCKSTEP_INDEPENDENT
+  for (std::size_t i = full; i < n; ++i) lane[i - full] = step<kind>(lane[i - full], a[i], b[i]);
+}
+
+template <int kind, typename T>
+void combine(void* lanes_) {
+  constexpr int combined_by = kind == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum;
+  auto* lane = static_cast<T*>(lanes_);
+  for (std::size_t half = kLanes / 2; half >= 1; half /= 2) {
+    LOCKSTEP_INDEPENDENT
+    for (std::size_t l = 0; l < half; ++l) lane[l] = step<combined_by>(lane[l], lane[l + half], T(0));
+  }
+}
+
+template <int kind, typename T>
+void columns(void* accumulators, const void* a_, const void* b_, std::size_t n) {
+  auto* accumulator = static_cast<T*>(accumulators);
+  const auto* a = static_cast<const T*>(a_);
+  const auto* b = kind == ReduceTable::dot ? static_cast<const T*>(b_) : a;
+  LOCKSTEP_INDEPENDENT
+  for (std::size_t t = 0; t < n; ++t) accumulator[t] = step<kind>(accumulator[t], a[t], b[t]);
+}
+
+/// Larger is better, for either order.
+template <int order, typename T>
+HWY_INLINE auto rank(T value) {
+  if constexpr (order == ReduceTable::max) {
+    return max_key(value);
+  } else {
+    const auto key = min_key(value);
+    return static_cast<decltype(key)>(~key);
+  }
+}
+
+template <int order, typename T>
+std::size_t find(const void* best, const void* a_, std::size_t n) {
+  const auto* a = static_cast<const T*>(a_);
+  const auto wanted = rank<order>(*static_cast<const T*>(best));
+  std::size_t i = 0;
+  while (i < n && rank<order>(a[i]) != wanted) ++i;
+  return i;
+}
+
+template <int order, typename T>
+void best(void* best_, const void* a_, std::size_t n) {
+  const auto* a = static_cast<const T*>(a_);
+  auto* result = static_cast<T*>(best_);
+  auto top = rank<order>(a[0]);
+  for (std::size_t i = 1; i < n; ++i) {
+    const auto key = rank<order>(a[i]);
+    top = key > top ? key : top;
+  }
+  // Of several values with one key, zeros and NaNs alone differ in their bits, so only there it matters which is first.
+  if constexpr (std::is_same_v<T, float>) {
+    const std::int32_t key = order == ReduceTable::max ? top : ~top;
+    const std::uint32_t bits = key >= 0 ? std::uint32_t(key) : std::uint32_t(~key) | 0x80000000u;
+    *result = FROM_BITS(bits);
+    if (key != 0 && *result == *result) return;
+  } else if constexpr (std::is_same_v<T, double>) {
+    const std::int64_t key = order == ReduceTable::max ? top : ~top;
+    const std::uint64_t bits = key >= 0 ? std::uint64_t(key) : std::uint64_t(~key) | (std::uint64_t{1} << 63);
+    *result = FROM_BITS64(bits);
+    if (key != 0 && *result == *result) return;
+  } else {
+    *result = static_cast<T>(order == ReduceTable::max ? top : ~top);
+    return;
+  }
+  std::size_t first = 0;
+  while (rank<order>(a[first]) != top) ++first;
+  *result = a[first];
+}
+
+template <int order, typename T>
+bool beats(const void* b, const void* a) {
+  return rank<order>(*static_cast<const T*>(b)) > rank<order>(*static_cast<const T*>(a));
+}
+
+template <int order, typename T>
+void best_columns(void* best_, std::int64_t* indices, const void* a_, std::int64_t index, std::size_t n) {
+  auto* winner = static_cast<T*>(best_);
+  const auto* a = static_cast<const T*>(a_);
+  LOCKSTEP_INDEPENDENT
+  for (std::size_t t = 0; t < n; ++t) {
+    const bool better = rank<order>(a[t]) > rank<order>(winner[t]);
+    winner[t] = better ? a[t] : winner[t];
+    indices[t] = better ? index : indices[t];
+  }
+}
+
+template <typename T>
+void fill(ReduceTable& table, ComputeType type_) {
+  const std::size_t type = index_of(type_);
+  table.lanes[ReduceTable::sum][type] = lanes<ReduceTable::sum, T>;
+  table.lanes[ReduceTable::prod][type] = lanes<ReduceTable::prod, T>;
+  table.lanes[ReduceTable::dot][type] = lanes<ReduceTable::dot, T>;
+  table.combine[ReduceTable::sum][type] = combine<ReduceTable::sum, T>;
+  table.combine[ReduceTable::prod][type] = combine<ReduceTable::prod, T>;
+  table.combine[ReduceTable::dot][type] = combine<ReduceTable::dot, T>;
+  table.columns[ReduceTable::sum][type] = columns<ReduceTable::sum, T>;
+  table.columns[ReduceTable::prod][type] = columns<ReduceTable::prod, T>;
+  table.columns[ReduceTable::dot][type] = columns<ReduceTable::dot, T>;
+  table.best[ReduceTable::max][type] = best<ReduceTable::max, T>;
+  table.best[ReduceTable::min][type] = best<ReduceTable::min, T>;
+  table.find[ReduceTable::max][type] = find<ReduceTable::max, T>;
+  table.find[ReduceTable::min][type] = find<ReduceTable::min, T>;
+  table.beats[ReduceTable::max][type] = beats<ReduceTable::max, T>;
+  table.beats[ReduceTable::min][type] = beats<ReduceTable::min, T>;
+  table.best_columns[ReduceTable::max][type] = best_columns<ReduceTable::max, T>;
+  table.best_columns[ReduceTable::min][type] = best_columns<ReduceTable::min, T>;
+}
+
+ReduceTable make_table() {
+  ReduceTable table;
+  fill<float>(table, ComputeType::f32);
+  fill<double>(table, ComputeType::f64);
+  fill<std::int32_t>(table, ComputeType::i32);
+  fill<std::int64_t>(table, ComputeType::i64);
+  return table;
+}
+
+}  // namespace
+
+const ReduceTable& reduce() {
+  static const ReduceTable table = make_table();
+  return table;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep {
+inline namespace v0 {
+HWY_EXPORT(reduce);
+LOCKSTEP_TABLE_OF_ISA(ReduceTable, reduce_table, reduce)
+}  // namespace v0
+}  // namespace lockstep
+#endif

@@ -1,0 +1,150 @@
+// Iteration spaces: merging of dims, and the choice of the layout.
+#include <algorithm>
+
+#include "backends/cpu/row/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+/// Everything that is linear in the index, over all dims of the program.
+template <typename Fn>
+bool all_forms(const Program& program, Fn fn) {
+  for (const Input& input : program.inputs) {
+    if (!fn(input.view.strides)) return false;
+    for (const Bound& bound : input.view.bounds) {
+      if (!fn(bound.m)) return false;
+    }
+  }
+  for (const Output& output : program.outputs) {
+    if (!fn(output.strides)) return false;
+  }
+  for (const Position& position : program.positions) {
+    if (!fn(position.strides)) return false;
+  }
+  return true;
+}
+
+/// New dims as groups [first, last) of old ones: each group is one dim, with the strides of its last member.
+struct Group {
+  int last = 0;  ///< the old dim whose coefficients hold
+  std::int64_t size = 1;
+};
+
+std::vector<Group> merge(const Program& program, const Shape& dims, int first, int end) {
+  std::vector<Group> groups;
+  for (int d = first; d < end; ++d) {
+    if (dims[d] == 0) return {{d, 0}};
+    if (dims[d] == 1) continue;
+    const bool joins = !groups.empty() && all_forms(program, [&](const Shape& form) {
+      return form[groups.back().last] == form[d] * dims[d];
+    });
+    if (joins) {
+      groups.back() = {d, groups.back().size * dims[d]};
+    } else {
+      groups.push_back({d, dims[d]});
+    }
+  }
+  return groups;
+}
+
+Shape sizes(const std::vector<Group>& groups) {
+  Shape shape;
+  for (const Group& group : groups) shape.push_back(group.size);
+  if (groups.empty()) shape.push_back(1);
+  return shape;
+}
+
+Shape pick(const std::vector<Group>& groups, const Shape& form) {
+  Shape picked;
+  for (const Group& group : groups) picked.push_back(form[group.last]);
+  if (groups.empty()) picked.push_back(0);
+  return picked;
+}
+
+Shape all_dims(const Program& program) {
+  Shape dims = program.rows;
+  for (std::int64_t size : program.inner) dims.push_back(size);
+  return dims;
+}
+
+/// A measure of how badly a buffer is read when a tile runs along dim `d`: elements next to each other are fast.
+int badness(const Shape& form, int d) {
+  if (d < 0) return 0;
+  const std::int64_t stride = std::abs(form[d]);
+  return stride <= 1 ? 0 : stride < 8 ? 1 : 4;
+}
+
+}  // namespace
+
+Layout choose_layout(const Program& program, bool has_row_values) {
+  const Shape dims = all_dims(program);
+  const int boundary = program.rows.rank();
+  const std::int64_t rows = program.rows.numel();
+  const std::int64_t inner = program.inner.numel();
+  if (!has_row_values || rows < 16) return Layout::rows;
+  const auto last_dim = [&](int first, int end) {
+    for (int d = end - 1; d >= first; --d) {
+      if (dims[d] > 1) return d;
+    }
+    return -1;
+  };
+  const int last_row = last_dim(0, boundary);
+  const int last_inner = last_dim(boundary, dims.rank());
+  int in_rows = 0, in_columns = 0;
+  for (const Input& input : program.inputs) {
+    in_rows += badness(input.view.strides, last_inner);
+    in_columns += badness(input.view.strides, last_row);
+  }
+  for (const Output& output : program.outputs) {
+    in_rows += badness(output.strides, last_inner);
+    in_columns += badness(output.strides, last_row);
+  }
+  if (inner < 64) return Layout::columns;
+  // A short last dim (7 x 7 planes) means short runs.
+  if (last_inner >= 0 && dims[last_inner] < 16) ++in_rows;
+  if (last_row >= 0 && dims[last_row] < 16) ++in_columns;
+  return in_columns < in_rows ? Layout::columns : Layout::rows;
+}
+
+Mapping map_space(const Program& program, Layout layout, bool merge_rows) {
+  const Shape dims = all_dims(program);
+  const int boundary = merge_rows ? 0 : program.rows.rank();
+  std::vector<Group> outer = merge(program, dims, 0, boundary);
+  std::vector<Group> along = merge(program, dims, boundary, dims.rank());
+  if (layout == Layout::columns) std::swap(outer, along);
+
+  Mapping mapping;
+  mapping.space.outer = sizes(outer);
+  mapping.space.along = sizes(along);
+  mapping.space.outer_count = mapping.space.outer.numel();
+  mapping.space.along_count = mapping.space.along.numel();
+  const auto access = [&](int slot, DType dtype, std::int64_t offset, const Shape& strides) {
+    Access result;
+    result.slot = slot;
+    result.dtype = dtype;
+    result.offset = offset;
+    result.outer = pick(outer, strides);
+    result.along = pick(along, strides);
+    return result;
+  };
+  for (const Input& input : program.inputs) {
+    Access result = access(input.slot, input.dtype, input.view.offset, input.view.strides);
+    result.fill = input.view.fill;
+    for (const Bound& bound : input.view.bounds) {
+      result.checks.push_back({bound.offset, pick(outer, bound.m), pick(along, bound.m), bound.lo, bound.hi, bound.step,
+                               bound.step > 1 ? bound.stride : 0});
+    }
+    mapping.inputs.push_back(std::move(result));
+  }
+  for (const Output& output : program.outputs) {
+    mapping.outputs.push_back(access(output.slot, output.dtype, 0, output.strides));
+  }
+  for (const Position& position : program.positions) {
+    mapping.positions.push_back(access(-1, DType::i64, position.offset, position.strides));
+  }
+  return mapping;
+}
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// Which of Highway's targets are compiled. Include this before any header of Highway, in every file that uses it.
+// Targets without a native fma would need it in software, lane by lane; the scalar fallback does that already.
+#pragma once
+
+#if defined(__x86_64__) || defined(__i386__)
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3 | HWY_EMU128 | HWY_SCALAR))
+#elif defined(__aarch64__)
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif
+
+// Loops over arrays that are either the same or do not overlap: an element never depends on another one's result.
+#if defined(__clang__)
+#define LOCKSTEP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOCKSTEP_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+// Defines `const Table& function(Isa isa)` out of one `const Table& local()` per target. Use in an HWY_ONCE section.
+#if defined(__x86_64__) || defined(__i386__)
+#define LOCKSTEP_TABLE_OF_ISA(Table, function, local)              \
+  const Table& function(Isa isa) {                                 \
+    switch (isa) {                                                 \
+      case Isa::avx512: return N_AVX3::local();                    \
+      case Isa::avx2: return N_AVX2::local();                      \
+      default: return HWY_STATIC_DISPATCH(local)();                \
+    }                                                              \
+  }
+#else
+#define LOCKSTEP_TABLE_OF_ISA(Table, function, local) \
+  const Table& function(Isa) { return HWY_STATIC_DISPATCH(local)(); }
+#endif

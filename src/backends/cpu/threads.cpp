@@ -1,0 +1,125 @@
+#include "backends/cpu/threads.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <tbb/parallel_for.h>
+#include <tbb/info.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
+#include <lockstep/error.h>
+
+#include "backends/cpu/cpu_limits.h"
+#include "core/fp_state.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+// More parts than threads, so that a thread that was held up does not hold up the others.
+constexpr std::int64_t kPartsPerThread = 4;
+
+thread_local bool inside_parallel_for = false;
+
+class InsideParallelFor {
+ public:
+  InsideParallelFor() : before_(inside_parallel_for) { inside_parallel_for = true; }
+  ~InsideParallelFor() { inside_parallel_for = before_; }
+  InsideParallelFor(const InsideParallelFor&) = delete;
+  InsideParallelFor& operator=(const InsideParallelFor&) = delete;
+
+ private:
+  bool before_;
+};
+
+int initial_threads() {
+  const char* text = std::getenv("LOCKSTEP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return usable_processors();
+  int count = 0;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || rest != end || count < 1) {
+    throw ValueError("LOCKSTEP_NUM_THREADS=" + std::string(text) +
+                     ": expected a number of threads, 1 or more\n  fix: set one, or unset the variable to use all of " +
+                     std::to_string(usable_processors()) + " processors");
+  }
+  return count;
+}
+
+/// What parallel_for uses. Replaced as a whole, so that work under way keeps what it started with.
+struct Pool {
+  explicit Pool(int threads_, ParallelExecutor executor_ = {})
+      : threads(threads_), executor(std::move(executor_)) {
+    // TBB has no more workers than processors, and says so on stderr when asked for more.
+    if (!executor) arena = std::make_unique<tbb::task_arena>(std::min(threads, tbb::info::default_concurrency()));
+  }
+
+  void run(std::size_t tasks, const std::function<void(std::size_t)>& task) {
+    if (executor) return executor(tasks, task);
+    arena->execute([&] {
+      tbb::parallel_for(std::size_t{0}, tasks, [&](std::size_t i) { task(i); }, tbb::simple_partitioner());
+    });
+  }
+
+  int threads;
+  ParallelExecutor executor;
+  std::unique_ptr<tbb::task_arena> arena;  // starts its threads at the first execute
+};
+
+std::mutex pool_mutex;
+std::shared_ptr<Pool> the_pool;
+
+std::shared_ptr<Pool> pool() {
+  const std::lock_guard lock(pool_mutex);
+  if (!the_pool) the_pool = std::make_shared<Pool>(initial_threads());
+  return the_pool;
+}
+
+}  // namespace
+
+void set_parallel_executor(ParallelExecutor executor) {
+  const int threads = pool()->threads;
+  auto next = std::make_shared<Pool>(threads, std::move(executor));
+  const std::lock_guard lock(pool_mutex);
+  the_pool = std::move(next);
+}
+
+void set_num_threads(int count) {
+  if (count < 1) {
+    throw ValueError("set_num_threads: " + std::to_string(count) + ": expected a number of threads, 1 or more");
+  }
+  const std::lock_guard lock(pool_mutex);
+  the_pool = std::make_shared<Pool>(count, the_pool ? the_pool->executor : ParallelExecutor());
+}
+
+int num_threads() { return pool()->threads; }
+
+bool in_parallel_region() { return inside_parallel_for; }
+
+void parallel_for(std::int64_t count, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& fn) {
+  if (count <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::shared_ptr<Pool> current = inside_parallel_for || grains == 1 ? nullptr : pool();
+  if (!current || current->threads == 1) {
+    const FloatingPointScope scope;
+    fn(0, count);
+    return;
+  }
+  const std::int64_t parts = std::min(grains, kPartsPerThread * current->threads);
+  current->run(static_cast<std::size_t>(parts), [&](std::size_t part) {
+    const FloatingPointScope scope;
+    const InsideParallelFor inside;
+    const auto i = static_cast<std::int64_t>(part);
+    fn(grains * i / parts * grain, std::min(count, grains * (i + 1) / parts * grain));
+  });
+}
+
+}  // namespace v0
+}  // namespace lockstep

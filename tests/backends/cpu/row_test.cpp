@@ -1,0 +1,270 @@
+// Row programs of the shapes that the scheduler makes, against the reference backend, by equality of bits.
+#include <gtest/gtest.h>
+
+#include <lockstep/threads.h>
+
+#include "kernels/scalar.h"
+#include "support/program_builder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ProgramBuilder;
+using testing::Random;
+using testing::same_bits;
+
+constexpr auto f32 = ComputeType::f32;
+
+/// A dense f32 input over the whole space.
+int dense_input(ProgramBuilder& builder, Random& random, DType dtype = DType::f32, bool canonical = true) {
+  const Shape space = builder.space();
+  const int slot = builder.add_buffer(random, dtype, space.numel(), !canonical);
+  return builder.load(builder.add_input(slot, dtype, View::contiguous(space), canonical));
+}
+
+/// An input with one element per inner index, the same for every row.
+int per_column(ProgramBuilder& builder, Random& random) {
+  const Shape space = builder.space();
+  const int slot = builder.add_buffer(random, DType::f32, builder.program().inner.numel(), false);
+  return builder.load(
+      builder.add_input(slot, DType::f32, View::contiguous(builder.program().inner).expanded(space), true));
+}
+
+void softmax(ProgramBuilder& builder, int x, DType dtype) {
+  const int m = builder.reduce(ReduceOp::max, x);
+  const int finite = builder.op(Op::isfinite, f32, m);
+  const int words = builder.op(Op::mul, f32, m, m);  // something else that is computed per row
+  (void)words;
+  (void)finite;
+  const int e = builder.op(Op::exp, f32, builder.op(Op::sub, f32, x, m));
+  builder.output(builder.op(Op::div, f32, e, builder.reduce(ReduceOp::sum, e)), dtype);
+}
+
+void layer_norm(ProgramBuilder& builder, int x, int gain, int bias, std::int64_t n) {
+  const int count = builder.constant(static_cast<float>(n));
+  const int mean = builder.op(Op::div, f32, builder.reduce(ReduceOp::sum, x), count);
+  const int d = builder.op(Op::sub, f32, x, mean);
+  const int variance = builder.op(Op::div, f32, builder.reduce(ReduceOp::dot, d, d), count);
+  const int scale = builder.op(Op::rsqrt, f32, builder.op(Op::add, f32, variance, builder.constant(1e-5f)));
+  const int y = builder.op(Op::mul, f32, builder.op(Op::mul, f32, d, scale), gain);
+  builder.output(builder.op(Op::add, f32, y, bias), DType::f32);
+  builder.output(mean, DType::f32);
+}
+
+const std::vector<std::int64_t> kSizes = {1, 2, 9, 63, 64, 65, 511, 512, 513, 4095, 4096, 4097, 10000};
+
+TEST(Row, SoftmaxOfEverySize) {
+  Random random(1);
+  for (std::int64_t n : kSizes) {
+    for (std::int64_t rows : {1, 3, 70}) {
+      ProgramBuilder builder({rows}, {n});
+      softmax(builder, dense_input(builder, random), DType::f32);
+      EXPECT_TRUE(builder.agrees_everywhere()) << rows << " x " << n;
+    }
+  }
+}
+
+TEST(Row, SoftmaxInHalfPrecisionOfLongRows) {
+  Random random(2);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (std::int64_t n : {100, 20000, 40000}) {
+      ProgramBuilder builder({2}, {n});
+      softmax(builder, dense_input(builder, random, dtype, false), dtype);
+      EXPECT_TRUE(builder.agrees_everywhere()) << n;
+    }
+  }
+}
+
+TEST(Row, LayerNormOfEverySize) {
+  Random random(3);
+  for (std::int64_t n : kSizes) {
+    ProgramBuilder builder({5}, {n});
+    const int x = dense_input(builder, random);
+    const int gain = per_column(builder, random);
+    layer_norm(builder, x, gain, per_column(builder, random), n);
+    EXPECT_TRUE(builder.agrees_everywhere()) << n;
+  }
+}
+
+TEST(Row, ReductionsOfEveryKindSizeAndLayout) {
+  Random random(4);
+  for (const bool columns : {false, true}) {
+    for (std::int64_t n : kSizes) {
+      for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::boolean, DType::u32}) {
+        const std::int64_t rows = n > 5000 ? 17 : 70;
+        ProgramBuilder builder({rows}, {n});
+        const int slot = builder.add_buffer(random, dtype, rows * n);
+        View view = View::contiguous(columns ? Shape{n, rows} : Shape{rows, n});
+        if (columns) view = view.permuted({1, 0});
+        const int x = builder.load(builder.add_input(slot, dtype, view));
+        const bool integer = builder.type_of(x) == ComputeType::i32 || builder.type_of(x) == ComputeType::i64;
+        const DType sum_type = integer ? DType::i64 : builder.type_of(x) == ComputeType::f64 ? DType::f64 : DType::f32;
+        builder.output(builder.reduce(ReduceOp::sum, x), sum_type);
+        builder.output(builder.reduce(ReduceOp::prod, x), sum_type);
+        builder.output(builder.reduce(ReduceOp::dot, x, x), sum_type);
+        const DType best_type = dtype == DType::bf16 ? DType::f32 : dtype;
+        builder.output(builder.reduce(ReduceOp::max, x), best_type);
+        builder.output(builder.reduce(ReduceOp::min, x), best_type);
+        builder.output(builder.reduce(ReduceOp::argmax, x), DType::i64);
+        builder.output(builder.reduce(ReduceOp::argmin, x), DType::i64);
+        EXPECT_TRUE(builder.agrees_everywhere()) << n << " " << name_of(dtype) << (columns ? " columns" : " rows");
+      }
+    }
+  }
+}
+
+TEST(Row, EmptyRowsGiveZeroSumsAndUnitProducts) {
+  Random random(5);
+  for (std::int64_t rows : {0, 1, 40}) {
+    ProgramBuilder builder({rows}, {0});
+    const int x = dense_input(builder, random);
+    builder.output(builder.reduce(ReduceOp::sum, x), DType::f32);
+    builder.output(builder.reduce(ReduceOp::prod, x), DType::f32);
+    builder.output(builder.op(Op::exp, f32, x), DType::f32);
+    EXPECT_TRUE(builder.agrees_everywhere()) << rows;
+  }
+}
+
+TEST(Row, MaximumOfZerosIsTheFirstOne) {
+  // Zeros of both signs, none greater: the sign of the first decides.
+  for (const std::uint32_t first : {0u, 0x80000000u}) {
+    ProgramBuilder builder({2}, {1000});
+    Random random(6);
+    const int slot = builder.add_buffer(random, DType::f32, 2000);
+    const int x = builder.load(builder.add_input(slot, DType::f32, View::contiguous({2, 1000}), false));
+    const int zeros = builder.op(Op::mul, f32, builder.op(Op::isnan, f32, x), builder.constant(0.0f));
+    (void)zeros;
+    const int zero = builder.op(Op::mul, f32, x, builder.constant(first == 0 ? 1e-45f : -0.0f));
+    builder.output(builder.reduce(ReduceOp::max, zero), DType::f32);
+    builder.output(builder.reduce(ReduceOp::min, zero), DType::f32);
+    EXPECT_TRUE(builder.agrees_everywhere());
+  }
+}
+
+TEST(Row, MaxPoolingThroughAPaddedWindow) {
+  Random random(7);
+  for (std::int64_t size : {7, 33}) {
+    const std::int64_t out = (size + 2 - 3) / 2 + 1;
+    ProgramBuilder builder({2, 5, out, out}, {3, 3});
+    const int slot = builder.add_buffer(random, DType::f32, 10 * size * size);
+    View view = View::contiguous({2, 5, size, size});
+    view = *view.padded(2, 1, 1, 0xff800000u);
+    view = *view.padded(3, 1, 1, 0xff800000u);
+    view = view.windowed(2, 3, out, 2, 1).windowed(3, 3, out, 2, 1);
+    const int x = builder.load(builder.add_input(slot, DType::f32, view));
+    builder.output(builder.reduce(ReduceOp::max, x), DType::f32);
+    builder.output(builder.reduce(ReduceOp::argmax, x), DType::i64);
+    EXPECT_TRUE(builder.agrees_everywhere()) << size;
+  }
+}
+
+TEST(Row, BatchNormOverOuterAndInnerDims) {
+  Random random(8);
+  for (const Shape& shape : {Shape{4, 6, 10, 10}, Shape{8, 64, 3, 3}}) {
+    ProgramBuilder builder({shape[1]}, {shape[0], shape[2], shape[3]});
+    const int slot = builder.add_buffer(random, DType::f32, shape.numel(), false);
+    const int x = builder.load(
+        builder.add_input(slot, DType::f32, View::contiguous(shape).permuted({1, 0, 2, 3}), true));
+    const std::int64_t n = shape.numel() / shape[1];
+    const int gain = builder.constant(1.5f);
+    layer_norm(builder, x, gain, builder.constant(-0.25f), n);
+    EXPECT_TRUE(builder.agrees_everywhere());
+  }
+}
+
+TEST(Row, BiasGradientSumsColumns) {
+  Random random(9);
+  for (std::int64_t columns : {1, 10, 64, 100, 1000}) {
+    for (std::int64_t n : {64, 5000, 9000}) {
+      if (columns * n > 600000) continue;
+      ProgramBuilder builder({columns}, {n});
+      const int slot = builder.add_buffer(random, DType::f32, columns * n, false);
+      const int x = builder.load(
+          builder.add_input(slot, DType::f32, View::contiguous({n, columns}).permuted({1, 0}), true));
+      builder.output(builder.reduce(ReduceOp::sum, x), DType::f32);
+      EXPECT_TRUE(builder.agrees_everywhere()) << columns << " " << n;
+    }
+  }
+}
+
+TEST(Row, RandomWordsAndPositions) {
+  ProgramBuilder builder({3}, {700});
+  const int seed = builder.constant(ComputeType::i64, 0x123456789abcdef0u);
+  const int draw = builder.constant(ComputeType::i64, 0x0fedcba987654321u);
+  builder.program().positions.push_back({std::int64_t{1} << 33, {700, 1}});
+  Instruction iota;
+  iota.kind = Instruction::Kind::iota;
+  iota.type = ComputeType::i64;
+  iota.index = 0;
+  const int position = builder.add(iota);
+  Instruction word;
+  word.kind = Instruction::Kind::random;
+  word.type = ComputeType::i32;
+  word.a = position;
+  word.index = builder.program().code[static_cast<std::size_t>(seed)].index;
+  builder.output(builder.add(word), DType::i32);
+  builder.output(position, DType::i64);
+  (void)draw;
+  EXPECT_TRUE(builder.agrees_everywhere());
+}
+
+TEST(Row, UnalignedBuffers) {
+  Random random(10);
+  ProgramBuilder builder({4}, {1000});
+  const int x = dense_input(builder, random);
+  const int y = dense_input(builder, random, DType::f16);
+  builder.output(builder.op(Op::add, f32, x, y), DType::f32);
+  builder.output(builder.reduce(ReduceOp::sum, x), DType::f32);
+  const ProgramBuilder::Buffers expected = builder.run_reference();
+  for (Isa isa : available_isas()) {
+    ProgramBuilder::Buffers moved = builder.buffers();
+    for (auto& buffer : moved) buffer.insert(buffer.begin(), std::byte{0});
+    std::vector<std::byte*> slots;
+    for (auto& buffer : moved) slots.push_back(buffer.data() + 1);
+    RowProgram(builder.program(), isa).run({slots, {}});
+    for (auto& buffer : moved) buffer.erase(buffer.begin());
+    EXPECT_TRUE(same_bits(builder.program(), expected, moved)) << name_of(isa);
+  }
+}
+
+TEST(Row, EpilogueInSegmentsEqualsTheWhole) {
+  // gelu(accumulator + bias[column]) * scale[row], once as a program over a stored accumulator.
+  Random random(11);
+  const Shape rows{2, 9}, inner{3, 50};
+  ProgramBuilder builder(rows, inner);
+  const Shape space = builder.space();
+  const int slot = builder.add_buffer(random, DType::f32, space.numel(), false);
+  int x = builder.load(builder.add_input(slot, DType::f32, View::contiguous(space), true));
+  const int row_slot = builder.add_buffer(random, DType::f32, 18, false);
+  const int scale = builder.load(
+      builder.add_input(row_slot, DType::f32, View::contiguous({2, 9, 1, 1}).expanded(space), true), Extent::row);
+  const int half = builder.op(Op::mul, f32, scale, builder.constant(0.5f));
+  const int biased = builder.op(Op::add, f32, x, per_column(builder, random));
+  builder.output(builder.op(Op::mul, f32, builder.op(Op::gelu_erf, f32, biased), half), DType::bf16);
+  builder.output(biased, DType::f32);
+  const ProgramBuilder::Buffers expected = builder.run_reference();
+
+  Program epilogue = builder.program();
+  epilogue.code[static_cast<std::size_t>(x)].kind = Instruction::Kind::accumulator;
+  const Scalar parameter{BITS(0.5f)};
+  for (Isa isa : available_isas()) {
+    const RowProgram program = RowProgram::epilogue(epilogue, isa);
+    for (std::int64_t step : {1, 32, 70, 150}) {
+      ProgramBuilder::Buffers buffers = builder.buffers();
+      std::vector<std::byte*> slots;
+      for (auto& buffer : buffers) slots.push_back(buffer.data());
+      const Binding binding{slots, {&parameter, 1}};
+      Scratch scratch;
+      const auto* accumulators = reinterpret_cast<const float*>(slots[static_cast<std::size_t>(slot)]);
+      for (std::int64_t begin = 0; begin < 150; begin += step) {
+        const std::int64_t count = std::min(step, 150 - begin);
+        program.run_segment(binding, 0, begin, count, accumulators + begin, scratch);
+        program.run_block(binding, 1, 17, begin, count, accumulators + 150 + begin, 150, scratch);
+      }
+      EXPECT_TRUE(same_bits(builder.program(), expected, buffers)) << name_of(isa) << " " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
