@@ -2,7 +2,8 @@
 """Prints the polynomial coefficients of src/kernels/math_f64.h (needs mpmath).
 
 Each polynomial interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the
-minimax error; the degree leaves a few bits of margin below 2^-53. Coefficients are rounded to double one by one.
+minimax error; the degree leaves a few bits of margin below 2^-53. Coefficients are rounded to double one by one; the rest is
+what rounding lost.
 """
 import struct
 import mpmath as mp
@@ -39,9 +40,7 @@ def show(name, function, low, high, degree):
     coefficients, worst = chebyshev_fit(function, mp.mpf(low), mp.mpf(high), degree)
     print(f"{name}: degree {degree}, relative error 2^{float(mp.log(worst, 2)):.1f}")
     for c in reversed(coefficients):
-        print(f"  {bits(c)}  {float(c):.17g}")
-    rest = coefficients[0] - mp.mpf(float(coefficients[0]))
-    print(f"  {bits(rest)}  {float(rest):.17g} is the rest of the last")
+        print(f"  {bits(c)}  {float(c):.17g}  rest {bits(c - mp.mpf(float(c)))}  {float(c - mp.mpf(float(c))):.9g}")
 
 
 def split(name, value, parts):

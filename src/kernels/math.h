@@ -11,13 +11,15 @@
 // which is worth a branch.
 
 /// A result of arithmetic as it is stored: the one NaN, and the zero of its sign where the magnitude is not above the
-/// smallest normal. Applied once per instruction by every backend.
+/// smallest normal. Applied once per instruction by every backend. Masks instead of selects: GCC would fold selects
+/// into those at the end of the function before, and then find branches that it cannot vectorise.
 FUNCTION float canonical_f32(float x) {
   UINT bits = BITS(x);
   UINT magnitude = bits & 0x7fffffffu;
-  UINT result = SELECT(magnitude <= 0x00800000u, bits & 0x80000000u, bits);
-  result = SELECT(magnitude > 0x7f800000u, 0x7fc00000u, result);
-  return FROM_BITS(result);
+  UINT small = UINT(int(magnitude - 0x00800001u) >> 31);
+  UINT nan = UINT(int(0x7f800000u - magnitude) >> 31);
+  UINT result = bits & ~(small & 0x7fffffffu);
+  return FROM_BITS((result & ~nan) | (0x7fc00000u & nan));
 }
 FUNCTION float canonical(float x) { return canonical_f32(x); }
 
@@ -267,7 +269,7 @@ FUNCTION float ls_erf(float x) {
 FUNCTION float ls_sigmoid(float x) {
   UINT bits = BITS(x);
   UINT magnitude = bits & 0x7fffffffu;
-  UINT negative = SELECT(bits > 0x7fffffffu, 0xffffffffu, 0u);
+  UINT negative = 0u - (bits >> 31);
   FLOAT a = FROM_BITS(SELECT(magnitude > 0x42af0000u /* 87.5 */, 0x42af0000u, magnitude));
   // E = e^-|x|; 1 / (1 + E) for positive, E / (1 + E) for negative x
   FLOAT high;
@@ -365,8 +367,10 @@ FUNCTION float ls_gelu(float x) {
   // a - a Phi(-a) for positive, -a Phi(-a) for negative x
   int m = SELECT(n < -100, -100, n);  // beside a, smaller ones do not count, and might be subnormal
   FLOAT scale = FROM_BITS(UINT(m + 127) << 23);
-  FLOAT rest = FMA(-af_low, scale, a);
-  FLOAT positive = FMA(-af, scale, rest);
+  FLOAT upper = FMA(-af, scale, a);
+  FLOAT rest = FMA(-af, scale, a - upper);  // a - upper is exact: upper is between a / 2 and a
+  rest = FMA(-af_low, scale, rest);
+  FLOAT positive = upper + rest;
   FLOAT tail = af + af_low;
   UINT negative = (BITS(tail) + (UINT(n) << 23)) | 0x80000000u;
   UINT result = SELECT(bits > 0x7fffffffu, negative, BITS(positive));

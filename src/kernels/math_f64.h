@@ -4,7 +4,8 @@
 
 /// A result as it is stored: the one NaN.
 FUNCTION double canonical_f64(double x) {
-  return FROM_BITS64(SELECT((BITS64(x) << 1) > (ULONG(0x7ff00000u) << 33), ULONG(0x7ff80000u) << 32, BITS64(x)));
+  ULONG nan = ULONG(0) - ((ULONG(0x7ff0000000000000) - (BITS64(x) & ULONG(0x7fffffffffffffff))) >> 63);  // as in canonical_f32
+  return FROM_BITS64((BITS64(x) & ~nan) | (ULONG(0x7ff8000000000000) & nan));
 }
 FUNCTION double canonical(double x) { return canonical_f64(x); }
 
@@ -266,7 +267,7 @@ FUNCTION void scaled_tail(double a, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
   DOUBLE c1 = FROM_BITS64(ULONG(0xbfe04c7295a48f33) /* -0.509331982 */);
   DOUBLE p = FMA64(q, t, c1);
   DOUBLE p1 = c1 - p;
-  DOUBLE p_low = FMA64(q, t, p1);
+  DOUBLE p_low = FMA64(q, t, p1) + FROM_BITS64(ULONG(0x3c8b04c8594822df) /* 4.68699421e-17 */);
   DOUBLE w = p * t;
   DOUBLE w_low = FMA64(p, t, -w);
   w_low = FMA64(p_low, t, w_low) + FROM_BITS64(ULONG(0xbc8609df5ec27ae9) /* -3.82308154e-17 */);
@@ -300,8 +301,10 @@ FUNCTION double ls_erf(double x) {
   DOUBLE f_low = FMA64(high, h, -f);
   f_low = FMA64(low, h, f_low);
   f_low = FMA64(high, h_low, f_low);
-  DOUBLE rest = FMA64(-f_low, twice_scale, 1.0);
-  DOUBLE large = FMA64(-f, twice_scale, rest);
+  DOUBLE upper = FMA64(-f, twice_scale, 1.0);
+  DOUBLE rest = FMA64(-f, twice_scale, 1.0 - upper);  // 1 - upper is exact: upper is between 1/2 and 1
+  rest = FMA64(-f_low, twice_scale, rest);
+  DOUBLE large = upper + rest;
   // a + a q(a^2)
   DOUBLE z = a * a;
   DOUBLE q = FROM_BITS64(ULONG(0xbe839fb524e9c1f7) /* -1.46209134e-07 */);
@@ -345,8 +348,10 @@ FUNCTION double ls_gelu(double x) {
   // a - a Phi(-a) for positive, -a Phi(-a) for negative x
   LONG m = SELECT(n < LONG(-400), LONG(-400), n);
   DOUBLE scale = FROM_BITS64(ULONG(m + LONG(1023)) << 52);
-  DOUBLE rest = FMA64(-af_low, scale, a);
-  DOUBLE positive = FMA64(-af, scale, rest);
+  DOUBLE upper = FMA64(-af, scale, a);
+  DOUBLE rest = FMA64(-af, scale, a - upper);  // a - upper is exact: upper is between a / 2 and a
+  rest = FMA64(-af_low, scale, rest);
+  DOUBLE positive = upper + rest;
   DOUBLE negative = scale_by_power(af + af_low, n);
   ULONG result = SELECT(bits > ULONG(0x7fffffffffffffff), BITS64(negative) | ULONG(0x8000000000000000), BITS64(positive));
   DOUBLE half_x = 0.5 * x;
@@ -399,7 +404,7 @@ FUNCTION double double_of_word(ULONG word) {  // below 2^32
 /// The same for 2^30 < a < inf: the bits of a * 2/pi that matter, by integers (Payne and Hanek).
 FUNCTION void reduce_large(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
   // 0, then 2/pi in words of 64 bits
-  const ULONG table[21] = {
+  CONSTANT_TABLE(ULONG, table, 21) = {
       ULONG(0),             ULONG(0xa2f9836e4e441529), ULONG(0xfc2757d1f534ddc0),
       ULONG(0xdb6295993c439041), ULONG(0xfe5163abdebbc561), ULONG(0xb7246e3a424dd2e0),
       ULONG(0x06492eea09d1921c), ULONG(0xfe1deb1cb129a73e), ULONG(0xe88235f52ebb4484),
@@ -411,7 +416,7 @@ FUNCTION void reduce_large(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), 
   ULONG exponent = magnitude >> 52;
   // The bits of 2/pi above these give whole turns. Clamped, for lanes whose result is not used.
   ULONG first_bit = SELECT(exponent < ULONG(1053), ULONG(1053), exponent) - ULONG(1013);
-  ULONG index = (first_bit >> 6) & ULONG(15u + 16u);
+  ULONG index = first_bit >> 6;
   index = SELECT(index > ULONG(17), ULONG(17), index);
   ULONG shift = first_bit & ULONG(63);
   ULONG complement = ULONG(63) - shift;

@@ -32,6 +32,7 @@
 #define ULONG std::uint64_t
 /// An output parameter.
 #define OUT(type, name) type& name
+#define CONSTANT_TABLE(type, name, size) static constexpr type name[size]
 
 // Bit casts.
 #define BITS(x) __builtin_bit_cast(std::uint32_t, x)

@@ -112,6 +112,11 @@ class Row {
     return static_cast<ComputeType>(values_[static_cast<std::size_t>(value)].index());
   }
 
+  /// i64 where either operand of a comparison is.
+  ComputeType wider(ComputeType type, int other) const {
+    return type == ComputeType::i32 && other >= 0 ? type_of(other) : type;
+  }
+
   /// The index of element i of this row in the iteration space.
   const std::int64_t* index_of(std::size_t i) {
     unravel(program_.inner, static_cast<std::int64_t>(i), index_.data() + program_.rows.rank());
@@ -182,7 +187,7 @@ class Row {
   /// Section 1: arithmetic gives canonical results, moves keep bits, comparisons give 0 or 1.
   Column elementwise(const Instruction& step) {
     const OpKind kind = info_of(step.op).kind;
-    const ComputeType type = kind == OpKind::comparison ? type_of(step.a) : step.type;
+    const ComputeType type = kind == OpKind::comparison ? wider(type_of(step.a), step.b) : step.type;
     return with_type(type, [&]<typename T>(T) -> Column {
       const auto value = [&](int from, std::size_t i) { return from < 0 ? T(0) : operand<T>(from, i); };
       if (kind == OpKind::comparison) {
