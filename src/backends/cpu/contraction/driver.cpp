@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
+#include <utility>
 
 #include <lockstep/error.h>
 #include <lockstep/threads.h>
@@ -13,6 +15,7 @@
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/tiling.h"
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
@@ -25,6 +28,12 @@ namespace {
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit; }
+
+// Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
+constexpr std::int64_t kThinPieces = 512;
+constexpr std::int64_t kThinWork = 40000;
+// Epilogues with rows up to this long run as one long row.
+constexpr std::int64_t kFlatColumns = 96;
 
 /// Memory that grows and is kept: packing buffers have the same sizes again and again.
 class GrowingBuffer {
@@ -54,7 +63,7 @@ class GrowingBuffer {
 
 struct Workspace {
   PackWorkspace pack{};
-  GrowingBuffer rows, columns, results, transposed;
+  GrowingBuffer rows, columns, results, transposed, compacted;
 
   static Workspace& of_this_thread() {
     static thread_local std::unique_ptr<Workspace> workspace;
@@ -72,15 +81,28 @@ struct SharedPanels {
   }
 };
 
+/// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
+Program flattened(Program program) {
+  for (const std::int64_t size : program.inner) program.rows.push_back(size);
+  program.inner = program.rows;
+  program.rows = {};
+  for (Instruction& instruction : program.code) instruction.extent = Extent::vector;
+  return program;
+}
+
 class ContractionExecutable final : public Executable {
  public:
   ContractionExecutable(const ContractionKernel& kernel, Isa isa)
       : kernels_(kernel_set(kernel.type, isa)),
         plan_(make_plan(kernel, kernels_.lanes, kernels_.tile_columns)),
-        epilogue_(kernel.epilogue, isa) {}
+        flat_(plan_.n <= kFlatColumns),
+        epilogue_(RowProgram::epilogue(flat_ ? flattened(kernel.epilogue) : kernel.epilogue, isa)) {
+    if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes);
+  }
 
   void run(const Binding& binding) const override {
     if (plan_.batches * plan_.rows * plan_.columns == 0) return;
+    if (thin_) return run_thin(binding);
     Job job;
     job.binding = &binding;
     job.tiling = choose_tiling(plan_, kernels_, num_threads());
@@ -231,6 +253,68 @@ class ContractionExecutable final : public Executable {
     return job.binding->slots[static_cast<std::size_t>(direct.slot)] + address * element_size();
   }
 
+  void run_thin(const Binding& binding) const {
+    Job job;
+    job.binding = &binding;
+    // Work per thread in multiply-adds of a vector, for pieces that stay in the first caches.
+    const std::int64_t pieces = thin_->pieces();
+    const std::int64_t parts = divide_up(pieces, std::max<std::int64_t>(kThinPieces, divide_up(pieces, num_threads())));
+    const std::int64_t blocks = divide_up(pieces, kThinPieces);
+    const std::int64_t per_batch = plan_.batches >= 4 * num_threads() ? blocks : std::max(parts, blocks);
+    const std::int64_t step = divide_up(pieces, per_batch);
+    const std::int64_t units = plan_.batches * divide_up(pieces, step);
+    const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
+    parallel_for(units, std::max<std::int64_t>(1, kThinWork / work), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t piece = unit % divide_up(pieces, step) * step;
+        compute_thin(job, unit / divide_up(pieces, step), piece, std::min(piece + step, pieces));
+      }
+    });
+  }
+
+  void compute_thin(const Job& job, std::int64_t batch, std::int64_t piece_begin, std::int64_t piece_end) const {
+    Workspace& workspace = Workspace::of_this_thread();
+    const std::int64_t lanes = kernels_.lanes;
+    // The rows as one panel for all of k.
+    float* rows = reinterpret_cast<float*>(
+        workspace.rows.reserve((plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack));
+    const Position row_batch = plan_.row_side.geometry.batch_position(batch);
+    for (std::int64_t k = 0; k * kBlock < plan_.k; ++k) {
+      pack(job, Operand::rows, row_batch, 0, plan_.rows, k, rows + k * kBlock * kernels_.tile_rows, workspace);
+    }
+    const Side& side = plan_.column_side;
+    ThinArgs args;
+    args.table = &*thin_;
+    args.data = reinterpret_cast<const float*>(job.binding->slots[static_cast<std::size_t>(side.slot)]) +
+                side.geometry.batch_position(batch).address;
+    args.flush = side.flush;
+    args.piece_begin = piece_begin;
+    args.piece_end = piece_end;
+    args.rows = rows;
+    args.row_count = plan_.rows;
+    args.k = plan_.k;
+    args.results_stride = (piece_end - piece_begin + 1) * lanes;
+    args.results = reinterpret_cast<float*>(workspace.results.reserve(plan_.rows * args.results_stride * element_size()));
+    kernels_.thin(args);
+    // Close the gaps behind pieces that are no whole vectors.
+    for (std::int64_t row = 0; row < plan_.rows; ++row) {
+      float* results = args.results + row * args.results_stride;
+      for (std::int64_t piece = piece_begin; piece < piece_end; ++piece) {
+        const auto p = static_cast<std::size_t>(piece);
+        float* to = results + thin_->begin[p] - thin_->begin[static_cast<std::size_t>(piece_begin)];
+        const float* from = results + (piece - piece_begin) * lanes;
+        if (to != from) std::copy(from, from + thin_->begin[p + 1] - thin_->begin[p], to);
+      }
+    }
+    const std::int64_t column = thin_->begin[static_cast<std::size_t>(piece_begin)];
+    const Block block{.batch = batch,
+                      .row = 0,
+                      .rows = plan_.rows,
+                      .column = column,
+                      .columns = thin_->begin[static_cast<std::size_t>(piece_end)] - column};
+    finish(job, block, args.results, args.results_stride, workspace);
+  }
+
   // The epilogue of one block of raw results.
   void finish(const Job& job, const Block& block, const void* results, std::int64_t stride,
               Workspace& workspace) const {
@@ -260,12 +344,33 @@ class ContractionExecutable final : public Executable {
         const std::int64_t m = (m_begin + i) % plan_.m;
         const std::int64_t rows = rows_in_order ? m_count : std::min(plan_.m - m, m_count - i);
         const std::int64_t m_batch = plan_.m_batch_map((m_begin + i) / plan_.m);
-        epilogue_.run_block(*job.binding, (batch + n_batch + m_batch) * plan_.m + m, rows, n, columns,
-                            data + (i * stride + j) * element_size(), stride, scratch);
+        const std::int64_t row = (batch + n_batch + m_batch) * plan_.m + m;
+        const std::byte* accumulators = data + (i * stride + j) * element_size();
+        if (!flat_) {
+          epilogue_.run_block(*job.binding, row, rows, n, columns, accumulators, stride, scratch);
+        } else if (columns == plan_.n) {
+          if (stride != columns) accumulators = compacted(accumulators, stride, rows, columns, workspace.compacted);
+          epilogue_.run_segment(*job.binding, 0, row * plan_.n, rows * columns, accumulators, scratch);
+        } else {
+          for (std::int64_t r = 0; r < rows; ++r) {
+            epilogue_.run_segment(*job.binding, 0, (row + r) * plan_.n + n, columns,
+                                  accumulators + r * stride * element_size(), scratch);
+          }
+        }
         i += rows;
       }
       j += columns;
     }
+  }
+
+  const std::byte* compacted(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                             GrowingBuffer& buffer) const {
+    const std::int64_t row_bytes = columns * element_size();
+    std::byte* to = buffer.reserve(rows * row_bytes);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::memcpy(to + r * row_bytes, from + r * stride * element_size(), static_cast<std::size_t>(row_bytes));
+    }
+    return to;
   }
 
   template <typename Word>
@@ -297,7 +402,9 @@ class ContractionExecutable final : public Executable {
 
   const KernelSet& kernels_;
   Plan plan_;
+  bool flat_;  ///< the epilogue is one row: its n is too short to be one
   RowProgram epilogue_;
+  std::optional<ThinTable> thin_;
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr KernelSet kernels_of() {
           .pack_rows = &pack<T, kTileRows>,
           .pack_columns = &pack<T, kTileColumns<T>>,
           .multiply = &multiply<T>,
-          .thin = thin_function<T>()};
+          .thin = std::is_same_v<T, float> ? thin_function() : nullptr};
 }
 
 const KernelSets& local_kernel_sets() {

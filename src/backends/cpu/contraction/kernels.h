@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/isa.h"
 
 namespace lockstep {
@@ -70,19 +71,6 @@ struct MultiplyArgs {
   bool padded = false;     ///< results may be written up to the next multiple of tile_columns
 };
 
-/// One row of results straight from the operands: `row` holds the row operand's k values, decoded.
-struct ThinArgs {
-  const Side* side = nullptr;  ///< of the columns, Order::along_outer, f32, stride 1 or 2, zero fill
-  const std::byte* data = nullptr;
-  Position batch;
-  std::int64_t column_begin = 0;
-  std::int64_t columns = 0;
-  const float* row = nullptr;
-  std::int64_t k = 0;
-  float* results = nullptr;  ///< room for whole vectors
-  PackWorkspace* workspace = nullptr;
-};
-
 struct KernelSet {
   int lanes = 1;
   int tile_rows = 1;
@@ -91,7 +79,7 @@ struct KernelSet {
   void (*pack_rows)(const PackArgs&) = nullptr;
   void (*pack_columns)(const PackArgs&) = nullptr;
   void (*multiply)(const MultiplyArgs&) = nullptr;
-  void (*thin)(const ThinArgs&) = nullptr;  ///< f32 on vector instruction sets, otherwise null
+  ThinFunction thin = nullptr;  ///< f32 on vector instruction sets, otherwise null
 };
 
 struct KernelSets {

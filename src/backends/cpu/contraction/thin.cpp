@@ -1,0 +1,101 @@
+#include "backends/cpu/contraction/thin.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "backends/cpu/contraction/kernels.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+constexpr std::int64_t kMaxTableEntries = 1 << 20;
+constexpr std::int64_t kMaxClasses = 1024;
+
+bool depends_on_batch(const Geometry& geometry) {
+  return std::any_of(geometry.batch.coefficients.begin(), geometry.batch.coefficients.end(), [](const Shape& c) {
+    return std::any_of(c.begin(), c.end(), [](std::int64_t m) { return m != 0; });
+  });
+}
+
+bool suits(const Plan& plan) {
+  const Side& side = plan.column_side;
+  const Geometry& geometry = side.geometry;
+  if (plan.type != ComputeType::f32 || side.dtype != DType::f32 || plan.rows > kThinRows) return false;
+  if (side.order != Side::Order::along_outer || depends_on_batch(geometry)) return false;
+  if (!geometry.limits.empty() && side.fill != 0) return false;
+  const std::int64_t stride = geometry.outer.inner_stride();
+  return stride == 1 || stride == 2;
+}
+
+// Classes of k over the whole of k; false if there are too many to tabulate.
+bool classify_k(const Geometry& geometry, std::int64_t k_count, ThinTable& table, std::vector<Position>& classes) {
+  const auto workspace = std::make_unique<PackWorkspace>();
+  const auto bounds = static_cast<std::ptrdiff_t>(geometry.bounds());
+  for (std::int64_t k = 0; k < k_count; k += kBlock) {
+    const std::int64_t count = std::min(kBlock, k_count - k);
+    prepare_k_block(geometry, k, count, *workspace);
+    std::vector<std::uint16_t> renamed;
+    for (int c = 0; c < workspace->class_count; ++c) {
+      const Position& position = workspace->classes[c];
+      const auto found = std::find_if(classes.begin(), classes.end(), [&](const Position& other) {
+        return std::equal(other.coordinates.begin(), other.coordinates.begin() + bounds, position.coordinates.begin());
+      });
+      renamed.push_back(static_cast<std::uint16_t>(found - classes.begin()));
+      if (found == classes.end()) classes.push_back(position);
+    }
+    if (static_cast<std::int64_t>(classes.size()) > kMaxClasses) return false;
+    for (std::int64_t i = 0; i < count; ++i) {
+      table.k_address.push_back(workspace->k_address[i]);
+      table.k_class.push_back(renamed[workspace->k_class[i]]);
+    }
+  }
+  return true;
+}
+
+std::uint32_t mask_of(Span span, std::int64_t stride) {
+  if (span.first == span.last) return 0;
+  const std::int64_t reach = (span.last - span.first - 1) * stride + 1;
+  return static_cast<std::uint32_t>(((std::uint64_t{1} << reach) - 1) << (span.first * stride));
+}
+
+}  // namespace
+
+std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes) {
+  if (plan.rows * plan.columns * plan.batches == 0) return std::nullopt;
+  if (!suits(plan) || plan.k > kMaxTableEntries || plan.columns > kMaxTableEntries) return std::nullopt;
+  const Geometry& geometry = plan.column_side.geometry;
+  ThinTable table;
+  table.stride = geometry.outer.inner_stride();
+  std::vector<Position> classes;
+  if (!classify_k(geometry, plan.k, table, classes)) return std::nullopt;
+
+  std::vector<Piece> pieces(static_cast<std::size_t>(plan.columns));
+  const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.columns, lanes, pieces.data());
+  pieces.resize(static_cast<std::size_t>(count));
+  if (static_cast<std::int64_t>(classes.size()) * count > kMaxTableEntries) return std::nullopt;
+  // Short pieces waste lanes; with several rows packing them densely pays.
+  if (plan.rows > 1 && static_cast<std::int64_t>(count) * lanes > 2 * plan.columns) return std::nullopt;
+
+  const Position batch = geometry.batch_position(0);
+  table.full = table.stride == 1;
+  for (const Piece& piece : pieces) {
+    table.address.push_back(piece.position.address);
+    table.begin.push_back(piece.begin);
+  }
+  table.begin.push_back(plan.columns);
+  for (const Position& k : classes) {
+    for (const Piece& piece : pieces) {
+      const Span span = valid_span(geometry, geometry.outer, batch.coordinates.data(), k.coordinates.data(),
+                                   piece.position.coordinates.data(), piece.length);
+      table.full = table.full && span.first == 0 && span.last == lanes;
+      table.masks.push_back(mask_of(span, table.stride));
+    }
+  }
+  return table;
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// Contractions of few rows whose columns are read straight from the view (thin-inl.h): when, and the table of where the
+// columns' data lies, made once per kernel because it is the same for every batch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/contraction/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+inline constexpr std::int64_t kThinRows = 4;
+
+/// The columns cut into pieces of at most one vector.
+struct ThinTable {
+  std::int64_t stride = 1;                 ///< of neighbouring columns in memory: 1 or 2
+  bool full = false;                       ///< every piece is a whole vector with data for every k
+  std::vector<std::int64_t> k_address;
+  std::vector<std::uint16_t> k_class;
+  std::vector<std::int64_t> address;       ///< of each piece
+  std::vector<std::int64_t> begin;         ///< its first column; one more entry: the number of columns
+  std::vector<std::uint32_t> masks;        ///< [class][piece]: memory elements with data
+
+  std::int64_t pieces() const { return static_cast<std::int64_t>(address.size()); }
+};
+
+struct ThinArgs {
+  const ThinTable* table = nullptr;
+  const float* data = nullptr;  ///< of the columns, at the batch's address
+  bool flush = false;
+  std::int64_t piece_begin = 0;
+  std::int64_t piece_end = 0;
+  const float* rows = nullptr;  ///< one panel of tile_rows
+  std::int64_t row_count = 1;   ///< at most kThinRows
+  std::int64_t k = 0;
+  float* results = nullptr;     ///< one whole vector per piece
+  std::int64_t results_stride = 0;
+};
+
+using ThinFunction = void (*)(const ThinArgs&);
+
+/// Nothing where the packed way is better or the only one.
+std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes);
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
