@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Writes fuzz/corpus: a few valid files per format and one small file per known way to attack a reader of it.
+
+Uses only the standard library and writes the same bytes every time. Inputs that fuzzing found are kept beside these,
+under names that begin with "found-"; they are not touched.
+"""
+import io
+import json
+import pathlib
+import pickle
+import struct
+import zipfile
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parent
+CORPUS = ROOT / "corpus"
+DATA = ROOT.parent / "tests" / "data"
+
+
+def write(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+# --- safetensors -------------------------------------------------------------------------------------------------------
+
+
+def safetensors(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def make_safetensors():
+    good = {
+        "__metadata__": {"format": "pt"},
+        "a": entry("F32", [2, 3], 0, 24),
+        "b": entry("I64", [1], 24, 32),
+        "empty": entry("BF16", [0, 7], 32, 32),
+    }
+    data = bytes(range(32))
+    cases = {
+        "valid": safetensors(good, data),
+        "valid-no-tensors": safetensors({}),
+        "valid-padded": safetensors(json.dumps(good).encode() + b"   ", data),
+        "valid-storage-only": safetensors({"x": entry("F8_E4M3", [4], 0, 4), "y": entry("C64", [1], 4, 12)}, bytes(12)),
+        # lengths
+        "length-short": b"\x01\x00\x00",
+        "length-zero": safetensors(b""),
+        "length-one": safetensors(b"{"),
+        "length-wraps": safetensors(good, data, 2**64 - 8),
+        "length-sign": safetensors(good, data, 2**63),
+        "length-over-limit": safetensors(good, data, 100_000_001),
+        "length-over-file": safetensors(good, data, 10_000),
+        # other files in front or behind
+        "start-space": safetensors(b" {}"),
+        "start-array": safetensors(b"[]"),
+        "trailing-zip": safetensors(good, data + b"PK\x03\x04"),
+        # shapes whose byte count wraps
+        "wrap-62": safetensors({"a": entry("F32", [2**62, 4], 0, 0)}),
+        "wrap-32-32": safetensors({"a": entry("U8", [2**32, 2**32], 0, 0)}),
+        "wrap-zero": safetensors({"a": entry("F32", [0, 2**62, 2**62], 0, 0)}),
+        # spans
+        "span-too-long": safetensors({"fc.weight": entry("F32", [32, 8], 0, 65536)}, bytes(65536 // 64)),
+        "span-too-short": safetensors({"a": entry("F32", [32, 8], 0, 64)}, bytes(64)),
+        "span-overlap": safetensors({"a": entry("U8", [20], 0, 20), "b": entry("U8", [20], 10, 30)}, bytes(30)),
+        "span-reversed": safetensors({"a": entry("U8", [4], 8, 4)}, bytes(8)),
+        "span-hole": safetensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 8, 12)}, bytes(12)),
+        "span-shared": safetensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 0, 4)}, bytes(4)),
+        # duplicates
+        "twice": safetensors(b'{"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]},'
+                             b'"\\u0061":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+        "twice-key": safetensors(b'{"a":{"dtype":"I32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+        "twice-metadata": safetensors(b'{"__metadata__":{},"__metadata__":{}}'),
+        "metadata-number": safetensors(b'{"__metadata__":{"a":1}}'),
+        # numbers
+        "number-real": safetensors(b'{"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1e0]}}', bytes(1)),
+        "number-minus-zero": safetensors(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[-0,0]}}'),
+        "number-2-64": safetensors(b'{"a":{"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,0]}}'),
+        "dtype-unknown": safetensors({"a": entry("F4", [3], 0, 2)}, bytes(2)),
+        "rank-9": safetensors({"a": entry("U8", [1] * 9, 0, 1)}, bytes(1)),
+        "deep": safetensors(b'{"a":' + b"[" * 2000),
+        "bad-utf8": safetensors(b'{"\xff":{}}'),
+    }
+    for name, data in cases.items():
+        write("safetensors", name, data)
+
+
+# --- pickles -----------------------------------------------------------------------------------------------------------
+
+
+def text(value):
+    raw = value.encode()
+    return b"X" + struct.pack("<I", len(raw)) + raw
+
+
+def number(value):
+    return b"J" + struct.pack("<i", value) if -(2**31) <= value < 2**31 else b"\x8a\x08" + struct.pack("<q", value)
+
+
+def name(module, attribute):
+    return b"c" + module.encode() + b"\n" + attribute.encode() + b"\n"
+
+
+def numbers(values):
+    return b"(" + b"".join(number(v) for v in values) + b"t"
+
+
+def storage(key="0", kind="FloatStorage", elements=4, view=b""):
+    return b"(" + text("storage") + name("torch", kind) + text(key) + text("cpu") + number(elements) + view + b"tQ"
+
+
+def tensor(shape=(2, 2), stride=(2, 1), offset=0, **of_storage):
+    return (name("torch._utils", "_rebuild_tensor_v2") + b"(" + storage(**of_storage) + number(offset) + numbers(shape)
+            + numbers(stride) + b"\x89" + name("collections", "OrderedDict") + b")RtR")
+
+
+def program(body):
+    return b"\x80\x02" + body + b"."
+
+
+def make_pickle():
+    state = b"}(" + text("w") + tensor() + text("n") + number(300) + text("x") + b"G" + struct.pack(">d", 91.5) + b"u"
+    cases = {
+        "valid": program(state),
+        "valid-ordered": program(name("collections", "OrderedDict") + b")Rq\x00" + text("w") + tensor() + b"s}"
+                                 + text("_metadata") + b"}sb"),
+        "valid-strided": program(tensor((2, 2), (1, 2))),
+        "valid-v3": program(name("torch._utils", "_rebuild_tensor_v3") + b"("
+                            + storage(kind="UntypedStorage", elements=16) + number(0) + numbers((8,)) + numbers((1,))
+                            + b"\x89" + name("collections", "OrderedDict") + b")R" + name("torch", "uint16") + b"tR"),
+        "valid-parameter": program(name("torch._utils", "_rebuild_parameter") + tensor() + b"\x88}\x87R"),
+        "valid-protocol-4": pickle.dumps({"a": [1, 2.5, None, True, ("x", b"y")]}, protocol=4),
+        "valid-view": program(tensor((2,), (1,), view=b"(" + text("v") + number(1) + number(2) + b"t")),
+        "valid-others": program(b"(" + name("torch", "Size") + numbers((1, 2)) + b"\x85R" + name("torch", "device")
+                                + text("cuda") + number(0) + b"\x86R" + name("torch", "float32") + b"t"),
+        # calls
+        "call-system": program(name("posix", "system") + text("true") + b"\x85R"),
+        "call-inst": program(b"(" + text("true") + b"iposix\nsystem\n"),
+        "call-object": program(b"(" + name("posix", "system") + b"o"),
+        "call-extension": program(b"\x82\x01"),
+        "call-stack-global": b"\x80\x04" + text("posix") + text("system") + b"\x93" + text("true") + b"\x85R.",
+        "call-newobj": program(name("collections", "OrderedDict") + b")\x81"),
+        "call-tensor": program(tensor() + b")R"),
+        # wrong receivers
+        "setitem-list": program(b"]" + text("a") + number(1) + b"s"),
+        "append-tuple": program(b")" + number(1) + b"a"),
+        "build-tensor": program(tensor() + b"}b"),
+        "build-dict": program(b"}}b"),
+        # tensors outside their storage
+        "tensor-offset": program(tensor(offset=1)),
+        "tensor-negative": program(tensor((2, 2), (-2, 1))),
+        "tensor-stride-0": program(tensor((2**60,), (0,))),
+        "tensor-wraps": program(tensor((2**62, 4), (2**62, 1))),
+        "tensor-rank-9": program(tensor((1,) * 9, (1,) * 9)),
+        "storage-huge": program(tensor(elements=2**62)),
+        "storage-two-types": program(b"(" + tensor() + tensor(kind="IntStorage") + b"t"),
+        "view-outside": program(tensor((2,), (1,), view=b"(" + text("v") + number(3) + number(2) + b"t")),
+        # bombs
+        "memo-bomb": program(b"]" + b"q\x00" + b"".join(b"h%ch%c\x86q%c" % (i, i, i + 1) for i in range(40))),
+        "tuple-tower": program(b")" + b"\x85" * 2000),
+        "contains-itself": program(b"]q\x00h\x00a"),
+        "contains-itself-deeper": program(b"]q\x00]q\x01h\x00ah\x01a"),
+        "long-255": program(b"\x8a\xff" + bytes(255)),
+        "long-4": program(b"\x8b\xff\xff\xff\xff"),
+        "text-4-gb": program(b"X\xff\xff\xff\xffab"),
+        "bytes-8": program(b"\x8e" + b"\xff" * 8 + b"ab"),
+        "frame-lie": b"\x80\x04\x95" + b"\xff" * 8 + b"N.",
+        "memo-4-g": program(b"Nr\xff\xff\xff\xff"),
+        "marks": program(b"(" * 500),
+        "underflow": program(b"\x86"),
+        "pop-through-mark": program(b"N(\x85"),
+        "no-stop": b"\x80\x02N",
+        "after-stop": program(b"N") + b"N.",
+        "get-unset": program(b"h\x07"),
+        "key-list": program(b"}]Ns"),
+        "key-twice": program(b"}" + text("a") + b"Ns" + text("a") + b"Ns"),
+        "names-collide": program(b"}(" + text("a.b") + tensor() + text("a") + b"}" + text("b") + tensor() + b"su"),
+        "bare-storage": program(storage()),
+        "bare-type": program(name("torch", "FloatStorage")),
+        "protocol-0": b"I1\n.",
+    }
+    for label, data in cases.items():
+        write("pickle", label, data)
+
+    magic = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+    version = program(b"M\xe9\x03")
+    machine = program(b"}(" + text("protocol_version") + b"M\xe9\x03" + text("little_endian") + b"\x88u")
+    big = program(b"}(" + text("little_endian") + b"\x89u")
+    keys = program(b"]" + text("0") + b"a")
+    elements = struct.pack("<q4f", 4, 1, 2, 3, 4)
+    one = program(b"}" + text("w") + tensor() + b"s")
+    legacy = {
+        "valid": magic + version + machine + one + keys + elements,
+        "valid-nothing": magic + version + machine + program(b"}") + program(b"]"),
+        "valid-view": magic + version + machine + cases["valid-view"] + keys + elements,
+        "no-magic": one,
+        "version": magic + program(b"M\xea\x03") + machine + one + keys + elements,
+        "big-endian": magic + version + big + one + keys + elements,
+        "fifth-pickle": magic + version + machine + one + program(name("posix", "system")) + elements,
+        "storage-unlisted": magic + version + machine + one + program(b"]"),
+        "storage-unused": magic + version + machine + program(b"}") + keys + elements,
+        "storage-twice": magic + version + machine + one + program(b"]" + (text("0") + b"a") * 2) + elements * 2,
+        "storage-size": magic + version + machine + one + keys + struct.pack("<q4f", 5, 1, 2, 3, 4),
+        "storage-size-negative": magic + version + machine + one + keys + struct.pack("<q4f", -1, 1, 2, 3, 4),
+        "storage-short": (magic + version + machine + one + keys + elements)[:-1],
+        "trailing": magic + version + machine + one + keys + elements + b"x",
+    }
+    for label, data in legacy.items():
+        write("pytorch_legacy", label, data)
+    make_zip(one)
+
+
+# --- zip ---------------------------------------------------------------------------------------------------------------
+
+
+def make_zip(one):
+    elements = struct.pack("<4f", 1, 2, 3, 4)
+
+    def archive(files, compression=zipfile.ZIP_STORED, comment=b""):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", compression) as out:
+            for label, data in files:
+                info = zipfile.ZipInfo(label, (1980, 1, 1, 0, 0, 0))
+                info.compress_type = compression
+                out.writestr(info, data)
+            out.comment = comment
+        return buffer.getvalue()
+
+    files = [("m/data.pkl", one), ("m/byteorder", b"little"), ("m/data/0", elements), ("m/version", b"3\n")]
+    good = archive(files)
+    directory = struct.unpack("<I", good[-6:-2])[0]
+
+    def with_end64(data):
+        size, offset = struct.unpack("<II", data[-10:-2])
+        count = struct.unpack("<H", data[-12:-10])[0]
+        end64 = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, count, count, size, offset)
+        locator = struct.pack("<IIQI", 0x07064B50, 0, len(data) - 22, 1)
+        return data[:-22] + end64 + locator + data[-22:]
+
+    def patch(data, offset, replacement):
+        return data[:offset] + replacement + data[offset + len(replacement):]
+
+    second = good.find(b"PK\x03\x04", 4)
+    cases = {
+        "valid": good,
+        "valid-zip64": with_end64(good),
+        "valid-empty": archive([]),
+        "no-pickle": archive([("readme.txt", b"hello")]),
+        "compressed": archive(files, zipfile.ZIP_DEFLATED),
+        "comment": archive(files, comment=b"PK\x05\x06"),
+        "two-pickles": archive([("m/data.pkl", one), ("n/data.pkl", one), ("m/data/0", elements)]),
+        "case": archive(files + [("m/DATA.PKL", b"N.")]),
+        "escape": archive(files + [("m/../../x", b"x")]),
+        "absolute": archive(files + [("/x", b"x")]),
+        "big-endian": archive([("m/data.pkl", one), ("m/byteorder", b"big"), ("m/data/0", elements)]),
+        "storage-short": archive([("m/data.pkl", one), ("m/data/0", elements[:-4])]),
+        "storage-missing": archive([("m/data.pkl", one)]),
+        "torchscript": archive(files + [("m/constants.pkl", b"N.")]),
+        "junk-before": b"junk" + good,
+        "junk-behind": good + b"junk",
+        "crc": patch(good, 14, b"\0\0\0\0"),
+        "local-name": patch(good, 30, b"n/data.pkl"),
+        "local-flags": patch(good, 6, b"\x09\x08"),
+        "local-size": patch(good, 18, b"\1\0\0\0\1\0\0\0"),
+        "overlap": patch(good, directory + 42, struct.pack("<I", second)),
+        "offset-64": patch(good, directory + 42, b"\xff\xff\xff\xff"),
+        "entries": patch(good, len(good) - 14, b"\xff\xff\xff\xff"),
+        "locator-itself": patch(with_end64(good), len(good) + 56 - 22 + 8, struct.pack("<Q", len(good) + 56 - 22)),
+        "entries-2-63": patch(with_end64(good), len(good) - 22 + 24, struct.pack("<QQ", 2**63, 2**63)),
+    }
+    for label, data in cases.items():
+        write("pytorch_zip", label, data)
+    for path in ("nested.pt", "dtypes.pt", "views.pt", "tied.pt"):
+        if (DATA / "pickles" / path).exists():
+            write("pytorch_zip", "torch-" + path, (DATA / "pickles" / path).read_bytes())
+            legacy = path.replace(".pt", "_legacy.pt")
+            write("pytorch_legacy", "torch-" + legacy, (DATA / "pickles" / legacy).read_bytes())
+
+
+# --- images ------------------------------------------------------------------------------------------------------------
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, depth, color, rows, extra=b"", interlace=0, compressed=None):
+    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlace)
+    data = zlib.compress(rows) if compressed is None else compressed
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def make_png():
+    palette = chunk(b"PLTE", bytes(range(6)))
+    rgb = b"".join(b"\0" + bytes(range(6)) for _ in range(2))
+    cases = {
+        "rgb": png(2, 2, 8, 2, rgb),
+        "gray1": png(9, 1, 1, 0, b"\0\xaa\x80"),
+        "gray16": png(1, 2, 16, 0, b"\0\1\2\0\3\4"),
+        "rgba16": png(1, 1, 16, 6, b"\0" + bytes(8)),
+        "gray-alpha": png(2, 1, 8, 4, b"\0\1\2\3\4"),
+        "palette": png(4, 1, 2, 3, b"\0\x11", palette),
+        "palette-transparent": png(4, 1, 2, 3, b"\0\x11", palette + chunk(b"tRNS", b"\0\x80")),
+        "interlaced": png(1, 1, 8, 2, b"\0\1\2\3", interlace=1),
+        "palette-index": png(4, 1, 8, 3, b"\0\0\1\2\3", palette),
+        "palette-missing": png(4, 1, 2, 3, b"\0\x11"),
+        "huge": png(2**31 - 1, 2**31 - 1, 16, 6, b"\0"),
+        "huge-1-bit": png(20000, 20000, 1, 0, b"\0"),
+        "over-area": png(8193, 8193, 8, 0, b"\0"),
+        "zero": png(0, 1, 8, 2, b""),
+        "crc": png(2, 2, 8, 2, rgb)[:-20] + b"\0\0\0\0" + png(2, 2, 8, 2, rgb)[-16:],
+        "data-short": png(2, 2, 8, 2, rgb[:-3]),
+        "data-long": png(2, 2, 8, 2, rgb + b"\0" * 100),
+        "bad-filter": png(2, 1, 8, 2, b"\x09" + bytes(6)),
+        "profile-bomb": png(2, 2, 8, 2, rgb, chunk(b"iCCP", b"p\0\0" + zlib.compress(bytes(1 << 20)))),
+        "text-bomb": png(2, 2, 8, 2, rgb, chunk(b"zTXt", b"t\0\0" + zlib.compress(bytes(1 << 20)))),
+        "cut": png(2, 2, 8, 2, rgb)[:-5],
+    }
+    for label, data in cases.items():
+        write("png", label, data)
+
+
+def make_jpeg():
+    for label in ("gray.jpg", "rgb_420.jpg", "rgb_420_progressive.jpg", "rgb_420_restart.jpg", "cmyk.jpg",
+                  "rgb_unconverted.jpg", "rgb_422.jpg", "gray_1x1.jpg", "broken_header.jpg"):
+        path = DATA / "images" / label
+        if not path.exists():
+            continue
+        data = path.read_bytes()
+        write("jpeg", label, data)
+        if label == "gray_1x1.jpg":
+            frame = data.find(b"\xff\xc0")
+            write("jpeg", "huge", data[:frame + 5] + b"\xff\xff\xff\xff" + data[frame + 9:])
+            write("jpeg", "zero", data[:frame + 5] + b"\0\0\0\0" + data[frame + 9:])
+            write("jpeg", "sampling-0", data[:frame + 11] + b"\0" + data[frame + 12:])
+            table = data.find(b"\xff\xc4")
+            write("jpeg", "huffman-overfull", data[:table + 5] + b"\xff" * 16 + data[table + 21:])
+            write("jpeg", "no-end", data[:-2])
+        if label == "rgb_420_progressive.jpg":
+            scan = data.find(b"\xff\xda")
+            after = data.find(b"\xff", scan + 2)
+            while data[after + 1] == 0:
+                after = data.find(b"\xff", after + 2)
+            write("jpeg", "many-scans", data[:scan] + data[scan:after] * 60 + data[after:])
+
+
+def make_cifar():
+    record = bytes([3]) + bytes(3072)
+    write("cifar", "valid", record)
+    write("cifar", "empty", b"")
+    write("cifar", "partial", record + b"\x01")
+    write("cifar", "label-10", bytes([10]) + bytes(3072))
+
+
+if __name__ == "__main__":
+    make_safetensors()
+    make_pickle()
+    make_png()
+    make_jpeg()
+    make_cifar()
+    total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
+    print(f"{total} bytes in {CORPUS}")

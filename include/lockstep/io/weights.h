@@ -1,0 +1,34 @@
+// Weights from a file of any supported format, recognised by its content and never by its name.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <lockstep/export.h>
+#include <lockstep/io/tensor_file.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace io {
+
+/// The tensors of a model, under the names that Module::load_state_dict wants. Of a PyTorch checkpoint this is its
+/// state dict: the file's top level if tensors stand there, else what stands under "state_dict", "model_state_dict",
+/// "model", "net", "weights" or "params". A prefix "module." that all names share (DataParallel) is removed.
+/// Throws IoError if the file cannot be read, FormatError if it is of no supported format or is malformed,
+/// DTypeError if a tensor's type is storage-only.
+LOCKSTEP_API TensorMap load_weights(const std::string& path, LoadOptions options = {});
+
+/// What a file holds, without making tensors of it.
+struct FileListing {
+  std::string format;  ///< "safetensors", "PyTorch zip" or "PyTorch legacy".
+  std::vector<TensorEntry> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Lists a file of any supported format, storage-only types included. Throws like load_weights, never DTypeError.
+LOCKSTEP_API FileListing list_tensors(const std::string& path, LoadOptions options = {});
+
+}  // namespace io
+}  // namespace v0
+}  // namespace lockstep
