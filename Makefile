@@ -36,7 +36,7 @@ bench: ## build and run the benchmarks
 	@scripts/setup build bench
 	@mkdir -p build
 	@$(release)
-	@shopt -s nullglob; for b in build/release/bin/bench_*; do echo "== $$b"; $$b || exit 1; done
+	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
 
 soak: ## fuzz every target for SOAK_SECONDS (default 3600)
 	@scripts/setup build test
