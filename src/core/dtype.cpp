@@ -10,12 +10,14 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::array<std::string_view, kDTypeCount> kNames = {
-    "bool", "u8", "i8", "i16", "i32", "i64", "u32", "f16", "bf16", "f32", "f64"};
+constexpr std::array<std::string_view, kDTypeCount> kNames = {"bool", "u8",  "i8",   "i16", "i32", "i64",
+                                                              "u32",  "f16", "bf16", "f32", "f64"};
 
 }  // namespace
 
-std::string_view name_of(DType dtype) { return kNames[static_cast<std::size_t>(dtype)]; }
+std::string_view name_of(DType dtype) {
+  return kNames[static_cast<std::size_t>(dtype)];
+}
 
 DType parse_dtype(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {

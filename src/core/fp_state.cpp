@@ -36,8 +36,12 @@ void FloatingPointScope::set_control_word([[maybe_unused]] std::uint64_t word) {
 #endif
 }
 
-FloatingPointScope::FloatingPointScope() : found_(control_word()) { set_control_word(kIeee); }
-FloatingPointScope::~FloatingPointScope() { set_control_word(found_); }
+FloatingPointScope::FloatingPointScope() : found_(control_word()) {
+  set_control_word(kIeee);
+}
+FloatingPointScope::~FloatingPointScope() {
+  set_control_word(found_);
+}
 
 }  // namespace v0
 }  // namespace lockstep

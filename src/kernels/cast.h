@@ -4,6 +4,9 @@
 // dtype holds, in the dtype's own compute type: rounded once from the exact source (to f32 and bf16: canonical), float
 // to integer saturating with NaN -> 0, integers wrapping, bool by != 0.
 
+// Tables of one-line functions:
+// clang-format off
+
 // --- through f64, which holds every source exactly or, where it cannot, to odd
 
 /// A 64-bit integer in f64, rounded to odd where it needs more than 53 bits: a later rounding to 24 bits or less gives
@@ -102,3 +105,5 @@ FUNCTION LONG cast_u32(int x) { return LONG(UINT(x)); }
 FUNCTION LONG cast_u32(LONG x) { return LONG(UINT(ULONG(x))); }
 FUNCTION LONG cast_i64(int x) { return LONG(x); }
 FUNCTION LONG cast_i64(LONG x) { return x; }
+
+// clang-format on

@@ -1,6 +1,9 @@
 // Integer arithmetic of docs/numerics.md section 9: everything wraps around. In the kernel subset, see prelude.h.
 // Signed overflow is undefined in C++, so the words are added as unsigned ones.
 
+// Tables of one-line functions:
+// clang-format off
+
 FUNCTION int wrap_add(int a, int b) { return int(UINT(a) + UINT(b)); }
 FUNCTION LONG wrap_add(LONG a, LONG b) { return LONG(ULONG(a) + ULONG(b)); }
 FUNCTION int wrap_sub(int a, int b) { return int(UINT(a) - UINT(b)); }
@@ -17,3 +20,5 @@ FUNCTION int max_key(int a) { return a; }
 FUNCTION LONG max_key(LONG a) { return a; }
 FUNCTION int min_key(int a) { return a; }
 FUNCTION LONG min_key(LONG a) { return a; }
+
+// clang-format on

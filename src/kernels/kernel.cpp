@@ -2,7 +2,6 @@
 
 #include <array>
 
-
 namespace lockstep {
 inline namespace v0 {
 namespace {
@@ -61,9 +60,13 @@ std::string describe(const ContractionKernel& kernel) {
 
 }  // namespace
 
-const OpInfo& info_of(Op op) { return kOps[static_cast<std::size_t>(op)]; }
+const OpInfo& info_of(Op op) {
+  return kOps[static_cast<std::size_t>(op)];
+}
 
-const char* name_of(ReduceOp op) { return kReduceNames[static_cast<std::size_t>(op)]; }
+const char* name_of(ReduceOp op) {
+  return kReduceNames[static_cast<std::size_t>(op)];
+}
 
 std::string to_string(const Kernel& kernel) {
   return std::visit([](const auto& k) { return describe(k); }, kernel);

@@ -21,7 +21,9 @@ FUNCTION float canonical_f32(float x) {
   UINT result = bits & ~(small & 0x7fffffffu);
   return FROM_BITS((result & ~nan) | (0x7fc00000u & nan));
 }
-FUNCTION float canonical(float x) { return canonical_f32(x); }
+FUNCTION float canonical(float x) {
+  return canonical_f32(x);
+}
 
 /// An operand as it is read: subnormals are the zero of their sign; NaN keeps its bits.
 FUNCTION float operand_f32(float x) {
@@ -44,8 +46,12 @@ FUNCTION int min_key(float x) {
   return SELECT(magnitude > 0x7f800000u, int(0x80000000u), max_key(x));
 }
 
-FUNCTION float float_abs(float x) { return FROM_BITS(BITS(x) & 0x7fffffffu); }
-FUNCTION float float_sqrt(float x) { return SQRT(x); }
+FUNCTION float float_abs(float x) {
+  return FROM_BITS(BITS(x) & 0x7fffffffu);
+}
+FUNCTION float float_sqrt(float x) {
+  return SQRT(x);
+}
 
 /// |x| rounded to an integer, halves to even: adding 2^23 leaves no room for a fraction.
 FUNCTION float round_magnitude(float magnitude) {
@@ -77,7 +83,7 @@ FUNCTION float float_ceil(float x) {
   return FROM_BITS(BITS(result) | sign);  // of zeros from (-1, -0]
 }
 
-// --- exponential -------------------------------------------------------------------------------------------------------
+// --- exponential -----------------------------------------------------------------------------------------------------
 
 /// exp(r + r_low) = high + low for |r| <= 0.36 and tiny r_low; high in [0.70, 1.42].
 FUNCTION void exp_polynomial(float r, float r_low, OUT(FLOAT, high), OUT(FLOAT, low)) {
@@ -141,7 +147,7 @@ FUNCTION float ls_exp(float x) {
   return FROM_BITS(result);
 }
 
-// --- logarithm ---------------------------------------------------------------------------------------------------------
+// --- logarithm -------------------------------------------------------------------------------------------------------
 
 FUNCTION float ls_log(float x) {
   UINT bits = BITS(x);
@@ -175,7 +181,7 @@ FUNCTION float ls_log(float x) {
   return FROM_BITS(result);
 }
 
-// --- tanh, erf, sigmoid, gelu ------------------------------------------------------------------------------------------
+// --- tanh, erf, sigmoid, gelu ----------------------------------------------------------------------------------------
 
 /// 1 / d for d in [2^-100, 2^100], relative error below 2^-22.5: a guess by integers, then two steps of third order.
 FUNCTION float reciprocal_estimate(float d) {
@@ -382,7 +388,7 @@ FUNCTION float ls_gelu(float x) {
   return FROM_BITS(result);
 }
 
-// --- reciprocal square root --------------------------------------------------------------------------------------------
+// --- reciprocal square root ------------------------------------------------------------------------------------------
 
 /// 1 / sqrt(m) for m in [1, 4), relative error below 2^-22.
 FUNCTION float rsqrt_estimate(float m) {
@@ -426,7 +432,7 @@ FUNCTION float ls_rsqrt(float x) {
   return FROM_BITS(result);
 }
 
-// --- sine and cosine ---------------------------------------------------------------------------------------------------
+// --- sine and cosine -------------------------------------------------------------------------------------------------
 
 /// a = (quadrant) pi/2 + y + y_low for 0 <= a <= 2^20, |y| <= pi/4 (Cody and Waite; every step but the last is exact).
 FUNCTION void reduce_small(float a, OUT(FLOAT, y), OUT(FLOAT, y_low), OUT(UINT, quadrant)) {
@@ -600,7 +606,7 @@ FUNCTION float ls_cos_small(float x) {
   return sin_cos_result(y, y_low, quadrant + 1u, 0u, magnitude);
 }
 
-// --- for devices whose division or square root is loose ----------------------------------------------------------------
+// --- for devices whose division or square root is loose --------------------------------------------------------------
 
 /// Correctly rounded square root of a canonical x.
 FUNCTION float soft_sqrt(float x) {
@@ -654,7 +660,7 @@ FUNCTION float soft_div(float a, float b) {
   return FROM_BITS(result);
 }
 
-// --- f16 and bf16 ------------------------------------------------------------------------------------------------------
+// --- f16 and bf16 ----------------------------------------------------------------------------------------------------
 
 /// The f16 nearest to x, halves to even, in the low 16 bits; subnormals are kept.
 FUNCTION UINT encode_f16(float x) {
@@ -698,4 +704,6 @@ FUNCTION UINT encode_bf16(float x) {
 }
 
 /// Exact, but for subnormals, which are read as the zero of their sign.
-FUNCTION float decode_bf16(UINT word) { return operand_f32(FROM_BITS(word << 16)); }
+FUNCTION float decode_bf16(UINT word) {
+  return operand_f32(FROM_BITS(word << 16));
+}

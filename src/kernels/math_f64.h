@@ -1,13 +1,16 @@
 // The f64 functions: the same names, overloaded, and the same discipline as math.h, but plain IEEE: subnormals are kept
-// and division is used where it is shorter, since it is correctly rounded wherever f64 is offered. At most 2 ulp. In the
-// kernel subset: see prelude.h. tools/fit_f64.py prints the coefficients.
+// and division is used where it is shorter, since it is correctly rounded wherever f64 is offered. At most 2 ulp. In
+// the kernel subset: see prelude.h. tools/fit_f64.py prints the coefficients.
 
 /// A result as it is stored: the one NaN.
 FUNCTION double canonical_f64(double x) {
-  ULONG nan = ULONG(0) - ((ULONG(0x7ff0000000000000) - (BITS64(x) & ULONG(0x7fffffffffffffff))) >> 63);  // as in canonical_f32
+  ULONG nan =
+      ULONG(0) - ((ULONG(0x7ff0000000000000) - (BITS64(x) & ULONG(0x7fffffffffffffff))) >> 63);  // as in canonical_f32
   return FROM_BITS64((BITS64(x) & ~nan) | (ULONG(0x7ff8000000000000) & nan));
 }
-FUNCTION double canonical(double x) { return canonical_f64(x); }
+FUNCTION double canonical(double x) {
+  return canonical_f64(x);
+}
 
 /// Ordering key: NaN on top, both zeros equal.
 FUNCTION LONG max_key(double x) {
@@ -22,8 +25,12 @@ FUNCTION LONG min_key(double x) {
   return SELECT(magnitude > ULONG(0x7ff0000000000000), LONG(ULONG(0x8000000000000000)), max_key(x));
 }
 
-FUNCTION double float_abs(double x) { return FROM_BITS64(BITS64(x) & ULONG(0x7fffffffffffffff)); }
-FUNCTION double float_sqrt(double x) { return SQRT64(x); }
+FUNCTION double float_abs(double x) {
+  return FROM_BITS64(BITS64(x) & ULONG(0x7fffffffffffffff));
+}
+FUNCTION double float_sqrt(double x) {
+  return SQRT64(x);
+}
 
 FUNCTION double round_magnitude(double magnitude) {
   DOUBLE shifted = magnitude + 4503599627370496.0 /* 2^52 */;
@@ -54,7 +61,7 @@ FUNCTION double float_ceil(double x) {
   return FROM_BITS64(BITS64(result) | sign);
 }
 
-// --- exponential
+// --- exponential -----------------------------------------------------------------------------------------------------
 
 /// x * 2^n for |n| <= 2000 in two steps: exact unless the result is subnormal or overflows.
 FUNCTION double scale_by_power(double x, LONG n) {
@@ -113,7 +120,7 @@ FUNCTION double ls_exp(double x) {
   return FROM_BITS64(result);
 }
 
-// --- logarithm
+// --- logarithm -------------------------------------------------------------------------------------------------------
 
 FUNCTION double ls_log(double x) {
   ULONG bits = BITS64(x);
@@ -141,13 +148,14 @@ FUNCTION double ls_log(double x) {
   DOUBLE tail = FMA64(s, r, e * FROM_BITS64(ULONG(0x3dea39ef35793c76) /* 1.90821493e-10 */));
   DOUBLE rest = (half_f2 - tail) - f;
   DOUBLE value = FMA64(e, FROM_BITS64(ULONG(0x3fe62e42fee00000) /* 0.69314718 */), -rest);
-  ULONG result = SELECT(bits >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), BITS64(value));  // NaN and all negatives
+  ULONG result =
+      SELECT(bits >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), BITS64(value));  // NaN and all negatives
   result = SELECT(bits == ULONG(0x7ff0000000000000), ULONG(0x7ff0000000000000), result);
   result = SELECT((bits << 1) == ULONG(0), ULONG(0xfff0000000000000), result);
   return FROM_BITS64(result);
 }
 
-// --- tanh, sigmoid
+// --- tanh, sigmoid ---------------------------------------------------------------------------------------------------
 
 FUNCTION double ls_tanh(double x) {
   ULONG bits = BITS64(x);
@@ -219,7 +227,7 @@ FUNCTION double ls_sigmoid(double x) {
   return FROM_BITS64(result);
 }
 
-// --- erf, gelu
+// --- erf, gelu -------------------------------------------------------------------------------------------------------
 
 /// Phi(-a) e^(a^2/2) = high + low for 0 <= a <= 39: P(t) / (a + 3) with t = (a - 3) / (a + 3), in two doubles.
 FUNCTION void scaled_tail(double a, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
@@ -353,7 +361,8 @@ FUNCTION double ls_gelu(double x) {
   rest = FMA64(-af_low, scale, rest);
   DOUBLE positive = upper + rest;
   DOUBLE negative = scale_by_power(af + af_low, n);
-  ULONG result = SELECT(bits > ULONG(0x7fffffffffffffff), BITS64(negative) | ULONG(0x8000000000000000), BITS64(positive));
+  ULONG result =
+      SELECT(bits > ULONG(0x7fffffffffffffff), BITS64(negative) | ULONG(0x8000000000000000), BITS64(positive));
   DOUBLE half_x = 0.5 * x;
   result = SELECT(magnitude < ULONG(0x3c80000000000000) /* 2^-55 */, BITS64(half_x), result);
   ULONG far = SELECT(bits > ULONG(0x7fffffffffffffff), ULONG(0x8000000000000000), bits);
@@ -362,11 +371,13 @@ FUNCTION double ls_gelu(double x) {
   return FROM_BITS64(result);
 }
 
-// --- reciprocal square root
+// --- reciprocal square root ------------------------------------------------------------------------------------------
 
-FUNCTION double ls_rsqrt(double x) { return canonical_f64(1.0 / float_sqrt(x)); }
+FUNCTION double ls_rsqrt(double x) {
+  return canonical_f64(1.0 / float_sqrt(x));
+}
 
-// --- sine and cosine
+// --- sine and cosine -------------------------------------------------------------------------------------------------
 
 /// a = (quadrant) pi/2 + y + y_low for 0 <= a <= 2^30, |y| <= pi/4.
 FUNCTION void reduce_small(double a, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
@@ -404,14 +415,27 @@ FUNCTION double double_of_word(ULONG word) {  // below 2^32
 /// The same for 2^30 < a < inf: the bits of a * 2/pi that matter, by integers (Payne and Hanek).
 FUNCTION void reduce_large(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
   // 0, then 2/pi in words of 64 bits
-  CONSTANT_TABLE(ULONG, table, 21) = {
-      ULONG(0),             ULONG(0xa2f9836e4e441529), ULONG(0xfc2757d1f534ddc0),
-      ULONG(0xdb6295993c439041), ULONG(0xfe5163abdebbc561), ULONG(0xb7246e3a424dd2e0),
-      ULONG(0x06492eea09d1921c), ULONG(0xfe1deb1cb129a73e), ULONG(0xe88235f52ebb4484),
-      ULONG(0xe99c7026b45f7e41), ULONG(0x3991d639835339f4), ULONG(0x9c845f8bbdf9283b),
-      ULONG(0x1ff897ffde05980f), ULONG(0xef2f118b5a0a6d1f), ULONG(0x6d367ecf27cb09b7),
-      ULONG(0x4f463f669e5fea2d), ULONG(0x7527bac7ebe5f17b), ULONG(0x3d0739f78a5292ea),
-      ULONG(0x6bfb5fb11f8d5d08), ULONG(0x56033046fc7b6bab), ULONG(0xf0cfbc209af4361d)};
+  CONSTANT_TABLE(ULONG, table, 21) = {ULONG(0),
+                                      ULONG(0xa2f9836e4e441529),
+                                      ULONG(0xfc2757d1f534ddc0),
+                                      ULONG(0xdb6295993c439041),
+                                      ULONG(0xfe5163abdebbc561),
+                                      ULONG(0xb7246e3a424dd2e0),
+                                      ULONG(0x06492eea09d1921c),
+                                      ULONG(0xfe1deb1cb129a73e),
+                                      ULONG(0xe88235f52ebb4484),
+                                      ULONG(0xe99c7026b45f7e41),
+                                      ULONG(0x3991d639835339f4),
+                                      ULONG(0x9c845f8bbdf9283b),
+                                      ULONG(0x1ff897ffde05980f),
+                                      ULONG(0xef2f118b5a0a6d1f),
+                                      ULONG(0x6d367ecf27cb09b7),
+                                      ULONG(0x4f463f669e5fea2d),
+                                      ULONG(0x7527bac7ebe5f17b),
+                                      ULONG(0x3d0739f78a5292ea),
+                                      ULONG(0x6bfb5fb11f8d5d08),
+                                      ULONG(0x56033046fc7b6bab),
+                                      ULONG(0xf0cfbc209af4361d)};
   ULONG m = (magnitude & ULONG(0x000fffffffffffff)) | ULONG(0x0010000000000000);
   ULONG exponent = magnitude >> 52;
   // The bits of 2/pi above these give whole turns. Clamped, for lanes whose result is not used.

@@ -6,10 +6,10 @@
 #define ROW_RESULT_ARITHMETIC T
 #define ROW_RESULT_COMPARISON int
 #define ROW_RESULT_MOVE T
-#define ROW_FUNCTION(name, kind, type, value)                                                   \
+#define ROW_FUNCTION(name, kind, type, value)                                                           \
   FUNCTION auto row_##name([[maybe_unused]] type a, [[maybe_unused]] type b, [[maybe_unused]] type c) { \
-    using T [[maybe_unused]] = type;                                                                             \
-    return ROW_RESULT_##kind(value);                                                            \
+    using T [[maybe_unused]] = type;                                                                    \
+    return ROW_RESULT_##kind(value);                                                                    \
   }
 #define ROW(name, arity, kind, types, float_value, integer_value, ...) \
   ROW_FUNCTION(name, kind, float, float_value)                         \

@@ -7,8 +7,11 @@
 namespace lockstep {
 inline namespace v0 {
 namespace scalar {
+// rows.h uses the texts
+// clang-format off
 #include "kernels/texts.h"
 #include "kernels/rows.h"
+// clang-format on
 }  // namespace scalar
 }  // namespace v0
 }  // namespace lockstep

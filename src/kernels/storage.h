@@ -28,8 +28,7 @@ inline void store_word(DType dtype, std::byte* data, std::int64_t index, std::ui
 
 /// The value of an element as operand (docs/numerics.md section 1): exact, subnormals of f32 and bf16 read as zero.
 /// T is the compute type of `dtype`, or a wider integer type.
-template <typename T>
-T decode(DType dtype, std::uint64_t word) {
+template <typename T> T decode(DType dtype, std::uint64_t word) {
   const auto low = static_cast<std::uint32_t>(word);
   switch (dtype) {
     case DType::boolean:
@@ -53,13 +52,17 @@ inline std::uint64_t encode(DType dtype, float value) {
   if (dtype == DType::bf16) return scalar::encode_bf16(value);
   return BITS(value);
 }
-inline std::uint64_t encode(DType, double value) { return BITS64(value); }
+inline std::uint64_t encode(DType, double value) {
+  return BITS64(value);
+}
 inline std::uint64_t encode(DType dtype, std::int64_t value) {
   const std::size_t bits = 8 * size_of(dtype);
   const auto word = static_cast<std::uint64_t>(value);
   return bits == 64 ? word : word & ((std::uint64_t{1} << bits) - 1);
 }
-inline std::uint64_t encode(DType dtype, std::int32_t value) { return encode(dtype, std::int64_t{value}); }
+inline std::uint64_t encode(DType dtype, std::int32_t value) {
+  return encode(dtype, std::int64_t{value});
+}
 
 }  // namespace v0
 }  // namespace lockstep

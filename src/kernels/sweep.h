@@ -11,7 +11,8 @@ inline namespace v0 {
 
 /// What result `bits` of input `input` adds to the hash.
 inline std::uint64_t hash_of_result(std::uint32_t input, std::uint32_t bits) {
-  std::uint64_t hash = std::uint64_t{bits} * 0x9e3779b97f4a7c15U + (std::uint64_t{input} << 32 | input) * 0xc2b2ae3d27d4eb4fU;
+  std::uint64_t hash =
+      std::uint64_t{bits} * 0x9e3779b97f4a7c15U + (std::uint64_t{input} << 32 | input) * 0xc2b2ae3d27d4eb4fU;
   hash ^= hash >> 29;
   hash *= 0xbf58476d1ce4e5b9U;
   return hash ^ (hash >> 32);

@@ -1,6 +1,8 @@
 // All texts of the kernel subset, in the order in which they depend on each other. No guard: see prelude.h.
+// clang-format off
 #include "kernels/integer.h"
 #include "kernels/math.h"
 #include "kernels/math_f64.h"
 #include "kernels/cast.h"
 #include "kernels/philox.h"
+// clang-format on

@@ -21,8 +21,7 @@ TEST(DType, AnUnknownNameSaysWhatIsKnown) {
     parse_dtype("float32");
     FAIL();
   } catch (const DTypeError& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown dtype 'float32'; known are bool u8 i8 i16 i32 i64 u32 f16 bf16 f32 f64");
+    EXPECT_STREQ(error.what(), "unknown dtype 'float32'; known are bool u8 i8 i16 i32 i64 u32 f16 bf16 f32 f64");
   }
 }
 

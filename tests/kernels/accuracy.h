@@ -20,17 +20,21 @@ struct Accuracy {
   double mismatch_input = 0;
 };
 
-inline bool same_bits(float a, float b) { return BITS(a) == BITS(b); }
-inline bool same_bits(double a, double b) { return BITS64(a) == BITS64(b); }
+inline bool same_bits(float a, float b) {
+  return BITS(a) == BITS(b);
+}
+inline bool same_bits(double a, double b) {
+  return BITS64(a) == BITS64(b);
+}
 
 /// Adds one comparison. `exact` is the result in a wider type; T is float or double.
-template <typename T, typename Wide>
-void compare(Accuracy& accuracy, T input, T result, Wide exact) {
+template <typename T, typename Wide> void compare(Accuracy& accuracy, T input, T result, Wide exact) {
   const T rounded = scalar::canonical(static_cast<T>(exact));
   if (std::isnan(exact) || !std::isfinite(rounded) || !std::isfinite(result) || rounded == 0 || result == 0) {
     // A result of exactly the smallest normal may go either way by half an ulp; the zero of its sign is right then.
-    const bool at_the_edge = std::abs(exact) > 0 && rounded * result == 0 && std::signbit(rounded) == std::signbit(result) &&
-                             std::abs(std::abs(exact) / std::numeric_limits<T>::min() - 1) < 4 * std::numeric_limits<T>::epsilon();
+    const bool at_the_edge =
+        std::abs(exact) > 0 && rounded * result == 0 && std::signbit(rounded) == std::signbit(result) &&
+        std::abs(std::abs(exact) / std::numeric_limits<T>::min() - 1) < 4 * std::numeric_limits<T>::epsilon();
     if (!same_bits(result, rounded) && !at_the_edge) {
       ++accuracy.special_mismatches;
       accuracy.mismatch_input = static_cast<double>(input);

@@ -32,11 +32,13 @@ TEST(CastFromI64, RoundsOnceToEveryFloat) {
     const std::uint64_t word = test::mix(i);
     // Every width, and neighbours of ties of 24, 11 and 8 bits.
     std::int64_t x = static_cast<std::int64_t>(word) >> (i % 64);
-    if (i % 3 == 0) x = static_cast<std::int64_t>((x | 1) * (std::int64_t{1} << (i % 20))) + static_cast<std::int64_t>(i % 5) - 2;
+    if (i % 3 == 0)
+      x = static_cast<std::int64_t>((x | 1) * (std::int64_t{1} << (i % 20))) + static_cast<std::int64_t>(i % 5) - 2;
     ASSERT_EQ(scalar::cast_f32(x), static_cast<float>(round_integer(x, 24))) << x;
     ASSERT_EQ(static_cast<double>(scalar::cast_bf16(x)), round_integer(x, 8)) << x;
     const double f16 = round_integer(x, 11);
-    ASSERT_EQ(static_cast<double>(scalar::cast_f16(x)), std::abs(f16) < 65536 ? f16 : std::copysign(INFINITY, f16)) << x;
+    ASSERT_EQ(static_cast<double>(scalar::cast_f16(x)), std::abs(f16) < 65536 ? f16 : std::copysign(INFINITY, f16))
+        << x;
     ASSERT_EQ(scalar::cast_f64(x), round_integer(x, 53)) << x;
   }
   EXPECT_EQ(scalar::cast_bf16(kMin64), -0x1p63F);

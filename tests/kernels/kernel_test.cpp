@@ -43,9 +43,9 @@ TEST(KernelToString, ListsWhatIsComputed) {
   RowKernel kernel;
   kernel.program.rows = {8, 8};
   kernel.program.inner = {4096};
-  kernel.program.code = {Instruction{},          reduce(ReduceOp::max),  elementwise(Op::sub),
-                         elementwise(Op::exp),   reduce(ReduceOp::sum),  elementwise(Op::div),
-                         cast(DType::f16, DType::f16)};
+  kernel.program.code = {
+      Instruction{},         reduce(ReduceOp::max), elementwise(Op::sub),        elementwise(Op::exp),
+      reduce(ReduceOp::sum), elementwise(Op::div),  cast(DType::f16, DType::f16)};
   EXPECT_EQ(to_string(kernel), "row[64x4096] max sub exp sum div");
   kernel.program.code.push_back(cast(DType::f32, DType::i32));
   EXPECT_EQ(to_string(kernel), "row[64x4096] max sub exp sum div to_i32");

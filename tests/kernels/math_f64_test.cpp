@@ -19,8 +19,8 @@ constexpr std::uint64_t kNan = 0x7ff8000000000000U;
 long double exact_sigmoid(long double x) {
   return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
 }
-/// erfc turns the rounding error of its argument y into one of 2 y^2 times the size: corrected by the exact difference of
-/// x^2 / 2 and y^2.
+/// erfc turns the rounding error of its argument y into one of 2 y^2 times the size: corrected by the exact difference
+/// of x^2 / 2 and y^2.
 long double exact_gelu(long double x) {
   if (x < -50) return -0.0L;
   if (x > -2) return x * 0.5L * std::erfc(-x / std::numbers::sqrt2_v<long double>);
@@ -30,7 +30,9 @@ long double exact_gelu(long double x) {
   const long double difference = (x2 / 2 - y2) + (std::fma(x, x, -x2) / 2 - std::fma(y, y, -y2));
   return x * 0.5L * std::erfc(y) * std::exp(-difference);
 }
-long double exact_rsqrt(long double x) { return 1 / std::sqrt(x); }
+long double exact_rsqrt(long double x) {
+  return 1 / std::sqrt(x);
+}
 
 struct Case {
   const char* name;
@@ -72,8 +74,12 @@ void measure(const Case& c, std::uint64_t count) {
   EXPECT_EQ(accuracy.special_mismatches, 0U) << "at " << accuracy.mismatch_input;
 }
 
-TEST_P(MathFunctionF64, StaysWithinTwoUlp) { measure(GetParam(), 1U << 18); }
-TEST_P(MathFunctionF64, DISABLED_ExhaustiveSampleStaysWithinTwoUlp) { measure(GetParam(), 1U << 28); }
+TEST_P(MathFunctionF64, StaysWithinTwoUlp) {
+  measure(GetParam(), 1U << 18);
+}
+TEST_P(MathFunctionF64, DISABLED_ExhaustiveSampleStaysWithinTwoUlp) {
+  measure(GetParam(), 1U << 28);
+}
 
 TEST_P(MathFunctionF64, NanGivesTheOneNan) {
   for (std::uint64_t bits : {kNan, kNan | 1U << 31, std::uint64_t{0xfff0000000000001U}}) {
@@ -103,8 +109,8 @@ TEST(MathF64SpecialValues, AreThoseOfTheCLibrary) {
 
 // The doubles closest to multiples of pi/2 for their size: the reduction must keep more than 60 bits beyond them.
 TEST(MathF64HardCase, SineAndCosineNextToMultiplesOfHalfPi) {
-  const double inputs[] = {0x1.921fb54442d18p0,   0x1.6ac5b262ca1ffp849, 0x1.951f4aefp30, 1e22,   0x1.5fd7fe1796495p37,
-                           0x1.921fb54442d18p29,  0x1.921fb54442d18p30,  0x1p1023,        1e300,  0x1.fffffffffffffp1023};
+  const double inputs[] = {0x1.921fb54442d18p0,  0x1.6ac5b262ca1ffp849, 0x1.951f4aefp30, 1e22,  0x1.5fd7fe1796495p37,
+                           0x1.921fb54442d18p29, 0x1.921fb54442d18p30,  0x1p1023,        1e300, 0x1.fffffffffffffp1023};
   for (double x : inputs) {
     Accuracy accuracy;
     test::compare(accuracy, x, scalar::ls_sin(x), std::sin(static_cast<long double>(x)));

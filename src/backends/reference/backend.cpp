@@ -58,7 +58,9 @@ std::string ReferenceBackend::description() const {
   return "ref: the numerics specification, one scalar at a time (slow, for checking)";
 }
 
-std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+std::unique_ptr<Backend> make_reference_backend() {
+  return std::make_unique<ReferenceBackend>();
+}
 
 }  // namespace v0
 }  // namespace lockstep

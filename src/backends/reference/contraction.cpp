@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::size_t kBlock = 256;
 
-/// "k in blocks of 256; inside a block acc = fma(a, b, acc) from +0, k ascending; the first partial is stored, later ones
-/// are added in ascending order. K = 0 gives +0." "Only the stored result is made canonical."
-template <typename T>
-T contract(const std::vector<T>& a, const std::vector<T>& b) {
+/// "k in blocks of 256; inside a block acc = fma(a, b, acc) from +0, k ascending; the first partial is stored, later
+/// ones are added in ascending order. K = 0 gives +0." "Only the stored result is made canonical."
+template <typename T> T contract(const std::vector<T>& a, const std::vector<T>& b) {
   T result = T(0);
   for (std::size_t block = 0; block < a.size(); block += kBlock) {
     T partial = T(0);
@@ -34,11 +33,11 @@ template <typename T>
 T read(const ContractionKernel::Operand& operand, const Binding& binding, const std::int64_t* index) {
   const std::int64_t address = operand.view.address(index);
   if (address < 0) return decode<T>(operand.dtype, operand.view.fill);
-  return decode<T>(operand.dtype, load_word(operand.dtype, binding.slots[static_cast<std::size_t>(operand.slot)], address));
+  return decode<T>(operand.dtype,
+                   load_word(operand.dtype, binding.slots[static_cast<std::size_t>(operand.slot)], address));
 }
 
-template <typename T>
-void run(const ContractionKernel& kernel, const Binding& binding) {
+template <typename T> void run(const ContractionKernel& kernel, const Binding& binding) {
   const auto k_size = static_cast<std::size_t>(kernel.k.numel());
   const auto n_size = static_cast<std::size_t>(kernel.n.numel());
   const std::int64_t m_size = kernel.m.numel();

@@ -13,8 +13,7 @@ namespace reference {
 namespace {
 
 /// A value at run time carries the type that `type` names: calls function(T()).
-template <typename Function>
-auto with_type(ComputeType type, Function function) {
+template <typename Function> auto with_type(ComputeType type, Function function) {
   switch (type) {
     case ComputeType::f32: return function(float());
     case ComputeType::f64: return function(double());
@@ -27,8 +26,7 @@ auto with_type(ComputeType type, Function function) {
 
 /// Calls function(result) with x cast to `dtype`, in the compute type of dtype. Section 9: "every cast rounds once from
 /// the exact source".
-template <typename T, typename Function>
-void with_cast(DType dtype, T x, Function function) {
+template <typename T, typename Function> void with_cast(DType dtype, T x, Function function) {
   switch (dtype) {
     case DType::boolean: return function(scalar::cast_bool(x));
     case DType::u8: return function(scalar::cast_u8(x));
@@ -45,11 +43,11 @@ void with_cast(DType dtype, T x, Function function) {
 }
 
 /// One elementwise op, in the words of ops.def; Result is T, or int for comparisons.
-template <typename Result, typename T>
-Result evaluate(Op op, T a, T b, T c) {
+template <typename Result, typename T> Result evaluate(Op op, T a, T b, T c) {
   switch (op) {
 #define ROW(name, ...) \
-  case Op::name: return static_cast<Result>(scalar::row_##name(a, b, c));
+  case Op::name:       \
+    return static_cast<Result>(scalar::row_##name(a, b, c));
 #include "kernels/ops.def"
 #undef ROW
   }
@@ -94,16 +92,14 @@ class Row {
   }
 
   /// The column of `step` in type T, element i being element(i).
-  template <typename T, typename Element>
-  Column fill(const Instruction& step, Element element) {
+  template <typename T, typename Element> Column fill(const Instruction& step, Element element) {
     std::vector<T> column(step.extent == Extent::row ? 1 : inner_size_);
     for (std::size_t i = 0; i < column.size(); ++i) column[i] = element(i);
     return column;
   }
 
   /// Element i of an earlier value; a value that exists once per row is broadcast.
-  template <typename T>
-  T operand(int value, std::size_t i) const {
+  template <typename T> T operand(int value, std::size_t i) const {
     return std::visit([i](const auto& column) { return static_cast<T>(column[column.size() == 1 ? 0 : i]); },
                       values_[static_cast<std::size_t>(value)]);
   }
@@ -217,9 +213,8 @@ class Row {
   Column to_bits(const Instruction& step) {
     return with_type(compute_type(step.dtype), [&]<typename From>(From) {
       return with_type(word_type(step.dtype), [&]<typename Word>(Word) {
-        return fill<Word>(step, [&](std::size_t i) {
-          return static_cast<Word>(encode(step.dtype, operand<From>(step.a, i)));
-        });
+        return fill<Word>(
+            step, [&](std::size_t i) { return static_cast<Word>(encode(step.dtype, operand<From>(step.a, i))); });
       });
     });
   }
@@ -259,10 +254,7 @@ class Row {
                      });
   }
 
-  template <typename T>
-  static Column row_value(T x) {
-    return std::vector<T>{x};
-  }
+  template <typename T> static Column row_value(T x) { return std::vector<T>{x}; }
 
   void store(const Output& output) {
     const Column& column = values_[static_cast<std::size_t>(output.value)];

@@ -13,7 +13,8 @@ namespace reference {
 
 /// The value of an instruction over one row: n elements, or one where it exists once per row. The alternatives stand in
 /// the order of ComputeType.
-using Column = std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>>;
+using Column =
+    std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>>;
 
 /// Computes row `row` (in row-major order of program.rows) and stores its outputs. `accumulator` is the contraction's
 /// result for the row; epilogues only.

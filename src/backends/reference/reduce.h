@@ -17,21 +17,26 @@ inline constexpr std::size_t kChunk = 4096;
 inline constexpr std::size_t kLanes = 64;
 
 // Overloads for every compute type: IEEE for floats, wrapping for integers.
-inline float add(float a, float b) { return a + b; }
-inline double add(double a, double b) { return a + b; }
-template <typename T>
-T add(T a, T b) {
+inline float add(float a, float b) {
+  return a + b;
+}
+inline double add(double a, double b) {
+  return a + b;
+}
+template <typename T> T add(T a, T b) {
   return scalar::wrap_add(a, b);
 }
-inline float multiply(float a, float b) { return a * b; }
-inline double multiply(double a, double b) { return a * b; }
-template <typename T>
-T multiply(T a, T b) {
+inline float multiply(float a, float b) {
+  return a * b;
+}
+inline double multiply(double a, double b) {
+  return a * b;
+}
+template <typename T> T multiply(T a, T b) {
   return scalar::wrap_mul(a, b);
 }
 /// a * b + c rounded once.
-template <typename T>
-T multiply_add(T a, T b, T c) {
+template <typename T> T multiply_add(T a, T b, T c) {
   if constexpr (std::is_floating_point_v<T>) {
     return std::fma(a, b, c);
   } else {
@@ -40,8 +45,7 @@ T multiply_add(T a, T b, T c) {
 }
 
 /// "Lanes combine by halving (32, 16, 8, 4, 2, 1: a[l] += a[l+h] where both exist)."
-template <typename T, typename Combine>
-T combine_lanes(std::vector<T> lanes, Combine combine) {
+template <typename T, typename Combine> T combine_lanes(std::vector<T> lanes, Combine combine) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::size_t lane = 0; lane < half && lane + half < lanes.size(); ++lane) {
       lanes[lane] = combine(lanes[lane], lanes[lane + half]);
@@ -82,8 +86,7 @@ T reduce_in_order(std::size_t n, Start start, Accumulate accumulate, Combine com
 }
 
 /// "Empty: +0 for sums."
-template <typename T>
-T sum(const std::vector<T>& x) {
+template <typename T> T sum(const std::vector<T>& x) {
   if (x.empty()) return T(0);
   return reduce_in_order<T>(
       x.size(), [&](std::size_t i) { return x[i]; }, [&](T lane, std::size_t i) { return add(lane, x[i]); },
@@ -91,8 +94,7 @@ T sum(const std::vector<T>& x) {
 }
 
 /// "prod: R with *", "1 for products".
-template <typename T>
-T product(const std::vector<T>& x) {
+template <typename T> T product(const std::vector<T>& x) {
   if (x.empty()) return T(1);
   return reduce_in_order<T>(
       x.size(), [&](std::size_t i) { return x[i]; }, [&](T lane, std::size_t i) { return multiply(lane, x[i]); },
@@ -100,8 +102,7 @@ T product(const std::vector<T>& x) {
 }
 
 /// "fma lanes (first term the rounded product) serve sums of products inside row programs."
-template <typename T>
-T dot(const std::vector<T>& x, const std::vector<T>& y) {
+template <typename T> T dot(const std::vector<T>& x, const std::vector<T>& y) {
   if (x.empty()) return T(0);
   return reduce_in_order<T>(
       x.size(), [&](std::size_t i) { return multiply(x[i], y[i]); },
@@ -110,16 +111,14 @@ T dot(const std::vector<T>& x, const std::vector<T>& y) {
 
 /// The first winner by the ordering key: "NaN (either sign) on top; +-0 and subnormals have the key of +0. Ties: lowest
 /// index. NaN wins in both." x is not empty.
-template <typename T>
-std::size_t index_of_max(const std::vector<T>& x) {
+template <typename T> std::size_t index_of_max(const std::vector<T>& x) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < x.size(); ++i) {
     if (scalar::max_key(x[i]) > scalar::max_key(x[best])) best = i;
   }
   return best;
 }
-template <typename T>
-std::size_t index_of_min(const std::vector<T>& x) {
+template <typename T> std::size_t index_of_min(const std::vector<T>& x) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < x.size(); ++i) {
     if (scalar::min_key(x[i]) < scalar::min_key(x[best])) best = i;

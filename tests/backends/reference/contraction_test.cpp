@@ -74,9 +74,9 @@ TEST(ReferenceContraction, ZerosSubnormalsAndNan) {
   EXPECT_EQ(BITS(dot_f32({}, {})), 0U);
   EXPECT_EQ(BITS(dot_f32({-0.0F}, {1.0F})), 0U);  // fma(-0, 1, +0) is +0
   EXPECT_EQ(BITS(dot_f32({INFINITY}, {0.0F})), 0x7fc00000U);
-  EXPECT_EQ(BITS(dot_f32({0x1p-127F}, {1e38F})), 0U);                            // a subnormal operand is zero
+  EXPECT_EQ(BITS(dot_f32({0x1p-127F}, {1e38F})), 0U);                                 // a subnormal operand is zero
   EXPECT_EQ(dot_f32({0x1p-100F, 0x1p-100F}, {0x1.8p-27F, 0x1.8p-26F}), 0x1.2p-125F);  // the first product is subnormal
-  EXPECT_EQ(BITS(dot_f32({-0x1p-100F}, {0x1p-27F})), 0x80000000U);               // the stored result is canonical
+  EXPECT_EQ(BITS(dot_f32({-0x1p-100F}, {0x1p-27F})), 0x80000000U);                    // the stored result is canonical
 }
 
 TEST(ReferenceContraction, IntegersWrap) {

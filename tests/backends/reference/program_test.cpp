@@ -41,8 +41,7 @@ std::vector<float> run_op(Op op, const std::vector<float>& a, const std::vector<
 }
 
 /// The reduction of one row of T to a result of type R.
-template <typename R, typename T>
-R run_reduce(ReduceOp op, const std::vector<T>& x, DType result) {
+template <typename R, typename T> R run_reduce(ReduceOp op, const std::vector<T>& x, DType result) {
   ProgramBuilder builder({}, {static_cast<std::int64_t>(x.size())});
   const int value = builder.load(dtype_of<T>());
   builder.store(builder.reduce(op, value, value), result);
@@ -51,8 +50,12 @@ R run_reduce(ReduceOp op, const std::vector<T>& x, DType result) {
   return values_of<R>(slots[1])[0];
 }
 
-float reduce_f32(ReduceOp op, const std::vector<float>& x) { return run_reduce<float>(op, x, DType::f32); }
-std::int64_t index_f32(ReduceOp op, const std::vector<float>& x) { return run_reduce<std::int64_t>(op, x, DType::i64); }
+float reduce_f32(ReduceOp op, const std::vector<float>& x) {
+  return run_reduce<float>(op, x, DType::f32);
+}
+std::int64_t index_f32(ReduceOp op, const std::vector<float>& x) {
+  return run_reduce<std::int64_t>(op, x, DType::i64);
+}
 
 TEST(ReferenceElementwise, ResultsAreCanonical) {
   const std::vector<float> a = {0x1p-126F, -0x1p-127F, 0x1.8p-100F, kNegativeNan, kInfinity, -0.0F};
@@ -104,10 +107,9 @@ TEST(ReferenceElementwise, MovesKeepBits) {
   const int x = builder.load(DType::f32, true);
   const int y = builder.load(DType::f32, true);
   builder.store(builder.elementwise(Op::where, condition, x, y), DType::f32, true);
-  std::vector<std::vector<std::byte>> slots = {bytes_of(std::vector<std::uint8_t>{1, 0, 1}),
-                                               bytes_of(std::vector<std::uint32_t>{0xffc12345U, 1, 0x00000001U}),
-                                               bytes_of(std::vector<std::uint32_t>{0, 0x80000003U, 0}),
-                                               std::vector<std::byte>(12)};
+  std::vector<std::vector<std::byte>> slots = {
+      bytes_of(std::vector<std::uint8_t>{1, 0, 1}), bytes_of(std::vector<std::uint32_t>{0xffc12345U, 1, 0x00000001U}),
+      bytes_of(std::vector<std::uint32_t>{0, 0x80000003U, 0}), std::vector<std::byte>(12)};
   run_reference(builder.row_kernel(), slots);
   EXPECT_EQ(values_of<std::uint32_t>(slots[3]), (std::vector<std::uint32_t>{0xffc12345U, 0x80000003U, 1}));
 }
@@ -119,8 +121,8 @@ TEST(ReferenceElementwise, NarrowIntegersWrapWhenRounded) {
   const int rounded = builder.cast(sum, DType::u8, DType::u8);
   builder.store(rounded, DType::u8);
   builder.store(builder.elementwise(Op::lt, rounded, x), DType::boolean);
-  std::vector<std::vector<std::byte>> slots = {bytes_of(std::vector<std::uint8_t>{100, 200}),
-                                               std::vector<std::byte>(2), std::vector<std::byte>(2)};
+  std::vector<std::vector<std::byte>> slots = {bytes_of(std::vector<std::uint8_t>{100, 200}), std::vector<std::byte>(2),
+                                               std::vector<std::byte>(2)};
   run_reference(builder.row_kernel(), slots);
   EXPECT_EQ(values_of<std::uint8_t>(slots[1]), (std::vector<std::uint8_t>{200, 144}));
   EXPECT_EQ(values_of<std::uint8_t>(slots[2]), (std::vector<std::uint8_t>{0, 1}));

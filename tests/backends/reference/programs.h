@@ -18,15 +18,13 @@ inline void run_reference(const Kernel& kernel, std::vector<std::vector<std::byt
   make_reference_backend()->compile(kernel)->run({.slots = pointers, .parameters = parameters});
 }
 
-template <typename T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+template <typename T> std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
 }
 
-template <typename T>
-std::vector<T> values_of(const std::vector<std::byte>& bytes) {
+template <typename T> std::vector<T> values_of(const std::vector<std::byte>& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
