@@ -74,7 +74,7 @@ void matmul(benchmark::State& state, bool transpose_b) {
   kernel.m = {m};
   kernel.n = {n};
   kernel.k = {k};
-  kernel.a = {.slot = 0, .view = View::contiguous({m, k})};
+  kernel.a = {.slot = 0, .view = View::contiguous({m, k}), .canonical = true};
   kernel.b_operand = {.slot = 1,
                       .view = transpose_b ? View::contiguous({n, k}).permuted({1, 0}) : View::contiguous({k, n})};
   kernel.epilogue = store_only(kernel);
@@ -173,7 +173,8 @@ ContractionKernel layer_kernel(const Layer& l, bool positions_first) {
   kernel.n = {outputs, outputs};
   kernel.k = positions_first ? Shape{l.kernel, l.kernel, l.in} : Shape{l.in, l.kernel, l.kernel};
   kernel.b_operand = {.slot = 1,
-                      .view = view.permuted(positions_first ? Shape{0, 1, 5, 6, 2, 3, 4} : Shape{0, 1, 2, 5, 6, 3, 4})};
+                      .view = view.permuted(positions_first ? Shape{0, 1, 5, 6, 2, 3, 4} : Shape{0, 1, 2, 5, 6, 3, 4}),
+                      .canonical = true};  // as results of other layers are; weights are not known to be
   View weight = View::contiguous({l.groups, l.out, l.in, l.kernel, l.kernel});
   if (positions_first) weight = weight.permuted({0, 1, 3, 4, 2});
   kernel.a = {.slot = 0, .view = weight.expanded(concat({l.batch}, weight.shape, {}))};

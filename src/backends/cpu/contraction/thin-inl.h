@@ -48,7 +48,7 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
     hn::Vec<Tag<float>> weight[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) weight[r] = hn::Set(d, row[r]);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int p = 0; p < kPieces; ++p) {
       hn::Vec<Tag<float>> value;
       if constexpr (kMasked) {
@@ -71,7 +71,8 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
 
 template <int kStride, bool kFlush, bool kMasked, int kRows>
 void thin_rows(const ThinArgs& args) {
-  constexpr int kPieces = kRows == 1 ? 8 : 4;
+  // Wider reaches let the prefetcher follow rows that lie far apart; masked pieces are bound by their masks instead.
+  constexpr int kPieces = kRows > 1 ? 4 : (kMasked || kLanes<float> < 16) ? 8 : 16;
   for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
     const std::int64_t end = std::min(args.k, k + kBlock);
     std::int64_t piece = args.piece_begin;
@@ -82,8 +83,66 @@ void thin_rows(const ThinArgs& args) {
   }
 }
 
+// One vector of columns that are contiguous along k: four k at a time are transposed in registers.
+template <bool kFlush, int kRows>
+void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
+  const Tag<float> d;
+  const hn::Repartition<double, Tag<float>> dd;
+  constexpr int kN = kLanes<float>;
+  const float* columns[kN];
+  for (int i = 0; i < kN; ++i) columns[i] = args.data + args.table->address[static_cast<std::size_t>(piece * kN + i)];
+  hn::Vec<Tag<float>> acc[kRows];
+  for (int r = 0; r < kRows; ++r) acc[r] = hn::Zero(d);
+  const float* row = args.rows + k_begin * kTileRows;
+  std::int64_t k = k_begin;
+  for (; k + 4 <= k_end; k += 4, row += 4 * kTileRows) {
+    const auto a = flushed<kFlush>(d, load_blocks(d, columns, k));
+    const auto b = flushed<kFlush>(d, load_blocks(d, columns + 1, k));
+    const auto c = flushed<kFlush>(d, load_blocks(d, columns + 2, k));
+    const auto e = flushed<kFlush>(d, load_blocks(d, columns + 3, k));
+    const auto ab_low = hn::BitCast(dd, hn::InterleaveLower(d, a, b));
+    const auto ab_high = hn::BitCast(dd, hn::InterleaveUpper(d, a, b));
+    const auto ce_low = hn::BitCast(dd, hn::InterleaveLower(d, c, e));
+    const auto ce_high = hn::BitCast(dd, hn::InterleaveUpper(d, c, e));
+    const auto k0 = hn::BitCast(d, hn::InterleaveLower(dd, ab_low, ce_low));
+    const auto k1 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_low, ce_low));
+    const auto k2 = hn::BitCast(d, hn::InterleaveLower(dd, ab_high, ce_high));
+    const auto k3 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_high, ce_high));
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      acc[r] = hn::MulAdd(hn::Set(d, row[r]), k0, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[kTileRows + r]), k1, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[2 * kTileRows + r]), k2, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[3 * kTileRows + r]), k3, acc[r]);
+    }
+  }
+  for (; k < k_end; ++k, row += kTileRows) {
+    alignas(64) float lanes[kN];
+    for (int i = 0; i < kN; ++i) lanes[i] = decode<float>(columns[i][k], kFlush);
+    const auto value = hn::Load(d, lanes);
+    for (int r = 0; r < kRows; ++r) acc[r] = hn::MulAdd(hn::Set(d, row[r]), value, acc[r]);
+  }
+  float* to = args.results + (piece - args.piece_begin) * kN;
+  for (int r = 0; r < kRows; ++r, to += args.results_stride) {
+    hn::StoreU(k_begin == 0 ? acc[r] : hn::Add(hn::LoadU(d, to), acc[r]), d, to);
+  }
+}
+
+// A column's blocks of k follow each other in memory: finish one vector of columns before the next.
+template <bool kFlush, int kRows>
+void thin_columns(const ThinArgs& args) {
+  for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
+    for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+      thin_along_k<kFlush, kRows>(args, piece, k, std::min(args.k, k + kBlock));
+    }
+  }
+}
+
 template <int kRows>
 void thin_layout(const ThinArgs& args) {
+  if (args.table->along_k) {
+    return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
+  }
   const bool masked = !args.table->full;
   if (args.table->stride == 2) {
     args.flush ? thin_rows<2, true, true, kRows>(args) : thin_rows<2, false, true, kRows>(args);

@@ -21,8 +21,19 @@ bool depends_on_batch(const Geometry& geometry) {
 
 bool suits(const Plan& plan) {
   const Side& side = plan.column_side;
+  return plan.type == ComputeType::f32 && side.dtype == DType::f32 && plan.rows <= kThinRows &&
+         plan.rows * plan.columns * plan.batches > 0 && plan.k <= kMaxTableEntries && plan.columns <= kMaxTableEntries;
+}
+
+bool suits_along_k(const Plan& plan) {
+  const Side& side = plan.column_side;
+  return side.order == Side::Order::along_k && side.geometry.limits.empty() && side.geometry.k.sizes.rank() == 1 &&
+         side.geometry.k.inner_stride() == 1;
+}
+
+bool suits_along_outer(const Plan& plan) {
+  const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
-  if (plan.type != ComputeType::f32 || side.dtype != DType::f32 || plan.rows > kThinRows) return false;
   if (side.order != Side::Order::along_outer || depends_on_batch(geometry)) return false;
   if (!geometry.limits.empty() && side.fill != 0) return false;
   const std::int64_t stride = geometry.outer.inner_stride();
@@ -60,11 +71,27 @@ std::uint32_t mask_of(Span span, std::int64_t stride) {
   return static_cast<std::uint32_t>(((std::uint64_t{1} << reach) - 1) << (span.first * stride));
 }
 
+ThinTable table_along_k(const Plan& plan, std::int64_t lanes) {
+  ThinTable table;
+  table.along_k = true;
+  Walk walk(plan.column_side.geometry.outer, 0);
+  walk.seek(0);
+  for (std::int64_t c = 0; c < plan.columns; ++c, walk.advance(1)) {
+    if (c % lanes == 0) table.begin.push_back(c);
+    table.address.push_back(walk.position().address);
+  }
+  table.begin.push_back(plan.columns);
+  // The lanes of the last vector that are no columns read the last column.
+  while (static_cast<std::int64_t>(table.address.size()) % lanes != 0) table.address.push_back(table.address.back());
+  return table;
+}
+
 }  // namespace
 
 std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes) {
-  if (plan.rows * plan.columns * plan.batches == 0) return std::nullopt;
-  if (!suits(plan) || plan.k > kMaxTableEntries || plan.columns > kMaxTableEntries) return std::nullopt;
+  if (!suits(plan)) return std::nullopt;
+  if (suits_along_k(plan)) return table_along_k(plan, lanes);
+  if (!suits_along_outer(plan)) return std::nullopt;
   const Geometry& geometry = plan.column_side.geometry;
   ThinTable table;
   table.stride = geometry.outer.inner_stride();
