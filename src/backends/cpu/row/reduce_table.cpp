@@ -131,33 +131,55 @@ std::size_t find(const void* best, const void* a_, std::size_t n) {
   return i;
 }
 
+/// Larger is better, NaN is whatever it becomes.
+template <int order, class V>
+HWY_INLINE V better_vector(V a, V b) {
+  if constexpr (order == ReduceTable::max) return hn::Max(a, b);
+  if constexpr (order == ReduceTable::min) return hn::Min(a, b);
+}
+
 template <int order, typename T>
 void best(void* best_, const void* a_, std::size_t n) {
   const auto* a = static_cast<const T*>(a_);
   auto* result = static_cast<T*>(best_);
-  auto top = rank<order>(a[0]);
-  for (std::size_t i = 1; i < n; ++i) {
-    const auto key = rank<order>(a[i]);
-    top = key > top ? key : top;
+  const hn::ScalableTag<T> d;
+  const std::size_t width = hn::Lanes(d);
+  T top = a[0];
+  std::size_t i = 0;
+  if (n >= 4 * width) {
+    auto v0 = hn::LoadU(d, a);
+    auto v1 = v0, v2 = v0, v3 = v0;
+    auto nan = hn::Lt(v0, v0);  // none yet
+    for (; i + 4 * width <= n; i += 4 * width) {
+      const auto x0 = hn::LoadU(d, a + i);
+      const auto x1 = hn::LoadU(d, a + i + width);
+      const auto x2 = hn::LoadU(d, a + i + 2 * width);
+      const auto x3 = hn::LoadU(d, a + i + 3 * width);
+      v0 = better_vector<order>(v0, x0);
+      v1 = better_vector<order>(v1, x1);
+      v2 = better_vector<order>(v2, x2);
+      v3 = better_vector<order>(v3, x3);
+      if constexpr (std::is_floating_point_v<T>) {
+        nan = hn::Or(nan, hn::Or(hn::Or(hn::IsNaN(x0), hn::IsNaN(x1)), hn::Or(hn::IsNaN(x2), hn::IsNaN(x3))));
+      }
+    }
+    if (std::is_floating_point_v<T> && !hn::AllFalse(d, nan)) {
+      *result = T(hn::GetLane(hn::NaN(hn::ScalableTag<std::conditional_t<sizeof(T) == 8, double, float>>())));  // which one does not matter: there is one canonical NaN
+      return;
+    }
+    HWY_ALIGN T lane[HWY_MAX_BYTES / sizeof(T)];
+    hn::Store(better_vector<order>(better_vector<order>(v0, v1), better_vector<order>(v2, v3)), d, lane);
+    top = lane[0];
+    for (std::size_t l = 1; l < width; ++l) top = rank<order>(lane[l]) > rank<order>(top) ? lane[l] : top;
   }
-  // Of several values with one key, zeros and NaNs alone differ in their bits, so only there it matters which is first.
-  if constexpr (std::is_same_v<T, float>) {
-    const std::int32_t key = order == ReduceTable::max ? top : ~top;
-    const std::uint32_t bits = key >= 0 ? std::uint32_t(key) : std::uint32_t(~key) | 0x80000000u;
-    *result = FROM_BITS(bits);
-    if (key != 0 && *result == *result) return;
-  } else if constexpr (std::is_same_v<T, double>) {
-    const std::int64_t key = order == ReduceTable::max ? top : ~top;
-    const std::uint64_t bits = key >= 0 ? std::uint64_t(key) : std::uint64_t(~key) | (std::uint64_t{1} << 63);
-    *result = FROM_BITS64(bits);
-    if (key != 0 && *result == *result) return;
-  } else {
-    *result = static_cast<T>(order == ReduceTable::max ? top : ~top);
-    return;
+  for (; i < n; ++i) top = rank<order>(a[i]) > rank<order>(top) ? a[i] : top;
+  // Of several values with one key, zeros alone differ in their bits, so only there it matters which one is first.
+  if (std::is_floating_point_v<T> && top == T(0)) {
+    i = 0;
+    while (!(a[i] == T(0))) ++i;
+    top = a[i];
   }
-  std::size_t first = 0;
-  while (rank<order>(a[first]) != top) ++first;
-  *result = a[first];
+  *result = top;
 }
 
 template <int order, typename T>
