@@ -64,7 +64,8 @@ void run(benchmark::State& state, const ContractionKernel& kernel, std::int64_t 
                          static_cast<double>(kernel.k.numel()));
 }
 
-// --- matrices -----------------------------------------------------------------------------------------------------------
+// --- matrices
+// -----------------------------------------------------------------------------------------------------------
 
 void matmul(benchmark::State& state, bool transpose_b) {
   const std::int64_t m = state.range(0);
@@ -81,12 +82,16 @@ void matmul(benchmark::State& state, bool transpose_b) {
   run(state, kernel, m * k, k * n);
 }
 
-void Matmul(benchmark::State& state) { matmul(state, false); }
-void Linear(benchmark::State& state) { matmul(state, true); }
+void Matmul(benchmark::State& state) {
+  matmul(state, false);
+}
+void Linear(benchmark::State& state) {
+  matmul(state, true);
+}
 
 const std::vector<std::vector<std::int64_t>> kSquares = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}};
-const std::vector<std::vector<std::int64_t>> kLinears = {
-    {1, 1000, 512}, {1, 4096, 4096}, {8, 1000, 512}, {128, 10, 64}, {128, 3072, 768}, {4096, 1, 4096}};
+const std::vector<std::vector<std::int64_t>> kLinears = {{1, 1000, 512}, {1, 4096, 4096},  {8, 1000, 512},
+                                                         {128, 10, 64},  {128, 3072, 768}, {4096, 1, 4096}};
 
 void squares(benchmark::internal::Benchmark* b) {
   for (const auto& s : kSquares) b->Args(s);
@@ -127,8 +132,12 @@ void openblas(benchmark::State& state, CBLAS_TRANSPOSE transpose) {
   }
   count_flops(state, 2.0 * m * n * k);
 }
-void MatmulOpenBlas(benchmark::State& state) { openblas(state, CblasNoTrans); }
-void LinearOpenBlas(benchmark::State& state) { openblas(state, CblasTrans); }
+void MatmulOpenBlas(benchmark::State& state) {
+  openblas(state, CblasNoTrans);
+}
+void LinearOpenBlas(benchmark::State& state) {
+  openblas(state, CblasTrans);
+}
 BENCHMARK(MatmulOpenBlas)->Apply(squares)->Apply(linears)->UseRealTime();
 BENCHMARK(LinearOpenBlas)->Apply(squares)->Apply(linears)->UseRealTime();
 #endif
@@ -146,13 +155,18 @@ void onednn(benchmark::State& state, char transpose) {
   }
   count_flops(state, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
 }
-void MatmulOneDnn(benchmark::State& state) { onednn(state, 'N'); }
-void LinearOneDnn(benchmark::State& state) { onednn(state, 'T'); }
+void MatmulOneDnn(benchmark::State& state) {
+  onednn(state, 'N');
+}
+void LinearOneDnn(benchmark::State& state) {
+  onednn(state, 'T');
+}
 BENCHMARK(MatmulOneDnn)->Apply(squares)->Apply(linears)->UseRealTime();
 BENCHMARK(LinearOneDnn)->Apply(squares)->Apply(linears)->UseRealTime();
 #endif
 
-// --- convolutions -------------------------------------------------------------------------------------------------------
+// --- convolutions
+// -------------------------------------------------------------------------------------------------------
 
 struct Layer {
   std::int64_t batch, groups, in, out, size, kernel, stride;  ///< channels per group; padding keeps the size
@@ -226,30 +240,18 @@ struct Named {
   Layer layer;
 };
 constexpr Named kLayers[] = {
-    {"resnet/7x7s2_3_64_224", {1, 1, 3, 64, 224, 7, 2}},
-    {"resnet/3x3_64_64_56", {1, 1, 64, 64, 56, 3, 1}},
-    {"resnet/3x3s2_64_128_56", {1, 1, 64, 128, 56, 3, 2}},
-    {"resnet/3x3_128_128_28", {1, 1, 128, 128, 28, 3, 1}},
-    {"resnet/3x3_256_256_14", {1, 1, 256, 256, 14, 3, 1}},
-    {"resnet/3x3_512_512_7", {1, 1, 512, 512, 7, 3, 1}},
-    {"resnet/1x1s2_64_128_56", {1, 1, 64, 128, 56, 1, 2}},
-    {"resnet/1x1_64_256_56", {1, 1, 64, 256, 56, 1, 1}},
-    {"resnet/1x1_256_64_56", {1, 1, 256, 64, 56, 1, 1}},
-    {"resnet/1x1_512_2048_7", {1, 1, 512, 2048, 7, 1, 1}},
-    {"resnet/1x1_2048_512_7", {1, 1, 2048, 512, 7, 1, 1}},
-    {"cifar/3x3_3_16_32", {1, 1, 3, 16, 32, 3, 1}},
-    {"cifar/3x3_16_16_32", {1, 1, 16, 16, 32, 3, 1}},
-    {"cifar/3x3_32_32_16", {1, 1, 32, 32, 16, 3, 1}},
-    {"cifar/3x3_64_64_8", {1, 1, 64, 64, 8, 3, 1}},
-    {"cifar128/3x3_3_16_32", {128, 1, 3, 16, 32, 3, 1}},
-    {"cifar128/3x3_16_16_32", {128, 1, 16, 16, 32, 3, 1}},
-    {"cifar128/3x3s2_16_32_32", {128, 1, 16, 32, 32, 3, 2}},
-    {"cifar128/3x3_32_32_16", {128, 1, 32, 32, 16, 3, 1}},
-    {"cifar128/3x3_64_64_8", {128, 1, 64, 64, 8, 3, 1}},
-    {"depthwise/3x3_144_56", {1, 144, 1, 1, 56, 3, 1}},
-    {"depthwise/3x3s2_144_56", {1, 144, 1, 1, 56, 3, 2}},
-    {"depthwise/3x3_960_7", {1, 960, 1, 1, 7, 3, 1}},
-    {"grouped/3x3_32x4_56", {1, 32, 4, 4, 56, 3, 1}},
+    {"resnet/7x7s2_3_64_224", {1, 1, 3, 64, 224, 7, 2}},   {"resnet/3x3_64_64_56", {1, 1, 64, 64, 56, 3, 1}},
+    {"resnet/3x3s2_64_128_56", {1, 1, 64, 128, 56, 3, 2}}, {"resnet/3x3_128_128_28", {1, 1, 128, 128, 28, 3, 1}},
+    {"resnet/3x3_256_256_14", {1, 1, 256, 256, 14, 3, 1}}, {"resnet/3x3_512_512_7", {1, 1, 512, 512, 7, 3, 1}},
+    {"resnet/1x1s2_64_128_56", {1, 1, 64, 128, 56, 1, 2}}, {"resnet/1x1_64_256_56", {1, 1, 64, 256, 56, 1, 1}},
+    {"resnet/1x1_256_64_56", {1, 1, 256, 64, 56, 1, 1}},   {"resnet/1x1_512_2048_7", {1, 1, 512, 2048, 7, 1, 1}},
+    {"resnet/1x1_2048_512_7", {1, 1, 2048, 512, 7, 1, 1}}, {"cifar/3x3_3_16_32", {1, 1, 3, 16, 32, 3, 1}},
+    {"cifar/3x3_16_16_32", {1, 1, 16, 16, 32, 3, 1}},      {"cifar/3x3_32_32_16", {1, 1, 32, 32, 16, 3, 1}},
+    {"cifar/3x3_64_64_8", {1, 1, 64, 64, 8, 3, 1}},        {"cifar128/3x3_3_16_32", {128, 1, 3, 16, 32, 3, 1}},
+    {"cifar128/3x3_16_16_32", {128, 1, 16, 16, 32, 3, 1}}, {"cifar128/3x3s2_16_32_32", {128, 1, 16, 32, 32, 3, 2}},
+    {"cifar128/3x3_32_32_16", {128, 1, 32, 32, 16, 3, 1}}, {"cifar128/3x3_64_64_8", {128, 1, 64, 64, 8, 3, 1}},
+    {"depthwise/3x3_144_56", {1, 144, 1, 1, 56, 3, 1}},    {"depthwise/3x3s2_144_56", {1, 144, 1, 1, 56, 3, 2}},
+    {"depthwise/3x3_960_7", {1, 960, 1, 1, 7, 3, 1}},      {"grouped/3x3_32x4_56", {1, 32, 4, 4, 56, 3, 1}},
 };
 
 const bool kRegistered = [] {

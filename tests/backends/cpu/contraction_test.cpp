@@ -24,13 +24,12 @@ constexpr int kSlotB = 1;
 constexpr int kSlotOut = 2;
 
 // Values that exercise rounding, and now and then one of the special values.
-template <typename T>
-T random_value(std::mt19937_64& random, bool special) {
+template <typename T> T random_value(std::mt19937_64& random, bool special) {
   std::uniform_real_distribution<double> uniform(-2, 2);
   if constexpr (std::is_floating_point_v<T>) {
     if (special && random() % 97 == 0) {
       using Limits = std::numeric_limits<T>;
-      const T values[] = {T(0),          -T(0),         Limits::infinity(),   -Limits::infinity(), Limits::quiet_NaN(),
+      const T values[] = {T(0),          -T(0),          Limits::infinity(),   -Limits::infinity(), Limits::quiet_NaN(),
                           Limits::min(), -Limits::min(), Limits::denorm_min(), -Limits::min() / 3,  Limits::max()};
       return values[random() % std::size(values)];
     }
@@ -163,8 +162,8 @@ Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t
   kernel.k = {k};
   kernel.type = options.type;
   const int rank = batch.rank();
-  const auto operand = [&](int slot, DType dtype, std::int64_t rows, std::int64_t columns, bool transposed, bool flipped,
-                           int k_dim, bool broadcast) {
+  const auto operand = [&](int slot, DType dtype, std::int64_t rows, std::int64_t columns, bool transposed,
+                           bool flipped, int k_dim, bool broadcast) {
     const Shape own = broadcast ? Shape::filled(rank, 1) : batch;
     Shape stored = own;
     stored.push_back(transposed ? columns : rows);
@@ -179,10 +178,8 @@ Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t
     }
     if (flipped && k > 0) view = view.sliced(rank + k_dim, k - 1, -1, k);
     problem.buffers.push_back(random_bytes(dtype, stored.numel(), random, options.special));
-    return ContractionKernel::Operand{.slot = slot,
-                                      .dtype = dtype,
-                                      .view = view.expanded(concat({batch, {rows, columns}})),
-                                      .canonical = false};
+    return ContractionKernel::Operand{
+        .slot = slot, .dtype = dtype, .view = view.expanded(concat({batch, {rows, columns}})), .canonical = false};
   };
   kernel.a = operand(kSlotA, options.a, m, k, options.transpose_a, options.flip_a, 1, options.broadcast_a);
   kernel.b_operand = operand(kSlotB, options.b, k, n, options.transpose_b, options.flip_b, 0, options.broadcast_b);
@@ -226,7 +223,8 @@ TEST(CpuContraction, BlocksOfK) {
 }
 
 TEST(CpuContraction, EmptySizes) {
-  for (const Shape& sizes : {Shape{0, 3, 4, 5}, Shape{2, 0, 4, 5}, Shape{2, 3, 0, 5}, Shape{2, 3, 4, 0}, Shape{0, 0, 0, 0}}) {
+  for (const Shape& sizes :
+       {Shape{0, 3, 4, 5}, Shape{2, 0, 4, 5}, Shape{2, 3, 0, 5}, Shape{2, 3, 4, 0}, Shape{0, 0, 0, 0}}) {
     Problem problem = matmul_problem({sizes[0]}, sizes[1], sizes[2], sizes[3]);
     expect_reference_bits(problem);
   }
@@ -291,8 +289,7 @@ TEST(CpuContraction, ThreadsAndBlocks) {
 TEST(CpuContraction, SpecialValues) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     for (const bool transpose : {false, true}) {
-      const MatmulOptions options{
-          .transpose_a = transpose, .transpose_b = transpose, .special = true, .seed = seed};
+      const MatmulOptions options{.transpose_a = transpose, .transpose_b = transpose, .special = true, .seed = seed};
       Problem problem = matmul_problem({}, 30, 50, 20, options);
       expect_reference_bits(problem, {1});
       Problem row = matmul_problem({}, 1, 50, 20, options);
@@ -322,10 +319,10 @@ TEST(CpuContraction, EveryDType) {
     DType a, b;
     ComputeType type;
   };
-  const Types types[] = {{DType::f16, DType::f16, ComputeType::f32},   {DType::bf16, DType::bf16, ComputeType::f32},
-                         {DType::f16, DType::f32, ComputeType::f32},   {DType::f64, DType::f64, ComputeType::f64},
-                         {DType::i8, DType::i8, ComputeType::i32},     {DType::u8, DType::i8, ComputeType::i32},
-                         {DType::i16, DType::i16, ComputeType::i32},   {DType::i32, DType::i32, ComputeType::i32},
+  const Types types[] = {{DType::f16, DType::f16, ComputeType::f32},    {DType::bf16, DType::bf16, ComputeType::f32},
+                         {DType::f16, DType::f32, ComputeType::f32},    {DType::f64, DType::f64, ComputeType::f64},
+                         {DType::i8, DType::i8, ComputeType::i32},      {DType::u8, DType::i8, ComputeType::i32},
+                         {DType::i16, DType::i16, ComputeType::i32},    {DType::i32, DType::i32, ComputeType::i32},
                          {DType::boolean, DType::u8, ComputeType::i32}, {DType::i64, DType::i64, ComputeType::i64},
                          {DType::u32, DType::i64, ComputeType::i64}};
   for (const Types& t : types) {
@@ -345,14 +342,15 @@ TEST(CpuContraction, EveryDType) {
   }
 }
 
-// --- convolutions -------------------------------------------------------------------------------------------------------
+// --- convolutions
+// -------------------------------------------------------------------------------------------------------
 
 struct Convolution {
   std::int64_t batch = 1, groups = 1, in = 3, out = 4;  ///< channels per group
   Shape size{9, 9}, kernel{3, 3};
   std::int64_t padding = 1, stride = 1, dilation = 1;
-  bool channels_last = false;   ///< input memory
-  bool positions_first = false; ///< order of k
+  bool channels_last = false;    ///< input memory
+  bool positions_first = false;  ///< order of k
   std::uint64_t fill = 0;
   bool special = false;
 };
@@ -444,12 +442,14 @@ TEST(CpuContraction, Convolutions2d) {
 
 TEST(CpuContraction, ConvolutionsInOneAndThreeDimensions) {
   for (const std::int64_t stride : {1, 2}) {
-    Problem line = convolution_problem({.in = 6, .out = 8, .size = {150}, .kernel = {7}, .padding = 3, .stride = stride});
+    Problem line =
+        convolution_problem({.in = 6, .out = 8, .size = {150}, .kernel = {7}, .padding = 3, .stride = stride});
     expect_reference_bits(line);
-    Problem volume =
-        convolution_problem({.in = 2, .out = 5, .size = {5, 6, 9}, .kernel = {2, 3, 3}, .padding = 1, .stride = stride});
+    Problem volume = convolution_problem(
+        {.in = 2, .out = 5, .size = {5, 6, 9}, .kernel = {2, 3, 3}, .padding = 1, .stride = stride});
     expect_reference_bits(volume);
-    Problem pixels = convolution_problem({.in = 30, .out = 20, .size = {8, 8}, .kernel = {1, 1}, .padding = 0, .stride = stride});
+    Problem pixels =
+        convolution_problem({.in = 30, .out = 20, .size = {8, 8}, .kernel = {1, 1}, .padding = 0, .stride = stride});
     expect_reference_bits(pixels);
   }
 }
@@ -523,11 +523,13 @@ TEST(CpuContraction, ViewsWithInsertedZeros) {
   }
 }
 
-// --- epilogues ----------------------------------------------------------------------------------------------------------
+// --- epilogues
+// ----------------------------------------------------------------------------------------------------------
 
 TEST(CpuContraction, EpilogueWithBiasGeluAndResidual) {
   for (const bool transpose_out : {false, true}) {
-    for (const Shape& sizes : {Shape{30, 70, 300}, Shape{70, 5, 33}, Shape{1, 90, 40}, Shape{200, 600, 20}, Shape{90, 1, 40}}) {
+    for (const Shape& sizes :
+         {Shape{30, 70, 300}, Shape{70, 5, 33}, Shape{1, 90, 40}, Shape{200, 600, 20}, Shape{90, 1, 40}}) {
       Problem problem = matmul_problem({2}, sizes[0], sizes[1], sizes[2],
                                        {.transpose_b = true, .transpose_out = transpose_out, .broadcast_b = true});
       Program& program = problem.kernel.epilogue;

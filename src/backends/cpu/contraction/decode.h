@@ -1,5 +1,5 @@
-// Elements as the contraction multiplies them: every storage type converts exactly to its compute type, and f32 and bf16
-// subnormals read as the zero of their sign.
+// Elements as the contraction multiplies them: every storage type converts exactly to its compute type, and f32 and
+// bf16 subnormals read as the zero of their sign.
 #pragma once
 
 #include <bit>
@@ -27,8 +27,7 @@ inline float decode_f16(std::uint16_t half) {
 }
 
 /// `flush` concerns f32 and bf16 only.
-template <typename T, typename Source>
-T decode(Source value, bool flush) {
+template <typename T, typename Source> T decode(Source value, bool flush) {
   if constexpr (std::is_same_v<Source, float>) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
     return static_cast<T>(std::bit_cast<float>(flush ? without_subnormal(bits) : bits));
@@ -43,8 +42,7 @@ T decode(Source value, bool flush) {
 }
 
 /// Calls fn with a value of the type in which `dtype` is stored, if it converts exactly to T. Returns whether it does.
-template <typename T, typename Fn>
-bool with_source_type(DType dtype, const Fn& fn) {
+template <typename T, typename Fn> bool with_source_type(DType dtype, const Fn& fn) {
   if constexpr (std::is_floating_point_v<T>) {
     switch (dtype) {
       case DType::f32: fn(float{}); return true;
@@ -81,14 +79,15 @@ bool with_source_type(DType dtype, const Fn& fn) {
   }
 }
 
-template <typename T>
-T decode_fill(DType dtype, std::uint64_t bits, bool flush) {
+template <typename T> T decode_fill(DType dtype, std::uint64_t bits, bool flush) {
   T value{};
   with_source_type<T>(dtype, [&](auto source) {
     using Source = decltype(source);
     if constexpr (sizeof(Source) == 1) value = decode<T>(static_cast<Source>(bits & 0xff), flush);
-    if constexpr (sizeof(Source) == 2) value = decode<T>(std::bit_cast<Source>(static_cast<std::uint16_t>(bits)), flush);
-    if constexpr (sizeof(Source) == 4) value = decode<T>(std::bit_cast<Source>(static_cast<std::uint32_t>(bits)), flush);
+    if constexpr (sizeof(Source) == 2)
+      value = decode<T>(std::bit_cast<Source>(static_cast<std::uint16_t>(bits)), flush);
+    if constexpr (sizeof(Source) == 4)
+      value = decode<T>(std::bit_cast<Source>(static_cast<std::uint32_t>(bits)), flush);
     if constexpr (sizeof(Source) == 8) value = decode<T>(std::bit_cast<Source>(bits), flush);
   });
   return value;

@@ -2,14 +2,11 @@
 // the epilogue on each block of results while it is in cache. Blocks are the unit of work of the threads.
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 
-#include <lockstep/error.h>
 #include <lockstep/threads.h>
 
 #include "backends/cpu/contraction/contraction.h"
@@ -17,6 +14,7 @@
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/tiling.h"
+#include "backends/cpu/contraction/workspace.h"
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
@@ -26,60 +24,18 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
-constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit; }
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit;
+}
 
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;
 // Epilogues with rows up to this long run as one long row.
 constexpr std::int64_t kFlatColumns = 96;
-
-/// Memory that grows and is kept: packing buffers have the same sizes again and again.
-class GrowingBuffer {
- public:
-  GrowingBuffer() = default;
-  ~GrowingBuffer() { std::free(data_); }
-  GrowingBuffer(const GrowingBuffer&) = delete;
-  GrowingBuffer& operator=(const GrowingBuffer&) = delete;
-
-  std::byte* reserve(std::int64_t bytes) {
-    if (bytes > capacity_) {
-      std::free(data_);
-      capacity_ = round_up(bytes, 4096);
-      data_ = static_cast<std::byte*>(std::aligned_alloc(4096, static_cast<std::size_t>(capacity_)));
-      if (data_ == nullptr) {
-        capacity_ = 0;
-        throw OutOfMemoryError("cpu: no memory for " + std::to_string(bytes) + " bytes of packed operands");
-      }
-    }
-    return data_;
-  }
-
- private:
-  std::byte* data_ = nullptr;
-  std::int64_t capacity_ = 0;
-};
-
-struct Workspace {
-  PackWorkspace pack{};
-  GrowingBuffer rows, columns, results, transposed, compacted;
-
-  static Workspace& of_this_thread() {
-    static thread_local std::unique_ptr<Workspace> workspace;
-    if (!workspace) workspace = std::make_unique<Workspace>();
-    return *workspace;
-  }
-};
-
-/// Operands packed as a whole before the blocks are computed; they belong to the thread that runs the kernel.
-struct SharedPanels {
-  GrowingBuffer rows, columns;
-  static SharedPanels& of_this_thread() {
-    static thread_local SharedPanels panels;
-    return panels;
-  }
-};
 
 /// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
 Program flattened(Program program) {
@@ -126,7 +82,7 @@ class ContractionExecutable final : public Executable {
   struct Job {
     const Binding* binding = nullptr;
     Tiling tiling;
-    const std::byte* rows = nullptr;     ///< packed as a whole, or null
+    const std::byte* rows = nullptr;  ///< packed as a whole, or null
     const std::byte* columns = nullptr;
   };
 
@@ -183,8 +139,8 @@ class ContractionExecutable final : public Executable {
         const std::int64_t block = task / groups;
         const std::int64_t at = task % groups * group;
         std::byte* panels = data + block * stride + task % groups * kPanels * panel_stride(operand) * element_size();
-        pack(job, operand, side.geometry.batch_position(block / k_blocks()), at,
-             std::min(group, outer(operand) - at), block % k_blocks(), panels, workspace);
+        pack(job, operand, side.geometry.batch_position(block / k_blocks()), at, std::min(group, outer(operand) - at),
+             block % k_blocks(), panels, workspace);
       }
     });
     return data;
@@ -217,9 +173,10 @@ class ContractionExecutable final : public Executable {
     const Position row_batch = plan_.row_side.geometry.batch_position(batch);
     const Position column_batch = plan_.column_side.geometry.batch_position(batch);
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
-      args.row_panels = panels(job, Operand::rows, job.rows, row_batch, block.batch, block.row, block.rows, k, workspace);
-      args.column_panels =
-          panels(job, Operand::columns, job.columns, column_batch, block.batch, block.column, block.columns, k, workspace);
+      args.row_panels =
+          panels(job, Operand::rows, job.rows, row_batch, block.batch, block.row, block.rows, k, workspace);
+      args.column_panels = panels(job, Operand::columns, job.columns, column_batch, block.batch, block.column,
+                                  block.columns, k, workspace);
       args.k_count = k_count(k);
       args.first = k == 0;
       args.finish = plan_.direct.has_value() && k + 1 == k_blocks();
@@ -233,8 +190,8 @@ class ContractionExecutable final : public Executable {
                      Workspace& workspace) const {
     if (packed != nullptr) {
       const std::int64_t panel = begin / width(operand);
-      return packed + ((batch * k_blocks() + k_block) * block_stride(operand) + panel * panel_stride(operand)) *
-                          element_size();
+      return packed +
+             ((batch * k_blocks() + k_block) * block_stride(operand) + panel * panel_stride(operand)) * element_size();
     }
     GrowingBuffer& buffer = operand == Operand::rows ? workspace.rows : workspace.columns;
     std::byte* to = buffer.reserve(divide_up(count, width(operand)) * panel_stride(operand) * element_size());
@@ -294,7 +251,8 @@ class ContractionExecutable final : public Executable {
     args.row_count = plan_.rows;
     args.k = plan_.k;
     args.results_stride = (piece_end - piece_begin + 1) * lanes;
-    args.results = reinterpret_cast<float*>(workspace.results.reserve(plan_.rows * args.results_stride * element_size()));
+    args.results =
+        reinterpret_cast<float*>(workspace.results.reserve(plan_.rows * args.results_stride * element_size()));
     kernels_.thin(args);
     // Close the gaps behind pieces that are no whole vectors.
     for (std::int64_t row = 0; row < plan_.rows; ++row) {

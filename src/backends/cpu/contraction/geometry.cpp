@@ -81,7 +81,8 @@ void Walk::advance(std::int64_t count) {
   if (last < 0) return;
   position_.address += count * group_.strides[last];
   for (int b = 0; b < bounds_; ++b) {
-    position_.coordinates[static_cast<std::size_t>(b)] += count * group_.coefficients[static_cast<std::size_t>(b)][last];
+    position_.coordinates[static_cast<std::size_t>(b)] +=
+        count * group_.coefficients[static_cast<std::size_t>(b)][last];
   }
   if (inner_ == group_.sizes[last]) carry();
 }

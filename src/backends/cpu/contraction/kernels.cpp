@@ -19,8 +19,7 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-template <typename T>
-constexpr KernelSet kernels_of() {
+template <typename T> constexpr KernelSet kernels_of() {
   static_assert(kTileColumns<T> <= kMaxWidth && kTileRows <= kMaxWidth);
   return {.lanes = kLanes<T>,
           .tile_rows = kTileRows,

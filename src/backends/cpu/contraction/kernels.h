@@ -1,7 +1,8 @@
 // The inner loops of a contraction for one compute type and instruction set, as the driver calls them.
 //
 // Panels: a block of an operand (some rows or columns, up to 256 k) is stored as panels of `width` lanes, element
-// [k][lane], lanes past the end zero. `width` is tile_rows for the operand that is broadcast, tile_columns for the other.
+// [k][lane], lanes past the end zero. `width` is tile_rows for the operand that is broadcast, tile_columns for the
+// other.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ inline constexpr std::int64_t kStageStride = kBlock + 16;
 
 /// A stretch of one innermost dimension.
 struct Piece {
-  std::int64_t begin = 0;   ///< in its panel or block
+  std::int64_t begin = 0;  ///< in its panel or block
   std::int64_t length = 0;
   Position position;
 };
@@ -33,7 +34,7 @@ struct Piece {
 /// Working memory of the packing functions; one per thread.
 struct PackWorkspace {
   std::int64_t k_address[kBlock];
-  std::uint16_t k_class[kBlock];    ///< into `classes`: k with equal coordinates share their masks
+  std::uint16_t k_class[kBlock];  ///< into `classes`: k with equal coordinates share their masks
   std::uint16_t next_class[kBlock];
   Position classes[kBlock];
   int class_count = 0;
@@ -66,9 +67,9 @@ struct MultiplyArgs {
   std::int64_t k_count = 0;
   void* results = nullptr;
   std::int64_t results_stride = 0;
-  bool first = true;       ///< store the partial sums; otherwise add them to what is there
-  bool finish = false;     ///< make the results canonical
-  bool padded = false;     ///< results may be written up to the next multiple of tile_columns
+  bool first = true;    ///< store the partial sums; otherwise add them to what is there
+  bool finish = false;  ///< make the results canonical
+  bool padded = false;  ///< results may be written up to the next multiple of tile_columns
 };
 
 struct KernelSet {

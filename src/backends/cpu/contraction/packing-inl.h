@@ -25,9 +25,12 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-inline const std::int64_t* coordinates(const Position& position) { return position.coordinates.data(); }
+inline const std::int64_t* coordinates(const Position& position) {
+  return position.coordinates.data();
+}
 
-// --- any type, any stride ----------------------------------------------------------------------------------------------
+// --- any type, any stride
+// ----------------------------------------------------------------------------------------------
 
 template <typename T, typename Source>
 void copy_elements(const Source* from, std::int64_t stride, std::int64_t count, bool flush, T* to) {
@@ -62,8 +65,7 @@ inline int prepare_panel(const PackArgs& args, std::int64_t outer, std::int64_t 
   return pieces;
 }
 
-template <typename T, typename Source, int kWidth>
-void pack_along_outer(const PackArgs& args) {
+template <typename T, typename Source, int kWidth> void pack_along_outer(const PackArgs& args) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
@@ -87,12 +89,12 @@ void pack_along_outer(const PackArgs& args) {
   }
 }
 
-// --- f32 along outer, contiguous or every second element, zero fill -----------------------------------------------------
+// --- f32 along outer, contiguous or every second element, zero fill
+// -----------------------------------------------------
 
 #if !LOCKSTEP_SCALAR_TILE
 
-template <bool kFlush, class D, class V = hn::Vec<D>>
-HWY_INLINE V flushed(D d, V value) {
+template <bool kFlush, class D, class V = hn::Vec<D>> HWY_INLINE V flushed(D d, V value) {
   if constexpr (!kFlush) {
     return value;
   } else {
@@ -104,8 +106,7 @@ HWY_INLINE V flushed(D d, V value) {
 }
 
 // The elements whose bits are set, zero elsewhere; memory outside the set is not touched.
-template <class D>
-HWY_INLINE hn::Vec<D> load_lanes(D d, const float* from, const std::uint8_t* bits) {
+template <class D> HWY_INLINE hn::Vec<D> load_lanes(D d, const float* from, const std::uint8_t* bits) {
 #if HWY_TARGET == HWY_NEON
   std::uint32_t mask = 0;
   std::memcpy(&mask, bits, 1);
@@ -142,8 +143,7 @@ HWY_INLINE hn::Vec<D> load_strided(D d, const float* from, const std::uint32_t* 
 }
 
 // Replaces the spans of prepare_panel by masks over memory elements. Returns whether every lane has data.
-template <int kStride>
-bool spans_to_masks(PackWorkspace& workspace, int pieces) {
+template <int kStride> bool spans_to_masks(PackWorkspace& workspace, int pieces) {
   bool full = true;
   for (int c = 0; c < workspace.class_count; ++c) {
     for (int p = 0; p < pieces; ++p) {
@@ -169,8 +169,7 @@ inline bool contiguous(const Piece* pieces, int count) {
   });
 }
 
-template <int kStride, bool kFlush, int kWidth>
-void pack_f32_along_outer(const PackArgs& args) {
+template <int kStride, bool kFlush, int kWidth> void pack_f32_along_outer(const PackArgs& args) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
   PackWorkspace& workspace = *args.workspace;
@@ -210,8 +209,7 @@ void pack_f32_along_outer(const PackArgs& args) {
   }
 }
 
-template <int kWidth>
-bool pack_f32_vectors(const PackArgs& args) {
+template <int kWidth> bool pack_f32_vectors(const PackArgs& args) {
   const Side& side = *args.side;
   const std::int64_t stride = side.geometry.outer.inner_stride();
   if (side.dtype != DType::f32 || (side.fill != 0 && side.geometry.bounds() > 0)) return false;
@@ -226,11 +224,11 @@ bool pack_f32_vectors(const PackArgs& args) {
   return false;
 }
 
-// --- transposing --------------------------------------------------------------------------------------------------------
+// --- transposing
+// --------------------------------------------------------------------------------------------------------
 
 // Row pointers p[0], p[4], p[8] ... give the 128-bit blocks of one vector: four consecutive k of every fourth lane.
-template <class D>
-HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* rows, std::int64_t k) {
+template <class D> HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* rows, std::int64_t k) {
   constexpr int kN = static_cast<int>(hn::MaxLanes(D()));
   if constexpr (kN == 4) {
     return hn::LoadU(d, rows[0] + k);
@@ -241,8 +239,7 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* rows, std::int64_t k)
 }
 
 // Writes out[k * kWidth + lane] for one vector of lanes. A vector may reach past the panel row: ascending k repairs it.
-template <bool kFlush, int kWidth>
-void transpose_lanes(const float* const* rows, std::int64_t k_count, float* out) {
+template <bool kFlush, int kWidth> void transpose_lanes(const float* const* rows, std::int64_t k_count, float* out) {
   const Tag<float> d;
   const hn::Repartition<double, Tag<float>> dd;
   std::int64_t k = 0;
@@ -265,8 +262,7 @@ void transpose_lanes(const float* const* rows, std::int64_t k_count, float* out)
   }
 }
 
-template <int kWidth>
-void transpose(const float* const* rows, std::int64_t k_count, bool flush, float* panel) {
+template <int kWidth> void transpose(const float* const* rows, std::int64_t k_count, bool flush, float* panel) {
   constexpr int kN = kLanes<float>;
   static_assert(kWidth <= kN || kWidth % kN == 0, "a store past the panel row would hit the finished next one");
   for (int lane = 0; lane < kWidth; lane += kN) {
@@ -277,15 +273,13 @@ void transpose(const float* const* rows, std::int64_t k_count, bool flush, float
 
 #endif  // !LOCKSTEP_SCALAR_TILE
 
-template <int kWidth, typename T>
-void transpose(const T* const* rows, std::int64_t k_count, bool, T* panel) {
+template <int kWidth, typename T> void transpose(const T* const* rows, std::int64_t k_count, bool, T* panel) {
   for (std::int64_t k = 0; k < k_count; ++k, panel += kWidth) {
     for (int lane = 0; lane < kWidth; ++lane) panel[lane] = rows[lane][k];
   }
 }
 
-template <typename T, typename Source, int kWidth>
-void pack_along_k(const PackArgs& args) {
+template <typename T, typename Source, int kWidth> void pack_along_k(const PackArgs& args) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
@@ -328,8 +322,7 @@ void pack_along_k(const PackArgs& args) {
   }
 }
 
-template <typename T, typename Source, int kWidth>
-void pack_by_element(const PackArgs& args) {
+template <typename T, typename Source, int kWidth> void pack_by_element(const PackArgs& args) {
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
@@ -354,8 +347,7 @@ void pack_by_element(const PackArgs& args) {
   }
 }
 
-template <typename T, int kWidth>
-void pack(const PackArgs& args) {
+template <typename T, int kWidth> void pack(const PackArgs& args) {
   if (args.k_count == 0) return;
   const Side& side = *args.side;
   if (side.order == Side::Order::along_outer) {

@@ -23,7 +23,9 @@ namespace HWY_NAMESPACE {
 
 #if LOCKSTEP_SCALAR_TILE
 
-inline ThinFunction thin_function() { return nullptr; }
+inline ThinFunction thin_function() {
+  return nullptr;
+}
 
 #else
 
@@ -33,7 +35,7 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
   const ThinTable& table = *args.table;
-  hn::Vec<Tag<float>> acc[kRows][kPieces];
+  hn::Vec<Tag<float> > acc[kRows][kPieces];
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
   }
@@ -45,12 +47,12 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
     const float* from = args.data + table.k_address[static_cast<std::size_t>(k)];
     const std::uint32_t* masks = nullptr;
     if constexpr (kMasked) masks = all_masks + table.k_class[static_cast<std::size_t>(k)] * table.pieces();
-    hn::Vec<Tag<float>> weight[kRows];
+    hn::Vec<Tag<float> > weight[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) weight[r] = hn::Set(d, row[r]);
 #pragma GCC unroll 16
     for (int p = 0; p < kPieces; ++p) {
-      hn::Vec<Tag<float>> value;
+      hn::Vec<Tag<float> > value;
       if constexpr (kMasked) {
         value = load_strided<kStride, kFlush>(d, from + address[p], masks + p);
       } else {
@@ -69,8 +71,7 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   }
 }
 
-template <int kStride, bool kFlush, bool kMasked, int kRows>
-void thin_rows(const ThinArgs& args) {
+template <int kStride, bool kFlush, bool kMasked, int kRows> void thin_rows(const ThinArgs& args) {
   // Wider reaches let the prefetcher follow rows that lie far apart; masked pieces are bound by their masks instead.
   constexpr int kPieces = kRows > 1 ? 4 : (kMasked || kLanes<float> < 16) ? 8 : 16;
   for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
@@ -87,11 +88,11 @@ void thin_rows(const ThinArgs& args) {
 template <bool kFlush, int kRows>
 void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
   const Tag<float> d;
-  const hn::Repartition<double, Tag<float>> dd;
+  const hn::Repartition<double, Tag<float> > dd;
   constexpr int kN = kLanes<float>;
   const float* columns[kN];
   for (int i = 0; i < kN; ++i) columns[i] = args.data + args.table->address[static_cast<std::size_t>(piece * kN + i)];
-  hn::Vec<Tag<float>> acc[kRows];
+  hn::Vec<Tag<float> > acc[kRows];
   for (int r = 0; r < kRows; ++r) acc[r] = hn::Zero(d);
   const float* row = args.rows + k_begin * kTileRows;
   std::int64_t k = k_begin;
@@ -129,8 +130,7 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
 }
 
 // A column's blocks of k follow each other in memory: finish one vector of columns before the next.
-template <bool kFlush, int kRows>
-void thin_columns(const ThinArgs& args) {
+template <bool kFlush, int kRows> void thin_columns(const ThinArgs& args) {
   for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
     for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
       thin_along_k<kFlush, kRows>(args, piece, k, std::min(args.k, k + kBlock));
@@ -138,8 +138,7 @@ void thin_columns(const ThinArgs& args) {
   }
 }
 
-template <int kRows>
-void thin_layout(const ThinArgs& args) {
+template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }
@@ -162,7 +161,9 @@ inline void thin(const ThinArgs& args) {
   }
 }
 
-inline ThinFunction thin_function() { return kMasksAreBytes ? &thin : nullptr; }
+inline ThinFunction thin_function() {
+  return kMasksAreBytes ? &thin : nullptr;
+}
 
 #endif  // LOCKSTEP_SCALAR_TILE
 

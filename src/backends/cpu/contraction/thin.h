@@ -16,14 +16,14 @@ inline constexpr std::int64_t kThinRows = 4;
 
 /// The columns cut into pieces of at most one vector.
 struct ThinTable {
-  bool along_k = false;                    ///< each column is contiguous along k, and only `address`, `begin` matter
-  std::int64_t stride = 1;                 ///< of neighbouring columns in memory: 1 or 2
-  bool full = false;                       ///< every piece is a whole vector with data for every k
+  bool along_k = false;     ///< each column is contiguous along k, and only `address`, `begin` matter
+  std::int64_t stride = 1;  ///< of neighbouring columns in memory: 1 or 2
+  bool full = false;        ///< every piece is a whole vector with data for every k
   std::vector<std::int64_t> k_address;
   std::vector<std::uint16_t> k_class;
-  std::vector<std::int64_t> address;       ///< of each piece; along_k: of each column, padded to whole vectors
-  std::vector<std::int64_t> begin;         ///< its first column; one more entry: the number of columns
-  std::vector<std::uint32_t> masks;        ///< [class][piece]: memory elements with data
+  std::vector<std::int64_t> address;  ///< of each piece; along_k: of each column, padded to whole vectors
+  std::vector<std::int64_t> begin;    ///< its first column; one more entry: the number of columns
+  std::vector<std::uint32_t> masks;   ///< [class][piece]: memory elements with data
 
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };
@@ -37,7 +37,7 @@ struct ThinArgs {
   const float* rows = nullptr;  ///< one panel of tile_rows
   std::int64_t row_count = 1;   ///< at most kThinRows
   std::int64_t k = 0;
-  float* results = nullptr;     ///< one whole vector per piece
+  float* results = nullptr;  ///< one whole vector per piece
   std::int64_t results_stride = 0;
 };
 

@@ -50,13 +50,10 @@ inline constexpr int kTileRows = 4;
 
 #if LOCKSTEP_SCALAR_TILE
 
-template <typename T>
-inline constexpr int kLanes = 8;
-template <typename T>
-inline constexpr int kTileColumns = 8;
+template <typename T> inline constexpr int kLanes = 8;
+template <typename T> inline constexpr int kTileColumns = 8;
 
-template <typename T>
-T multiply_add(T a, T b, T c) {
+template <typename T> T multiply_add(T a, T b, T c) {
   if constexpr (std::is_floating_point_v<T>) {
     return std::fma(a, b, c);
   } else {
@@ -65,8 +62,7 @@ T multiply_add(T a, T b, T c) {
   }
 }
 
-template <typename T>
-T plus(T a, T b) {
+template <typename T> T plus(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     return a + b;
   } else {
@@ -75,8 +71,7 @@ T plus(T a, T b) {
   }
 }
 
-template <typename T>
-T canonical_result(T value) {
+template <typename T> T canonical_result(T value) {
   if constexpr (std::is_same_v<T, float>) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -109,17 +104,13 @@ inline constexpr int kVectorsPerTile = 1;
 
 #else
 
-template <typename T>
-using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
-template <typename T>
-inline constexpr int kLanes = static_cast<int>(HWY_LANES(T));
-template <typename T>
-inline constexpr int kTileColumns = 2 * kLanes<T>;
+template <typename T> using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
+template <typename T> inline constexpr int kLanes = static_cast<int>(HWY_LANES(T));
+template <typename T> inline constexpr int kTileColumns = 2 * kLanes<T>;
 inline constexpr int kVectorsPerTile = 2;
 
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V multiply_add(D, V a, V b, V c) {
-  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+template <class D, class V = hn::Vec<D> > HWY_INLINE V multiply_add(D, V a, V b, V c) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D> >) {
     return hn::MulAdd(a, b, c);
   } else {
     return hn::Add(hn::Mul(a, b), c);
@@ -127,8 +118,7 @@ HWY_INLINE V multiply_add(D, V a, V b, V c) {
 }
 
 // Results below or at the smallest normal number become the zero of their sign, NaN the one quiet NaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V canonical_result(D d, V value) {
+template <class D, class V = hn::Vec<D> > HWY_INLINE V canonical_result(D d, V value) {
   using T = hn::TFromD<D>;
   if constexpr (std::is_same_v<T, float>) {
     const hn::RebindToSigned<D> di;
@@ -152,7 +142,7 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
                        std::int64_t stride, bool first, bool finish) {
   const Tag<T> d;
   constexpr int kN = kLanes<T>;
-  hn::Vec<Tag<T>> acc[kRows][kVectors];
+  hn::Vec<Tag<T> > acc[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -163,7 +153,7 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
   }
 #pragma GCC unroll 2
   for (std::int64_t k = 0; k < k_count; ++k) {
-    hn::Vec<Tag<T>> column[kVectors];
+    hn::Vec<Tag<T> > column[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * kN);
 #pragma GCC unroll 16
@@ -190,8 +180,7 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
 
 #endif  // LOCKSTEP_SCALAR_TILE
 
-template <typename T>
-using TileFunction = void (*)(std::int64_t, const T*, const T*, T*, std::int64_t, bool, bool);
+template <typename T> using TileFunction = void (*)(std::int64_t, const T*, const T*, T*, std::int64_t, bool, bool);
 
 // Every height of tile, so that ragged edges cost what they are worth.
 template <typename T, int kVectors, int... kRowsMinusOne>
@@ -200,8 +189,7 @@ TileFunction<T> tile_of(std::int64_t rows, std::integer_sequence<int, kRowsMinus
   return kTiles[rows - 1];
 }
 
-template <typename T>
-TileFunction<T> tile_of(std::int64_t rows, std::int64_t vectors) {
+template <typename T> TileFunction<T> tile_of(std::int64_t rows, std::int64_t vectors) {
   using Heights = std::make_integer_sequence<int, kTileRows>;
   return vectors == kVectorsPerTile ? tile_of<T, kVectorsPerTile>(rows, Heights{}) : tile_of<T, 1>(rows, Heights{});
 }
@@ -219,8 +207,7 @@ void edge_tile(TileFunction<T> function, std::int64_t k_count, const T* a, const
   for (std::int64_t r = 0; r < rows; ++r) std::memcpy(results + r * stride, local + r * kTileColumns<T>, bytes);
 }
 
-template <typename T>
-void multiply(const MultiplyArgs& args) {
+template <typename T> void multiply(const MultiplyArgs& args) {
   const T* a = static_cast<const T*>(args.row_panels);
   T* results = static_cast<T*>(args.results);
   for (std::int64_t row = 0; row < args.rows; row += kTileRows, a += args.row_panel_stride) {

@@ -1,0 +1,67 @@
+// The memory that a contraction packs into. It belongs to threads, not to kernels: a step runs many contractions of
+// similar sizes, one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <lockstep/error.h>
+
+#include "backends/cpu/contraction/kernels.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// Memory that grows and is kept: packing buffers have the same sizes again and again.
+class GrowingBuffer {
+ public:
+  GrowingBuffer() = default;
+  ~GrowingBuffer() { std::free(data_); }
+  GrowingBuffer(const GrowingBuffer&) = delete;
+  GrowingBuffer& operator=(const GrowingBuffer&) = delete;
+
+  std::byte* reserve(std::int64_t bytes) {
+    if (bytes > capacity_) {
+      std::free(data_);
+      capacity_ = (bytes + 4095) / 4096 * 4096;
+      data_ = static_cast<std::byte*>(std::aligned_alloc(4096, static_cast<std::size_t>(capacity_)));
+      if (data_ == nullptr) {
+        capacity_ = 0;
+        throw OutOfMemoryError("cpu: no memory for " + std::to_string(bytes) + " bytes of packed operands");
+      }
+    }
+    return data_;
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t capacity_ = 0;
+};
+
+struct Workspace {
+  PackWorkspace pack{};
+  GrowingBuffer rows, columns, results, transposed, compacted;
+
+  static Workspace& of_this_thread() {
+    static thread_local std::unique_ptr<Workspace> workspace;
+    if (!workspace) workspace = std::make_unique<Workspace>();
+    return *workspace;
+  }
+};
+
+/// Operands packed as a whole before the blocks are computed; they belong to the thread that runs the kernel.
+struct SharedPanels {
+  GrowingBuffer rows, columns;
+  static SharedPanels& of_this_thread() {
+    static thread_local SharedPanels panels;
+    return panels;
+  }
+};
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
