@@ -73,9 +73,9 @@ TEST(Window, DroppedValuesAreNeverComputed) {
 }
 
 TEST(Window, InitialWeightsThatAreReplacedAreNeverComputed) {
+  const Tensor x = ones({4}).eval();
   const std::uint64_t before = graph::window_statistics(Device{}).kernels;
   Tensor weight = randn({64, 64}) * 0.02;
-  const Tensor x = ones({4}).eval();
   (x + 1.0).eval();  // a flush of the device
   weight = zeros({64, 64});
   EXPECT_EQ(graph::window_statistics(Device{}).kernels, before + 1);
@@ -144,6 +144,7 @@ TEST(Window, ThreadsShareTensors) {
 }
 
 TEST(Window, FailedFlushLosesNothing) {
+  const WithWindow window(kUnbounded);
   const Tensor x = ones({8}).eval();
   const Tensor good = x + 1.0;
   // Recording is cheap however large; computing does not fit any memory.

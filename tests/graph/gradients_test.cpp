@@ -1,0 +1,74 @@
+// The gradient column of ops.def against central differences in f64.
+#include "graph/gradients.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/make.h"
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+Tensor run(Op op, const std::vector<Tensor>& inputs) {
+  return graph::elementwise(op, std::vector<Operand>(inputs.begin(), inputs.end()));
+}
+
+void check(Op op) {
+  SCOPED_TRACE(info_of(op).name);
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < info_of(op).arity; ++i) {
+    // Positive and away from 0, from ties and from whole numbers, where gradients jump.
+    inputs.push_back(abs(random_tensor({50}, DType::f64, 40 + static_cast<std::uint64_t>(i))) * 0.9 + 0.0501 + 0.003 * i);
+  }
+  const Tensor g = random_tensor({50}, DType::f64, 9);
+  const std::vector<Tensor> gradients = graph::elementwise_gradients(op, inputs, run(op, inputs), g);
+  ASSERT_EQ(gradients.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const double step = 1e-6;
+    std::vector<Tensor> up = inputs;
+    std::vector<Tensor> down = inputs;
+    up[i] = inputs[i] + step;
+    down[i] = inputs[i] - step;
+    const Tensor numeric = (run(op, up) - run(op, down)) / (2 * step) * g;
+    const Tensor error = abs(gradients[i] - numeric) / (abs(numeric) + 1.0);
+    EXPECT_LT(amax(error).item<double>(), 1e-6) << "operand " << i;
+  }
+}
+
+TEST(Gradients, OfEveryFloatRowOfTheTable) {
+  int checked = 0;
+  for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+    const Op op = static_cast<Op>(i);
+    const OpInfo& info = info_of(op);
+    if (info.kind != OpKind::arithmetic || (info.types & kTypeF64) == 0) continue;
+    check(op);
+    ++checked;
+  }
+  EXPECT_GE(checked, 25);
+}
+
+TEST(Gradients, TiesShareEqually) {
+  const Tensor x = ones({2}, {.dtype = DType::f64});
+  for (const Op op : {Op::maximum, Op::minimum}) {
+    for (const Tensor& gradient : graph::elementwise_gradients(op, {x, x}, x, x)) {
+      EXPECT_BITS_EQ(gradient, full({2}, 0.5, {.dtype = DType::f64}));
+    }
+  }
+}
+
+TEST(Gradients, AtZero) {
+  const Tensor zero = zeros({1}, {.dtype = DType::f64});
+  const Tensor one = ones({1}, {.dtype = DType::f64});
+  EXPECT_EQ(graph::elementwise_gradients(Op::relu, {zero}, zero, one)[0].item<double>(), 0.0);
+  EXPECT_EQ(graph::elementwise_gradients(Op::abs, {zero}, zero, one)[0].item<double>(), 0.0);
+}
+
+TEST(Gradients, ComparisonsHaveNone) {
+  const Tensor one = ones({1}, {.dtype = DType::f64});
+  EXPECT_TRUE(graph::elementwise_gradients(Op::lt, {one, one}, one < one, one).empty());
+}
+
+}  // namespace
+}  // namespace lockstep
