@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 if(TARGET lockstep_cli)
   install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/assets/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 endif()
 install(TARGETS lockstep EXPORT lockstep
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

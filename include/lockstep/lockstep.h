@@ -1,0 +1,15 @@
+// Everything: `#include <lockstep/lockstep.h>` and `namespace ls = lockstep;`.
+#pragma once
+
+#include <lockstep/device.h>
+#include <lockstep/dtype.h>
+#include <lockstep/error.h>
+#include <lockstep/io.h>
+#include <lockstep/models.h>
+#include <lockstep/nn.h>
+#include <lockstep/ops.h>
+#include <lockstep/random.h>
+#include <lockstep/shape.h>
+#include <lockstep/tensor.h>
+#include <lockstep/threads.h>
+#include <lockstep/version.h>

@@ -1,0 +1,12 @@
+// Layers and the modules that hold them.
+#pragma once
+
+#include <lockstep/nn/activation.h>
+#include <lockstep/nn/cell.h>
+#include <lockstep/nn/conv.h>
+#include <lockstep/nn/init.h>
+#include <lockstep/nn/linear.h>
+#include <lockstep/nn/module.h>
+#include <lockstep/nn/normalization.h>
+#include <lockstep/nn/pooling.h>
+#include <lockstep/nn/sequential.h>

@@ -1,0 +1,52 @@
+// A shared slot that holds a tensor. Tensors are immutable, models are not: what changes in a model stands in cells, and
+// every copy of a cell sees the change. nn::Parameter and nn::Buffer are cells that belong to a module.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <lockstep/tensor.h>
+
+namespace lockstep {
+inline namespace v0 {
+
+/// Copies share the slot. Usable wherever an op takes a tensor; the op then sees the value of that moment.
+class LOCKSTEP_API Cell {
+ public:
+  /// No slot: an absent bias, for example. Its tensor is undefined.
+  Cell() = default;
+  /// `name` is what error messages call the value.
+  Cell(std::string name, const Tensor& value);
+
+  bool defined() const { return slot_ != nullptr; }
+  /// The current value.
+  const Tensor& tensor() const;
+  /// The current value, or nothing if there is no slot: for optional operands.
+  std::optional<Tensor> optional() const;
+  operator const Tensor&() const { return tensor(); }
+  operator Operand() const { return Operand(tensor()); }
+
+  const std::string& name() const;
+  const Shape& shape() const { return tensor().shape(); }
+  std::int64_t numel() const { return tensor().numel(); }
+  DType dtype() const { return tensor().dtype(); }
+  Device device() const { return tensor().device(); }
+
+  /// Puts another value into the slot, for all copies. Throws ValueError if there is no slot or `value` is undefined,
+  /// ShapeError if the shape differs. Dtype and device may differ.
+  void set(const Tensor& value, CallSite site = {});
+
+  /// Whether two cells share one slot.
+  friend bool same_slot(const Cell& a, const Cell& b) { return a.slot_ == b.slot_; }
+
+ private:
+  struct Slot {
+    std::string name;
+    Tensor value;
+  };
+  std::shared_ptr<Slot> slot_;
+};
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <lockstep/nn/module.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace nn {
+
+struct LinearOptions {
+  bool bias = true;
+};
+
+/// x * weight^T + bias.  x [..., in_features]; weight [out_features, in_features]; bias [out_features].
+/// PyTorch: nn.Linear.
+class LOCKSTEP_API Linear : public Layer {
+ public:
+  /// Throws ShapeError if a size is negative.
+  Linear(Module& parent, std::string name, std::int64_t in_features, std::int64_t out_features,
+         LinearOptions options = {});
+  Tensor forward(const Operand& x) const override;
+
+  Parameter weight;
+  Parameter bias;  ///< Not defined without the option.
+};
+
+}  // namespace nn
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,148 @@
+// The base of layers and models. A module knows its parameters, buffers and children by name, in the order of their
+// construction; members register themselves:
+//
+//   struct Net : ls::nn::Module {
+//     ls::nn::Linear hidden{*this, "hidden", 784, 256};
+//     ls::nn::Linear out{*this, "out", 256, 10};
+//     ls::Tensor forward(ls::Tensor x) { return out(ls::gelu(hidden(x))); }
+//   };
+//
+// Names joined by "." are PyTorch's keys, so published weights load unchanged.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <lockstep/nn/cell.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace nn {
+
+class Module;
+
+/// A value that training changes. Registers itself; its tensor bears its full path ("layer1.0.conv1.weight").
+class LOCKSTEP_API Parameter : public Cell {
+ public:
+  Parameter() = default;
+  /// Throws ValueError if the module already has something of that name, or the name is empty or contains ".".
+  Parameter(Module& owner, const std::string& name, const Tensor& value);
+};
+
+struct BufferOptions {
+  /// Whether a state dict may lack it: true for what older versions of PyTorch did not save.
+  bool optional = false;
+};
+
+/// A value that is saved with the model but that training's optimiser does not touch, e.g. running statistics.
+class LOCKSTEP_API Buffer : public Cell {
+ public:
+  Buffer() = default;
+  Buffer(Module& owner, const std::string& name, const Tensor& value, BufferOptions options = {});
+};
+
+/// The named tensors of a module, in PyTorch's order. Converts from and to the maps that io loads and saves.
+class LOCKSTEP_API StateDict {
+ public:
+  using Map = std::map<std::string, Tensor, std::less<>>;
+  using Entry = std::pair<std::string, Tensor>;
+
+  StateDict() = default;
+  StateDict(const Map& tensors) : entries_(tensors.begin(), tensors.end()) {}
+  operator Map() const { return Map(entries_.begin(), entries_.end()); }
+
+  void push_back(std::string name, Tensor tensor) { entries_.emplace_back(std::move(name), std::move(tensor)); }
+  std::size_t size() const { return entries_.size(); }
+  std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
+  std::vector<Entry>::const_iterator end() const { return entries_.end(); }
+  /// The tensor of that name, or null. Linear in size().
+  const Tensor* find(std::string_view name) const;
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+struct LoadStateOptions {
+  /// Whether every tensor of the module must be in the dict, and nothing else. Shapes must fit always.
+  bool strict = true;
+};
+
+/// Not copyable and not movable: children and members point to each other. PyTorch: nn.Module.
+class LOCKSTEP_API Module {
+ public:
+  /// A module of its own: the root of a model.
+  Module() = default;
+  /// A child. The parent must outlive it. Throws ValueError like Parameter's constructor.
+  Module(Module& parent, std::string name);
+  virtual ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// The name in the parent; empty for a root.
+  const std::string& name() const { return name_; }
+  /// Names from the root to this module, joined by "."; empty for a root.
+  const std::string& path() const { return path_; }
+  const std::vector<Module*>& children() const { return children_; }
+
+  /// Of this module and everything below it; keys are relative to this module.
+  std::vector<std::pair<std::string, Parameter>> named_parameters() const;
+  std::vector<std::pair<std::string, Buffer>> named_buffers() const;
+  std::vector<Parameter> parameters() const;
+  /// Number of elements of all parameters.
+  std::int64_t parameter_count() const;
+
+  /// All parameters and buffers: a module's own parameters, its own buffers, then its children's.
+  StateDict state_dict() const;
+  /// Takes every tensor of the module from `tensors`, cast to the dtype and moved to the device that it has here.
+  /// All or nothing. Throws one error that lists every missing, unexpected and misshaped key: ShapeError if only shapes
+  /// are wrong, else ValueError.
+  void load_state_dict(const StateDict& tensors, LoadStateOptions options = {}, CallSite site = {});
+
+  /// Moves all parameters and buffers.
+  void to(Device device, CallSite site = {});
+  /// Casts those that are floats. Throws DTypeError unless `dtype` is a float type.
+  void to(DType dtype, CallSite site = {});
+
+  /// Switches this module and everything below it between training and evaluation. A new module is in training.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+ private:
+  friend class Parameter;
+  friend class Buffer;
+  struct OwnBuffer {
+    std::string name;
+    Buffer buffer;
+    bool optional;
+  };
+
+  void check_name(std::string_view name) const;
+  std::string path_of(std::string_view name) const;
+  /// Calls visit(key, cell, is_optional) in the order of state_dict().
+  template <typename Visit>
+  void for_each_cell(const std::string& prefix, const Visit& visit) const;
+
+  Module* parent_ = nullptr;
+  std::string name_;
+  std::string path_;
+  bool training_ = true;
+  std::vector<std::pair<std::string, Parameter>> parameters_;
+  std::vector<OwnBuffer> buffers_;
+  std::vector<Module*> children_;
+};
+
+/// A module of one tensor to one tensor. `x` carries the caller's place, so that errors name the user's line.
+class LOCKSTEP_API Layer : public Module {
+ public:
+  using Module::Module;
+  virtual Tensor forward(const Operand& x) const = 0;
+  Tensor operator()(const Operand& x) const { return forward(x); }
+};
+
+}  // namespace nn
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// Layers that arrange others, or only shapes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/nn/module.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace nn {
+
+/// Layers one after the other, named "0", "1", ...  PyTorch: nn.Sequential.
+class LOCKSTEP_API Sequential : public Layer {
+ public:
+  using Layer::Layer;
+
+  /// Constructs Layer(*this, "<n>", arguments...) at the end.
+  template <typename LayerType, typename... Arguments>
+  LayerType& add(Arguments&&... arguments) {
+    auto layer = std::make_unique<LayerType>(*this, std::to_string(layers_.size()),
+                                             std::forward<Arguments>(arguments)...);
+    LayerType& added = *layer;
+    layers_.push_back(std::move(layer));
+    return added;
+  }
+
+  std::size_t size() const { return layers_.size(); }
+  /// Throws IndexError.
+  Layer& operator[](std::size_t index) const;
+  Tensor forward(const Operand& x) const override;
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+};
+
+/// PyTorch: nn.Identity.
+class LOCKSTEP_API Identity : public Layer {
+ public:
+  using Layer::Layer;
+  Tensor forward(const Operand& x) const override;
+};
+
+/// Joins dimensions first_dim to last_dim.  PyTorch: nn.Flatten.
+class LOCKSTEP_API Flatten : public Layer {
+ public:
+  Flatten(Module& parent, std::string name, int first_dim = 1, int last_dim = -1)
+      : Layer(parent, std::move(name)), first_dim_(first_dim), last_dim_(last_dim) {}
+  Tensor forward(const Operand& x) const override;
+
+ private:
+  int first_dim_;
+  int last_dim_;
+};
+
+}  // namespace nn
+}  // namespace v0
+}  // namespace lockstep

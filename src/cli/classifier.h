@@ -1,0 +1,47 @@
+// Pictures to classes: an architecture with its weights on one device. Used by `classify` and `demo`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <lockstep/io.h>
+#include <lockstep/models.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+
+struct Prediction {
+  std::vector<float> logits;
+  std::vector<float> probabilities;
+
+  /// The `count` classes of the largest logits, largest first; the smaller index of equal ones; NaN first, as argmax.
+  std::vector<std::size_t> top(std::size_t count) const;
+};
+
+class Classifier {
+ public:
+  Classifier(const models::Architecture& architecture, const io::TensorMap& weights, Device device);
+
+  std::size_t classes() const { return classes_; }
+  /// The picture as the network takes it.
+  io::Image fit(const io::Image& image) const { return models::fit(architecture_.preprocessing, image); }
+  /// How many pictures to classify at a time. Results do not depend on it.
+  std::size_t good_batch_size() const;
+  std::vector<Prediction> classify(const std::vector<io::Image>& images) const;
+
+ private:
+  const models::Architecture& architecture_;
+  Device device_;
+  std::unique_ptr<nn::Layer> model_;
+  std::size_t classes_;
+};
+
+/// Lines of a file, without their ends. Throws IoError.
+std::vector<std::string> read_labels(const std::string& path);
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,263 @@
+// `lockstep classify`: what pictures show.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/classifier.h"
+#include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+#include "core/hash.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct Options {
+  std::string architecture;
+  std::string weights;
+  std::string labels;
+  std::string device = "best";
+  std::size_t top = 5;
+  std::size_t batch = 0;
+  bool as_json = false;
+  std::vector<std::string> images;
+};
+
+// A picture that waits for its batch, or the reason why there is none.
+struct Item {
+  std::string name;
+  io::Image image;
+  std::optional<std::size_t> truth;
+  std::string error;
+};
+
+bool is_cifar(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return extension == ".bin";
+}
+
+std::size_t count_images(const std::vector<std::string>& paths) {
+  std::size_t count = 0;
+  for (const std::string& path : paths) {
+    std::error_code failed;
+    const std::uintmax_t bytes = is_cifar(path) ? std::filesystem::file_size(path, failed) : 0;
+    count += is_cifar(path) && !failed ? static_cast<std::size_t>(bytes / (1 + io::CifarFile::kImageBytes)) : 1;
+  }
+  return count;
+}
+
+// Collects pictures, classifies them by the batch, and prints the results in the order of the arguments.
+class Session {
+ public:
+  Session(const Options& options, const Classifier& classifier, std::vector<std::string> labels)
+      : options_(options),
+        classifier_(classifier),
+        labels_(std::move(labels)),
+        batch_(options.batch > 0 ? options.batch : classifier.good_batch_size()),
+        progress_(count_images(options.images)) {}
+
+  void add(const std::string& path) {
+    if (!is_cifar(path)) {
+      add_item(path, std::nullopt, [&] { return io::load_image(path); });
+      return;
+    }
+    std::optional<io::CifarFile> file;
+    try {
+      file = io::CifarFile::load(path);
+    } catch (const Error& error) {
+      items_.push_back({.name = path, .error = error.what()});
+      return;
+    }
+    for (std::size_t i = 0; i < file->size(); ++i) {
+      add_item(fmt::format("{}#{}", path, i), file->labels[i], [&] { return file->image(i); });
+    }
+  }
+
+  void flush() {
+    std::vector<io::Image> images;
+    for (const Item& item : items_) {
+      if (item.error.empty()) images.push_back(item.image);
+    }
+    const std::vector<Prediction> predictions = classifier_.classify(images);
+    progress_.clear();
+    std::size_t next = 0;
+    for (const Item& item : items_) item.error.empty() ? report(item, predictions[next++]) : report_error(item);
+    items_.clear();
+    pending_ = 0;
+    progress_.show(count_ + failed_);
+  }
+
+  void summarise(double seconds) {
+    progress_.clear();
+    if (options_.as_json) {
+      print_line(JsonObject()
+                     .add("images", json(count_))
+                     .add("labelled", json(labelled_))
+                     .add("correct", labelled_ > 0 ? json(correct_) : "null")
+                     .add("logits_hash", json(hex(hasher_.digest())))
+                     .text());
+      return;
+    }
+    std::string text = fmt::format("{} {}", count_, count_ == 1 ? "image" : "images");
+    if (labelled_ > 0) {
+      text += fmt::format(", {} of {} right ({:.2f} %)", correct_, labelled_,
+                          100.0 * static_cast<double>(correct_) / static_cast<double>(labelled_));
+    }
+    if (failed_ > 0) text += fmt::format(", {} not readable", failed_);
+    print_line(fmt::format("{}, logits {}{}", style_.bold(text), hex(hasher_.digest()),
+                           style_.dim(fmt::format(", {:.2f} s", seconds))));
+  }
+
+  bool failed() const { return failed_ > 0; }
+
+ private:
+  template <typename Load>
+  void add_item(const std::string& name, std::optional<std::size_t> truth, const Load& load) {
+    Item item{.name = name, .truth = truth};
+    try {
+      item.image = classifier_.fit(load());
+      ++pending_;
+    } catch (const Error& error) {
+      item.error = error.what();
+    }
+    items_.push_back(std::move(item));
+    if (pending_ == batch_) flush();
+  }
+
+  std::string label_of(std::size_t index) const {
+    return index < labels_.size() ? printable(labels_[index]) : fmt::format("class {}", index);
+  }
+
+  void report(const Item& item, const Prediction& prediction) {
+    ++count_;
+    hasher_.update(std::as_bytes(std::span(prediction.logits)));
+    const std::vector<std::size_t> top = prediction.top(std::max<std::size_t>(options_.top, 1));
+    const bool right = item.truth && top.front() == *item.truth;
+    labelled_ += item.truth ? 1 : 0;
+    correct_ += right ? 1 : 0;
+    options_.as_json ? print_json(item, prediction, top) : print_text(item, prediction, top, right);
+  }
+
+  void print_json(const Item& item, const Prediction& prediction, const std::vector<std::size_t>& top) const {
+    JsonArray classes;
+    for (const std::size_t index : top) {
+      classes.add(JsonObject()
+                      .add("index", json(index))
+                      .add("label", index < labels_.size() ? json(labels_[index]) : "null")
+                      .add("probability", json(prediction.probabilities[index]))
+                      .text());
+    }
+    JsonArray logits;
+    for (const float logit : prediction.logits) logits.add(json(logit));
+    print_line(JsonObject()
+                   .add("image", json(item.name))
+                   .add("top", classes.text())
+                   .add("logits", logits.text())
+                   .text());
+  }
+
+  void print_text(const Item& item, const Prediction& prediction, const std::vector<std::size_t>& top,
+                  bool right) const {
+    std::string text = printable(item.name) + " ";
+    for (std::size_t i = 0; i < top.size(); ++i) {
+      const std::string entry =
+          fmt::format("{} {:.2f} %", label_of(top[i]), 100.0 * static_cast<double>(prediction.probabilities[top[i]]));
+      text += " " + (i > 0 ? style_.dim(" " + entry) : style_.bold(entry));
+    }
+    if (item.truth && !right) text += style_.bad(fmt::format("  it is {}", label_of(*item.truth)));
+    print_line(text);
+  }
+
+  void report_error(const Item& item) {
+    ++failed_;
+    if (options_.as_json) {
+      print_line(JsonObject().add("image", json(item.name)).add("error", json(item.error)).text());
+    } else {
+      fmt::print(stderr, "lockstep: {}\n", printable_lines(item.error));
+    }
+  }
+
+  const Options& options_;
+  const Classifier& classifier_;
+  std::vector<std::string> labels_;
+  std::size_t batch_;
+  Progress progress_;
+  Style style_;
+  ElementHasher hasher_{DType::f32};
+  std::vector<Item> items_;
+  std::size_t pending_ = 0;
+  std::size_t count_ = 0;
+  std::size_t labelled_ = 0;
+  std::size_t correct_ = 0;
+  std::size_t failed_ = 0;
+};
+
+ExitCode classify(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const models::Architecture* architecture = nullptr;
+  try {
+    architecture = &models::architecture(options.architecture);
+  } catch (const ValueError& error) {
+    throw UsageError(std::string("--arch: ") + error.what());
+  }
+  const Device device = chosen_device(options.device);
+  std::vector<std::string> labels;
+  if (!options.labels.empty()) labels = read_labels(options.labels);
+  const Classifier classifier(*architecture, io::load_weights(options.weights), device);
+  if (!labels.empty() && labels.size() != classifier.classes()) {
+    throw ValueError(fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(),
+                                 classifier.classes()));
+  }
+  Session session(options, classifier, std::move(labels));
+  for (const std::string& path : options.images) session.add(path);
+  session.flush();
+  session.summarise(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return session.failed() ? kFailure : kOk;
+}
+
+}  // namespace
+
+Run add_classify(CLI::App& root) {
+  CLI::App* const command = root.add_subcommand("classify", "Classify pictures with a published network");
+  const auto options = std::make_shared<Options>();
+  std::string names;
+  for (const models::Architecture& architecture : models::architectures()) {
+    names += (names.empty() ? "" : ", ") + architecture.name;
+  }
+  command->add_option("--arch", options->architecture, "The network: " + names)->required();
+  command->add_option("--weights", options->weights, "Its weights: safetensors, or PyTorch (.pt, .pth, .th)")
+      ->required();
+  command->add_option("--labels", options->labels, "A file with the name of one class a line");
+  command->add_option("--device", options->device, "Where to compute: cpu, ref, ... or best")->capture_default_str();
+  command->add_option("--top", options->top, "How many classes to report")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--batch", options->batch, "Pictures computed at a time; no result depends on it")
+      ->check(CLI::Range(1, 65536));
+  command->add_flag("--json", options->as_json, "One JSON object a line instead of text");
+  command->add_option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
+      ->required();
+  command->footer(
+      "Examples:\n"
+      "  lockstep classify --arch resnet20-cifar --weights resnet20.th --top 1 test_batch.bin\n"
+      "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
+      "An image that cannot be read is reported, the others are classified, and the exit code is 1.");
+  return [options] { return classify(*options); };
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+// `lockstep info`: what this build and this machine can do.
+#include <memory>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <lockstep/device.h>
+#include <lockstep/threads.h>
+#include <lockstep/version.h>
+
+#include "backends/backend.h"
+#include "backends/cpu/isa.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+#include "core/os.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct Missing {
+  DeviceKind kind;
+  const char* device;
+  const char* reason;
+  const char* fix;
+};
+
+constexpr const char* kNoGpu = "this version has no GPU backend";
+constexpr const char* kUseCpu = "use --device cpu: a GPU would give the same bits";
+constexpr Missing kMissing[] = {
+    {DeviceKind::cuda, "cuda", kNoGpu, kUseCpu},
+    {DeviceKind::vulkan, "vulkan", kNoGpu, kUseCpu},
+    {DeviceKind::metal, "metal", kNoGpu, kUseCpu},
+};
+
+bool present(DeviceKind kind) {
+  for (const Device& device : Device::all()) {
+    if (device.kind == kind) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> isa_names() {
+  std::vector<std::string> names;
+  for (const Isa isa : available_isas()) names.emplace_back(name_of(isa));
+  return names;
+}
+
+void print_json() {
+  JsonArray isas;
+  for (const std::string& name : isa_names()) isas.add(json(name));
+  JsonArray devices;
+  for (const Device& device : Device::all()) {
+    devices.add(JsonObject()
+                    .add("device", json(device.to_string()))
+                    .add("description", json(backend_of(device).description()))
+                    .text());
+  }
+  JsonArray unavailable;
+  for (const Missing& missing : kMissing) {
+    if (present(missing.kind)) continue;
+    unavailable.add(JsonObject()
+                        .add("device", json(missing.device))
+                        .add("reason", json(missing.reason))
+                        .add("fix", json(missing.fix))
+                        .text());
+  }
+  const std::string cpu = JsonObject()
+                              .add("name", json(processor_name()))
+                              .add("isa", json(name_of(selected_isa())))
+                              .add("available_isas", isas.text())
+                              .text();
+  print_line(JsonObject()
+                 .add("version", json(kVersion))
+                 .add("best", json(Device::best().to_string()))
+                 .add("cpu", cpu)
+                 .add("threads", json(num_threads()))
+                 .add("memory_bytes", json(os::physical_memory_bytes()))
+                 .add("devices", devices.text())
+                 .add("unavailable", unavailable.text())
+                 .text());
+}
+
+void print_text() {
+  const Style style;
+  print_line(style.bold(fmt::format("Lockstep {}", kVersion)));
+  Table machine;
+  machine.add({{"processor"}, {processor_name()}});
+  machine.add({{"memory"}, {size_text(os::physical_memory_bytes())}});
+  machine.add({{"threads"}, {fmt::format("{}", num_threads())}});
+  machine.add({{"instructions"},
+               {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
+  machine.print(style, "  ");
+  print_line("");
+  print_line(style.bold("Devices"));
+  for (const Device& device : Device::all()) {
+    const bool best = device == Device::best();
+    std::istringstream description(backend_of(device).description());
+    std::string line;
+    for (bool first = true; std::getline(description, line); first = false) {
+      print_line(fmt::format("  {}{}", line, first && best ? style.dim("  (default)") : ""));
+    }
+  }
+  print_line("");
+  print_line(style.bold("Not available"));
+  Table missing_devices;
+  for (const Missing& missing : kMissing) {
+    if (present(missing.kind)) continue;
+    missing_devices.add({{missing.device}, {missing.reason}, {missing.fix, &Style::dim}});
+  }
+  missing_devices.print(style, "  ");
+}
+
+}  // namespace
+
+Run add_info(CLI::App& root) {
+  CLI::App* const command = root.add_subcommand("info", "Version, devices, and why others cannot be used");
+  const auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "One JSON object instead of text");
+  command->footer("Examples:\n  lockstep info\n  lockstep info --json");
+  return [as_json] {
+    *as_json ? print_json() : print_text();
+    return kOk;
+  };
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,190 @@
+// `lockstep replay`: runs recorded cases and compares with their expected results.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "cli/case_file.h"
+#include "cli/case_ops.h"
+#include "cli/command.h"
+#include "cli/compare.h"
+#include "cli/devices.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> cases;
+  std::string device = "best";
+  bool strict = false;
+  bool as_json = false;
+};
+
+enum class Status { pass, fail, unsupported };
+
+const char* text_of(Status status) {
+  switch (status) {
+    case Status::pass: return "pass";
+    case Status::fail: return "fail";
+    case Status::unsupported: return "unsupported";
+  }
+  return "?";
+}
+
+struct Outcome {
+  std::string path;
+  std::string op;
+  Status status = Status::pass;
+  bool has_gradients = false;
+  bool readable = true;
+  bool compared = false;
+  double max_error = 0;
+  std::string detail;
+};
+
+void check_outputs(const Case& recorded, const CaseOp& op, const std::vector<Tensor>& results, Outcome& outcome) {
+  const double tolerance = op.moves ? 0 : recorded.tolerance;
+  for (std::size_t i = 0; i < std::min(results.size(), recorded.outputs.size()); ++i) {
+    outcome.compared = true;
+    const Comparison comparison = compare(results[i], recorded.outputs[i].tensor, tolerance);
+    outcome.max_error = std::max(outcome.max_error, comparison.max_error);
+    if (comparison.pass || outcome.status == Status::fail) continue;
+    outcome.status = Status::fail;
+    outcome.detail = recorded.outputs[i].name + comparison.difference;
+  }
+  if (outcome.status == Status::pass && results.size() < recorded.outputs.size()) {
+    outcome.status = Status::unsupported;
+    outcome.detail = "output " + recorded.outputs[results.size()].name;
+  }
+}
+
+Outcome run_case(const std::string& path, Device device) {
+  Outcome outcome{.path = path};
+  Case recorded;
+  try {
+    recorded = read_case(path);
+  } catch (const Error& error) {
+    outcome.status = Status::fail;
+    outcome.readable = false;
+    outcome.detail = error.what();
+    return outcome;
+  }
+  outcome.op = recorded.op;
+  outcome.has_gradients = recorded.has_gradients;
+  try {
+    const CaseOp& op = find_case_op(recorded.op);
+    Arguments arguments(recorded, device);
+    const std::vector<Tensor> results = op.call(arguments);
+    arguments.check_all_used();
+    check_outputs(recorded, op, results, outcome);
+  } catch (const Unsupported& reason) {
+    outcome.status = Status::unsupported;
+    outcome.detail = reason.what();
+  } catch (const Error& error) {
+    outcome.status = Status::fail;
+    outcome.detail = error.what();
+  }
+  return outcome;
+}
+
+void print_json(const Outcome& outcome) {
+  JsonObject line;
+  line.add("case", json(outcome.path))
+      .add("op", outcome.readable ? json(outcome.op) : "null")
+      .add("status", json(text_of(outcome.status)))
+      .add("gradients", json(outcome.has_gradients ? "unsupported" : "none"))
+      .add("max_error", outcome.compared ? json(outcome.max_error) : "null");
+  if (!outcome.detail.empty()) line.add("detail", json(outcome.detail));
+  print_line(line.text());
+}
+
+void print_text(const Outcome& outcome, const Style& style) {
+  const std::string name = printable(outcome.path);
+  switch (outcome.status) {
+    case Status::pass:
+      print_line(fmt::format("{}  {}  {}", style.good("pass"), name,
+                             style.dim(fmt::format("{}, largest error {:.3g}", outcome.op, outcome.max_error))));
+      break;
+    case Status::fail:
+      print_line(fmt::format("{}  {}  {}", style.bad("fail"), name, printable_lines(outcome.detail)));
+      break;
+    case Status::unsupported:
+      print_line(style.dim(fmt::format("----  {}  not supported: {}", name, printable(outcome.detail))));
+      break;
+  }
+}
+
+// A folder stands for the cases in it.
+std::vector<std::string> expand(const std::vector<std::string>& arguments) {
+  std::vector<std::string> paths;
+  for (const std::string& argument : arguments) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(argument, ignored)) {
+      paths.push_back(argument);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : std::filesystem::directory_iterator(argument)) {
+      if (entry.path().extension() == ".safetensors") inside.push_back(entry.path().string());
+    }
+    std::sort(inside.begin(), inside.end());
+    paths.insert(paths.end(), inside.begin(), inside.end());
+  }
+  return paths;
+}
+
+ExitCode replay(const Options& options) {
+  const Device device = chosen_device(options.device);
+  const Style style;
+  const std::vector<std::string> paths = expand(options.cases);
+  Progress progress(paths.size());
+  std::size_t counts[3] = {};
+  bool unchecked_gradients = false;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Outcome outcome = run_case(paths[i], device);
+    ++counts[static_cast<int>(outcome.status)];
+    unchecked_gradients = unchecked_gradients || outcome.has_gradients;
+    progress.clear();
+    options.as_json ? print_json(outcome) : print_text(outcome, style);
+    progress.show(i + 1);
+  }
+  progress.clear();
+  const std::size_t failed = counts[static_cast<int>(Status::fail)];
+  const std::size_t unsupported = counts[static_cast<int>(Status::unsupported)];
+  if (!options.as_json) {
+    print_line(fmt::format("{} passed, {}, {} not supported, on {}{}", counts[static_cast<int>(Status::pass)],
+                           failed > 0 ? style.bad(fmt::format("{} failed", failed)) : "0 failed", unsupported,
+                           device.to_string(), unchecked_gradients ? "; gradients are not supported yet" : ""));
+  }
+  if (failed > 0) return kFailure;
+  return options.strict && (unsupported > 0 || unchecked_gradients) ? kUnsupported : kOk;
+}
+
+}  // namespace
+
+Run add_replay(CLI::App& root) {
+  CLI::App* const command = root.add_subcommand("replay", "Run recorded cases and compare with their results");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--device", options->device, "Where to compute: cpu, ref, ... or best")->capture_default_str();
+  command->add_flag("--strict", options->strict, "Exit code 3 if a case, or its gradient, is not supported");
+  command->add_flag("--json", options->as_json, "One JSON object a case instead of text");
+  command->add_option("CASE", options->cases, "Case files, or folders of them")->required();
+  command->footer(
+      "Examples:\n"
+      "  lockstep replay tests/data/cases\n"
+      "  lockstep replay --device ref --json conv2d_00.safetensors\n"
+      "Exit code 1 if a case fails or a file cannot be read.");
+  return [options] { return replay(*options); };
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// What the commands show to people: colours and a progress line only where somebody looks, aligned tables, and no
+// control characters out of files.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+
+/// Colours for standard output: on a terminal, unless the environment sets NO_COLOR or TERM=dumb.
+class Style {
+ public:
+  Style();
+  std::string bold(std::string_view text) const { return wrap("1", text); }
+  std::string dim(std::string_view text) const { return wrap("2", text); }
+  std::string good(std::string_view text) const { return wrap("32", text); }
+  std::string bad(std::string_view text) const { return wrap("31", text); }
+
+ private:
+  std::string wrap(std::string_view code, std::string_view text) const;
+  bool colour_;
+};
+
+/// The text with control characters replaced by "?", so that a file cannot command the terminal.
+std::string printable(std::string_view text);
+/// The same for a message of several lines.
+std::string printable_lines(std::string_view text);
+/// Bytes as people write them: "512 B", "1.4 MiB".
+std::string size_text(std::uint64_t bytes);
+/// A line to standard output.
+void print_line(std::string_view text);
+
+/// Columns as wide as their widest cell, two spaces apart. Colour a cell after its text is set: escapes do not count.
+class Table {
+ public:
+  struct Cell {
+    std::string text;
+    std::string (Style::*style)(std::string_view) const = nullptr;
+    bool right = false;
+  };
+  void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  void print(const Style& style, std::string_view indent) const;
+
+ private:
+  std::vector<std::vector<Cell>> rows_;
+};
+
+/// A line on standard error that says how far the work is; nothing unless that is a terminal.
+class Progress {
+ public:
+  explicit Progress(std::size_t total);
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void show(std::size_t done);
+  /// Removes the line, so that others can print.
+  void clear();
+
+ private:
+  std::size_t total_;
+  bool enabled_;
+  bool shown_ = false;
+};
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

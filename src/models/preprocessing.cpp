@@ -1,0 +1,63 @@
+#include <lockstep/models/preprocessing.h>
+
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+// Every byte has one result per channel, so the arithmetic is done 768 times and not once per pixel.
+std::array<float, 256> values_of_channel(const Preprocessing& preprocessing, std::size_t channel) {
+  std::array<float, 256> values{};
+  for (std::size_t byte = 0; byte < values.size(); ++byte) {
+    const float scaled = static_cast<float>(byte) / preprocessing.scale;
+    values[byte] = (scaled - preprocessing.mean[channel]) / preprocessing.deviation[channel];
+  }
+  return values;
+}
+
+}  // namespace
+
+io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
+  const std::size_t bytes = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height) * 3;
+  if (image.channels != 3 || image.width < 1 || image.height < 1 || image.pixels.size() != bytes) {
+    throw ValueError(fmt::format("preprocess: an image of {}x{} with {} channels and {} bytes is not RGB", image.width,
+                                 image.height, image.channels, image.pixels.size()));
+  }
+  const bool has_size = image.width == preprocessing.width && image.height == preprocessing.height;
+  switch (preprocessing.fit) {
+    case Preprocessing::Fit::stretch:
+      return has_size ? image : io::resize(image, preprocessing.width, preprocessing.height);
+    case Preprocessing::Fit::crop_if_needed:
+      if (has_size) return image;
+      break;
+    case Preprocessing::Fit::crop: break;
+  }
+  return io::center_crop(io::resize_shorter_side(image, preprocessing.shorter_side), preprocessing.width,
+                         preprocessing.height);
+}
+
+Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images, Device device,
+                  CallSite site) {
+  const std::size_t plane = static_cast<std::size_t>(preprocessing.width) * static_cast<std::size_t>(preprocessing.height);
+  std::vector<float> values(images.size() * 3 * plane);
+  std::array<std::array<float, 256>, 3> table;
+  for (std::size_t channel = 0; channel < 3; ++channel) table[channel] = values_of_channel(preprocessing, channel);
+  float* out = values.data();
+  for (const io::Image& given : images) {
+    const io::Image image = fit(preprocessing, given);
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const std::uint8_t* pixel = image.pixels.data() + (preprocessing.bgr ? 2 - channel : channel);
+      for (std::size_t i = 0; i < plane; ++i) *out++ = table[channel][pixel[3 * i]];
+    }
+  }
+  return Tensor::from(values, {static_cast<std::int64_t>(images.size()), 3, preprocessing.height, preprocessing.width},
+                      device, site);
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

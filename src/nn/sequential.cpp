@@ -1,0 +1,39 @@
+#include <lockstep/nn/sequential.h>
+
+#include <fmt/format.h>
+
+#include "graph/check.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace nn {
+namespace {
+
+const Tensor& tensor_of(const char* layer, const Operand& x) {
+  if (x.is_scalar()) graph::fail<ValueError>(layer, "needs a tensor operand", {{"input", x}}, "", x.site());
+  graph::check_defined(layer, {{"input", x}}, x.site());
+  return x.tensor();
+}
+
+}  // namespace
+
+Layer& Sequential::operator[](std::size_t index) const {
+  if (index >= layers_.size()) throw IndexError(fmt::format("{}: layer {} of {}", path(), index, layers_.size()));
+  return *layers_[index];
+}
+
+Tensor Sequential::forward(const Operand& x) const {
+  Tensor value = tensor_of("Sequential", x);
+  for (const std::unique_ptr<Layer>& layer : layers_) value = layer->forward(Operand(value, x.site()));
+  return value;
+}
+
+Tensor Identity::forward(const Operand& x) const { return tensor_of("Identity", x); }
+
+Tensor Flatten::forward(const Operand& x) const {
+  return tensor_of("Flatten", x).flatten(first_dim_, last_dim_, x.site());
+}
+
+}  // namespace nn
+}  // namespace v0
+}  // namespace lockstep
