@@ -46,6 +46,7 @@ class ProgramBuilder {
   ProgramBuilder(Shape rows, Shape inner);
 
   Program& program() { return program_; }
+  const Program& program() const { return program_; }
   Shape space() const;
 
   /// A buffer of `elements` random elements. Returns its slot.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace lockstep {
 inline namespace v0 {
@@ -176,6 +177,40 @@ void fetch(const Access& access, const Space& space, LoadFn load, std::size_t va
   for_each_run(space.along, begin, count, [&](const std::int64_t* index, std::int64_t length, std::int64_t done) {
     for (std::size_t k = 0; k < checks; ++k) c[k] = c_base[k] + dot(access.checks[k].along, index);
     run.fetch(c, base + dot(access.along, index), length, out + done * size);
+  });
+}
+
+bool is_better_across(const Access& access) {
+  return access.checks.empty() && access.outer.rank() == 1 && access.outer[0] == 1 && access.along.back() != 0 &&
+         access.along.back() != 1;
+}
+
+void fetch_across(const Access& access, const Space& space, LoadFn load, std::size_t value_size, const std::byte* data,
+                  std::int64_t outer_index, std::int64_t depth, std::int64_t begin, std::int64_t count, std::byte* out) {
+  constexpr std::int64_t kMost = 64;
+  constexpr std::int64_t kAhead = 16;
+  alignas(64) std::byte line[kMost * 8];
+  const std::int64_t base = locate(access, space, outer_index);
+  const auto element = static_cast<std::int64_t>(size_of(access.dtype));
+  const auto size = static_cast<std::int64_t>(value_size);
+  const int last = space.along.rank() - 1;
+  for_each_run(space.along, begin, count, [&](const std::int64_t* index, std::int64_t length, std::int64_t done) {
+    const std::int64_t start = base + dot(access.along, index);
+    for (std::int64_t i = 0; i < length; ++i) {
+      // Every piece is on another page, where the processor does not fetch ahead by itself.
+      const std::byte* ahead = data + (start + access.along[last] * std::min(i + kAhead, length - 1)) * element;
+      for (std::int64_t byte = 0; byte < depth * element; byte += 64) __builtin_prefetch(ahead + byte);
+      for (std::int64_t d = 0; d < depth; d += kMost) {
+        const std::int64_t n = std::min(kMost, depth - d);
+        load(line, data + (start + access.along[last] * i + d) * element, 1, static_cast<std::size_t>(n));
+        std::byte* to = out + (d * count + done + i) * size;
+        if (size == 4) {
+          for (std::int64_t k = 0; k < n; ++k) std::memcpy(to + k * count * 4, line + k * 4, 4);
+        } else {
+          for (std::int64_t k = 0; k < n; ++k) std::memcpy(to + k * count * 8, line + k * 8, 8);
+        }
+      }
+    }
   });
 }
 

@@ -48,7 +48,12 @@ std::int64_t locate(const Access& access, const Space& space, std::int64_t outer
 /// Elements [begin, begin + count) of the along dims into a dense array. `data` is the buffer.
 void fetch(const Access& access, const Space& space, LoadFn load, std::size_t value_size, const std::byte* data,
            std::int64_t outer_index, std::int64_t begin, std::int64_t count, std::byte* out);
-/// The reverse. Writes need no checks.
+/// The same for `depth` consecutive indices of the only outer dim, element by element of the along dims: for buffers
+/// that are contiguous across the tile rather than along it. No checks. out[d * count + i].
+void fetch_across(const Access& access, const Space& space, LoadFn load, std::size_t value_size, const std::byte* data,
+                  std::int64_t outer_index, std::int64_t depth, std::int64_t begin, std::int64_t count, std::byte* out);
+bool is_better_across(const Access& access);
+/// The reverse of fetch. Writes need no checks.
 void put(const Access& access, const Space& space, StoreFn store, std::size_t value_size, std::byte* data,
          std::int64_t outer_index, std::int64_t begin, std::int64_t count, const std::byte* values);
 /// The numbers themselves, as i64.

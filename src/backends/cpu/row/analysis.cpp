@@ -179,7 +179,14 @@ Analysis analyse(const Program& program, bool epilogue) {
   const bool row_values = has_row_values(analysis);
   analysis.merged = !epilogue && !row_values;
   analysis.layout = epilogue ? Layout::rows : choose_layout(program, row_values);
-  analysis.mapping = map_space(program, analysis.layout, analysis.merged);
+  const int transposed = analysis.merged ? transposed_dim(program) : -1;
+  if (transposed >= 0) {
+    analysis.transposes = true;
+    analysis.layout = Layout::columns;
+    analysis.mapping = map_space(with_inner_dim(program, transposed), analysis.layout, false);
+  } else {
+    analysis.mapping = map_space(program, analysis.layout, analysis.merged);
+  }
   classify(analysis);
   estimate_costs(program, analysis);
   for (std::size_t i = 0; i < analysis.code.size(); ++i) {

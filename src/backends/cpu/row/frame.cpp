@@ -167,6 +167,10 @@ const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out)
     const std::byte* memory = data + element * static_cast<std::int64_t>(size);
     if (element >= 0 && is_aligned(memory, size)) return memory;
   }
+  if (tile.depth > 1 && is_better_across(access)) {
+    fetch_across(access, plan_.space, step.load, size, data, tile.outer, tile.depth, tile.begin, tile.count, out);
+    return out;
+  }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
     fetch(access, plan_.space, step.load, size, data, tile.outer + d, tile.begin, tile.count,
           out + idx(d * tile.count) * size);

@@ -17,8 +17,12 @@ constexpr std::int64_t kTile = 512;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
 // What the lanes and kept values of one block of columns may take.
-constexpr std::size_t kBlockBytes = 128 << 10;
+constexpr std::size_t kBlockBytes = 256 << 10;
 constexpr std::int64_t kNarrowest = 64;
+// Columns of long sums: as wide as pieces of memory have to be for the processor to fetch them ahead.
+constexpr std::int64_t kWidest = 1024;
+// Transposed elements: two cache lines of f32 deep.
+constexpr std::int64_t kTransposedDepth = 32;
 // Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
 constexpr std::size_t kSlotPadding = 128;
 // From here on the results are written past the caches.
@@ -126,9 +130,9 @@ void Planner::choose_tiles() {
     std::size_t bytes = bytes_of_kept_element() * idx(plan_.sequence);
     for (std::size_t i = 0; i < analysis_.code.size(); ++i) {
       if (!analysis_.used[i] || analysis_.code[i].kind != Kind::reduce) continue;
-      bytes += 8 * std::min<std::size_t>(kLanes, idx(plan_.sequence));
+      bytes += size_of(plan_.types[idx(analysis_.code[i].a)]) * std::min<std::size_t>(kLanes, idx(plan_.sequence));
     }
-    std::int64_t width = kTile;
+    std::int64_t width = analysis_.transposes ? kNarrowest : plan_.sequence >= 64 ? kWidest : kTile;
     const auto too_wide = [&] {
       const bool too_large = bytes * idx(width) > kBlockBytes;
       const bool too_few = plan_.elements > (1 << 16) && space.along_count < width * num_threads() * 2;
@@ -138,6 +142,7 @@ void Planner::choose_tiles() {
     plan_.width = std::clamp<std::int64_t>(width, 1, std::max<std::int64_t>(space.along_count, 1));
     plan_.depth = static_cast<std::int64_t>(
         std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(kTile / plan_.width, 1, 64))));
+    if (analysis_.transposes) plan_.depth = kTransposedDepth;
     plan_.units = (space.along_count + plan_.width - 1) / plan_.width;
   }
   std::int64_t written = 0;

@@ -22,6 +22,7 @@ struct Analysis {
   std::vector<bool> used;
   std::vector<int> cost;          ///< to compute it again from memory, in simple operations
   bool merged = false;            ///< no row values: rows and inner dims are one space
+  bool transposes = false;        ///< an input runs along another dim than the outputs: square tiles
   Layout layout = Layout::rows;
   Mapping mapping;
   int passes = 1;

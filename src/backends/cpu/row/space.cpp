@@ -107,6 +107,42 @@ Layout choose_layout(const Program& program, bool has_row_values) {
   return in_columns < in_rows ? Layout::columns : Layout::rows;
 }
 
+int transposed_dim(const Program& program) {
+  const Shape dims = all_dims(program);
+  int last = dims.rank() - 1;
+  while (last >= 0 && dims[last] == 1) --last;
+  if (last < 0 || dims[last] < 8) return -1;
+  for (const Input& input : program.inputs) {
+    if (std::abs(input.view.strides[last]) < 8) continue;
+    for (int d = 0; d < last; ++d) {
+      if (dims[d] >= 8 && std::abs(input.view.strides[d]) == 1) return d;
+    }
+  }
+  return -1;
+}
+
+Program with_inner_dim(const Program& program, int dim) {
+  const auto moved = [&](const Shape& form) {
+    Shape result;
+    for (int d = 0; d < program.rank(); ++d) {
+      if (d != dim) result.push_back(form[d]);
+    }
+    result.push_back(form[dim]);
+    return result;
+  };
+  Program result = program;
+  const Shape dims = moved(all_dims(program));
+  result.rows = dims.slice(0, dims.rank() - 1);
+  result.inner = dims.slice(dims.rank() - 1, dims.rank());
+  for (Input& input : result.inputs) {
+    input.view.strides = moved(input.view.strides);
+    for (Bound& bound : input.view.bounds) bound.m = moved(bound.m);
+  }
+  for (Output& output : result.outputs) output.strides = moved(output.strides);
+  for (Position& position : result.positions) position.strides = moved(position.strides);
+  return result;
+}
+
 Mapping map_space(const Program& program, Layout layout, bool merge_rows) {
   const Shape dims = all_dims(program);
   const int boundary = merge_rows ? 0 : program.rows.rank();
