@@ -1,0 +1,115 @@
+// What users run, through the public API: whole models, fused elementwise chains, and the cost of recording an op.
+// The names are those of bench/peers/torch_models.py, so that compare.py can time both side by side.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <vector>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/cpu/threads.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+void run_model(benchmark::State& state, const char* name, const ls::Shape& input) {
+  const auto model = ls::models::architecture(name).create(ls::models::architecture(name).classes);
+  model->eval();
+  const ls::Tensor x = ls::randn(input).eval();
+  for (auto _ : state) model->forward(x).eval();
+}
+BENCHMARK_CAPTURE(run_model, resnet20_b1, "resnet20-cifar", {1, 3, 32, 32})->Name("resnet20_b1")->UseRealTime();
+BENCHMARK_CAPTURE(run_model, resnet20_b128, "resnet20-cifar", {128, 3, 32, 32})->Name("resnet20_b128")->UseRealTime();
+BENCHMARK_CAPTURE(run_model, resnet18_b1, "resnet18", {1, 3, 224, 224})->Name("resnet18_b1")->UseRealTime();
+
+void matmul(benchmark::State& state) {
+  const std::int64_t n = state.range(0);
+  const ls::Tensor a = ls::randn({n, n}).eval();
+  const ls::Tensor b = ls::randn({n, n}).eval();
+  for (auto _ : state) ls::matmul(a, b).eval();
+}
+BENCHMARK(matmul)->Name("matmul_512")->Arg(512)->UseRealTime();
+BENCHMARK(matmul)->Name("matmul_1024")->Arg(1024)->UseRealTime();
+BENCHMARK(matmul)->Name("matmul_2048")->Arg(2048)->UseRealTime();
+
+constexpr std::int64_t kSide = 4096;
+constexpr double kArray = 4.0 * kSide * kSide;
+
+void report_bytes(benchmark::State& state, double arrays) {
+  state.SetBytesProcessed(static_cast<std::int64_t>(static_cast<double>(state.iterations()) * arrays * kArray));
+}
+
+void gelu_add_mul(benchmark::State& state) {
+  const ls::Tensor x = ls::randn({kSide, kSide}).eval();
+  const ls::Tensor b = ls::randn({kSide}).eval();
+  const ls::Tensor r = ls::randn({kSide, kSide}).eval();
+  for (auto _ : state) (ls::gelu(x + b) * r).eval();
+  report_bytes(state, 3);
+}
+BENCHMARK(gelu_add_mul)->Name("gelu_add_mul_4096")->UseRealTime();
+
+void layer_norm(benchmark::State& state) {
+  const ls::Tensor x = ls::randn({kSide, kSide}).eval();
+  const ls::Tensor w = ls::randn({kSide}).eval();
+  const ls::Tensor b = ls::randn({kSide}).eval();
+  for (auto _ : state) ls::layer_norm(x, {kSide}, w, b).eval();
+  report_bytes(state, 2);
+}
+BENCHMARK(layer_norm)->Name("layer_norm_4096")->UseRealTime();
+
+void softmax(benchmark::State& state) {
+  const ls::Tensor x = ls::randn({kSide, kSide}).eval();
+  for (auto _ : state) ls::softmax(x, -1).eval();
+  report_bytes(state, 2);
+}
+BENCHMARK(softmax)->Name("softmax_4096")->UseRealTime();
+
+// The bandwidth that the fused kernels are measured against: a plain copy by the same threads.
+void copy(benchmark::State& state) {
+  const std::vector<std::byte> from(static_cast<std::size_t>(kArray));
+  std::vector<std::byte> to(from.size());
+  constexpr std::int64_t kParts = 64;
+  for (auto _ : state) {
+    lockstep::parallel_for(kParts, 1, [&](std::int64_t begin, std::int64_t end) {
+      const auto part = static_cast<std::int64_t>(from.size()) / kParts;
+      std::memcpy(to.data() + begin * part, from.data() + begin * part, static_cast<std::size_t>((end - begin) * part));
+    });
+    benchmark::ClobberMemory();
+  }
+  report_bytes(state, 2);
+}
+BENCHMARK(copy)->Name("copy_4096")->UseRealTime();
+
+void multiply(benchmark::State& state) {
+  const ls::Tensor x = ls::randn({kSide, kSide}).eval();
+  for (auto _ : state) (x * 2.0).eval();
+  report_bytes(state, 2);
+}
+BENCHMARK(multiply)->Name("multiply_4096")->UseRealTime();
+
+// Per recorded op, without the work that a flush does.
+void record(benchmark::State& state) {
+  const ls::Tensor x = ls::ones({16}).eval();
+  for (auto _ : state) benchmark::DoNotOptimize(x + x);
+}
+BENCHMARK(record)->Name("record_add");
+
+void record_chain(benchmark::State& state) {
+  const ls::Tensor x = ls::ones({16}).eval();
+  for (auto _ : state) {
+    ls::Tensor y = x;
+    for (int i = 0; i < 100; ++i) y = y * x;
+  }
+  state.SetItemsProcessed(state.iterations() * 100);
+}
+BENCHMARK(record_chain)->Name("record_chain_of_100");
+
+// A small step that repeats: recording, the plan from the cache, and running it.
+void small_step(benchmark::State& state) {
+  const ls::Tensor x = ls::ones({16}).eval();
+  for (auto _ : state) (ls::gelu(x * 2.0 + 1.0) - x).eval();
+}
+BENCHMARK(small_step)->Name("small_step");
+
+}  // namespace
