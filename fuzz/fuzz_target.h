@@ -32,8 +32,7 @@ inline std::uint64_t touch(const io::RawTensor& tensor) {
 }
 
 /// Runs `parse`; the library's own errors are the expected answer to a bad input.
-template <typename Parse>
-int expect_error_or_success(Parse parse) {
+template <typename Parse> int expect_error_or_success(Parse parse) {
   try {
     parse();
   } catch (const Error&) {

@@ -134,6 +134,9 @@ def make_pickle():
                             + storage(kind="UntypedStorage", elements=16) + number(0) + numbers((8,)) + numbers((1,))
                             + b"\x89" + name("collections", "OrderedDict") + b")R" + name("torch", "uint16") + b"tR"),
         "valid-parameter": program(name("torch._utils", "_rebuild_parameter") + tensor() + b"\x88}\x87R"),
+        "valid-attributes": program(name("torch._tensor", "_rebuild_from_type_v2") + b"("
+                                    + name("torch._utils", "_rebuild_tensor_v2") + name("torch", "Tensor") + b"("
+                                    + storage() + number(0) + numbers((4,)) + numbers((1,)) + b"\x89}t}tR"),
         "valid-protocol-4": pickle.dumps({"a": [1, 2.5, None, True, ("x", b"y")]}, protocol=4),
         "valid-view": program(tensor((2,), (1,), view=b"(" + text("v") + number(1) + number(2) + b"t")),
         "valid-others": program(b"(" + name("torch", "Size") + numbers((1, 2)) + b"\x85R" + name("torch", "device")
@@ -161,10 +164,10 @@ def make_pickle():
         "storage-two-types": program(b"(" + tensor() + tensor(kind="IntStorage") + b"t"),
         "view-outside": program(tensor((2,), (1,), view=b"(" + text("v") + number(3) + number(2) + b"t")),
         # bombs
-        "memo-bomb": program(b"]" + b"q\x00" + b"".join(b"h%ch%c\x86q%c" % (i, i, i + 1) for i in range(40))),
+        "memo-bomb": program(b"]" + b"q\x00" + b"".join(b"h%c\x86q%c" % (i, i + 1) for i in range(40))),
         "tuple-tower": program(b")" + b"\x85" * 2000),
         "contains-itself": program(b"]q\x00h\x00a"),
-        "contains-itself-deeper": program(b"]q\x00]q\x01h\x00ah\x01a"),
+        "contains-itself-deeper": program(b"]q\x00]h\x00aa"),
         "long-255": program(b"\x8a\xff" + bytes(255)),
         "long-4": program(b"\x8b\xff\xff\xff\xff"),
         "text-4-gb": program(b"X\xff\xff\xff\xffab"),

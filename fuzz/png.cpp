@@ -5,7 +5,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const os::FileBytes file = fuzz::file_of(data, size);
-    const io::Image image = io::decode_png("input", file.bytes);
+    const io::Image image = io::decode_png("input", file.bytes, fuzz::kMaxPixels);
     fuzz::check_pixels(image);
     if (image.pixels.size() <= 4096 && !(io::decode_png("again", io::encode_png(image)) == image)) __builtin_trap();
   });

@@ -81,8 +81,7 @@ class ByteReader {
   [[noreturn]] void fail_at(std::uint64_t offset, std::string_view message) const;
 
  private:
-  template <typename T>
-  T read(std::string_view what) {
+  template <typename T> T read(std::string_view what) {
     static_assert(std::endian::native == std::endian::little, "files are little-endian, and so must the machine be");
     T value;
     std::memcpy(&value, take(sizeof(T), what).data(), sizeof(T));

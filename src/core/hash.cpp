@@ -18,8 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "hashes are of little-endian bits");
 
 // Where a format keeps its magnitude, what infinity looks like in it, and the one quiet NaN.
-template <typename Bits>
-struct NanRule {
+template <typename Bits> struct NanRule {
   Bits magnitude;
   Bits infinity;
   Bits quiet_nan;
@@ -32,8 +31,7 @@ constexpr NanRule<std::uint64_t> kF64Rule = {0x7fffffffffffffff, 0x7ff0000000000
 
 constexpr std::size_t kBlockBytes = 4096;
 
-template <typename Bits>
-void canonicalise(std::span<std::byte> block, NanRule<Bits> rule) {
+template <typename Bits> void canonicalise(std::span<std::byte> block, NanRule<Bits> rule) {
   for (std::size_t at = 0; at < block.size(); at += sizeof(Bits)) {
     Bits bits;
     std::memcpy(&bits, block.data() + at, sizeof(Bits));
@@ -84,7 +82,9 @@ void ElementHasher::update(std::span<const std::byte> bytes) {
   }
 }
 
-std::uint64_t ElementHasher::digest() const { return XXH3_64bits_digest(&state_->xxh); }
+std::uint64_t ElementHasher::digest() const {
+  return XXH3_64bits_digest(&state_->xxh);
+}
 
 std::uint64_t hash_elements(DType dtype, std::span<const std::byte> bytes) {
   ElementHasher hasher(dtype);
@@ -92,7 +92,9 @@ std::uint64_t hash_elements(DType dtype, std::span<const std::byte> bytes) {
   return hasher.digest();
 }
 
-std::uint64_t hash_bytes(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 }  // namespace v0
 }  // namespace lockstep

@@ -100,18 +100,30 @@ std::uint64_t memory_info(std::string_view key) {
   return 0;
 }
 
-int descriptor(StandardStream stream) { return stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO; }
+int descriptor(StandardStream stream) {
+  return stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
+}
 
 }  // namespace
 
-int SystemCalls::open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
-int SystemCalls::fstat(int file, struct stat* result) { return ::fstat(file, result); }
-ssize_t SystemCalls::read(int file, void* data, std::size_t bytes) { return ::read(file, data, bytes); }
+int SystemCalls::open(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags, mode);
+}
+int SystemCalls::fstat(int file, struct stat* result) {
+  return ::fstat(file, result);
+}
+ssize_t SystemCalls::read(int file, void* data, std::size_t bytes) {
+  return ::read(file, data, bytes);
+}
 void* SystemCalls::mmap(int file, std::size_t bytes) {
   return ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
 }
-ssize_t SystemCalls::write(int file, const void* data, std::size_t bytes) { return ::write(file, data, bytes); }
-int SystemCalls::fchmod(int file, mode_t mode) { return ::fchmod(file, mode); }
+ssize_t SystemCalls::write(int file, const void* data, std::size_t bytes) {
+  return ::write(file, data, bytes);
+}
+int SystemCalls::fchmod(int file, mode_t mode) {
+  return ::fchmod(file, mode);
+}
 int SystemCalls::fsync(int file) {
 #ifdef F_FULLFSYNC
   return ::fcntl(file, F_FULLFSYNC);  // macOS: fsync alone leaves the data in the drive's cache
@@ -119,9 +131,15 @@ int SystemCalls::fsync(int file) {
   return ::fsync(file);
 #endif
 }
-int SystemCalls::close(int file) { return ::close(file); }
-int SystemCalls::rename(const char* from, const char* to) { return ::rename(from, to); }
-int SystemCalls::unlink(const char* path) { return ::unlink(path); }
+int SystemCalls::close(int file) {
+  return ::close(file);
+}
+int SystemCalls::rename(const char* from, const char* to) {
+  return ::rename(from, to);
+}
+int SystemCalls::unlink(const char* path) {
+  return ::unlink(path);
+}
 
 SystemCalls& system_calls() {
   static SystemCalls calls;
@@ -134,9 +152,7 @@ FileBytes map_file(const std::string& path, SystemCalls& calls) {
   if (size == 0) return {path, {}, nullptr};  // an empty range cannot be mapped
   void* address = calls.mmap(file.get(), size);
   if (address == MAP_FAILED) throw_errno("map the file", path, errno);
-  std::shared_ptr<const void> owner(address, [size](const void* mapped) {
-    ::munmap(const_cast<void*>(mapped), size);
-  });
+  std::shared_ptr<const void> owner(address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
   return {path, {static_cast<const std::byte*>(address), size}, std::move(owner)};
 }
 
@@ -190,7 +206,9 @@ AtomicFile::~AtomicFile() {
   if (directory_ >= 0) calls_.close(directory_);
 }
 
-void AtomicFile::fail(std::string_view action) const { throw_errno(action, path_, errno); }
+void AtomicFile::fail(std::string_view action) const {
+  throw_errno(action, path_, errno);
+}
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -202,7 +220,9 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text)));
+}
 
 void AtomicFile::close_or_fail(int& file, std::string_view action) {
   // Whatever close returns, the descriptor is gone (Linux) and must not be closed again.
@@ -229,10 +249,16 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t physical_memory_bytes() { return memory_info("MemTotal:"); }
-std::uint64_t available_memory_bytes() { return memory_info("MemAvailable:"); }
+std::uint64_t physical_memory_bytes() {
+  return memory_info("MemTotal:");
+}
+std::uint64_t available_memory_bytes() {
+  return memory_info("MemAvailable:");
+}
 
-bool is_terminal(StandardStream stream) { return ::isatty(descriptor(stream)) == 1; }
+bool is_terminal(StandardStream stream) {
+  return ::isatty(descriptor(stream)) == 1;
+}
 
 int terminal_columns(StandardStream stream, int fallback) {
   struct winsize size {};

@@ -34,13 +34,16 @@ CifarFile parse_cifar(std::string_view name, std::span<const std::byte> bytes) {
                                     CifarFile::kClasses, i * kRecordBytes));
     }
     file.labels.push_back(static_cast<std::uint8_t>(label));
-    std::transform(record.begin() + 1, record.end(), file.planes.begin() + static_cast<std::ptrdiff_t>(i * CifarFile::kImageBytes),
+    std::transform(record.begin() + 1, record.end(),
+                   file.planes.begin() + static_cast<std::ptrdiff_t>(i * CifarFile::kImageBytes),
                    [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
   }
   return file;
 }
 
-CifarFile CifarFile::load(const std::string& path) { return parse_cifar(path, os::read_file(path).bytes); }
+CifarFile CifarFile::load(const std::string& path) {
+  return parse_cifar(path, os::read_file(path).bytes);
+}
 
 Image CifarFile::image(std::size_t index) const {
   if (index >= size()) throw IndexError(fmt::format("record {} is outside a CIFAR-10 file of {}", index, size()));

@@ -17,17 +17,18 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-void check_image_area(std::string_view name, std::uint64_t width, std::uint64_t height) {
+void check_image_area(std::string_view name, std::uint64_t width, std::uint64_t height, std::int64_t max_pixels) {
   const CheckedSize area = CheckedSize(width) * height;
-  if (width == 0 || height == 0 || !area.at_most(static_cast<std::uint64_t>(kMaxImagePixels))) {
-    throw FormatError(fmt::format("{}: a picture of {} x {} is empty or has more than {} pixels", name, width, height,
-                                  kMaxImagePixels));
+  if (width == 0 || height == 0 || !area.at_most(static_cast<std::uint64_t>(max_pixels))) {
+    throw FormatError(
+        fmt::format("{}: a picture of {} x {} is empty or has more than {} pixels", name, width, height, max_pixels));
   }
 }
 
 void check_image(const char* op, const Image& image) {
   const bool sizes = image.width > 0 && image.height > 0 && image.channels == 3;
-  if (!sizes || image.pixels.size() != static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height) * 3) {
+  if (!sizes ||
+      image.pixels.size() != static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height) * 3) {
     throw ValueError(fmt::format("{}: an image of {} x {} with {} channels does not match its {} bytes of RGB", op,
                                  image.width, image.height, image.channels, image.pixels.size()));
   }
@@ -57,8 +58,8 @@ void save_png(const std::string& path, const Image& image) {
 Image center_crop(const Image& image, int width, int height) {
   check_image("center_crop", image);
   if (width <= 0 || height <= 0 || width > image.width || height > image.height) {
-    throw ValueError(fmt::format("center_crop: {} x {} does not fit into an image of {} x {}", width, height, image.width,
-                                 image.height));
+    throw ValueError(fmt::format("center_crop: {} x {} does not fit into an image of {} x {}", width, height,
+                                 image.width, image.height));
   }
   // Python's round(): half to even, as nearbyint does in the default rounding mode.
   const auto margin = [](int whole, int part) { return static_cast<int>(std::nearbyint((whole - part) / 2.0)); };

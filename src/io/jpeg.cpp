@@ -24,7 +24,9 @@ struct Session {
   char message[JMSG_LENGTH_MAX] = {};
 };
 
-Session* session_of(j_common_ptr common) { return reinterpret_cast<Session*>(common->err); }
+Session* session_of(j_common_ptr common) {
+  return reinterpret_cast<Session*>(common->err);
+}
 
 void on_error(j_common_ptr common) {
   Session* session = session_of(common);
@@ -90,7 +92,8 @@ bool read_header(Reader& reader, const unsigned char* data, unsigned long bytes)
 bool read_pixels(Reader& reader, std::uint8_t* pixels) {
   if (setjmp(reader.session.on_error) != 0) return false;
   jpeg_start_decompress(&reader.state);
-  const std::size_t stride = static_cast<std::size_t>(reader.state.output_width) * static_cast<std::size_t>(reader.channels);
+  const std::size_t stride =
+      static_cast<std::size_t>(reader.state.output_width) * static_cast<std::size_t>(reader.channels);
   while (reader.state.output_scanline < reader.state.output_height) {
     JSAMPROW row = pixels + reader.state.output_scanline * stride;
     jpeg_read_scanlines(&reader.state, &row, 1);
@@ -121,13 +124,14 @@ std::vector<std::uint8_t> rgb_of_inverted_cmyk(const std::vector<std::uint8_t>& 
 
 }  // namespace
 
-Image decode_jpeg(std::string_view name, std::span<const std::byte> bytes) {
+Image decode_jpeg(std::string_view name, std::span<const std::byte> bytes, std::int64_t max_pixels) {
   Reader reader;
   const auto fail = [&] { throw FormatError(fmt::format("{}: JPEG: {}", name, reader.session.message)); };
   if (!read_header(reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) fail();
-  check_image_area(name, reader.state.image_width, reader.state.image_height);
+  check_image_area(name, reader.state.image_width, reader.state.image_height, max_pixels);
 
-  Image image{.width = static_cast<int>(reader.state.image_width), .height = static_cast<int>(reader.state.image_height)};
+  Image image{.width = static_cast<int>(reader.state.image_width),
+              .height = static_cast<int>(reader.state.image_height)};
   std::vector<std::uint8_t> pixels(std::size_t{reader.state.image_width} * reader.state.image_height *
                                    static_cast<std::size_t>(reader.channels));
   if (!read_pixels(reader, pixels.data())) fail();

@@ -92,9 +92,9 @@ class TreeCheck {
     const auto twice = std::adjacent_find(keys.begin(), keys.end());
     if (twice == keys.end()) return;
     const auto& [kind, bits, text] = *twice;
-    fail(document_, fmt::format("a dict has the key {} twice", kind == NodeKind::string
-                                                                   ? in_quotes(text)
-                                                                   : std::to_string(static_cast<std::int64_t>(bits))));
+    fail(document_,
+         fmt::format("a dict has the key {} twice",
+                     kind == NodeKind::string ? in_quotes(text) : std::to_string(static_cast<std::int64_t>(bits))));
   }
 
   const PickleDocument& document_;
@@ -145,8 +145,9 @@ void check_document(PickleDocument& document) {
     const CheckedSize bytes = element_count(tensor.shape) * size_of(tensor.type);
     copied += bytes;
     if (!copied.at_most(allowance)) {
-      fail(document, fmt::format("tensors that are not contiguous, such as {} with stride {}, grow to more than {} bytes",
-                                 describe(tensor.type, tensor.shape), tensor.strides->to_string(), allowance));
+      fail(document,
+           fmt::format("tensors that are not contiguous, such as {} with stride {}, grow to more than {} bytes",
+                       describe(tensor.type, tensor.shape), tensor.strides->to_string(), allowance));
     }
     tensor.copy = copy_contiguous(tensor, document.storages[tensor.storage].bytes, bytes.value());
   }

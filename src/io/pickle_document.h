@@ -30,7 +30,17 @@ inline constexpr std::uint64_t kPickleCopyAllowance = 16 << 20;
 
 /// What a node is: the kinds of PickleValue, and two that only live while the machine runs.
 enum class NodeKind : std::uint8_t {
-  none, boolean, integer, big_integer, real, string, bytes, list, tuple, dict, tensor,
+  none,
+  boolean,
+  integer,
+  big_integer,
+  real,
+  string,
+  bytes,
+  list,
+  tuple,
+  dict,
+  tensor,
   global,  ///< An entry of the table of known names.
   storage  ///< The elements behind tensors.
 };
@@ -63,8 +73,8 @@ struct PickleTensor {
   StoredType type = StoredType::f32;
   Shape shape;
   std::uint32_t storage = 0;
-  std::uint64_t offset = 0;                ///< In bytes from the start of the storage.
-  std::unique_ptr<const Shape> strides;    ///< In elements; null if contiguous.
+  std::uint64_t offset = 0;                 ///< In bytes from the start of the storage.
+  std::unique_ptr<const Shape> strides;     ///< In elements; null if contiguous.
   std::shared_ptr<const std::byte[]> copy;  ///< Contiguous elements, once copied.
 };
 

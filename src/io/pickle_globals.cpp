@@ -40,6 +40,11 @@ constexpr std::array kKnownNames = {
     KnownName{"torch._utils", "_rebuild_tensor_v2", Global::rebuild_tensor_v2},
     KnownName{"torch._utils", "_rebuild_tensor_v3", Global::rebuild_tensor_v3},
     KnownName{"torch._utils", "_rebuild_parameter", Global::rebuild_parameter},
+    KnownName{"torch._utils", "_rebuild_parameter_with_state", Global::rebuild_parameter_with_state},
+    KnownName{"torch._tensor", "_rebuild_from_type_v2", Global::rebuild_from_type},
+    KnownName{"torch", "Tensor", Global::tensor_type},
+    KnownName{"torch.nn.parameter", "Parameter", Global::tensor_type},
+    KnownName{"torch.nn.parameter", "Buffer", Global::tensor_type},
 };
 
 PickleNode global_node(KnownGlobal known) {
@@ -91,9 +96,10 @@ PickleMachine::Node PickleMachine::find_global(std::string_view module, std::str
                 .length = static_cast<std::uint32_t>(name.size()),
                 .payload = static_cast<std::uint64_t>(offset)});
   }
-  fail(fmt::format("refuses to load {}.{}: only tensors in dicts, lists and tuples of plain values are read; save the "
-                   "model's state_dict() instead of the model",
-                   in_quotes(module), in_quotes(name)));
+  fail(
+      fmt::format("refuses to load {}.{}: only tensors in dicts, lists and tuples of plain values are read; save the "
+                  "model's state_dict() instead of the model",
+                  in_quotes(module), in_quotes(name)));
 }
 
 std::uint64_t PickleMachine::unsigned_of(Node node, std::string_view what) const {
@@ -146,15 +152,14 @@ PickleMachine::Node PickleMachine::call(Node function, Node arguments) {
       expect(items.size() == 1 && is(items[0], NodeKind::tuple), "Size takes a tuple");
       return items[0];
     case Global::device: return device_text(items);
-    case Global::rebuild_parameter:
-      expect(items.size() == 3 && is(items[0], NodeKind::tensor) && is(items[1], NodeKind::boolean) &&
-                 is(items[2], NodeKind::dict),
-             "_rebuild_parameter takes a tensor, a bool and a dict");
-      return items[0];
+    case Global::rebuild_parameter: return rebuild_parameter(items, false);
+    case Global::rebuild_parameter_with_state: return rebuild_parameter(items, true);
+    case Global::rebuild_from_type: return rebuild_from_type(items);
     case Global::rebuild_tensor:
     case Global::rebuild_tensor_v2:
     case Global::rebuild_tensor_v3: return rebuild_tensor(known, items);
     case Global::factory:
+    case Global::tensor_type:
     case Global::storage: fail("calls a type that is only ever named");
   }
   fail("calls an unknown name");
@@ -165,6 +170,25 @@ PickleMachine::Node PickleMachine::device_text(std::span<const Node> arguments) 
          "device takes a string and an index");
   if (arguments.size() == 2) unsigned_of(arguments[1], "a device's index");
   return arguments[0];
+}
+
+PickleMachine::Node PickleMachine::rebuild_parameter(std::span<const Node> arguments, bool with_state) {
+  expect(arguments.size() == (with_state ? 4u : 3u) && is(arguments[0], NodeKind::tensor) &&
+             is(arguments[1], NodeKind::boolean) && is(arguments[2], NodeKind::dict),
+         "a parameter is rebuilt from something other than a tensor, a bool and a dict");
+  return arguments[0];
+}
+
+PickleMachine::Node PickleMachine::rebuild_from_type(std::span<const Node> arguments) {
+  // (function, type, arguments, attributes): a tensor with Python attributes, which are dropped.
+  expect(arguments.size() == 4 && is(arguments[0], NodeKind::global) && is(arguments[1], NodeKind::global) &&
+             is(arguments[2], NodeKind::tuple),
+         "a tensor with attributes is rebuilt from wrong arguments");
+  const Global function = known_global(at(arguments[0])).global;
+  expect(function >= Global::rebuild_tensor && function <= Global::rebuild_parameter_with_state,
+         "a tensor with attributes is not rebuilt as a tensor");
+  expect(known_global(at(arguments[1])).global == Global::tensor_type, "a tensor with attributes has no tensor's type");
+  return call(arguments[0], arguments[2]);  // not this function again
 }
 
 PickleMachine::Node PickleMachine::rebuild_tensor(const KnownGlobal& global, std::span<const Node> arguments) {

@@ -14,10 +14,13 @@ namespace {
 
 constexpr std::uint32_t kAbsent = ~std::uint32_t{0};
 constexpr std::uint64_t kMaxMemo = 1 << 20;
+constexpr std::size_t kMaxStack = 1 << 20;
+constexpr std::size_t kMaxMarks = 4 * kMaxPickleDepth;
 constexpr std::uint64_t kMaxLongBytes = 16;
 constexpr std::uint8_t kHighestProtocol = 5;
 
 // The opcodes that are accepted, under the names of Python's pickletools.
+// clang-format off
 enum Opcode : std::uint8_t {
   kProto = 0x80, kFrame = 0x95, kStop = '.', kMark = '(',
   kNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89,
@@ -30,6 +33,7 @@ enum Opcode : std::uint8_t {
   kGlobal = 'c', kStackGlobal = 0x93, kReduce = 'R', kBuild = 'b', kBinPersId = 'Q',
   kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94, kBinGet = 'h', kLongBinGet = 'j',
 };
+// clang-format on
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -74,7 +78,10 @@ bool PickleMachine::step(std::uint8_t opcode) {
       // A hint for readers of streams. It must be true, and is then of no interest.
       if (reader_.u64("frame length") > reader_.remaining()) fail("a frame is longer than the pickle");
       break;
-    case kMark: marks_.push_back(stack_.size()); break;
+    case kMark:
+      if (marks_.size() == kMaxMarks) fail(fmt::format("has more than {} marks on its stack", kMaxMarks));
+      marks_.push_back(stack_.size());
+      break;
 
     case kNone: push(none_); break;
     case kNewTrue: push(true_); break;
@@ -83,9 +90,7 @@ bool PickleMachine::step(std::uint8_t opcode) {
     case kBinInt1: push(integer(reader_.u8("integer"))); break;
     case kBinInt2: push(integer(reader_.u16("integer"))); break;
     case kLong1: push(long_integer(reader_.u8("integer length"))); break;
-    case kBinFloat:
-      push(add({.kind = NodeKind::real, .payload = __builtin_bswap64(reader_.u64("float"))}));
-      break;
+    case kBinFloat: push(add({.kind = NodeKind::real, .payload = __builtin_bswap64(reader_.u64("float"))})); break;
 
     case kShortBinString:
     case kShortBinUnicode: push(text_node(NodeKind::string, reader_.u8("string length"))); break;
@@ -104,7 +109,7 @@ bool PickleMachine::step(std::uint8_t opcode) {
     case kTuple3: {
       std::vector<Node> items(opcode - kTuple1 + 1u);
       for (std::size_t i = items.size(); i-- > 0;) items[i] = pop();
-      push(add_container(NodeKind::tuple, std::move(items)));
+      push(add_container(NodeKind::tuple, items));
       break;
     }
     case kTuple: push(add_container(NodeKind::tuple, pop_to_mark())); break;
@@ -173,19 +178,23 @@ PickleMachine::Node PickleMachine::add(PickleNode node) {
   return static_cast<Node>(document_.nodes.size() - 1);
 }
 
-PickleMachine::Node PickleMachine::add_container(NodeKind kind, std::vector<Node> children) {
+PickleMachine::Node PickleMachine::add_container(NodeKind kind, std::span<const Node> children) {
   const Node node = add({.kind = kind, .payload = PickleDocument::kNoContainer});
-  if (!children.empty()) children_of(node) = std::move(children);
+  add_children(node, children);
   return node;
 }
 
-std::vector<PickleMachine::Node>& PickleMachine::children_of(Node node) {
+void PickleMachine::add_children(Node node, std::span<const Node> children) {
+  if (children.empty()) return;
+  children_ += children.size();
+  if (children_ > kMaxPickleValues) fail(fmt::format("its containers hold more than {} values", kMaxPickleValues));
   PickleNode& container = at(node);
   if (container.payload == PickleDocument::kNoContainer) {
     container.payload = document_.containers.size();
     document_.containers.emplace_back();
   }
-  return document_.containers[container.payload];
+  std::vector<Node>& all = document_.containers[container.payload];
+  all.insert(all.end(), children.begin(), children.end());
 }
 
 PickleMachine::Node PickleMachine::integer(std::int64_t value) {
@@ -216,6 +225,11 @@ PickleMachine::Node PickleMachine::text_node(NodeKind kind, CheckedSize bytes) {
   return add({.kind = kind, .length = static_cast<std::uint32_t>(bytes.value()), .payload = offset});
 }
 
+void PickleMachine::push(Node node) {
+  if (stack_.size() == kMaxStack) fail(fmt::format("has more than {} values on its stack", kMaxStack));
+  stack_.push_back(node);
+}
+
 PickleMachine::Node PickleMachine::pop() {
   const Node node = top();
   stack_.pop_back();
@@ -239,9 +253,7 @@ std::vector<PickleMachine::Node> PickleMachine::pop_to_mark() {
 void PickleMachine::append(std::span<const Node> items) {
   const Node list = top();
   expect(is(list, NodeKind::list), "appends to something that is not a list");
-  if (items.empty()) return;
-  std::vector<Node>& children = children_of(list);
-  children.insert(children.end(), items.begin(), items.end());
+  add_children(list, items);
 }
 
 void PickleMachine::set_items(std::span<const Node> items) {
@@ -254,9 +266,7 @@ void PickleMachine::set_items(std::span<const Node> items) {
                kind == NodeKind::real || kind == NodeKind::none || kind == NodeKind::tuple,
            "a dict's key is neither text, number, None nor tuple");
   }
-  if (items.empty()) return;
-  std::vector<Node>& children = children_of(dict);
-  children.insert(children.end(), items.begin(), items.end());
+  add_children(dict, items);
 }
 
 void PickleMachine::memoise(std::uint64_t index) {

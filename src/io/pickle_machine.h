@@ -18,9 +18,19 @@ namespace io {
 
 /// The names that a pickle may mention.
 enum class Global : std::uint8_t {
-  ordered_dict, default_dict, counter, factory,
-  size, device,
-  rebuild_tensor, rebuild_tensor_v2, rebuild_tensor_v3, rebuild_parameter,
+  ordered_dict,
+  default_dict,
+  counter,
+  factory,
+  size,
+  device,
+  rebuild_tensor,
+  rebuild_tensor_v2,
+  rebuild_tensor_v3,
+  rebuild_parameter,
+  rebuild_parameter_with_state,
+  rebuild_from_type,  ///< One of the above, for a tensor with attributes.
+  tensor_type,
   storage,  ///< A storage class; the element type comes with it.
 };
 
@@ -50,17 +60,17 @@ class PickleMachine {
 
   // Nodes and stack.
   Node add(PickleNode node);
-  Node add_container(NodeKind kind, std::vector<Node> children);
+  Node add_container(NodeKind kind, std::span<const Node> children);
   Node integer(std::int64_t value);
   Node text_node(NodeKind kind, CheckedSize bytes);
   Node long_integer(std::uint64_t bytes);
-  void push(Node node) { stack_.push_back(node); }
+  void push(Node node);
   Node pop();
   std::vector<Node> pop_to_mark();
   Node top() const;
   PickleNode& at(Node node) { return document_.nodes[node]; }
   const PickleNode& at(Node node) const { return document_.nodes[node]; }
-  std::vector<Node>& children_of(Node node);
+  void add_children(Node container, std::span<const Node> children);
   void memoise(std::uint64_t index);
   void recall(std::uint64_t index);
   void append(std::span<const Node> items);
@@ -71,6 +81,8 @@ class PickleMachine {
   Node call(Node function, Node arguments);
   void build(Node object, Node state);
   Node persistent(Node id);
+  Node rebuild_parameter(std::span<const Node> arguments, bool with_state);
+  Node rebuild_from_type(std::span<const Node> arguments);
   Node rebuild_tensor(const KnownGlobal& global, std::span<const Node> arguments);
   Node device_text(std::span<const Node> arguments);
   Shape sizes_of(Node tuple, std::string_view what) const;
@@ -86,6 +98,7 @@ class PickleMachine {
   bool with_storages_;
   std::vector<Node> stack_;
   std::vector<std::size_t> marks_;
+  std::size_t children_ = 0;
   std::vector<Node> memo_;
   std::vector<Node> small_integers_;
   Node none_ = 0, true_ = 0, false_ = 0, empty_tuple_ = 0;

@@ -16,10 +16,12 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr const char* kKindNames[] = {"None", "bool", "integer", "big integer", "float", "string",
-                                      "bytes", "list", "tuple", "dict", "tensor"};
+constexpr const char* kKindNames[] = {"None",  "bool", "integer", "big integer", "float", "string",
+                                      "bytes", "list", "tuple",   "dict",        "tensor"};
 
-std::string name_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+std::string name_of(Kind kind) {
+  return kKindNames[static_cast<std::size_t>(kind)];
+}
 
 void expect(bool condition, const PickleValue& value, std::string_view wanted) {
   if (!condition) throw ValueError(fmt::format("a pickled {} is not {}", name_of(value.kind()), wanted));
@@ -155,7 +157,8 @@ FlatPickle flatten(const PickleValue& root, std::string_view file) {
       std::string path = step.path.empty() ? std::move(part) : step.path + "." + part;
       name_bytes += path.size();
       if (name_bytes > kMaxPickleNames) {
-        throw FormatError(fmt::format("{}: pickle: the paths to its values have more than {} bytes", file, kMaxPickleNames));
+        throw FormatError(
+            fmt::format("{}: pickle: the paths to its values have more than {} bytes", file, kMaxPickleNames));
       }
       pending.push_back({child, std::move(path)});
     };

@@ -18,11 +18,12 @@ namespace io {
 namespace {
 
 constexpr std::size_t kMaxMessage = 200;
+constexpr png_uint_32 kMaxSide = 1 << 20;  // libpng keeps rows of up to 8 bytes per pixel
 constexpr png_alloc_size_t kMaxChunkMemory = 8 << 20;
 
 // Shared with libpng's callbacks; owned by the caller of the setjmp functions.
 struct Session {
-  std::span<const std::byte> input;   // what is not read yet
+  std::span<const std::byte> input;  // what is not read yet
   std::vector<std::byte>* output = nullptr;
   bool out_of_memory = false;
   char message[kMaxMessage] = {};
@@ -76,18 +77,25 @@ struct Reader {
   int palette_size = 0;
 };
 
-// Up to the pixels. False after an error, which session.message then names.
+// Up to the pixels, and before anything is allocated for them. False after an error, which session.message names.
 bool read_header(Reader& reader) {
   png_structp png = reader.png;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_read_fn(png, &reader.session, on_read);
-  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // the area decides, before anything is allocated
+  png_set_user_limits(png, kMaxSide, kMaxSide);
   png_set_chunk_malloc_max(png, kMaxChunkMemory);
   // Texts and colour profiles may be compressed, and are of no use here: never unpack them.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, reader.info);
   reader.width = png_get_image_width(png, reader.info);
   reader.height = png_get_image_height(png, reader.info);
+  return true;
+}
+
+// Chooses the transformations: 8-bit RGB, or palette indices. Allocates rows.
+bool start_pixels(Reader& reader) {
+  png_structp png = reader.png;
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
   const int color = png_get_color_type(png, reader.info);
   reader.has_palette = color == PNG_COLOR_TYPE_PALETTE;
   if (reader.has_palette) {
@@ -133,8 +141,8 @@ bool write_all(Writer& writer, int width, int height, const png_byte* pixels) {
   png_structp png = writer.png;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_write_fn(png, &writer.session, on_write, on_flush);
-  png_set_IHDR(png, writer.info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), 8, PNG_COLOR_TYPE_RGB,
-               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, writer.info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), 8,
+               PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, writer.info);
   const std::size_t stride = static_cast<std::size_t>(width) * 3;
   for (int y = 0; y < height; ++y) png_write_row(png, pixels + static_cast<std::size_t>(y) * stride);
@@ -148,11 +156,12 @@ bool write_all(Writer& writer, int width, int height, const png_byte* pixels) {
 
 }  // namespace
 
-Image decode_png(std::string_view name, std::span<const std::byte> bytes) {
+Image decode_png(std::string_view name, std::span<const std::byte> bytes, std::int64_t max_pixels) {
   Reader reader;
   reader.session.input = bytes;
   if (!read_header(reader)) fail(name, reader.session.message);
-  check_image_area(name, reader.width, reader.height);
+  check_image_area(name, reader.width, reader.height, max_pixels);
+  if (!start_pixels(reader)) fail(name, reader.session.message);
 
   const std::size_t channels = reader.has_palette ? 1 : 3;
   const std::size_t stride = reader.width * channels;

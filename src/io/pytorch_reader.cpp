@@ -64,20 +64,23 @@ void read_zip(PickleDocument& document, bool verify_checksums) {
     if (entry == nullptr) continue;  // check_document reports it
     const CheckedSize bytes = CheckedSize(storage.elements) * size_of(storage.type);
     if (!bytes.equals(entry->bytes)) {
-      fail(document, fmt::format("storage {} has {} bytes instead of the {} of {} {}", in_quotes(storage.key), entry->bytes,
-                                 bytes.to_string(), storage.elements, name_of(storage.type)));
+      fail(document, fmt::format("storage {} has {} bytes instead of the {} of {} {}", in_quotes(storage.key),
+                                 entry->bytes, bytes.to_string(), storage.elements, name_of(storage.type)));
     }
     storage.bytes = archive.data(*entry, verify_checksums);
     storage.found = true;
   }
 }
 
-// The three pickles before the object say which format this is; anything unusual in them is refused.
-void check_legacy_prelude(PickleDocument& document, std::uint32_t magic, std::uint32_t version, std::uint32_t system) {
+void check_legacy_magic(PickleDocument& document, std::uint32_t magic) {
   const PickleNode& number = document.nodes[magic];
   if (number.kind != NodeKind::big_integer || document.text(number) != kLegacyMagic) {
     fail(document, "is a pickle, but not one of torch.save (its magic number is missing)");
   }
+}
+
+// Anything unusual in the description of version and machine is refused.
+void check_legacy_machine(PickleDocument& document, std::uint32_t version, std::uint32_t system) {
   const auto is_integer = [&](std::uint32_t node, std::int64_t wanted) {
     const PickleNode& n = document.nodes[node];
     return n.kind == NodeKind::integer && static_cast<std::int64_t>(n.payload) == wanted;
@@ -108,7 +111,8 @@ void read_legacy_storages(PickleDocument& document, std::span<const std::uint32_
     if (storage.found) reader.fail(fmt::format("storage {} is listed twice", in_quotes(storage.key)));
     const std::uint64_t elements = reader.u64("a storage's size");
     if (elements != storage.elements) {
-      reader.fail(fmt::format("storage {} has {} elements instead of {}", in_quotes(storage.key), elements, storage.elements));
+      reader.fail(
+          fmt::format("storage {} has {} elements instead of {}", in_quotes(storage.key), elements, storage.elements));
     }
     storage.bytes = reader.take(CheckedSize(elements) * size_of(storage.type), "a storage's elements");
     storage.found = true;
@@ -124,10 +128,10 @@ void read_legacy(PickleDocument& document) {
     offset = machine.end_offset();
     return result;
   };
-  const std::uint32_t magic = run(false);
+  check_legacy_magic(document, run(false));
   const std::uint32_t version = run(false);
   const std::uint32_t system = run(false);
-  check_legacy_prelude(document, magic, version, system);
+  check_legacy_machine(document, version, system);
   document.root = run(true);
   const PickleNode& keys = document.nodes[run(false)];
   if (keys.kind != NodeKind::list) fail(document, "the list of storage keys is not a list");

@@ -1,5 +1,6 @@
-// Resizing with antialiasing, to the same bits as Pillow: a separable filter, horizontal pass first, coefficients
-// rounded to 22-bit fixed point, 8-bit pixels between the passes.
+// Resizing with antialiasing, to the same bits as Pillow 13: a separable filter, coefficients rounded to 22-bit fixed
+// point, 8-bit pixels between the passes. The horizontal pass comes first unless it widens while the vertical one
+// lowers; earlier versions of Pillow have no such exception, and differ there by a few grey levels.
 #include <algorithm>
 #include <cmath>
 
@@ -95,23 +96,36 @@ std::vector<std::uint8_t> filter_axis(const std::vector<std::uint8_t>& source, s
 
 Image resize(const Image& image, int width, int height, ResizeFilter filter) {
   check_image("resize", image);
+  const bool vertical_first = width > image.width && height < image.height;
   const auto area = static_cast<std::int64_t>(width) * height;
-  // The image between the passes has the new width and the old height.
-  const auto between = static_cast<std::int64_t>(width) * image.height;
+  const auto between = vertical_first ? static_cast<std::int64_t>(image.width) * height
+                                      : static_cast<std::int64_t>(width) * image.height;
   if (width <= 0 || height <= 0 || std::max(area, between) > kMaxImagePixels) {
-    throw ValueError(fmt::format("resize: cannot make {} x {} of {} x {}: sizes must be positive, and the result and the "
-                                 "image between the passes may have {} pixels",
-                                 width, height, image.width, image.height, kMaxImagePixels));
+    throw ValueError(
+        fmt::format("resize: cannot make {} x {} of {} x {}: sizes must be positive, and the result and the "
+                    "image between the passes may have {} pixels",
+                    width, height, image.width, image.height, kMaxImagePixels));
   }
-  const auto old_height = static_cast<std::size_t>(image.height);
-  Image result{.width = width, .height = height, .pixels = image.pixels};
-  if (width != image.width) {
-    result.pixels = filter_axis(result.pixels, old_height, static_cast<std::size_t>(image.width), 3,
-                                make_windows(image.width, width, filter));
-  }
-  if (height != image.height) {
-    result.pixels = filter_axis(result.pixels, 1, old_height, static_cast<std::size_t>(width) * 3,
-                                make_windows(image.height, height, filter));
+  Image result = image;
+  const auto pass_horizontally = [&] {
+    if (width == result.width) return;
+    result.pixels = filter_axis(result.pixels, static_cast<std::size_t>(result.height),
+                                static_cast<std::size_t>(result.width), 3, make_windows(result.width, width, filter));
+    result.width = width;
+  };
+  const auto pass_vertically = [&] {
+    if (height == result.height) return;
+    result.pixels =
+        filter_axis(result.pixels, 1, static_cast<std::size_t>(result.height),
+                    static_cast<std::size_t>(result.width) * 3, make_windows(result.height, height, filter));
+    result.height = height;
+  };
+  if (vertical_first) {
+    pass_vertically();
+    pass_horizontally();
+  } else {
+    pass_horizontally();
+    pass_vertically();
   }
   return result;
 }

@@ -133,7 +133,8 @@ class HeaderHandler final : public json::json_sax_t {
     fail(fmt::format("tensor {}: {}", in_quotes(entries.back().name), message));
   }
   bool unexpected(std::string_view what) const {
-    if (place_ == Place::metadata) fail(fmt::format("__metadata__: key {} holds {} instead of a string", in_quotes(key_), what));
+    if (place_ == Place::metadata)
+      fail(fmt::format("__metadata__: key {} holds {} instead of a string", in_quotes(key_), what));
     if (place_ == Place::top && in_metadata_) fail(fmt::format("__metadata__ is {} instead of an object", what));
     if (place_ == Place::top) fail_entry(fmt::format("is {} instead of an object", what));
     const char* field = field_ == Field::dtype ? "dtype" : field_ == Field::shape ? "shape" : "data_offsets";
@@ -146,7 +147,8 @@ class HeaderHandler final : public json::json_sax_t {
       if (std::exchange(had_metadata_, true)) fail("__metadata__ appears twice");
       return;
     }
-    if (entries.size() == kMaxHeaderTensors) fail(fmt::format("the header lists more than {} tensors", kMaxHeaderTensors));
+    if (entries.size() == kMaxHeaderTensors)
+      fail(fmt::format("the header lists more than {} tensors", kMaxHeaderTensors));
     entries.emplace_back().name = std::move(name);
     offsets_ = 0;
   }
@@ -187,8 +189,8 @@ void check_tokens(std::string_view file, std::string_view header) {
       if (c == '"') in_string = !in_string;
       start = i;
     } else if (i - start > kMaxNameBytes) {
-      throw FormatError(fmt::format("{}: the header has a name, text or number of more than {} bytes (at byte {})", file,
-                                    kMaxNameBytes, kLengthBytes + start));
+      throw FormatError(fmt::format("{}: the header has a name, text or number of more than {} bytes (at byte {})",
+                                    file, kMaxNameBytes, kLengthBytes + start));
     } else if (c == '\\' && in_string) {
       ++i;
     }
@@ -236,8 +238,7 @@ std::vector<std::uint32_t> index_names(std::string_view file, const std::vector<
   std::iota(order.begin(), order.end(), 0u);
   const auto name = [&](std::uint32_t i) -> const std::string& { return entries[i].name; };
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return name(a) < name(b); });
-  const auto twice =
-      std::adjacent_find(order.begin(), order.end(), [&](auto a, auto b) { return name(a) == name(b); });
+  const auto twice = std::adjacent_find(order.begin(), order.end(), [&](auto a, auto b) { return name(a) == name(b); });
   if (twice != order.end()) {
     throw FormatError(fmt::format("{}: tensor {} appears twice", file, in_quotes(name(*twice))));
   }
@@ -250,8 +251,8 @@ SafetensorsHeader parse_safetensors_header(const os::FileBytes& file) {
   ByteReader reader(file.path, file.bytes);
   const std::uint64_t length = reader.u64("the header's length");
   if (length > kMaxHeaderBytes) {
-    reader.fail_at(0, fmt::format("the header's length {} exceeds {}; probably not a safetensors file", length,
-                                  kMaxHeaderBytes));
+    reader.fail_at(
+        0, fmt::format("the header's length {} exceeds {}; probably not a safetensors file", length, kMaxHeaderBytes));
   }
   const std::span<const std::byte> bytes = reader.take(length, "the header");
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()), bytes.size());

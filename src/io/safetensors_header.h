@@ -21,8 +21,8 @@ inline constexpr std::size_t kMaxNameBytes = 1 << 20;
 inline constexpr const char* kMetadataKey = "__metadata__";
 
 struct SafetensorsHeader {
-  std::vector<TensorEntry> entries;     ///< In the order of their bytes.
-  std::vector<std::uint32_t> by_name;   ///< Indices into entries, in the order of names.
+  std::vector<TensorEntry> entries;    ///< In the order of their bytes.
+  std::vector<std::uint32_t> by_name;  ///< Indices into entries, in the order of names.
   std::map<std::string, std::string> metadata;
 };
 

@@ -23,8 +23,12 @@ SafetensorsReader::SafetensorsReader(const std::string& path, LoadOptions option
   file_ = std::make_shared<const File>(File{std::move(bytes), std::move(header)});
 }
 
-const std::vector<TensorEntry>& SafetensorsReader::entries() const { return file_->header.entries; }
-const std::map<std::string, std::string>& SafetensorsReader::metadata() const { return file_->header.metadata; }
+const std::vector<TensorEntry>& SafetensorsReader::entries() const {
+  return file_->header.entries;
+}
+const std::map<std::string, std::string>& SafetensorsReader::metadata() const {
+  return file_->header.metadata;
+}
 
 Tensor SafetensorsReader::load(std::string_view name) const {
   const SafetensorsHeader& header = file_->header;

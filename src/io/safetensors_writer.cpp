@@ -74,7 +74,8 @@ std::string header_text(const std::string& path, const std::vector<TensorMap::co
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > kMaxHeaderBytes) {
-    throw ValueError(fmt::format("{}: the header of {} bytes exceeds the limit of {}", path, text.size(), kMaxHeaderBytes));
+    throw ValueError(
+        fmt::format("{}: the header of {} bytes exceeds the limit of {}", path, text.size(), kMaxHeaderBytes));
   }
   return text;
 }

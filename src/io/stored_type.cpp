@@ -55,9 +55,15 @@ std::optional<StoredType> find(std::string_view Row::*column, std::string_view n
 
 }  // namespace
 
-std::string_view name_of(StoredType type) { return row_of(type).name; }
-std::size_t size_of(StoredType type) { return row_of(type).bytes; }
-std::optional<DType> tensor_dtype(StoredType type) { return row_of(type).dtype; }
+std::string_view name_of(StoredType type) {
+  return row_of(type).name;
+}
+std::size_t size_of(StoredType type) {
+  return row_of(type).bytes;
+}
+std::optional<DType> tensor_dtype(StoredType type) {
+  return row_of(type).dtype;
+}
 
 StoredType stored_type(DType dtype) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.dtype == dtype; });
@@ -65,10 +71,18 @@ StoredType stored_type(DType dtype) {
   return row->type;
 }
 
-std::string_view safetensors_name(StoredType type) { return row_of(type).safetensors; }
-std::optional<StoredType> from_safetensors_name(std::string_view name) { return find(&Row::safetensors, name); }
-std::optional<StoredType> from_torch_storage(std::string_view name) { return find(&Row::torch_storage, name); }
-std::optional<StoredType> from_torch_dtype(std::string_view name) { return find(&Row::torch_dtype, name); }
+std::string_view safetensors_name(StoredType type) {
+  return row_of(type).safetensors;
+}
+std::optional<StoredType> from_safetensors_name(std::string_view name) {
+  return find(&Row::safetensors, name);
+}
+std::optional<StoredType> from_torch_storage(std::string_view name) {
+  return find(&Row::torch_storage, name);
+}
+std::optional<StoredType> from_torch_dtype(std::string_view name) {
+  return find(&Row::torch_dtype, name);
+}
 
 }  // namespace io
 }  // namespace v0

@@ -53,8 +53,8 @@ TensorMap without_parallel_prefix(TensorMap tensors) {
 }
 
 [[noreturn]] void refuse(const os::FileBytes& file) {
-  throw FormatError(fmt::format("{}: is neither a safetensors nor a PyTorch file: {}", file.path,
-                                describe_start(file.bytes)));
+  throw FormatError(
+      fmt::format("{}: is neither a safetensors nor a PyTorch file: {}", file.path, describe_start(file.bytes)));
 }
 
 }  // namespace

@@ -123,9 +123,7 @@ void widen(ByteReader& reader, std::optional<ByteReader>& extra, std::uint64_t& 
 }
 
 void check_name(const ByteReader& reader, std::string_view name) {
-  const auto refuse = [&](const char* why) {
-    reader.fail(fmt::format("zip entry name {} {}", in_quotes(name), why));
-  };
+  const auto refuse = [&](const char* why) { reader.fail(fmt::format("zip entry name {} {}", in_quotes(name), why)); };
   if (name.empty()) refuse("is empty");
   if (name.find('\0') != std::string_view::npos) refuse("contains a zero byte");
   if (name.find('\\') != std::string_view::npos || name.find(':') != std::string_view::npos) {
@@ -224,7 +222,8 @@ void check_local(const os::FileBytes& file, ZipEntry& entry, std::uint64_t limit
     if (left != 12 && left != 16 && left != 20 && left != 24) {
       refuse(fmt::format("{} bytes stand where its data descriptor should", left));
     }
-    if (left % 8 == 0 && reader.u32("descriptor") != kDescriptorSignature) refuse("its descriptor has a wrong signature");
+    if (left % 8 == 0 && reader.u32("descriptor") != kDescriptorSignature)
+      refuse("its descriptor has a wrong signature");
     const bool same_crc = reader.u32("checksum") == entry.crc;
     const bool wide = left >= 20;
     const std::uint64_t first = wide ? reader.u64("size") : reader.u32("size");
@@ -273,8 +272,8 @@ ZipArchive::ZipArchive(os::FileBytes file) : file_(std::move(file)) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::uint64_t limit = i + 1 < entries_.size() ? entries_[i + 1].header_offset : directory.offset;
     if (entries_[i].header_offset >= limit || limit > directory.offset) {
-      reader.fail_at(entries_[i].header_offset, fmt::format("zip entry {} overlaps another entry or the directory",
-                                                            in_quotes(entries_[i].name)));
+      reader.fail_at(entries_[i].header_offset,
+                     fmt::format("zip entry {} overlaps another entry or the directory", in_quotes(entries_[i].name)));
     }
     check_local(file_, entries_[i], limit);
   }

@@ -21,8 +21,9 @@ TEST(CheckedSize, ComputesWhatFits) {
 }
 
 TEST(CheckedSize, OverflowIsNeverWithinALimit) {
-  for (const CheckedSize size : {CheckedSize(kLargest) + 1, CheckedSize(std::uint64_t{1} << 32) * (std::uint64_t{1} << 32),
-                                 CheckedSize(1) + kLargest}) {
+  for (const CheckedSize size :
+       {CheckedSize(kLargest) + 1, CheckedSize(std::uint64_t{1} << 32) * (std::uint64_t{1} << 32),
+        CheckedSize(1) + kLargest}) {
     EXPECT_TRUE(size.overflowed());
     EXPECT_FALSE(size.at_most(kLargest));
     EXPECT_FALSE(size.equals(0));

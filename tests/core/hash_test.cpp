@@ -11,8 +11,7 @@
 namespace lockstep {
 namespace {
 
-template <typename T>
-std::uint64_t hash_of(DType dtype, std::vector<T> values) {
+template <typename T> std::uint64_t hash_of(DType dtype, std::vector<T> values) {
   return hash_elements(dtype, std::as_bytes(std::span(values)));
 }
 
@@ -23,9 +22,12 @@ TEST(Hash, IsXxh3) {
 }
 
 TEST(Hash, CountsEveryNaNAsTheQuietOne) {
-  EXPECT_EQ(hash_of<std::uint16_t>(DType::f16, {0x7c01, 0xffff, 0x3c00}), hash_of<std::uint16_t>(DType::f16, {0x7e00, 0x7e00, 0x3c00}));
-  EXPECT_EQ(hash_of<std::uint16_t>(DType::bf16, {0x7f81, 0xffff}), hash_of<std::uint16_t>(DType::bf16, {0x7fc0, 0x7fc0}));
-  EXPECT_EQ(hash_of<std::uint32_t>(DType::f32, {0x7f800001, 0xffc00000}), hash_of<std::uint32_t>(DType::f32, {0x7fc00000, 0x7fc00000}));
+  EXPECT_EQ(hash_of<std::uint16_t>(DType::f16, {0x7c01, 0xffff, 0x3c00}),
+            hash_of<std::uint16_t>(DType::f16, {0x7e00, 0x7e00, 0x3c00}));
+  EXPECT_EQ(hash_of<std::uint16_t>(DType::bf16, {0x7f81, 0xffff}),
+            hash_of<std::uint16_t>(DType::bf16, {0x7fc0, 0x7fc0}));
+  EXPECT_EQ(hash_of<std::uint32_t>(DType::f32, {0x7f800001, 0xffc00000}),
+            hash_of<std::uint32_t>(DType::f32, {0x7fc00000, 0x7fc00000}));
   EXPECT_EQ(hash_of<std::uint64_t>(DType::f64, {0x7ff0000000000001, 0xfff8000000000000}),
             hash_of<std::uint64_t>(DType::f64, {0x7ff8000000000000, 0x7ff8000000000000}));
 }

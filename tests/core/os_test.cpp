@@ -49,7 +49,8 @@ TEST(Files, MappingOutlivesTheFile) {
 TEST(Files, ErrorsNameTheFileAndTheReason) {
   const TemporaryFolder folder;
   const std::string missing = folder.path("missing");
-  EXPECT_EQ(message_of<IoError>([&] { map_file(missing); }), missing + ": cannot open the file: No such file or directory");
+  EXPECT_EQ(message_of<IoError>([&] { map_file(missing); }),
+            missing + ": cannot open the file: No such file or directory");
   const std::string directory = folder.path("");
   EXPECT_EQ(message_of<IoError>([&] { read_file(directory); }), directory + ": is a directory, not a regular file");
 }

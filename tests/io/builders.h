@@ -10,8 +10,7 @@
 namespace lockstep::test {
 
 /// The little-endian bytes of a number.
-template <typename T>
-std::string bytes_of(T value) {
+template <typename T> std::string bytes_of(T value) {
   std::string result(sizeof(T), '\0');
   std::memcpy(result.data(), &value, sizeof(T));
   return result;
@@ -23,7 +22,9 @@ inline std::string safetensors_bytes(std::string_view header, std::string_view d
 
 // --- pickles: pieces of program, to be concatenated and wrapped by pickle() ---
 
-inline std::string pickle(const std::string& body) { return "\x80\x02" + body + "."; }
+inline std::string pickle(const std::string& body) {
+  return "\x80\x02" + body + ".";
+}
 inline std::string pickle_text(const std::string& text) {
   return "X" + bytes_of(static_cast<std::uint32_t>(text.size())) + text;
 }
@@ -105,7 +106,8 @@ inline std::string zip_file(const std::vector<ZipPart>& parts, bool end64 = fals
     const std::string sizes = bytes_of(crc) + bytes_of(size) + bytes_of(size);
     const auto offset = static_cast<std::uint32_t>(file.size());
     file += "PK\x03\x04" + bytes_of<std::uint16_t>(20) + middle + sizes +
-            bytes_of(static_cast<std::uint16_t>(local_name.size())) + bytes_of<std::uint16_t>(0) + local_name + part.data;
+            bytes_of(static_cast<std::uint16_t>(local_name.size())) + bytes_of<std::uint16_t>(0) + local_name +
+            part.data;
     directory += "PK\x01\x02" + bytes_of<std::uint16_t>(20) + bytes_of<std::uint16_t>(20) + middle + sizes +
                  bytes_of(static_cast<std::uint16_t>(part.name.size())) + std::string(12, '\0') + bytes_of(offset) +
                  part.name;

@@ -1,4 +1,5 @@
-// One test per way to attack a reader of safetensors files. Each wrong file gives a FormatError that says what is wrong.
+// One test per way to attack a reader of safetensors files. Each wrong file gives a FormatError that says what is
+// wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,10 +16,10 @@
 namespace lockstep::io {
 namespace {
 
-using testing::HasSubstr;
 using test::bytes_of;
 using test::message_of;
 using test::safetensors_bytes;
+using testing::HasSubstr;
 
 void parse(const std::string& bytes) {
   parse_safetensors_header({"m.safetensors", std::as_bytes(std::span(bytes)), nullptr});
@@ -32,14 +33,18 @@ std::string error_of_header(const std::string& header, const std::string& data =
   return error_of(safetensors_bytes(header, data));
 }
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& span) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& span) {
   return "\"" + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + span + "}";
 }
 
-constexpr const char* kGood =
-    R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"y":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
+constexpr const char* kGood = R"({"__metadata__":{"a":"b"},)"
+                              R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                              R"("y":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
 
-TEST(MalformedSafetensors, TheGoodFileIsGood) { EXPECT_NO_THROW(parse(safetensors_bytes(kGood, std::string(9, 'x')))); }
+TEST(MalformedSafetensors, TheGoodFileIsGood) {
+  EXPECT_NO_THROW(parse(safetensors_bytes(kGood, std::string(9, 'x'))));
+}
 
 TEST(MalformedSafetensors, EveryTruncationIsRefused) {
   const std::string good = safetensors_bytes(kGood, std::string(9, 'x'));
@@ -52,9 +57,10 @@ TEST(MalformedSafetensors, Lengths) {
   EXPECT_EQ(error_of("\x01"), "m.safetensors: the header's length needs 8 bytes, but 1 remain (at byte 0)");
   EXPECT_THAT(error_of_header(""), HasSubstr("does not start with \"{\" (at byte 8)"));
   EXPECT_THAT(error_of_header("{"), HasSubstr("not valid JSON"));
-  for (const std::uint64_t length : {std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}, ~std::uint64_t{3},
-                                     std::uint64_t{100'000'001}}) {
-    EXPECT_THAT(error_of(bytes_of(length) + "{}"), HasSubstr("length " + std::to_string(length) + " exceeds 100000000"));
+  for (const std::uint64_t length :
+       {std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}, ~std::uint64_t{3}, std::uint64_t{100'000'001}}) {
+    EXPECT_THAT(error_of(bytes_of(length) + "{}"),
+                HasSubstr("length " + std::to_string(length) + " exceeds 100000000"));
   }
   EXPECT_THAT(error_of(bytes_of<std::uint64_t>(3) + "{}"), HasSubstr("the header needs 3 bytes, but 2 remain"));
 }
@@ -68,9 +74,10 @@ TEST(MalformedSafetensors, OtherFilesInFrontOrBehind) {
 }
 
 TEST(MalformedSafetensors, ShapesWhoseByteCountWraps) {
-  for (const char* shape : {"[4611686018427387904,4]", "[4294967296,4294967296]", "[8589934592,2147483648]",
-                            "[0,4611686018427387904,4]"}) {
-    EXPECT_THAT(error_of_header("{" + entry("a", "F32", shape, "[0,0]") + "}"), HasSubstr("does not match f32")) << shape;
+  for (const char* shape :
+       {"[4611686018427387904,4]", "[4294967296,4294967296]", "[8589934592,2147483648]", "[0,4611686018427387904,4]"}) {
+    EXPECT_THAT(error_of_header("{" + entry("a", "F32", shape, "[0,0]") + "}"), HasSubstr("does not match f32"))
+        << shape;
   }
   EXPECT_THAT(error_of_header("{" + entry("a", "U8", "[9223372036854775808]", "[0,0]") + "}"),
               HasSubstr("size 9223372036854775808 exceeds 2^63 - 1"));
@@ -79,7 +86,8 @@ TEST(MalformedSafetensors, ShapesWhoseByteCountWraps) {
 TEST(MalformedSafetensors, SpansThatAreNotTheTensor) {
   EXPECT_EQ(error_of_header("{" + entry("fc.weight", "F32", "[32,8]", "[0,65536]") + "}", std::string(65536, 'x')),
             "m.safetensors: tensor \"fc.weight\": data span [0, 65536) does not match f32 [32, 8] (1024 bytes)");
-  EXPECT_THAT(error_of_header("{" + entry("a", "F32", "[128,128]", "[0,4]") + "}", "abcd"), HasSubstr("does not match"));
+  EXPECT_THAT(error_of_header("{" + entry("a", "F32", "[128,128]", "[0,4]") + "}", "abcd"),
+              HasSubstr("does not match"));
   EXPECT_THAT(error_of_header("{" + entry("a", "U8", "[4]", "[8,4]") + "}", "abcdefgh"),
               HasSubstr("[8, 4) ends before it begins"));
   EXPECT_THAT(error_of_header("{" + entry("a", "U8", "[5]", "[0,5]") + "}", "abcd"),
@@ -113,8 +121,10 @@ TEST(MalformedSafetensors, DuplicatesOfAnyKind) {
 
 TEST(MalformedSafetensors, NumbersThatAreNotSizes) {
   for (const char* number : {"1.0", "1e2", "-0", "-1", "\"0\"", "18446744073709551616", "null", "true", "[0]", "{}"}) {
-    EXPECT_NE(error_of_header("{" + entry("a", "U8", std::string("[") + number + "]", "[0,0]") + "}"), "no error") << number;
-    EXPECT_NE(error_of_header("{" + entry("a", "U8", "[0]", std::string("[0,") + number + "]") + "}"), "no error") << number;
+    EXPECT_NE(error_of_header("{" + entry("a", "U8", std::string("[") + number + "]", "[0,0]") + "}"), "no error")
+        << number;
+    EXPECT_NE(error_of_header("{" + entry("a", "U8", "[0]", std::string("[0,") + number + "]") + "}"), "no error")
+        << number;
   }
   // Exact beyond 2^53, where a double would round.
   EXPECT_THAT(error_of_header("{" + entry("a", "U8", "[1]", "[9007199254740993,9007199254740994]") + "}"),
@@ -131,7 +141,8 @@ TEST(MalformedSafetensors, WrongKindsAndKeys) {
   EXPECT_THAT(error_of_header(R"({"a":{"dtype":"U8","shape":[0]}})"), HasSubstr("data_offsets is missing"));
   EXPECT_THAT(error_of_header(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"stride":[1]}})"),
               HasSubstr("key \"stride\" is not known"));
-  EXPECT_THAT(error_of_header("{" + entry("a", "F4", "[2]", "[0,1]") + "}", "x"), HasSubstr("dtype \"F4\" is not known"));
+  EXPECT_THAT(error_of_header("{" + entry("a", "F4", "[2]", "[0,1]") + "}", "x"),
+              HasSubstr("dtype \"F4\" is not known"));
   EXPECT_THAT(error_of_header("{" + entry("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") + "}", "x"),
               HasSubstr("more than 8 dimensions"));
   EXPECT_THAT(error_of_header("{\"\xff\":{}}"), HasSubstr("not valid JSON"));

@@ -20,10 +20,10 @@
 namespace lockstep::io {
 namespace {
 
-using testing::HasSubstr;
 using test::message_of;
 using test::safetensors_bytes;
 using test::TemporaryFolder;
+using testing::HasSubstr;
 
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {
   std::vector<std::uint8_t> result(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
@@ -81,8 +81,8 @@ TEST(Safetensors, WritesLargestElementsFirstThenByName) {
     names.push_back(entry.name);
     EXPECT_EQ(entry.offset % size_of(entry.type), 0u) << entry.name;
   }
-  const std::vector<std::string> expected = {"f64", "i64", "empty", "f32", "i32",  "u32",
-                                             "bf16", "f16", "i16",   "bool", "i8", "u8"};
+  const std::vector<std::string> expected = {"f64",  "i64", "empty", "f32",  "i32", "u32",
+                                             "bf16", "f16", "i16",   "bool", "i8",  "u8"};
   EXPECT_EQ(names, expected);
   EXPECT_EQ(reader.entries().front().offset % 8, 0u);
 }
@@ -138,8 +138,9 @@ TEST(Safetensors, StorageOnlyTypesAreListedButNotLoaded) {
   EXPECT_EQ(name_of(reader.entries()[0].type), "f8_e4m3");
   EXPECT_EQ(reader.entries()[2].type, StoredType::c64);
   EXPECT_EQ(reader.load("d").to_vector<float>(), std::vector<float>{0});
-  EXPECT_EQ(message_of<DTypeError>([&] { reader.load("b"); }),
-            path + ": tensor \"b\" is stored as u16, which tensors do not compute with; a cast from u16 is not implemented");
+  EXPECT_EQ(
+      message_of<DTypeError>([&] { reader.load("b"); }),
+      path + ": tensor \"b\" is stored as u16, which tensors do not compute with; a cast from u16 is not implemented");
   EXPECT_THROW(load_safetensors(path), DTypeError);
 }
 

@@ -7,9 +7,9 @@ namespace lockstep::test {
 
 std::filesystem::path test_data(const std::string& relative) {
   const char* folder = std::getenv("LOCKSTEP_TEST_DATA");
-  const std::filesystem::path root =
-      folder != nullptr ? std::filesystem::path(folder)
-                        : std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "data";
+  const std::filesystem::path root = folder != nullptr
+                                         ? std::filesystem::path(folder)
+                                         : std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "data";
   return (root / relative).lexically_normal();
 }
 

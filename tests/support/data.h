@@ -22,9 +22,9 @@ bool must_have_data();
 
 /// For the first line of a test that needs `path`: a user without the data sees the test skipped, a continuous build
 /// sees it fail.
-#define LOCKSTEP_REQUIRE_DATA(path)                                                            \
-  if (!std::filesystem::exists(path)) {                                                        \
-    if (::lockstep::test::must_have_data()) FAIL() << "the test data lack " << (path);         \
+#define LOCKSTEP_REQUIRE_DATA(path)                                                             \
+  if (!std::filesystem::exists(path)) {                                                         \
+    if (::lockstep::test::must_have_data()) FAIL() << "the test data lack " << (path);          \
     GTEST_SKIP() << "needs " << (path) << "; set LOCKSTEP_TEST_DATA to the folder of the data"; \
-  }                                                                                            \
+  }                                                                                             \
   static_assert(true)

@@ -31,8 +31,7 @@ class TemporaryFolder {
 std::string read_whole_file(const std::filesystem::path& path);
 
 /// What the exception of type E said; "no error" if nothing was thrown. Others pass through, and fail the test.
-template <typename E, typename Action>
-std::string message_of(Action action) {
+template <typename E, typename Action> std::string message_of(Action action) {
   try {
     action();
   } catch (const E& error) {

@@ -37,8 +37,8 @@ LOCKSTEP_API void save_png(const std::string& path, const Image& image);
 /// Bilinear and bicubic (a = -0.5) filters, widened when the image shrinks (antialiased).
 enum class ResizeFilter : std::uint8_t { bilinear, bicubic };
 
-/// Resizes with Pillow's algorithm and fixed-point arithmetic. Throws ValueError unless sizes are positive and their
-/// product is at most kMaxImagePixels.
+/// Resizes with the algorithm and fixed-point arithmetic of Pillow 13, to the same bits. Throws ValueError unless sizes
+/// are positive and their product is at most kMaxImagePixels.
 LOCKSTEP_API Image resize(const Image& image, int width, int height, ResizeFilter filter = ResizeFilter::bilinear);
 
 /// Resizes so that the shorter side becomes `size`, keeping the aspect; the longer side is truncated to whole pixels.

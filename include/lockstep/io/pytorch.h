@@ -25,7 +25,19 @@ struct PickleDocument;
 /// Accessors for another kind throw ValueError.
 class LOCKSTEP_API PickleValue {
  public:
-  enum class Kind : std::uint8_t { none, boolean, integer, big_integer, real, string, bytes, list, tuple, dict, tensor };
+  enum class Kind : std::uint8_t {
+    none,
+    boolean,
+    integer,
+    big_integer,
+    real,
+    string,
+    bytes,
+    list,
+    tuple,
+    dict,
+    tensor
+  };
 
   Kind kind() const;
   bool as_bool() const;

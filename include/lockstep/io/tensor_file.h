@@ -22,7 +22,23 @@ namespace io {
 
 /// Element types that files store. Those without a DType can be listed but not loaded.
 enum class StoredType : std::uint8_t {
-  boolean, u8, i8, u16, i16, u32, i32, u64, i64, f8_e4m3, f8_e5m2, f16, bf16, f32, f64, c64, c128
+  boolean,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  u64,
+  i64,
+  f8_e4m3,
+  f8_e5m2,
+  f16,
+  bf16,
+  f32,
+  f64,
+  c64,
+  c128
 };
 
 /// "f32", "u16", ...: the name of the DType where there is one.
