@@ -40,6 +40,7 @@ RowPlan Planner::plan() {
   plan_.layout = analysis_.layout;
   plan_.is_epilogue = options_.epilogue;
   plan_.elementwise = &elementwise_table(options_.isa);
+  plan_.chain = &chain_table(options_.isa);
   plan_.convert = &convert_table(options_.isa);
   plan_.reduce = &reduce_table(options_.isa);
   plan_.space = analysis_.mapping.space;
@@ -243,6 +244,8 @@ Step Planner::step_of(int value, int pass) {
       }
       if (analysis_.classes[idx(value)] == Class::uniform) scalars = 0;
       step.fn = plan_.elementwise->op[index_of(instruction.op)][index_of(type)][idx(scalars)];
+      step.scalars = scalars;
+      if (type == ComputeType::f32) step.chain_op = chain_op_of(instruction.op);
       break;
     }
     case Kind::constant:
@@ -321,7 +324,8 @@ void Planner::emit_pass(int pass_index) {
       // Computing straight into the output saves a copy, but past the caches only whole lines are worth writing.
       for (Step& step : pass.steps) {
         const bool is_copy = step.kind == Step::Kind::load && step.alias;
-        if (step.out == stored && store.alias && !plan_.streams && !is_copy) step.direct = store.index;
+        const bool is_kept = step.place.kind == Place::Kind::kept;  // later passes read it there
+        if (step.out == stored && store.alias && !plan_.streams && !is_copy && !is_kept) step.direct = store.index;
       }
       pass.steps.push_back(store);
     }
@@ -349,27 +353,26 @@ void Planner::emit_pass(int pass_index) {
       }
     }
   }
+  fuse_chains(pass);
   assign_slots(pass);
 }
 
 void Planner::assign_slots(Pass& pass) {
   std::vector<std::size_t> last_use(plan_.types.size(), 0);
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {
-    for (int v : {pass.steps[s].a, pass.steps[s].b, pass.steps[s].c}) {
-      if (v >= 0) last_use[idx(v)] = s;
-    }
+    for_each_value_read(pass.steps[s], [&](int v) { last_use[idx(v)] = s; });
   }
   std::vector<int> slot_of(plan_.types.size(), -1);
   std::vector<std::size_t> free;
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {
     Step& step = pass.steps[s];
     const auto release = [&](bool same_size_only) {
-      for (int v : {step.a, step.b, step.c}) {
-        if (v < 0 || slot_of[idx(v)] < 0 || last_use[idx(v)] != s) continue;
-        if (same_size_only && size_of(plan_.types[idx(v)]) != size_of(step.type)) continue;
+      for_each_value_read(step, [&](int v) {
+        if (slot_of[idx(v)] < 0 || last_use[idx(v)] != s) return;
+        if (same_size_only && size_of(plan_.types[idx(v)]) != size_of(step.type)) return;
         free.push_back(idx(slot_of[idx(v)]));
         slot_of[idx(v)] = -1;
-      }
+      });
     };
     // A result may take the place of an operand that nobody needs any more, if their elements are equally long.
     release(true);
