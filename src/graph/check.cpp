@@ -124,6 +124,7 @@ std::uint32_t check_dims(std::string_view op, const Tensor& tensor, const Shape&
   if (dims.empty()) return (1u << tensor.rank()) - 1u;
   std::uint32_t mask = 0;
   for (const std::int64_t given : dims) {
+    if (tensor.rank() == 0 && (given == 0 || given == -1)) continue;  // as in PyTorch, a scalar has these
     const int dim = check_dim(op, tensor, given, site);
     if ((mask >> dim & 1u) != 0) {
       fail<ValueError>(op, fmt::format("dimension {} is listed twice", dim), {{"input", tensor}}, "", site);

@@ -34,11 +34,14 @@ Tensor stored(const Tensor& tensor, CallSite site);
 template <typename Change>
 Tensor change_view(const Tensor& tensor, CallSite site, Change change) {
   Reading reading = read(tensor);
-  if (std::optional<View> view = change(reading.view)) {
-    return view_tensor(reading.base, std::move(*view), tensor.dtype(), site);
+  std::optional<View> view = change(reading.view);
+  if (!view) {
+    reading = read(stored(tensor, site));
+    view = change(reading.view);
   }
-  reading = read(stored(tensor, site));
-  return view_tensor(reading.base, *change(reading.view), tensor.dtype(), site);
+  const Tensor result = view_tensor(reading.base, std::move(*view), tensor.dtype(), site);
+  // Errors about a view still say whose view it is.
+  return tensor.name().empty() ? result : result.named(tensor.name());
 }
 
 /// A composition's working type: f16 and bf16 compute in f32 and round once at the end.

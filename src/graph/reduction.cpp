@@ -187,7 +187,7 @@ Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
 }
 
 Tensor softmax(const Operand& a, int dim) {
-  const Checked in = check_float_input("softmax", a, a.is_scalar() || a.tensor().rank() > 0 ? Shape{dim} : Shape{});
+  const Checked in = check_float_input("softmax", a, {dim});
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
@@ -195,7 +195,7 @@ Tensor softmax(const Operand& a, int dim) {
 }
 
 Tensor log_softmax(const Operand& a, int dim) {
-  const Checked in = check_float_input("log_softmax", a, a.is_scalar() || a.tensor().rank() > 0 ? Shape{dim} : Shape{});
+  const Checked in = check_float_input("log_softmax", a, {dim});
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const ShiftedExp parts = shifted_exp(x, in.dims, a.site());

@@ -49,6 +49,11 @@ TEST(Errors, ShapesThatDoNotFit) {
   expect_error<ShapeError>([] { ones({1, 2}).expand({3}); }, {"expand"});
 }
 
+TEST(Errors, ViewsKeepTheNameOfWhatTheyLookAt) {
+  const Tensor weight = ones({128, 64}).named("layers.3.weight");
+  expect_error<ShapeError>([&] { matmul(ones({8, 128}), weight.transpose(0, 1)); }, {"layers.3.weight", "f32 [64, 128]"});
+}
+
 TEST(Errors, SizesThatOverflow) {
   expect_error<ShapeError>([] { zeros({std::int64_t{1} << 31, std::int64_t{1} << 31, 4}); }, {"2^63"});
   expect_error<ShapeError>([] { zeros({std::int64_t{1} << 61}); }, {"bytes"});

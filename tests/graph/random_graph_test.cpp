@@ -1,0 +1,185 @@
+// Random programs: whatever is fused, stored, flushed or run where, the bits are the same.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+// Grows a graph of random ops over random views. The same seed grows the same graph on every device.
+class RandomGraph {
+ public:
+  RandomGraph(std::uint64_t seed, Device device) : random_(seed), device_(device) {
+    for (int i = 0; i < 4; ++i) {
+      values_.push_back(random_tensor(shape(), DType::f32, random_(), device, number(0, 3) == 0).eval());
+    }
+  }
+
+  void grow(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      Tensor next = step();
+      if (next.numel() == 0 || next.numel() > 3000) continue;
+      values_.push_back(std::move(next));
+      // Values that nobody holds any more may be fused away.
+      if (number(0, 2) == 0) values_.erase(values_.begin() + number(0, static_cast<int>(values_.size()) - 1));
+      if (number(0, 15) == 0) pick().eval();
+    }
+  }
+
+  const std::vector<Tensor>& values() const { return values_; }
+
+ private:
+  int number(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  std::int64_t size() {
+    const int kind = number(0, 9);
+    return kind == 0 ? 70 : kind == 1 ? 1 : number(2, 6);
+  }
+  Shape shape() {
+    Shape result;
+    for (int d = number(1, 3); d > 0; --d) result.push_back(size());
+    return result;
+  }
+  const Tensor& pick() { return values_[static_cast<std::size_t>(number(0, static_cast<int>(values_.size()) - 1))]; }
+
+  // Some value of this dtype that broadcasts with `like`: another value if one fits, else one made from scratch.
+  Tensor partner(const Tensor& like) {
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      const Tensor& other = pick();
+      if (other.dtype() != like.dtype()) continue;
+      bool fits = true;
+      for (int i = 1; i <= std::min(like.rank(), other.rank()); ++i) {
+        const std::int64_t a = like.shape()[like.rank() - i];
+        const std::int64_t b = other.shape()[other.rank() - i];
+        fits = fits && (a == b || a == 1 || b == 1);
+      }
+      if (fits) return other;
+    }
+    Shape small = like.shape();
+    for (std::int64_t& extent : small) extent = number(0, 1) == 0 ? 1 : extent;
+    return random_tensor(small, like.dtype(), random_(), device_);
+  }
+
+  Tensor floats() {
+    const Tensor& x = pick();
+    return is_float(x.dtype()) ? x : x.to(DType::f32);
+  }
+
+  Tensor step() {
+    switch (number(0, 21)) {
+      case 0: return tanh(floats());
+      case 1: return exp(minimum(floats(), 3.0));
+      case 2: return relu(pick().to(DType::f32));
+      case 3: return abs(floats()) + 0.5;
+      case 4: return gelu(floats());
+      case 5:
+      case 6: {
+        const Tensor x = floats();
+        const Tensor y = partner(x);
+        return number(0, 1) == 0 ? x + y : x * y;
+      }
+      case 7: {
+        const Tensor x = floats();
+        return x - partner(x);
+      }
+      case 8: {
+        const Tensor x = floats();
+        return where(x > 0.25, x, partner(x));
+      }
+      case 9: {
+        const Tensor x = floats();
+        return sum(x, {number(0, std::max(0, x.rank() - 1))}, number(0, 3) > 0);
+      }
+      case 10: {
+        const Tensor x = floats();
+        return x.rank() == 0 ? x : amax(x, {number(0, x.rank() - 1)}, true);
+      }
+      case 11: {
+        const Tensor x = floats();
+        return x.rank() == 0 ? x : softmax(x, number(0, x.rank() - 1));
+      }
+      case 12: {
+        const Tensor x = floats();
+        return x.rank() == 0 ? x : layer_norm(x, {x.shape().back()});
+      }
+      case 13: {
+        const Tensor x = pick();
+        Shape dims;
+        for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
+        std::shuffle(dims.begin(), dims.end(), random_);
+        return x.permute(dims);
+      }
+      case 14: return pick().flatten();
+      case 15: {
+        const Tensor x = pick();
+        if (x.rank() == 0) return x;
+        return x.slice(number(0, x.rank() - 1), {.start = number(0, 2), .step = number(0, 3) == 0 ? -1 : number(1, 2)});
+      }
+      case 16: {
+        const Tensor x = floats();
+        return x.rank() == 0 ? x : pad(x, {number(0, 2), number(-1, 2)}, number(0, 1));
+      }
+      case 17: {
+        const Tensor x = pick();
+        return x.rank() == 0 ? x : cat({x, x}, number(0, x.rank() - 1));
+      }
+      case 18: {
+        const DType types[] = {DType::f16, DType::bf16, DType::i32, DType::f64, DType::u8, DType::f32};
+        return floats().to(types[number(0, 5)]);
+      }
+      case 19: {
+        const Tensor x = floats();
+        if (x.rank() == 0) return x;
+        return matmul(x, random_tensor({x.shape().back(), number(1, 20)}, x.dtype(), random_(), device_));
+      }
+      case 20: {
+        const Tensor x = floats();
+        return x.rank() > 5 ? x : x.unsqueeze(number(0, x.rank()));
+      }
+      default: {
+        const Tensor x = floats();
+        if (x.rank() == 0) return x;
+        const Tensor mean_row = mean(x, {-1}, true);
+        return (x - mean_row) * rsqrt(var(x, {-1}, true, 0) + 1e-3);
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  Device device_;
+  std::vector<Tensor> values_;
+};
+
+// What a graph's values are, computed on `device` under `limits`.
+std::vector<Tensor> run(std::uint64_t seed, Device device, graph::WindowLimits limits) {
+  const WithWindow window(limits);
+  RandomGraph graph(seed, device);
+  graph.grow(40);
+  for (const Tensor& value : graph.values()) value.eval();
+  return graph.values();
+}
+
+void compare(std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t seed = first; seed < last; ++seed) {
+    const std::vector<Tensor> expected = run(seed, {DeviceKind::ref, 0}, kEveryNode);
+    for (const graph::WindowLimits& limits : {kUnbounded, graph::WindowLimits{8, 6, 4000}, kEveryNode}) {
+      const std::vector<Tensor> values = run(seed, {DeviceKind::cpu, 0}, limits);
+      ASSERT_EQ(values.size(), expected.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        ASSERT_TRUE(bits_equal("ref", "cpu", expected[i], values[i])) << "seed " << seed << ", value " << i;
+      }
+    }
+    const std::vector<Tensor> fused = run(seed, {DeviceKind::ref, 0}, kUnbounded);
+    for (std::size_t i = 0; i < fused.size(); ++i) {
+      ASSERT_TRUE(bits_equal("node by node", "fused", expected[i], fused[i])) << "seed " << seed << ", value " << i;
+    }
+  }
+}
+
+TEST(RandomGraphs, HaveTheSameBitsHoweverTheyAreFusedAndFlushed) { compare(1, 400); }
+
+TEST(RandomGraphs, DISABLED_ExhaustivelyMany) { compare(1000, 200000); }
+
+}  // namespace
+}  // namespace lockstep
