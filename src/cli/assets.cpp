@@ -34,9 +34,10 @@ std::string demo_assets() {
   for (fs::path folder = bin; folder.has_relative_path(); folder = folder.parent_path()) {
     if (holds_demo(folder / "assets/demo")) return (folder / "assets/demo").string();
   }
-  throw IoError(fmt::format("the demonstration's files are neither in {} nor in assets/demo above {}\n  fix: set LOCKSTEP_ASSETS "
-                            "to the folder assets/demo of the source tree",
-                            installed.string(), bin.string()));
+  throw IoError(
+      fmt::format("the demonstration's files are neither in {} nor in assets/demo above {}\n  fix: set LOCKSTEP_ASSETS "
+                  "to the folder assets/demo of the source tree",
+                  installed.string(), bin.string()));
 }
 
 }  // namespace cli

@@ -138,7 +138,9 @@ std::optional<double> Arguments::optional_real(const char* name) {
   return value->get<double>();
 }
 
-double Arguments::real(const char* name, double otherwise) { return optional_real(name).value_or(otherwise); }
+double Arguments::real(const char* name, double otherwise) {
+  return optional_real(name).value_or(otherwise);
+}
 
 std::string Arguments::text(const char* name, const std::string& otherwise) {
   const json* const value = find(name);
@@ -162,7 +164,8 @@ Shape Arguments::sizes(const char* name, const Shape& otherwise) {
   if (value == nullptr) return otherwise;
   if (value->is_number_integer()) return {value->get<std::int64_t>()};
   Shape result;
-  if (!value->is_array() || value->size() > static_cast<std::size_t>(Shape::kCapacity)) fail(name, "a list of integers");
+  if (!value->is_array() || value->size() > static_cast<std::size_t>(Shape::kCapacity))
+    fail(name, "a list of integers");
   for (const json& size : *value) {
     if (!size.is_number_integer()) fail(name, "a list of integers");
     result.push_back(size.get<std::int64_t>());

@@ -19,38 +19,31 @@ int dim_of(Arguments& a, const char* name = "dim") {
 
 // --- families -------------------------------------------------------------------------------------------------------
 
-template <Tensor (*op)(const Operand&)>
-Tensors unary(Arguments& a) {
+template <Tensor (*op)(const Operand&)> Tensors unary(Arguments& a) {
   return {op(a[0])};
 }
 
-template <Tensor (*op)(const Operand&, const Operand&)>
-Tensors binary(Arguments& a) {
+template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Arguments& a) {
   return {op(a[0], a[1])};
 }
 
-template <Tensor (*op)(const Operand&, const Shape&, bool)>
-Tensors reduction(Arguments& a) {
+template <Tensor (*op)(const Operand&, const Shape&, bool)> Tensors reduction(Arguments& a) {
   return {op(a[0], a.sizes("dim", {}), a.flag("keepdim"))};
 }
 
-template <Tensor (*op)(const Operand&, const Shape&, bool, double)>
-Tensors deviation(Arguments& a) {
+template <Tensor (*op)(const Operand&, const Shape&, bool, double)> Tensors deviation(Arguments& a) {
   return {op(a[0], a.sizes("dim", {}), a.flag("keepdim"), a.real("correction", 1))};
 }
 
-template <Tensor (*op)(const Operand&, std::optional<int>, bool)>
-Tensors position(Arguments& a) {
+template <Tensor (*op)(const Operand&, std::optional<int>, bool)> Tensors position(Arguments& a) {
   return {op(a[0], a.optional_dim("dim"), a.flag("keepdim"))};
 }
 
-template <Tensor (*op)(const Operand&, int)>
-Tensors along_dim(Arguments& a) {
+template <Tensor (*op)(const Operand&, int)> Tensors along_dim(Arguments& a) {
   return {op(a[0], dim_of(a))};
 }
 
-template <Tensor (*op)(const std::vector<Tensor>&, int, CallSite)>
-Tensors joined(Arguments& a) {
+template <Tensor (*op)(const std::vector<Tensor>&, int, CallSite)> Tensors joined(Arguments& a) {
   const std::vector<Tensor> tensors = a.all();
   return {op(tensors, a.has("dim") ? dim_of(a) : 0, {})};
 }
@@ -74,16 +67,14 @@ PoolOptions pool_options(Arguments& a) {
 }
 
 // Indices are not computed: an output too few, which makes the case unsupported if its values are right.
-template <Tensor (*op)(const Operand&, const PoolOptions&)>
-Tensors maximum_pool(Arguments& a) {
+template <Tensor (*op)(const Operand&, const PoolOptions&)> Tensors maximum_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.dilation = a.sizes("dilation", {1});
   a.flag("return_indices");
   return {op(a[0], options)};
 }
 
-template <Tensor (*op)(const Operand&, const PoolOptions&)>
-Tensors average_pool(Arguments& a) {
+template <Tensor (*op)(const Operand&, const PoolOptions&)> Tensors average_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.count_include_pad = a.flag("count_include_pad", true);
   return {op(a[0], options)};
@@ -97,23 +88,31 @@ Tensors call_gelu(Arguments& a) {
   return {form == "none" ? gelu(a[0]) : gelu_tanh(a[0])};
 }
 
-Tensors call_leaky_relu(Arguments& a) { return {leaky_relu(a[0], a.real("negative_slope", 0.01))}; }
+Tensors call_leaky_relu(Arguments& a) {
+  return {leaky_relu(a[0], a.real("negative_slope", 0.01))};
+}
 
 Tensors call_clamp(Arguments& a) {
   const std::optional<double> min = a.optional_real("min");
   return {clamp(a[0], min, a.optional_real("max"))};
 }
 
-Tensors call_where(Arguments& a) { return {where(a[0], a[1], a[2])}; }
+Tensors call_where(Arguments& a) {
+  return {where(a[0], a[1], a[2])};
+}
 
-Tensors call_masked_fill(Arguments& a) { return {masked_fill(a[0], a[1], a.real("value", 0))}; }
+Tensors call_masked_fill(Arguments& a) {
+  return {masked_fill(a[0], a[1], a.real("value", 0))};
+}
 
 Tensors call_norm(Arguments& a) {
   if (a.real("p", 2) != 2) throw Unsupported("p other than 2");
   return {norm(a[0], a.sizes("dim", {}), a.flag("keepdim"))};
 }
 
-Tensors call_linear(Arguments& a) { return {linear(a[0], a[1], a.named("bias"))}; }
+Tensors call_linear(Arguments& a) {
+  return {linear(a[0], a[1], a.named("bias"))};
+}
 
 Tensors call_pad(Arguments& a) {
   const std::string mode = a.text("mode", "constant");
@@ -121,24 +120,42 @@ Tensors call_pad(Arguments& a) {
   return {pad(a[0], a.sizes("pad", {}), a.real("value", 0))};
 }
 
-Tensors call_permute(Arguments& a) { return {a[0].permute(a.sizes("dims", {}))}; }
-Tensors call_flip(Arguments& a) { return {a[0].flip(a.sizes("dims", {}))}; }
-Tensors call_reshape(Arguments& a) { return {a[0].reshape(a.sizes("shape", {}))}; }
-Tensors call_expand(Arguments& a) { return {a[0].expand(a.sizes("size", {}))}; }
+Tensors call_permute(Arguments& a) {
+  return {a[0].permute(a.sizes("dims", {}))};
+}
+Tensors call_flip(Arguments& a) {
+  return {a[0].flip(a.sizes("dims", {}))};
+}
+Tensors call_reshape(Arguments& a) {
+  return {a[0].reshape(a.sizes("shape", {}))};
+}
+Tensors call_expand(Arguments& a) {
+  return {a[0].expand(a.sizes("size", {}))};
+}
 Tensors call_transpose(Arguments& a) {
   const int first = dim_of(a, "dim0");
   return {a[0].transpose(first, dim_of(a, "dim1"))};
 }
-Tensors call_squeeze(Arguments& a) { return {a[0].squeeze(dim_of(a))}; }
-Tensors call_unsqueeze(Arguments& a) { return {a[0].unsqueeze(dim_of(a))}; }
-Tensors call_select(Arguments& a) { return {a[0].select(dim_of(a), a.integer("index"))}; }
-Tensors call_narrow(Arguments& a) { return {a[0].narrow(dim_of(a), a.integer("start"), a.integer("length"))}; }
+Tensors call_squeeze(Arguments& a) {
+  return {a[0].squeeze(dim_of(a))};
+}
+Tensors call_unsqueeze(Arguments& a) {
+  return {a[0].unsqueeze(dim_of(a))};
+}
+Tensors call_select(Arguments& a) {
+  return {a[0].select(dim_of(a), a.integer("index"))};
+}
+Tensors call_narrow(Arguments& a) {
+  return {a[0].narrow(dim_of(a), a.integer("start"), a.integer("length"))};
+}
 Tensors call_flatten(Arguments& a) {
   const int first = a.optional_dim("start_dim").value_or(0);
   return {a[0].flatten(first, a.optional_dim("end_dim").value_or(-1))};
 }
 
-Tensors call_adaptive_avg_pool2d(Arguments& a) { return {adaptive_avg_pool2d(a[0], a.sizes("output_size", {}))}; }
+Tensors call_adaptive_avg_pool2d(Arguments& a) {
+  return {adaptive_avg_pool2d(a[0], a.sizes("output_size", {}))};
+}
 
 Tensors call_layer_norm(Arguments& a) {
   return {layer_norm(a[0], a.sizes("normalized_shape", {}), a.named("weight"), a.named("bias"), a.real("eps", 1e-5))};

@@ -8,8 +8,8 @@
 #include <optional>
 #include <span>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/classifier.h"
 #include "cli/command.h"
@@ -124,8 +124,7 @@ class Session {
   bool failed() const { return failed_ > 0; }
 
  private:
-  template <typename Load>
-  void add_item(const std::string& name, std::optional<std::size_t> truth, const Load& load) {
+  template <typename Load> void add_item(const std::string& name, std::optional<std::size_t> truth, const Load& load) {
     Item item{.name = name, .truth = truth};
     try {
       item.image = classifier_.fit(load());
@@ -162,11 +161,8 @@ class Session {
     }
     JsonArray logits;
     for (const float logit : prediction.logits) logits.add(json(logit));
-    print_line(JsonObject()
-                   .add("image", json(item.name))
-                   .add("top", classes.text())
-                   .add("logits", logits.text())
-                   .text());
+    print_line(
+        JsonObject().add("image", json(item.name)).add("top", classes.text()).add("logits", logits.text()).text());
   }
 
   void print_text(const Item& item, const Prediction& prediction, const std::vector<std::size_t>& top,
@@ -218,8 +214,8 @@ ExitCode classify(const Options& options) {
   if (!options.labels.empty()) labels = read_labels(options.labels);
   const Classifier classifier(*architecture, io::load_weights(options.weights), device);
   if (!labels.empty() && labels.size() != classifier.classes()) {
-    throw ValueError(fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(),
-                                 classifier.classes()));
+    throw ValueError(
+        fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(), classifier.classes()));
   }
   Session session(options, classifier, std::move(labels));
   for (const std::string& path : options.images) session.add(path);
@@ -248,7 +244,8 @@ Run add_classify(CLI::App& root) {
   command->add_option("--batch", options->batch, "Pictures computed at a time; no result depends on it")
       ->check(CLI::Range(1, 65536));
   command->add_flag("--json", options->as_json, "One JSON object a line instead of text");
-  command->add_option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
+  command
+      ->add_option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
       ->required();
   command->footer(
       "Examples:\n"

@@ -37,8 +37,8 @@ Comparison compare_elements(const std::vector<T>& actual, const std::vector<T>& 
     const bool agrees = std::is_floating_point_v<T> && error <= tolerance;
     if (agrees || !result.pass) continue;
     result.pass = false;
-    result.difference = fmt::format("{}: {} instead of {}", index_text(static_cast<std::int64_t>(i), shape), actual[i],
-                                    expected[i]);
+    result.difference =
+        fmt::format("{}: {} instead of {}", index_text(static_cast<std::int64_t>(i), shape), actual[i], expected[i]);
   }
   return result;
 }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <lockstep/version.h>
 
@@ -40,8 +40,8 @@ std::vector<Picture> load_pictures(const std::filesystem::path& folder) {
   std::vector<Picture> pictures;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string stem = entry.path().stem().string();
-    pictures.push_back({entry.path().filename().string(), stem.substr(0, stem.find('_')),
-                        io::load_image(entry.path().string())});
+    pictures.push_back(
+        {entry.path().filename().string(), stem.substr(0, stem.find('_')), io::load_image(entry.path().string())});
   }
   std::sort(pictures.begin(), pictures.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return pictures;
@@ -121,8 +121,11 @@ void print_text(const std::vector<Picture>& pictures, const std::vector<std::str
   answers.print(style, "  ");
   print_line("");
   Table devices;
-  devices.add({{"device", &Style::dim}, {"right", &Style::dim}, {"hash of all logits", &Style::dim},
-               {"same bits", &Style::dim}, {"time", &Style::dim, true}});
+  devices.add({{"device", &Style::dim},
+               {"right", &Style::dim},
+               {"hash of all logits", &Style::dim},
+               {"same bits", &Style::dim},
+               {"time", &Style::dim, true}});
   for (const Result& result : results) {
     const bool same = result.hash == results.front().hash;
     devices.add({{result.device.to_string(), &Style::bold},

@@ -2,8 +2,8 @@
 #include <memory>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <lockstep/device.h>
 #include <lockstep/threads.h>
@@ -91,8 +91,8 @@ void print_text() {
   machine.add({{"processor"}, {processor_name()}});
   machine.add({{"memory"}, {size_text(os::physical_memory_bytes())}});
   machine.add({{"threads"}, {fmt::format("{}", num_threads())}});
-  machine.add({{"instructions"},
-               {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
+  machine.add(
+      {{"instructions"}, {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
   machine.print(style, "  ");
   print_line("");
   print_line(style.bold("Devices"));

@@ -11,8 +11,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-template <typename Float>
-std::string shortest(Float value) {
+template <typename Float> std::string shortest(Float value) {
   if (std::isnan(value)) return "\"nan\"";
   if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
   char text[32];
@@ -25,9 +24,15 @@ std::string shortest(Float value) {
 std::string json(std::string_view text) {
   return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-std::string json(float value) { return shortest(value); }
-std::string json(double value) { return shortest(value); }
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+std::string json(float value) {
+  return shortest(value);
+}
+std::string json(double value) {
+  return shortest(value);
+}
+std::string hex(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
 
 JsonObject& JsonObject::add(std::string_view key, std::string_view value) {
   if (members_.size() > 1) members_ += ',';

@@ -12,17 +12,19 @@ inline namespace v0 {
 namespace cli {
 
 std::string json(std::string_view text);
-inline std::string json(const std::string& text) { return json(std::string_view(text)); }
-inline std::string json(const char* text) { return json(std::string_view(text)); }
+inline std::string json(const std::string& text) {
+  return json(std::string_view(text));
+}
+inline std::string json(const char* text) {
+  return json(std::string_view(text));
+}
 std::string json(float value);
 std::string json(double value);
-template <std::same_as<bool> Bool>
-std::string json(Bool value) {
+template <std::same_as<bool> Bool> std::string json(Bool value) {
   return value ? "true" : "false";
 }
 template <std::integral Integer>
-  requires(!std::same_as<Integer, bool>)
-std::string json(Integer value) {
+requires(!std::same_as<Integer, bool>) std::string json(Integer value) {
   return std::to_string(value);
 }
 /// A hash: 16 lower-case hexadecimal digits.

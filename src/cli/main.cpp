@@ -3,8 +3,8 @@
 #include <exception>
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <lockstep/version.h>
 

@@ -52,8 +52,12 @@ std::string without_controls(std::string_view text, bool keep_line_ends) {
 
 }  // namespace
 
-std::string printable(std::string_view text) { return without_controls(text, false); }
-std::string printable_lines(std::string_view text) { return without_controls(text, true); }
+std::string printable(std::string_view text) {
+  return without_controls(text, false);
+}
+std::string printable_lines(std::string_view text) {
+  return without_controls(text, true);
+}
 
 std::string size_text(std::uint64_t bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -42,7 +42,8 @@ io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
 
 Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images, Device device,
                   CallSite site) {
-  const std::size_t plane = static_cast<std::size_t>(preprocessing.width) * static_cast<std::size_t>(preprocessing.height);
+  const std::size_t plane =
+      static_cast<std::size_t>(preprocessing.width) * static_cast<std::size_t>(preprocessing.height);
   std::vector<float> values(images.size() * 3 * plane);
   std::array<std::array<float, 256>, 3> table;
   for (std::size_t channel = 0; channel < 3; ++channel) table[channel] = values_of_channel(preprocessing, channel);

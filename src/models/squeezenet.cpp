@@ -49,7 +49,9 @@ SqueezeNet::SqueezeNet(std::int64_t classes) {
   classifier.add<nn::AdaptiveAvgPool2d>(Shape{1});
 }
 
-Tensor SqueezeNet::forward(const Operand& x) const { return classifier(features(x)).flatten(1); }
+Tensor SqueezeNet::forward(const Operand& x) const {
+  return classifier(features(x)).flatten(1);
+}
 
 }  // namespace models
 }  // namespace v0

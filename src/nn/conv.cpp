@@ -42,13 +42,17 @@ Conv1d::Conv1d(Module& parent, std::string name, std::int64_t in_channels, std::
                const Shape& kernel, const ConvLayerOptions& options)
     : ConvLayer(parent, std::move(name), 1, in_channels, out_channels, kernel, options) {}
 
-Tensor Conv1d::forward(const Operand& x) const { return conv1d(x, weight, bias.optional(), options_); }
+Tensor Conv1d::forward(const Operand& x) const {
+  return conv1d(x, weight, bias.optional(), options_);
+}
 
 Conv2d::Conv2d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
                const Shape& kernel, const ConvLayerOptions& options)
     : ConvLayer(parent, std::move(name), 2, in_channels, out_channels, kernel, options) {}
 
-Tensor Conv2d::forward(const Operand& x) const { return conv2d(x, weight, bias.optional(), options_); }
+Tensor Conv2d::forward(const Operand& x) const {
+  return conv2d(x, weight, bias.optional(), options_);
+}
 
 }  // namespace nn
 }  // namespace v0

@@ -14,7 +14,9 @@ Linear::Linear(Module& parent, std::string name, std::int64_t in_features, std::
   if (options.bias) bias = Parameter(*this, "bias", uniform_init({out_features}, fan_in_bound(in_features)));
 }
 
-Tensor Linear::forward(const Operand& x) const { return linear(x, weight, bias.optional()); }
+Tensor Linear::forward(const Operand& x) const {
+  return linear(x, weight, bias.optional());
+}
 
 }  // namespace nn
 }  // namespace v0

@@ -45,7 +45,8 @@ std::string Module::path_of(std::string_view name) const {
 void Module::check_name(std::string_view name) const {
   const std::string_view here = path_.empty() ? "the root module" : std::string_view(path_);
   if (name.empty() || name.find('.') != std::string_view::npos) {
-    throw ValueError(fmt::format("{}: \"{}\" cannot be the name of a member: it is empty or contains \".\"", here, name));
+    throw ValueError(
+        fmt::format("{}: \"{}\" cannot be the name of a member: it is empty or contains \".\"", here, name));
   }
   const bool taken =
       std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& own) { return own.first == name; }) ||
@@ -54,8 +55,7 @@ void Module::check_name(std::string_view name) const {
   if (taken) throw ValueError(fmt::format("{}: there are two members of the name \"{}\"", here, name));
 }
 
-template <typename Visit>
-void Module::for_each_cell(const std::string& prefix, const Visit& visit) const {
+template <typename Visit> void Module::for_each_cell(const std::string& prefix, const Visit& visit) const {
   for (const auto& [name, parameter] : parameters_) visit(prefix + name, parameter, false);
   for (const OwnBuffer& own : buffers_) visit(prefix + own.name, own.buffer, own.optional);
   for (const Module* child : children_) child->for_each_cell(prefix + child->name_ + ".", visit);
@@ -156,8 +156,9 @@ void Module::to(Device device, CallSite site) {
 
 void Module::to(DType dtype, CallSite site) {
   if (!is_float(dtype)) {
-    throw DTypeError(fmt::format("Module::to: parameters cannot become {}\n  fix: use f16, bf16, f32 or f64\n  at {}:{}",
-                                 name_of(dtype), site.file, site.line));
+    throw DTypeError(
+        fmt::format("Module::to: parameters cannot become {}\n  fix: use f16, bf16, f32 or f64\n  at {}:{}",
+                    name_of(dtype), site.file, site.line));
   }
   for_each_cell("", [&](const std::string&, Cell cell, bool) {
     if (is_float(cell.dtype())) cell.set(cell.tensor().to(dtype, site), site);

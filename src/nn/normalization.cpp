@@ -23,13 +23,14 @@ BatchNorm2d::BatchNorm2d(Module& parent, std::string name, std::int64_t channels
 
 Tensor BatchNorm2d::forward(const Operand& x) const {
   if (training()) {
-    graph::fail<ValueError>("batch_norm", fmt::format("{} is in training mode, whose statistics are not supported yet",
-                                                      path().empty() ? "the layer" : path()),
+    graph::fail<ValueError>("batch_norm",
+                            fmt::format("{} is in training mode, whose statistics are not supported yet",
+                                        path().empty() ? "the layer" : path()),
                             {{"input", x}}, "call eval() on the model before using it", x.site());
   }
   if (!x.is_scalar() && x.tensor().defined() && x.tensor().rank() != 4) {
-    graph::fail<ShapeError>("batch_norm", "input must be [N, C, H, W]", {{"input", x}, {"running_mean", running_mean.tensor()}}, "",
-                            x.site());
+    graph::fail<ShapeError>("batch_norm", "input must be [N, C, H, W]",
+                            {{"input", x}, {"running_mean", running_mean.tensor()}}, "", x.site());
   }
   return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
 }

@@ -28,7 +28,9 @@ Tensor Sequential::forward(const Operand& x) const {
   return value;
 }
 
-Tensor Identity::forward(const Operand& x) const { return tensor_of("Identity", x); }
+Tensor Identity::forward(const Operand& x) const {
+  return tensor_of("Identity", x);
+}
 
 Tensor Flatten::forward(const Operand& x) const {
   return tensor_of("Flatten", x).flatten(first_dim_, last_dim_, x.site());

@@ -13,9 +13,9 @@ namespace models {
 /// Size first, then values: channel c becomes (pixel / scale - mean[c]) / deviation[c], each step rounded to f32.
 struct Preprocessing {
   enum class Fit : std::uint8_t {
-    stretch,          ///< Resize to width x height, whatever the aspect.
-    crop,             ///< Resize the shorter side to `shorter_side`, then take the middle. torchvision's evaluation.
-    crop_if_needed,   ///< As `crop`, but a picture of width x height is taken as it is.
+    stretch,         ///< Resize to width x height, whatever the aspect.
+    crop,            ///< Resize the shorter side to `shorter_side`, then take the middle. torchvision's evaluation.
+    crop_if_needed,  ///< As `crop`, but a picture of width x height is taken as it is.
   };
   Fit fit = Fit::stretch;
   int shorter_side = 0;

@@ -18,8 +18,8 @@ namespace models {
 struct LOCKSTEP_API Architecture {
   std::string name;
   Preprocessing preprocessing;
-  std::int64_t classes = 0;    ///< Of the published weights.
-  std::string classifier;      ///< The parameter whose first dimension is the number of classes.
+  std::int64_t classes = 0;  ///< Of the published weights.
+  std::string classifier;    ///< The parameter whose first dimension is the number of classes.
   std::unique_ptr<nn::Layer> (*build)(std::int64_t classes, int depth) = nullptr;
   int depth = 0;
 

@@ -1,5 +1,5 @@
-// A shared slot that holds a tensor. Tensors are immutable, models are not: what changes in a model stands in cells, and
-// every copy of a cell sees the change. nn::Parameter and nn::Buffer are cells that belong to a module.
+// A shared slot that holds a tensor. Tensors are immutable, models are not: what changes in a model stands in cells,
+// and every copy of a cell sees the change. nn::Parameter and nn::Buffer are cells that belong to a module.
 #pragma once
 
 #include <memory>

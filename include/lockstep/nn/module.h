@@ -123,8 +123,7 @@ class LOCKSTEP_API Module {
   void check_name(std::string_view name) const;
   std::string path_of(std::string_view name) const;
   /// Calls visit(key, cell, is_optional) in the order of state_dict().
-  template <typename Visit>
-  void for_each_cell(const std::string& prefix, const Visit& visit) const;
+  template <typename Visit> void for_each_cell(const std::string& prefix, const Visit& visit) const;
 
   Module* parent_ = nullptr;
   std::string name_;

@@ -18,10 +18,9 @@ class LOCKSTEP_API Sequential : public Layer {
   using Layer::Layer;
 
   /// Constructs Layer(*this, "<n>", arguments...) at the end.
-  template <typename LayerType, typename... Arguments>
-  LayerType& add(Arguments&&... arguments) {
-    auto layer = std::make_unique<LayerType>(*this, std::to_string(layers_.size()),
-                                             std::forward<Arguments>(arguments)...);
+  template <typename LayerType, typename... Arguments> LayerType& add(Arguments&&... arguments) {
+    auto layer =
+        std::make_unique<LayerType>(*this, std::to_string(layers_.size()), std::forward<Arguments>(arguments)...);
     LayerType& added = *layer;
     layers_.push_back(std::move(layer));
     return added;

@@ -1,0 +1,141 @@
+// What needs no published weights: names, counts of parameters, preprocessing, the shipped classifier.
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "support/data.h"
+#include "support/files.h"
+#include "support/tensors.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+using models::Preprocessing;
+
+TEST(Registry, KnowsItsArchitectures) {
+  EXPECT_EQ(models::architectures().size(), 12u);
+  const std::string message = test::message_of<ValueError>([] { models::architecture("resnet19"); });
+  EXPECT_NE(message.find("resnet20-cifar"), std::string::npos) << message;
+  EXPECT_NE(message.find("squeezenet1_1"), std::string::npos) << message;
+}
+
+// The counts are those of the papers and of torchvision.
+TEST(Registry, ModelsHaveTheirPublishedNumberOfParameters) {
+  const std::map<std::string, std::int64_t> published{
+      {"resnet8-cifar", 75290},   {"resnet20-cifar", 269722},   {"resnet32-cifar", 464154}, {"resnet44-cifar", 658586},
+      {"resnet56-cifar", 853018}, {"resnet110-cifar", 1727962}, {"resnet18", 11689512},     {"resnet34", 21797672},
+      {"resnet50", 25557032},     {"resnet101", 44549160},      {"resnet152", 60192808},    {"squeezenet1_1", 1235496}};
+  for (const models::Architecture& architecture : models::architectures()) {
+    const std::unique_ptr<nn::Layer> model = architecture.create(architecture.classes);
+    EXPECT_EQ(model->parameter_count(), published.at(architecture.name)) << architecture.name;
+    EXPECT_NE(model->state_dict().find(architecture.classifier), nullptr) << architecture.name;
+  }
+}
+
+TEST(Registry, TheWeightsDecideTheNumberOfClasses) {
+  const models::Architecture& architecture = models::architecture("resnet8-cifar");
+  const std::unique_ptr<nn::Layer> five = architecture.create(5);
+  const std::unique_ptr<nn::Layer> loaded = architecture.load(five->state_dict());
+  EXPECT_FALSE(loaded->training());
+  EXPECT_EQ(loaded->forward(zeros({2, 3, 32, 32})).shape(), (Shape{2, 5}));
+}
+
+TEST(Registry, OtherWeightsAreRefusedWithAList) {
+  const std::unique_ptr<nn::Layer> other = models::architecture("resnet20-cifar").create(10);
+  const std::string message =
+      test::message_of<ValueError>([&] { models::architecture("resnet8-cifar").load(other->state_dict()); });
+  EXPECT_NE(message.find("layer1.1.conv1.weight"), std::string::npos) << message;
+}
+
+TEST(Models, RefuseImpossibleDepths) {
+  EXPECT_THROW(models::CifarResNet(10, 21), ValueError);
+  EXPECT_THROW(models::CifarResNet(10, 2), ValueError);
+  EXPECT_THROW(models::ResNet(1000, 20), ValueError);
+}
+
+TEST(Models, BottlenecksRunAndHaveTorchvisionsKeys) {
+  const std::unique_ptr<nn::Layer> model = models::architecture("resnet50").create(3);
+  const nn::StateDict state = model->state_dict();
+  EXPECT_EQ(state.find("layer1.0.downsample.0.weight")->shape(), (Shape{256, 64, 1, 1}));
+  EXPECT_EQ(state.find("layer4.2.conv3.weight")->shape(), (Shape{2048, 512, 1, 1}));
+  EXPECT_EQ(state.find("layer1.1.downsample.0.weight"), nullptr);
+  EXPECT_EQ(state.size(), 320u);
+  model->eval();
+  EXPECT_EQ(model->forward(zeros({1, 3, 64, 64})).shape(), (Shape{1, 3}));
+}
+
+// --- preprocessing --------------------------------------------------------------------------------------------------
+
+io::Image striped(int width, int height) {
+  io::Image image{.width = width, .height = height};
+  for (int i = 0; i < width * height; ++i) {
+    for (int channel = 0; channel < 3; ++channel)
+      image.pixels.push_back(static_cast<std::uint8_t>(7 * i + 31 * channel));
+  }
+  return image;
+}
+
+TEST(Preprocess, ScalesAndNormalisesInF32) {
+  const Preprocessing rule{.width = 2, .height = 1, .mean = {0.5f, 0.25f, 0.125f}, .deviation = {0.5f, 2, 4}};
+  const io::Image image{.width = 2, .height = 1, .pixels = {0, 51, 255, 255, 102, 0}};
+  const std::vector<float> expected{(0.0f / 255 - 0.5f) / 0.5f,  (255.0f / 255 - 0.5f) / 0.5f,
+                                    (51.0f / 255 - 0.25f) / 2,   (102.0f / 255 - 0.25f) / 2,
+                                    (255.0f / 255 - 0.125f) / 4, (0.0f / 255 - 0.125f) / 4};
+  const Tensor tensor = models::preprocess(rule, {image});
+  EXPECT_EQ(tensor.shape(), (Shape{1, 3, 1, 2}));
+  EXPECT_EQ(tensor.to_vector<float>(), expected);
+}
+
+TEST(Preprocess, BgrPutsBlueFirst) {
+  const Preprocessing rule{.width = 1, .height = 1, .bgr = true, .scale = 1, .mean = {104, 117, 123}};
+  const io::Image image{.width = 1, .height = 1, .pixels = {10, 20, 30}};
+  EXPECT_EQ(models::preprocess(rule, {image}).to_vector<float>(), (std::vector<float>{30 - 104, 20 - 117, 10 - 123}));
+}
+
+TEST(Preprocess, FitsAsTheArchitectureSays) {
+  const io::Image wide = striped(60, 40);
+  const Preprocessing& cifar = models::architecture("resnet20-cifar").preprocessing;
+  EXPECT_EQ(models::fit(cifar, wide), io::resize(wide, 32, 32));
+  EXPECT_EQ(models::fit(cifar, striped(32, 32)), striped(32, 32));
+
+  const Preprocessing& imagenet = models::architecture("resnet18").preprocessing;
+  EXPECT_EQ(models::fit(imagenet, wide), io::center_crop(io::resize_shorter_side(wide, 256), 224, 224));
+  EXPECT_NE(models::fit(imagenet, striped(224, 224)), striped(224, 224));
+
+  const Preprocessing& squeezenet = models::architecture("squeezenet1_1").preprocessing;
+  EXPECT_EQ(models::fit(squeezenet, striped(227, 227)), striped(227, 227));
+  EXPECT_EQ(models::fit(squeezenet, wide), io::center_crop(io::resize_shorter_side(wide, 256), 227, 227));
+}
+
+TEST(Preprocess, RefusesWhatIsNoPicture) {
+  const Preprocessing& rule = models::architecture("resnet18").preprocessing;
+  EXPECT_THROW(models::preprocess(rule, {io::Image{}}), ValueError);
+  EXPECT_THROW(models::preprocess(rule, {io::Image{.width = 2, .height = 2, .pixels = {1, 2, 3}}}), ValueError);
+  EXPECT_THROW(models::preprocess(rule, {io::Image{.width = 1, .height = 1, .channels = 1, .pixels = {1}}}),
+               ValueError);
+  EXPECT_EQ(models::preprocess(rule, {}).shape(), (Shape{0, 3, 224, 224}));
+}
+
+// --- the shipped classifier -----------------------------------------------------------------------------------------
+
+TEST(Demo, TheShippedClassifierAgreesOnEveryDeviceToTheBit) {
+  const std::filesystem::path assets = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "assets/demo";
+  const models::Architecture& architecture = models::architecture("resnet8-cifar");
+  const io::TensorMap weights = io::load_weights((assets / "weights.safetensors").string());
+  std::vector<io::Image> images;
+  for (const char* name : {"star.png", "heart.png", "spiral.png"}) {
+    images.push_back(io::load_image((assets / "images" / name).string()));
+  }
+  const Tensor input = models::preprocess(architecture.preprocessing, images);
+  std::vector<Tensor> results;
+  for (const Device& device : Device::all()) {
+    results.push_back(architecture.load(weights, device)->forward(input.to(device)).to(Device{}));
+    EXPECT_BITS_EQ(results.back(), results.front());
+  }
+  EXPECT_EQ(argmax(results.front(), 1).to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 5, 9}));
+}
+
+}  // namespace
+}  // namespace v0
+}  // namespace lockstep
