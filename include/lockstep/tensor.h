@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <lockstep/device.h>
@@ -146,6 +147,11 @@ class LOCKSTEP_API Tensor {
 class LOCKSTEP_API Operand {
  public:
   Operand(const Tensor& tensor, CallSite call_site = {}) : tensor_(&tensor), site_(call_site) {}
+  /// Whatever holds a tensor, e.g. nn::Parameter.
+  template <typename Holder>
+    requires(std::is_convertible_v<const Holder&, const Tensor&> && !std::is_base_of_v<Tensor, Holder>)
+  Operand(const Holder& holder, CallSite call_site = {})
+      : tensor_(&static_cast<const Tensor&>(holder)), site_(call_site) {}
   template <typename Scalar>
     requires(std::is_arithmetic_v<Scalar>)
   Operand(Scalar scalar, CallSite call_site = {})

@@ -48,7 +48,8 @@ std::string present() {
 
 Backend& backend_of(Device device) {
   if (!is_host(device.kind) || device.index != 0) {
-    throw DeviceError(fmt::format("device {} is not available: this version computes on the CPU only\n  devices present: {}",
+    throw DeviceError(fmt::format("device {} is not available: this version computes on the CPU only\n  devices present: {}\n"
+                                  "  fix: use one of them, e.g. Device::parse(\"cpu\")",
                                   device.to_string(), present()));
   }
   Registry& all = registry();

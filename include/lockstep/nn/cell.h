@@ -25,7 +25,6 @@ class LOCKSTEP_API Cell {
   /// The current value, or nothing if there is no slot: for optional operands.
   std::optional<Tensor> optional() const;
   operator const Tensor&() const { return tensor(); }
-  operator Operand() const { return Operand(tensor()); }
 
   const std::string& name() const;
   const Shape& shape() const { return tensor().shape(); }
