@@ -454,6 +454,26 @@ TEST(CpuContraction, ConvolutionsInOneAndThreeDimensions) {
   }
 }
 
+// Columns read straight from the view: one, two and three lines of the image per vector, terms past one block of k.
+TEST(CpuContraction, ConvolutionsOfFewRowsAndWideImages) {
+  for (const std::int64_t width : {8, 14, 16, 20, 32, 57}) {
+    for (const std::int64_t out : {5, 14, 16, 33}) {
+      Problem problem = convolution_problem({.batch = 3, .in = 4, .out = out, .size = {16, width}});
+      expect_reference_bits(problem, {1, 2, 7});
+    }
+    Problem deep = convolution_problem({.batch = 2, .in = 40, .out = 30, .size = {16, width}, .special = true});
+    expect_reference_bits(deep, {1, 7});
+    deep.kernel.b_operand.canonical = true;  // read as they are, then
+    deep.buffers[kSlotB] = convolution_problem({.batch = 2, .in = 40, .size = {16, width}}).buffers[kSlotB];
+    expect_reference_bits(deep, {1, 7});
+    Problem groups = convolution_problem(
+        {.batch = 2, .groups = 3, .in = 6, .out = 9, .size = {14, width}, .kernel = {3, 5}, .padding = 2});
+    expect_reference_bits(groups, {1, 2, 7});
+  }
+  Problem line = convolution_problem({.batch = 2, .in = 60, .out = 24, .size = {128}, .kernel = {9}, .padding = 4});
+  expect_reference_bits(line);
+}
+
 TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t width : {6, 19, 70}) {
@@ -463,6 +483,9 @@ TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
       Problem depthwise = convolution_problem(
           {.batch = 2, .groups = 13, .in = 1, .out = 1, .size = {8, width}, .padding = 1, .stride = stride});
       expect_reference_bits(depthwise, {1, 2, 7});
+      Problem many = convolution_problem(
+          {.batch = 2, .groups = 150, .in = 1, .out = 1, .size = {5, width}, .padding = 1, .stride = stride});
+      expect_reference_bits(many, {1, 7});
       Problem large = convolution_problem({.groups = 2,
                                            .in = 1,
                                            .out = 1,

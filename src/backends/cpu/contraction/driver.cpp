@@ -2,20 +2,20 @@
 // the epilogue on each block of results while it is in cache. Blocks are the unit of work of the threads.
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include <lockstep/threads.h>
 
 #include "backends/cpu/contraction/contraction.h"
+#include "backends/cpu/contraction/decode.h"
+#include "backends/cpu/contraction/epilogue.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/tiling.h"
+#include "backends/cpu/contraction/window.h"
 #include "backends/cpu/contraction/workspace.h"
-#include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
 
@@ -34,31 +34,21 @@ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;
-// Epilogues with rows up to this long run as one long row.
-constexpr std::int64_t kFlatColumns = 96;
-
-/// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
-Program flattened(Program program) {
-  for (const std::int64_t size : program.inner) program.rows.push_back(size);
-  program.inner = program.rows;
-  program.rows = {};
-  for (Instruction& instruction : program.code) instruction.extent = Extent::vector;
-  return program;
-}
 
 class ContractionExecutable final : public Executable {
  public:
   ContractionExecutable(const ContractionKernel& kernel, Isa isa)
       : kernels_(kernel_set(kernel.type, isa)),
         plan_(make_plan(kernel, kernels_.lanes, kernels_.tile_columns)),
-        flat_(plan_.n <= kFlatColumns),
-        epilogue_(RowProgram::epilogue(flat_ ? flattened(kernel.epilogue) : kernel.epilogue, isa)) {
+        epilogue_(kernel.epilogue, plan_, element_size(), isa) {
     if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes);
+    if (kernels_.window != nullptr && !thin_) window_ = make_window_table(plan_, kernels_.lanes);
   }
 
   void run(const Binding& binding) const override {
     if (plan_.batches * plan_.rows * plan_.columns == 0) return;
     if (thin_) return run_thin(binding);
+    if (window_) return run_windows(binding);
     Job job;
     job.binding = &binding;
     job.tiling = choose_tiling(plan_, kernels_, num_threads());
@@ -84,11 +74,6 @@ class ContractionExecutable final : public Executable {
     Tiling tiling;
     const std::byte* rows = nullptr;  ///< packed as a whole, or null
     const std::byte* columns = nullptr;
-  };
-
-  // Rows [row, row + rows) x columns [column, column + columns) of one batch.
-  struct Block {
-    std::int64_t batch, row, rows, column, columns;
   };
 
   std::int64_t width(Operand operand) const {
@@ -182,7 +167,7 @@ class ContractionExecutable final : public Executable {
       args.finish = plan_.direct.has_value() && k + 1 == k_blocks();
       kernels_.multiply(args);
     }
-    if (!plan_.direct) finish(job, block, args.results, args.results_stride, workspace);
+    if (!plan_.direct) epilogue_.run(*job.binding, block, args.results, args.results_stride, workspace);
   }
 
   const void* panels(const Job& job, Operand operand, const std::byte* packed, const Position& position,
@@ -221,29 +206,44 @@ class ContractionExecutable final : public Executable {
     const std::int64_t step = divide_up(pieces, per_batch);
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
     const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
+    const std::int64_t together = step == pieces ? thin_batches() : 1;
     parallel_for(units, std::max<std::int64_t>(1, kThinWork / work), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t unit = begin; unit < end; ++unit) {
+      for (std::int64_t unit = begin; unit < end; unit += together) {
         const std::int64_t piece = unit % divide_up(pieces, step) * step;
-        compute_thin(job, unit / divide_up(pieces, step), piece, std::min(piece + step, pieces));
+        const std::int64_t batches = std::min(together, end - unit);
+        compute_thin(job, unit / divide_up(pieces, step), batches, piece, std::min(piece + step, pieces));
       }
     });
   }
 
-  void compute_thin(const Job& job, std::int64_t batch, std::int64_t piece_begin, std::int64_t piece_end) const {
+  // The rows of one batch for all of k, as [k][row]. Returns the distance between neighbouring k.
+  std::int64_t load_thin_rows(const Job& job, std::int64_t batch, float* rows, Workspace& workspace) const {
+    const Side& side = plan_.row_side;
+    const Geometry& geometry = side.geometry;
+    if (plan_.rows == 1 && side.dtype == DType::f32 && geometry.limits.empty() && geometry.k.sizes.rank() <= 1) {
+      const float* from = reinterpret_cast<const float*>(job.binding->slots[static_cast<std::size_t>(side.slot)]) +
+                          geometry.batch_address(batch);
+      const std::int64_t stride = geometry.k.inner_stride();
+      for (std::int64_t k = 0; k < plan_.k; ++k) rows[k] = decode<float>(from[k * stride], side.flush);
+      return 1;
+    }
+    const Position position = geometry.batch_position(batch);
+    for (std::int64_t k = 0; k * kBlock < plan_.k; ++k) {
+      pack(job, Operand::rows, position, 0, plan_.rows, k, rows + k * kBlock * kernels_.tile_rows, workspace);
+    }
+    return kernels_.tile_rows;
+  }
+
+  // Several batches only if each is one row of the kernel (thin_batches).
+  void compute_thin(const Job& job, std::int64_t batch, std::int64_t batches, std::int64_t piece_begin,
+                    std::int64_t piece_end) const {
     Workspace& workspace = Workspace::of_this_thread();
     const std::int64_t lanes = kernels_.lanes;
-    // The rows as one panel for all of k.
-    float* rows = reinterpret_cast<float*>(
-        workspace.rows.reserve((plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack));
-    const Position row_batch = plan_.row_side.geometry.batch_position(batch);
-    for (std::int64_t k = 0; k * kBlock < plan_.k; ++k) {
-      pack(job, Operand::rows, row_batch, 0, plan_.rows, k, rows + k * kBlock * kernels_.tile_rows, workspace);
-    }
+    const auto panel_bytes = (plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack;
+    float* rows = reinterpret_cast<float*>(workspace.rows.reserve(panel_bytes));
     const Side& side = plan_.column_side;
     ThinArgs args;
     args.table = &*thin_;
-    args.data = reinterpret_cast<const float*>(job.binding->slots[static_cast<std::size_t>(side.slot)]) +
-                side.geometry.batch_position(batch).address;
     args.flush = side.flush;
     args.piece_begin = piece_begin;
     args.piece_end = piece_end;
@@ -251,118 +251,92 @@ class ContractionExecutable final : public Executable {
     args.row_count = plan_.rows;
     args.k = plan_.k;
     args.results_stride = (piece_end - piece_begin + 1) * lanes;
-    args.results =
-        reinterpret_cast<float*>(workspace.results.reserve(plan_.rows * args.results_stride * element_size()));
-    kernels_.thin(args);
-    // Close the gaps behind pieces that are no whole vectors.
-    for (std::int64_t row = 0; row < plan_.rows; ++row) {
-      float* results = args.results + row * args.results_stride;
-      for (std::int64_t piece = piece_begin; piece < piece_end; ++piece) {
-        const auto p = static_cast<std::size_t>(piece);
-        float* to = results + thin_->begin[p] - thin_->begin[static_cast<std::size_t>(piece_begin)];
-        const float* from = results + (piece - piece_begin) * lanes;
-        if (to != from) std::copy(from, from + thin_->begin[p + 1] - thin_->begin[p], to);
-      }
+    const std::int64_t count = plan_.rows * batches;
+    float* const results =
+        reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
+    for (std::int64_t b = 0; b < batches; ++b) {
+      args.rows_stride = load_thin_rows(job, batch + b, rows, workspace);
+      args.data = reinterpret_cast<const float*>(job.binding->slots[static_cast<std::size_t>(side.slot)]) +
+                  side.geometry.batch_address(batch + b);
+      args.results = results + b * plan_.rows * args.results_stride;
+      kernels_.thin(args);
     }
     const std::int64_t column = thin_->begin[static_cast<std::size_t>(piece_begin)];
     const Block block{.batch = batch,
                       .row = 0,
-                      .rows = plan_.rows,
+                      .rows = count,
                       .column = column,
                       .columns = thin_->begin[static_cast<std::size_t>(piece_end)] - column};
-    finish(job, block, args.results, args.results_stride, workspace);
+    epilogue_.run(*job.binding, block, results, args.results_stride, workspace);
   }
 
-  // The epilogue of one block of raw results.
-  void finish(const Job& job, const Block& block, const void* results, std::int64_t stride,
-              Workspace& workspace) const {
-    std::int64_t m_begin = block.row;
-    std::int64_t m_count = block.rows;
-    std::int64_t n_begin = block.column;
-    std::int64_t n_count = block.columns;
-    const std::byte* data = static_cast<const std::byte*>(results);
-    if (plan_.swapped) {
-      std::swap(m_begin, n_begin);
-      std::swap(m_count, n_count);
-      if (n_count == 1) {
-        stride = 1;
-      } else {
-        data = transposed(results, stride, m_count, n_count, workspace.transposed);
-        stride = n_count;
-      }
-    }
-    Scratch& scratch = Scratch::of_this_thread();
-    const std::int64_t batch = plan_.batch_map(block.batch);
-    const bool rows_in_order = plan_.m_batch_map.identity();
-    for (std::int64_t j = 0; j < n_count;) {
-      const std::int64_t n = (n_begin + j) % plan_.n;
-      const std::int64_t columns = std::min(plan_.n - n, n_count - j);
-      const std::int64_t n_batch = plan_.n_batch_map((n_begin + j) / plan_.n);
-      for (std::int64_t i = 0; i < m_count;) {
-        const std::int64_t m = (m_begin + i) % plan_.m;
-        const std::int64_t rows = rows_in_order ? m_count : std::min(plan_.m - m, m_count - i);
-        const std::int64_t m_batch = plan_.m_batch_map((m_begin + i) / plan_.m);
-        const std::int64_t row = (batch + n_batch + m_batch) * plan_.m + m;
-        const std::byte* accumulators = data + (i * stride + j) * element_size();
-        if (!flat_) {
-          epilogue_.run_block(*job.binding, row, rows, n, columns, accumulators, stride, scratch);
-        } else if (columns == plan_.n) {
-          if (stride != columns) accumulators = compacted(accumulators, stride, rows, columns, workspace.compacted);
-          epilogue_.run_segment(*job.binding, 0, row * plan_.n, rows * columns, accumulators, scratch);
-        } else {
-          for (std::int64_t r = 0; r < rows; ++r) {
-            epilogue_.run_segment(*job.binding, 0, (row + r) * plan_.n + n, columns,
-                                  accumulators + r * stride * element_size(), scratch);
-          }
-        }
-        i += rows;
-      }
-      j += columns;
-    }
+  // How many batches fit in one call: their results stay in the first cache.
+  std::int64_t thin_batches() const {
+    const bool rows_follow = plan_.rows == 1 && !plan_.swapped && plan_.batch_map.identity();
+    return rows_follow ? std::clamp<std::int64_t>(kThinPieces / thin_->pieces(), 1, 64) : 1;
   }
 
-  const std::byte* compacted(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                             GrowingBuffer& buffer) const {
-    const std::int64_t row_bytes = columns * element_size();
-    std::byte* to = buffer.reserve(rows * row_bytes);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::memcpy(to + r * row_bytes, from + r * stride * element_size(), static_cast<std::size_t>(row_bytes));
-    }
-    return to;
+  // Results that the tiles of a whole row group fill, in units of (batch, plane, segment of the plane, row group).
+  void run_windows(const Binding& binding) const {
+    const WindowTable& table = *window_;
+    const double work = static_cast<double>(plan_.batches) * static_cast<double>(plan_.rows) *
+                        static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
+    Job job;
+    job.binding = &binding;
+    job.tiling.serial = work < kSerialWork;
+    const WindowTiling tiling =
+        choose_window_tiling(plan_, table, kernels_.tile_rows, job.tiling.serial ? 1 : num_threads());
+    job.rows = pack_all(job, Operand::rows, SharedPanels::of_this_thread().rows);
+    const std::int64_t per_plane = tiling.segments * tiling.row_groups;
+    const std::int64_t units = plan_.batches * table.planes * per_plane;
+    parallel_for(units, job.tiling.serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) compute_window(job, tiling, unit / per_plane, unit % per_plane);
+    });
   }
 
-  template <typename Word>
-  static void transpose_words(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                              std::byte* to) {
-    const Word* source = reinterpret_cast<const Word*>(from);
-    Word* target = reinterpret_cast<Word*>(to);
-    constexpr std::int64_t kTile = 16;
-    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      const std::int64_t c1 = std::min(c0 + kTile, columns);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = c0; c < c1; ++c) target[r * columns + c] = source[c * stride + r];
-      }
+  void compute_window(const Job& job, const WindowTiling& tiling, std::int64_t plane, std::int64_t unit) const {
+    const WindowTable& table = *window_;
+    const Side& side = plan_.column_side;
+    Workspace& workspace = Workspace::of_this_thread();
+    const std::int64_t batch = plane / table.planes;
+    plane %= table.planes;
+    const std::int64_t vector = unit % tiling.segments * tiling.vectors;
+    const std::int64_t row = unit / tiling.segments * tiling.rows;
+    WindowArgs args;
+    args.table = &table;
+    args.data = reinterpret_cast<const float*>(job.binding->slots[static_cast<std::size_t>(side.slot)]) +
+                side.geometry.batch_position(batch).address + table.plane_address[static_cast<std::size_t>(plane)];
+    args.flush = side.flush;
+    args.vector_begin = vector;
+    args.vector_end = std::min(vector + tiling.vectors, table.vectors);
+    args.row_panel_stride = panel_stride(Operand::rows);
+    args.rows = std::min(tiling.rows, plan_.rows - row);
+    // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
+    args.results_stride = (args.vector_end - vector + 1) * kernels_.lanes;
+    args.results = reinterpret_cast<float*>(workspace.results.reserve(round_up(args.rows, kernels_.tile_rows) *
+                                                                      args.results_stride * element_size()));
+    const Position row_batch = plan_.row_side.geometry.batch_position(batch);
+    for (std::int64_t k = 0; k < k_blocks(); ++k) {
+      args.row_panels = static_cast<const float*>(
+          panels(job, Operand::rows, job.rows, row_batch, batch, row, args.rows, k, workspace));
+      args.k_begin = k * kBlock;
+      args.k_end = args.k_begin + k_count(k);
+      kernels_.window(args);
     }
-  }
-
-  // m x n from n x m.
-  const std::byte* transposed(const void* results, std::int64_t stride, std::int64_t m_count, std::int64_t n_count,
-                              GrowingBuffer& buffer) const {
-    std::byte* to = buffer.reserve(m_count * n_count * element_size());
-    const std::byte* from = static_cast<const std::byte*>(results);
-    if (element_size() == 8) {
-      transpose_words<std::uint64_t>(from, stride, m_count, n_count, to);
-    } else {
-      transpose_words<std::uint32_t>(from, stride, m_count, n_count, to);
-    }
-    return to;
+    const std::int64_t column = vector * kernels_.lanes;
+    const Block block{.batch = batch,
+                      .row = row,
+                      .rows = args.rows,
+                      .column = plane * plan_.n + column,
+                      .columns = std::min(args.vector_end * kernels_.lanes, plan_.n) - column};
+    epilogue_.run(*job.binding, block, args.results, args.results_stride, workspace);
   }
 
   const KernelSet& kernels_;
   Plan plan_;
-  bool flat_;  ///< the epilogue is one row: its n is too short to be one
-  RowProgram epilogue_;
+  Epilogue epilogue_;
   std::optional<ThinTable> thin_;
+  std::optional<WindowTable> window_;
 };
 
 }  // namespace

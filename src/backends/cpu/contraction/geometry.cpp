@@ -44,6 +44,12 @@ bool Geometry::stepped() const {
   return std::any_of(limits.begin(), limits.end(), [](const Limit& limit) { return limit.step != 1; });
 }
 
+bool Geometry::bounded_in_batch() const {
+  return std::any_of(batch.coefficients.begin(), batch.coefficients.end(), [](const Shape& c) {
+    return std::any_of(c.begin(), c.end(), [](std::int64_t m) { return m != 0; });
+  });
+}
+
 Position Geometry::batch_position(std::int64_t index) const {
   Position position;
   position.address = offset;
@@ -57,6 +63,15 @@ Position Geometry::batch_position(std::int64_t index) const {
     }
   }
   return position;
+}
+
+std::int64_t Geometry::batch_address(std::int64_t index) const {
+  std::int64_t address = offset;
+  for (int d = batch.sizes.rank() - 1; d >= 0; --d) {
+    address += index % batch.sizes[d] * batch.strides[d];
+    index /= batch.sizes[d];
+  }
+  return address;
 }
 
 void Walk::seek(std::int64_t index) {

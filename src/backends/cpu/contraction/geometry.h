@@ -57,8 +57,12 @@ struct Geometry {
 
   int bounds() const { return static_cast<int>(limits.size()); }
   bool stepped() const;
+  /// Whether checked coordinates depend on the batch index.
+  bool bounded_in_batch() const;
   /// Share of the batch index, with the view's own offsets.
   Position batch_position(std::int64_t index) const;
+  /// Its address alone.
+  std::int64_t batch_address(std::int64_t index) const;
 };
 
 /// Walks the indices of a group in row-major order.

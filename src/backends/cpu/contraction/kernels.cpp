@@ -1,6 +1,9 @@
-// Compiles tile-inl.h, packing-inl.h and thin-inl.h once per instruction set, and prepares what packing walks over.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and prepares what packing walks over.
 
 #include "backends/cpu/simd_targets.h"
+
+#include <algorithm>
+#include <memory>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
@@ -11,6 +14,7 @@
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
+#include "backends/cpu/contraction/window-inl.h"
 #include "core/assert.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,7 +32,8 @@ template <typename T> constexpr KernelSet kernels_of() {
           .pack_rows = &pack<T, kTileRows>,
           .pack_columns = &pack<T, kTileColumns<T>>,
           .multiply = &multiply<T>,
-          .thin = std::is_same_v<T, float> ? thin_function() : nullptr};
+          .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
+          .window = std::is_same_v<T, float> ? window_function() : nullptr};
 }
 
 const KernelSets& local_kernel_sets() {
@@ -112,6 +117,31 @@ void prepare_k_block(const Geometry& geometry, std::int64_t k_begin, std::int64_
     last = found;
   }
   workspace.class_count = count;
+}
+
+bool classify_k(const Geometry& geometry, std::int64_t k_count, std::vector<std::int64_t>& k_address,
+                std::vector<std::uint16_t>& k_class, std::vector<Position>& classes) {
+  constexpr std::size_t kMaxClasses = 1024;
+  const auto workspace = std::make_unique<PackWorkspace>();
+  for (std::int64_t k = 0; k < k_count; k += kBlock) {
+    const std::int64_t count = std::min(kBlock, k_count - k);
+    prepare_k_block(geometry, k, count, *workspace);
+    std::vector<std::uint16_t> renamed;
+    for (int c = 0; c < workspace->class_count; ++c) {
+      const Position& position = workspace->classes[c];
+      const auto found = std::find_if(classes.begin(), classes.end(), [&](const Position& other) {
+        return same_coordinates(other, position, geometry.bounds());
+      });
+      renamed.push_back(static_cast<std::uint16_t>(found - classes.begin()));
+      if (found == classes.end()) classes.push_back(position);
+    }
+    if (classes.size() > kMaxClasses) return false;
+    for (std::int64_t i = 0; i < count; ++i) {
+      k_address.push_back(workspace->k_address[i]);
+      k_class.push_back(renamed[workspace->k_class[i]]);
+    }
+  }
+  return true;
 }
 
 }  // namespace contraction

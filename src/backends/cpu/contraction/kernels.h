@@ -7,9 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
+#include "backends/cpu/contraction/window.h"
 #include "backends/cpu/isa.h"
 
 namespace lockstep {
@@ -80,7 +82,8 @@ struct KernelSet {
   void (*pack_rows)(const PackArgs&) = nullptr;
   void (*pack_columns)(const PackArgs&) = nullptr;
   void (*multiply)(const MultiplyArgs&) = nullptr;
-  ThinFunction thin = nullptr;  ///< f32 on vector instruction sets, otherwise null
+  ThinFunction thin = nullptr;      ///< f32 on vector instruction sets, otherwise null
+  WindowFunction window = nullptr;  ///< f32 where loads have masks, otherwise null
 };
 
 struct KernelSets {
@@ -91,6 +94,9 @@ const KernelSet& kernel_set(ComputeType type, Isa isa);
 
 /// Addresses and classes of k in [k_begin, k_begin + k_count), for operands read along outer.
 void prepare_k_block(const Geometry& geometry, std::int64_t k_begin, std::int64_t k_count, PackWorkspace& workspace);
+/// The same over the whole of k; false if there are too many classes to tabulate.
+bool classify_k(const Geometry& geometry, std::int64_t k_count, std::vector<std::int64_t>& k_address,
+                std::vector<std::uint16_t>& k_class, std::vector<Position>& classes);
 /// Cuts [begin, begin + count) of a group into pieces of at most `longest` elements. Returns how many.
 int cut_pieces(const Group& group, int bounds, std::int64_t begin, std::int64_t count, std::int64_t longest,
                Piece* pieces);

@@ -33,7 +33,6 @@ inline ThinFunction thin_function() {
 template <int kStride, bool kFlush, bool kMasked, int kRows, int kPieces>
 HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
   const Tag<float> d;
-  constexpr int kN = kLanes<float>;
   const ThinTable& table = *args.table;
   hn::Vec<Tag<float> > acc[kRows][kPieces];
   for (int r = 0; r < kRows; ++r) {
@@ -42,8 +41,9 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   std::int64_t address[kPieces];
   for (int p = 0; p < kPieces; ++p) address[p] = table.address[static_cast<std::size_t>(piece + p)];
   const std::uint32_t* all_masks = table.masks.data() + piece;
-  const float* row = args.rows + k_begin * kTileRows;
-  for (std::int64_t k = k_begin; k < k_end; ++k, row += kTileRows) {
+  const std::int64_t step = args.rows_stride;
+  const float* row = args.rows + k_begin * step;
+  for (std::int64_t k = k_begin; k < k_end; ++k, row += step) {
     const float* from = args.data + table.k_address[static_cast<std::size_t>(k)];
     const std::uint32_t* masks = nullptr;
     if constexpr (kMasked) masks = all_masks + table.k_class[static_cast<std::size_t>(k)] * table.pieces();
@@ -62,11 +62,19 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
       for (int r = 0; r < kRows; ++r) acc[r][p] = hn::MulAdd(weight[r], value, acc[r][p]);
     }
   }
-  // Each piece has a whole vector of its own among the results.
+  // Vectors are stored whole: the next piece overwrites what lies past this one, unless it has partial sums there.
+  const std::int64_t* begin = table.begin.data() + piece;
+  const std::int64_t first = table.begin[static_cast<std::size_t>(args.piece_begin)];
+  const bool one_block = args.k <= kBlock;
   for (int r = 0; r < kRows; ++r) {
-    float* to = args.results + r * args.results_stride + (piece - args.piece_begin) * kN;
-    for (int p = 0; p < kPieces; ++p, to += kN) {
-      hn::StoreU(k_begin == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, to), acc[r][p]), d, to);
+    for (int p = 0; p < kPieces; ++p) {
+      float* to = args.results + r * args.results_stride + begin[p] - first;
+      const auto sum = k_begin == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, to), acc[r][p]);
+      if (one_block) {
+        hn::StoreU(sum, d, to);
+      } else {
+        hn::BlendedStore(sum, hn::FirstN(d, static_cast<std::size_t>(begin[p + 1] - begin[p])), d, to);
+      }
     }
   }
 }
@@ -79,6 +87,11 @@ template <int kStride, bool kFlush, bool kMasked, int kRows> void thin_rows(cons
     std::int64_t piece = args.piece_begin;
     for (; piece + kPieces <= args.piece_end; piece += kPieces) {
       thin_pieces<kStride, kFlush, kMasked, kRows, kPieces>(args, piece, k, end);
+    }
+    if constexpr (kPieces > 4) {
+      for (; piece + 4 <= args.piece_end; piece += 4) {
+        thin_pieces<kStride, kFlush, kMasked, kRows, 4>(args, piece, k, end);
+      }
     }
     for (; piece < args.piece_end; ++piece) thin_pieces<kStride, kFlush, kMasked, kRows, 1>(args, piece, k, end);
   }
@@ -94,9 +107,10 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
   for (int i = 0; i < kN; ++i) columns[i] = args.data + args.table->address[static_cast<std::size_t>(piece * kN + i)];
   hn::Vec<Tag<float> > acc[kRows];
   for (int r = 0; r < kRows; ++r) acc[r] = hn::Zero(d);
-  const float* row = args.rows + k_begin * kTileRows;
+  const std::int64_t step = args.rows_stride;
+  const float* row = args.rows + k_begin * step;
   std::int64_t k = k_begin;
-  for (; k + 4 <= k_end; k += 4, row += 4 * kTileRows) {
+  for (; k + 4 <= k_end; k += 4, row += 4 * step) {
     const auto a = flushed<kFlush>(d, load_blocks(d, columns, k));
     const auto b = flushed<kFlush>(d, load_blocks(d, columns + 1, k));
     const auto c = flushed<kFlush>(d, load_blocks(d, columns + 2, k));
@@ -112,12 +126,12 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       acc[r] = hn::MulAdd(hn::Set(d, row[r]), k0, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[kTileRows + r]), k1, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[2 * kTileRows + r]), k2, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[3 * kTileRows + r]), k3, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[step + r]), k1, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[2 * step + r]), k2, acc[r]);
+      acc[r] = hn::MulAdd(hn::Set(d, row[3 * step + r]), k3, acc[r]);
     }
   }
-  for (; k < k_end; ++k, row += kTileRows) {
+  for (; k < k_end; ++k, row += step) {
     alignas(64) float lanes[kN];
     for (int i = 0; i < kN; ++i) lanes[i] = decode<float>(columns[i][k], kFlush);
     const auto value = hn::Load(d, lanes);

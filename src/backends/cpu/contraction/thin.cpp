@@ -1,7 +1,6 @@
 #include "backends/cpu/contraction/thin.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "backends/cpu/contraction/kernels.h"
 
@@ -11,13 +10,6 @@ namespace contraction {
 namespace {
 
 constexpr std::int64_t kMaxTableEntries = 1 << 20;
-constexpr std::int64_t kMaxClasses = 1024;
-
-bool depends_on_batch(const Geometry& geometry) {
-  return std::any_of(geometry.batch.coefficients.begin(), geometry.batch.coefficients.end(), [](const Shape& c) {
-    return std::any_of(c.begin(), c.end(), [](std::int64_t m) { return m != 0; });
-  });
-}
 
 bool suits(const Plan& plan) {
   const Side& side = plan.column_side;
@@ -34,35 +26,10 @@ bool suits_along_k(const Plan& plan) {
 bool suits_along_outer(const Plan& plan) {
   const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
-  if (side.order != Side::Order::along_outer || depends_on_batch(geometry)) return false;
+  if (side.order != Side::Order::along_outer || geometry.bounded_in_batch()) return false;
   if (!geometry.limits.empty() && side.fill != 0) return false;
   const std::int64_t stride = geometry.outer.inner_stride();
   return stride == 1 || stride == 2;
-}
-
-// Classes of k over the whole of k; false if there are too many to tabulate.
-bool classify_k(const Geometry& geometry, std::int64_t k_count, ThinTable& table, std::vector<Position>& classes) {
-  const auto workspace = std::make_unique<PackWorkspace>();
-  const auto bounds = static_cast<std::ptrdiff_t>(geometry.bounds());
-  for (std::int64_t k = 0; k < k_count; k += kBlock) {
-    const std::int64_t count = std::min(kBlock, k_count - k);
-    prepare_k_block(geometry, k, count, *workspace);
-    std::vector<std::uint16_t> renamed;
-    for (int c = 0; c < workspace->class_count; ++c) {
-      const Position& position = workspace->classes[c];
-      const auto found = std::find_if(classes.begin(), classes.end(), [&](const Position& other) {
-        return std::equal(other.coordinates.begin(), other.coordinates.begin() + bounds, position.coordinates.begin());
-      });
-      renamed.push_back(static_cast<std::uint16_t>(found - classes.begin()));
-      if (found == classes.end()) classes.push_back(position);
-    }
-    if (static_cast<std::int64_t>(classes.size()) > kMaxClasses) return false;
-    for (std::int64_t i = 0; i < count; ++i) {
-      table.k_address.push_back(workspace->k_address[i]);
-      table.k_class.push_back(renamed[workspace->k_class[i]]);
-    }
-  }
-  return true;
 }
 
 std::uint32_t mask_of(Span span, std::int64_t stride) {
@@ -96,7 +63,7 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes) {
   ThinTable table;
   table.stride = geometry.outer.inner_stride();
   std::vector<Position> classes;
-  if (!classify_k(geometry, plan.k, table, classes)) return std::nullopt;
+  if (!classify_k(geometry, plan.k, table.k_address, table.k_class, classes)) return std::nullopt;
 
   std::vector<Piece> pieces(static_cast<std::size_t>(plan.columns));
   const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.columns, lanes, pieces.data());

@@ -34,10 +34,11 @@ struct ThinArgs {
   bool flush = false;
   std::int64_t piece_begin = 0;
   std::int64_t piece_end = 0;
-  const float* rows = nullptr;  ///< one panel of tile_rows
+  const float* rows = nullptr;  ///< [k][row]
+  std::int64_t rows_stride = 0;
   std::int64_t row_count = 1;   ///< at most kThinRows
   std::int64_t k = 0;
-  float* results = nullptr;  ///< one whole vector per piece
+  float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
   std::int64_t results_stride = 0;
 };
 

@@ -15,8 +15,6 @@ constexpr std::int64_t kSegmentBytes = 2048;
 constexpr std::int64_t kDirectRows = 4096;
 // Operands larger than this are packed piece by piece, if need be again and again.
 constexpr std::int64_t kSharedBytes = std::int64_t{96} << 20;
-// Multiply-adds below which waking a thread costs more than it saves.
-constexpr double kSerialWork = 400e3;
 // Relative costs: one multiply-add of a whole vector is 1.
 constexpr double kPackElement = 0.6;
 constexpr double kStartBlock = 1500;

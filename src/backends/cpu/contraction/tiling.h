@@ -10,6 +10,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 
+/// Multiply-adds below which waking a thread costs more than it saves.
+inline constexpr double kSerialWork = 400e3;
+
 struct Tiling {
   std::int64_t block_rows = 0;     ///< multiple of tile_rows
   std::int64_t block_columns = 0;  ///< multiple of tile_columns

@@ -1,0 +1,118 @@
+#include "backends/cpu/contraction/epilogue.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+// Epilogues with rows up to this long run as one long row.
+constexpr std::int64_t kFlatColumns = 96;
+
+/// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
+Program flattened(Program program) {
+  for (const std::int64_t size : program.inner) program.rows.push_back(size);
+  program.inner = program.rows;
+  program.rows = {};
+  for (Instruction& instruction : program.code) instruction.extent = Extent::vector;
+  return program;
+}
+
+template <typename Word>
+void transpose_words(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                            std::byte* to) {
+  const Word* source = reinterpret_cast<const Word*>(from);
+  Word* target = reinterpret_cast<Word*>(to);
+  constexpr std::int64_t kTile = 16;
+  for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+    const std::int64_t c1 = std::min(c0 + kTile, columns);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = c0; c < c1; ++c) target[r * columns + c] = source[c * stride + r];
+    }
+  }
+}
+
+}  // namespace
+
+Epilogue::Epilogue(const Program& program, const Plan& plan, std::int64_t element_size, Isa isa)
+    : plan_(plan),
+      element_size_(element_size),
+      flat_(plan.n <= kFlatColumns),
+      program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)) {}
+
+void Epilogue::run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
+                   Workspace& workspace) const {
+  std::int64_t m_begin = block.row;
+  std::int64_t m_count = block.rows;
+  std::int64_t n_begin = block.column;
+  std::int64_t n_count = block.columns;
+  const std::byte* data = static_cast<const std::byte*>(results);
+  if (plan_.swapped) {
+    std::swap(m_begin, n_begin);
+    std::swap(m_count, n_count);
+    if (n_count == 1) {
+      stride = 1;
+    } else {
+      data = transposed(results, stride, m_count, n_count, workspace.transposed);
+      stride = n_count;
+    }
+  }
+  Scratch& scratch = Scratch::of_this_thread();
+  const std::int64_t batch = plan_.batch_map(block.batch);
+  const bool rows_in_order = plan_.m_batch_map.identity();
+  for (std::int64_t j = 0; j < n_count;) {
+    const std::int64_t n = (n_begin + j) % plan_.n;
+    const std::int64_t columns = std::min(plan_.n - n, n_count - j);
+    const std::int64_t n_batch = plan_.n_batch_map((n_begin + j) / plan_.n);
+    for (std::int64_t i = 0; i < m_count;) {
+      const std::int64_t m = (m_begin + i) % plan_.m;
+      const std::int64_t rows = rows_in_order ? m_count : std::min(plan_.m - m, m_count - i);
+      const std::int64_t m_batch = plan_.m_batch_map((m_begin + i) / plan_.m);
+      const std::int64_t row = (batch + n_batch + m_batch) * plan_.m + m;
+      const std::byte* accumulators = data + (i * stride + j) * element_size_;
+      if (!flat_) {
+        program_.run_block(binding, row, rows, n, columns, accumulators, stride, scratch);
+      } else if (columns == plan_.n) {
+        if (stride != columns) accumulators = compacted(accumulators, stride, rows, columns, workspace.compacted);
+        program_.run_segment(binding, 0, row * plan_.n, rows * columns, accumulators, scratch);
+      } else {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          program_.run_segment(binding, 0, (row + r) * plan_.n + n, columns,
+                                accumulators + r * stride * element_size_, scratch);
+        }
+      }
+      i += rows;
+    }
+    j += columns;
+  }
+}
+
+const std::byte* Epilogue::compacted(const std::byte* from, std::int64_t stride, std::int64_t rows,
+                                     std::int64_t columns, GrowingBuffer& buffer) const {
+  const std::int64_t row_bytes = columns * element_size_;
+  std::byte* to = buffer.reserve(rows * row_bytes);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(to + r * row_bytes, from + r * stride * element_size_, static_cast<std::size_t>(row_bytes));
+  }
+  return to;
+}
+
+// m x n from n x m.
+const std::byte* Epilogue::transposed(const void* results, std::int64_t stride, std::int64_t m_count,
+                                      std::int64_t n_count, GrowingBuffer& buffer) const {
+  std::byte* to = buffer.reserve(m_count * n_count * element_size_);
+  const std::byte* from = static_cast<const std::byte*>(results);
+  if (element_size_ == 8) {
+    transpose_words<std::uint64_t>(from, stride, m_count, n_count, to);
+  } else {
+    transpose_words<std::uint32_t>(from, stride, m_count, n_count, to);
+  }
+  return to;
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

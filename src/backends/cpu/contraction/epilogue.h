@@ -1,0 +1,42 @@
+// The epilogue of a contraction on blocks of raw results: finds the kernel's own rows for them, and hands the row
+// program stretches that are as long as possible.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/workspace.h"
+#include "backends/cpu/row/row_program.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// Rows [row, row + rows) x columns [column, column + columns) of one batch of a plan.
+struct Block {
+  std::int64_t batch, row, rows, column, columns;
+};
+
+class Epilogue {
+ public:
+  Epilogue(const Program& program, const Plan& plan, std::int64_t element_size, Isa isa);
+
+  /// `stride`: elements from one row of results to the next.
+  void run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
+           Workspace& workspace) const;
+
+ private:
+  const std::byte* compacted(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                             GrowingBuffer& buffer) const;
+  const std::byte* transposed(const void* results, std::int64_t stride, std::int64_t m_count, std::int64_t n_count,
+                              GrowingBuffer& buffer) const;
+
+  const Plan& plan_;
+  std::int64_t element_size_;
+  bool flat_;  ///< the program is one row: its n is too short to be one
+  RowProgram program_;
+};
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
