@@ -220,7 +220,7 @@ class Fuser {
     for (const Group::Member& member : group(g).members) {
       if (member.entry == e) return member.map;
     }
-    LOCKSTEP_ASSERT(!"entry is a member of its group");
+    fail_invariant("an entry is a member of its group", __FILE__, __LINE__);
   }
 
   int buffers_of(const Group& home, int g) {

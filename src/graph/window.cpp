@@ -185,8 +185,7 @@ Scalar parameter(const Window& window, const ParameterSource& source) {
   }
   if (const auto* full = std::get_if<Full>(&op)) return full->value;
   if (const auto* random = std::get_if<Random>(&op)) return {source.position == 0 ? random->seed : random->draw};
-  LOCKSTEP_ASSERT(!"parameters come from scalars, full and random");
-  return {};
+  fail_invariant("parameters come from scalars, full and random", __FILE__, __LINE__);
 }
 
 // --- executing ------------------------------------------------------------------------------------------------

@@ -2,7 +2,19 @@
 // Targets without a native fma would need it in software, lane by lane; the scalar fallback does that already.
 #pragma once
 
-#if defined(__x86_64__) || defined(__i386__)
+// Sanitized builds leave AVX-512 out: its instrumented code takes minutes to compile and shows nothing that AVX2's,
+// from the same lines, does not.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LOCKSTEP_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LOCKSTEP_SANITIZED 1
+#endif
+#endif
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(LOCKSTEP_SANITIZED)
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_EMU128 | HWY_SCALAR))
+#elif defined(__x86_64__) || defined(__i386__)
 #define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3 | HWY_EMU128 | HWY_SCALAR))
 #elif defined(__aarch64__)
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
@@ -16,7 +28,12 @@
 #endif
 
 // Defines `const Table& function(Isa isa)` out of one `const Table& local()` per target. Use in an HWY_ONCE section.
-#if defined(__x86_64__) || defined(__i386__)
+#if (defined(__x86_64__) || defined(__i386__)) && defined(LOCKSTEP_SANITIZED)
+#define LOCKSTEP_TABLE_OF_ISA(Table, function, local)              \
+  const Table& function(Isa isa) {                                 \
+    return isa == Isa::avx2 ? N_AVX2::local() : HWY_STATIC_DISPATCH(local)(); \
+  }
+#elif defined(__x86_64__) || defined(__i386__)
 #define LOCKSTEP_TABLE_OF_ISA(Table, function, local)              \
   const Table& function(Isa isa) {                                 \
     switch (isa) {                                                 \
