@@ -86,6 +86,60 @@ TEST(Row, LayerNormOfEverySize) {
   }
 }
 
+TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
+  Random random(12);
+  const std::vector<Op> ops = {Op::add, Op::sub, Op::mul, Op::div, Op::relu};
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t n = random.pick(kSizes);
+    ProgramBuilder builder({4}, {n});
+    const int x = dense_input(builder, random);
+    const std::vector<int> operands = {x,
+                                       dense_input(builder, random, DType::f32, false),
+                                       dense_input(builder, random, DType::bf16),
+                                       per_column(builder, random),
+                                       builder.constant(1.5f),
+                                       builder.constant(FROM_BITS(0x00800001u)),
+                                       builder.reduce(ReduceOp::max, x)};
+    int y = x;
+    for (int link = random.below(12); link >= 0; --link) {
+      const Op op = random.pick(ops);
+      const int other = random.pick(operands);
+      y = op == Op::relu ? builder.op(op, f32, y) : random.one_in(2) ? builder.op(op, f32, y, other) : builder.op(op, f32, other, y);
+      if (random.one_in(8)) builder.output(y, DType::f32);
+    }
+    switch (random.below(4)) {
+      case 0: builder.output(builder.reduce(ReduceOp::sum, y), DType::f32); break;
+      case 1: builder.output(builder.reduce(ReduceOp::dot, y, y), DType::f32); break;
+      case 2: builder.output(builder.reduce(ReduceOp::dot, y, x), DType::f32); break;
+      default: builder.output(y, random.one_in(2) ? DType::f32 : DType::f16);
+    }
+    EXPECT_TRUE(builder.agrees_everywhere()) << i;
+  }
+}
+
+TEST(Row, ExpAndGeluOfTinySumsAndDifferences) {
+  // Sums and differences of neighbours around the smallest normal are subnormal, which the functions must not see.
+  ProgramBuilder builder({3}, {4099});
+  Random random(13);
+  const int a_slot = builder.add_buffer(random, DType::f32, 3 * 4099, false);
+  const int b_slot = builder.add_buffer(random, DType::f32, 3 * 4099, false);
+  const View view = View::contiguous(builder.space());
+  const int words_a = builder.load(builder.add_input(a_slot, DType::f32, view, true));
+  const int words_b = builder.load(builder.add_input(b_slot, DType::f32, view, true));
+  const int tiny = builder.constant(FROM_BITS(0x00c00000u));
+  const int smaller = builder.constant(FROM_BITS(0x00800001u));
+  const int row = builder.reduce(ReduceOp::max, words_a);
+  const int a = builder.op(Op::mul, f32, words_a, tiny);
+  const int b = builder.op(Op::mul, f32, words_b, smaller);
+  for (const auto& [x, y] : std::vector<std::pair<int, int>>{
+           {a, b}, {b, a}, {a, tiny}, {smaller, b}, {words_a, words_b}, {words_a, row}, {row, words_b}, {a, smaller}}) {
+    builder.output(builder.op(Op::exp, f32, builder.op(Op::sub, f32, x, y)), DType::f32);
+    builder.output(builder.op(Op::gelu_erf, f32, builder.op(Op::add, f32, x, y)), DType::f32);
+    builder.output(builder.op(Op::gelu_erf, f32, builder.op(Op::sub, f32, x, y)), DType::f32);
+  }
+  EXPECT_TRUE(builder.agrees_everywhere());
+}
+
 TEST(Row, ReductionsOfEveryKindSizeAndLayout) {
   Random random(4);
   for (const bool columns : {false, true}) {

@@ -43,7 +43,9 @@ constexpr OpKind ARITHMETIC = OpKind::arithmetic, COMPARISON = OpKind::compariso
 #undef NONE
 
 template <class F, typename T>
-HWY_INLINE auto apply(T a, T b, T c) {
+HWY_INLINE auto apply(T a, T b, T c)
+  requires requires { F::kind; }
+{
   if constexpr (F::kind == OpKind::comparison) {
     return static_cast<int>(F::value(a, b, c));
   } else if constexpr (F::kind == OpKind::arithmetic) {
@@ -51,6 +53,31 @@ HWY_INLINE auto apply(T a, T b, T c) {
   } else {
     return F::value(a, b, c);
   }
+}
+
+/// canonical for results whose NaN is the one NaN already.
+HWY_INLINE float without_small(float x) {
+  const std::uint32_t bits = BITS(x);
+  const auto small = static_cast<std::uint32_t>(static_cast<std::int32_t>((bits & 0x7fffffffu) - 0x00800001u) >> 31);
+  return FROM_BITS(bits & ~(small & 0x7fffffffu));
+}
+
+// Functions of a sum or difference that give canonical results the same bits whether or not that was made canonical
+// first: any NaN becomes the one NaN, and what is no larger than the smallest normal gives 1 (exp) or is halved (gelu).
+struct exp_of_sub {
+  static constexpr int arity = 2;
+  static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_exp(a - b)); }
+};
+struct gelu_of_add {
+  static constexpr int arity = 2;
+  static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_gelu(a + b)); }
+};
+
+template <class F, typename T>
+HWY_INLINE auto apply(T a, T b, T c)
+  requires requires { F::apply(a, b, c); }
+{
+  return F::apply(a, b, c);
 }
 
 /// Bit i of `scalars`: operand i is one value.
@@ -103,6 +130,8 @@ ElementwiseTable make_table() {
 #define ROW(name, ...) fill_op<name##_op>(table, Op::name);
 #include "kernels/ops.def"
 #undef ROW
+  table.exp_of_sub = {loop<exp_of_sub, float, 0>, loop<exp_of_sub, float, 1>, loop<exp_of_sub, float, 2>};
+  table.gelu_of_add = {loop<gelu_of_add, float, 0>, loop<gelu_of_add, float, 1>, loop<gelu_of_add, float, 2>};
   return table;
 }
 

@@ -99,11 +99,25 @@ void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t e
     for (std::int64_t i = chunk_begin; i < chunk_end; i += step_size) {
       const std::int64_t n = std::min(step_size, chunk_end - i);
       const Tile tile = rows ? Tile{unit_, 1, i, n} : Tile{i, n, unit_ * plan_.width, width_};
+      if (pass_index + 1 == plan_.passes.size()) fetch_ahead(tile);
       for (int v : pass.kept_inputs) values_[v] = at(plan_.places[idx(v)], tile, plan_.types[idx(v)]);
       for (const Step& step : pass.steps) execute(step, tile);
     }
     for (int r : pass.reductions) finish_chunk(plan_.reductions[idx(r)], chunk);
     chunk_begin = chunk_end;
+  }
+}
+
+/// Asks for the next row where the current one is: memory works while the later passes compute out of the caches.
+void Frame::fetch_ahead(const Tile& tile) const {
+  if (unit_ + 1 >= plan_.units) return;
+  for (int input : plan_.fetched_ahead) {
+    const Access& access = plan_.inputs[idx(input)];
+    const std::int64_t element = contiguous_run(access, plan_.space, unit_ + 1, tile.begin, tile.count);
+    if (element < 0) continue;
+    const auto size = static_cast<std::int64_t>(size_of(access.dtype));
+    const std::byte* memory = slot_data(access.slot) + element * size;
+    for (std::int64_t byte = 0; byte < tile.count * size; byte += 64) __builtin_prefetch(memory + byte, 0, 2);
   }
 }
 
@@ -136,6 +150,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
       values_[step.out] = load(step, tile, out);
       return;
     }
+    case Step::Kind::chain: return execute_chain(step, tile);
     case Step::Kind::store: return store(step, tile);
     case Step::Kind::reduce: return reduce(step, tile);
     case Step::Kind::iota: {
@@ -156,6 +171,28 @@ void Frame::execute(const Step& step, const Tile& tile) {
       return;
     }
   }
+}
+
+std::array<ChainLink, kMostLinks> Frame::links_of(const Step& step) const {
+  std::array<ChainLink, kMostLinks> links;
+  for (std::size_t i = 0; i < step.links.size(); ++i) {
+    const Link& link = step.links[i];
+    // The one operand of a unary op takes the place of the other, which is not looked at.
+    const std::byte* operand = values_[link.value < 0 ? step.a : link.value];
+    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand)};
+  }
+  return links;
+}
+
+void Frame::execute_chain(const Step& step, const Tile& tile) {
+  std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
+  const bool streams = plan_.streams && out != nullptr && is_aligned(out, 64);
+  if (out == nullptr || (plan_.streams && !streams)) out = at(step.place, tile, step.type);
+  const auto links = links_of(step);
+  (streams ? plan_.chain->stream : plan_.chain->store)(reinterpret_cast<float*>(out),
+                                                       reinterpret_cast<const float*>(values_[step.a]), links.data(),
+                                                       step.links.size(), tile.elements());
+  values_[step.out] = out;
 }
 
 const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out) {

@@ -1,6 +1,7 @@
 // One thread's execution of a row plan: the memory of one unit of work, and the interpreter of its steps.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,9 +45,13 @@ class Frame {
     std::size_t elements() const { return static_cast<std::size_t>(depth * count); }
   };
 
+  void fetch_ahead(const Tile& tile) const;
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
   void execute(const Step& step, const Tile& tile);
+  void execute_chain(const Step& step, const Tile& tile);
+  /// Where the operands of the links are now.
+  std::array<ChainLink, kMostLinks> links_of(const Step& step) const;
   void execute_row_step(const Step& step, const Tile& tile);
   const std::byte* load(const Step& step, const Tile& tile, std::byte* out);
   void store(const Step& step, const Tile& tile);

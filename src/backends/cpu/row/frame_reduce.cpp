@@ -60,6 +60,12 @@ void Frame::reduce(const Step& step, const Tile& tile) {
   std::byte* lanes = memory_ + reduction.lanes_at;
   if (!reduction.is_best()) {
     const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+    if (!step.links.empty()) {
+      const auto links = links_of(step);
+      return (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
+          tile.elements());
+    }
     if (plan_.layout == Layout::rows) {
       return plan_.reduce->lanes[reduction.kind()][type](lanes, a, b, tile.elements());
     }
@@ -80,8 +86,6 @@ void Frame::reduce(const Step& step, const Tile& tile) {
     }
     return;
   }
-  const ElementwiseFn better =
-      plan_.elementwise->op[index_of(order == ReduceTable::max ? Op::maximum : Op::minimum)][type][0];
   for (std::int64_t d = 0; d < tile.depth; ++d) {
     const std::byte* line = a + idx(d * tile.count) * size;
     if (indices[0] < 0) {
@@ -90,7 +94,7 @@ void Frame::reduce(const Step& step, const Tile& tile) {
     } else if (reduction.gives_index()) {
       plan_.reduce->best_columns[order][type](lanes, indices, line, tile.outer + d, idx(tile.count));
     } else {
-      better(lanes, lanes, line, nullptr, idx(tile.count));
+      plan_.reduce->best_values[order][type](lanes, line, idx(tile.count));
     }
   }
 }

@@ -34,6 +34,13 @@ struct Place {
   std::size_t at = 0;
 };
 
+/// An op of a chain whose other operand is the chain's live value.
+struct Link {
+  ChainOp op = ChainOp::none;
+  int value = -1;       ///< the operand, if the op has a second one
+  bool scalar = false;  ///< it is one value rather than an array
+};
+
 struct Step {
   enum class Kind : std::uint8_t {
     load,         ///< input `index`
@@ -41,7 +48,8 @@ struct Step {
     compute,      ///< fn(a, b, c)
     accumulator,  ///< fn(the contraction's results)
     spread,       ///< n copies of a scalar, or (columns) `depth` copies of a row value
-    reduce,       ///< adds the tile to reduction `index`
+    chain,        ///< a through all links
+    reduce,       ///< adds the tile (a through all links) to reduction `index`
     store,        ///< a to output `index`
   };
   Kind kind = Kind::compute;
@@ -54,7 +62,22 @@ struct Step {
   Place place;          ///< of `out`
   bool alias = false;   ///< load: memory holds the values as they are. store: the same
   int direct = -1;      ///< an output that the value may be computed into
+  Op op = Op::copy;     ///< compute: the elementwise op, if it is one on f32
+  ChainOp chain_op = ChainOp::none;  ///< compute: what it would be in a chain,
+  int scalars = 0;                   ///< and which operands are one value (as in ElementwiseTable)
+  std::vector<Link> links;
 };
+
+/// Calls fn(value) for each value that a step reads.
+template <typename Fn>
+void for_each_value_read(const Step& step, Fn fn) {
+  for (int value : {step.a, step.b, step.c}) {
+    if (value >= 0) fn(value);
+  }
+  for (const Link& link : step.links) {
+    if (link.value >= 0) fn(link.value);
+  }
+}
 
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
@@ -79,6 +102,7 @@ struct Pass {
 struct RowPlan {
   Layout layout = Layout::rows;
   const ElementwiseTable* elementwise = nullptr;
+  const ChainTable* chain = nullptr;
   const ConvertTable* convert = nullptr;
   const ReduceTable* reduce = nullptr;
 
@@ -98,6 +122,7 @@ struct RowPlan {
   std::vector<Pass> passes;        ///< never empty
   std::vector<Step> last_steps;    ///< after the last pass, once per unit: row values and their stores
   std::vector<Reduction> reductions;
+  std::vector<int> fetched_ahead;  ///< inputs of which the last pass asks for the next row
   bool streams = false;            ///< the outputs are larger than the caches
   bool is_epilogue = false;
   ComputeType accumulator_type = ComputeType::f32;

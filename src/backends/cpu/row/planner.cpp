@@ -23,8 +23,6 @@ constexpr std::int64_t kNarrowest = 64;
 constexpr std::int64_t kWidest = 1024;
 // Transposed elements: two cache lines of f32 deep.
 constexpr std::int64_t kTransposedDepth = 32;
-// Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
-constexpr std::size_t kSlotPadding = 128;
 // From here on the results are written past the caches.
 constexpr std::int64_t kStreamBytes = 16 << 20;
 
@@ -74,6 +72,7 @@ RowPlan Planner::plan() {
         program_.outputs[o].dtype)];
     plan_.last_steps.push_back(store);
   }
+  find_inputs_to_fetch_ahead();
   lay_out_memory();
   return std::move(plan_);
 }
@@ -245,7 +244,10 @@ Step Planner::step_of(int value, int pass) {
       if (analysis_.classes[idx(value)] == Class::uniform) scalars = 0;
       step.fn = plan_.elementwise->op[index_of(instruction.op)][index_of(type)][idx(scalars)];
       step.scalars = scalars;
-      if (type == ComputeType::f32) step.chain_op = chain_op_of(instruction.op);
+      if (type == ComputeType::f32) {
+        step.op = instruction.op;
+        step.chain_op = chain_op_of(instruction.op);
+      }
       break;
     }
     case Kind::constant:
@@ -357,42 +359,16 @@ void Planner::emit_pass(int pass_index) {
   assign_slots(pass);
 }
 
-void Planner::assign_slots(Pass& pass) {
-  std::vector<std::size_t> last_use(plan_.types.size(), 0);
-  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
-    for_each_value_read(pass.steps[s], [&](int v) { last_use[idx(v)] = s; });
-  }
-  std::vector<int> slot_of(plan_.types.size(), -1);
-  std::vector<std::size_t> free;
-  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
-    Step& step = pass.steps[s];
-    const auto release = [&](bool same_size_only) {
-      for_each_value_read(step, [&](int v) {
-        if (slot_of[idx(v)] < 0 || last_use[idx(v)] != s) return;
-        if (same_size_only && size_of(plan_.types[idx(v)]) != size_of(step.type)) return;
-        free.push_back(idx(slot_of[idx(v)]));
-        slot_of[idx(v)] = -1;
-      });
-    };
-    // A result may take the place of an operand that nobody needs any more, if their elements are equally long.
-    release(true);
-    if (step.out >= 0 && step.place.kind == Place::Kind::none) {
-      if (free.empty()) free.push_back(slots_++);
-      step.place = {Place::Kind::slot, free.back()};
-      slot_of[idx(step.out)] = static_cast<int>(free.back());
-      free.pop_back();
+/// Rows that stay in the nearest caches between the first pass and the last.
+void Planner::find_inputs_to_fetch_ahead() {
+  if (plan_.layout != Layout::rows || plan_.passes.size() < 2 || plan_.units < 2) return;
+  for (const Step& step : plan_.passes[0].steps) {
+    if (step.kind != Step::Kind::load) continue;
+    const Access& access = plan_.inputs[idx(step.index)];
+    if (!access.is_constant_outer() && idx(plan_.sequence) * size_of(access.dtype) <= kKeptBytes) {
+      plan_.fetched_ahead.push_back(step.index);
     }
-    release(false);
   }
-}
-
-void Planner::lay_out_memory() {
-  std::size_t widest = 4;
-  for (ComputeType type : plan_.types) widest = std::max(widest, size_of(type));
-  const std::int64_t elements = plan_.layout == Layout::rows ? plan_.tile : plan_.width * plan_.depth;
-  plan_.slot_bytes = (idx(elements) * widest + 63) / 64 * 64 + kSlotPadding;
-  plan_.slots_at = reserve(slots_ * plan_.slot_bytes);
-  plan_.pointers_at = reserve(plan_.types.size() * sizeof(void*));
 }
 
 }  // namespace v0

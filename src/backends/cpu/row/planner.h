@@ -1,5 +1,5 @@
 // Makes a RowPlan. In three strokes, one file each: what the values are and when they can be known (analysis.cpp), the
-// shape of the tiles and the memory of a frame, then the steps of each pass (planner.cpp).
+// shape of the tiles and the memory of a frame, then the steps of each pass (planner.cpp, fuse.cpp, slots.cpp).
 #pragma once
 
 #include <map>
@@ -42,6 +42,9 @@ void for_each_operand(const Instruction& instruction, Fn fn) {
 bool loads_as_stored(const Instruction& load, const Input& input);
 bool stores_as_stored(const Output& output, ComputeType type);
 
+/// What an op is in a chain, or none.
+ChainOp chain_op_of(Op op);
+
 class Planner {
  public:
   Planner(const Program& program, const PlanOptions& options);
@@ -70,7 +73,9 @@ class Planner {
   void emit_row_steps(int pass, std::vector<Step>& steps);
   void emit_pass(int pass);
   void emit_reduce(int value, int pass);
+  void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
+  void find_inputs_to_fetch_ahead();
   void lay_out_memory();
 
   const Program& program_;

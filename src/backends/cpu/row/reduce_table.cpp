@@ -199,6 +199,15 @@ void best_columns(void* best_, std::int64_t* indices, const void* a_, std::int64
   }
 }
 
+/// Not the elementwise maximum: that makes its result canonical, and a winner is compared as it is until the end.
+template <int order, typename T>
+void best_values(void* best_, const void* a_, std::size_t n) {
+  auto* winner = static_cast<T*>(best_);
+  const auto* a = static_cast<const T*>(a_);
+  LOCKSTEP_INDEPENDENT
+  for (std::size_t t = 0; t < n; ++t) winner[t] = rank<order>(a[t]) > rank<order>(winner[t]) ? a[t] : winner[t];
+}
+
 template <typename T>
 void fill(ReduceTable& table, ComputeType type_) {
   const std::size_t type = index_of(type_);
@@ -217,6 +226,8 @@ void fill(ReduceTable& table, ComputeType type_) {
   table.find[ReduceTable::min][type] = find<ReduceTable::min, T>;
   table.beats[ReduceTable::max][type] = beats<ReduceTable::max, T>;
   table.beats[ReduceTable::min][type] = beats<ReduceTable::min, T>;
+  table.best_values[ReduceTable::max][type] = best_values<ReduceTable::max, T>;
+  table.best_values[ReduceTable::min][type] = best_values<ReduceTable::min, T>;
   table.best_columns[ReduceTable::max][type] = best_columns<ReduceTable::max, T>;
   table.best_columns[ReduceTable::min][type] = best_columns<ReduceTable::min, T>;
 }

@@ -43,6 +43,8 @@ struct ElementwiseTable {
   /// [op][type of the operands][scalar operands]; null where ops.def has no such row, and for useless variants
   /// (of a unary op; with all operands scalar).
   std::array<std::array<std::array<ElementwiseFn, kScalarVariants>, kComputeTypes>, kOpCount> op{};
+  /// exp(a - b) and gelu_erf(a + b), of f32: [scalar operands], not both.
+  std::array<ElementwiseFn, 3> exp_of_sub{}, gelu_of_add{};
 };
 
 struct ConvertTable {
@@ -81,6 +83,8 @@ struct ReduceTable {
   using FindFn = std::size_t (*)(const void* best, const void* a, std::size_t n);
   /// Whether *b beats *a.
   using BeatsFn = bool (*)(const void* b, const void* a);
+  /// For columns: where a[t] beats best[t] it is the new best.
+  using BestValuesFn = void (*)(void* best, const void* a, std::size_t n);
   /// For columns: where a[t] beats best[t], both it and indices[t] are replaced (by a[t] and `index`).
   using BestColumnsFn = void (*)(void* best, std::int64_t* indices, const void* a, std::int64_t index, std::size_t n);
 
@@ -92,9 +96,34 @@ struct ReduceTable {
   std::array<std::array<BestFn, kComputeTypes>, orders> best;
   std::array<std::array<FindFn, kComputeTypes>, orders> find;
   std::array<std::array<BeatsFn, kComputeTypes>, orders> beats;
+  std::array<std::array<BestValuesFn, kComputeTypes>, orders> best_values;
   std::array<std::array<BestColumnsFn, kComputeTypes>, orders> best_columns;
 };
 
+/// The ops of a chain; x is the live value, y the operand of the link.
+enum class ChainOp : std::uint8_t {
+  none,
+  add, sub, mul, div,  ///< x op y
+  from, into,          ///< y - x, y / x
+  relu,
+};
+struct ChainLink {
+  ChainOp op = ChainOp::none;
+  bool scalar = false;  ///< the operand is one value rather than an array
+  const float* operand = nullptr;
+};
+inline constexpr std::size_t kMostLinks = 8;
+
+/// Loops over first[0..n) sent through `count` links. Null members where the instruction set has no vectors with fma.
+struct ChainTable {
+  using Fn = void (*)(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n);
+  Fn store = nullptr;           ///< canonical results to out
+  Fn stream = nullptr;          ///< the same past the caches; out is aligned to 64
+  Fn sum = nullptr;             ///< lanes out[i mod 64] += x
+  Fn sum_of_squares = nullptr;  ///< lanes out[i mod 64] = fma(x, x, lane)
+};
+
+const ChainTable& chain_table(Isa isa);
 const ElementwiseTable& elementwise_table(Isa isa);
 const ConvertTable& convert_table(Isa isa);
 const ReduceTable& reduce_table(Isa isa);

@@ -1,0 +1,108 @@
+// Joins steps of a pass that would only hand each other tiles: chains of cheap f32 ops become one step that keeps the
+// intermediate results in registers, together with the sum that reads the last of them; exp(a - b) and gelu(a + b) become
+// one loop.
+#include <utility>
+
+#include "backends/cpu/row/planner.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+ChainOp turned(ChainOp op) {
+  switch (op) {
+    case ChainOp::sub: return ChainOp::from;
+    case ChainOp::div: return ChainOp::into;
+    default: return op;
+  }
+}
+
+}  // namespace
+
+ChainOp chain_op_of(Op op) {
+  switch (op) {
+    case Op::add: return ChainOp::add;
+    case Op::sub: return ChainOp::sub;
+    case Op::mul: return ChainOp::mul;
+    case Op::div: return ChainOp::div;
+    case Op::relu: return ChainOp::relu;
+    default: return ChainOp::none;
+  }
+}
+
+void Planner::fuse_chains(Pass& pass) {
+  if (plan_.chain->store == nullptr) return;
+  std::vector<int> uses(plan_.types.size(), 0);
+  for (const Step& step : pass.steps) {
+    for_each_value_read(step, [&](int value) { ++uses[idx(value)]; });
+  }
+  std::vector<int> made_by(plan_.types.size(), -1);  // the chain of a value
+  std::vector<bool> joined(pass.steps.size(), false);
+  const auto joinable = [&](int value, int reads) {
+    if (value < 0 || made_by[idx(value)] < 0 || uses[idx(value)] != reads) return false;
+    const Step& chain = pass.steps[idx(made_by[idx(value)])];
+    return chain.place.kind == Place::Kind::none && chain.links.size() < kMostLinks;
+  };
+  const auto join = [&](int value, Step& step) {
+    Step& chain = pass.steps[idx(made_by[idx(value)])];
+    step.links = std::move(chain.links);
+    step.a = chain.a;
+    joined[idx(made_by[idx(value)])] = true;
+  };
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+    Step& step = pass.steps[s];
+    if (step.kind == Step::Kind::compute && step.chain_op != ChainOp::none) {
+      const bool scalar_a = (step.scalars & 1) != 0, scalar_b = (step.scalars & 2) != 0;
+      const bool second = scalar_a || (!joinable(step.a, 1) && joinable(step.b, 1));
+      const int live = second ? step.b : step.a;
+      const Link link{second ? turned(step.chain_op) : step.chain_op, second ? step.a : step.b,
+                      second ? scalar_a : scalar_b};
+      step.kind = Step::Kind::chain;
+      step.a = live;
+      step.b = -1;
+      if (joinable(live, 1)) join(live, step);
+      step.links.push_back(link);
+      made_by[idx(step.out)] = static_cast<int>(s);
+    } else if (step.kind == Step::Kind::compute && (step.op == Op::exp || step.op == Op::gelu_erf)) {
+      if (!joinable(step.a, 1)) continue;
+      const int made = made_by[idx(step.a)];
+      const Step& chain = pass.steps[idx(made)];
+      const Link& link = chain.links[0];
+      if (chain.links.size() != 1) continue;
+      if (step.op == Op::gelu_erf && link.op == ChainOp::add) {
+        step.fn = plan_.elementwise->gelu_of_add[link.scalar ? 2 : 0];
+        step.b = link.value;
+      } else if (step.op == Op::exp && link.op == ChainOp::sub) {
+        step.fn = plan_.elementwise->exp_of_sub[link.scalar ? 2 : 0];
+        step.b = link.value;
+      } else if (step.op == Op::exp && link.op == ChainOp::from) {
+        step.fn = plan_.elementwise->exp_of_sub[link.scalar ? 1 : 0];
+        step.b = chain.a;
+      } else {
+        continue;
+      }
+      step.a = link.op == ChainOp::from ? link.value : chain.a;
+      joined[idx(made)] = true;
+    } else if (step.kind == Step::Kind::reduce && plan_.layout == Layout::rows) {
+      const ReduceOp op = plan_.reductions[idx(step.index)].op;
+      const bool squares = op == ReduceOp::dot && step.a == step.b;
+      if ((squares || op == ReduceOp::sum) && joinable(step.a, squares ? 2 : 1)) {
+        join(step.a, step);
+        step.b = -1;
+      }
+    } else if (step.kind == Step::Kind::store && step.alias && made_by[idx(step.a)] >= 0) {
+      Step& chain = pass.steps[idx(made_by[idx(step.a)])];
+      if (chain.place.kind == Place::Kind::none) chain.direct = step.index;
+    }
+  }
+  std::vector<Step> steps;
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+    if (!joined[s]) steps.push_back(std::move(pass.steps[s]));
+  }
+  pass.steps = std::move(steps);
+}
+
+}  // namespace v0
+}  // namespace lockstep
