@@ -241,6 +241,12 @@ void AtomicFile::commit() {
   close_or_fail(directory_, "close the directory (the new file is in place)");
 }
 
+void prefer_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+  ::madvise(data, bytes, MADV_HUGEPAGE);
+#endif
+}
+
 std::uint64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t total = 0;

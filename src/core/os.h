@@ -78,6 +78,9 @@ class AtomicFile {
   int directory_ = -1;
 };
 
+/// Asks for huge pages under a block of memory that was just allocated; a hint, without effect where there are none.
+void prefer_huge_pages(void* data, std::size_t bytes) noexcept;
+
 /// Bytes of this process that are in physical memory; 0 where unknown.
 std::uint64_t resident_bytes();
 /// Bytes of physical memory of the machine, and those that can be used without swapping; 0 where unknown.

@@ -8,17 +8,23 @@
 
 #include <lockstep/error.h>
 
+#include "core/os.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
 
 constexpr std::uint32_t kWindow = 1024;
-// From here on blocks start at a huge page, so that the kernel can back them with huge pages where it is told to.
+// From twice that on, blocks start at a huge page and are made of them where the system has them: fewer page faults at
+// first use, and fewer misses of the address translation later.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 void* system_allocate(std::size_t size) {
-  if (size >= 2 * kHugePage) return std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
-  return std::aligned_alloc(MemoryPool::kAlignment, size);
+  if (size < 2 * kHugePage) return std::aligned_alloc(MemoryPool::kAlignment, size);
+  const std::size_t whole = (size + kHugePage - 1) / kHugePage * kHugePage;
+  void* data = std::aligned_alloc(kHugePage, whole);
+  if (data != nullptr) os::prefer_huge_pages(data, whole);
+  return data;
 }
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
