@@ -257,6 +257,15 @@ TEST(CpuContraction, Layouts) {
   }
 }
 
+TEST(CpuContraction, FewRowsOfEitherLayout) {
+  for (std::int64_t m = 1; m <= 17; ++m) {
+    for (const bool transpose_b : {false, true}) {
+      Problem problem = matmul_problem({2}, m, 112, 300, {.transpose_b = transpose_b});
+      expect_reference_bits(problem, {1, 7});
+    }
+  }
+}
+
 TEST(CpuContraction, BatchesAndBroadcasts) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {

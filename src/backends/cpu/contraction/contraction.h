@@ -6,8 +6,10 @@
 //   plan.h          a kernel normalised: which operand is broadcast, which is vectorised, where results go
 //   packing-inl.h   operands are copied, block by block, into panels; reading goes through the view (no im2col)
 //   tile-inl.h      the register tile that multiplies two panels
-//   thin-inl.h      one row: lanes over the outputs, straight from the view (depthwise, vector times matrix)
-//   driver.cpp      blocks, threads, and the epilogue on results that are still in cache
+//   window-inl.h    the register tile over columns that stay where they are (convolutions of few output channels)
+//   thin-inl.h      a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix)
+//   epilogue.h      blocks of results as the row program wants them
+//   driver.cpp      blocks and threads
 #pragma once
 
 #include <memory>

@@ -41,7 +41,7 @@ class ContractionExecutable final : public Executable {
       : kernels_(kernel_set(kernel.type, isa)),
         plan_(make_plan(kernel, kernels_.lanes, kernels_.tile_columns)),
         epilogue_(kernel.epilogue, plan_, element_size(), isa) {
-    if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes);
+    if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes, kernels_.tile_rows);
     if (kernels_.window != nullptr && !thin_) window_ = make_window_table(plan_, kernels_.lanes);
   }
 
@@ -290,7 +290,9 @@ class ContractionExecutable final : public Executable {
     const std::int64_t per_plane = tiling.segments * tiling.row_groups;
     const std::int64_t units = plan_.batches * table.planes * per_plane;
     parallel_for(units, job.tiling.serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t unit = begin; unit < end; ++unit) compute_window(job, tiling, unit / per_plane, unit % per_plane);
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        compute_window(job, tiling, unit / per_plane, unit % per_plane);
+      }
     });
   }
 

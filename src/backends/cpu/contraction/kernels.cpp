@@ -1,4 +1,5 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and prepares what packing walks over.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and prepares what packing
+// walks over.
 
 #include "backends/cpu/simd_targets.h"
 

@@ -123,7 +123,7 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
     const auto k1 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_low, ce_low));
     const auto k2 = hn::BitCast(d, hn::InterleaveLower(dd, ab_high, ce_high));
     const auto k3 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_high, ce_high));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       acc[r] = hn::MulAdd(hn::Set(d, row[r]), k0, acc[r]);
       acc[r] = hn::MulAdd(hn::Set(d, row[step + r]), k1, acc[r]);
@@ -156,13 +156,14 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }
-  const bool masked = !args.table->full;
-  if (args.table->stride == 2) {
-    args.flush ? thin_rows<2, true, true, kRows>(args) : thin_rows<2, false, true, kRows>(args);
-  } else if (masked) {
-    args.flush ? thin_rows<1, true, true, kRows>(args) : thin_rows<1, false, true, kRows>(args);
-  } else {
-    args.flush ? thin_rows<1, true, false, kRows>(args) : thin_rows<1, false, false, kRows>(args);
+  if constexpr (kRows <= kThinRows) {
+    if (args.table->stride == 2) {
+      args.flush ? thin_rows<2, true, true, kRows>(args) : thin_rows<2, false, true, kRows>(args);
+    } else if (!args.table->full) {
+      args.flush ? thin_rows<1, true, true, kRows>(args) : thin_rows<1, false, true, kRows>(args);
+    } else {
+      args.flush ? thin_rows<1, true, false, kRows>(args) : thin_rows<1, false, false, kRows>(args);
+    }
   }
 }
 
@@ -171,7 +172,11 @@ inline void thin(const ThinArgs& args) {
     case 1: return thin_layout<1>(args);
     case 2: return thin_layout<2>(args);
     case 3: return thin_layout<3>(args);
-    default: return thin_layout<4>(args);
+    case 4: return thin_layout<4>(args);
+    case 5: return thin_layout<5>(args);
+    case 6: return thin_layout<6>(args);
+    case 7: return thin_layout<7>(args);
+    default: return thin_layout<8>(args);
   }
 }
 

@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::int64_t kMaxTableEntries = 1 << 20;
 
-bool suits(const Plan& plan) {
+bool suits(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
-  return plan.type == ComputeType::f32 && side.dtype == DType::f32 && plan.rows <= kThinRows &&
-         plan.rows * plan.columns * plan.batches > 0 && plan.k <= kMaxTableEntries && plan.columns <= kMaxTableEntries;
+  return plan.type == ComputeType::f32 && side.dtype == DType::f32 &&
+         plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
+         plan.k <= kMaxTableEntries && plan.columns <= kMaxTableEntries;
 }
 
 bool suits_along_k(const Plan& plan) {
@@ -26,7 +27,7 @@ bool suits_along_k(const Plan& plan) {
 bool suits_along_outer(const Plan& plan) {
   const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
-  if (side.order != Side::Order::along_outer || geometry.bounded_in_batch()) return false;
+  if (plan.rows > kThinRows || side.order != Side::Order::along_outer || geometry.bounded_in_batch()) return false;
   if (!geometry.limits.empty() && side.fill != 0) return false;
   const std::int64_t stride = geometry.outer.inner_stride();
   return stride == 1 || stride == 2;
@@ -55,8 +56,8 @@ ThinTable table_along_k(const Plan& plan, std::int64_t lanes) {
 
 }  // namespace
 
-std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes) {
-  if (!suits(plan)) return std::nullopt;
+std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_rows) {
+  if (!suits(plan, tile_rows)) return std::nullopt;
   if (suits_along_k(plan)) return table_along_k(plan, lanes);
   if (!suits_along_outer(plan)) return std::nullopt;
   const Geometry& geometry = plan.column_side.geometry;

@@ -13,6 +13,8 @@ inline namespace v0 {
 namespace contraction {
 
 inline constexpr std::int64_t kThinRows = 4;
+/// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
+inline constexpr std::int64_t kThinRowsAlongK = 8;
 
 /// The columns cut into pieces of at most one vector.
 struct ThinTable {
@@ -36,7 +38,7 @@ struct ThinArgs {
   std::int64_t piece_end = 0;
   const float* rows = nullptr;  ///< [k][row]
   std::int64_t rows_stride = 0;
-  std::int64_t row_count = 1;   ///< at most kThinRows
+  std::int64_t row_count = 1;   ///< at most kThinRows or kThinRowsAlongK
   std::int64_t k = 0;
   float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
   std::int64_t results_stride = 0;
@@ -44,8 +46,8 @@ struct ThinArgs {
 
 using ThinFunction = void (*)(const ThinArgs&);
 
-/// Nothing where the packed way is better or the only one.
-std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes);
+/// Nothing where the packed way is better or the only one. The rows fit one panel of `tile_rows`.
+std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_rows);
 
 }  // namespace contraction
 }  // namespace v0
