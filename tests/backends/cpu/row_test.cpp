@@ -104,7 +104,9 @@ TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
     for (int link = random.below(12); link >= 0; --link) {
       const Op op = random.pick(ops);
       const int other = random.pick(operands);
-      y = op == Op::relu ? builder.op(op, f32, y) : random.one_in(2) ? builder.op(op, f32, y, other) : builder.op(op, f32, other, y);
+      y = op == Op::relu      ? builder.op(op, f32, y)
+          : random.one_in(2) ? builder.op(op, f32, y, other)
+                             : builder.op(op, f32, other, y);
       if (random.one_in(8)) builder.output(y, DType::f32);
     }
     switch (random.below(4)) {

@@ -167,10 +167,8 @@ void best(void* best_, const void* a_, std::size_t n) {
       *result = T(hn::GetLane(hn::NaN(hn::ScalableTag<std::conditional_t<sizeof(T) == 8, double, float>>())));  // which one does not matter: there is one canonical NaN
       return;
     }
-    HWY_ALIGN T lane[HWY_MAX_BYTES / sizeof(T)];
-    hn::Store(better_vector<order>(better_vector<order>(v0, v1), better_vector<order>(v2, v3)), d, lane);
-    top = lane[0];
-    for (std::size_t l = 1; l < width; ++l) top = rank<order>(lane[l]) > rank<order>(top) ? lane[l] : top;
+    const auto all = better_vector<order>(better_vector<order>(v0, v1), better_vector<order>(v2, v3));
+    top = hn::GetLane(order == ReduceTable::max ? hn::MaxOfLanes(d, all) : hn::MinOfLanes(d, all));
   }
   for (; i < n; ++i) top = rank<order>(a[i]) > rank<order>(top) ? a[i] : top;
   // Of several values with one key, zeros alone differ in their bits, so only there it matters which one is first.
