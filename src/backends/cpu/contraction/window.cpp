@@ -13,6 +13,9 @@ namespace {
 // neighbours in memory share cache lines; other terms bring a line (and a page) of their own each time.
 constexpr std::int64_t kMaxRows = 64;
 constexpr std::int64_t kMaxRowsOfScatteredTerms = 16;
+// Channels of larger images lie pages apart, and every tile of rows visits all of them.
+constexpr std::int64_t kLargePlane = 1024;
+constexpr std::int64_t kMaxRowsOfLargePlanes = 32;
 constexpr std::int64_t kMaxPlanes = 1 << 16;
 constexpr std::int64_t kMaxTableEntries = 1 << 19;
 // Bytes of raw results that stay in cache from one block of k to the next, and of one row of them.
@@ -27,7 +30,9 @@ bool suits(const Plan& plan, std::int64_t lanes) {
   const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
   const std::int64_t whole = divide_up(plan.n, lanes) * lanes;
-  const std::int64_t most_rows = geometry.k.inner_stride() == 1 ? kMaxRows : kMaxRowsOfScatteredTerms;
+  const std::int64_t most_rows = geometry.k.inner_stride() != 1 ? kMaxRowsOfScatteredTerms
+                                 : plan.n > kLargePlane         ? kMaxRowsOfLargePlanes
+                                                                : kMaxRows;
   return plan.type == ComputeType::f32 && side.dtype == DType::f32 && !plan.swapped &&
          side.order == Side::Order::along_outer && geometry.outer.inner_stride() == 1 &&
          (geometry.limits.empty() || side.fill == 0) && !geometry.bounded_in_batch() && plan.rows > kThinRows &&
