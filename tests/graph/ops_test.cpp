@@ -266,6 +266,17 @@ TEST(Values, NaNWinsMaximumAndMinimum) {
   EXPECT_EQ(argmin(x).item<std::int64_t>(), 1);
 }
 
+TEST(Values, TheSmallestNormalCompetesAsItIsAndLeavesAsZero) {
+  // -2^-126 loses against either zero; only as a result does it become one.
+  const float least = -0x1p-126f;
+  for (const Shape& shape : {Shape{3, 1}, Shape{3, 100}, Shape{3, 700}}) {
+    same_everywhere([&](Device device) {
+      const Tensor rows = Tensor::from<float>({least, least, 0.0f}, {3, 1}, device).expand(shape);
+      return cat({amax(rows, {0}), amin(-rows, {0}), amax(rows.transpose(0, 1), {1}), amax(rows.narrow(0, 0, 2), {0})});
+    });
+  }
+}
+
 TEST(Values, TiesGiveTheFirstIndex) {
   EXPECT_EQ(argmax(Tensor::from<float>({0, 3, 3, -0.0f}, {4})).item<std::int64_t>(), 1);
   EXPECT_EQ(argmin(Tensor::from<float>({1, 0, -0.0f, 0}, {4})).item<std::int64_t>(), 1);
