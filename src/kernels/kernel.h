@@ -82,7 +82,7 @@ struct Instruction {
   Kind kind = Kind::load;
   ComputeType type = ComputeType::f32;  ///< of the value defined (comparisons: i32; argmax: i64)
   DType dtype = DType::f32;
-  DType from = DType::f32;              ///< casts; reduce: dtype of the operand
+  DType from = DType::f32;              ///< casts, reductions, comparisons: dtype of the operands (i32 widens to i64)
   Extent extent = Extent::vector;
   Op op = Op::add;
   ReduceOp reduce = ReduceOp::sum;
@@ -91,7 +91,8 @@ struct Instruction {
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-/// A buffer read through a view over the iteration space (rows, then inner dims).
+/// A buffer read through a view over the iteration space (rows, then inner dims). What is loaded as a row value has
+/// coefficients 0 along the inner dims. `canonical` is a hint: a backend may look for subnormals all the same.
 struct Input {
   int slot = 0;
   DType dtype = DType::f32;
@@ -101,6 +102,7 @@ struct Input {
 };
 
 /// A value written to a dense output: element offsets are sum strides[d] * i[d]; row values have inner strides 0.
+/// Outputs never overlap inputs or each other, so values may be computed right into them.
 struct Output {
   int slot = 0;
   DType dtype = DType::f32;
