@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What this machine computes: the hash of a fixed workload on every device and instruction set that Lockstep finds here,
+# recorded cases, agreement tests, speed. The table comes last; equal hashes on two machines mean equal bits.
+#
+#   scripts/device_check.sh [folder of built programs]      default: build/release/bin, built first
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+bin=${1:-}
+if [ -z "$bin" ]; then
+  make build || exit
+  bin=build/release/bin
+fi
+export LOCKSTEP_ASSETS=$PWD/assets/demo
+
+status=0
+rows=()
+row() { rows+=("$(printf '| %-22s | %-16s | %-8s | %s' "$@")"); }
+
+# Device and instruction set, then the hash of the demonstration's logits and the seconds it took.
+demo() {
+  local isa=$1 line
+  while read -r line; do
+    case $line in
+      *'"device"'*)
+        local device hash seconds
+        device=$(sed 's/.*"device":"\([^"]*\)".*/\1/' <<<"$line")
+        hash=$(sed 's/.*"logits_hash":"\([^"]*\)".*/\1/' <<<"$line")
+        seconds=$(sed 's/.*"seconds":\([0-9.e-]*\).*/\1/' <<<"$line")
+        # The reference does not depend on the instruction set: once is enough.
+        [ "$device" != ref ] || [ "$isa" = "${isas[0]}" ] || continue
+        [ "$device" != cpu ] || device="cpu $isa"
+        row "$device" "$hash" "$(printf '%.3f s' "$seconds")" "demo"
+        ;;
+      *'"equal":false'*) status=1 ;;
+    esac
+  done < <(LOCKSTEP_CPU_ISA=$isa "$bin/lockstep" demo --json)
+}
+
+"$bin/lockstep" info || exit
+info=$("$bin/lockstep" info --json)
+mapfile -t isas < <(grep -o '"available_isas":\[[^]]*\]' <<<"$info" | grep -oE '"(scalar|neon|avx2|avx512)"' | tr -d '"')
+mapfile -t devices < <(grep -o '{"device":"[^"]*","description"' <<<"$info" | sed 's/.*"device":"\([^"]*\)".*/\1/')
+
+for isa in "${isas[@]}"; do demo "$isa"; done
+for device in "${devices[@]}"; do
+  cases=$("$bin/lockstep" replay tests/data/cases --device "$device" | tail -1) || status=1
+  row "$device" "-" "-" "cases: ${cases%%;*}"
+done
+for tests in backends graph; do
+  [ -x "$bin/lockstep_${tests}_tests" ] || continue
+  result=$("$bin/lockstep_${tests}_tests" --gtest_brief=1 2>&1 | grep -E '^\[  (PASSED|FAILED)  \] [0-9]+ test' | tr -s ' ' | tr '\n' ' ')
+  case $result in *FAILED*) status=1 ;; esac
+  row "all, against ref" "-" "-" "lockstep_${tests}_tests: $result"
+done
+if [ -x "$bin/bench/model_bench" ]; then
+  while IFS=, read -r name _ time _ unit _; do
+    row "cpu" "-" "-" "$(printf '%s: %.3f ms' "${name//\"/}" "$(awk "BEGIN { print $time / 1e6 }")")"
+  done < <("$bin/bench/model_bench" --benchmark_format=csv 2>/dev/null | grep '^"resnet\|^"matmul\|^"layer_norm')
+fi
+
+printf '\n| %-22s | %-16s | %-8s | %s\n|---|---|---|---\n' device "logits hash" time what
+printf '%s\n' "${rows[@]}"
+[ "$status" = 0 ] || echo "NOT equal, or failed: see above"
+exit "$status"
