@@ -12,7 +12,7 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// The buffers (by slot) and parameters of one run of a kernel.
+/// The buffers (by slot) and parameters of one run of a kernel. Buffers start at a multiple of their element's size.
 struct Binding {
   std::span<std::byte* const> slots;
   std::span<const Scalar> parameters;

@@ -81,6 +81,9 @@ struct Node {
   /// Set once, when the value is computed; published by `ready`.
   BufferRef buffer;
   std::atomic<bool> ready{false};
+  /// A copy of `buffer` for kernels, where that is borrowed memory that does not start at a multiple of the element's
+  /// size. Made at the first use; guarded by the window's execute mutex.
+  BufferRef aligned;
   /// Whether arithmetic may read the value without looking for subnormals: -1 not known yet, else 0 or 1.
   std::atomic<std::int8_t> canonical{-1};
 

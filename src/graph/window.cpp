@@ -213,11 +213,23 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   return plan;
 }
 
+// What kernels read: tensors of a file may start at any byte, but elements in kernels are aligned.
+const BufferRef& readable_buffer(Node& node, Backend& backend) {
+  const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
+  if (address % size_of(node.dtype) == 0) return node.buffer;
+  if (node.aligned == nullptr) {
+    BufferRef copy = backend.allocate(node.bytes());
+    backend.upload(*copy, node.buffer->data(), node.bytes());
+    node.aligned = std::move(copy);
+  }
+  return node.aligned;
+}
+
 // Runs the plan; returns the buffers of wanted entries. Nothing is published when a kernel throws.
 std::vector<BufferRef> execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
   std::vector<BufferRef> buffers(window.entries.size());
   for (std::size_t e = 0; e < buffers.size(); ++e) {
-    if (window.entries[e].given) buffers[e] = window.nodes[e]->buffer;
+    if (window.entries[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
   }
   std::vector<std::byte*> slots;
   std::vector<Scalar> parameters;

@@ -33,7 +33,7 @@ TEST(CastFromI64, RoundsOnceToEveryFloat) {
     // Every width, and neighbours of ties of 24, 11 and 8 bits.
     std::int64_t x = static_cast<std::int64_t>(word) >> (i % 64);
     if (i % 3 == 0)
-      x = static_cast<std::int64_t>((x | 1) * (std::int64_t{1} << (i % 20))) + static_cast<std::int64_t>(i % 5) - 2;
+      x = static_cast<std::int64_t>((static_cast<std::uint64_t>(x | 1) << (i % 20)) + i % 5 - 2);
     ASSERT_EQ(scalar::cast_f32(x), static_cast<float>(round_integer(x, 24))) << x;
     ASSERT_EQ(static_cast<double>(scalar::cast_bf16(x)), round_integer(x, 8)) << x;
     const double f16 = round_integer(x, 11);

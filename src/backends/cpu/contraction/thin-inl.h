@@ -40,7 +40,7 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   }
   std::int64_t address[kPieces];
   for (int p = 0; p < kPieces; ++p) address[p] = table.address[static_cast<std::size_t>(piece + p)];
-  const std::uint32_t* all_masks = table.masks.data() + piece;
+  const std::uint32_t* all_masks = kMasked ? table.masks.data() + piece : nullptr;
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
   for (std::int64_t k = k_begin; k < k_end; ++k, row += step) {
