@@ -72,6 +72,9 @@ RowPlan Planner::plan() {
         program_.outputs[o].dtype)];
     plan_.last_steps.push_back(store);
   }
+  bool writes_rows = false;
+  for (std::size_t o = 0; o < analysis_.outputs.size(); ++o) writes_rows = writes_rows || !is_vector_output(o);
+  if (plan_.elements == 0 && (!writes_rows || program_.rows.numel() == 0)) plan_.units = 0;  // nothing to write
   find_inputs_to_fetch_ahead();
   lay_out_memory();
   return std::move(plan_);
@@ -271,6 +274,8 @@ void Planner::emit_row_steps(int pass, std::vector<Step>& steps) {
       plan_.places[v] = {Place::Kind::parameter, idx(instruction.index)};
       continue;
     }
+    // What every element would share has no address where there are no elements.
+    if (pass < 0 && plan_.elements == 0 && instruction.extent == Extent::vector) continue;
     Step step = step_of(static_cast<int>(v), -1);
     const bool array = wanted == Class::row && plan_.layout == Layout::columns;
     step.place = {Place::Kind::fixed, reserve(array ? idx(plan_.width) * size_of(step.type) : 8)};
