@@ -8,6 +8,11 @@ include(CheckCXXSourceCompiles)
 # they free the compiler from errno and from floating-point traps, which nobody reads.
 set(lockstep_arithmetic_flags -ffp-contract=off -fno-math-errno -fno-trapping-math)
 
+# Highway's NEON code inlines only into functions that may use the instructions which its NEON target includes.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  list(APPEND lockstep_arithmetic_flags -march=armv8-a+crypto)
+endif()
+
 check_cxx_source_compiles("
 #include <cfloat>
 #if FLT_EVAL_METHOD != 0
