@@ -27,7 +27,6 @@ unsigned type_bit(DType dtype) {
   std::string fix;
   if ((info.types & (kTypeF32 | kTypeF64)) != 0 && !is_float(dtype)) {
     fix = "cast the operands, e.g. a.to(DType::f32)";
-    if (std::string_view(info.name) == "div") fix += "; integers have floor_divide once it is there";
   } else if ((info.types & kTypeInt) != 0) {
     fix = "cast the operands to an integer type";
   } else {
