@@ -1,0 +1,31 @@
+// What reductions and normalisations share: checked operands, means and variances.
+#pragma once
+
+#include "graph/make.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// An operand and the dimensions (bits) that an op works over.
+struct Checked {
+  Tensor input;
+  std::uint32_t dims = 0;
+};
+Checked check(const char* op, const Operand& a, const Shape& dims);
+Checked check_float_input(const char* op, const Operand& a, const Shape& dims);
+
+/// How many elements `dims` hold.
+double count_of(const Tensor& tensor, std::uint32_t dims);
+Tensor mean_of(const Tensor& x, std::uint32_t dims, CallSite site);
+
+/// Deviations from the mean, and the sum of their squares divided by max(0, n - correction).
+struct Moments {
+  Tensor deviation;
+  Tensor variance;
+};
+Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite site);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
