@@ -1,7 +1,9 @@
 // What the graph knows of a device: memory, and executables made from kernels.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,7 +18,12 @@ inline namespace v0 {
 struct Binding {
   std::span<std::byte* const> slots;
   std::span<const Scalar> parameters;
+  /// faults_of(kernel) words, zero before the run. Several threads may set one: report_fault.
+  std::span<std::uint32_t> faults = {};
 };
+inline void report_fault(const Binding& binding, std::size_t number) {
+  std::atomic_ref(binding.faults[number]).store(1, std::memory_order_relaxed);
+}
 
 /// A kernel made ready for a device. Immutable; runs from one thread at a time per device.
 class Executable {

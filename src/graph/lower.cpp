@@ -346,7 +346,7 @@ class Lowering {
     const auto operand_of = [&](int position) {
       const Entry::Operand& source = self.operands[index(position)];
       const Entry& from = entry(source.entry);
-      return ContractionKernel::Operand{
+      return Input{
           .slot = slot_of(source.entry),
           .dtype = from.dtype,
           .view = source.view,

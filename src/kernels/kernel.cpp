@@ -21,6 +21,8 @@ constexpr OpInfo kOps[] = {
 };
 
 constexpr std::array<const char*, 7> kReduceNames = {"sum", "prod", "max", "min", "argmax", "argmin", "dot"};
+constexpr std::array<const char*, 5> kScatterNames = {"set", "add", "prod", "max", "min"};
+constexpr std::array<const char*, 6> kScanNames = {"sum", "prod", "max", "min", "argmax", "argmin"};
 
 /// What a reader wants to see of an instruction; empty for loads, roundings and the like.
 std::string describe(const Instruction& step) {
@@ -29,6 +31,8 @@ std::string describe(const Instruction& step) {
     case Instruction::Kind::reduce: return name_of(step.reduce);
     case Instruction::Kind::iota: return "iota";
     case Instruction::Kind::random: return "random";
+    case Instruction::Kind::gather:
+    case Instruction::Kind::gather_bits: return "gather";
     case Instruction::Kind::cast: return step.from == step.dtype ? "" : "to_" + std::string(name_of(step.dtype));
     default: return "";
   }
@@ -58,6 +62,25 @@ std::string describe(const ContractionKernel& kernel) {
   return epilogue.empty() ? text : text + " +" + epilogue;
 }
 
+std::string describe(const ScatterKernel& kernel) {
+  return std::string("scatter_") + name_of(kernel.op) + "[" + std::to_string(kernel.space.numel()) + " into " +
+         std::to_string(kernel.self.view.shape.numel()) + "]";
+}
+
+std::string rows_by(const Shape& rows, std::int64_t n) {
+  return "[" + std::to_string(rows.numel()) + "x" + std::to_string(n) + "]";
+}
+
+std::string describe(const ScanKernel& kernel) {
+  return std::string("scan") + rows_by(kernel.rows, kernel.n) + " " + name_of(kernel.op);
+}
+
+std::string describe(const SortKernel& kernel) { return "sort" + rows_by(kernel.rows, kernel.n); }
+
+std::string describe(const UpdateKernel& kernel) {
+  return "update[" + std::to_string(kernel.region.shape.numel()) + " of " + std::to_string(kernel.elements) + "]";
+}
+
 }  // namespace
 
 const OpInfo& info_of(Op op) {
@@ -66,6 +89,20 @@ const OpInfo& info_of(Op op) {
 
 const char* name_of(ReduceOp op) {
   return kReduceNames[static_cast<std::size_t>(op)];
+}
+
+const char* name_of(ScatterOp op) {
+  return kScatterNames[static_cast<std::size_t>(op)];
+}
+
+const char* name_of(ScanOp op) {
+  return kScanNames[static_cast<std::size_t>(op)];
+}
+
+std::size_t faults_of(const Kernel& kernel) {
+  if (const auto* row = std::get_if<RowKernel>(&kernel)) return row->program.tables.size();
+  if (const auto* contraction = std::get_if<ContractionKernel>(&kernel)) return contraction->epilogue.tables.size();
+  return std::holds_alternative<ScatterKernel>(kernel) ? 1 : 0;
 }
 
 std::string to_string(const Kernel& kernel) {

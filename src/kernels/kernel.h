@@ -5,6 +5,10 @@
 //
 //   RowKernel          a Program over an iteration space (elementwise chains, reductions, softmax, norms, pools)
 //   ContractionKernel  out[b,m,n] = sum_k A[b,m,k] * B[b,k,n] with A, B views, and a Program as its epilogue
+//   ScatterKernel      values to computed places of a copy of a tensor
+//   ScanKernel         running sums, products and extrema
+//   SortKernel         the stable permutation that sorts each row
+//   UpdateKernel       one region of a tensor replaced
 #pragma once
 
 #include <cstdint>
@@ -41,6 +45,10 @@ const OpInfo& info_of(Op op);
 
 enum class ReduceOp : std::uint8_t { sum, prod, max, min, argmax, argmin, dot };
 const char* name_of(ReduceOp op);
+enum class ScatterOp : std::uint8_t { set, add, prod, max, min };
+const char* name_of(ScatterOp op);
+enum class ScanOp : std::uint8_t { sum, prod, max, min, argmax, argmin };
+const char* name_of(ScanOp op);
 
 /// The types that instructions compute in. Every dtype computes in one of them:
 /// f16 bf16 f32 -> f32; f64 -> f64; bool u8 i8 i16 i32 -> i32; u32 i64 -> i64.
@@ -77,6 +85,8 @@ struct Instruction {
     to_bits,      ///< value -> words of `dtype`
     from_bits,    ///< words of `dtype` -> value (as load does)
     reduce,       ///< reduce(a) (dot: a, b) over the row; extent becomes row
+    gather,       ///< element b + stride * a of table `index`, decoded as load does; a: i32 or i64, b: i64
+    gather_bits,  ///< the same as load_bits. In both, where a is outside the table's axis: zero, and a fault
     accumulator,  ///< the contraction's result for this element, canonical (epilogues only)
   };
   Kind kind = Kind::load;
@@ -112,6 +122,17 @@ struct Output {
   friend bool operator==(const Output&, const Output&) = default;
 };
 
+/// What `gather` reads: `size` places along an axis of a buffer, `stride` elements apart, from an element that the
+/// instruction computes.
+struct Table {
+  int slot = 0;
+  DType dtype = DType::f32;
+  bool canonical = false;
+  std::int64_t stride = 0;
+  std::int64_t size = 0;
+  friend bool operator==(const Table&, const Table&) = default;
+};
+
 struct Position {
   std::int64_t offset = 0;
   Shape strides;
@@ -132,6 +153,7 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Position> positions;
+  std::vector<Table> tables;
   int parameters = 0;
 
   int rank() const { return rows.rank() + inner.rank(); }
@@ -146,18 +168,64 @@ struct RowKernel {
 struct ContractionKernel {
   Shape b, m, n, k;
   ComputeType type = ComputeType::f32;  ///< of accumulators; operands convert exactly (i8 .. i32 -> i32 wrapping)
-  struct Operand {
-    int slot = 0;
-    DType dtype = DType::f32;
-    View view;  ///< a: over (b, m, k); b: over (b, k, n); dims in the groups' order
-    bool canonical = false;
-  };
-  Operand a, b_operand;
+  Input a, b_operand;                   ///< views over (b, m, k) and (b, k, n); dims in the groups' order
   /// Iteration space rows = (b, m), inner = n. At least one output.
   Program epilogue;
 };
 
-using Kernel = std::variant<RowKernel, ContractionKernel>;
+/// out = self, and then for each index p of `space` in row-major order: out[sum strides[d] * p[d] + stride * index[p]]
+/// op= values[p]. Values for one place are combined by R in ascending order of p, then with self's (unless it is left
+/// out), and rounded once: docs/numerics.md section 7. `set`: the last one. Places that nothing goes to keep self's bits.
+struct ScatterKernel {
+  ScatterOp op = ScatterOp::set;
+  bool include_self = true;     ///< else places that values go to forget self's
+  DType dtype = DType::f32;     ///< of self, values and out
+  Shape space;
+  Shape strides;                ///< of out, in elements; 0 along the axis
+  std::int64_t stride = 0;      ///< of the axis
+  std::int64_t size = 0;        ///< of the axis; an index outside it is a fault and writes nothing
+  Input self;                   ///< view over out's shape
+  Input index;                  ///< i32 or i64, over `space`
+  Input values;                 ///< over `space`
+  int out = 0;                  ///< slot; dense, of self.view's shape
+};
+
+/// Each row's running sum, product, largest or smallest element, or the position of that, in the order of
+/// docs/numerics.md section 5. Floats of 16 bits accumulate in f32 and round at each element.
+struct ScanKernel {
+  ScanOp op = ScanOp::sum;
+  Shape rows;
+  std::int64_t n = 0;
+  Input input;          ///< over (rows..., n)
+  int out = 0;          ///< slot; the input's dtype, i64 for positions
+  Shape out_strides;    ///< over (rows..., n)
+};
+
+/// The permutation (i64) that sorts each row: stable, by the key of docs/numerics.md section 4.
+struct SortKernel {
+  bool descending = false;
+  Shape rows;
+  std::int64_t n = 0;
+  Input input;          ///< over (rows..., n)
+  int out = 0;          ///< slot
+  Shape out_strides;    ///< over (rows..., n)
+};
+
+/// out = self with its elements `region` replaced by values, bit for bit. Where both are the same memory, self's other
+/// elements are in place already.
+struct UpdateKernel {
+  DType dtype = DType::f32;
+  std::int64_t elements = 0;  ///< of self and out, dense
+  int self = 0;               ///< slot
+  View region;                ///< over values' shape, into out; no bounds, no element twice
+  Input values;
+  int out = 0;                ///< slot
+};
+
+using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel>;
+
+/// How many indices a kernel checks: for each there is one word that it sets to 1 when it meets a bad one.
+std::size_t faults_of(const Kernel& kernel);
 
 /// One line for people and tests, e.g. "row[64x4096] max sub exp sum div".
 std::string to_string(const Kernel& kernel);

@@ -5,7 +5,9 @@
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
+#include "backends/reference/irregular.h"
 #include "core/assert.h"
+#include "core/fp_state.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -20,6 +22,20 @@ class RowExecutable final : public Executable {
   RowProgram program_;
 };
 
+// As the specification has it, one element at a time.
+template <typename K>
+class IrregularExecutable final : public Executable {
+ public:
+  explicit IrregularExecutable(const K& kernel) : kernel_(kernel) {}
+  void run(const Binding& binding) const override {
+    const FloatingPointScope scope;
+    run_kernel(kernel_, binding);
+  }
+
+ private:
+  K kernel_;
+};
+
 struct Compiler {
   Isa isa;
   std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
@@ -27,6 +43,10 @@ struct Compiler {
   }
   std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {
     return compile_contraction(kernel, isa);
+  }
+  template <typename K>
+  std::unique_ptr<Executable> operator()(const K& kernel) const {
+    return std::make_unique<IrregularExecutable<K>>(kernel);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <lockstep/error.h>
 
 #include "backends/reference/contraction.h"
+#include "backends/reference/irregular.h"
 #include "backends/reference/program.h"
 #include "core/assert.h"
 #include "core/fp_state.h"

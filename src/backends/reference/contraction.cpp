@@ -30,7 +30,7 @@ template <typename T> T contract(const std::vector<T>& a, const std::vector<T>& 
 
 /// The operand's element at `index`, exactly; f32 and bf16 subnormals as zero.
 template <typename T>
-T read(const ContractionKernel::Operand& operand, const Binding& binding, const std::int64_t* index) {
+T read(const Input& operand, const Binding& binding, const std::int64_t* index) {
   const std::int64_t address = operand.view.address(index);
   if (address < 0) return decode<T>(operand.dtype, operand.view.fill);
   return decode<T>(operand.dtype,

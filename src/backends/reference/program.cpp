@@ -85,6 +85,8 @@ class Row {
       case Instruction::Kind::to_bits: return to_bits(step);
       case Instruction::Kind::from_bits: return from_bits(step);
       case Instruction::Kind::reduce: return reduce(step);
+      case Instruction::Kind::gather: return gather(step);
+      case Instruction::Kind::gather_bits: return gather_bits(step);
       case Instruction::Kind::accumulator: return *accumulator_;
     }
     LOCKSTEP_ASSERT(false);
@@ -140,6 +142,30 @@ class Row {
     const Input& input = program_.inputs[static_cast<std::size_t>(step.index)];
     return with_type(word_type(input.dtype), [&]<typename T>(T) {
       return fill<T>(step, [&](std::size_t i) { return static_cast<T>(word_of(input, i)); });
+    });
+  }
+
+  /// Section 7: "a bad index reads 0".
+  std::uint64_t gathered_word(const Instruction& step, std::size_t i) const {
+    const Table& table = program_.tables[static_cast<std::size_t>(step.index)];
+    const auto at = operand<std::int64_t>(step.a, i);
+    if (at < 0 || at >= table.size) {
+      report_fault(binding_, static_cast<std::size_t>(step.index));
+      return 0;
+    }
+    return load_word(table.dtype, slot(table.slot), operand<std::int64_t>(step.b, i) + table.stride * at);
+  }
+
+  Column gather(const Instruction& step) {
+    const DType dtype = program_.tables[static_cast<std::size_t>(step.index)].dtype;
+    return with_type(compute_type(dtype), [&]<typename T>(T) {
+      return fill<T>(step, [&](std::size_t i) { return decode<T>(dtype, gathered_word(step, i)); });
+    });
+  }
+
+  Column gather_bits(const Instruction& step) {
+    return with_type(word_type(program_.tables[static_cast<std::size_t>(step.index)].dtype), [&]<typename T>(T) {
+      return fill<T>(step, [&](std::size_t i) { return static_cast<T>(gathered_word(step, i)); });
     });
   }
 

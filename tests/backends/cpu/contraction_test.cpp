@@ -178,7 +178,7 @@ Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t
     }
     if (flipped && k > 0) view = view.sliced(rank + k_dim, k - 1, -1, k);
     problem.buffers.push_back(random_bytes(dtype, stored.numel(), random, options.special));
-    return ContractionKernel::Operand{
+    return Input{
         .slot = slot, .dtype = dtype, .view = view.expanded(concat({batch, {rows, columns}})), .canonical = false};
   };
   kernel.a = operand(kSlotA, options.a, m, k, options.transpose_a, options.flip_a, 1, options.broadcast_a);

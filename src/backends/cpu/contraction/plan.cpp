@@ -60,7 +60,7 @@ Side::Order order_of(const Geometry& geometry) {
   return outer >= 0.8 * k ? Side::Order::along_outer : Side::Order::along_k;
 }
 
-bool may_hold_subnormals(const ContractionKernel::Operand& operand) {
+bool may_hold_subnormals(const Input& operand) {
   return !operand.canonical && (operand.dtype == DType::f32 || operand.dtype == DType::bf16);
 }
 
@@ -68,7 +68,7 @@ struct BatchRoles {
   std::vector<int> both, with_m, with_n;
 };
 
-Side make_side(const ContractionKernel::Operand& operand, const std::vector<int>& batch, const std::vector<int>& outer,
+Side make_side(const Input& operand, const std::vector<int>& batch, const std::vector<int>& outer,
                const std::vector<int>& k) {
   const std::vector<Bound> bounds = merged_bounds(operand.view);
   LOCKSTEP_ASSERT(bounds.size() <= static_cast<std::size_t>(kMaxBounds));

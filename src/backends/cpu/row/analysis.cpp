@@ -39,7 +39,9 @@ class Normaliser {
 
   bool wants_i64(const Instruction& instruction) const {
     switch (instruction.kind) {
-      case Kind::random: return true;
+      case Kind::random:
+      case Kind::gather:
+      case Kind::gather_bits: return true;
       case Kind::elementwise:
         if (info_of(instruction.op).kind == OpKind::comparison) {
           return instruction.b >= 0 &&
@@ -144,6 +146,8 @@ void estimate_costs(const Program& program, Analysis& analysis) {
           break;
         }
         case Kind::random: cost += 8; break;
+        case Kind::gather:
+        case Kind::gather_bits: cost += 4; break;
         case Kind::elementwise: cost += info_of(instruction.op).arity == 1 ? 4 : 1; break;
         default: cost += 1;
       }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/row/indexed.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
@@ -150,6 +152,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
       values_[step.out] = load(step, tile, out);
       return;
     }
+    case Step::Kind::gather: return gather(step, tile);
     case Step::Kind::chain: return execute_chain(step, tile);
     case Step::Kind::store: return store(step, tile);
     case Step::Kind::reduce: return reduce(step, tile);
@@ -224,6 +227,20 @@ std::byte* Frame::direct(int output, const Tile& tile) const {
   const std::size_t size = size_of(access.dtype);
   std::byte* memory = binding_.slots[idx(access.slot)] + idx(element) * size;
   return is_aligned(memory, size) ? memory : nullptr;
+}
+
+void Frame::gather(const Step& step, const Tile& tile) {
+  const Table& table = plan_.tables[idx(step.index)];
+  std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
+  if (out == nullptr) out = at(step.place, tile, step.type);
+  const IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
+                             .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
+                             .one_index = (step.scalars & 1) != 0,
+                             .one_first = (step.scalars & 2) != 0};
+  if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), tile.elements(), out)) {
+    report_fault(binding_, idx(step.index));
+  }
+  values_[step.out] = out;
 }
 
 void Frame::store(const Step& step, const Tile& tile) {

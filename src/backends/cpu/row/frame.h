@@ -54,6 +54,7 @@ class Frame {
   std::array<ChainLink, kMostLinks> links_of(const Step& step) const;
   void execute_row_step(const Step& step, const Tile& tile);
   const std::byte* load(const Step& step, const Tile& tile, std::byte* out);
+  void gather(const Step& step, const Tile& tile);
   void store(const Step& step, const Tile& tile);
   std::byte* direct(int output, const Tile& tile) const;
   Tile row_tile() const;

@@ -45,6 +45,7 @@ struct Step {
   enum class Kind : std::uint8_t {
     load,         ///< input `index`
     iota,         ///< position `index`
+    gather,       ///< table `index`: indices a, first elements b
     compute,      ///< fn(a, b, c)
     accumulator,  ///< fn(the contraction's results)
     spread,       ///< n copies of a scalar, or (columns) `depth` copies of a row value
@@ -108,6 +109,7 @@ struct RowPlan {
 
   Space space;                     ///< rows: outer = rows; columns: outer = inner dims, along = rows
   std::vector<Access> inputs, outputs, positions;
+  std::vector<Table> tables;
   std::int64_t units = 1;
   std::int64_t sequence = 1;       ///< elements of one row: what is tiled and reduced
   std::int64_t width = 1;          ///< columns: rows of a unit

@@ -45,6 +45,7 @@ RowPlan Planner::plan() {
   plan_.inputs = analysis_.mapping.inputs;
   plan_.outputs = analysis_.mapping.outputs;
   plan_.positions = analysis_.mapping.positions;
+  plan_.tables = program_.tables;
   for (std::size_t i = 0; i < analysis_.code.size(); ++i) {
     plan_.types.push_back(analysis_.code[i].type);
     plan_.places.emplace_back();
@@ -209,6 +210,15 @@ Step Planner::step_of(int value, int pass) {
   const auto operand = [&](int v) {
     return v < 0 || pass < 0 || is_scalar(v) ? v : dense(v, pass);
   };
+  const auto scalar_operands = [&] {
+    int scalars = 0;
+    if (analysis_.classes[idx(value)] == Class::vector || plan_.layout == Layout::columns) {
+      if (is_scalar(instruction.a)) scalars |= 1;
+      if (instruction.b >= 0 && is_scalar(instruction.b)) scalars |= 2;
+      if (instruction.c >= 0 && is_scalar(instruction.c)) scalars |= 4;
+    }
+    return analysis_.classes[idx(value)] == Class::uniform ? 0 : scalars;
+  };
   switch (instruction.kind) {
     case Kind::load:
     case Kind::load_bits: {
@@ -232,19 +242,25 @@ Step Planner::step_of(int value, int pass) {
       step.b = parameter_value(instruction.index, ComputeType::i64);
       step.c = parameter_value(instruction.index + 1, ComputeType::i64);
       return step;
+    case Kind::gather:
+    case Kind::gather_bits: {
+      const Table& table = program_.tables[idx(instruction.index)];
+      step.kind = Step::Kind::gather;
+      step.load = (instruction.kind == Kind::gather_bits ? plan_.convert->load_bits
+                   : table.canonical                     ? plan_.convert->load_canonical
+                                                         : plan_.convert->load)[index_of(table.dtype)];
+      step.a = operand(instruction.a);
+      step.b = operand(instruction.b);
+      step.scalars = scalar_operands();
+      return step;
+    }
     case Kind::cast: step.fn = plan_.convert->cast[index_of(instruction.from)][index_of(instruction.dtype)]; break;
     case Kind::to_bits: step.fn = plan_.convert->to_bits[index_of(instruction.dtype)]; break;
     case Kind::from_bits: step.fn = plan_.convert->from_bits[index_of(instruction.dtype)]; break;
     case Kind::elementwise: {
       const bool comparison = info_of(instruction.op).kind == OpKind::comparison;
       const ComputeType type = comparison ? plan_.types[idx(instruction.a)] : instruction.type;
-      int scalars = 0;
-      if (analysis_.classes[idx(value)] == Class::vector || plan_.layout == Layout::columns) {
-        if (is_scalar(instruction.a)) scalars |= 1;
-        if (instruction.b >= 0 && is_scalar(instruction.b)) scalars |= 2;
-        if (instruction.c >= 0 && is_scalar(instruction.c)) scalars |= 4;
-      }
-      if (analysis_.classes[idx(value)] == Class::uniform) scalars = 0;
+      const int scalars = scalar_operands();
       step.fn = plan_.elementwise->op[index_of(instruction.op)][index_of(type)][idx(scalars)];
       step.scalars = scalars;
       if (type == ComputeType::f32) {
