@@ -74,9 +74,10 @@ class Fuser {
     }
     stored_source_.assign(count, false);
     for (const Entry& entry : entries) {
-      for (const Entry::Operand& operand : entry.operands) {
+      for (std::size_t i = 0; i < entry.operands.size(); ++i) {
+        const Entry::Operand& operand = entry.operands[i];
         if (operand.entry < 0 || !is_source(*entries[index(operand.entry)].op)) continue;
-        const bool in_place = operand.view.bounds.empty() && !std::holds_alternative<Contract>(*entry.op);
+        const bool in_place = operand.view.bounds.empty() && !reads_anywhere(*entry.op, i);
         if (!in_place) stored_source_[index(operand.entry)] = true;
       }
     }
@@ -100,6 +101,10 @@ class Fuser {
     const Entry& entry = entries_[index(e)];
     if (is_source(*entry.op)) {
       if (entry.wanted || stored_source_[index(e)]) start_group(e);
+      return;
+    }
+    if (is_irregular(*entry.op)) {
+      group(start_group(e)).alone = true;
       return;
     }
     std::vector<int> candidates = operand_groups(e);
@@ -161,7 +166,7 @@ class Fuser {
   bool join(int e, int g) {
     const Entry& entry = entries_[index(e)];
     Group& home = group(g);
-    if (home.space.rank() == 0 && entry.shape.numel() != 1) return false;
+    if (home.alone || (home.space.rank() == 0 && entry.shape.numel() != 1)) return false;
     if (static_cast<int>(home.members.size()) >= kMaxMembers || depends_on_any_operand(e, g)) return false;
     if (const auto* reduce = std::get_if<Reduce>(entry.op)) {
       if (home.contraction >= 0 || entry.operands[0].view.shape != home.space) return false;
@@ -173,7 +178,7 @@ class Fuser {
       group(g).inner = reduce->dims;
       return true;
     }
-    if (!std::holds_alternative<Elementwise>(*entry.op) && !std::holds_alternative<Cast>(*entry.op)) return false;
+    if (std::holds_alternative<Contract>(*entry.op)) return false;
     const std::int64_t count = entry.shape.numel();
     if (count == home.space.numel()) {
       const View full = View::contiguous(home.space);
@@ -201,11 +206,14 @@ class Fuser {
   // With e computed at `map` in group g: every operand in g is used at exactly the positions where it is computed,
   // and every other operand can be loaded through a view.
   bool operands_fit(int e, int g, const View& map) {
-    for (const Entry::Operand& operand : entries_[index(e)].operands) {
+    const Entry& entry = entries_[index(e)];
+    for (std::size_t i = 0; i < entry.operands.size(); ++i) {
+      const Entry::Operand& operand = entry.operands[i];
       if (operand.entry < 0) continue;
       const std::optional<View> positions = positions_of(e, operand, map);
       if (!positions) return false;
-      if (group_of(operand.entry) == g && !same_positions(*positions, member_map(g, operand.entry))) return false;
+      if (group_of(operand.entry) != g) continue;
+      if (reads_anywhere(*entry.op, i) || !same_positions(*positions, member_map(g, operand.entry))) return false;
     }
     return true;
   }
@@ -275,6 +283,7 @@ class Fuser {
 
   // Moves group `from` into `into` if that is allowed; returns the group where `into`'s members live afterwards.
   int merge(int from, int into) {
+    if (group(from).alone || group(into).alone) return into;
     if (static_cast<int>(group(from).members.size() + group(into).members.size()) > kMaxMembers) return into;
     if (depends(into, from, true) || depends(from, into)) return into;
     std::optional<std::vector<View>> maps = maps_in_same_space(from, into);
@@ -356,8 +365,10 @@ class Fuser {
           }
         }
         LOCKSTEP_ASSERT(reader_map != nullptr);
-        for (const Entry::Operand& operand : entries_[index(reader)].operands) {
+        for (std::size_t o = 0; o < entries_[index(reader)].operands.size(); ++o) {
+          const Entry::Operand& operand = entries_[index(reader)].operands[o];
           if (operand.entry != e) continue;
+          if (reads_anywhere(*entries_[index(reader)].op, o)) return std::nullopt;
           std::optional<View> positions = positions_of(reader, operand, *reader_map);
           if (!positions || !positions->bounds.empty() || positions->offset != 0) return std::nullopt;
           if (map && !same_positions(*map, *positions)) return std::nullopt;
@@ -406,11 +417,13 @@ class Fuser {
       return member_map(into, e);
     };
     const auto reads_match = [&](int e) {
-      for (const Entry::Operand& operand : entries_[index(e)].operands) {
+      const Entry& entry = entries_[index(e)];
+      for (std::size_t i = 0; i < entry.operands.size(); ++i) {
+        const Entry::Operand& operand = entry.operands[i];
         if (operand.entry < 0) continue;
         const int g = group_of(operand.entry);
         if (g != from && g != into) continue;
-        if (std::holds_alternative<Contract>(*entries_[index(e)].op)) return false;
+        if (reads_anywhere(*entry.op, i)) return false;
         const std::optional<View> positions = positions_of(e, operand, new_map(e));
         if (!positions || !same_positions(*positions, new_map(operand.entry))) return false;
       }
@@ -489,6 +502,11 @@ class Fuser {
 };
 
 }  // namespace
+
+bool reads_anywhere(const Primitive& op, std::size_t position) {
+  return std::holds_alternative<Contract>(op) || is_irregular(op) ||
+         (std::holds_alternative<Gather>(op) && position == 0);
+}
 
 bool is_source(const Primitive& op) {
   return std::holds_alternative<Full>(op) || std::holds_alternative<Iota>(op) || std::holds_alternative<Random>(op);

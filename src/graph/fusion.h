@@ -21,6 +21,7 @@ struct Group {
     View map;
   };
   int contraction = -1;      ///< the Contract entry, if this is its kernel
+  bool alone = false;        ///< an irregular entry: nothing joins it
   Shape space;               ///< iteration space, in the order of tensor dimensions
   bool decided = false;      ///< whether `inner` is fixed (by a reduction or a contraction)
   std::uint32_t inner = 0;   ///< dimensions (bits) that form the rows' elements
@@ -39,6 +40,9 @@ Fusion fuse(const std::vector<Entry>& entries);
 /// `inner` (over a shape S) read at the dense positions of S that `outer` selects: the view over outer's shape.
 /// Nothing if the result is no view.
 std::optional<View> compose(const View& outer, const View& inner);
+
+/// Whether operand `position` of `op` is read at places that its kernel computes, so that it must be stored before.
+bool reads_anywhere(const Primitive& op, std::size_t position);
 
 /// Sources are recomputed by each kernel that reads them rather than stored, unless the value is wanted or is read
 /// through a padded view.

@@ -33,6 +33,10 @@ class Lowering {
       : entries_(entries), fusion_(fusion), group_index_(group), group_(fusion.groups[index(group)]) {}
 
   Step run() {
+    if (group_.alone) {
+      irregular();
+      return std::move(step_);
+    }
     choose_inner();
     for (const Group::Member& member : group_.members) emit(member);
     emit_outputs();
@@ -278,9 +282,42 @@ class Lowering {
                                .from = entry(self.operands[0].entry).dtype,
                                .extent = extent(a),
                                .a = a});
+    } else if (const auto* gather = std::get_if<Gather>(self.op)) {
+      emit_gather(e, *gather, map);
     } else {
       emit_elementwise(e, std::get<Elementwise>(*self.op), map);
     }
+  }
+
+  // Gathers move words: whoever computes with them converts.
+  void emit_gather(int e, const Gather& gather, const View& map) {
+    const Entry::Operand& source = entry(e).operands[0];
+    const std::optional<View> composed = compose(map, source.view);
+    LOCKSTEP_ASSERT(composed && composed->bounds.empty());
+    const View first = ordered(*composed);
+    const Entry& from = entry(source.entry);
+    program_.tables.push_back({.slot = slot_of(source.entry),
+                               .dtype = from.dtype,
+                               .canonical = from.canonical,
+                               .stride = gather.stride,
+                               .size = gather.size});
+    step_.checks.push_back(e);
+    const int table = static_cast<int>(program_.tables.size()) - 1;
+    program_.positions.push_back({first.offset, first.strides});
+    const int position = add({.kind = Kind::iota,
+                              .type = ComputeType::i64,
+                              .dtype = DType::i64,
+                              .extent = extent_of(first),
+                              .index = static_cast<int>(program_.positions.size()) - 1});
+    const int at = operand(e, 1, map, false);
+    const bool vector = extent(position) == Extent::vector || extent(at) == Extent::vector;
+    values_[e].bits = add({.kind = Kind::gather_bits,
+                           .type = word_type(from.dtype),
+                           .dtype = from.dtype,
+                           .extent = vector ? Extent::vector : Extent::row,
+                           .a = at,
+                           .b = position,
+                           .index = table});
   }
 
   void emit_elementwise(int e, const Elementwise& elementwise, const View& map) {
@@ -340,26 +377,95 @@ class Lowering {
     }
   }
 
+  // --- irregular kernels --------------------------------------------------------------------------------------
+
+  Input input(int e, std::size_t position) {
+    const Entry::Operand& source = entry(e).operands[position];
+    const Entry& from = entry(source.entry);
+    return {.slot = slot_of(source.entry),
+            .dtype = from.dtype,
+            .view = source.view,
+            .canonical = from.canonical && (source.view.bounds.empty() || is_canonical(from.dtype, source.view.fill))};
+  }
+
+  // With `dim` as the last one.
+  static Shape last(int rank, int dim) {
+    Shape order;
+    for (int d = 0; d < rank; ++d) {
+      if (d != dim) order.push_back(d);
+    }
+    order.push_back(dim);
+    return order;
+  }
+
+  void irregular() {
+    const int e = group_.members[0].entry;
+    const Entry& self = entry(e);
+    if (const auto* scatter = std::get_if<Scatter>(self.op)) {
+      step_.kernel = scatter_kernel(e, *scatter);
+      step_.checks.push_back(e);
+    } else if (const auto* scan = std::get_if<Scan>(self.op)) {
+      step_.kernel = along<ScanKernel>(e, scan->dim);
+      std::get<ScanKernel>(step_.kernel).op = scan->op;
+    } else if (const auto* sort = std::get_if<Sort>(self.op)) {
+      step_.kernel = along<SortKernel>(e, sort->dim);
+      std::get<SortKernel>(step_.kernel).descending = sort->descending;
+    } else {
+      UpdateKernel kernel;
+      kernel.dtype = self.dtype;
+      kernel.elements = self.shape.numel();
+      kernel.region = std::get<Update>(*self.op).region;
+      kernel.self = slot_of(self.operands[0].entry);
+      kernel.values = input(e, 1);
+      kernel.out = slot_of(e);
+      step_.kernel = std::move(kernel);
+      step_.replaces = self.operands[0].entry;
+    }
+    step_.writes.push_back(e);
+  }
+
+  ScatterKernel scatter_kernel(int e, const Scatter& scatter) {
+    ScatterKernel kernel;
+    kernel.op = scatter.op;
+    kernel.include_self = scatter.include_self;
+    kernel.dtype = entry(e).dtype;
+    kernel.self = input(e, 0);
+    kernel.index = input(e, 1);
+    kernel.values = input(e, 2);
+    kernel.space = kernel.index.view.shape;
+    kernel.strides = View::contiguous(entry(e).shape).strides;
+    kernel.stride = kernel.strides[scatter.dim];
+    kernel.size = entry(e).shape[scatter.dim];
+    kernel.strides[scatter.dim] = 0;
+    kernel.out = slot_of(e);
+    return kernel;
+  }
+
+  template <typename K>
+  K along(int e, int dim) {
+    const Shape& shape = entry(e).shape;
+    const Shape order = last(shape.rank(), dim);
+    K kernel;
+    kernel.input = input(e, 0);
+    kernel.input.view = kernel.input.view.permuted(order);
+    kernel.rows = kernel.input.view.shape.slice(0, shape.rank() - 1);
+    kernel.n = shape[dim];
+    kernel.out = slot_of(e);
+    kernel.out_strides = View::contiguous(shape).permuted(order).strides;
+    return kernel;
+  }
+
   ContractionKernel contraction_kernel() {
     const Entry& self = entry(group_.contraction);
     const auto& contract = std::get<Contract>(*self.op);
-    const auto operand_of = [&](int position) {
-      const Entry::Operand& source = self.operands[index(position)];
-      const Entry& from = entry(source.entry);
-      return Input{
-          .slot = slot_of(source.entry),
-          .dtype = from.dtype,
-          .view = source.view,
-          .canonical = from.canonical && (source.view.bounds.empty() || is_canonical(from.dtype, source.view.fill))};
-    };
     ContractionKernel kernel;
     kernel.b = contract.b;
     kernel.m = contract.m;
     kernel.n = contract.n;
     kernel.k = contract.k;
     kernel.type = compute_type(self.dtype);
-    kernel.a = operand_of(0);
-    kernel.b_operand = operand_of(1);
+    kernel.a = input(group_.contraction, 0);
+    kernel.b_operand = input(group_.contraction, 1);
     kernel.epilogue = std::move(program_);
     return kernel;
   }

@@ -21,6 +21,20 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands);
 Tensor cast(const Tensor& tensor, DType dtype, CallSite site);
 /// Keeps dims with size 1. Dtypes as the primitive wants them (sums of integers: i64).
 Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, CallSite site, const Tensor* b = nullptr);
+/// The elements of `source` at `index` (i32 or i64) along `dim`; the result has the index's shape. In the other
+/// dimensions sizes are equal. A bad index gives zero, and an IndexError naming `name` when the result is read.
+Tensor gather(const Tensor& source, int dim, const Tensor& index, CallSite site, const char* name = "gather");
+/// `self` with the elements at `index` along `dim` combined with `values`; index and values have one shape, not larger
+/// than self's outside `dim`. docs/numerics.md section 7.
+Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
+               CallSite site, const char* name = "scatter");
+/// Running results along `dim`, of the input's dtype (positions: i64).
+Tensor scan(ScanOp op, const Tensor& a, int dim, CallSite site);
+/// The stable permutation (i64) that sorts along `dim`.
+Tensor sort_indices(const Tensor& a, int dim, bool descending, CallSite site);
+/// `self` with its elements `region` (a view over self's dense elements without bounds, none twice) replaced by
+/// `values`, which has the region's shape. In place where nothing else holds self.
+Tensor update(const Tensor& self, const View& region, const Tensor& values, CallSite site);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim, CallSite site);
 

@@ -62,11 +62,17 @@ NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape,
     node->depth = std::max(node->depth, input->depth + 1);
     from_sources = from_sources && input->source;
   }
-  const bool chains = !std::holds_alternative<Reduce>(node->op) && !std::holds_alternative<Contract>(node->op);
+  const bool chains = !std::holds_alternative<Reduce>(node->op) && !std::holds_alternative<Contract>(node->op) &&
+                      !std::holds_alternative<Gather>(node->op) && !is_irregular(node->op);
   node->source = from_sources && chains && node->depth < kMaxSourceDepth;
   const bool is_work = !std::holds_alternative<Data>(node->op) && !std::holds_alternative<ViewOf>(node->op);
   if (is_work && !node->source) enter_window(node);
   return node;
+}
+
+bool is_irregular(const Primitive& op) {
+  return std::holds_alternative<Scatter>(op) || std::holds_alternative<Scan>(op) || std::holds_alternative<Sort>(op) ||
+         std::holds_alternative<Update>(op);
 }
 
 Reading reading_of(const NodeRef& node) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <variant>
@@ -64,7 +65,39 @@ struct Contract {
   Shape b, m, n, k;
   View a_view, b_view;
 };
-using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract>;
+/// inputs[0] at index inputs[1] (i32 or i64) along one axis. `source` is over the node's shape: the element for index 0;
+/// the axis has `size` places, `stride` elements of the dense inputs[0] apart.
+struct Gather {
+  View source;
+  std::int64_t stride = 0;
+  std::int64_t size = 0;
+  const char* name = "gather";  ///< of the op, for errors
+};
+/// inputs: self, index, values. Index and values have one shape, its dims no larger than self's outside `dim`.
+struct Scatter {
+  ScatterOp op = ScatterOp::set;
+  int dim = 0;
+  bool include_self = true;
+  const char* name = "scatter";  ///< of the op, for errors
+};
+struct Scan {
+  ScanOp op = ScanOp::sum;
+  int dim = 0;
+};
+/// The positions (i64) that sort along `dim`.
+struct Sort {
+  int dim = 0;
+  bool descending = false;
+};
+/// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
+/// in the region twice.
+struct Update {
+  View region;
+};
+using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
+                               Scan, Sort, Update>;
+/// Scatter, Scan, Sort, Update: computed by a kernel of their own, which reads stored values.
+bool is_irregular(const Primitive& op);
 
 struct Node {
   Primitive op;
@@ -84,6 +117,9 @@ struct Node {
   /// A copy of `buffer` for kernels, where that is borrowed memory that does not start at a multiple of the element's
   /// size. Made at the first use; guarded by the window's execute mutex.
   BufferRef aligned;
+  /// Why the value cannot be had (an index was out of range), set under the window's execute mutex before the node is
+  /// looked at by others; values computed from it fail alike.
+  std::exception_ptr failure;
   /// Whether arithmetic may read the value without looking for subnormals: -1 not known yet, else 0 or 1.
   std::atomic<std::int8_t> canonical{-1};
 

@@ -49,6 +49,17 @@ class KeyWriter {
       (*this)(contract->m);
       (*this)(contract->n);
       (*this)(contract->k);
+    } else if (const auto* gather = std::get_if<Gather>(&op)) {
+      (*this)(gather->stride);
+      (*this)(gather->size);
+    } else if (const auto* scatter = std::get_if<Scatter>(&op)) {
+      (*this)(static_cast<int>(scatter->op) << 8 | scatter->dim << 1 | int{scatter->include_self});
+    } else if (const auto* scan = std::get_if<Scan>(&op)) {
+      (*this)(static_cast<int>(scan->op) << 8 | scan->dim);
+    } else if (const auto* sort = std::get_if<Sort>(&op)) {
+      (*this)(sort->dim << 1 | int{sort->descending});
+    } else if (const auto* update = std::get_if<Update>(&op)) {
+      (*this)(update->region);
     }
   }
 

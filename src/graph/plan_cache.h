@@ -20,6 +20,7 @@ struct Plan {
     Step step;
     std::unique_ptr<Executable> executable;
     std::vector<int> released;  ///< entries that no later step reads
+    bool may_replace = false;   ///< no later step reads what step.replaces
   };
   std::vector<Prepared> steps;
 };

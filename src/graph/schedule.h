@@ -24,7 +24,7 @@ namespace graph {
 struct Entry {
   struct Operand {
     int entry = -1;  ///< never a ViewOf; -1: a scalar
-    View view;       ///< over the shape of the entry that reads it (Contract: over its own operand space)
+    View view;       ///< over the shape of the entry that reads it (Contract, irregular ones: over their operand's own)
   };
   const Primitive* op = nullptr;
   std::vector<Operand> operands;
@@ -48,6 +48,9 @@ struct Step {
   std::vector<int> slots;   ///< entry behind each slot of the kernel
   std::vector<int> writes;  ///< entries whose buffers this step fills
   std::vector<ParameterSource> parameters;
+  std::vector<int> checks;  ///< entry behind each fault word of the kernel
+  /// Update: the entry whose buffer may become the result's, where nothing else needs it.
+  int replaces = -1;
 };
 
 std::vector<Step> schedule(const std::vector<Entry>& entries);

@@ -8,10 +8,12 @@
 
 #include "backends/backend.h"
 #include "core/assert.h"
+#include "graph/check.h"
 #include "graph/fusion.h"
 #include "graph/lower.h"
 #include "graph/plan_cache.h"
 #include "graph/schedule.h"
+#include "kernels/storage.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -99,6 +101,11 @@ bool find_canonical(Node& node) {
   } else if (view != nullptr) {
     canonical = find_canonical(*node.inputs[0]) &&
                 (view->view.bounds.empty() || is_canonical(node.dtype, view->view.fill));
+  } else if (std::holds_alternative<Gather>(node.op) || std::holds_alternative<Scatter>(node.op) ||
+             std::holds_alternative<Update>(node.op)) {
+    for (const NodeRef& input : node.inputs) {
+      canonical = canonical && (input->dtype != node.dtype || find_canonical(*input));
+    }
   } else if (elementwise != nullptr && info_of(elementwise->op).kind == OpKind::move) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != nullptr) {
@@ -151,6 +158,7 @@ Window describe(const std::vector<NodeRef>& roots) {
     entry.canonical = find_canonical(*node);
     if (!entry.given) {
       const auto* contract = std::get_if<Contract>(&node->op);
+      const auto* gather = std::get_if<Gather>(&node->op);
       for (std::size_t i = 0; i < node->inputs.size(); ++i) {
         const NodeRef& input = node->inputs[i];
         Entry::Operand operand;
@@ -159,7 +167,10 @@ Window describe(const std::vector<NodeRef>& roots) {
           operand.entry = seen.at(reading.base.get());
           if (contract != nullptr) {
             operand.view = i == 0 ? contract->a_view : contract->b_view;
-          } else if (std::holds_alternative<Reduce>(node->op) || reading.view.shape == node->shape) {
+          } else if (gather != nullptr && i == 0) {
+            operand.view = gather->source;
+          } else if (std::holds_alternative<Reduce>(node->op) || is_irregular(node->op) ||
+                     reading.view.shape == node->shape) {
             operand.view = std::move(reading.view);
           } else {
             operand.view = reading.view.expanded(node->shape);
@@ -201,7 +212,13 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   for (Step& step : schedule(window.entries)) {
     auto executable = backend.compile(step.kernel);
     for (const int entry : step.slots) last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
-    plan->steps.push_back({std::move(step), std::move(executable), {}});
+    plan->steps.push_back({std::move(step), std::move(executable), {}, false});
+  }
+  for (std::size_t s = 0; s < plan->steps.size(); ++s) {
+    const int replaced = plan->steps[s].step.replaces;
+    plan->steps[s].may_replace =
+        replaced >= 0 && !window.entries[static_cast<std::size_t>(replaced)].wanted &&
+        last_use[static_cast<std::size_t>(replaced)] == static_cast<int>(s);
   }
   for (std::size_t e = 0; e < last_use.size(); ++e) {
     if (last_use[e] >= 0 && !window.entries[e].wanted && !window.entries[e].given) {
@@ -225,27 +242,133 @@ const BufferRef& readable_buffer(Node& node, Backend& backend) {
   return node.aligned;
 }
 
-// Runs the plan; returns the buffers of wanted entries. Nothing is published when a kernel throws.
-std::vector<BufferRef> execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
-  std::vector<BufferRef> buffers(window.entries.size());
+// Whether the memory of a given value may be written: it came from a kernel, and only its update still needs it.
+bool is_replaceable(const NodeRef& node) {
+  constexpr int kWindowAndUpdate = 2;
+  return !std::holds_alternative<Data>(node->op) && node->handles.load(std::memory_order_relaxed) == 0 &&
+         node.use_count() == kWindowAndUpdate && node->buffer.use_count() == 1;
+}
+
+struct Outcome {
+  std::vector<BufferRef> buffers;  ///< of wanted entries
+  std::vector<int> faulty;         ///< entries that met a bad index
+};
+
+// Runs the plan. Nothing is published when a kernel throws.
+Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
+  Outcome outcome;
+  std::vector<BufferRef>& buffers = outcome.buffers;
+  buffers.resize(window.entries.size());
+  // Given values that were overwritten: lost if a later kernel throws.
+  struct Overwritten {
+    std::vector<Node*> nodes;
+    bool done = false;
+    ~Overwritten() {
+      for (Node* node : nodes) {
+        if (done) break;
+        node->ready.store(false, std::memory_order_relaxed);
+        node->failure = std::make_exception_ptr(BackendError("the value was lost when a later kernel failed"));
+      }
+    }
+  } overwritten;
   for (std::size_t e = 0; e < buffers.size(); ++e) {
     if (window.entries[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
   }
   std::vector<std::byte*> slots;
   std::vector<Scalar> parameters;
+  std::vector<std::uint32_t> faults;
   for (const Plan::Prepared& prepared : plan.steps) {
+    bool replaced = false;
+    if (prepared.may_replace) {
+      const auto from = static_cast<std::size_t>(prepared.step.replaces);
+      const auto to = static_cast<std::size_t>(prepared.step.writes[0]);
+      if (!window.entries[from].given) {
+        buffers[to] = buffers[from];
+        replaced = true;
+      } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
+        Node& node = *window.nodes[from];
+        buffers[from] = buffers[to] = std::move(node.buffer);
+        overwritten.nodes.push_back(&node);
+        replaced = true;
+      } else {
+        buffers[from] = readable_buffer(*window.nodes[from], backend);
+      }
+    }
     for (const int entry : prepared.step.writes) {
+      if (replaced) break;
       buffers[static_cast<std::size_t>(entry)] = backend.allocate(window.nodes[static_cast<std::size_t>(entry)]->bytes());
     }
     slots.clear();
     for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
     parameters.clear();
     for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
-    prepared.executable->run({slots, parameters});
+    faults.assign(prepared.step.checks.size(), 0);
+    prepared.executable->run({slots, parameters, faults});
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      if (faults[i] != 0) outcome.faulty.push_back(prepared.step.checks[i]);
+    }
     state.kernels.fetch_add(1, std::memory_order_relaxed);
     for (const int entry : prepared.released) buffers[static_cast<std::size_t>(entry)].reset();
   }
-  return buffers;
+  overwritten.done = true;
+  return outcome;
+}
+
+// --- bad indices ------------------------------------------------------------------------------------------------
+
+std::string list(const std::vector<std::int64_t>& index) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < index.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(index[d]);
+  return text + "]";
+}
+
+// Looks for the first bad index of a gather or scatter, whose inputs can still be computed.
+std::exception_ptr index_error(DeviceWindow& state, Backend& backend, const Node& node) {
+  const auto* gather = std::get_if<Gather>(&node.op);
+  const auto* scatter = std::get_if<Scatter>(&node.op);
+  LOCKSTEP_ASSERT(gather != nullptr || scatter != nullptr);
+  const std::int64_t size = gather != nullptr ? gather->size : node.shape[scatter->dim];
+  const Reading reading = reading_of(node.inputs[1]);
+  BufferRef buffer = reading.base->buffer;
+  if (buffer == nullptr) {
+    const Window window = describe({reading.base});
+    buffer = execute(state, backend, window, *plan_for(state, backend, window)).buffers.back();
+  }
+  const DType dtype = reading.base->dtype;
+  std::vector<std::byte> bytes(reading.base->bytes());
+  backend.download(bytes.data(), *buffer, bytes.size());
+  std::vector<std::int64_t> index(static_cast<std::size_t>(reading.view.rank()), 0);
+  for (std::int64_t position = 0; position < reading.view.shape.numel(); ++position) {
+    std::int64_t rest = position;
+    for (int d = reading.view.rank() - 1; d >= 0; --d) {
+      index[static_cast<std::size_t>(d)] = rest % reading.view.shape[d];
+      rest /= reading.view.shape[d];
+    }
+    const std::int64_t address = reading.view.address(index.data());
+    const std::uint64_t word = address < 0 ? reading.view.fill : load_word(dtype, bytes.data(), address);
+    const auto value = decode<std::int64_t>(dtype, word);
+    if (value >= 0 && value < size) continue;
+    return std::make_exception_ptr(IndexError(message(
+        gather != nullptr ? gather->name : scatter->name,
+        "index " + std::to_string(value) + " at position " + list(index) + " is outside a dimension of size " +
+            std::to_string(size),
+        {}, size == 0 ? "" : "use indices from 0 to " + std::to_string(size - 1), node.where)));
+  }
+  fail_invariant("a fault has a bad index", __FILE__, __LINE__);
+}
+
+// Marks what depends on failed values as failed; returns whether there is any.
+bool spread_failures(Window& window) {
+  bool any = false;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    Node& node = *window.nodes[e];
+    for (const Entry::Operand& operand : window.entries[e].operands) {
+      if (operand.entry < 0 || node.failure != nullptr) continue;
+      node.failure = window.nodes[static_cast<std::size_t>(operand.entry)]->failure;
+    }
+    any = any || node.failure != nullptr;
+  }
+  return any;
 }
 
 std::vector<NodeRef> take_pending(DeviceWindow& state) {
@@ -322,22 +445,42 @@ void flush(Device device, const NodeRef& wanted) {
     }
     if (wanted != nullptr && !wanted->ready.load(std::memory_order_relaxed)) roots.push_back(wanted);
     if (roots.empty()) return;
-    const Window window = describe(roots);
-    const std::shared_ptr<const Plan> plan = plan_for(state, backend, window);
-    std::vector<BufferRef> buffers = execute(state, backend, window, *plan);
-    for (std::size_t e = 0; e < buffers.size(); ++e) {
-      if (!window.entries[e].wanted) continue;
-      Node& node = *window.nodes[e];
-      LOCKSTEP_ASSERT(buffers[e] != nullptr);
-      node.buffer = std::move(buffers[e]);
-      node.ready.store(true, std::memory_order_release);
+    const auto drop_inputs = [&](Node& node) {
       for (NodeRef& input : node.inputs) dropped_inputs.push_back(std::move(input));
       node.inputs.clear();
+    };
+    Window window = describe(roots);
+    if (spread_failures(window)) {
+      std::erase_if(roots, [&](const NodeRef& root) {
+        if (root->failure != nullptr) drop_inputs(*root);
+        return root->failure != nullptr;
+      });
+      window = {};  // its references would hide that a value can be replaced
+      window = describe(roots);
+    }
+    if (!roots.empty()) {
+      const std::shared_ptr<const Plan> plan = plan_for(state, backend, window);
+      Outcome outcome = execute(state, backend, window, *plan);
+      for (const int e : outcome.faulty) {
+        Node& node = *window.nodes[static_cast<std::size_t>(e)];
+        node.failure = index_error(state, backend, node);
+      }
+      spread_failures(window);
+      for (std::size_t e = 0; e < outcome.buffers.size(); ++e) {
+        if (!window.entries[e].wanted) continue;
+        Node& node = *window.nodes[e];
+        drop_inputs(node);
+        if (node.failure != nullptr) continue;
+        LOCKSTEP_ASSERT(outcome.buffers[e] != nullptr);
+        node.buffer = std::move(outcome.buffers[e]);
+        node.ready.store(true, std::memory_order_release);
+      }
     }
   } catch (...) {
     put_back(state, pending);  // nothing was published: the values can still be computed
     throw;
   }
+  if (wanted != nullptr && wanted->failure != nullptr) std::rethrow_exception(wanted->failure);
 }
 
 DenseData dense_data(const NodeRef& node) {

@@ -1,0 +1,63 @@
+// The primitives whose elements are at computed places or depend on their neighbours. What users call is made of these
+// in indexing.cpp, order.cpp and scan.cpp, which check the operands.
+#include "core/assert.h"
+#include "graph/make.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+Tensor make(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, CallSite site) {
+  const Device device = inputs[0]->device;
+  return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device, site));
+}
+
+bool is_dense(const Reading& reading) {
+  return reading.view.offset == 0 && reading.view.is_contiguous() && reading.view.shape.numel() == reading.base->shape.numel();
+}
+
+}  // namespace
+
+Tensor gather(const Tensor& source, int dim, const Tensor& index, CallSite site, const char* name) {
+  LOCKSTEP_ASSERT(source.rank() == index.rank() && (index.dtype() == DType::i64 || index.dtype() == DType::i32));
+  Reading reading = read(source);
+  if (!reading.view.bounds.empty()) reading = read(stored(source, site));
+  View view = reading.view;
+  const Gather primitive{.source = {}, .stride = view.strides[dim], .size = view.shape[dim], .name = name};
+  view.strides[dim] = 0;
+  view.shape[dim] = index.shape()[dim];
+  LOCKSTEP_ASSERT(view.shape == index.shape());
+  Gather op = primitive;
+  op.source = std::move(view);
+  return make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), site);
+}
+
+Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
+               CallSite site, const char* name) {
+  LOCKSTEP_ASSERT(index.shape() == values.shape() && self.rank() == index.rank() && self.dtype() == values.dtype());
+  return make(Scatter{op, dim, include_self, name}, {node_of(self), node_of(index), node_of(values)}, self.shape(),
+              self.dtype(), site);
+}
+
+Tensor scan(ScanOp op, const Tensor& a, int dim, CallSite site) {
+  if (a.rank() == 0) return scan(op, a.reshape({1}, site), 0, site).reshape({}, site);
+  const bool positions = op == ScanOp::argmax || op == ScanOp::argmin;
+  return make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype(), site);
+}
+
+Tensor sort_indices(const Tensor& a, int dim, bool descending, CallSite site) {
+  if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()}, site);
+  return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64, site);
+}
+
+Tensor update(const Tensor& self, const View& region, const Tensor& values, CallSite site) {
+  LOCKSTEP_ASSERT(region.shape == values.shape() && region.bounds.empty() && self.dtype() == values.dtype());
+  const Reading reading = read(self);
+  const NodeRef base = is_dense(reading) ? reading.base : node_of(stored(self, site));
+  return make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype(), site);
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
