@@ -11,7 +11,9 @@
 #include <lockstep/ops/contraction.h>
 #include <lockstep/ops/creation.h>
 #include <lockstep/ops/elementwise.h>
+#include <lockstep/ops/indexing.h>
 #include <lockstep/ops/normalization.h>
+#include <lockstep/ops/order.h>
 #include <lockstep/ops/pooling.h>
 #include <lockstep/ops/reduction.h>
 #include <lockstep/ops/shape.h>

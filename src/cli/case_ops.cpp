@@ -9,7 +9,16 @@ inline namespace v0 {
 namespace cli {
 
 const CaseOp& find_case_op(const std::string& name) {
-  for (const auto& family : {contraction_ops(), elementwise_ops(), normalization_ops(), pooling_ops(), reduction_ops(), shape_ops()}) {
+  for (const auto& family : {
+           contraction_ops(),
+           elementwise_ops(),
+           indexing_ops(),
+           normalization_ops(),
+           order_ops(),
+           pooling_ops(),
+           reduction_ops(),
+           shape_ops(),
+       }) {
     for (const CaseOp& op : family) {
       if (name == op.name) return op;
     }

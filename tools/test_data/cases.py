@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from .files import clear, save_safetensors
+from .order_cases import write_indexing, write_order
 
 INF, NAN = float("inf"), float("nan")
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
@@ -442,3 +443,5 @@ def write(out):
     write_reductions(case)
     write_unary(case)
     write_binary(case)
+    write_indexing(case)
+    write_order(case)

@@ -21,7 +21,9 @@ constexpr bool kMoves = true;
 // The tables, one file each.
 std::span<const CaseOp> contraction_ops();
 std::span<const CaseOp> elementwise_ops();
+std::span<const CaseOp> indexing_ops();
 std::span<const CaseOp> normalization_ops();
+std::span<const CaseOp> order_ops();
 std::span<const CaseOp> pooling_ops();
 std::span<const CaseOp> reduction_ops();
 std::span<const CaseOp> shape_ops();

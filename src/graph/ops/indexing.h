@@ -1,0 +1,17 @@
+// What the ops with index tensors share.
+#pragma once
+
+#include "graph/make.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// DTypeError unless the index is i32 or i64, DeviceError unless it is where the input is.
+void check_index(const char* op, const Tensor& input, const Tensor& index, CallSite site);
+/// The operand's tensor; ValueError for scalars.
+const Tensor& tensor_of(const char* op, const Operand& a);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
