@@ -21,20 +21,43 @@ bool is_cheap(const Primitive& op) {
   if (std::holds_alternative<Cast>(op)) return true;
   const auto* elementwise = std::get_if<Elementwise>(&op);
   if (elementwise == nullptr) return false;
-  switch (elementwise->op) {
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal:
-    case Op::exp:
-    case Op::log:
-    case Op::sin:
-    case Op::cos:
-    case Op::tanh:
-    case Op::sigmoid:
-    case Op::erf:
-    case Op::gelu_erf:
-    case Op::div: return false;
-    default: return true;
+  switch (elementwise->op) {  // what takes a few instructions per vector; a new row is not taken for one
+    case Op::neg:
+    case Op::abs:
+    case Op::sign:
+    case Op::relu:
+    case Op::floor:
+    case Op::ceil:
+    case Op::trunc:
+    case Op::round:
+    case Op::frac:
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::maximum:
+    case Op::minimum:
+    case Op::copysign:
+    case Op::eq:
+    case Op::ne:
+    case Op::lt:
+    case Op::le:
+    case Op::gt:
+    case Op::ge:
+    case Op::isnan:
+    case Op::isfinite:
+    case Op::isinf:
+    case Op::signbit:
+    case Op::logical_not:
+    case Op::bitwise_and:
+    case Op::bitwise_or:
+    case Op::bitwise_xor:
+    case Op::bitwise_not:
+    case Op::shift_left:
+    case Op::shift_right:
+    case Op::where:
+    case Op::copy:
+    case Op::merge: return true;
+    default: return false;
   }
 }
 

@@ -6,19 +6,28 @@
 #define ROW_RESULT_ARITHMETIC T
 #define ROW_RESULT_COMPARISON int
 #define ROW_RESULT_MOVE T
-#define ROW_FUNCTION(name, kind, type, value)                                                           \
-  FUNCTION auto row_##name([[maybe_unused]] type a, [[maybe_unused]] type b, [[maybe_unused]] type c) { \
-    using T [[maybe_unused]] = type;                                                                    \
-    return ROW_RESULT_##kind(value);                                                                    \
+#define F32 1u
+#define F64 2u
+#define INT 12u
+#define BOOL 12u
+#define ROW(name, arity, kind, types, float_value, integer_value, ...)                                \
+  template <typename T>                                                                               \
+  FUNCTION auto row_##name([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {        \
+    constexpr unsigned type = std::is_floating_point_v<T> ? (sizeof(T) == 4 ? F32 : F64) : INT;       \
+    if constexpr (((types) & type) == 0) {                                                            \
+      return ROW_RESULT_##kind(0);                                                                    \
+    } else if constexpr (std::is_floating_point_v<T>) {                                               \
+      return ROW_RESULT_##kind(float_value);                                                          \
+    } else {                                                                                          \
+      return ROW_RESULT_##kind(integer_value);                                                        \
+    }                                                                                                 \
   }
-#define ROW(name, arity, kind, types, float_value, integer_value, ...) \
-  ROW_FUNCTION(name, kind, float, float_value)                         \
-  ROW_FUNCTION(name, kind, double, float_value)                        \
-  ROW_FUNCTION(name, kind, int, integer_value)                         \
-  ROW_FUNCTION(name, kind, LONG, integer_value)
 #include "kernels/ops.def"
 #undef ROW
-#undef ROW_FUNCTION
+#undef BOOL
+#undef INT
+#undef F64
+#undef F32
 #undef ROW_RESULT_MOVE
 #undef ROW_RESULT_COMPARISON
 #undef ROW_RESULT_ARITHMETIC

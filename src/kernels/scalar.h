@@ -2,6 +2,8 @@
 // lockstep::scalar::row_add and so on.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/prelude.h"
 
 namespace lockstep {

@@ -2,6 +2,7 @@
 // clang-format off
 #include "kernels/integer.h"
 #include "kernels/math.h"
+#include "kernels/math_remainder.h"
 #include "kernels/math_f64.h"
 #include "kernels/cast.h"
 #include "kernels/philox.h"

@@ -19,17 +19,42 @@ LOCKSTEP_API Tensor ceil(const Operand& a);
 LOCKSTEP_API Tensor trunc(const Operand& a);
 /// Halves to even.
 LOCKSTEP_API Tensor round(const Operand& a);
+/// The fraction, with a's sign.
+LOCKSTEP_API Tensor frac(const Operand& a);
 LOCKSTEP_API Tensor sqrt(const Operand& a);
 LOCKSTEP_API Tensor rsqrt(const Operand& a);
 LOCKSTEP_API Tensor reciprocal(const Operand& a);
 LOCKSTEP_API Tensor square(const Operand& a);
 LOCKSTEP_API Tensor exp(const Operand& a);
 LOCKSTEP_API Tensor log(const Operand& a);
+LOCKSTEP_API Tensor exp2(const Operand& a);
+/// exp(a) - 1, exact near 0.
+LOCKSTEP_API Tensor expm1(const Operand& a);
+LOCKSTEP_API Tensor log2(const Operand& a);
+LOCKSTEP_API Tensor log10(const Operand& a);
+/// log(1 + a), exact near 0.
+LOCKSTEP_API Tensor log1p(const Operand& a);
 LOCKSTEP_API Tensor sin(const Operand& a);
 LOCKSTEP_API Tensor cos(const Operand& a);
+LOCKSTEP_API Tensor tan(const Operand& a);
+LOCKSTEP_API Tensor asin(const Operand& a);
+LOCKSTEP_API Tensor acos(const Operand& a);
+LOCKSTEP_API Tensor atan(const Operand& a);
+LOCKSTEP_API Tensor sinh(const Operand& a);
+LOCKSTEP_API Tensor cosh(const Operand& a);
 LOCKSTEP_API Tensor tanh(const Operand& a);
+LOCKSTEP_API Tensor asinh(const Operand& a);
+LOCKSTEP_API Tensor acosh(const Operand& a);
+LOCKSTEP_API Tensor atanh(const Operand& a);
 LOCKSTEP_API Tensor sigmoid(const Operand& a);
 LOCKSTEP_API Tensor erf(const Operand& a);
+/// 1 - erf(a).
+LOCKSTEP_API Tensor erfc(const Operand& a);
+LOCKSTEP_API Tensor erfinv(const Operand& a);
+/// log |Gamma(a)|.
+LOCKSTEP_API Tensor lgamma(const Operand& a);
+/// The derivative of lgamma.
+LOCKSTEP_API Tensor digamma(const Operand& a);
 /// x * Phi(x).  PyTorch: gelu(approximate='none').
 LOCKSTEP_API Tensor gelu(const Operand& a);
 /// The tanh approximation.  PyTorch: gelu(approximate='tanh').
@@ -41,13 +66,39 @@ LOCKSTEP_API Tensor leaky_relu(const Operand& a, double negative_slope = 0.01);
 LOCKSTEP_API Tensor clamp(const Operand& a, std::optional<double> min, std::optional<double> max);
 LOCKSTEP_API Tensor isnan(const Operand& a);
 LOCKSTEP_API Tensor isfinite(const Operand& a);
+LOCKSTEP_API Tensor isinf(const Operand& a);
+/// Whether the sign is set, of -0 as well.
+LOCKSTEP_API Tensor signbit(const Operand& a);
 LOCKSTEP_API Tensor logical_not(const Operand& a);
+/// Every bit inverted; of a bool: not a.
+LOCKSTEP_API Tensor bitwise_not(const Operand& a);
 
 LOCKSTEP_API Tensor add(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor sub(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor mul(const Operand& a, const Operand& b);
 /// True division of floats. Integers: DTypeError that names the cast.
 LOCKSTEP_API Tensor div(const Operand& a, const Operand& b);
+/// The largest integer <= a / b, in the dtype of the operands. Integers: 0 where b is 0.
+LOCKSTEP_API Tensor floor_divide(const Operand& a, const Operand& b);
+/// The exact remainder of the division that truncates: it has the sign of a. Integers: 0 where b is 0.
+LOCKSTEP_API Tensor fmod(const Operand& a, const Operand& b);
+/// The remainder of the division that floors: it has the sign of b, but a zero has that of a. Rounded once.
+/// Integers: 0 where b is 0.
+LOCKSTEP_API Tensor remainder(const Operand& a, const Operand& b);
+/// Integers wrap around; with a negative exponent they give 0, but powers of 1 and -1.
+LOCKSTEP_API Tensor pow(const Operand& a, const Operand& b);
+/// The angle of the point (b, a).
+LOCKSTEP_API Tensor atan2(const Operand& a, const Operand& b);
+/// sqrt(a^2 + b^2) without overflow or underflow on the way.
+LOCKSTEP_API Tensor hypot(const Operand& a, const Operand& b);
+/// log(exp(a) + exp(b)).
+LOCKSTEP_API Tensor logaddexp(const Operand& a, const Operand& b);
+/// a * log(b); 0 where a is 0, unless b is NaN.
+LOCKSTEP_API Tensor xlogy(const Operand& a, const Operand& b);
+/// |a| with the sign of b.
+LOCKSTEP_API Tensor copysign(const Operand& a, const Operand& b);
+/// The next number after a in the direction of b. f32: the next canonical one (docs/numerics.md section 1).
+LOCKSTEP_API Tensor nextafter(const Operand& a, const Operand& b);
 /// NaN wins.
 LOCKSTEP_API Tensor maximum(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor minimum(const Operand& a, const Operand& b);
@@ -60,6 +111,10 @@ LOCKSTEP_API Tensor ge(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor bitwise_and(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor bitwise_or(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor bitwise_xor(const Operand& a, const Operand& b);
+/// a * 2^b, wrapping; 0 where b is negative or not below the width of the dtype.  PyTorch: bitwise_left_shift.
+LOCKSTEP_API Tensor shift_left(const Operand& a, const Operand& b);
+/// floor(a / 2^b); 0, or -1 for negative a, where b is negative or not below the width.  PyTorch: bitwise_right_shift.
+LOCKSTEP_API Tensor shift_right(const Operand& a, const Operand& b);
 /// b where the bool tensor `condition` holds, else c. Keeps bits.
 LOCKSTEP_API Tensor where(const Operand& condition, const Operand& b, const Operand& c);
 /// `value` where the bool tensor `mask` holds.
