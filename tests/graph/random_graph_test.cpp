@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "graph/make.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -66,8 +67,44 @@ class RandomGraph {
     return is_float(x.dtype()) ? x : x.to(DType::f32);
   }
 
+  // Positions in a dimension of size n, computed from data, in `shape`.
+  Tensor positions(const Shape& shape, std::int64_t n) {
+    const Tensor x = random_tensor(shape, DType::f32, random_(), device_);
+    return minimum(maximum((x * 100.0).to(DType::i64), 0), n - 1);
+  }
+
+  Tensor irregular() {
+    const Tensor x = pick();
+    if (x.rank() == 0 || x.numel() == 0) return x;
+    const int dim = number(0, x.rank() - 1);
+    const std::int64_t n = x.shape()[dim];
+    switch (number(0, 6)) {
+      case 0: return index_select(x, dim, positions({number(1, 9)}, n));
+      case 1: {
+        Shape shape = x.shape();
+        shape[dim] = number(1, 7);
+        return gather(x, dim, positions(shape, n));
+      }
+      case 2: return x.dtype() == DType::boolean ? x : scatter_add(x, dim, positions(x.shape(), n), x.flip({dim}));
+      case 3: return scatter(x, dim, positions(x.shape(), n), x);
+      case 4: return sort(x, dim, number(0, 1) == 0).values;
+      case 5: {
+        constexpr ScanOp kOps[] = {ScanOp::sum, ScanOp::max, ScanOp::min, ScanOp::prod};
+        return graph::scan(kOps[number(0, 3)], floats().reshape({-1}), 0, {});
+      }
+      default: {
+        const std::int64_t start = number(0, static_cast<int>(n) - 1);
+        const View region = View::contiguous(x.shape()).sliced(dim, start, 1, number(1, static_cast<int>(n - start)));
+        return graph::update(x, region, random_tensor(region.shape, x.dtype(), random_(), device_), {});
+      }
+    }
+  }
+
   Tensor step() {
-    switch (number(0, 21)) {
+    switch (number(0, 25)) {
+      case 22:
+      case 23:
+      case 24: return irregular();
       case 0: return tanh(floats());
       case 1: return exp(minimum(floats(), 3.0));
       case 2: return relu(pick().to(DType::f32));
