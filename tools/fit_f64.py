@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the polynomial coefficients of src/kernels/math_f64.h (needs mpmath).
+"""Prints the polynomial coefficients of src/kernels/math_f64*.h (needs mpmath).
 
 Each polynomial interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the
 minimax error; the degree leaves a few bits of margin below 2^-53. Coefficients are rounded to double one by one; the rest is
@@ -71,6 +71,58 @@ def phi(t, k=mp.mpf(3)):
 
 
 show("Phi(-a) e^(a^2/2) (a + 3) over t = (a - 3) / (a + 3), a in [0, 39]", phi, -1, mp.mpf(36) / 42, 26)
+
+# --- math_f64_log.h, math_f64_power.h, math_f64_inverse.h -------------------------------------------------------------
+show("log: ((atanh(s) / s - 1) / z - 1/3) / z over z = s^2",
+     lambda z: ((mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z - mp.mpf(1) / 3) / z, mp.mpf(10) ** -12,
+     (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.002"), 8)
+show("sinh: (sinh(x) - x) / x^3 over z = x^2",
+     lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(10) ** -20, mp.mpf("0.25"), 6)
+show("atan: (atan(t) - t) / t^3 over z = t^2",
+     lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(10) ** -20, (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001"), 12)
+
+
+# --- math_f64_special.h -----------------------------------------------------------------------------------------------
+def erfinv_over_x(w):
+    """erfinv(x) / x with x^2 = 1 - e^-w, by Newton's method on log(erfc(y) (2 - erfc(y))) = -w."""
+    y = mp.sqrt(mp.log(1 + w)) * mp.mpf("0.9") if w < 5 else mp.sqrt(w - mp.log(w) / 2)
+    for _ in range(60):
+        c = mp.erfc(y)
+        step = (mp.log(c * (2 - c)) + w) / ((2 - 2 * c) / (c * (2 - c)) * (-2 / mp.sqrt(mp.pi) * mp.exp(-y * y)))
+        y -= step
+        if abs(step) < mp.mpf(10) ** -50:
+            break
+    return y / mp.sqrt(-mp.expm1(-w))
+
+
+def stirling(w):
+    x = 1 / mp.sqrt(w)
+    return (mp.loggamma(x) - ((x - 0.5) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)) * x
+
+
+def psi(w):
+    x = 1 / mp.sqrt(w)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / w
+
+
+far = mp.mpf("4.125")
+show("erfinv(x) / x over w - 2.5, w = -log(1 - x^2) < 5", lambda v: erfinv_over_x(v + 2.5), mp.mpf("-2.499"), mp.mpf("2.51"), 10)
+show("erfinv(x) / x over sqrt(w) - 4.125, w > 5", lambda v: erfinv_over_x((v + far) ** 2),
+     mp.sqrt(5) - far - mp.mpf("0.01"), mp.mpf("6.08") - far, 14)
+show("lgamma(2 + u) / u", lambda u: mp.loggamma(2 + u) / u, -0.5, 0.5, 21)
+root = mp.findroot(mp.digamma, mp.mpf("1.46"))
+show("digamma(x) / (x - root) over x - 1.5", lambda u: mp.digamma(u + 1.5) / (u + 1.5 - root), -0.5, 0.5, 22)
+mp.mp.dps = 80
+show("Stirling's correction over 1 / x^2, x >= 8", stirling, mp.mpf(10) ** -8, mp.mpf(1) / 64, 8)
+show("digamma's correction over 1 / x^2, x >= 8", psi, mp.mpf(10) ** -8, mp.mpf(1) / 64, 8)
+mp.mp.dps = 60
+
+for name, value in (("1 / 3", mp.mpf(1) / 3), ("1 / log(2)", 1 / mp.log(2)), ("1 / log(10)", 1 / mp.log(10)),
+                    ("log(2)", mp.log(2)), ("pi", mp.pi), ("pi / 4", mp.pi / 4), ("tan(pi / 8)", mp.sqrt(2) - 1),
+                    ("sqrt(2)", mp.sqrt(2)), ("1 / sqrt(2 pi)", 1 / mp.sqrt(2 * mp.pi)), ("sqrt(pi)", mp.sqrt(mp.pi)),
+                    ("sqrt(pi) / 2", mp.sqrt(mp.pi) / 2), ("log(pi)", mp.log(mp.pi)), ("digamma's root - 1.5", root - 1.5),
+                    ("log(2 pi) / 2 - 1/2", mp.log(2 * mp.pi) / 2 - 0.5)):
+    split(name, value, 2)
 ln2 = mp.log(2)
 high = mp.floor(ln2 * 2**32) / 2**32
 print("ln2: 32 bits, rest", bits(high), float(high), bits(ln2 - high), float(ln2 - high))

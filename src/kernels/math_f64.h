@@ -70,20 +70,8 @@ FUNCTION double scale_by_power(double x, LONG n) {
   return first * FROM_BITS64((ULONG(n) - half_n + ULONG(1023)) << 52);
 }
 
-/// exp(x + x_low) = (high + low) * 2^n for |x| < 1000 and |x_low| <= |x| / 2^52; high in [0.70, 1.42].
-FUNCTION void exp_parts(double x, double x_low, OUT(DOUBLE, high), OUT(DOUBLE, low), OUT(LONG, n)) {
-  DOUBLE t = FMA64(x, FROM_BITS64(ULONG(0x3ff71547652b82fe) /* 1.44269504 */), 6755399441055744.0 /* 1.5 * 2^52 */);
-  DOUBLE k = t - 6755399441055744.0;
-  n = LONG(BITS64(t) - ULONG(0x4338000000000000));
-  DOUBLE r1 = FMA64(k, FROM_BITS64(ULONG(0xbfe62e42fee00000) /* -0.69314718 */), x);
-  DOUBLE c = FMA64(k, FROM_BITS64(ULONG(0xbdea39ef35793c76) /* -1.90821493e-10 */), x_low);
-  // Exact sum of r1 and c; either may be the larger one.
-  DOUBLE r = r1 + c;
-  DOUBLE b = r - r1;
-  DOUBLE e1 = r - b;
-  DOUBLE e2 = r1 - e1;
-  DOUBLE e3 = c - b;
-  DOUBLE r_low = e2 + e3;
+/// exp(r + r_low) = high + low for |r| <= log(2) / 2 and |r_low| <= |r| / 2^52; high in [0.70, 1.42].
+FUNCTION void exp_near_zero(double r, double r_low, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
   DOUBLE q = FROM_BITS64(ULONG(0x3e21f7315649f2d7) /* 2.09147071e-09 */);
   q = FMA64(q, r, FROM_BITS64(ULONG(0x3e5af4e092e1705b) /* 2.51052452e-08 */));
   q = FMA64(q, r, FROM_BITS64(ULONG(0x3e927e4db5bb725a) /* 2.75572736e-07 */));
@@ -104,6 +92,23 @@ FUNCTION void exp_parts(double x, double x_low, OUT(DOUBLE, high), OUT(DOUBLE, l
   DOUBLE h1 = high - 1.0;
   DOUBLE h2 = s - h1;
   low = h2 + s_low;
+}
+
+/// exp(x + x_low) = (high + low) * 2^n for |x| < 1000 and |x_low| <= |x| / 2^52; high in [0.70, 1.42].
+FUNCTION void exp_parts(double x, double x_low, OUT(DOUBLE, high), OUT(DOUBLE, low), OUT(LONG, n)) {
+  DOUBLE t = FMA64(x, FROM_BITS64(ULONG(0x3ff71547652b82fe) /* 1.44269504 */), 6755399441055744.0 /* 1.5 * 2^52 */);
+  DOUBLE k = t - 6755399441055744.0;
+  n = LONG(BITS64(t) - ULONG(0x4338000000000000));
+  DOUBLE r1 = FMA64(k, FROM_BITS64(ULONG(0xbfe62e42fee00000) /* -0.69314718 */), x);
+  DOUBLE c = FMA64(k, FROM_BITS64(ULONG(0xbdea39ef35793c76) /* -1.90821493e-10 */), x_low);
+  // Exact sum of r1 and c; either may be the larger one.
+  DOUBLE r = r1 + c;
+  DOUBLE b = r - r1;
+  DOUBLE e1 = r - b;
+  DOUBLE e2 = r1 - e1;
+  DOUBLE e3 = c - b;
+  DOUBLE r_low = e2 + e3;
+  exp_near_zero(r, r_low, high, low);
 }
 
 FUNCTION double ls_exp(double x) {
@@ -290,6 +295,21 @@ FUNCTION void scaled_tail(double a, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
   low = FMA64(y_low, g, low);
 }
 
+/// erf(a) / a - 1 over z = a^2, a <= 1/2.
+FUNCTION double erf_polynomial(double z) {
+  DOUBLE q = FROM_BITS64(ULONG(0xbe839fb524e9c1f7) /* -1.46209134e-07 */);
+  q = FMA64(q, z, FROM_BITS64(ULONG(0x3ebb776442df3041) /* 1.63712344e-06 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0xbeef4bb9f7301ded) /* -1.49230034e-05 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0x3f1f9a2a6635fe79) /* 0.000120552862 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0xbf4c02db23d41138) /* -0.000854832651 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0x3f7565bcd0aa6349) /* 0.00522397762 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0xbf9b82ce3127f739) /* -0.0268661706 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0x3fbce2f21a042b29) /* 0.112837917 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0xbfd812746b0379e6) /* -0.376126389 */));
+  q = FMA64(q, z, FROM_BITS64(ULONG(0x3fc06eba8214db69) /* 0.128379167 */));
+  return q;
+}
+
 FUNCTION double ls_erf(double x) {
   ULONG bits = BITS64(x);
   ULONG magnitude = bits & ULONG(0x7fffffffffffffff);
@@ -313,19 +333,7 @@ FUNCTION double ls_erf(double x) {
   DOUBLE rest = FMA64(-f, twice_scale, 1.0 - upper);  // 1 - upper is exact: upper is between 1/2 and 1
   rest = FMA64(-f_low, twice_scale, rest);
   DOUBLE large = upper + rest;
-  // a + a q(a^2)
-  DOUBLE z = a * a;
-  DOUBLE q = FROM_BITS64(ULONG(0xbe839fb524e9c1f7) /* -1.46209134e-07 */);
-  q = FMA64(q, z, FROM_BITS64(ULONG(0x3ebb776442df3041) /* 1.63712344e-06 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0xbeef4bb9f7301ded) /* -1.49230034e-05 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0x3f1f9a2a6635fe79) /* 0.000120552862 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0xbf4c02db23d41138) /* -0.000854832651 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0x3f7565bcd0aa6349) /* 0.00522397762 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0xbf9b82ce3127f739) /* -0.0268661706 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0x3fbce2f21a042b29) /* 0.112837917 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0xbfd812746b0379e6) /* -0.376126389 */));
-  q = FMA64(q, z, FROM_BITS64(ULONG(0x3fc06eba8214db69) /* 0.128379167 */));
-  DOUBLE small = FMA64(a, q, a);
+  DOUBLE small = FMA64(a, erf_polynomial(a * a), a);
   ULONG result = SELECT(magnitude < ULONG(0x3fe0000000000000) /* 0.5 */, BITS64(small), BITS64(large));
   result = result | (bits & ULONG(0x8000000000000000));
   result = SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result);
@@ -375,208 +383,4 @@ FUNCTION double ls_gelu(double x) {
 
 FUNCTION double ls_rsqrt(double x) {
   return canonical_f64(1.0 / float_sqrt(x));
-}
-
-// --- sine and cosine -------------------------------------------------------------------------------------------------
-
-/// a = (quadrant) pi/2 + y + y_low for 0 <= a <= 2^30, |y| <= pi/4.
-FUNCTION void reduce_small(double a, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
-  DOUBLE t = FMA64(a, FROM_BITS64(ULONG(0x3fe45f306dc9c883) /* 0.63661977 */), 6755399441055744.0 /* 1.5 * 2^52 */);
-  DOUBLE k = t - 6755399441055744.0;
-  quadrant = BITS64(t);
-  DOUBLE y1 = FMA64(k, FROM_BITS64(ULONG(0xbff921fb54442d18) /* -1.57079633 */), a);  // exact
-  DOUBLE p = k * FROM_BITS64(ULONG(0xbc91a62633145c07) /* -6.123234e-17 */);
-  DOUBLE p_low = FMA64(k, FROM_BITS64(ULONG(0xbc91a62633145c07) /* -6.123234e-17 */), -p);
-  DOUBLE y2 = y1 + p;  // y2 + e = y1 + p
-  DOUBLE b = y2 - y1;
-  DOUBLE e1 = y2 - b;
-  DOUBLE e2 = y1 - e1;
-  DOUBLE e3 = p - b;
-  DOUBLE e = e2 + e3;
-  DOUBLE l = FMA64(k, FROM_BITS64(ULONG(0x391f1976b7ed8fbc) /* 1.4973849e-33 */), p_low) + e;
-  y = y2 + l;
-  DOUBLE f = y - y2;
-  y_low = l - f;
-}
-
-/// Upper half of the product of two 64-bit words, by 32-bit halves (which vectorise).
-FUNCTION ULONG multiply_high(ULONG x, ULONG y) {
-  ULONG mask = ULONG(0x00000000ffffffff);
-  ULONG low = (x & mask) * (y & mask);
-  ULONG cross = (x >> 32) * (y & mask) + (low >> 32);
-  ULONG other = (x & mask) * (y >> 32) + (cross & mask);
-  return (x >> 32) * (y >> 32) + (cross >> 32) + (other >> 32);
-}
-
-FUNCTION double double_of_word(ULONG word) {  // below 2^32
-  return FROM_BITS64(word | ULONG(0x4330000000000000)) - 4503599627370496.0 /* 2^52 */;
-}
-
-/// The same for 2^30 < a < inf: the bits of a * 2/pi that matter, by integers (Payne and Hanek).
-FUNCTION void reduce_large(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
-  // 0, then 2/pi in words of 64 bits
-  CONSTANT_TABLE(ULONG, table, 21) = {ULONG(0),
-                                      ULONG(0xa2f9836e4e441529),
-                                      ULONG(0xfc2757d1f534ddc0),
-                                      ULONG(0xdb6295993c439041),
-                                      ULONG(0xfe5163abdebbc561),
-                                      ULONG(0xb7246e3a424dd2e0),
-                                      ULONG(0x06492eea09d1921c),
-                                      ULONG(0xfe1deb1cb129a73e),
-                                      ULONG(0xe88235f52ebb4484),
-                                      ULONG(0xe99c7026b45f7e41),
-                                      ULONG(0x3991d639835339f4),
-                                      ULONG(0x9c845f8bbdf9283b),
-                                      ULONG(0x1ff897ffde05980f),
-                                      ULONG(0xef2f118b5a0a6d1f),
-                                      ULONG(0x6d367ecf27cb09b7),
-                                      ULONG(0x4f463f669e5fea2d),
-                                      ULONG(0x7527bac7ebe5f17b),
-                                      ULONG(0x3d0739f78a5292ea),
-                                      ULONG(0x6bfb5fb11f8d5d08),
-                                      ULONG(0x56033046fc7b6bab),
-                                      ULONG(0xf0cfbc209af4361d)};
-  ULONG m = (magnitude & ULONG(0x000fffffffffffff)) | ULONG(0x0010000000000000);
-  ULONG exponent = magnitude >> 52;
-  // The bits of 2/pi above these give whole turns. Clamped, for lanes whose result is not used.
-  ULONG first_bit = SELECT(exponent < ULONG(1053), ULONG(1053), exponent) - ULONG(1013);
-  ULONG index = first_bit >> 6;
-  index = SELECT(index > ULONG(17), ULONG(17), index);
-  ULONG shift = first_bit & ULONG(63);
-  ULONG complement = ULONG(63) - shift;
-  ULONG w0 = (table[index] << shift) | ((table[index + ULONG(1)] >> 1) >> complement);
-  ULONG w1 = (table[index + ULONG(1)] << shift) | ((table[index + ULONG(2)] >> 1) >> complement);
-  ULONG w2 = (table[index + ULONG(2)] << shift) | ((table[index + ULONG(3)] >> 1) >> complement);
-  // high:low = m * (w0:w1:w2) / 2^64, modulo 4 quadrants in 128 bits
-  ULONG low = m * w1;
-  ULONG high = m * w0 + multiply_high(m, w1);
-  ULONG low_sum = low + multiply_high(m, w2);
-  high = high + SELECT(low_sum < low, ULONG(1), ULONG(0));
-  quadrant = (high + ULONG(0x2000000000000000)) >> 62;
-  ULONG fraction = high - (quadrant << 62);
-  ULONG sign = fraction & ULONG(0x8000000000000000);
-  ULONG negated_low = ULONG(0) - low_sum;
-  ULONG negated_high = ULONG(0) - fraction - SELECT(low_sum != ULONG(0), ULONG(1), ULONG(0));
-  ULONG abs_high = SELECT(sign != ULONG(0), negated_high, fraction);
-  ULONG abs_low = SELECT(sign != ULONG(0), negated_low, low_sum);
-  DOUBLE g = double_of_word(abs_high >> 32) * FROM_BITS64(ULONG(0x3e10000000000000) /* 2^-30 */);
-  DOUBLE f2 = double_of_word(abs_high & ULONG(0x00000000ffffffff));
-  DOUBLE f3 = double_of_word(abs_low >> 32);
-  DOUBLE f4 = double_of_word(abs_low & ULONG(0x00000000ffffffff));
-  DOUBLE r = FMA64(f2, FROM_BITS64(ULONG(0x3c10000000000000) /* 2^-62 */), g);
-  DOUBLE d = g - r;
-  DOUBLE r_low = FMA64(f2, FROM_BITS64(ULONG(0x3c10000000000000) /* 2^-62 */), d);
-  r_low = FMA64(f3, FROM_BITS64(ULONG(0x3a10000000000000) /* 2^-94 */), r_low);
-  r_low = FMA64(f4, FROM_BITS64(ULONG(0x3810000000000000) /* 2^-126 */), r_low);
-  DOUBLE p = r * FROM_BITS64(ULONG(0x3ff921fb54442d18) /* 1.57079633 */);
-  DOUBLE p_low = FMA64(r, FROM_BITS64(ULONG(0x3ff921fb54442d18) /* 1.57079633 */), -p);
-  p_low = FMA64(r, FROM_BITS64(ULONG(0x3c91a62633145c07) /* 6.123234e-17 */), p_low);
-  p_low = FMA64(r_low, FROM_BITS64(ULONG(0x3ff921fb54442d18) /* 1.57079633 */), p_low);
-  DOUBLE sum = p + p_low;  // next to a multiple of pi/2, p may hold few bits or none
-  DOUBLE p1 = sum - p;
-  DOUBLE sum_low = p_low - p1;
-  y = FROM_BITS64(BITS64(sum) ^ sign);
-  y_low = FROM_BITS64(BITS64(sum_low) ^ sign);
-}
-
-FUNCTION double sin_polynomial(double y, double y_low) {
-  DOUBLE z = y * y;
-  DOUBLE p = FROM_BITS64(ULONG(0xbd6ab179a62d26ed) /* -7.5866815e-13 */);
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3de61217ea9b7ed1) /* 1.60585314e-10 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbe5ae64541249fb1) /* -2.50521062e-08 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3ec71de3a54604ea) /* 2.75573192e-06 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbf2a01a01a019936) /* -0.000198412698 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3f81111111111110) /* 0.00833333333 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbfc5555555555555) /* -0.166666667 */));
-  DOUBLE low = FMA64(z * -0.5, y_low, y_low);
-  DOUBLE yz = y * z;
-  DOUBLE v = FMA64(yz, p, low);
-  return y + v;
-}
-
-FUNCTION double cos_polynomial(double y, double y_low) {
-  DOUBLE z = y * y;
-  DOUBLE z_low = FMA64(y, y, -z);
-  DOUBLE p = FROM_BITS64(ULONG(0x3d2ab7827bbeebe6) /* 4.74586322e-14 */);
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbda9394b9b5db2a4) /* -1.14704607e-11 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3e21eed8deb60c70) /* 2.08767558e-09 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbe927e4fb7712b6b) /* -2.75573192e-07 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3efa01a01a019d09) /* 2.48015873e-05 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0xbf56c16c16c16c16) /* -0.00138888889 */));
-  p = FMA64(p, z, FROM_BITS64(ULONG(0x3fa5555555555555) /* 0.0416666667 */));
-  DOUBLE half_z = z * 0.5;
-  DOUBLE w = 1.0 - half_z;
-  DOUBLE w1 = 1.0 - w;
-  DOUBLE w_low = w1 - half_z;
-  DOUBLE c = FMA64(z_low, -0.5, w_low);
-  c = FMA64(-y, y_low, c);
-  DOUBLE z2 = z * z;
-  c = FMA64(z2, p, c);
-  return w + c;
-}
-
-FUNCTION double sin_cos_result(double y, double y_low, ULONG quadrant, ULONG sign, ULONG magnitude) {
-  ULONG sine = BITS64(sin_polynomial(y, y_low));
-  ULONG cosine = BITS64(cos_polynomial(y, y_low));
-  ULONG odd = ULONG(0) - (quadrant & ULONG(1));
-  ULONG result = (cosine & odd) | (sine & ~odd);
-  result = result ^ ((quadrant & ULONG(2)) << 62) ^ sign;
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);  // sin x = x
-  tiny = tiny & ~odd;
-  result = ((magnitude | sign) & tiny) | (result & ~tiny);
-  result = SELECT(magnitude >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result);
-  return FROM_BITS64(result);
-}
-
-FUNCTION void reduce(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(ULONG, quadrant)) {
-  DOUBLE y0;
-  DOUBLE low0;
-  ULONG quadrant0;
-  DOUBLE y1;
-  DOUBLE low1;
-  ULONG quadrant1;
-  reduce_small(FROM_BITS64(magnitude), y0, low0, quadrant0);
-  reduce_large(magnitude, y1, low1, quadrant1);
-  ULONG large = ULONG(0) - ((ULONG(0x41d0000000000000) /* 2^30 */ - magnitude) >> 63);
-  y = FROM_BITS64((BITS64(y1) & large) | (BITS64(y0) & ~large));
-  y_low = FROM_BITS64((BITS64(low1) & large) | (BITS64(low0) & ~large));
-  quadrant = (quadrant1 & large) | (quadrant0 & ~large);
-}
-
-FUNCTION double ls_sin(double x) {
-  ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  DOUBLE y;
-  DOUBLE y_low;
-  ULONG quadrant;
-  reduce(magnitude, y, y_low, quadrant);
-  return sin_cos_result(y, y_low, quadrant, BITS64(x) & ULONG(0x8000000000000000), magnitude);
-}
-
-FUNCTION double ls_cos(double x) {
-  ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  DOUBLE y;
-  DOUBLE y_low;
-  ULONG quadrant;
-  reduce(magnitude, y, y_low, quadrant);
-  return sin_cos_result(y, y_low, quadrant + ULONG(1), ULONG(0), magnitude);
-}
-
-// For |x| <= 2^30 (and NaN) only, where they give the bits of ls_sin and ls_cos faster.
-
-FUNCTION double ls_sin_small(double x) {
-  ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  DOUBLE y;
-  DOUBLE y_low;
-  ULONG quadrant;
-  reduce_small(FROM_BITS64(magnitude), y, y_low, quadrant);
-  return sin_cos_result(y, y_low, quadrant, BITS64(x) & ULONG(0x8000000000000000), magnitude);
-}
-
-FUNCTION double ls_cos_small(double x) {
-  ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  DOUBLE y;
-  DOUBLE y_low;
-  ULONG quadrant;
-  reduce_small(FROM_BITS64(magnitude), y, y_low, quadrant);
-  return sin_cos_result(y, y_low, quadrant + ULONG(1), ULONG(0), magnitude);
 }

@@ -1,5 +1,5 @@
-// The C++ dialect of the kernel subset: the macros in which math.h, math_f64.h, integer.h, cast.h and philox.h are
-// written. CUDA, MSL and GLSL prepend a prelude of their own with the same names; nothing else differs.
+// The C++ dialect of the kernel subset: the macros in which the texts (math.h, integer.h, cast.h, philox.h and so on)
+// are written. CUDA, MSL and GLSL prepend a prelude of their own with the same names; nothing else differs.
 //
 // The texts themselves have no include guard and no namespace. Include this header once at file scope, then the texts
 // inside the namespace they shall live in, as often as there are instruction sets (kernels/texts.h lists them):

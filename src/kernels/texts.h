@@ -4,6 +4,12 @@
 #include "kernels/math.h"
 #include "kernels/math_remainder.h"
 #include "kernels/math_f64.h"
+#include "kernels/math_f64_log.h"
+#include "kernels/math_f64_power.h"
+#include "kernels/math_f64_trig.h"
+#include "kernels/math_f64_inverse.h"
+#include "kernels/math_f64_remainder.h"
+#include "kernels/math_f64_special.h"
 #include "kernels/cast.h"
 #include "kernels/philox.h"
 // clang-format on

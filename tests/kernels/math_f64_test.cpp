@@ -30,6 +30,19 @@ long double exact_gelu(long double x) {
   const long double difference = (x2 / 2 - y2) + (std::fma(x, x, -x2) / 2 - std::fma(y, y, -y2));
   return x * 0.5L * std::erfc(y) * std::exp(-difference);
 }
+/// From an approximation in double, by Halley's method.
+long double exact_erfinv(long double x) {
+  const long double a = std::abs(x);
+  if (!(a < 1)) return a == 1 ? x * std::numeric_limits<long double>::infinity() : std::nanl("");
+  if (a < 1e-10L) return x * 0.88622692545275801364908374167057259L;
+  long double y = scalar::ls_erfinv(static_cast<double>(a));
+  for (int i = 0; i < 2; ++i) {
+    const long double difference = a < 0.5L ? std::erf(y) - a : (1 - a) - std::erfc(y);
+    const long double u = difference * std::exp(y * y) / std::numbers::inv_sqrtpi_v<long double> / 2;
+    y -= u / (1 + u * y);
+  }
+  return std::copysign(y, x);
+}
 long double exact_rsqrt(long double x) {
   return 1 / std::sqrt(x);
 }
@@ -53,6 +66,22 @@ const Case kCases[] = {
     {"sin", CANONICAL(ls_sin), std::sin, 2, 100},
     {"cos", CANONICAL(ls_cos), std::cos, 2, 100},
     {"rsqrt", CANONICAL(ls_rsqrt), exact_rsqrt, 2, 4},
+    {"exp2", CANONICAL(ls_exp2), std::exp2, 2, 1080},
+    {"expm1", CANONICAL(ls_expm1), std::expm1, 2, 4},
+    {"log2", CANONICAL(ls_log2), std::log2, 2, 4},
+    {"log10", CANONICAL(ls_log10), std::log10, 2, 4},
+    {"log1p", CANONICAL(ls_log1p), std::log1p, 2, 4},
+    {"tan", CANONICAL(ls_tan), std::tan, 2, 100},
+    {"asin", CANONICAL(ls_asin), std::asin, 2, 1},
+    {"acos", CANONICAL(ls_acos), std::acos, 2, 1},
+    {"atan", CANONICAL(ls_atan), std::atan, 2, 10},
+    {"sinh", CANONICAL(ls_sinh), std::sinh, 2, 4},
+    {"cosh", CANONICAL(ls_cosh), std::cosh, 2, 711},
+    {"asinh", CANONICAL(ls_asinh), std::asinh, 2, 4},
+    {"acosh", CANONICAL(ls_acosh), std::acosh, 2, 4},
+    {"atanh", CANONICAL(ls_atanh), std::atanh, 2, 1},
+    {"erfc", CANONICAL(ls_erfc), std::erfc, 2, 28},
+    {"erfinv", CANONICAL(ls_erfinv), exact_erfinv, 2, 1},
 };
 
 class MathFunctionF64 : public testing::TestWithParam<Case> {};
@@ -105,6 +134,37 @@ TEST(MathF64SpecialValues, AreThoseOfTheCLibrary) {
   EXPECT_EQ(BITS64(scalar::ls_gelu(-kInfinity)), std::uint64_t{1} << 63);
   EXPECT_EQ(BITS64(scalar::ls_sin(kInfinity)), kNan);
   EXPECT_EQ(scalar::ls_rsqrt(-0.0), -kInfinity);
+  EXPECT_EQ(scalar::ls_exp2(-1074.0), 5e-324);
+  EXPECT_EQ(scalar::ls_exp2(1024.0), kInfinity);
+  EXPECT_EQ(scalar::ls_expm1(-kInfinity), -1.0);
+  EXPECT_EQ(BITS64(scalar::ls_expm1(-0.0)), std::uint64_t{1} << 63);
+  EXPECT_EQ(scalar::ls_log1p(-1.0), -kInfinity);
+  EXPECT_EQ(BITS64(scalar::ls_log1p(-0.0)), std::uint64_t{1} << 63);
+  EXPECT_EQ(scalar::ls_atanh(1.0), kInfinity);
+  EXPECT_EQ(BITS64(scalar::ls_atanh(1.5)), kNan);
+  EXPECT_EQ(BITS64(scalar::ls_acosh(1.0)), 0U);
+  EXPECT_EQ(BITS64(scalar::ls_acosh(-kInfinity)), kNan);
+  EXPECT_EQ(scalar::ls_asinh(-kInfinity), -kInfinity);
+  EXPECT_EQ(scalar::ls_cosh(-kInfinity), kInfinity);
+  EXPECT_EQ(BITS64(scalar::ls_acos(1.0)), 0U);
+  EXPECT_EQ(scalar::ls_acos(-1.0), std::numbers::pi);
+  EXPECT_EQ(BITS64(scalar::ls_asin(-1.5)), kNan);
+  EXPECT_EQ(scalar::ls_atan(-kInfinity), -std::numbers::pi / 2);
+  EXPECT_EQ(BITS64(scalar::ls_tan(-0.0)), std::uint64_t{1} << 63);
+  EXPECT_EQ(BITS64(scalar::ls_tan(kInfinity)), kNan);
+  EXPECT_EQ(scalar::ls_erfc(-kInfinity), 2.0);
+  EXPECT_EQ(BITS64(scalar::ls_erfc(kInfinity)), 0U);
+  EXPECT_EQ(scalar::ls_erfinv(-1.0), -kInfinity);
+  EXPECT_EQ(BITS64(scalar::ls_erfinv(1.5)), kNan);
+}
+
+TEST(MathF64SpecialValues, PowersOfTwoAndTenHaveExactLogarithms) {
+  for (int e = -1074; e < 1024; ++e) {
+    EXPECT_EQ(scalar::ls_log2(std::ldexp(1.0, e)), e);
+    EXPECT_EQ(scalar::ls_exp2(e), std::ldexp(1.0, e));
+  }
+  double power = 1;
+  for (int e = 0; e <= 22; ++e, power *= 10) EXPECT_EQ(scalar::ls_log10(power), e);
 }
 
 // The doubles closest to multiples of pi/2 for their size: the reduction must keep more than 60 bits beyond them.
@@ -115,6 +175,7 @@ TEST(MathF64HardCase, SineAndCosineNextToMultiplesOfHalfPi) {
     Accuracy accuracy;
     test::compare(accuracy, x, scalar::ls_sin(x), std::sin(static_cast<long double>(x)));
     test::compare(accuracy, x, scalar::ls_cos(x), std::cos(static_cast<long double>(x)));
+    test::compare(accuracy, x, scalar::ls_tan(x), std::tan(static_cast<long double>(x)));
     EXPECT_LE(accuracy.max_ulp, 1.0) << x;
     EXPECT_EQ(accuracy.special_mismatches, 0U) << x;
   }
