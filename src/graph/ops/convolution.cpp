@@ -1,0 +1,195 @@
+// Convolutions: contractions of window views over the input, groups as batch (docs/numerics.md section 6). Nothing is
+// copied but what the kernel packs; k runs over (channel, kernel positions).
+#include "graph/ops/convolution.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+Shape spatial(const char* op, const char* what, const Shape& given, int rank, std::int64_t least,
+              const std::vector<Shown>& shown, CallSite site) {
+  Shape result = given;
+  if (given.rank() == 1) result = Shape::filled(rank, given[0]);
+  bool valid = result.rank() == rank;
+  for (const std::int64_t value : result) valid = valid && value >= least && value < (std::int64_t{1} << 31);
+  if (!valid) {
+    fail<ValueError>(op,
+                     fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
+                     shown, "", site);
+  }
+  return result;
+}
+
+ConvOperands check_convolution(const char* op, int rank, const Operand& input, const Operand& weight,
+                               const std::optional<Tensor>& bias) {
+  const CallSite site = input.site();
+  ConvOperands result;
+  result.shown = {{"input", input}, {"weight", weight}};
+  if (bias) result.shown.emplace_back("bias", *bias);
+  check_operands(op, result.shown, site);
+  result.input = input.tensor();
+  result.weight = weight.tensor();
+  result.bias = bias;
+  const int given = result.input.rank();
+  if (result.weight.rank() != rank + 2 || (given != rank + 2 && given != rank + 1)) {
+    fail<ShapeError>(op,
+                     fmt::format("input must have {} dimensions (or {} without a batch) and weight {}", rank + 2,
+                                 rank + 1, rank + 2),
+                     result.shown, "", site);
+  }
+  result.unbatched = given == rank + 1;
+  if (result.unbatched) result.input = result.input.unsqueeze(0, site);
+  return result;
+}
+
+Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, std::int64_t groups, CallSite site) {
+  if (!bias) return y;
+  Shape shape = Shape::filled(y.rank() - 1, 1);
+  shape[0] = groups;
+  shape[1] = bias->numel() / groups;
+  const Tensor addend =
+      change_view(cast(*bias, y.dtype(), site), site, [&](const View& view) { return view.reshaped(shape); });
+  return add(Operand(y, site), Operand(addend, site));
+}
+
+}  // namespace graph
+
+using namespace graph;
+
+namespace {
+
+// Elements around one spatial dimension.
+struct Margin {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+
+// The padding of each spatial dimension, from the three ways to ask for it.
+std::vector<Margin> margins(const char* op, const ConvOptions& options, const Shape& kernel, const Shape& stride,
+                            const Shape& dilation, const std::vector<Shown>& shown, CallSite site) {
+  const int rank = kernel.rank();
+  std::vector<Margin> result(static_cast<std::size_t>(rank));
+  if (options.auto_padding == AutoPadding::valid) return result;
+  if (options.auto_padding == AutoPadding::same) {
+    for (int d = 0; d < rank; ++d) {
+      if (stride[d] != 1) {
+        fail<ValueError>(op, "padding \"same\" needs a stride of 1", shown, "pad explicitly", site);
+      }
+      const std::int64_t total = dilation[d] * (kernel[d] - 1);
+      result[static_cast<std::size_t>(d)] = {total / 2, total - total / 2};
+    }
+    return result;
+  }
+  const Shape before = spatial(op, "padding", options.padding, rank, 0, shown, site);
+  const Shape after = options.padding_after.empty()
+                          ? before
+                          : spatial(op, "padding_after", options.padding_after, rank, 0, shown, site);
+  for (int d = 0; d < rank; ++d) result[static_cast<std::size_t>(d)] = {before[d], after[d]};
+  return result;
+}
+
+Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
+                   const ConvOptions& options) {
+  const CallSite site = x.site();
+  ConvOperands operands = check_convolution(op, rank, x, w, bias);
+  const std::vector<Shown>& shown = operands.shown;
+  const Tensor& weight = operands.weight;
+  const Shape stride = spatial(op, "stride", options.stride, rank, 1, shown, site);
+  const Shape dilation = spatial(op, "dilation", options.dilation, rank, 1, shown, site);
+  const Shape kernel = weight.shape().slice(2, rank + 2);
+  const std::vector<Margin> margin = margins(op, options, kernel, stride, dilation, shown, site);
+  const Tensor input = operands.input;
+  const std::int64_t groups = options.groups;
+  const std::int64_t batch = input.shape()[0];
+  const std::int64_t channels = input.shape()[1];
+  const std::int64_t out_channels = weight.shape()[0];
+  const std::int64_t group_channels = weight.shape()[1];
+  if (groups < 1 || out_channels % groups != 0 || group_channels * groups != channels) {
+    fail<ShapeError>(op,
+                     fmt::format("{} input channels, {} output channels and {} groups do not fit a weight with {} "
+                                 "channels per group",
+                                 channels, out_channels, groups, group_channels),
+                     shown, "weight is [out_channels, in_channels / groups, kernel...]", site);
+  }
+  if (bias && bias->shape() != Shape{out_channels}) {
+    fail<ShapeError>(op, fmt::format("bias must have shape [{}]", out_channels), shown, "", site);
+  }
+  Shape output;
+  for (int d = 0; d < rank; ++d) {
+    const Margin& around = margin[static_cast<std::size_t>(d)];
+    const std::int64_t taps = kernel[d];
+    const std::int64_t padded = input.shape()[d + 2] + around.before + around.after;
+    const std::int64_t reach = taps > 0 ? dilation[d] * (taps - 1) + 1 : 0;
+    if (taps < 1 || padded < reach) {
+      fail<ShapeError>(op,
+                       fmt::format("a kernel that spans {} does not fit a padded input of {} in spatial dimension {}",
+                                   reach, padded, d),
+                       shown, "use a larger input, more padding or a smaller kernel", site);
+    }
+    output.push_back((padded - reach) / stride[d] + 1);
+  }
+  // The windows of the input as [N, G, C/G, out..., kernel...], then with k before n.
+  const auto windows = [&](const View& view) -> std::optional<View> {
+    Shape split{batch, groups, group_channels};
+    for (int d = 0; d < rank; ++d) split.push_back(input.shape()[d + 2]);
+    std::optional<View> result = view.reshaped(split);
+    for (int d = 0; result && d < rank; ++d) {
+      const Margin& around = margin[static_cast<std::size_t>(d)];
+      if (around.before > 0 || around.after > 0) result = result->padded(3 + d, around.before, around.after, 0);
+    }
+    if (!result) return std::nullopt;
+    for (int d = 0; d < rank; ++d) result = result->windowed(3 + d, kernel[d], output[d], stride[d], dilation[d]);
+    Shape order{0, 1, 2};
+    for (int d = 0; d < rank; ++d) order.push_back(3 + rank + d);
+    for (int d = 0; d < rank; ++d) order.push_back(3 + d);
+    return result->permuted(order);
+  };
+  const Reading columns = reading_as(input, site, windows);
+  const Reading filters = reading_as(weight, site, [&](const View& view) {
+    Shape split{groups, out_channels / groups, group_channels};
+    for (const std::int64_t taps : kernel) split.push_back(taps);
+    return view.reshaped(split);
+  });
+  Contract primitive;
+  primitive.b = {batch, groups};
+  primitive.m = {out_channels / groups};
+  primitive.n = output;
+  primitive.k = {group_channels};
+  for (const std::int64_t taps : kernel) primitive.k.push_back(taps);
+  primitive.a_view = repeated(filters.view, 0, {batch});
+  primitive.b_view = columns.view;
+  Tensor y = contract(std::move(primitive), filters, columns, input.dtype(), site);
+  Shape shape{batch, out_channels};
+  for (const std::int64_t size : output) shape.push_back(size);
+  check_shape(op, shape, y.dtype(), site);
+  y = y.reshape(shape, site);
+  if (bias) {
+    Shape broadcast = Shape::filled(rank + 1, 1);
+    broadcast[0] = out_channels;
+    y = add(Operand(y, site), Operand(cast(*bias, y.dtype(), site).reshape(broadcast, site), site));
+  }
+  y = cast(y, returned(input.dtype()), site);
+  return operands.unbatched ? y.squeeze(0, site) : y;
+}
+
+}  // namespace
+
+Tensor conv1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
+              const ConvOptions& options) {
+  return convolution("conv1d", 1, input, weight, bias, options);
+}
+Tensor conv2d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
+              const ConvOptions& options) {
+  return convolution("conv2d", 2, input, weight, bias, options);
+}
+Tensor conv3d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
+              const ConvOptions& options) {
+  return convolution("conv3d", 3, input, weight, bias, options);
+}
+
+}  // namespace v0
+}  // namespace lockstep
