@@ -10,29 +10,40 @@ namespace lockstep {
 inline namespace v0 {
 namespace nn {
 
-BatchNorm2d::BatchNorm2d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options)
+BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, const BatchNormOptions& options,
+                     int least_rank, int most_rank)
     : Layer(parent, std::move(name)),
       running_mean(*this, "running_mean", zeros({channels})),
       running_var(*this, "running_var", ones({channels})),
       num_batches_tracked(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true}),
-      eps_(options.eps) {
+      eps_(options.eps),
+      momentum_(options.momentum),
+      least_rank_(least_rank),
+      most_rank_(most_rank) {
   if (!options.affine) return;
   weight = Parameter(*this, "weight", ones({channels}));
   bias = Parameter(*this, "bias", zeros({channels}));
 }
 
-Tensor BatchNorm2d::forward(const Operand& x) const {
-  if (training()) {
-    graph::fail<ValueError>("batch_norm",
-                            fmt::format("{} is in training mode, whose statistics are not supported yet",
-                                        path().empty() ? "the layer" : path()),
-                            {{"input", x}}, "call eval() on the model before using it", x.site());
-  }
-  if (!x.is_scalar() && x.tensor().defined() && x.tensor().rank() != 4) {
-    graph::fail<ShapeError>("batch_norm", "input must be [N, C, H, W]",
+Tensor BatchNorm::forward(const Operand& x) const {
+  const bool tensor = !x.is_scalar() && x.tensor().defined();
+  if (tensor && (x.tensor().rank() < least_rank_ || x.tensor().rank() > most_rank_)) {
+    const char* const sizes = most_rank_ == 3   ? "[N, C] or [N, C, L]"
+                              : most_rank_ == 4 ? "[N, C, H, W]"
+                                                : "[N, C, D, H, W]";
+    graph::fail<ShapeError>("batch_norm", fmt::format("input must be {}", sizes),
                             {{"input", x}, {"running_mean", running_mean.tensor()}}, "", x.site());
   }
-  return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
+  if (!training()) return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
+  const Tensor batches = num_batches_tracked.tensor() + 1;
+  const double momentum = momentum_ ? *momentum_ : 1.0 / static_cast<double>(batches.item<std::int64_t>());
+  const BatchNormResult result =
+      batch_norm_training(x, running_mean, running_var, weight.optional(), bias.optional(), momentum, eps_);
+  // Copies of a cell share its slot.
+  Buffer(running_mean).set(result.running_mean, x.site());
+  Buffer(running_var).set(result.running_var, x.site());
+  Buffer(num_batches_tracked).set(batches, x.site());
+  return result.output;
 }
 
 LayerNorm::LayerNorm(Module& parent, std::string name, const Shape& normalized_shape, LayerNormOptions options)

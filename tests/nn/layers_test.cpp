@@ -54,13 +54,37 @@ TEST(BatchNorm2d, EvaluatesWithItsStatistics) {
   EXPECT_BITS_EQ(norm(x), batch_norm(x, norm.running_mean, norm.running_var, norm.weight.tensor(), norm.bias.tensor()));
 }
 
-TEST(BatchNorm2d, TrainingModeSaysThatItIsNotSupported) {
+TEST(BatchNorm2d, TrainingUsesTheBatchAndMovesTheRunningStatistics) {
   nn::Module root;
   const nn::BatchNorm2d norm(root, "bn1", 2);
-  const std::string message = message_of<ValueError>([&] { norm(rand({3, 2, 4, 5})); });
-  for (const char* part : {"bn1 is in training mode", "not supported yet", "eval()", "layers_test.cpp"}) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  }
+  const Tensor x = rand({3, 2, 4, 5});
+  const BatchNormResult expected =
+      batch_norm_training(x, zeros({2}), ones({2}), norm.weight.tensor(), norm.bias.tensor());
+  EXPECT_BITS_EQ(norm(x), expected.output);
+  EXPECT_BITS_EQ(norm.running_mean, expected.running_mean);
+  EXPECT_BITS_EQ(norm.running_var, expected.running_var);
+  EXPECT_EQ(norm.num_batches_tracked.tensor().item<std::int64_t>(), 1);
+  norm(x);
+  EXPECT_EQ(norm.num_batches_tracked.tensor().item<std::int64_t>(), 2);
+  EXPECT_EQ(root.state_dict().find("bn1.running_mean")->hash(), norm.running_mean.tensor().hash());
+}
+
+TEST(BatchNorm2d, WithoutMomentumAveragesOverTheBatches) {
+  nn::Module root;
+  const nn::BatchNorm1d norm(root, "bn", 1, {.momentum = std::nullopt});
+  norm(Tensor::from<float>({1, 3}, {2, 1}));
+  EXPECT_EQ(norm.running_mean.tensor().item<float>(), 2);
+  EXPECT_EQ(norm.running_var.tensor().item<float>(), 2);
+  norm(Tensor::from<float>({4, 8}, {2, 1}));
+  EXPECT_EQ(norm.running_mean.tensor().item<float>(), 4);
+  EXPECT_EQ(norm.running_var.tensor().item<float>(), 5);
+}
+
+TEST(BatchNorm2d, TrainingNeedsMoreThanOneValue) {
+  nn::Module root;
+  const nn::BatchNorm2d norm(root, "bn1", 2);
+  EXPECT_THROW(norm(rand({1, 2, 1, 1})), ValueError);
+  EXPECT_EQ(norm.num_batches_tracked.tensor().item<std::int64_t>(), 0);
 }
 
 TEST(Norms, AreTheOpsWithTheirParameters) {

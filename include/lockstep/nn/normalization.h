@@ -1,6 +1,9 @@
 // Normalisation layers.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include <lockstep/nn/module.h>
 
 namespace lockstep {
@@ -9,24 +12,54 @@ namespace nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
+  /// Share of a batch in the running statistics; none: they are the averages over all batches seen.
+  std::optional<double> momentum = 0.1;
   bool affine = true;
 };
 
-/// Normalises each channel by its running statistics.  x [N, channels, H, W].  PyTorch: nn.BatchNorm2d.
-/// Evaluation only: in training mode forward throws ValueError, as statistics of the batch are not supported yet.
-class LOCKSTEP_API BatchNorm2d : public Layer {
+/// Normalises each channel: in training mode by the statistics of the batch, which then move the running ones, in
+/// evaluation mode by the running statistics. What batch norms of all ranks share.
+class LOCKSTEP_API BatchNorm : public Layer {
  public:
-  BatchNorm2d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {});
+  /// In training mode sets the buffers. ShapeError for another rank, ValueError in training for a single value per
+  /// channel.
   Tensor forward(const Operand& x) const override;
 
   Parameter weight;  ///< [channels], ones; not defined without `affine`.
   Parameter bias;    ///< [channels], zeros; not defined without `affine`.
   Buffer running_mean;
-  Buffer running_var;
+  Buffer running_var;          ///< unbiased
   Buffer num_batches_tracked;  ///< i64 []; absent from checkpoints older than PyTorch 0.4.1.
+
+ protected:
+  /// Inputs have from `least_rank` to `most_rank` dimensions.
+  BatchNorm(Module& parent, std::string name, std::int64_t channels, const BatchNormOptions& options, int least_rank,
+            int most_rank);
 
  private:
   double eps_;
+  std::optional<double> momentum_;
+  int least_rank_;
+  int most_rank_;
+};
+
+/// x [N, channels] or [N, channels, L].  PyTorch: nn.BatchNorm1d.
+class LOCKSTEP_API BatchNorm1d : public BatchNorm {
+ public:
+  BatchNorm1d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm(parent, std::move(name), channels, options, 2, 3) {}
+};
+/// x [N, channels, H, W].  PyTorch: nn.BatchNorm2d.
+class LOCKSTEP_API BatchNorm2d : public BatchNorm {
+ public:
+  BatchNorm2d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm(parent, std::move(name), channels, options, 4, 4) {}
+};
+/// x [N, channels, D, H, W].  PyTorch: nn.BatchNorm3d.
+class LOCKSTEP_API BatchNorm3d : public BatchNorm {
+ public:
+  BatchNorm3d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm(parent, std::move(name), channels, options, 5, 5) {}
 };
 
 struct LayerNormOptions {

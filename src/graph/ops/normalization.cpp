@@ -1,16 +1,15 @@
 // Normalisations: means and variances over some dimensions, then scale and shift.
+#include <limits>
+
 #include <fmt/format.h>
 
+#include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 
 namespace lockstep {
 inline namespace v0 {
+namespace graph {
 
-using namespace graph;
-
-namespace {
-
-// A per-channel (or trailing) parameter: right device, dtype of the input or f32, and shape.
 Tensor parameter(const char* op, const char* label, const Tensor& value, const Tensor& x, const Shape& shape,
                  DType working, CallSite site) {
   check_same_device(op, {{"input", x}, {label, value}}, site);
@@ -24,12 +23,17 @@ Tensor parameter(const char* op, const char* label, const Tensor& value, const T
   return cast(value, working, site);
 }
 
-// [C] as [C, 1, ...] so that it broadcasts over x [N, C, ...].
 Tensor per_channel(const Tensor& value, int rank, CallSite site) {
   Shape shape = Shape::filled(rank - 1, 1);
   shape[0] = value.numel();
   return value.reshape(shape, site);
 }
+
+}  // namespace graph
+
+using namespace graph;
+
+namespace {
 
 std::uint32_t trailing_dims(const char* op, const Tensor& x, const Shape& normalized, CallSite site) {
   const int first = x.rank() - normalized.rank();
@@ -64,8 +68,8 @@ Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::opti
   const DType working = wide(input.dtype());
   const Tensor x = cast(input, working, site);
   // Absent: torch uses the dtype's machine epsilon.
-  const double epsilon = eps.value_or(input.dtype() == DType::f64   ? 0x1p-52
-                                      : input.dtype() == DType::f16 ? 0x1p-10
+  const double epsilon = eps.value_or(input.dtype() == DType::f64    ? 0x1p-52
+                                      : input.dtype() == DType::f16  ? 0x1p-10
                                       : input.dtype() == DType::bf16 ? 0x1p-7
                                                                      : 0x1p-23);
   const Tensor mean_square = reduce(ReduceOp::dot, x, dims, site, &x) / count_of(x, dims);
@@ -102,21 +106,42 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
   return cast(y.reshape(input.shape(), site), input.dtype(), site);
 }
 
-Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& running_var,
-                  const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
-  const Tensor input = check_float_input("batch_norm", a, {}).input;
+Tensor normalize(const Operand& a, double p, int dim, double eps) {
+  const Checked in = check_float_input("normalize", a, {dim});
   const CallSite site = a.site();
-  if (input.rank() < 2) fail<ShapeError>("batch_norm", "input must be [N, C, ...]", {{"input", input}}, "", site);
-  const DType working = wide(input.dtype());
-  const Shape channels{input.shape()[1]};
-  const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter("batch_norm", label, value, input, channels, working, site), input.rank(), site);
-  };
-  Tensor scale = rsqrt(shaped("running_var", running_var) + eps);
-  if (weight) scale = scale * shaped("weight", *weight);
-  Tensor y = (cast(input, working, site) - shaped("running_mean", running_mean)) * scale;
-  if (bias) y = y + shaped("bias", *bias);
-  return cast(y, input.dtype(), site);
+  const Tensor x = cast(in.input, wide(in.input.dtype()), site);
+  if (x.numel() == 0) return in.input;
+  Tensor length;
+  if (p == 2) {
+    length = sqrt(reduce(ReduceOp::dot, x, in.dims, site, &x));
+  } else if (p == 1) {
+    length = reduce(ReduceOp::sum, abs(x), in.dims, site);
+  } else if (p == std::numeric_limits<double>::infinity()) {
+    length = reduce(ReduceOp::max, abs(x), in.dims, site);
+  } else {
+    fail<ValueError>("normalize", fmt::format("p = {} is not 1, 2 or infinity", p), {{"input", in.input}},
+                     "divide by a norm of your own", site);
+  }
+  return cast(x / maximum(length, eps), in.input.dtype(), site);
+}
+
+Tensor weight_norm(const Operand& v, const Operand& g, int dim) {
+  const Checked in = check_float_input("weight_norm", v, {dim});
+  const CallSite site = v.site();
+  check_same_device("weight_norm", {{"v", v}, {"g", g}}, site);
+  check_same_dtype("weight_norm", {{"v", v}, {"g", g}}, site);
+  const std::uint32_t others = ((1u << in.input.rank()) - 1u) & ~in.dims;
+  Shape shape = in.input.shape();
+  for (int d = 0; d < shape.rank(); ++d) {
+    if ((others >> d & 1u) != 0) shape[d] = 1;
+  }
+  if (g.is_scalar() || g.tensor().shape() != shape) {
+    fail<ShapeError>("weight_norm", fmt::format("g must have shape {}", shape.to_string()), {{"v", v}, {"g", g}}, "",
+                     site);
+  }
+  const Tensor x = cast(in.input, wide(in.input.dtype()), site);
+  const Tensor length = sqrt(reduce(ReduceOp::dot, x, others, site, &x));
+  return cast(x * (cast(g.tensor(), x.dtype(), site) / length), in.input.dtype(), site);
 }
 
 }  // namespace v0

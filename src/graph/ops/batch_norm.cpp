@@ -1,0 +1,139 @@
+// Normalisation of channels: over the batch (batch_norm) and per sample (instance_norm), in evaluation with running
+// statistics and in training with those of the input. Training is a pure function: it returns the new running
+// statistics.
+#include <fmt/format.h>
+
+#include "graph/ops/normalization.h"
+#include "graph/ops/reduction.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+using namespace graph;
+
+namespace {
+
+struct Channels {
+  Tensor input;
+  Tensor x;                     ///< in the working dtype
+  Shape shape;                  ///< [C]
+  std::uint32_t positions = 0;  ///< the dimensions behind the channels
+};
+
+Channels check_channels(const char* op, const Operand& a) {
+  Channels result;
+  result.input = check_float_input(op, a, {}).input;
+  const int rank = result.input.rank();
+  if (rank < 2) fail<ShapeError>(op, "input must be [N, C, ...]", {{"input", result.input}}, "", a.site());
+  result.x = cast(result.input, wide(result.input.dtype()), a.site());
+  result.shape = {result.input.shape()[1]};
+  result.positions = ((1u << rank) - 1u) & ~0b11u;
+  return result;
+}
+
+// old * (1 - momentum) + new * momentum, in the dtype of the old value.
+Tensor moved(const char* op, const char* label, const Tensor& old, const Tensor& statistic, const Channels& channels,
+             double momentum, CallSite site) {
+  const Tensor before = parameter(op, label, old, channels.input, channels.shape, channels.x.dtype(), site);
+  return cast(before * (1 - momentum) + statistic.reshape(channels.shape, site) * momentum, old.dtype(), site);
+}
+
+// deviation * (1 / sqrt(variance + eps) * weight) + bias.
+Tensor scaled(const char* op, const Channels& channels, const Tensor& deviation, const Tensor& variance,
+              const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps, CallSite site) {
+  const auto shaped = [&](const char* label, const Tensor& value) {
+    return per_channel(parameter(op, label, value, channels.input, channels.shape, channels.x.dtype(), site),
+                       channels.x.rank(), site);
+  };
+  Tensor scale = rsqrt(variance + eps);
+  if (weight) scale = scale * shaped("weight", *weight);
+  Tensor y = deviation * scale;
+  if (bias) y = y + shaped("bias", *bias);
+  return cast(y, channels.input.dtype(), site);
+}
+
+// Statistics of one element say nothing, and its unbiased variance does not exist.
+void check_count(const char* op, const Channels& channels, std::uint32_t dims, CallSite site) {
+  if (count_of(channels.x, dims) > 1) return;
+  fail<ValueError>(op, "training needs more than one value per channel", {{"input", channels.input}},
+                   "use a larger batch, or evaluation with running statistics", site);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& running_var,
+                  const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
+  const Channels channels = check_channels("batch_norm", a);
+  const CallSite site = a.site();
+  const auto shaped = [&](const char* label, const Tensor& value) {
+    return per_channel(parameter("batch_norm", label, value, channels.input, channels.shape, channels.x.dtype(), site),
+                       channels.x.rank(), site);
+  };
+  const Tensor variance = shaped("running_var", running_var);
+  const Tensor deviation = channels.x - shaped("running_mean", running_mean);
+  return scaled("batch_norm", channels, deviation, variance, weight, bias, eps, site);
+}
+
+BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,
+                                    const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
+                                    const std::optional<Tensor>& bias, double momentum, double eps) {
+  const char* const op = "batch_norm";
+  const Channels channels = check_channels(op, a);
+  const CallSite site = a.site();
+  const std::uint32_t dims = channels.positions | 1u;
+  check_count(op, channels, dims, site);
+  const double count = count_of(channels.x, dims);
+  const Tensor mean = mean_of(channels.x, dims, site);
+  const Tensor deviation = channels.x - mean;
+  const Tensor squares = reduce(ReduceOp::dot, deviation, dims, site, &deviation);
+  const Tensor variance = squares / count;
+  BatchNormResult result;
+  result.output = scaled(op, channels, deviation, variance, weight, bias, eps, site);
+  result.mean = mean.reshape(channels.shape, site);
+  result.variance = variance.reshape(channels.shape, site);
+  if (running_mean) {
+    result.running_mean = moved(op, "running_mean", *running_mean, mean, channels, momentum, site);
+  }
+  if (running_var) {
+    result.running_var = moved(op, "running_var", *running_var, squares / (count - 1), channels, momentum, site);
+  }
+  return result;
+}
+
+Tensor instance_norm(const Operand& a, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
+                     double eps) {
+  return instance_norm_training(a, std::nullopt, std::nullopt, weight, bias, 0, eps).output;
+}
+
+InstanceNormResult instance_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,
+                                          const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
+                                          const std::optional<Tensor>& bias, double momentum, double eps) {
+  const char* const op = "instance_norm";
+  const Channels channels = check_channels(op, a);
+  const CallSite site = a.site();
+  check_count(op, channels, channels.positions, site);
+  const double count = count_of(channels.x, channels.positions);
+  const Tensor mean = mean_of(channels.x, channels.positions, site);
+  const Tensor deviation = channels.x - mean;
+  const Tensor squares = reduce(ReduceOp::dot, deviation, channels.positions, site, &deviation);
+  const auto shaped = [&](const char* label, const Tensor& value) {
+    return per_channel(parameter(op, label, value, channels.input, channels.shape, channels.x.dtype(), site),
+                       channels.x.rank(), site);
+  };
+  Tensor y = deviation * rsqrt(squares / count + eps);
+  if (weight) y = y * shaped("weight", *weight);
+  if (bias) y = y + shaped("bias", *bias);
+  InstanceNormResult result;
+  result.output = cast(y, channels.input.dtype(), site);
+  if (running_mean) {
+    result.running_mean = moved(op, "running_mean", *running_mean, mean_of(mean, 1u, site), channels, momentum, site);
+  }
+  if (running_var) {
+    const Tensor unbiased = mean_of(squares / (count - 1), 1u, site);
+    result.running_var = moved(op, "running_var", *running_var, unbiased, channels, momentum, site);
+  }
+  return result;
+}
+
+}  // namespace v0
+}  // namespace lockstep
