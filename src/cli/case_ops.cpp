@@ -13,6 +13,7 @@ const CaseOp& find_case_op(const std::string& name) {
            contraction_ops(),
            elementwise_ops(),
            indexing_ops(),
+           loss_ops(),
            normalization_ops(),
            order_ops(),
            pooling_ops(),
