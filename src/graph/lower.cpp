@@ -310,7 +310,8 @@ class Lowering {
                               .extent = extent_of(first),
                               .index = static_cast<int>(program_.positions.size()) - 1});
     const int at = operand(e, 1, map, false);
-    const bool vector = extent(position) == Extent::vector || extent(at) == Extent::vector;
+    // Where there are no elements there is no index to be found bad, not even one that all would share.
+    const bool vector = extent(position) == Extent::vector || extent(at) == Extent::vector || group_.space.numel() == 0;
     values_[e].bits = add({.kind = Kind::gather_bits,
                            .type = word_type(from.dtype),
                            .dtype = from.dtype,

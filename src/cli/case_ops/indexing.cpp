@@ -57,7 +57,9 @@ Tensors call_one_hot(Arguments& a) {
 
 // An index for each of the leading dimensions; `skip` of them are taken whole.
 std::vector<std::optional<Tensor>> index_list(Arguments& a, std::size_t first, std::size_t last) {
-  std::vector<std::optional<Tensor>> indices(static_cast<std::size_t>(a.integer("skip", 0)));
+  const std::int64_t skip = a.integer("skip", 0);
+  if (skip < 0 || skip > kMaxRank) throw Unsupported("skip");
+  std::vector<std::optional<Tensor>> indices(static_cast<std::size_t>(skip));
   for (std::size_t i = first; i < last; ++i) indices.emplace_back(a[i]);
   return indices;
 }

@@ -291,7 +291,7 @@ void Planner::emit_row_steps(int pass, std::vector<Step>& steps) {
       continue;
     }
     // What every element would share has no address where there are no elements.
-    if (pass < 0 && plan_.elements == 0 && instruction.extent == Extent::vector) continue;
+    if (plan_.elements == 0 && instruction.extent == Extent::vector) continue;
     Step step = step_of(static_cast<int>(v), -1);
     const bool array = wanted == Class::row && plan_.layout == Layout::columns;
     step.place = {Place::Kind::fixed, reserve(array ? idx(plan_.width) * size_of(step.type) : 8)};
