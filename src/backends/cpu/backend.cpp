@@ -3,11 +3,10 @@
 #include <cstring>
 
 #include "backends/cpu/contraction/contraction.h"
+#include "backends/cpu/irregular/irregular.h"
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
-#include "backends/reference/irregular.h"
 #include "core/assert.h"
-#include "core/fp_state.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,32 +21,21 @@ class RowExecutable final : public Executable {
   RowProgram program_;
 };
 
-// As the specification has it, one element at a time.
-template <typename K>
-class IrregularExecutable final : public Executable {
- public:
-  explicit IrregularExecutable(const K& kernel) : kernel_(kernel) {}
-  void run(const Binding& binding) const override {
-    const FloatingPointScope scope;
-    run_kernel(kernel_, binding);
-  }
-
- private:
-  K kernel_;
-};
-
 struct Compiler {
   Isa isa;
+  std::shared_ptr<MemoryPool> memory;
   std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
     return std::make_unique<RowExecutable>(kernel.program, isa);
   }
   std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {
     return compile_contraction(kernel, isa);
   }
-  template <typename K>
-  std::unique_ptr<Executable> operator()(const K& kernel) const {
-    return std::make_unique<IrregularExecutable<K>>(kernel);
+  std::unique_ptr<Executable> operator()(const ScatterKernel& kernel) const {
+    return compile_scatter(kernel, isa, memory);
   }
+  std::unique_ptr<Executable> operator()(const ScanKernel& kernel) const { return compile_scan(kernel, isa); }
+  std::unique_ptr<Executable> operator()(const SortKernel& kernel) const { return compile_sort(kernel, isa, memory); }
+  std::unique_ptr<Executable> operator()(const UpdateKernel& kernel) const { return compile_update(kernel, isa); }
 };
 
 }  // namespace
@@ -70,7 +58,7 @@ void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from.data(), bytes);
 }
 
-std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_}, kernel); }
+std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_, memory_}, kernel); }
 
 std::string CpuBackend::description() const {
   return "cpu: " + processor_name() + "\n  instruction set  " + std::string(name_of(isa_)) + "\n  threads          " +

@@ -1,4 +1,5 @@
-// The fast CPU backend: row programs (row/) and contractions (contraction/) in tiles and SIMD, over one thread pool.
+// The fast CPU backend: row programs (row/), contractions (contraction/), scatters, scans, sorts and updates
+// (irregular/), in tiles and SIMD, over one thread pool.
 #pragma once
 
 #include <memory>

@@ -3,84 +3,18 @@
 
 #include "kernels/scalar.h"
 #include "support/program_builder.h"
+#include "support/random_view.h"
 
 namespace lockstep {
 namespace {
 
 using testing::ProgramBuilder;
 using testing::Random;
+using testing::random_view;
+using testing::RandomView;
 
 const std::vector<DType> kDTypes = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32, DType::i64,
                                     DType::u32,     DType::f16, DType::bf16, DType::f32, DType::f32, DType::f64};
-
-/// A view of the shape `dims` into a buffer of some other shape, and how many elements that needs.
-struct RandomView {
-  View view;
-  std::int64_t elements = 1;
-};
-
-RandomView random_view(Random& random, const Shape& dims, DType dtype, bool row_only, int first_inner) {
-  // The dims in the order of storage, each a broadcast, a slice, a padded or a dilated piece of what is stored.
-  std::vector<int> order;
-  for (int d = 0; d < dims.rank(); ++d) order.insert(order.begin() + random.below(d + 1), d);
-  if (random.one_in(2)) {
-    for (int d = 0; d < dims.rank(); ++d) order[static_cast<std::size_t>(d)] = d;
-  }
-  enum class Piece { whole, broadcast, slice, reversed, padded, dilated };
-  std::vector<Piece> pieces;
-  Shape stored;
-  const bool plain = random.one_in(2);
-  for (int d : order) {
-    Piece piece = plain ? Piece::whole : static_cast<Piece>(random.below(6));
-    if (row_only && d >= first_inner) piece = Piece::broadcast;
-    std::int64_t size = dims[d];
-    if (piece == Piece::broadcast) size = 1;
-    if (piece == Piece::slice) size = 2 * size + 3;
-    if (piece == Piece::padded) size = std::max<std::int64_t>(1, size - 3);
-    if (piece == Piece::dilated) size = (size + 1) / 2;
-    pieces.push_back(piece);
-    stored.push_back(std::max<std::int64_t>(size, 1));
-  }
-  RandomView result;
-  result.elements = stored.numel();
-  result.view = View::contiguous(stored);
-  const std::uint64_t fill = random_element(random, dtype);
-  for (int p = 0; p < dims.rank(); ++p) {
-    const std::int64_t size = dims[order[static_cast<std::size_t>(p)]];
-    View& view = result.view;
-    switch (pieces[static_cast<std::size_t>(p)]) {
-      case Piece::whole: break;
-      case Piece::broadcast: {
-        Shape shape = view.shape;
-        shape[p] = size;
-        view = view.expanded(shape);
-        break;
-      }
-      case Piece::slice: view = view.sliced(p, random.below(3), 2, size); break;
-      case Piece::reversed: view = view.sliced(p, size - 1, -1, size); break;
-      case Piece::padded: {
-        const std::int64_t missing = size - stored[p];
-        const std::int64_t before = missing <= 0 ? 0 : random.below(static_cast<int>(missing) + 1);
-        if (auto padded = view.padded(p, before, missing - before, fill)) {
-          view = *padded;
-        } else {
-          view = view.sliced(p, 0, 0, size);
-        }
-        break;
-      }
-      case Piece::dilated: {
-        auto dilated = view.dilated(p, 2, fill);
-        if (dilated) dilated = dilated->padded(p, 0, size - (2 * stored[p] - 1), fill);
-        view = dilated ? *dilated : view.sliced(p, 0, 0, size);
-        break;
-      }
-    }
-  }
-  Shape permutation = Shape::filled(dims.rank(), 0);
-  for (int p = 0; p < dims.rank(); ++p) permutation[order[static_cast<std::size_t>(p)]] = p;
-  result.view = result.view.permuted(permutation);
-  return result;
-}
 
 class Generator {
  public:
@@ -113,7 +47,7 @@ class Generator {
     const bool row_only = random_.one_in(4);
     const bool canonical = random_.one_in(2);
     const int first_inner = builder_.program().rows.rank();
-    RandomView view = random_view(random_, space, dtype, row_only, first_inner);
+    RandomView view = random_view(random_, space, dtype, row_only ? first_inner : -1);
     if (canonical && dtype == DType::f32) view.view.fill = BITS(scalar::operand_f32(FROM_BITS(view.view.fill)));
     if (canonical && dtype == DType::bf16) {
       view.view.fill = BITS(scalar::decode_bf16(static_cast<std::uint32_t>(view.view.fill))) >> 16;

@@ -1,0 +1,97 @@
+#include "backends/cpu/irregular/elements.h"
+
+#include <cstring>
+
+#include "backends/cpu/row/plan.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace irregular {
+namespace {
+
+Program space_of(const Shape& dims, int outer_dims) {
+  Program program;
+  program.rows = dims.slice(0, outer_dims);
+  program.inner = dims.slice(outer_dims, dims.rank());
+  return program;
+}
+
+/// Whether memory holds the values as they are. What is stored is canonical, so subnormals matter for reading alone.
+bool holds(DType dtype, Form form, bool canonical) {
+  if (size_of(dtype) != size_of(type_of(dtype, form))) return false;
+  return form == Form::word || dtype != DType::f32 || canonical;
+}
+
+}  // namespace
+
+Reader::Reader(const Input& input, int outer_dims, Form form, Isa isa)
+    : size_(size_of(type_of(input.dtype, form))), as_stored_(holds(input.dtype, form, input.canonical)) {
+  Program program = space_of(input.view.shape, outer_dims);
+  program.inputs.push_back(input);
+  Mapping mapping = map_space(program, Layout::rows, false);
+  space_ = mapping.space;
+  access_ = std::move(mapping.inputs[0]);
+  const ConvertTable& convert = convert_table(isa);
+  const auto& load = form == Form::word ? convert.load_bits : input.canonical ? convert.load_canonical : convert.load;
+  load_ = load[index_of(input.dtype)];
+}
+
+const void* Reader::read(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
+                         void* buffer) const {
+  if (const void* elements = stored(data, outer, begin, count)) return elements;
+  fetch(data, outer, begin, count, buffer);
+  return buffer;
+}
+
+const void* Reader::stored(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count) const {
+  if (!as_stored_) return nullptr;
+  const std::int64_t element = contiguous_run(access_, space_, outer, begin, count);
+  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * size_;
+}
+
+void Reader::fetch(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
+                   void* buffer) const {
+  lockstep::fetch(access_, space_, load_, size_, data, outer, begin, count, static_cast<std::byte*>(buffer));
+}
+
+Writer::Writer(DType dtype, const Shape& dims, const Shape& strides, std::int64_t offset, int outer_dims, Form form,
+               Isa isa)
+    : size_(size_of(type_of(dtype, form))), as_stored_(holds(dtype, form, true)) {
+  Program program = space_of(dims, outer_dims);
+  program.outputs.push_back({.slot = 0, .dtype = dtype, .value = 0, .bits = form == Form::word, .strides = strides});
+  Mapping mapping = map_space(program, Layout::rows, false);
+  space_ = mapping.space;
+  access_ = std::move(mapping.outputs[0]);
+  access_.offset = offset;
+  const ConvertTable& convert = convert_table(isa);
+  store_ = (form == Form::word ? convert.store_bits : convert.store)[index_of(dtype)];
+}
+
+void Writer::write(std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
+                   const void* values) const {
+  put(access_, space_, store_, size_, data, outer, begin, count, static_cast<const std::byte*>(values));
+}
+
+void* Writer::place(std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count) const {
+  if (!as_stored_) return nullptr;
+  const std::int64_t element = contiguous_run(access_, space_, outer, begin, count);
+  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * size_;
+}
+
+View with_dims(const View& view, const Shape& dims) {
+  View result = view;
+  const auto pick = [&](const Shape& form) {
+    Shape picked;
+    for (const std::int64_t d : dims) picked.push_back(form[static_cast<int>(d)]);
+    return picked;
+  };
+  result.shape = pick(view.shape);
+  result.strides = pick(view.strides);
+  for (Bound& bound : result.bounds) bound.m = pick(bound.m);
+  return result;
+}
+
+}  // namespace irregular
+}  // namespace v0
+}  // namespace lockstep

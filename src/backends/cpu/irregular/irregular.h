@@ -1,0 +1,22 @@
+// Kernels whose elements go to computed places or depend on their neighbours, on the CPU: scatter, scan, sort, update.
+// The bits are the reference's, whatever the instruction set and the thread count.
+//
+// One file per kind. All read through elements.h and take memory for a run from the backend's pool (scratch.h).
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/memory_pool.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+std::unique_ptr<Executable> compile_scatter(const ScatterKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
+std::unique_ptr<Executable> compile_scan(const ScanKernel& kernel, Isa isa);
+std::unique_ptr<Executable> compile_sort(const SortKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
+std::unique_ptr<Executable> compile_update(const UpdateKernel& kernel, Isa isa);
+
+}  // namespace v0
+}  // namespace lockstep
