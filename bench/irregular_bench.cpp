@@ -9,7 +9,6 @@
 #include <lockstep/threads.h>
 
 #include "backends/cpu/irregular/irregular.h"
-#include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
 
 namespace lockstep {
@@ -206,10 +205,8 @@ void BM_GatherRows(benchmark::State& state) {
   program.code = {index, first, gather};
   program.outputs.push_back(
       {slots.floats(keys * columns), DType::f32, 2, true, View::contiguous(program.inner).strides});
-  const RowProgram row_program(program);
-  std::uint32_t fault = 0;
-  for (auto _ : state) row_program.run({slots.all(), {}, {&fault, 1}});
-  state.SetBytesProcessed(state.iterations() * 8 * keys * columns);
+  const auto executable = compile_gather(program, selected_isa());
+  slots.run(state, *executable, 8 * keys * columns);
 }
 
 constexpr auto kMs = benchmark::kMillisecond;

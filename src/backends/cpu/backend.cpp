@@ -25,6 +25,7 @@ struct Compiler {
   Isa isa;
   std::shared_ptr<MemoryPool> memory;
   std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
+    if (auto gather = compile_gather(kernel.program, isa)) return gather;
     return std::make_unique<RowExecutable>(kernel.program, isa);
   }
   std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {

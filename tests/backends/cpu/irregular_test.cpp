@@ -10,6 +10,7 @@
 
 #include "backends/cpu/irregular/irregular.h"
 #include "backends/reference/irregular.h"
+#include "backends/reference/program.h"
 #include "core/fp_state.h"
 #include "kernels/scalar.h"
 #include "kernels/storage.h"
@@ -102,6 +103,10 @@ std::unique_ptr<Executable> compile(const SortKernel& kernel, Isa isa, const std
 }
 std::unique_ptr<Executable> compile(const UpdateKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>&) {
   return compile_update(kernel, isa);
+}
+
+std::unique_ptr<Executable> compile(const RowKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>&) {
+  return compile_gather(kernel.program, isa);
 }
 
 template <typename K>::testing::AssertionResult agrees_everywhere(const K& kernel, const Buffers& buffers) {
@@ -391,6 +396,39 @@ TEST(CpuScatter, ReportsABadIndex) {
     const auto executable = compile_scatter(kernel, selected_isa(), std::make_shared<MemoryPool>());
     EXPECT_EQ(buffers.run([&](const Binding& binding) { executable->run(binding); }).fault, 1u);
     EXPECT_TRUE(agrees_everywhere(kernel, buffers));
+  }
+}
+
+TEST(CpuGather, RowsAgreeWithTheReference) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    Buffers buffers(random);
+    const DType dtype = random.pick(kDTypes);
+    // dim 1 of a source [a, size, columns] by an index [a, keys].
+    const std::int64_t a = 1 + random.below(3), size = random.below(20), keys = 1 + random.below(600);
+    const std::int64_t columns = 16 + random.below(100);
+    Program program;
+    program.inner = {a, keys, columns};
+    program.inputs.push_back(random_index(random, buffers, {a, keys, 1}, size, random.one_in(2)));
+    program.inputs[0].view = program.inputs[0].view.expanded(program.inner);
+    program.positions.push_back({0, {size * columns, 0, 1}});
+    program.tables.push_back({buffers.add(dtype, a * size * columns), dtype, false, columns, size});
+    Instruction index, first, gather;
+    index.dtype = program.inputs[0].dtype;
+    index.type = compute_type(index.dtype);
+    index.index = first.index = gather.index = 0;
+    first.kind = Instruction::Kind::iota;
+    first.type = ComputeType::i64;
+    gather.kind = Instruction::Kind::gather_bits;
+    gather.dtype = dtype;
+    gather.type = word_type(dtype);
+    gather.a = 0;
+    gather.b = 1;
+    program.code = {index, first, gather};
+    const int out = buffers.add(dtype, program.inner.numel());
+    program.outputs.push_back({out, dtype, 2, true, View::contiguous(program.inner).strides});
+    ASSERT_NE(compile_gather(program, selected_isa()), nullptr);
+    ASSERT_TRUE(agrees_everywhere(RowKernel{program}, buffers)) << "seed " << seed << " " << name_of(dtype);
   }
 }
 
