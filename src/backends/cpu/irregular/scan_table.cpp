@@ -48,10 +48,63 @@ template <int op, typename T> HWY_INLINE T combine(T a, T b) {
   }
 }
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+using F4 = hn::FixedTag<float, 4>;
+using Vec4 = hn::Vec<F4>;
+
+HWY_INLINE void transpose(Vec4& a, Vec4& b, Vec4& c, Vec4& d) {
+  const F4 tag;
+  const Vec4 ac_low = hn::InterleaveLower(tag, a, c), ac_high = hn::InterleaveUpper(tag, a, c);
+  const Vec4 bd_low = hn::InterleaveLower(tag, b, d), bd_high = hn::InterleaveUpper(tag, b, d);
+  a = hn::InterleaveLower(tag, ac_low, bd_low);
+  b = hn::InterleaveUpper(tag, ac_low, bd_low);
+  c = hn::InterleaveLower(tag, ac_high, bd_high);
+  d = hn::InterleaveUpper(tag, ac_high, bd_high);
+}
+
+/// Four elements of each of four lanes. `last` holds the lanes' values so far, which `starts` ignores.
+template <int op>
+HWY_INLINE void scan_square(float* HWY_RESTRICT local, const float* HWY_RESTRICT x, bool starts, Vec4& last) {
+  constexpr std::size_t L = kScanLane;
+  const F4 tag;
+  const auto apply = [](Vec4 a, Vec4 b) HWY_ATTR { return op == ScanTable::sum ? hn::Add(a, b) : hn::Mul(a, b); };
+  Vec4 a = hn::LoadU(tag, x), b = hn::LoadU(tag, x + L), c = hn::LoadU(tag, x + 2 * L), d = hn::LoadU(tag, x + 3 * L);
+  transpose(a, b, c, d);
+  if (!starts) a = apply(last, a);
+  b = apply(a, b);
+  c = apply(b, c);
+  last = d = apply(c, d);
+  transpose(a, b, c, d);
+  hn::StoreU(a, tag, local);
+  hn::StoreU(b, tag, local + L);
+  hn::StoreU(c, tag, local + 2 * L);
+  hn::StoreU(d, tag, local + 3 * L);
+}
+
+/// Sixteen lanes: four at a time in a register, four registers to hide the latency of the operation.
+template <int op> HWY_INLINE void scan_sixteen_lanes(float* HWY_RESTRICT local, const float* HWY_RESTRICT x) {
+  constexpr std::size_t four = 4 * kScanLane;
+  Vec4 a = hn::Zero(F4()), b = a, c = a, d = a;
+  for (std::size_t i = 0; i < kScanLane; i += 4) {
+    scan_square<op>(local + i, x + i, i == 0, a);
+    scan_square<op>(local + four + i, x + four + i, i == 0, b);
+    scan_square<op>(local + 2 * four + i, x + 2 * four + i, i == 0, c);
+    scan_square<op>(local + 3 * four + i, x + 3 * four + i, i == 0, d);
+  }
+}
+#endif
+
 /// Sequentially inside each of `count` lanes. Eight lanes at a time hide the latency of the operation.
 template <int op, typename T> void scan_lanes(T* HWY_RESTRICT local, const T* HWY_RESTRICT x, std::size_t count) {
   constexpr std::size_t L = kScanLane;
   std::size_t lane = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {
+    for (; lane + 16 <= count; lane += 16) scan_sixteen_lanes<op>(local + lane * L, x + lane * L);
+  }
+#endif
   for (; lane + 8 <= count; lane += 8) {
     const T* from = x + lane * L;
     T* to = local + lane * L;
@@ -107,24 +160,34 @@ void chunk_in_order(void* out_, const void* x_, std::size_t n, const void* prefi
   *static_cast<T*>(total) = upto;
 }
 
-/// A new winner is rare, and a branch that is seldom taken is cheaper than an operation that waits for the last one.
+constexpr std::size_t kBlock = 64;
+
+/// Whether any of a block beats the best.
+template <int op, typename T> HWY_INLINE bool any_beats(const T* x, T best) {
+  int any = 0;
+  for (std::size_t i = 0; i < kBlock; ++i) any |= beats<op>(x[i], best) ? 1 : 0;
+  return any != 0;
+}
+
+/// A new winner is rare: most blocks are one look at them, and one value to store.
 template <int op, typename T>
 void chunk_of_extrema(void* out_, const void* x_, std::size_t n, const void* prefix, void* total) {
   const auto* x = static_cast<const T*>(x_);
   auto* out = static_cast<T*>(out_);
   T best = prefix != nullptr ? *static_cast<const T*>(prefix) : x[0];
-  if (out == nullptr) {
-    for (std::size_t i = 0; i < n; ++i) {
-      if (HWY_UNLIKELY((beats<op>(x[i], best)))) best = x[i];
+  T stored = canonical(best);
+  for (std::size_t begin = 0; begin < n; begin += kBlock) {
+    const std::size_t end = std::min(n, begin + kBlock);
+    if (end - begin == kBlock && !any_beats<op>(x + begin, best)) {
+      if (out != nullptr) std::fill(out + begin, out + end, stored);
+      continue;
     }
-  } else {
-    T stored = canonical(best);
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t i = begin; i < end; ++i) {
       if (HWY_UNLIKELY((beats<op>(x[i], best)))) {
         best = x[i];
         stored = canonical(best);
       }
-      out[i] = stored;
+      if (out != nullptr) out[i] = stored;
     }
   }
   *static_cast<T*>(total) = best;
@@ -140,24 +203,29 @@ template <int op, typename T> void combine_arrays(void* out_, const void* a_, co
 
 template <int op, typename T>
 void step(void* out_, void* local_, const void* x_, const void* prefix_, bool starts, std::size_t n) {
-  auto* HWY_RESTRICT out = static_cast<T*>(out_);
-  auto* HWY_RESTRICT local = static_cast<T*>(local_);
-  const auto* HWY_RESTRICT x = static_cast<const T*>(x_);
-  const auto* HWY_RESTRICT prefix = static_cast<const T*>(prefix_);
+  auto* out = static_cast<T*>(out_);
+  auto* local = static_cast<T*>(local_);
+  const auto* x = static_cast<const T*>(x_);
+  const auto* prefix = static_cast<const T*>(prefix_);
   if (starts) {
+    LOCKSTEP_INDEPENDENT
     for (std::size_t t = 0; t < n; ++t) local[t] = x[t];
     if (prefix == nullptr) {
+      LOCKSTEP_INDEPENDENT
       for (std::size_t t = 0; t < n; ++t) out[t] = canonical(x[t]);
     } else {
+      LOCKSTEP_INDEPENDENT
       for (std::size_t t = 0; t < n; ++t) out[t] = canonical(combine<op>(prefix[t], x[t]));
     }
   } else if (prefix == nullptr) {
+    LOCKSTEP_INDEPENDENT
     for (std::size_t t = 0; t < n; ++t) {
       const T value = combine<op>(local[t], x[t]);
       local[t] = value;
       out[t] = canonical(value);
     }
   } else {
+    LOCKSTEP_INDEPENDENT
     for (std::size_t t = 0; t < n; ++t) {
       const T value = combine<op>(local[t], x[t]);
       local[t] = value;
@@ -172,12 +240,19 @@ void positions(std::int64_t* out, const void* x_, std::size_t n, std::int64_t fi
   const auto* x = static_cast<const T*>(x_);
   T best = *static_cast<const T*>(best_);
   std::int64_t at = *position;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (HWY_UNLIKELY((beats<op>(x[i], best)))) {
-      best = x[i];
-      at = first + static_cast<std::int64_t>(i);
+  for (std::size_t begin = 0; begin < n; begin += kBlock) {
+    const std::size_t end = std::min(n, begin + kBlock);
+    if (end - begin == kBlock && !any_beats<op>(x + begin, best)) {
+      if (out != nullptr) std::fill(out + begin, out + end, at);
+      continue;
     }
-    if (out != nullptr) out[i] = at;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (HWY_UNLIKELY((beats<op>(x[i], best)))) {
+        best = x[i];
+        at = first + static_cast<std::int64_t>(i);
+      }
+      if (out != nullptr) out[i] = at;
+    }
   }
   *static_cast<T*>(best_) = best;
   *position = at;
