@@ -62,9 +62,9 @@ FUNCTION double ls_floor_divide(double a, double b, double quotient) {
   DOUBLE result = rounded - one;
   ULONG small = SELECT(abs_a == ULONG(0), sign, SELECT(sign != ULONG(0), ULONG(0xbff0000000000000) /* -1 */, ULONG(0)));
   ULONG bits = SELECT(abs_a < abs_b, small, BITS64(result));
-  bits = SELECT(abs_b == ULONG(0), BITS64(quotient), bits);
   bits = SELECT(abs_a >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), bits);
   bits = SELECT(abs_b > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), bits);
+  bits = SELECT(abs_b == ULONG(0), BITS64(quotient), bits);
   return FROM_BITS64(bits);
 }
 

@@ -140,6 +140,7 @@ TEST(MathF64Binary, FloorDivideIsTheLargestIntegerBelow) {
   EXPECT_EQ(quotient(-1, 0.1), -10);
   EXPECT_EQ(quotient(-1, kInfinity), -1);
   EXPECT_EQ(quotient(1, 0.0), kInfinity);
+  EXPECT_EQ(quotient(-kInfinity, 0.0), -kInfinity);
   EXPECT_EQ(bits(quotient(0.0, -2)), std::uint64_t{1} << 63);
   EXPECT_TRUE(std::isnan(quotient(kInfinity, 2)));
 }

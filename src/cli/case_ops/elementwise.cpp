@@ -28,6 +28,10 @@ Tensors call_masked_fill(Arguments& a) {
   return {masked_fill(a[0], a[1], a.real("value", 0))};
 }
 
+Tensors call_to(Arguments& a) {
+  return {a[0].to(parse_dtype(a.text("dtype", "")))};
+}
+
 constexpr CaseOp kOps[] = {
     {"abs", kComputes, unary<abs>},
     {"acos", kComputes, unary<acos>},
@@ -101,6 +105,7 @@ constexpr CaseOp kOps[] = {
     {"sub", kComputes, binary<sub>},
     {"tan", kComputes, unary<tan>},
     {"tanh", kComputes, unary<tanh>},
+    {"to", kComputes, call_to},
     {"trunc", kComputes, unary<trunc>},
     {"where", kMoves, call_where},
     {"xlogy", kComputes, binary<xlogy>},
