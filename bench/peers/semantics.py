@@ -4,10 +4,10 @@
 Every (op, dtype, group of operands) becomes a case file for `lockstep replay --json`; the expected result is PyTorch's
 own in that dtype, or NumPy's where the group says so (PyTorch raises on integer division by zero, and rounds some casts
 twice). A group is either "plain", which must agree, or one of DESIGN, where docs/numerics.md decides otherwise on
-purpose. Elementary functions and reductions may differ by rounding: one unit in the last place of the largest
+purpose; what is decided there is a plain case too, with exact fractions as the truth. Elementary functions and reductions may differ by rounding: one unit in the last place of the largest
 magnitude for f16 and bf16, 4 for f32 and f64 (16 for reductions; PyTorch's lgamma and digamma need 256). Zeros of either sign count as equal.
 
-Needs torch and numpy. Example: semantics.py build/release/bin/lockstep > docs/semantics-table.md
+Needs torch and numpy. docs/semantics.md is its last result: semantics.py build/release/bin/lockstep > docs/semantics.md
 Exit status 1 if something differs that no rule explains.
 """
 import argparse
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -88,6 +89,18 @@ class Cases:
             "outputs": json.dumps(outs), "cotangents": "{}", "grads": "[]", "atol_output": repr(limit), "atol_grad": "0.0"})
 
 
+def by_fractions(rule, *operands):
+    """The exact result of the rule for finite operands, rounded to their dtype."""
+    values = [float(rule(*map(Fraction, numbers))) for numbers in zip(*(x.double().tolist() for x in operands))]
+    return torch.tensor(values, dtype=torch.float64).to(operands[0].dtype)
+
+
+def saturated(x, dtype):
+    info = torch.iinfo(INTEGERS[dtype])
+    whole = [0 if v != v else info.max if v >= info.max else info.min if v <= info.min else int(v) for v in x.double().tolist()]
+    return torch.tensor(whole, dtype=torch.int64).to(INTEGERS[dtype])
+
+
 def normal_only(dtype, *tensors):
     """Keeps the positions at which no operand and no result is subnormal, where subnormals do not exist here."""
     if dtype not in ("f32", "bf16"):
@@ -117,6 +130,10 @@ def elementwise(cases):
                 huge = (x / y).abs() >= 1 / UNIT[dtype]
                 wide = normal_only(dtype, x[huge], y[huge], run(x[huge], y[huge]))
                 cases.add(op, dtype, list(wide[:2]), wide[2], group="huge quotient")
+                usable = wide[0].isfinite() & wide[1].isfinite() & (wide[1] != 0)
+                wide = [wide[0][usable], wide[1][usable]]
+                if op == "remainder":
+                    cases.add(op, dtype, wide, by_fractions(lambda p, q: p % q, *wide))
                 x, y = x[~huge], y[~huge]
             if op == "floor_divide":  # where PyTorch's quotient is exact
                 keep = ((x / y).abs() < 1 / UNIT[dtype] / 64) | ~(x / y).isfinite()
@@ -130,10 +147,10 @@ def elementwise(cases):
             x = a[::7] if op in exact1 else torch.cat([a[:196:14], a[196:]])
             result = getattr(torch, op)(x)
             if op == "sqrt" and dtype in ("f32", "f64"):  # PyTorch's is not correctly rounded everywhere
-                with np.errstate(all="ignore"):
-                    result = torch.from_numpy(np.sqrt(x.numpy()))
+                result = torch.from_numpy(np.sqrt(x.numpy()))
             if op == "sign":
                 cases.add(op, dtype, [x[x.isnan()]], result[x.isnan()], group="sign of NaN")
+                cases.add(op, dtype, [x[x.isnan()]], x[x.isnan()])
                 x, result = x[~x.isnan()], result[~x.isnan()]
             x, result = normal_only(dtype, x, result)
             if op not in exact1:
@@ -144,9 +161,12 @@ def elementwise(cases):
         tiny = torch.tensor([0.25, 0.5, -0.75], dtype=torch.float64) * float(torch.finfo(FLOATS[dtype]).smallest_normal)
         tiny = tiny.to(FLOATS[dtype])
         cases.add("add", dtype, [tiny, tiny], tiny + tiny, group="subnormal")
+        if dtype in ("f32", "bf16"):
+            cases.add("add", dtype, [tiny, tiny], torch.zeros_like(tiny))
         cases.add("mul", dtype, [tiny, torch.ones_like(tiny)], tiny, group="subnormal")
         x, y = random(dtype, 20000, seed="fd" + dtype) * 50, random(dtype, 20000, seed="fe" + dtype) / 3
         cases.add("floor_divide", dtype, [x, y], torch.floor_divide(x, y), group="inexact floor")
+        cases.add("floor_divide", dtype, [x, y], by_fractions(lambda p, q: p // q, x, y))
     for dtype in INTEGERS:
         info = torch.iinfo(INTEGERS[dtype])
         a, b = random(dtype, 4000, seed=dtype + "a"), random(dtype, 4000, seed=dtype + "b")
@@ -169,12 +189,11 @@ def elementwise(cases):
         for op in ["floor_divide", "remainder", "fmod"]:
             cases.add(op, dtype, [a[safe], b[safe]], getattr(torch, op)(a[safe], b[safe]))
             numpy_op = {"floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod}[op]
-            with np.errstate(all="ignore"):
-                zero = torch.zeros_like(a)
-                cases.add(op, dtype, [a, zero], torch.from_numpy(numpy_op(a.numpy(), zero.numpy())), group="division by zero")
-                if info.min < 0:
-                    low, minus = torch.full((5,), info.min, dtype=a.dtype), torch.full((5,), -1, dtype=a.dtype)
-                    cases.add(op, dtype, [low, minus], torch.from_numpy(numpy_op(low.numpy(), minus.numpy())), group="smallest / -1")
+            zero = torch.zeros_like(a)
+            cases.add(op, dtype, [a, zero], torch.from_numpy(numpy_op(a.numpy(), zero.numpy())), group="division by zero")
+            if info.min < 0:
+                low, minus = torch.full((5,), info.min, dtype=a.dtype), torch.full((5,), -1, dtype=a.dtype)
+                cases.add(op, dtype, [low, minus], torch.from_numpy(numpy_op(low.numpy(), minus.numpy())), group="smallest / -1")
         power = (b % 6).to(a.dtype)
         cases.add("pow", dtype, [a, power], torch.pow(a, power))
 
@@ -190,6 +209,7 @@ def casts(cases):
                 x = values.clamp(max(info.min, -1000), min(info.max, 1000)).to(FLOATS[source])
                 wild = torch.tensor([NAN, INF, -INF, 1e4, -1e4, 6e4, -6e4, 300.0, -300.0, 1e10, -1e10, 1e30, -1e30]).to(FLOATS[source])
                 cases.add("to", source, [wild], wild.to(DTYPES[target]), attrs, group="saturation", row=op)
+                cases.add("to", source, [wild], saturated(wild, target), attrs, row=op)
             elif source in FLOATS:
                 x = torch.cat([x, torch.tensor(special(source)).to(FLOATS[source])])
                 if target in ("f32", "bf16"):
@@ -260,32 +280,44 @@ def replay(executable, folder):
 WORDS = ["-", "equal", "rounding", "by design", "DIFFERENT"]
 
 
+def grouped(cells):
+    """Ops by their dtypes: "a, b (f16 f32), c (i8)"."""
+    by_op, by_dtypes = {}, {}
+    for op, dtype in cells:
+        by_op.setdefault(op, set()).add(dtype)
+    for op, dtypes in by_op.items():
+        by_dtypes.setdefault(" ".join(dtype for dtype in DTYPES if dtype in dtypes), []).append(op)
+    return "; ".join(f"{', '.join(ops)} ({dtypes})" for dtypes, ops in by_dtypes.items())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lockstep", help="the executable")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(pathlib.Path(folder))
-        for make in (elementwise, casts, reductions):
-            make(cases)
+        with np.errstate(all="ignore"):
+            for make in (elementwise, casts, reductions):
+                make(cases)
         lines = replay(options.lockstep, folder)
     table, details, reasons, unsupported = {}, [], {}, []
     for line in lines:
         row, dtype, group = cases.known[line["case"]]
         if line["status"] == "unsupported" or "does not take" in line.get("detail", ""):
             state = 0
-            unsupported.append(f"{row} {dtype}")
+            unsupported.append((row, dtype))
         elif line["status"] == "pass":
             state = 1 if line["max_error"] == 0 else 2
         elif group != "plain":
             state = 3
-            reasons.setdefault(group, set()).add(f"{row} {dtype}")
+            reasons.setdefault(group, []).append((row, dtype))
         else:
             state = 4
             details.append(f"{row} {dtype}: {line.get('detail', '').splitlines()[0]}")
         table.setdefault(row, {})
         table[row][dtype] = max(state, table[row].get(dtype, 0))
-    print(f"{len(lines)} cases against PyTorch {torch.__version__.split('+')[0]} and NumPy {np.__version__}. equal: every "
+    print("# Meaning, beside PyTorch and NumPy\n")
+    print(f"The output of bench/peers/semantics.py: {len(lines)} cases against PyTorch {torch.__version__.split('+')[0]} and NumPy {np.__version__}. equal: every "
           "value; rounding: within the tolerance of the script; by design: differs only where a rule below says so; "
           "-: no such op or dtype here, or in PyTorch.\n")
     print("| op | " + " | ".join(DTYPES) + " |\n|" + "---|" * (len(DTYPES) + 1))
@@ -293,14 +325,14 @@ def main():
         print(f"| {row} | " + " | ".join(WORDS[cells.get(dtype, 0)] for dtype in DTYPES) + " |")
     print("\nDiffers by design:\n")
     for group, where in reasons.items():
-        print(f"* {DESIGN[group]}: {', '.join(sorted(where))}.")
+        print(f"* {DESIGN[group]}: {grouped(where)}.")
     agree = [text for group, text in DESIGN.items() if group not in reasons]
     if agree:
         print("\nRules on which all agree:\n")
         for text in agree:
             print(f"* {text}.")
     if unsupported:
-        print(f"\nNot supported: {', '.join(sorted(set(unsupported)))}.")
+        print(f"\nNot supported: {grouped(unsupported)}.")
     for text in details:
         print(f"DIFFERENT: {text}", file=sys.stderr)
     return 1 if details else 0
