@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/ops/attention.h>
 #include <lockstep/ops/contraction.h>
 #include <lockstep/ops/creation.h>
 #include <lockstep/ops/elementwise.h>
@@ -16,6 +17,7 @@
 #include <lockstep/ops/normalization.h>
 #include <lockstep/ops/order.h>
 #include <lockstep/ops/pooling.h>
+#include <lockstep/ops/recurrent.h>
 #include <lockstep/ops/reduction.h>
 #include <lockstep/ops/shape.h>
 

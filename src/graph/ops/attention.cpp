@@ -1,0 +1,333 @@
+// scaled_dot_product_attention in blocks of rows: the composition of docs/numerics.md section 6, whose scores exist for
+// one block at a time. Masks of causality and windows are comparisons of positions inside the kernels.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <lockstep/ops/attention.h>
+
+#include "graph/ops/contraction.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+using namespace graph;
+
+namespace {
+
+// Rows that agree about which keys exist; part of the meaning of the op (docs/numerics.md).
+constexpr std::int64_t kTileRows = 128;
+// The first key of a tile's range is a multiple of this.
+constexpr std::int64_t kTileKeys = 64;
+// Scores of one block, in bytes: within the caches, and enough work for all threads.
+constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
+
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;  ///< exclusive
+  std::int64_t size() const { return last - first; }
+};
+
+class Attention {
+ public:
+  Attention(const Operand& query, const Operand& key, const Operand& value, const AttentionOptions& options)
+      : options_(options), site_(query.site()) {
+    shown_ = {{"query", query}, {"key", key}, {"value", value}};
+    check_operands(kOp, shown_, site_);
+    check_float(kOp, shown_[0], site_);
+    if (options_.mask) {
+      shown_.emplace_back("mask", *options_.mask);
+      check_same_device(kOp, shown_, site_);
+    }
+    query_ = query.tensor();
+    key_ = key.tensor();
+    value_ = value.tensor();
+    check_shapes();
+    check_options();
+  }
+
+  Tensor run() {
+    const std::int64_t features = query_.shape().back();
+    scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
+    if (result_shape().numel() == 0) return zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
+    std::vector<Range> ranges;
+    for (const std::int64_t size : lead_) ranges.push_back({0, size});
+    // One index of as many leading dimensions as it takes until the rows of a tile are no larger than a block.
+    std::int64_t count = lead_.numel() * repeats_;
+    const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
+    int single = 0;
+    while (single < lead_.rank() && count * row_bytes * std::min(kTileRows, rows_) > kBlockBytes) {
+      count /= lead_[single++];
+    }
+    block_rows_ = std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1), 1, kTileRows);
+    while (kTileRows % block_rows_ != 0) --block_rows_;
+    // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
+    if (!by_position())
+      block_rows_ = std::max<std::int64_t>(block_rows_, kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1));
+    if (single == 0 && rows_ <= block_rows_) {
+      const Tensor only = block(ranges, {0, rows_});
+      return only.reshape(result_shape(), site_);
+    }
+    output_ = zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
+    each_index(ranges, 0, single);
+    return output_;
+  }
+
+ private:
+  static constexpr const char* kOp = "scaled_dot_product_attention";
+
+  void check_shapes() {
+    const Shape& q = query_.shape();
+    const Shape& k = key_.shape();
+    const Shape& v = value_.shape();
+    if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2) {
+      fail<ShapeError>(kOp, "query, key and value need at least two dimensions", shown_, "they are [..., H, L, E]",
+                       site_);
+    }
+    if (q.back() != k.back()) {
+      fail<ShapeError>(kOp, fmt::format("query has {} features, key {}", q.back(), k.back()), shown_, "", site_);
+    }
+    rows_ = q[q.rank() - 2];
+    keys_ = k[k.rank() - 2];
+    if (v[v.rank() - 2] != keys_) {
+      fail<ShapeError>(kOp, fmt::format("key has {} positions, value {}", keys_, v[v.rank() - 2]), shown_, "", site_);
+    }
+    Shape lead_q = q.slice(0, q.rank() - 2);
+    Shape lead_k = k.slice(0, k.rank() - 2);
+    Shape lead_v = v.slice(0, v.rank() - 2);
+    if (options_.enable_gqa) {
+      const bool heads = !lead_q.empty() && !lead_k.empty() && !lead_v.empty() && lead_k.back() == lead_v.back() &&
+                         lead_k.back() > 0 && lead_q.back() % lead_k.back() == 0;
+      if (!heads) {
+        fail<ShapeError>(kOp, "the heads of key and value (dimension -3) must be equal and divide the query's", shown_,
+                         "", site_);
+      }
+      repeats_ = lead_q.back() / lead_k.back();
+      lead_q[lead_q.rank() - 1] = lead_k.back();
+    }
+    lead_ = broadcast(broadcast(lead_q, lead_k), lead_v);
+    if (lead_.rank() > 4) {
+      fail<ShapeError>(kOp, fmt::format("{} dimensions before the positions are too many", lead_.rank()), shown_,
+                       "merge batch dimensions with reshape", site_);
+    }
+    // [lead..., repeats, L, E], [lead..., S, E], [lead..., S, V]
+    Shape split = lead_q;
+    split.push_back(repeats_);
+    split.push_back(rows_);
+    split.push_back(q.back());
+    Shape full = lead_;
+    for (int d = split.rank() - 3; d < split.rank(); ++d) full.push_back(split[d]);
+    query_ = change_view(query_, site_, [&](const View& view) -> std::optional<View> {
+      std::optional<View> result = view.reshaped(split);
+      if (result) *result = result->expanded(full);
+      return result;
+    });
+    const auto expanded = [&](const Tensor& tensor) {
+      Shape shape = lead_;
+      shape.push_back(tensor.shape()[tensor.rank() - 2]);
+      shape.push_back(tensor.shape().back());
+      return tensor.expand(shape, site_);
+    };
+    key_ = expanded(key_);
+    value_ = expanded(value_);
+  }
+
+  Shape broadcast(const Shape& a, const Shape& b) const {
+    Shape result = a.rank() >= b.rank() ? a : b;
+    for (int i = 1; i <= std::min(a.rank(), b.rank()); ++i) {
+      const std::int64_t size_a = a[a.rank() - i];
+      const std::int64_t size_b = b[b.rank() - i];
+      if (size_a != size_b && size_a != 1 && size_b != 1) {
+        fail<ShapeError>(kOp, fmt::format("sizes {} and {} before the positions do not broadcast", size_a, size_b),
+                         shown_, options_.enable_gqa ? "" : "fewer heads of key and value need enable_gqa", site_);
+      }
+      result[result.rank() - i] = size_a == 1 ? size_b : size_a;
+    }
+    return result;
+  }
+
+  void check_options() {
+    if (options_.window_left.value_or(0) < 0 || options_.window_right.value_or(0) < 0) {
+      fail<ValueError>(kOp, "a window is negative", shown_, "leave it out to see all keys on that side", site_);
+    }
+    if (!(options_.softcap >= 0)) {
+      fail<ValueError>(kOp, fmt::format("softcap {} is negative", options_.softcap), shown_, "", site_);
+    }
+    const std::int64_t at = options_.alignment == CausalAlignment::bottom_right ? keys_ - rows_ : 0;
+    if (options_.causal) behind_ = at;
+    if (options_.window_right)
+      behind_ = std::min(behind_.value_or(at + *options_.window_right), at + *options_.window_right);
+    if (options_.window_left) before_ = at - *options_.window_left;
+    if (!options_.mask) return;
+    const Tensor& given = *options_.mask;
+    if (given.dtype() != DType::boolean && given.dtype() != query_.dtype() && given.dtype() != wide(query_.dtype())) {
+      fail<DTypeError>(kOp, "mask must be bool or have the query's dtype", shown_, "", site_);
+    }
+    // [..., H, L, S] with H split into (heads of the key, repeats)
+    Shape full = result_shape();
+    full[full.rank() - 1] = keys_;
+    if (broadcast_shape(kOp, {{"mask", given}, {"scores", zeros(full, {DType::boolean, given.device()}, site_)}},
+                        site_) != full) {
+      fail<ShapeError>(kOp, fmt::format("mask does not broadcast to {}", full.to_string()), shown_, "", site_);
+    }
+    Shape split = lead_;
+    split.push_back(repeats_);
+    split.push_back(rows_);
+    split.push_back(keys_);
+    mask_ = change_view(given.expand(full, site_), site_, [&](const View& view) { return view.reshaped(split); });
+  }
+
+  Shape result_shape() const {
+    Shape shape = lead_;
+    if (repeats_ != 1) shape[shape.rank() - 1] *= repeats_;
+    shape.push_back(rows_);
+    shape.push_back(value_.shape().back());
+    return shape;
+  }
+
+  bool by_position() const { return behind_ || before_; }
+
+  void each_index(std::vector<Range>& ranges, int dim, int single) {
+    if (dim == single) return each_tile(ranges);
+    const Range all = ranges[static_cast<std::size_t>(dim)];
+    for (std::int64_t i = all.first; i < all.last; ++i) {
+      ranges[static_cast<std::size_t>(dim)] = {i, i + 1};
+      each_index(ranges, dim + 1, single);
+    }
+    ranges[static_cast<std::size_t>(dim)] = all;
+  }
+
+  void each_tile(const std::vector<Range>& ranges) {
+    for (std::int64_t row = 0; row < rows_; row += block_rows_) {
+      const Range rows{row, std::min(rows_, row + block_rows_)};
+      const Tensor part = block(ranges, rows);
+      // The rows' place in the output, seen as [lead..., repeats, L, V].
+      Shape split = lead_;
+      split.push_back(repeats_);
+      split.push_back(rows_);
+      split.push_back(value_.shape().back());
+      View region = View::contiguous(split);
+      for (std::size_t d = 0; d < ranges.size(); ++d) {
+        region = region.sliced(static_cast<int>(d), ranges[d].first, 1, ranges[d].size());
+      }
+      region = region.sliced(lead_.rank() + 1, rows.first, 1, rows.size());
+      output_ = update(output_, region, part, site_);
+    }
+  }
+
+  // The keys that exist for the tile of these rows.
+  Range keys_of(Range rows) const {
+    if (!by_position()) return {0, keys_};
+    const std::int64_t first = rows.first / kTileRows * kTileRows;
+    const std::int64_t last = std::min(first + kTileRows, rows_);
+    Range range{0, keys_};
+    if (before_) range.first = std::clamp<std::int64_t>(first + *before_, 0, keys_) / kTileKeys * kTileKeys;
+    if (behind_) range.last = std::clamp<std::int64_t>(last + *behind_, range.first, keys_);
+    return range;
+  }
+
+  Tensor part_of(Tensor tensor, const std::vector<Range>& ranges) const {
+    for (std::size_t d = 0; d < ranges.size(); ++d) {
+      tensor = tensor.narrow(static_cast<int>(d), ranges[d].first, ranges[d].size(), site_);
+    }
+    return tensor;
+  }
+
+  // The rows [lead..., repeats, rows, V] of the output, in its dtype.
+  Tensor block(const std::vector<Range>& ranges, Range rows) const {
+    const int lead = lead_.rank();
+    const Range keys = keys_of(rows);
+    Shape shape;
+    for (const Range& range : ranges) shape.push_back(range.size());
+    shape.push_back(repeats_);
+    shape.push_back(rows.size());
+    shape.push_back(value_.shape().back());
+    if (keys.size() == 0) return zeros(shape, {query_.dtype(), query_.device()}, site_);
+    const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size(), site_);
+    const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    ContractionDims dims;
+    for (int d = 0; d < lead; ++d) {
+      dims.batch_a.push_back(d);
+      dims.batch_b.push_back(d);
+    }
+    dims.m = {lead, lead + 1};
+    dims.n = {lead};
+    dims.k_a = {lead + 2};
+    dims.k_b = {lead + 1};
+    Tensor scores = mul(Operand(contract_dims(q, k, dims, site_), site_), Operand(scale_, site_));
+    Tensor mask;
+    if (mask_.defined()) {
+      mask = part_of(mask_, ranges)
+                 .narrow(lead + 1, rows.first, rows.size(), site_)
+                 .narrow(lead + 2, keys.first, keys.size(), site_);
+    }
+    const bool is_bias = mask.defined() && mask.dtype() != DType::boolean;
+    if (is_bias) scores = scores + cast(mask, scores.dtype(), site_);
+    if (options_.softcap > 0) scores = tanh(scores / options_.softcap) * options_.softcap;
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    if (mask.defined() && !is_bias) scores = where(mask, scores, kHidden);
+    scores = hidden_by_position(scores, rows, keys);
+
+    // softmax, but a row of nothing but -inf gives zeros.
+    const std::uint32_t last = 1u << (lead + 2);
+    const Tensor largest = reduce(ReduceOp::max, scores, last, site_);
+    const Tensor exponentials = exp(scores - where(isfinite(largest), largest, 0.0));
+    const Tensor total = reduce(ReduceOp::sum, exponentials, last, site_);
+    const Tensor weights = exponentials / where(total == 0, 1.0, total);
+    dims.k_a = {lead + 2};
+    dims.k_b = {lead};
+    dims.n = {lead + 1};
+    // value joins in the dtype of the weights.
+    const Tensor product = contract_dims(weights, cast(v, weights.dtype(), site_), dims, site_);
+    return cast(product, query_.dtype(), site_);
+  }
+
+  // -inf where key - row is outside [before_, behind_].
+  Tensor hidden_by_position(Tensor scores, Range rows, Range keys) const {
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    const bool upper = behind_ && keys.last - 1 - rows.first > *behind_;
+    const bool lower = before_ && keys.first - (rows.last - 1) < *before_;
+    if (!upper && !lower) return scores;
+    // Position p of a line of integers, read with stride 1 along keys and -1 along rows, is key - row + shift.
+    const std::int64_t shift = rows.last - 1 - keys.first;
+    View view = View::contiguous({rows.size(), keys.size()});
+    view.strides = {-1, 1};
+    view.offset = rows.size() - 1;
+    const Tensor line =
+        Access::tensor(make_node(Iota{}, {}, {rows.size() + keys.size()}, DType::i64, scores.device(), site_));
+    const Tensor position = view_tensor(node_of(line), view, DType::i64, site_);
+    if (upper) scores = where(position <= *behind_ + shift, scores, kHidden);
+    if (lower) scores = where(position >= *before_ + shift, scores, kHidden);
+    return scores;
+  }
+
+  AttentionOptions options_;
+  CallSite site_;
+  std::vector<Shown> shown_;
+  Tensor query_;  ///< [lead..., repeats, L, E]
+  Tensor key_;    ///< [lead..., S, E]
+  Tensor value_;  ///< [lead..., S, V]
+  Tensor mask_;   ///< [lead..., repeats, L, S], or undefined
+  Shape lead_;
+  std::int64_t repeats_ = 1;
+  std::int64_t rows_ = 0;
+  std::int64_t keys_ = 0;
+  std::int64_t block_rows_ = kTileRows;
+  double scale_ = 1;
+  std::optional<std::int64_t> before_;  ///< the least key - row that is visible
+  std::optional<std::int64_t> behind_;  ///< the largest
+  Tensor output_;
+};
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
+                                    const AttentionOptions& options) {
+  return Attention(query, key, value, options).run();
+}
+
+}  // namespace v0
+}  // namespace lockstep

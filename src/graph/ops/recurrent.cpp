@@ -1,0 +1,262 @@
+// Recurrent cells, and layers that run them step by step (docs/numerics.md section 7).
+#include <fmt/format.h>
+
+#include <lockstep/ops/recurrent.h>
+
+#include "graph/ops/contraction.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+using namespace graph;
+
+namespace {
+
+enum class Kind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
+
+std::int64_t gates_of(Kind kind) {
+  return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1;
+}
+
+// The state of one cell or direction; `cell` only for an LSTM.
+struct State {
+  Tensor hidden;
+  Tensor cell;
+};
+
+// A projection x [..., in] * weight^T + bias in the working dtype, without checks.
+Tensor project(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias, CallSite site) {
+  Tensor y = batched_matmul(x, weight.transpose(0, 1, site), site);
+  if (bias) y = y + *bias;
+  return y;
+}
+
+Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t hidden, CallSite site) {
+  return gates.narrow(-1, number * hidden, hidden, site);
+}
+
+// The next state from the input's share of the gates [N, G * H] and the state before.
+State advance(Kind kind, const Tensor& from_input, const State& state, const RecurrentWeights& weights, CallSite site) {
+  const Tensor from_hidden = project(state.hidden, weights.hidden, weights.hidden_bias, site);
+  const std::int64_t size = state.hidden.shape().back();
+  if (kind == Kind::gru) {
+    const Tensor both = from_input + from_hidden;
+    const Tensor reset = sigmoid(gate(both, 0, size, site));
+    const Tensor keep = sigmoid(gate(both, 1, size, site));
+    const Tensor fresh = tanh(gate(from_input, 2, size, site) + reset * gate(from_hidden, 2, size, site));
+    return {fresh + keep * (state.hidden - fresh), {}};
+  }
+  const Tensor gates = from_input + from_hidden;
+  if (kind == Kind::rnn_tanh) return {tanh(gates), {}};
+  if (kind == Kind::rnn_relu) return {relu(gates), {}};
+  const Tensor in = sigmoid(gate(gates, 0, size, site));
+  const Tensor forget = sigmoid(gate(gates, 1, size, site));
+  const Tensor fresh = tanh(gate(gates, 2, size, site));
+  const Tensor out = sigmoid(gate(gates, 3, size, site));
+  const Tensor cell = forget * state.cell + in * fresh;
+  return {out * tanh(cell), cell};
+}
+
+// Checked weights of one cell, in the working dtype.
+RecurrentWeights checked(const char* op, Kind kind, const Tensor& x, std::int64_t features,
+                         const RecurrentWeights& weights, const std::string& which, CallSite site) {
+  std::vector<Shown> shown{{"input", x}, {"weight_ih" + which, weights.input}, {"weight_hh" + which, weights.hidden}};
+  if (weights.input_bias) shown.emplace_back("bias_ih" + which, *weights.input_bias);
+  if (weights.hidden_bias) shown.emplace_back("bias_hh" + which, *weights.hidden_bias);
+  check_same_device(op, shown, site);
+  check_same_dtype(op, shown, site);
+  const Shape& hidden = weights.hidden.shape();
+  const std::int64_t rows = gates_of(kind) * (hidden.rank() == 2 ? hidden[1] : 0);
+  if (hidden.rank() != 2 || hidden[0] != rows || weights.input.shape() != Shape{rows, features}) {
+    fail<ShapeError>(
+        op, fmt::format("weights must be [{0} * hidden, {1}] and [{0} * hidden, hidden]", gates_of(kind), features),
+        shown, "", site);
+  }
+  for (const auto* bias : {&weights.input_bias, &weights.hidden_bias}) {
+    if (*bias && (*bias)->shape() != Shape{rows}) {
+      fail<ShapeError>(op, fmt::format("biases must have shape [{}]", rows), shown, "", site);
+    }
+  }
+  const DType working = wide(x.dtype());
+  const auto as_working = [&](const std::optional<Tensor>& bias) -> std::optional<Tensor> {
+    return bias ? std::optional(cast(*bias, working, site)) : std::nullopt;
+  };
+  return {cast(weights.input, working, site), cast(weights.hidden, working, site), as_working(weights.input_bias),
+          as_working(weights.hidden_bias)};
+}
+
+Tensor checked_state(const char* op, const char* label, const Tensor& x, const Tensor& state, const Shape& shape,
+                     CallSite site) {
+  const std::vector<Shown> shown{{"input", x}, {label, state}};
+  check_same_device(op, shown, site);
+  check_same_dtype(op, shown, site);
+  if (state.shape() != shape) {
+    fail<ShapeError>(op, fmt::format("{} must have shape {}", label, shape.to_string()), shown, "", site);
+  }
+  return cast(state, wide(x.dtype()), site);
+}
+
+const Tensor& checked_input(const char* op, const Operand& x, int least, int most) {
+  check_defined(op, {{"input", x}}, x.site());
+  if (x.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", x}}, "", x.site());
+  check_float(op, {"input", x}, x.site());
+  if (x.tensor().rank() < least || x.tensor().rank() > most) {
+    fail<ShapeError>(op, fmt::format("input must have {} or {} dimensions", least, most), {{"input", x}}, "", x.site());
+  }
+  return x.tensor();
+}
+
+State one_step(const char* op, Kind kind, const Operand& operand, const Tensor& hidden, const Tensor* cell,
+               const RecurrentWeights& weights) {
+  const CallSite site = operand.site();
+  const Tensor& x = checked_input(op, operand, 1, 2);
+  const RecurrentWeights w = checked(op, kind, x, x.shape().back(), weights, "", site);
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = w.hidden.shape()[1];
+  State state{checked_state(op, "hidden state", x, hidden, shape, site), {}};
+  if (cell != nullptr) state.cell = checked_state(op, "cell state", x, *cell, shape, site);
+  Tensor row = cast(x, wide(x.dtype()), site);
+  const bool vector = x.rank() == 1;
+  if (vector) {
+    row = row.unsqueeze(0, site);
+    state.hidden = state.hidden.unsqueeze(0, site);
+    if (cell != nullptr) state.cell = state.cell.unsqueeze(0, site);
+  }
+  State next = advance(kind, project(row, w.input, w.input_bias, site), state, w, site);
+  const auto finish = [&](const Tensor& value) {
+    return cast(vector ? value.squeeze(0, site) : value, x.dtype(), site);
+  };
+  next.hidden = finish(next.hidden);
+  if (cell != nullptr) next.cell = finish(next.cell);
+  return next;
+}
+
+struct Layers {
+  Tensor output;
+  Tensor hidden;
+  Tensor cell;
+};
+
+// `self` with the part of dimension `dim` from `start` on replaced by `part`.
+Tensor with_part(const Tensor& self, int dim, std::int64_t start, const Tensor& part, CallSite site) {
+  const View region = View::contiguous(self.shape()).sliced(dim, start, 1, part.shape()[dim]);
+  return update(self, region, part, site);
+}
+
+Layers layers(const char* op, Kind kind, const Operand& operand, const std::vector<RecurrentWeights>& weights,
+              const std::optional<Tensor>& hidden, const std::optional<Tensor>& cell, const RecurrentOptions& options) {
+  const CallSite site = operand.site();
+  const Tensor& given = checked_input(op, operand, 2, 3);
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  if (weights.empty() || weights.size() % directions != 0) {
+    fail<ValueError>(op, fmt::format("{} sets of weights do not make layers of {}", weights.size(), directions),
+                     {{"input", given}}, "pass one per layer and direction", site);
+  }
+  const bool single = given.rank() == 2;
+  Tensor x = cast(given, wide(given.dtype()), site);
+  if (single) {
+    x = x.unsqueeze(1, site);
+  } else if (options.batch_first) {
+    x = x.transpose(0, 1, site);
+  }
+  const std::int64_t steps = x.shape()[0];
+  const std::int64_t batch = x.shape()[1];
+  if (weights[0].hidden.defined() && weights[0].hidden.rank() != 2) {
+    fail<ShapeError>(op, "weight_hh must be [gates * hidden, hidden]", {{"weight_hh", weights[0].hidden}}, "", site);
+  }
+  check_defined(op, {{"weight_hh", weights[0].hidden}}, site);
+  const std::int64_t size = weights[0].hidden.shape()[1];
+  const auto cells = static_cast<std::int64_t>(weights.size());
+  const TensorOptions working{x.dtype(), x.device()};
+  const auto start_of = [&](const char* label, const std::optional<Tensor>& state) {
+    if (!state) return zeros({cells, batch, size}, working, site);
+    const Shape shape = single ? Shape{cells, size} : Shape{cells, batch, size};
+    return checked_state(op, label, given, *state, shape, site).reshape({cells, batch, size}, site);
+  };
+  const Tensor first_hidden = start_of("initial hidden state", hidden);
+  const Tensor first_cell = kind == Kind::lstm ? start_of("initial cell state", cell) : Tensor();
+
+  Layers result;
+  result.hidden = zeros({cells, batch, size}, working, site);
+  if (kind == Kind::lstm) result.cell = result.hidden;
+  for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
+    Tensor output = zeros({steps, batch, static_cast<std::int64_t>(directions) * size}, working, site);
+    for (std::size_t direction = 0; direction < directions; ++direction) {
+      const std::size_t number = layer * directions + direction;
+      const std::string which = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
+      const RecurrentWeights w = checked(op, kind, given, x.shape()[2], weights[number], which, site);
+      if (w.hidden.shape()[1] != size) {
+        fail<ShapeError>(op, "all layers must have one hidden size", {{"weight_hh" + which, w.hidden}}, "", site);
+      }
+      const Tensor inputs = project(x, w.input, w.input_bias, site);
+      State state{first_hidden.select(0, static_cast<std::int64_t>(number), site), {}};
+      if (kind == Kind::lstm) state.cell = first_cell.select(0, static_cast<std::int64_t>(number), site);
+      const std::int64_t column = static_cast<std::int64_t>(direction) * size;
+      for (std::int64_t i = 0; i < steps; ++i) {
+        const std::int64_t step = direction == 0 ? i : steps - 1 - i;
+        state = advance(kind, inputs.select(0, step, site), state, w, site);
+        const View region = View::contiguous(output.shape()).sliced(0, step, 1, 1).sliced(2, column, 1, size);
+        output = update(output, region, state.hidden.unsqueeze(0, site), site);
+      }
+      const auto last = static_cast<std::int64_t>(number);
+      result.hidden = with_part(result.hidden, 0, last, state.hidden.unsqueeze(0, site), site);
+      if (kind == Kind::lstm) result.cell = with_part(result.cell, 0, last, state.cell.unsqueeze(0, site), site);
+    }
+    x = output;
+  }
+  if (single) {
+    x = x.squeeze(1, site);
+    result.hidden = result.hidden.squeeze(1, site);
+    if (kind == Kind::lstm) result.cell = result.cell.squeeze(1, site);
+  } else if (options.batch_first) {
+    x = x.transpose(0, 1, site);
+  }
+  result.output = cast(x, given.dtype(), site);
+  result.hidden = cast(result.hidden, given.dtype(), site);
+  if (kind == Kind::lstm) result.cell = cast(result.cell, given.dtype(), site);
+  return result;
+}
+
+}  // namespace
+
+LstmState lstm_cell(const Operand& x, const LstmState& state, const RecurrentWeights& weights) {
+  const State next = one_step("lstm_cell", Kind::lstm, x, state.hidden, &state.cell, weights);
+  return {next.hidden, next.cell};
+}
+Tensor gru_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
+  return one_step("gru_cell", Kind::gru, x, h, nullptr, weights).hidden;
+}
+Tensor rnn_tanh_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
+  return one_step("rnn_tanh_cell", Kind::rnn_tanh, x, h, nullptr, weights).hidden;
+}
+Tensor rnn_relu_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
+  return one_step("rnn_relu_cell", Kind::rnn_relu, x, h, nullptr, weights).hidden;
+}
+
+LstmResult lstm(const Operand& x, const std::vector<RecurrentWeights>& weights, const std::optional<LstmState>& initial,
+                const RecurrentOptions& options) {
+  const auto part = [&](Tensor LstmState::*member) {
+    return initial ? std::optional<Tensor>((*initial).*member) : std::nullopt;
+  };
+  const Layers result =
+      layers("lstm", Kind::lstm, x, weights, part(&LstmState::hidden), part(&LstmState::cell), options);
+  return {result.output, result.hidden, result.cell};
+}
+RecurrentResult gru(const Operand& x, const std::vector<RecurrentWeights>& weights,
+                    const std::optional<Tensor>& initial, const RecurrentOptions& options) {
+  const Layers result = layers("gru", Kind::gru, x, weights, initial, std::nullopt, options);
+  return {result.output, result.hidden};
+}
+RecurrentResult rnn_tanh(const Operand& x, const std::vector<RecurrentWeights>& weights,
+                         const std::optional<Tensor>& initial, const RecurrentOptions& options) {
+  const Layers result = layers("rnn_tanh", Kind::rnn_tanh, x, weights, initial, std::nullopt, options);
+  return {result.output, result.hidden};
+}
+RecurrentResult rnn_relu(const Operand& x, const std::vector<RecurrentWeights>& weights,
+                         const std::optional<Tensor>& initial, const RecurrentOptions& options) {
+  const Layers result = layers("rnn_relu", Kind::rnn_relu, x, weights, initial, std::nullopt, options);
+  return {result.output, result.hidden};
+}
+
+}  // namespace v0
+}  // namespace lockstep
