@@ -13,6 +13,7 @@ import zlib
 import torch
 import torch.nn.functional as F
 
+from . import model_cases
 from .files import clear, save_safetensors
 from .order_cases import write_indexing, write_order
 
@@ -445,3 +446,4 @@ def write(out):
     write_binary(case)
     write_indexing(case)
     write_order(case)
+    model_cases.write(case)

@@ -45,6 +45,10 @@ Tensors call_batch_norm(Arguments& a) {
   return {batch_norm(a[0], *mean, *variance, a.named("weight"), a.named("bias"), eps)};
 }
 
+Tensors call_local_response_norm(Arguments& a) {
+  return {local_response_norm(a[0], a.integer("size"), a.real("alpha", 1e-4), a.real("beta", 0.75), a.real("k", 1))};
+}
+
 Tensors call_normalize(Arguments& a) {
   return {normalize(a[0], a.real("p", 2), static_cast<int>(a.integer("dim", 1)), a.real("eps", 1e-12))};
 }
@@ -54,9 +58,13 @@ Tensors call_weight_norm(Arguments& a) {
 }
 
 constexpr CaseOp kOps[] = {
-    {"batch_norm", kComputes, call_batch_norm},       {"group_norm", kComputes, call_group_norm},
-    {"instance_norm", kComputes, call_instance_norm}, {"layer_norm", kComputes, call_layer_norm},
-    {"normalize", kComputes, call_normalize},         {"rms_norm", kComputes, call_rms_norm},
+    {"batch_norm", kComputes, call_batch_norm},
+    {"group_norm", kComputes, call_group_norm},
+    {"instance_norm", kComputes, call_instance_norm},
+    {"layer_norm", kComputes, call_layer_norm},
+    {"local_response_norm", kComputes, call_local_response_norm},
+    {"normalize", kComputes, call_normalize},
+    {"rms_norm", kComputes, call_rms_norm},
     {"weight_norm", kComputes, call_weight_norm},
 };
 

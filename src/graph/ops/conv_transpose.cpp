@@ -82,13 +82,13 @@ class Transposed {
 
   Tensor run() {
     std::vector<const Phases*> chosen;
-    const Tensor joined = join(chosen);  // [N * O, phases..., steps...]
+    const Tensor joined = join(chosen);  // [N, O, phases..., steps...]
     const int rank = static_cast<int>(axes_.size());
-    Shape order{0};
+    Shape order{0, 1};
     Shape interleaved{batch_, groups_ * out_channels_};
     for (int d = 0; d < rank; ++d) {
-      order.push_back(1 + rank + d);
-      order.push_back(1 + d);
+      order.push_back(2 + rank + d);
+      order.push_back(2 + d);
       interleaved.push_back(axis(d).steps * axis(d).stride);
     }
     Tensor y = joined.permute(order, site_).reshape(interleaved, site_);
@@ -109,17 +109,17 @@ class Transposed {
       parts.push_back(join(chosen));
       chosen.pop_back();
     }
-    return parts.size() == 1 ? parts[0] : cat(parts, 1 + dim, site_);
+    return parts.size() == 1 ? parts[0] : cat(parts, 2 + dim, site_);
   }
 
-  // One contraction: [N * O, counts..., steps...], with bias, in the dtype of the result.
+  // One contraction: [N, O, counts..., steps...], with bias, in the dtype of the result.
   Tensor compute(const std::vector<const Phases*>& phases) {
     const int rank = static_cast<int>(axes_.size());
     Contract primitive;
     primitive.b = {batch_, groups_};
     primitive.m = {out_channels_};
     primitive.k = {channels_};
-    Shape shape{batch_ * groups_ * out_channels_};
+    Shape shape{batch_, groups_ * out_channels_};
     for (int d = 0; d < rank; ++d) {
       const Phases& p = *phases[static_cast<std::size_t>(d)];
       primitive.m.push_back(p.count);
@@ -133,8 +133,8 @@ class Transposed {
     primitive.a_view = repeated(filters.view, 0, {batch_});
     primitive.b_view = columns.view;
     Tensor y = contract(std::move(primitive), filters, columns, operands_.input.dtype(), site_);
-    y = cast(with_bias(y, operands_.bias, groups_, site_), returned(operands_.input.dtype()), site_);
-    return change_view(y, site_, [&](const View& view) { return view.reshaped(shape); });
+    y = with_bias(y.reshape(shape, site_), operands_.bias, site_);
+    return cast(y, returned(operands_.input.dtype()), site_);
   }
 
   // The weight as [G, O/G, counts..., C/G, taps...].

@@ -46,14 +46,11 @@ ConvOperands check_convolution(const char* op, int rank, const Operand& input, c
   return result;
 }
 
-Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, std::int64_t groups, CallSite site) {
+Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site) {
   if (!bias) return y;
   Shape shape = Shape::filled(y.rank() - 1, 1);
-  shape[0] = groups;
-  shape[1] = bias->numel() / groups;
-  const Tensor addend =
-      change_view(cast(*bias, y.dtype(), site), site, [&](const View& view) { return view.reshaped(shape); });
-  return add(Operand(y, site), Operand(addend, site));
+  shape[0] = bias->numel();
+  return add(Operand(y, site), Operand(cast(*bias, y.dtype(), site).reshape(shape, site), site));
 }
 
 }  // namespace graph
@@ -166,12 +163,7 @@ Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w,
   Shape shape{batch, out_channels};
   for (const std::int64_t size : output) shape.push_back(size);
   check_shape(op, shape, y.dtype(), site);
-  y = y.reshape(shape, site);
-  if (bias) {
-    Shape broadcast = Shape::filled(rank + 1, 1);
-    broadcast[0] = out_channels;
-    y = add(Operand(y, site), Operand(cast(*bias, y.dtype(), site).reshape(broadcast, site), site));
-  }
+  y = with_bias(y.reshape(shape, site), bias, site);
   y = cast(y, returned(input.dtype()), site);
   return operands.unbatched ? y.squeeze(0, site) : y;
 }

@@ -22,8 +22,8 @@ struct ConvOperands {
 ConvOperands check_convolution(const char* op, int rank, const Operand& input, const Operand& weight,
                                const std::optional<Tensor>& bias);
 
-/// y [N, G, O/G, ...] + bias [O] as one more rounding.
-Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, std::int64_t groups, CallSite site);
+/// y [N, O, ...] + bias [O] as one more rounding.
+Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site);
 
 }  // namespace graph
 }  // namespace v0

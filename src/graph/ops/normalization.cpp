@@ -106,6 +106,33 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
   return cast(y.reshape(input.shape(), site), input.dtype(), site);
 }
 
+Tensor local_response_norm(const Operand& a, std::int64_t size, double alpha, double beta, double k) {
+  const Tensor input = check_float_input("local_response_norm", a, {}).input;
+  const CallSite site = a.site();
+  if (input.rank() < 2) {
+    fail<ShapeError>("local_response_norm", "input must be [N, C, ...]", {{"input", input}}, "", site);
+  }
+  if (size < 1 || input.rank() == kMaxRank) {
+    fail<ValueError>("local_response_norm",
+                     fmt::format("cannot look at {} neighbours of {} dimensions", size, input.rank()),
+                     {{"input", input}}, "use a size of at least 1", site);
+  }
+  if (input.numel() == 0) return input;
+  const Tensor x = cast(input, wide(input.dtype()), site);
+  // Each channel beside size / 2 before it and (size - 1) / 2 behind; those that do not exist count as zeros.
+  const std::int64_t channels = input.shape()[1];
+  const Tensor windows = change_view(x * x, site, [&](const View& view) -> std::optional<View> {
+    std::optional<View> padded = view.padded(1, size / 2, (size - 1) / 2, 0);
+    if (!padded) return std::nullopt;
+    return padded->windowed(1, size, channels, 1, 1);
+  });
+  const std::uint32_t taps = 1u << input.rank();
+  const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, taps, site), taps, false, site);
+  const Tensor scale = total / static_cast<double>(size) * alpha + k;
+  const Tensor y = x / exp(log(scale) * beta);
+  return cast(y, input.dtype(), site);
+}
+
 Tensor normalize(const Operand& a, double p, int dim, double eps) {
   const Checked in = check_float_input("normalize", a, {dim});
   const CallSite site = a.site();
