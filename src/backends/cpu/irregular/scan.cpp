@@ -8,8 +8,6 @@ inline namespace v0 {
 namespace irregular {
 namespace {
 
-constexpr std::int64_t kStreamBytes = 16 << 20;
-
 ScanTable::Op loops_of(ScanOp op) {
   switch (op) {
     case ScanOp::sum: return ScanTable::sum;
@@ -51,13 +49,11 @@ ScanPlan::ScanPlan(const ScanKernel& k, Isa isa)
     : kernel(k),
       out_dtype(gives_positions(k.op) ? DType::i64 : k.input.dtype),
       positions(gives_positions(k.op)),
-      streams(k.input.view.shape.numel() * static_cast<std::int64_t>(lockstep::size_of(out_dtype)) >= kStreamBytes),
       type(compute_type(k.input.dtype)),
       op(loops_of(k.op)),
       order(order_of(k.rows, k.n, k.out_strides)),
       table(&scan_table(isa)),
       reduce(&reduce_table(isa)),
-      convert(&convert_table(isa)),
       flat_reader(k.input, 0, Form::value, isa),
       row_reader(k.input, k.rows.rank(), Form::value, isa),
       column_reader(in_order(order, k.input), order.dims_before + 1, Form::value, isa),

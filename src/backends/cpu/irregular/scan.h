@@ -23,13 +23,11 @@ struct ScanPlan {
   ScanKernel kernel;
   DType out_dtype;
   bool positions;    ///< argmax, argmin
-  bool streams;      ///< the output is larger than the caches
   ComputeType type;  ///< of the input
   ScanTable::Op op;
   RowOrder order;
   const ScanTable* table;
   const ReduceTable* reduce;
-  const ConvertTable* convert;
   // Over (rows..., n): all dims along, rows outer. Over (before..., n, inner...): (before..., n) outer.
   Reader flat_reader, row_reader, column_reader;
   Writer flat_writer, row_writer, column_writer;

@@ -123,22 +123,14 @@ template <typename T, typename Scan> class RowScan {
         Out* place = place_of(plan_.flat_writer, 0, row * n_, rows * n_);
         Out* out = place != nullptr ? place : buffers.out.data();
         for (std::int64_t r = 0; r < rows; ++r) scan.scan(out + r * n_, x + r * n_, n_, 0, nullptr);
-        if (place == nullptr) write(plan_.flat_writer, 0, row * n_, rows * n_, out);
+        if (place == nullptr) plan_.flat_writer.write(out_, 0, row * n_, rows * n_, out);
       }
     });
   }
 
   Out* place_of(const Writer& writer, std::int64_t outer, std::int64_t begin, std::int64_t count) const {
-    return plan_.streams ? nullptr : static_cast<Out*>(writer.place(out_, outer, begin, count));
+    return static_cast<Out*>(writer.place(out_, outer, begin, count));
   }
-  void write(const Writer& writer, std::int64_t outer, std::int64_t begin, std::int64_t count,
-             const Out* values) const {
-    void* place = plan_.streams ? writer.place(out_, outer, begin, count) : nullptr;
-    if (place == nullptr) return writer.write(out_, outer, begin, count, values);
-    plan_.convert->stream(static_cast<std::byte*>(place), reinterpret_cast<const std::byte*>(values),
-                          static_cast<std::size_t>(count) * sizeof(Out));
-  }
-
   Total scan_chunk(const Scan& scan, std::int64_t row, std::int64_t begin, const Total* prefix, bool writes,
                    Buffers& buffers) const {
     const std::int64_t count = std::min(kScanChunk, n_ - begin);
@@ -146,7 +138,7 @@ template <typename T, typename Scan> class RowScan {
     if (!writes) return scan.scan(nullptr, x, count, begin, prefix);
     Out* place = place_of(plan_.row_writer, row, begin, count);
     const Total total = scan.scan(place != nullptr ? place : buffers.out.data(), x, count, begin, prefix);
-    if (place == nullptr) write(plan_.row_writer, row, begin, count, buffers.out.data());
+    if (place == nullptr) plan_.row_writer.write(out_, row, begin, count, buffers.out.data());
     return total;
   }
 
