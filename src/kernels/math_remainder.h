@@ -103,18 +103,16 @@ FUNCTION float ls_floor_divide(float a, float b, float quotient) {
   UINT places = (abs_a >> 23) - (abs_b >> 23);
   FLOAT q = FROM_BITS((BITS(quotient) & 0x7fffffffu) - (places << 23));
   FLOAT rest = FMA(-q, d, m);
-  UINT below = (BITS(rest) ^ sign) & 0x80000000u;  // the exact quotient is below the rounded one, if not equal
-  UINT one = SELECT(rounded == quotient, 0x3f800000u /* 1 */, 0u);
-  one = SELECT((BITS(rest) & 0x7fffffffu) != 0u, one, 0u);
-  one = SELECT(below != 0u, one, 0u);
-  FLOAT result = rounded - FROM_BITS(one);
-  UINT bits = BITS(result) | SELECT(abs_a < abs_b, sign, 0u);
-  UINT small = SELECT(abs_a < 0x00800000u, sign, SELECT(sign != 0u, 0xbf800000u /* -1 */, 0u));
-  bits = SELECT(abs_a < abs_b, small, bits);
-  bits = SELECT(abs_a >= 0x7f800000u, 0x7fc00000u, bits);
-  bits = SELECT(abs_b > 0x7f800000u, 0x7fc00000u, bits);
-  bits = SELECT(abs_b < 0x00800000u, BITS(quotient), bits);
-  return FROM_BITS(bits);
+  UINT too_large = 0u - ((BITS(rest) ^ sign) >> 31);  // the exact quotient is below the rounded one, if not equal
+  too_large = too_large & mask_unequal(BITS(rest) & 0x7fffffffu, 0u) & ~mask_unequal(BITS(rounded), BITS(quotient));
+  FLOAT result = rounded - FROM_BITS(0x3f800000u /* 1 */ & too_large);
+  // |a| < |b|: -1, or a zero of the quotient's sign
+  UINT opposite = 0u - (sign >> 31);
+  UINT zero_a = mask_below(abs_a, 0x00800000u);
+  UINT small = choose(zero_a, sign, 0xbf800000u /* -1 */ & opposite);
+  UINT bits = choose(mask_below(abs_a, abs_b), small, BITS(result));
+  bits = choose(mask_below(0x7f7fffffu, abs_a) | mask_below(0x7f800000u, abs_b), 0x7fc00000u, bits);
+  return FROM_BITS(choose(mask_below(abs_b, 0x00800000u), BITS(quotient), bits));
 }
 
 FUNCTION float ls_copysign(float a, float b) {

@@ -2,6 +2,10 @@
 // clang-format off
 #include "kernels/integer.h"
 #include "kernels/math.h"
+#include "kernels/math_power.h"
+#include "kernels/math_trig.h"
+#include "kernels/math_hyperbolic.h"
+#include "kernels/math_special.h"
 #include "kernels/math_remainder.h"
 #include "kernels/math_f64.h"
 #include "kernels/math_f64_log.h"

@@ -85,7 +85,7 @@ LOCKSTEP_API Tensor fmod(const Operand& a, const Operand& b);
 /// The remainder of the division that floors: it has the sign of b, but a zero has that of a. Rounded once.
 /// Integers: 0 where b is 0.
 LOCKSTEP_API Tensor remainder(const Operand& a, const Operand& b);
-/// Integers wrap around; with a negative exponent they give 0, but powers of 1 and -1.
+/// Integers wrap around; negative powers: 0, 1 or -1. Float scalars 2, 0.5, -0.5, -1: a * a, sqrt, rsqrt, reciprocal.
 LOCKSTEP_API Tensor pow(const Operand& a, const Operand& b);
 /// The angle of the point (b, a).
 LOCKSTEP_API Tensor atan2(const Operand& a, const Operand& b);

@@ -32,6 +32,11 @@ Tensors call_to(Arguments& a) {
   return {a[0].to(parse_dtype(a.text("dtype", "")))};
 }
 
+Tensors call_pow(Arguments& a) {
+  if (a.has("exponent")) return {pow(a[0], a.real("exponent", 1))};
+  return {pow(a[0], a[1])};
+}
+
 constexpr CaseOp kOps[] = {
     {"abs", kComputes, unary<abs>},
     {"acos", kComputes, unary<acos>},
@@ -64,6 +69,7 @@ constexpr CaseOp kOps[] = {
     {"expm1", kComputes, unary<expm1>},
     {"floor", kComputes, unary<floor>},
     {"floor_divide", kComputes, binary<floor_divide>},
+    {"fmod", kComputes, binary<fmod>},
     {"frac", kComputes, unary<frac>},
     {"ge", kComputes, binary<ge>},
     {"gelu", kComputes, call_gelu},
@@ -89,6 +95,7 @@ constexpr CaseOp kOps[] = {
     {"ne", kComputes, binary<ne>},
     {"neg", kMoves, unary<neg>},
     {"nextafter", kComputes, binary<nextafter>},
+    {"pow", kComputes, call_pow},
     {"reciprocal", kComputes, unary<reciprocal>},
     {"relu", kMoves, unary<relu>},
     {"remainder", kComputes, binary<remainder>},

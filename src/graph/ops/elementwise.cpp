@@ -100,10 +100,14 @@ Tensor cast(const Tensor& tensor, DType dtype, CallSite site) {
 
 using graph::elementwise;
 
-#define UNARY(name) \
-  Tensor name(const Operand& a) { return elementwise(Op::name, {a}); }
-#define BINARY(name) \
-  Tensor name(const Operand& a, const Operand& b) { return elementwise(Op::name, {a, b}); }
+#define UNARY(name)                    \
+  Tensor name(const Operand& a) {      \
+    return elementwise(Op::name, {a}); \
+  }
+#define BINARY(name)                                \
+  Tensor name(const Operand& a, const Operand& b) { \
+    return elementwise(Op::name, {a, b});           \
+  }
 
 UNARY(neg)
 UNARY(abs)
@@ -154,7 +158,6 @@ BINARY(div)
 BINARY(floor_divide)
 BINARY(fmod)
 BINARY(remainder)
-BINARY(pow)
 BINARY(atan2)
 BINARY(hypot)
 BINARY(logaddexp)
@@ -178,7 +181,21 @@ BINARY(shift_right)
 #undef UNARY
 #undef BINARY
 
-Tensor gelu(const Operand& a) { return elementwise(Op::gelu_erf, {a}); }
+Tensor gelu(const Operand& a) {
+  return elementwise(Op::gelu_erf, {a});
+}
+
+// The scalar exponents that PyTorch treats as other ops, with the results of those: pow(-inf, 0.5) is NaN.
+Tensor pow(const Operand& a, const Operand& b) {
+  const bool of_float = !a.is_scalar() && is_float(a.tensor().dtype());
+  if (of_float && b.is_scalar()) {
+    if (b.scalar() == 2) return elementwise(Op::mul, {a, a});
+    if (b.scalar() == 0.5) return elementwise(Op::sqrt, {a});
+    if (b.scalar() == -0.5) return elementwise(Op::rsqrt, {a});
+    if (b.scalar() == -1) return elementwise(Op::reciprocal, {a});
+  }
+  return elementwise(Op::pow, {a, b});
+}
 
 Tensor bitwise_not(const Operand& a) {
   const bool of_bool = !a.is_scalar() && a.tensor().dtype() == DType::boolean;
@@ -193,7 +210,9 @@ Tensor masked_fill(const Operand& a, const Operand& mask, double value) {
   return elementwise(Op::where, {mask, Operand(value, mask.site()), a});
 }
 
-Tensor operator-(const Tensor& a) { return neg(a); }
+Tensor operator-(const Tensor& a) {
+  return neg(a);
+}
 
 }  // namespace v0
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // The loops of the elementwise ops, generated from ops.def: one per op, compute type and choice of scalar operands.
-// The compiler vectorises them for each instruction set.
+// The compiler vectorises them for each instruction set. Here: those of two and three operands, and the whole.
 #include "backends/cpu/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,6 +7,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <array>
+#include <mutex>
 #include <type_traits>
 
 #include "backends/cpu/row/tables.h"
@@ -18,42 +21,7 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 namespace {
 
-#include "kernels/texts.h"
-
-constexpr unsigned F32 = kTypeF32, F64 = kTypeF64, INT = kTypeInt, BOOL = kTypeBool;
-constexpr OpKind ARITHMETIC = OpKind::arithmetic, COMPARISON = OpKind::comparison, MOVE = OpKind::move;
-#define NONE T(0)
-
-#define ROW(name, arity_, kind_, types_, float_value, integer_value, ...)                     \
-  struct name##_op {                                                                          \
-    static constexpr int arity = arity_;                                                      \
-    static constexpr OpKind kind = kind_;                                                     \
-    static constexpr unsigned types = types_;                                                 \
-    template <typename T>                                                                     \
-    static HWY_INLINE auto value([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) { \
-      if constexpr (std::is_floating_point_v<T>) {                                            \
-        return float_value;                                                                   \
-      } else {                                                                                \
-        return integer_value;                                                                 \
-      }                                                                                       \
-    }                                                                                         \
-  };
-#include "kernels/ops.def"
-#undef ROW
-#undef NONE
-
-template <class F, typename T>
-HWY_INLINE auto apply(T a, T b, T c)
-  requires requires { F::kind; }
-{
-  if constexpr (F::kind == OpKind::comparison) {
-    return static_cast<int>(F::value(a, b, c));
-  } else if constexpr (F::kind == OpKind::arithmetic) {
-    return canonical(static_cast<T>(F::value(a, b, c)));
-  } else {
-    return F::value(a, b, c);
-  }
-}
+#include "backends/cpu/row/elementwise_loops.h"
 
 /// canonical for results whose NaN is the one NaN already.
 HWY_INLINE float without_small(float x) {
@@ -73,61 +41,10 @@ struct gelu_of_add {
   static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_gelu(a + b)); }
 };
 
-template <class F, typename T>
-HWY_INLINE auto apply(T a, T b, T c)
-  requires requires { F::apply(a, b, c); }
-{
-  return F::apply(a, b, c);
-}
-
-/// Bit i of `scalars`: operand i is one value.
-template <class F, typename T, int scalars>
-void loop(void* out, const void* a, const void* b, const void* c, std::size_t n) {
-  using Result = decltype(apply<F>(T(), T(), T()));
-  auto* result = static_cast<Result*>(out);
-  const auto* x = static_cast<const T*>(a);
-  const auto* y = static_cast<const T*>(b);
-  const auto* z = static_cast<const T*>(c);
-  [[maybe_unused]] const T x0 = (scalars & 1) != 0 ? *x : T(0);
-  [[maybe_unused]] const T y0 = (scalars & 2) != 0 ? *y : T(0);
-  [[maybe_unused]] const T z0 = (scalars & 4) != 0 ? *z : T(0);
-  LOCKSTEP_INDEPENDENT
-  for (std::size_t i = 0; i < n; ++i) {
-    const T xi = (scalars & 1) != 0 ? x0 : x[i];
-    const T yi = F::arity < 2 ? T(0) : (scalars & 2) != 0 ? y0 : y[i];
-    const T zi = F::arity < 3 ? T(0) : (scalars & 4) != 0 ? z0 : z[i];
-    result[i] = apply<F>(xi, yi, zi);
-  }
-}
-
-template <class F, typename T>
-void fill_type(ElementwiseTable& table, Op op, ComputeType type) {
-  auto& variants = table.op[index_of(op)][index_of(type)];
-  variants[0] = loop<F, T, 0>;
-  if constexpr (F::arity >= 2) {
-    variants[1] = loop<F, T, 1>;
-    variants[2] = loop<F, T, 2>;
-  }
-  if constexpr (F::arity == 3) {
-    variants[3] = loop<F, T, 3>;
-    variants[4] = loop<F, T, 4>;
-    variants[5] = loop<F, T, 5>;
-    variants[6] = loop<F, T, 6>;
-  }
-}
-
-template <class F>
-void fill_op(ElementwiseTable& table, Op op) {
-  constexpr bool words = F::kind == OpKind::move;
-  if constexpr (!words && (F::types & F32) != 0) fill_type<F, float>(table, op, ComputeType::f32);
-  if constexpr (!words && (F::types & F64) != 0) fill_type<F, double>(table, op, ComputeType::f64);
-  if constexpr (words || (F::types & (INT | BOOL)) != 0) fill_type<F, std::int32_t>(table, op, ComputeType::i32);
-  if constexpr (words || (F::types & INT) != 0) fill_type<F, std::int64_t>(table, op, ComputeType::i64);
-}
-
 ElementwiseTable make_table() {
   ElementwiseTable table;
-#define ROW(name, ...) fill_op<name##_op>(table, Op::name);
+#define ROW(name, arity, ...) \
+  if constexpr (arity > 1) fill_op<name##_op>(table);
 #include "kernels/ops.def"
 #undef ROW
   table.exp_of_sub = {loop<exp_of_sub, float, 0>, loop<exp_of_sub, float, 1>, loop<exp_of_sub, float, 2>};
@@ -137,7 +54,7 @@ ElementwiseTable make_table() {
 
 }  // namespace
 
-const ElementwiseTable& elementwise() {
+const ElementwiseTable& binary() {
   static const ElementwiseTable table = make_table();
   return table;
 }
@@ -150,8 +67,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lockstep {
 inline namespace v0 {
-HWY_EXPORT(elementwise);
-LOCKSTEP_TABLE_OF_ISA(ElementwiseTable, elementwise_table, elementwise)
+HWY_EXPORT(binary);
+LOCKSTEP_TABLE_OF_ISA(ElementwiseTable, binary_table, binary)
+const ElementwiseTable& unary_table(Isa isa);
+const ElementwiseTable& trig_table(Isa isa);
+
+const ElementwiseTable& elementwise_table(Isa isa) {
+  constexpr std::size_t count = static_cast<std::size_t>(Isa::avx512) + 1;
+  static std::array<ElementwiseTable, count> tables;
+  static std::array<std::once_flag, count> once;
+  ElementwiseTable& table = tables[static_cast<std::size_t>(isa)];
+  std::call_once(once[static_cast<std::size_t>(isa)], [&] {
+    table = binary_table(isa);
+    const ElementwiseTable &early = unary_table(isa), &late = trig_table(isa);
+    for (int op = 0; op < kOpCount; ++op) {
+      if (info_of(static_cast<Op>(op)).arity != 1) continue;
+      const auto i = static_cast<std::size_t>(op);
+      table.op[i] = static_cast<Op>(op) < Op::sin ? early.op[i] : late.op[i];
+    }
+  });
+  return table;
+}
 }  // namespace v0
 }  // namespace lockstep
 #endif
