@@ -194,7 +194,9 @@ int Planner::dense(int value, int pass) {
   } else {
     spread.place = {Place::Kind::fixed, reserve(idx(plan_.width * plan_.depth) * size_of(spread.type))};
     spread.out = new_value(spread.type, spread.place);
-    plan_.passes[idx(pass)].row_steps.push_back(spread);
+    // Where there are no elements there is nothing that every element would share.
+    const bool exists = plan_.elements > 0 || analysis_.code[idx(value)].extent == Extent::row;
+    if (exists) plan_.passes[idx(pass)].row_steps.push_back(spread);
   }
   dense_[value] = spread.out;
   return spread.out;
