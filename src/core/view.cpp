@@ -1,6 +1,7 @@
 #include "core/view.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/assert.h"
 
@@ -191,6 +192,75 @@ std::optional<View> View::dilated(int dim, std::int64_t step, std::uint64_t fill
   result.strides[dim] = 0;
   result.bounds.push_back(bound);
   result.fill = fill_bits;
+  return result;
+}
+
+std::optional<View> View::folded(int dim, int tap_dim, std::int64_t size, std::int64_t before, std::int64_t stride,
+                                 std::int64_t dilation, std::uint64_t fill_bits) const {
+  if (!same_fill(*this, fill_bits)) return std::nullopt;
+  for (const Bound& bound : bounds) {
+    if (bound.m[dim] != 0) return std::nullopt;  // the position is no affine form of the new indices
+  }
+  View result = *this;
+  const std::int64_t count = shape[dim];
+  result.shape[dim] = size;
+  // position * stride = i + before - t * dilation
+  Bound bound{.offset = before, .m = Shape::filled(rank(), 0), .lo = 0, .hi = (count - 1) * stride + 1, .step = stride};
+  bound.m[dim] = 1;
+  bound.m[tap_dim] = -dilation;
+  if (stride > 1) {
+    bound.stride = strides[dim];
+    result.strides[dim] = 0;
+  } else {
+    result.offset += strides[dim] * before;
+    result.strides[tap_dim] -= strides[dim] * dilation;
+  }
+  result.bounds.push_back(bound);
+  result.fill = fill_bits;
+  // Coefficients of dimensions of size 1 are 0 everywhere else.
+  for (const int d : {dim, tap_dim}) {
+    result.strides[d] = stride_or_zero(result.shape[d], result.strides[d]);
+    result.bounds.back().m[d] = stride_or_zero(result.shape[d], result.bounds.back().m[d]);
+  }
+  drop_idle_bounds(result);
+  return result;
+}
+
+View View::diagonal(int dim, int other, std::int64_t first, std::int64_t second, std::int64_t size) const {
+  View result = sliced(dim, first, 1, size).sliced(other, second, 1, size);
+  const auto join = [&](Shape& form) {
+    const std::int64_t both = form[dim] + form[other];
+    form.erase(std::max(dim, other));
+    form.erase(std::min(dim, other));
+    form.push_back(both);
+  };
+  result.shape.erase(std::max(dim, other));
+  result.shape.erase(std::min(dim, other));
+  result.shape.push_back(size);
+  for_each_form(result, [&](Shape& form, std::int64_t&) { join(form); });
+  drop_idle_bounds(result);
+  return result;
+}
+
+std::optional<View> View::embedded(std::int64_t offset_of_diagonal, std::uint64_t fill_bits) const {
+  if (!same_fill(*this, fill_bits)) return std::nullopt;
+  const int row = rank() - 1;
+  const int column = rank();
+  View result = *this;
+  const std::int64_t size = shape[row] + std::abs(offset_of_diagonal);
+  result.shape[row] = size;
+  result.shape.push_back(size);
+  // Element k of the vector stands at row k (column k below the diagonal): that index counts it.
+  for_each_form(result, [&](Shape& form, std::int64_t&) {
+    form.push_back(0);
+    if (offset_of_diagonal < 0) std::swap(form[row], form[column]);
+  });
+  Bound bound{.offset = -offset_of_diagonal, .m = Shape::filled(rank() + 1, 0), .lo = 0, .hi = 1};
+  bound.m[row] = stride_or_zero(size, -1);
+  bound.m[column] = stride_or_zero(size, 1);
+  result.bounds.push_back(bound);
+  result.fill = fill_bits;
+  drop_idle_bounds(result);
   return result;
 }
 

@@ -56,6 +56,16 @@ struct View {
   /// Inserts step - 1 fill elements between neighbours along `dim`.
   std::optional<View> dilated(int dim, std::int64_t step, std::uint64_t fill) const;
 
+  /// The inverse of windowed: dimension `dim` (window positions, `stride` apart) becomes `size` elements, where index
+  /// (i, t) of it and of the tap dimension is the window that has element i - before as its tap t; `fill` where there
+  /// is none. A sum over the taps adds what windows have in common.
+  std::optional<View> folded(int dim, int tap_dim, std::int64_t size, std::int64_t before, std::int64_t stride,
+                             std::int64_t dilation, std::uint64_t fill) const;
+  /// Both dimensions become one at the end of the shape: i -> (first + i, second + i), `size` elements.
+  View diagonal(int dim, int other, std::int64_t first, std::int64_t second, std::int64_t size) const;
+  /// The last dimension (size n) becomes two of n + |offset| elements, with `fill` outside the diagonal `offset`.
+  std::optional<View> embedded(std::int64_t offset, std::uint64_t fill) const;
+
   /// Address of one index (rank() entries), or -1 where a bound fails. For tests and the reference backend.
   std::int64_t address(const std::int64_t* index) const;
 };

@@ -66,7 +66,7 @@ class RandomViews {
     const int dim = rank == 0 ? 0 : static_cast<int>(number(0, rank - 1));
     std::optional<View> next;
     std::vector<std::int64_t> values;
-    switch (number(0, 6)) {
+    switch (number(0, 8)) {
       case 0: {  // permute
         Shape dims;
         for (int d = 0; d < rank; ++d) dims.push_back(d);
@@ -102,6 +102,37 @@ class RandomViews {
         values = remap(m, next->shape, [&](Shape i) {
           i[dim] -= before;
           return i;
+        });
+        break;
+      }
+      case 7: {  // diagonal
+        if (rank < 2) return true;
+        int other = static_cast<int>(number(0, rank - 2));
+        if (other >= dim) ++other;
+        if (shape[dim] == 0 || shape[other] == 0) return true;
+        const std::int64_t first = number(0, shape[dim] - 1);
+        const std::int64_t second = number(0, shape[other] - 1);
+        const std::int64_t size = std::min(shape[dim] - first, shape[other] - second);
+        next = m.view.diagonal(dim, other, first, second, size);
+        values = remap(m, next->shape, [&](const Shape& i) {
+          Shape from = i.slice(0, rank - 2);
+          from.insert(std::min(dim, other), 0);
+          from.insert(std::max(dim, other), 0);
+          from[dim] = first + i.back();
+          from[other] = second + i.back();
+          return from;
+        });
+        break;
+      }
+      case 8: {  // embed
+        if (rank == 0 || rank + 1 > 6) return true;
+        const std::int64_t offset = number(-2, 2);
+        next = m.view.embedded(offset, 0);
+        if (!next) return false;
+        values = remap(m, next->shape, [&](const Shape& i) {
+          Shape from = i.slice(0, rank);
+          from[rank - 1] = i[rank] - i[rank - 1] == offset ? std::min(i[rank], i[rank - 1]) : -1;
+          return from;
         });
         break;
       }
@@ -197,6 +228,34 @@ TEST(View, PadWithAnotherFillNeedsStorage) {
 TEST(View, CroppingAwayThePaddingDropsTheBound) {
   const View padded = *View::contiguous({4}).padded(0, 1, 1, 0);
   EXPECT_TRUE(padded.sliced(0, 1, 1, 4).bounds.empty());
+}
+
+TEST(View, FoldedFindsTheWindowsOfAnElement) {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    for (const std::int64_t dilation : {1, 2}) {
+      for (const std::int64_t kernel : {1, 2, 3}) {
+        for (const std::int64_t before : {0, 1}) {
+          const std::int64_t size = 9;
+          const std::int64_t count = (size + 2 * before - dilation * (kernel - 1) - 1) / stride + 1;
+          // [positions, 2, taps]: the dimension between stays as it is.
+          const View view = *View::contiguous({count, 2, kernel}).folded(0, 2, size, before, stride, dilation, 0);
+          EXPECT_EQ(view.shape, (Shape{size, 2, kernel}));
+          std::vector<std::int64_t> expected;
+          for (std::int64_t i = 0; i < size; ++i) {
+            for (std::int64_t c = 0; c < 2; ++c) {
+              for (std::int64_t t = 0; t < kernel; ++t) {
+                const std::int64_t start = i + before - t * dilation;
+                const bool found = start >= 0 && start % stride == 0 && start / stride < count;
+                expected.push_back(found ? (start / stride * 2 + c) * kernel + t : -1);
+              }
+            }
+          }
+          EXPECT_EQ(values_of(view), expected) << stride << " " << dilation << " " << kernel << " " << before;
+        }
+      }
+    }
+  }
+  EXPECT_FALSE(View::contiguous({4, 2}).padded(0, 1, 1, 0)->folded(0, 1, 9, 0, 2, 1, 0).has_value());
 }
 
 TEST(View, CollapseMergesWhatAllViewsAllow) {
