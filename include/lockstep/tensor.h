@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include <lockstep/device.h>
@@ -27,6 +28,8 @@ namespace graph {
 struct Handle;
 struct Access;
 }  // namespace graph
+
+struct Index;
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -110,14 +113,24 @@ class LOCKSTEP_API Tensor {
   /// Casts; every value is rounded once. Float to integer saturates, NaN becomes 0.
   Tensor to(DType dtype, CallSite site = {}) const;
 
-  // Views: no data moves.
+  // Views: no data moves. Where the result cannot be a view of this tensor's elements they are copied first.
+  // lockstep/ops/shape.h has more of them.
   /// One size may be -1. PyTorch: reshape.
   Tensor reshape(const Shape& shape, CallSite site = {}) const;
+  /// reshape that never copies: ShapeError where the elements are not laid out so. PyTorch: view.
+  Tensor view(const Shape& shape, CallSite site = {}) const;
   Tensor flatten(int first_dim = 0, int last_dim = -1, CallSite site = {}) const;
+  /// Dimension `dim` as several; one of `sizes` may be -1. PyTorch: unflatten.
+  Tensor unflatten(int dim, const Shape& sizes, CallSite site = {}) const;
   /// PyTorch: permute.
   Tensor permute(const Shape& dims, CallSite site = {}) const;
   Tensor transpose(int a, int b, CallSite site = {}) const;
+  /// Dimensions `from` at the positions `to`, the others in their order. PyTorch: movedim.
+  Tensor movedim(const Shape& from, const Shape& to, CallSite site = {}) const;
+  /// Without dimension `dim` if its size is 1, else unchanged.
   Tensor squeeze(int dim, CallSite site = {}) const;
+  /// Without those of `dims` that have size 1; none listed: without any dimension of size 1. PyTorch: squeeze.
+  Tensor squeeze(const Shape& dims = {}, CallSite site = {}) const;
   Tensor unsqueeze(int dim, CallSite site = {}) const;
   /// Broadcasts size-1 dimensions (and new leading ones). PyTorch: expand; -1 keeps a size.
   Tensor expand(const Shape& shape, CallSite site = {}) const;
@@ -127,7 +140,33 @@ class LOCKSTEP_API Tensor {
   Tensor narrow(int dim, std::int64_t start, std::int64_t length, CallSite site = {}) const;
   /// Removes a dimension at one index. PyTorch: select.
   Tensor select(int dim, std::int64_t index, CallSite site = {}) const;
+  /// Python's x[...]: one entry per dimension (kNone adds one, kEllipsis stands for all that are not named). Integers and
+  /// slices make a view. Tensors of integers or bool pick elements as in ops/indexing.h's index(), after the others.
+  /// IndexError for an integer outside its dimension and for too many entries.
+  Tensor index(const std::vector<Index>& indices, CallSite site = {}) const;
   Tensor flip(const Shape& dims, CallSite site = {}) const;
+  /// Windows of `size` elements, `step` apart, along `dim`; the elements of a window become the last dimension.
+  /// ShapeError if none fits. PyTorch: Tensor.unfold.
+  Tensor unfold(int dim, std::int64_t size, std::int64_t step, CallSite site = {}) const;
+  /// The elements [.., i, .., i + offset, ..] of dimensions a and b, as the last dimension. PyTorch: diagonal.
+  Tensor diagonal(std::int64_t offset = 0, int a = 0, int b = 1, CallSite site = {}) const;
+
+  /// Pieces of `size` along `dim` (the last may be smaller). PyTorch: split.
+  std::vector<Tensor> split(std::int64_t size, int dim = 0, CallSite site = {}) const;
+  /// Pieces of these sizes, which add up to the dimension's. PyTorch: split, split_with_sizes.
+  std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, int dim = 0, CallSite site = {}) const;
+  /// At most `chunks` pieces of one size (the last may be smaller). PyTorch: chunk.
+  std::vector<Tensor> chunk(std::int64_t chunks, int dim = 0, CallSite site = {}) const;
+  /// Exactly `sections` pieces whose sizes differ by at most 1, larger ones first. PyTorch: tensor_split.
+  std::vector<Tensor> tensor_split(std::int64_t sections, int dim = 0, CallSite site = {}) const;
+  /// Pieces that end before these positions (Python's slices), and the rest. PyTorch: tensor_split.
+  std::vector<Tensor> tensor_split(const std::vector<std::int64_t>& positions, int dim = 0, CallSite site = {}) const;
+  /// The slices of size 1 along `dim`, without it. PyTorch: unbind.
+  std::vector<Tensor> unbind(int dim = 0, CallSite site = {}) const;
+
+  /// Copies of the whole side by side, `counts[d]` along each dimension; extra leading counts add dimensions.
+  /// PyTorch: repeat.
+  Tensor repeat(const Shape& counts, CallSite site = {}) const;
 
   Tensor& operator+=(const Tensor& other);
   Tensor& operator-=(const Tensor& other);
@@ -140,6 +179,25 @@ class LOCKSTEP_API Tensor {
   void check_dtype(DType dtype, CallSite site) const;
 
   std::shared_ptr<graph::Handle> handle_;
+};
+
+/// For Tensor::index: a new dimension of size 1; and every dimension that no other entry names.
+struct None {};
+struct Ellipsis {};
+inline constexpr None kNone{};
+inline constexpr Ellipsis kEllipsis{};
+
+/// One entry of Tensor::index: x.index({0, Slice{1, 4}, kEllipsis, kNone}).
+struct Index {
+  template <typename Integer>
+    requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
+  Index(Integer position) : entry(static_cast<std::int64_t>(position)) {}
+  Index(Slice range) : entry(range) {}
+  Index(None none) : entry(none) {}
+  Index(Ellipsis ellipsis) : entry(ellipsis) {}
+  Index(const Tensor& elements) : entry(elements) {}
+
+  std::variant<std::int64_t, Slice, None, Ellipsis, Tensor> entry;
 };
 
 /// An operand of an op: a tensor or a scalar, with the place of the call (so that errors can name it even for
