@@ -5,31 +5,54 @@
 
 #include <fmt/format.h>
 
-#include "graph/make.h"
+#include "graph/ops/pooling.h"
+#include "graph/ops/take.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 using namespace graph;
 
-namespace {
+namespace graph {
 
-// One spatial dimension of a pool.
-struct Axis {
-  std::int64_t size, kernel, stride, padding, dilation, output, after;
-};
-
-Shape per_axis(const char* op, const char* what, const Shape& given, int rank, std::int64_t least, const Tensor& input,
-               CallSite site) {
-  Shape result = given.rank() == 1 ? Shape::filled(rank, given[0]) : given;
-  bool valid = result.rank() == rank;
-  for (const std::int64_t value : result) valid = valid && value >= least && value < (std::int64_t{1} << 31);
-  if (!valid) {
-    fail<ValueError>(op, fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
-                     {{"input", input}}, "", site);
-  }
-  return result;
+double lowest_value(DType dtype) {
+  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  if (dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u32) return 0;
+  return -std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1);
 }
+
+std::uint64_t lowest_bits(DType dtype) {
+  return element_bits(lowest_value(dtype), dtype);
+}
+
+ValuesIndices largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site) {
+  const int rank = static_cast<int>(starts.size());
+  const std::uint32_t dims = last_dims(windows, starts.size());
+  ValuesIndices pooled;
+  pooled.values = drop_dims(reduce(ReduceOp::max, windows, dims, site), dims, false, site);
+  Tensor tap = drop_dims(reduce(ReduceOp::argmax, windows, dims, site), dims, false, site);
+  // From the winner's number among the taps, last axis first, to its coordinates. Filling can only win at tap 0, when
+  // nothing in the window is larger; the first true element is the winner then, and never stands before `first`.
+  std::int64_t stride = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    const WindowStarts& axis = starts[static_cast<std::size_t>(d)];
+    const Tensor rest = d == 0 ? Tensor() : floor_divide(Operand(tap, site), Operand(axis.taps, site));
+    const Tensor own = d == 0 ? tap : tap - rest * Operand(axis.taps, site);
+    const Tensor moved = axis.dilation == 1 ? own : own * Operand(axis.dilation, site);
+    Tensor coordinate = moved + table(axis.start, d, rank, DType::i64, windows.device(), site);
+    if (axis.first != axis.start)
+      coordinate = maximum(coordinate, table(axis.first, d, rank, DType::i64, windows.device(), site));
+    const Tensor part = stride == 1 ? coordinate : coordinate * Operand(stride, site);
+    pooled.indices = pooled.indices.defined() ? pooled.indices + part : part;
+    stride *= axis.size;
+    tap = rest;
+  }
+  return pooled;
+}
+
+}  // namespace graph
+
+namespace {
 
 std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const PoolOptions& options, CallSite site) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2) {
@@ -42,17 +65,22 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
   const Shape dilation = per_axis(op, "dilation", options.dilation, rank, 1, input, site);
   std::vector<Axis> axes;
   for (int d = 0; d < rank; ++d) {
-    Axis axis{input.shape()[input.rank() - rank + d], kernel[d], stride[d], padding[d], dilation[d], 0, 0};
-    if (2 * axis.padding > axis.kernel) {
-      fail<ValueError>(op, fmt::format("padding {} is more than half the kernel {}", axis.padding, axis.kernel),
+    Axis axis{.size = input.shape()[input.rank() - rank + d],
+              .kernel = kernel[d],
+              .stride = stride[d],
+              .padding = padding[d],
+              .dilation = dilation[d]};
+    const std::int64_t reach = axis.reach();
+    if (2 * axis.padding > reach) {
+      fail<ValueError>(op, fmt::format("padding {} is more than half the kernel's reach of {}", axis.padding, reach),
                        {{"input", input}}, "", site);
     }
-    const std::int64_t reach = axis.dilation * (axis.kernel - 1) + 1;
     const std::int64_t free = axis.size + 2 * axis.padding - reach;
     if (free < 0) {
-      fail<ShapeError>(op, fmt::format("a kernel that spans {} does not fit a padded input of {}", reach,
-                                       axis.size + 2 * axis.padding),
-                       {{"input", input}}, "", site);
+      fail<ShapeError>(
+          op,
+          fmt::format("a kernel that spans {} does not fit a padded input of {}", reach, axis.size + 2 * axis.padding),
+          {{"input", input}}, "", site);
     }
     axis.output = free / axis.stride + 1;
     if (options.ceil_mode && free % axis.stride != 0 && axis.output * axis.stride < axis.size + axis.padding) {
@@ -64,48 +92,30 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
   return axes;
 }
 
-// x as [..., out..., kernel...] with `fill` around it.
-Tensor windows_of(const Tensor& x, const std::vector<Axis>& axes, std::uint64_t fill, CallSite site) {
-  const int first = x.rank() - static_cast<int>(axes.size());
-  return change_view(x, site, [&](const View& view) {
-    std::optional<View> result = view;
-    for (std::size_t i = 0; result && i < axes.size(); ++i) {
-      const Axis& axis = axes[i];
-      if (axis.padding > 0 || axis.after > 0) {
-        result = result->padded(first + static_cast<int>(i), axis.padding, axis.after, fill);
-      }
-    }
-    for (std::size_t i = 0; result && i < axes.size(); ++i) {
-      const Axis& axis = axes[i];
-      result = result->windowed(first + static_cast<int>(i), axis.kernel, axis.output, axis.stride, axis.dilation);
-    }
-    return result;
-  });
-}
-
-std::uint32_t last_dims(const Tensor& windows, std::size_t count) {
-  const int rank = windows.rank();
-  return ((1u << rank) - 1u) & ~((1u << (rank - static_cast<int>(count))) - 1u);
-}
-
-const Tensor& checked(const char* op, const Operand& input) {
-  check_defined(op, {{"input", input}}, input.site());
-  if (input.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", input}}, "", input.site());
-  return input.tensor();
-}
-
-std::uint64_t lowest_bits(DType dtype) {
-  if (is_float(dtype)) return element_bits(-std::numeric_limits<double>::infinity(), dtype);
-  if (dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u32) return 0;
-  return std::uint64_t{1} << (8 * size_of(dtype) - 1);
-}
-
 Tensor max_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
-  const Tensor& input = checked(op, a);
+  const Tensor& input = tensor_operand(op, a);
   const std::vector<Axis> axes = axes_of(op, input, rank, options, a.site());
   const Tensor windows = windows_of(input, axes, lowest_bits(input.dtype()), a.site());
   const std::uint32_t dims = last_dims(windows, axes.size());
   return drop_dims(reduce(ReduceOp::max, windows, dims, a.site()), dims, false, a.site());
+}
+
+ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, const PoolOptions& options) {
+  const CallSite site = a.site();
+  const Tensor& input = tensor_operand(op, a);
+  const std::vector<Axis> axes = axes_of(op, input, rank, options, site);
+  std::vector<WindowStarts> starts;
+  for (const Axis& axis : axes) {
+    WindowStarts each{.size = axis.size, .taps = axis.kernel, .dilation = axis.dilation, .start = {}, .first = {}};
+    for (std::int64_t i = 0; i < axis.output; ++i) {
+      const std::int64_t start = i * axis.stride - axis.padding;
+      const std::int64_t skipped = start < 0 ? (-start + axis.dilation - 1) / axis.dilation : 0;
+      each.start.push_back(start);
+      each.first.push_back(std::min(start + skipped * axis.dilation, axis.size - 1));
+    }
+    starts.push_back(std::move(each));
+  }
+  return largest(windows_of(input, axes, lowest_bits(input.dtype()), site), starts, site);
 }
 
 // How many taps of each window fall on the input (or its padding), as a tensor that broadcasts over the output.
@@ -130,7 +140,7 @@ Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Devi
 
 Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
   const CallSite site = a.site();
-  const Tensor& input = checked(op, a);
+  const Tensor& input = tensor_operand(op, a);
   check_float(op, {"input", input}, site);
   for (const std::int64_t dilation : options.dilation) {
     if (dilation != 1) fail<ValueError>(op, "average pools have no dilation", {{"input", input}}, "", site);
@@ -140,57 +150,52 @@ Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& o
   const Tensor windows = windows_of(x, axes, 0, site);
   const std::uint32_t dims = last_dims(windows, axes.size());
   const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, dims, site), dims, false, site);
+  if (options.divisor_override) {
+    if (*options.divisor_override == 0) {
+      fail<ValueError>(op, "divisor_override is 0", {{"input", input}}, "divide by something else", site);
+    }
+    return cast(div(total, Operand(*options.divisor_override, site)), input.dtype(), site);
+  }
   double taps = 1;
   bool uniform = true;
   for (const Axis& axis : axes) {
     taps *= static_cast<double>(axis.kernel);
     uniform = uniform && axis.after <= axis.padding && (axis.padding == 0 || options.count_include_pad);
   }
-  const Tensor mean = uniform ? div(total, Operand(taps, site))
-                              : div(total, Operand(counts(axes, options.count_include_pad, x.dtype(), x.device(), site), site));
+  const Tensor mean =
+      uniform ? div(total, Operand(taps, site))
+              : div(total, Operand(counts(axes, options.count_include_pad, x.dtype(), x.device(), site), site));
   return cast(mean, input.dtype(), site);
 }
 
 }  // namespace
 
-Tensor max_pool1d(const Operand& input, const PoolOptions& options) { return max_pool("max_pool1d", 1, input, options); }
-Tensor max_pool2d(const Operand& input, const PoolOptions& options) { return max_pool("max_pool2d", 2, input, options); }
-Tensor avg_pool1d(const Operand& input, const PoolOptions& options) { return avg_pool("avg_pool1d", 1, input, options); }
-Tensor avg_pool2d(const Operand& input, const PoolOptions& options) { return avg_pool("avg_pool2d", 2, input, options); }
-
-Tensor adaptive_avg_pool2d(const Operand& a, const Shape& output_size) {
-  const char* const op = "adaptive_avg_pool2d";
-  const CallSite site = a.site();
-  const Tensor& input = checked(op, a);
-  check_float(op, {"input", input}, site);
-  const Shape target = per_axis(op, "output_size", output_size, 2, 1, input, site);
-  if (input.rank() != 3 && input.rank() != 4) {
-    fail<ShapeError>(op, "input must be [N, C, H, W] or [C, H, W]", {{"input", input}}, "", site);
-  }
-  const int first = input.rank() - 2;
-  const std::int64_t height = input.shape()[first];
-  const std::int64_t width = input.shape()[first + 1];
-  if (target == Shape{1, 1}) return mean(Operand(input, site), {-2, -1}, true);
-  if (height % target[0] == 0 && width % target[1] == 0) {
-    return avg_pool(op, 2, a, {.kernel = {height / target[0], width / target[1]}});
-  }
-  // Windows of unequal size: row i covers [floor(i H / h), ceil((i + 1) H / h)).
-  const auto range = [](std::int64_t i, std::int64_t size, std::int64_t count) {
-    const std::int64_t start = i * size / count;
-    return std::pair(start, ((i + 1) * size + count - 1) / count - start);
-  };
-  std::vector<Tensor> rows;
-  for (std::int64_t i = 0; i < target[0]; ++i) {
-    std::vector<Tensor> cells;
-    const auto [top, tall] = range(i, height, target[0]);
-    for (std::int64_t j = 0; j < target[1]; ++j) {
-      const auto [left, wide_count] = range(j, width, target[1]);
-      const Tensor window = input.narrow(first, top, tall, site).narrow(first + 1, left, wide_count, site);
-      cells.push_back(mean(Operand(window, site), {-2, -1}, true));
-    }
-    rows.push_back(cat(cells, -1, site));
-  }
-  return cat(rows, -2, site);
+Tensor max_pool1d(const Operand& input, const PoolOptions& options) {
+  return max_pool("max_pool1d", 1, input, options);
+}
+Tensor max_pool2d(const Operand& input, const PoolOptions& options) {
+  return max_pool("max_pool2d", 2, input, options);
+}
+Tensor max_pool3d(const Operand& input, const PoolOptions& options) {
+  return max_pool("max_pool3d", 3, input, options);
+}
+ValuesIndices max_pool1d_with_indices(const Operand& input, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool1d", 1, input, options);
+}
+ValuesIndices max_pool2d_with_indices(const Operand& input, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool2d", 2, input, options);
+}
+ValuesIndices max_pool3d_with_indices(const Operand& input, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool3d", 3, input, options);
+}
+Tensor avg_pool1d(const Operand& input, const PoolOptions& options) {
+  return avg_pool("avg_pool1d", 1, input, options);
+}
+Tensor avg_pool2d(const Operand& input, const PoolOptions& options) {
+  return avg_pool("avg_pool2d", 2, input, options);
+}
+Tensor avg_pool3d(const Operand& input, const PoolOptions& options) {
+  return avg_pool("avg_pool3d", 3, input, options);
 }
 
 }  // namespace v0
