@@ -12,6 +12,7 @@
 #include <lockstep/ops/contraction.h>
 #include <lockstep/ops/creation.h>
 #include <lockstep/ops/elementwise.h>
+#include <lockstep/ops/image.h>
 #include <lockstep/ops/indexing.h>
 #include <lockstep/ops/loss.h>
 #include <lockstep/ops/normalization.h>
