@@ -173,6 +173,19 @@ Shape Arguments::sizes(const char* name, const Shape& otherwise) {
   return result;
 }
 
+std::vector<double> Arguments::reals(const char* name) {
+  const json* const value = find(name);
+  if (value == nullptr) return {};
+  if (value->is_number()) return {value->get<double>()};
+  std::vector<double> result;
+  if (!value->is_array()) fail(name, "a list of numbers");
+  for (const json& number : *value) {
+    if (!number.is_number()) fail(name, "a list of numbers");
+    result.push_back(number.get<double>());
+  }
+  return result;
+}
+
 void Arguments::check_all_used() const {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (!input_used_[i]) throw Unsupported(fmt::format("input {}", case_.inputs[i].name));

@@ -62,6 +62,8 @@ class Arguments {
   std::optional<int> optional_dim(const char* name);
   /// An integer or a list of them.
   Shape sizes(const char* name, const Shape& otherwise);
+  /// A number or a list of them; absent: empty.
+  std::vector<double> reals(const char* name);
   bool has(const char* name) const;
 
   /// Throws Unsupported if an input or attribute was not asked for.

@@ -13,6 +13,7 @@ const CaseOp& find_case_op(const std::string& name) {
            attention_ops(),
            contraction_ops(),
            elementwise_ops(),
+           image_ops(),
            indexing_ops(),
            loss_ops(),
            normalization_ops(),

@@ -436,6 +436,8 @@ def write_binary(case):
 
 
 def write(out):
+    from . import shape_cases  # which needs the helpers above
+
     case = Writer(clear(out / "cases", "*.safetensors"))
     write_convolutions(case)
     write_pools(case)
@@ -447,3 +449,4 @@ def write(out):
     write_indexing(case)
     write_order(case)
     model_cases.write(case)
+    shape_cases.write(case)

@@ -22,6 +22,7 @@ constexpr bool kMoves = true;
 std::span<const CaseOp> attention_ops();
 std::span<const CaseOp> contraction_ops();
 std::span<const CaseOp> elementwise_ops();
+std::span<const CaseOp> image_ops();
 std::span<const CaseOp> indexing_ops();
 std::span<const CaseOp> loss_ops();
 std::span<const CaseOp> normalization_ops();

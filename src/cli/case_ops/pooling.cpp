@@ -12,35 +12,71 @@ PoolOptions pool_options(Arguments& a) {
           .ceil_mode = a.flag("ceil_mode")};
 }
 
-// Indices are not computed: an output too few, which makes the case unsupported if its values are right.
-template <Tensor (*op)(const Operand&, const PoolOptions&)> Tensors maximum_pool(Arguments& a) {
+template <Tensor (*values)(const Operand&, const PoolOptions&), ValuesIndices (*both)(const Operand&, const PoolOptions&)>
+Tensors maximum_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.dilation = a.sizes("dilation", {1});
-  a.flag("return_indices");
-  return {op(a[0], options)};
+  if (!a.flag("return_indices")) return {values(a[0], options)};
+  const ValuesIndices pooled = both(a[0], options);
+  return {pooled.values, pooled.indices};
 }
 
 template <Tensor (*op)(const Operand&, const PoolOptions&)> Tensors average_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.count_include_pad = a.flag("count_include_pad", true);
+  if (a.has("divisor_override")) options.divisor_override = a.integer("divisor_override");
   return {op(a[0], options)};
 }
 
-Tensors call_adaptive_avg_pool2d(Arguments& a) {
-  return {adaptive_avg_pool2d(a[0], a.sizes("output_size", {}))};
+template <Tensor (*op)(const Operand&, double, const PoolOptions&)> Tensors norm_pool(Arguments& a) {
+  const double p = a.real("norm_type", 2);
+  return {op(a[0], p, pool_options(a))};
+}
+
+template <Tensor (*op)(const Operand&, const Shape&)> Tensors adaptive_average(Arguments& a) {
+  return {op(a[0], a.sizes("output_size", {}))};
+}
+
+template <Tensor (*values)(const Operand&, const Shape&), ValuesIndices (*both)(const Operand&, const Shape&)>
+Tensors adaptive_maximum(Arguments& a) {
+  const Shape size = a.sizes("output_size", {});
+  if (!a.flag("return_indices")) return {values(a[0], size)};
+  const ValuesIndices pooled = both(a[0], size);
+  return {pooled.values, pooled.indices};
+}
+
+template <Tensor (*op)(const Operand&, const Tensor&, const PoolOptions&, const Shape&)>
+Tensors unpooled(Arguments& a) {
+  const Shape size = a.sizes("output_size", {});
+  return {op(a[0], a[1], pool_options(a), size)};
 }
 
 constexpr CaseOp kOps[] = {
-    {"adaptive_avg_pool2d", kComputes, call_adaptive_avg_pool2d},
+    {"adaptive_avg_pool1d", kComputes, adaptive_average<adaptive_avg_pool1d>},
+    {"adaptive_avg_pool2d", kComputes, adaptive_average<adaptive_avg_pool2d>},
+    {"adaptive_avg_pool3d", kComputes, adaptive_average<adaptive_avg_pool3d>},
+    {"adaptive_max_pool1d", kMoves, adaptive_maximum<adaptive_max_pool1d, adaptive_max_pool1d_with_indices>},
+    {"adaptive_max_pool2d", kMoves, adaptive_maximum<adaptive_max_pool2d, adaptive_max_pool2d_with_indices>},
+    {"adaptive_max_pool3d", kMoves, adaptive_maximum<adaptive_max_pool3d, adaptive_max_pool3d_with_indices>},
     {"avg_pool1d", kComputes, average_pool<avg_pool1d>},
     {"avg_pool2d", kComputes, average_pool<avg_pool2d>},
-    {"max_pool1d", kMoves, maximum_pool<max_pool1d>},
-    {"max_pool2d", kMoves, maximum_pool<max_pool2d>},
+    {"avg_pool3d", kComputes, average_pool<avg_pool3d>},
+    {"lp_pool1d", kComputes, norm_pool<lp_pool1d>},
+    {"lp_pool2d", kComputes, norm_pool<lp_pool2d>},
+    {"lp_pool3d", kComputes, norm_pool<lp_pool3d>},
+    {"max_pool1d", kMoves, maximum_pool<max_pool1d, max_pool1d_with_indices>},
+    {"max_pool2d", kMoves, maximum_pool<max_pool2d, max_pool2d_with_indices>},
+    {"max_pool3d", kMoves, maximum_pool<max_pool3d, max_pool3d_with_indices>},
+    {"max_unpool1d", kMoves, unpooled<max_unpool1d>},
+    {"max_unpool2d", kMoves, unpooled<max_unpool2d>},
+    {"max_unpool3d", kMoves, unpooled<max_unpool3d>},
 };
 
 }  // namespace
 
-std::span<const CaseOp> pooling_ops() { return kOps; }
+std::span<const CaseOp> pooling_ops() {
+  return kOps;
+}
 
 }  // namespace cli
 }  // namespace v0
