@@ -43,10 +43,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   std::int64_t before = 0;
   for (const Tensor& tensor : tensors) {
     const std::int64_t size = tensor.shape()[d];
-    Shape padding = Shape::filled(2 * (tensor.rank() - d), 0);
-    padding[padding.rank() - 2] = before;
-    padding[padding.rank() - 1] = total - before - size;
-    const Tensor padded = pad(Operand(tensor, site), padding, 0);
+    const Tensor padded =
+        change_view(tensor, site, [&](const View& view) { return view.padded(d, before, total - before - size, 0); });
     result = result.defined() ? elementwise(Op::merge, {Operand(result, site), Operand(padded, site)}) : padded;
     before += size;
   }
