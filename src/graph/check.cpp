@@ -81,6 +81,13 @@ void check_float(std::string_view op, const Shown& operand, CallSite site) {
                    fmt::format("cast it, e.g. {}.to(DType::f32)", title_of(operand)), site);
 }
 
+void check_computes(std::string_view op, DType dtype, const std::vector<Shown>& operands, CallSite site) {
+  if (!is_storage_only(dtype)) return;
+  fail<DTypeError>(op, fmt::format("{} elements are stored and moved, but do not compute", name_of(dtype)), operands,
+                   "read them (to_vector, read_bytes), convert them, and make a tensor of another type with Tensor::from",
+                   site);
+}
+
 Shape broadcast_shape(std::string_view op, const std::vector<Shown>& operands, CallSite site) {
   Shape result;
   bool first = true;
@@ -157,6 +164,10 @@ void check_shape(std::string_view op, const Shape& shape, DType dtype, CallSite 
 }
 
 Scalar encode_scalar(std::string_view op, double value, DType dtype, CallSite site) {
+  if (is_storage_only(dtype)) {
+    if (value != 0) check_computes(op, dtype, {}, site);
+    return {};  // the zero of every type has no bits
+  }
   switch (compute_type(dtype)) {
     case ComputeType::f32: return {std::bit_cast<std::uint32_t>(static_cast<float>(value))};
     case ComputeType::f64: return {std::bit_cast<std::uint64_t>(value)};

@@ -46,6 +46,9 @@ void check_same_dtype(std::string_view op, const std::vector<Shown>& operands, C
 /// DTypeError unless the operand is a float tensor.
 void check_float(std::string_view op, const Shown& operand, CallSite site);
 
+/// DTypeError if `dtype` is storage-only (is_storage_only).
+void check_computes(std::string_view op, DType dtype, const std::vector<Shown>& operands, CallSite site);
+
 /// NumPy broadcasting. ShapeError names the operands.
 Shape broadcast_shape(std::string_view op, const std::vector<Shown>& operands, CallSite site);
 /// A dimension of `tensor`, counted from the end if negative. IndexError.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/check.h"
 #include "graph/fusion.h"
 #include "graph/window.h"
 
@@ -15,6 +16,30 @@ namespace {
 constexpr int kMaxSourceDepth = 64;
 
 std::atomic<std::uint64_t> next_id{0};
+
+// The op that computes; nothing for those that only move elements, which is all that storage-only types allow. The op
+// rules refuse most of them with more to say; nothing gets past here.
+const char* name_of_computation(const Primitive& op) {
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) {
+    const OpInfo& info = info_of(elementwise->op);
+    return info.kind == OpKind::move ? nullptr : info.name;
+  }
+  if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
+  if (std::holds_alternative<Contract>(op)) return "contraction";
+  if (std::holds_alternative<Cast>(op)) return "to";
+  return nullptr;
+}
+
+void check_storage_only(const Primitive& op, const std::vector<NodeRef>& inputs, DType dtype, CallSite where) {
+  const auto check = [&](DType type) {
+    const char* const name = is_storage_only(type) ? name_of_computation(op) : nullptr;
+    if (name != nullptr) check_computes(name, type, {}, where);
+  };
+  check(dtype);
+  for (const NodeRef& input : inputs) {
+    if (input != nullptr) check(input->dtype);
+  }
+}
 
 }  // namespace
 
@@ -45,6 +70,7 @@ Tensor Access::tensor(NodeRef node) {
 
 NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
                   CallSite where) {
+  check_storage_only(op, inputs, dtype, where);
   auto node = std::make_shared<Node>();
   node->op = std::move(op);
   node->inputs = std::move(inputs);

@@ -33,7 +33,9 @@ class Printer {
   explicit Printer(const Tensor& tensor)
       : shape_(tensor.shape()), dtype_(tensor.dtype()), summarise_(shape_.numel() > kSummarise) {
     // f64 holds every value of the smaller types; i64 keeps its own digits.
-    if (is_float(dtype_)) {
+    if (is_storage_only(dtype_)) {
+      read_storage(tensor);
+    } else if (is_float(dtype_)) {
       floats_ = tensor.to(DType::f64).to_vector<double>();
     } else {
       integers_ = tensor.to(DType::i64).to_vector<std::int64_t>();
@@ -47,6 +49,27 @@ class Printer {
   }
 
  private:
+  // Their values, of types that no cast takes. The parts of complex numbers stand one after the other.
+  void read_storage(const Tensor& tensor) {
+    const auto put = [](const auto& values, auto& to, auto convert) {
+      for (const auto& value : values) to.push_back(convert(value));
+    };
+    const auto number = [](auto value) { return static_cast<double>(to_f32(value)); };
+    switch (dtype_) {
+      case DType::u16: put(tensor.to_vector<std::uint16_t>(), integers_, [](auto v) { return std::int64_t{v}; }); break;
+      case DType::u64:
+        put(tensor.to_vector<std::uint64_t>(), integers_, [](auto v) { return static_cast<std::int64_t>(v); });
+        break;
+      case DType::f8e4m3: put(tensor.to_vector<Float8E4M3>(), floats_, number); break;
+      case DType::f8e5m2: put(tensor.to_vector<Float8E5M2>(), floats_, number); break;
+      default:
+        for (const std::complex<float> value : tensor.to_vector<std::complex<float>>()) {
+          floats_.push_back(static_cast<double>(value.real()));
+          floats_.push_back(static_cast<double>(value.imag()));
+        }
+    }
+  }
+
   // Fixed notation while all values look well in it, else scientific; whole numbers as "2.".
   void choose_format() {
     double largest = 0;
@@ -65,8 +88,16 @@ class Printer {
   std::string format(std::int64_t i) const {
     const auto index = static_cast<std::size_t>(i);
     if (dtype_ == DType::boolean) return integers_[index] != 0 ? "True" : "False";
-    if (!is_float(dtype_)) return fmt::format("{}", integers_[index]);
-    const double value = floats_[index];
+    if (dtype_ == DType::u64) return fmt::format("{}", static_cast<std::uint64_t>(integers_[index]));
+    if (floats_.empty()) return fmt::format("{}", integers_[index]);
+    if (dtype_ == DType::complex64) {
+      const std::string imaginary = format_float(floats_[2 * index + 1]);
+      return format_float(floats_[2 * index]) + (imaginary.front() == '-' ? "" : "+") + imaginary + "j";
+    }
+    return format_float(floats_[index]);
+  }
+
+  std::string format_float(double value) const {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
     if (scientific_) return fmt::format("{:.4e}", value);

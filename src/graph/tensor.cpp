@@ -33,7 +33,7 @@ void convert(const std::byte* from, DType to, void* value) {
   std::memcpy(&source, from, sizeof source);
   const auto put = [&](auto converted) { std::memcpy(value, &converted, sizeof converted); };
   const auto number = [&] {
-    if constexpr (std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>) {
+    if constexpr (std::is_class_v<From>) {
       return to_f32(source);
     } else {
       return source;
@@ -51,6 +51,9 @@ void convert(const std::byte* from, DType to, void* value) {
     case DType::bf16: put(to_bf16(static_cast<float>(number))); break;
     case DType::f32: put(static_cast<float>(number)); break;
     case DType::f64: put(static_cast<double>(number)); break;
+    case DType::u16: put(static_cast<std::uint16_t>(number)); break;
+    case DType::u64: put(static_cast<std::uint64_t>(number)); break;
+    default: break;  // read_item has refused
   }
 }
 
@@ -143,6 +146,17 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
   }
   std::byte element[8];
   read_bytes(element, site);
+  if (wanted == dtype()) {
+    std::memcpy(value, element, size_of(wanted));
+    return;
+  }
+  for (const DType type : {dtype(), wanted}) {
+    const bool has_no_conversion = type == DType::complex64 || (type == wanted && (type == DType::f8e4m3 || type == DType::f8e5m2));
+    if (has_no_conversion) {
+      fail<DTypeError>("item", fmt::format("no conversion from {} to {}", name_of(dtype()), name_of(wanted)),
+                       {{"input", *this}}, "read the tensor's own type", site);
+    }
+  }
   switch (dtype()) {
     case DType::boolean: return convert<bool>(element, wanted, value);
     case DType::u8: return convert<std::uint8_t>(element, wanted, value);
@@ -155,6 +169,11 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
     case DType::bf16: return convert<BFloat16>(element, wanted, value);
     case DType::f32: return convert<float>(element, wanted, value);
     case DType::f64: return convert<double>(element, wanted, value);
+    case DType::u16: return convert<std::uint16_t>(element, wanted, value);
+    case DType::u64: return convert<std::uint64_t>(element, wanted, value);
+    case DType::f8e4m3: return convert<Float8E4M3>(element, wanted, value);
+    case DType::f8e5m2: return convert<Float8E5M2>(element, wanted, value);
+    case DType::complex64: break;
   }
 }
 

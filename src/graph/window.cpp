@@ -152,7 +152,7 @@ Window describe(const std::vector<NodeRef>& roots) {
     Entry entry;
     entry.op = &node->op;
     entry.shape = node->shape;
-    entry.dtype = node->dtype;
+    entry.dtype = kernel_dtype(node->dtype);
     entry.given = node->ready.load(std::memory_order_acquire);
     entry.wanted = !entry.given && !is_trivial(*node) && node->handles.load(std::memory_order_relaxed) > 0;
     entry.canonical = find_canonical(*node);

@@ -41,8 +41,8 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
   const std::optional<DType> dtype = tensor_dtype(raw.type);
   if (!dtype) {
     throw DTypeError(fmt::format(
-        "{}: tensor {} is stored as {}, which tensors do not compute with; a cast from {} is not implemented", file,
-        in_quotes(name), name_of(raw.type), name_of(raw.type)));
+        "{}: tensor {} is stored as {}, which tensors cannot hold; convert the file, e.g. to complex64", file,
+        in_quotes(name), name_of(raw.type)));
   }
   LOCKSTEP_ASSERT((element_count(raw.shape) * size_of(raw.type)).equals(raw.bytes.size()));
   if (*dtype == DType::boolean) {

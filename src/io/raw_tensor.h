@@ -32,7 +32,7 @@ CheckedSize element_count(const Shape& shape);
 std::string describe(StoredType type, const Shape& shape);
 
 /// The tensor that uses the same memory. `file` and `name` serve messages; the tensor is not named.
-/// Throws DTypeError for storage-only types and FormatError if a bool is neither 0 nor 1.
+/// Throws DTypeError for complex128 and FormatError if a bool is neither 0 nor 1.
 Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view name);
 
 /// The elements of an entry of `file`. Throws ValueError if the entry does not describe bytes of the file.

@@ -64,6 +64,17 @@ constexpr ComputeType compute_type(DType dtype) {
     default: return ComputeType::i32;
   }
 }
+/// How kernels, which only move them, see elements of a storage-only type: a computing type of the same size.
+constexpr DType kernel_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f8e4m3:
+    case DType::f8e5m2: return DType::u8;
+    case DType::u16: return DType::i16;
+    case DType::u64:
+    case DType::complex64: return DType::i64;
+    default: return dtype;
+  }
+}
 /// The word that holds a dtype's bits when values are moved (MOVE ops): 8 bytes -> i64, less -> i32 (zero extended).
 constexpr ComputeType word_type(DType dtype) {
   return size_of(dtype) == 8 ? ComputeType::i64 : ComputeType::i32;

@@ -42,6 +42,11 @@ template <typename T> T decode(DType dtype, std::uint64_t word) {
     case DType::bf16: return static_cast<T>(scalar::decode_bf16(low));
     case DType::f32: return static_cast<T>(scalar::operand_f32(FROM_BITS(low)));
     case DType::f64: return static_cast<T>(FROM_BITS64(word));
+    case DType::u16:
+    case DType::u64:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+    case DType::complex64: break;  // never in kernels: kernel_dtype
   }
   return T(0);
 }

@@ -37,6 +37,7 @@ inline std::vector<double> values_of(const Tensor& tensor) {
     case DType::bf16: collect(BFloat16{}, [](BFloat16 value) { return to_f32(value); }); break;
     case DType::f32: collect(float{}, same); break;
     case DType::f64: collect(double{}, same); break;
+    default: break;  // none of the recorded pickles holds a storage-only type
   }
   return result;
 }
@@ -54,6 +55,7 @@ inline std::string torch_name(DType dtype) {
     case DType::bf16: return "bfloat16";
     case DType::f32: return "float32";
     case DType::f64: return "float64";
+    default: break;
   }
   return {};
 }

@@ -100,7 +100,7 @@ REFUSE = {
     "calls_print": (lambda: {"weight": ramp(2), "payload": Prints()}, "asks to call builtins.print"),
     "whole_module": (lambda: nn.Linear(2, 1), "names a class, torch.nn.modules.linear.Linear, to build"),
     "date": (lambda: {"when": datetime.date(2020, 1, 2), "weight": ramp(2)}, "asks to build a datetime.date"),
-    "complex": (lambda: {"z": torch.tensor([1 + 2j, -1j])}, "a complex tensor"),
+    "complex": (lambda: {"z": torch.tensor([1 + 2j, -1j], dtype=torch.complex128)}, "a complex128 tensor"),
     "sparse": (lambda: {"s": torch.eye(3).to_sparse()}, "a sparse tensor"),
 }
 

@@ -28,8 +28,8 @@ class LOCKSTEP_API SafetensorsReader {
   /// All tensors, in the order of their bytes.
   const std::vector<TensorEntry>& entries() const;
   const std::map<std::string, std::string>& metadata() const;
-  /// The tensor's values without a copy. Throws ValueError if there is none of that name, DTypeError if its type is
-  /// storage-only, FormatError if a bool is neither 0 nor 1.
+  /// The tensor's values without a copy. Throws ValueError if there is none of that name, FormatError if a bool is
+  /// neither 0 nor 1.
   Tensor load(std::string_view name) const;
   Tensor load(const TensorEntry& entry) const;
 

@@ -16,7 +16,7 @@ namespace io {
 /// state dict: the file's top level if tensors stand there, else what stands under "state_dict", "model_state_dict",
 /// "model", "net", "weights" or "params". A prefix "module." that all names share (DataParallel) is removed.
 /// Throws IoError if the file cannot be read, FormatError if it is of no supported format or is malformed,
-/// DTypeError if a tensor's type is storage-only.
+/// DTypeError if tensors cannot have an element type (complex128).
 LOCKSTEP_API TensorMap load_weights(const std::string& path, LoadOptions options = {});
 
 /// What a file holds, without making tensors of it.
@@ -26,7 +26,7 @@ struct FileListing {
   std::map<std::string, std::string> metadata;
 };
 
-/// Lists a file of any supported format, storage-only types included. Throws like load_weights, never DTypeError.
+/// Lists a file of any supported format, complex128 included. Throws like load_weights, never DTypeError.
 LOCKSTEP_API FileListing list_tensors(const std::string& path, LoadOptions options = {});
 
 }  // namespace io

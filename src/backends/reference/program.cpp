@@ -39,6 +39,7 @@ template <typename T, typename Function> void with_cast(DType dtype, T x, Functi
     case DType::bf16: return function(scalar::cast_bf16(x));
     case DType::f32: return function(scalar::cast_f32(x));
     case DType::f64: return function(scalar::cast_f64(x));
+    default: LOCKSTEP_ASSERT(false);  // storage-only types do not compute
   }
 }
 

@@ -35,6 +35,10 @@ std::uint64_t element_bits(double value, DType dtype) {
 Tensor full(const Shape& shape, double value, TensorOptions options, CallSite site) {
   check_shape("full", shape, options.dtype, site);
   backend_of(options.device);
+  if (is_storage_only(options.dtype) && value == 0) {
+    const std::vector<std::byte> bytes(static_cast<std::size_t>(shape.numel()) * size_of(options.dtype));
+    return Tensor::from_bytes(bytes.data(), bytes.size(), shape, options.dtype, options.device, site);
+  }
   // The element as it is stored, so that a half reads back what arithmetic sees.
   double rounded = value;
   if (options.dtype == DType::f16) rounded = static_cast<double>(to_f32(to_f16(static_cast<float>(value))));

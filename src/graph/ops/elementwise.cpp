@@ -67,6 +67,7 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
     fail<ValueError>(info.name, "needs a tensor operand", shown, "make one of the scalars a tensor, e.g. full({}, 1.0)",
                      site);
   }
+  if (info.kind != OpKind::move) check_computes(info.name, dtype, shown, site);
   if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown, site);
 
   Elementwise primitive{.op = op};
@@ -93,6 +94,7 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
 
 Tensor cast(const Tensor& tensor, DType dtype, CallSite site) {
   if (tensor.dtype() == dtype) return tensor;
+  for (const DType end : {tensor.dtype(), dtype}) check_computes("to", end, {{"input", tensor}}, site);
   return Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device(), site));
 }
 
