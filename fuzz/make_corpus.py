@@ -9,6 +9,7 @@ import json
 import pathlib
 import pickle
 import struct
+import warnings
 import zipfile
 import zlib
 
@@ -360,8 +361,97 @@ def make_cifar():
     write("cifar", "label-10", bytes([10]) + bytes(3072))
 
 
+# --- NumPy -------------------------------------------------------------------------------------------------------------
+
+
+def npy(text, data=b"", version=(1, 0), length=None):
+    text = text.encode()
+    count = len(text) if length is None else length
+    return b"\x93NUMPY" + bytes(version) + struct.pack("<H" if version[0] == 1 else "<I", count) + text + data
+
+
+def array(descr, shape, data=b"", order=False, **options):
+    return npy(f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}\n", data, **options)
+
+
+def archive_of(parts, compression):
+    buffer = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", compression) as archive:
+        warnings.simplefilter("ignore")  # about names that appear twice
+        for name, data in parts:
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+    return buffer.getvalue()
+
+
+def deflated(parts):
+    return archive_of(parts, zipfile.ZIP_DEFLATED)
+
+
+def zip_archive(parts):
+    return archive_of(parts, zipfile.ZIP_STORED)
+
+
+def make_npy():
+    data = bytes(range(24))
+    cases = {
+        "valid": array("<f4", "(2, 3)", data),
+        "valid-fortran": array("<f4", "(2, 3)", data, True),
+        "valid-scalar": array("<i8", "()", bytes(8)),
+        "valid-vector": array("|b1", "(3,)", b"\0\1\1"),
+        "valid-empty": array("<f2", "(0, 7)"),
+        "valid-2": array("<c8", "(3,)", data, version=(2, 0)),
+        "valid-3": array("<u2", "(12,)", data, version=(3, 0)),
+        "valid-python-2": array("<i4", "(2L, 3L)", data),
+        "valid-key-order": npy('{"shape":(6,),"fortran_order":False,"descr":"<u4"}', data),
+        "valid-c16": array("<c16", "(1,)", bytes(16)),
+        "big-endian": array(">f4", "(2, 3)", data),
+        "objects": array("|O", "(3,)", data),
+        "text": array("<U2", "(3,)", data),
+        "bfloat16": array("<V2", "(12,)", data),
+        "structure": npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (6,), }", data),
+        "wrap": array("<f4", f"({2**62}, 4)"),
+        "wrap-zero": array("<f4", f"(0, {2**62}, {2**62})"),
+        "huge-number": array("<f4", "(99999999999999999999999999,)"),
+        "negative": array("<f4", "(-1,)"),
+        "rank-9": array("|u1", "(1,1,1,1,1,1,1,1,1)", b"\0"),
+        "data-short": array("<f4", "(2, 3)", data[:-1]),
+        "data-long": array("<f4", "(2, 3)", data + b"\0"),
+        "length-over-file": array("<f4", "(2, 3)", data, length=60000),
+        "length-over-limit": array("<f4", "(2, 3)", data, version=(2, 0), length=2**32 - 1),
+        "version-4": array("<f4", "(2, 3)", data, version=(4, 0)),
+        "no-tuple": array("<f4", "(6)", data),
+        "twice": npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", data),
+        "missing": npy("{'descr': '<f4', 'shape': (6,)}", data),
+        "unknown-key": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}", data),
+        "code": npy("{'descr': __import__('os').system('true'), 'fortran_order': False, 'shape': (6,)}", data),
+        "behind-dict": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} + 1", data),
+        "open-string": npy("{'descr': '<f4", data),
+        "magic-only": b"\x93NUMPY",
+    }
+    for label, content in cases.items():
+        write("npy", label, content)
+    good = [("a.npy", array("<f4", "(2, 3)", data)), ("b.npy", array("<i8", "(3,)", data))]
+    packed = deflated(good)
+    zeros = array("|u1", "(100000,)", bytes(100000))
+    bomb = deflated([("a.npy", zeros)])
+    archives = {
+        "valid": zip_archive(good),
+        "valid-deflated": packed,
+        "valid-case": zip_archive([("a.npy", good[0][1]), ("A.npy", good[0][1])]),
+        "bomb": bomb,
+        "no-array": zip_archive([("a.npy", b"text")]),
+        "no-suffix": zip_archive([("a.txt", good[0][1])]),
+        "twice": zip_archive([good[0], good[0]]),
+        "damaged": packed[:45] + b"\xff" + packed[46:],
+        "size-low": bomb.replace(struct.pack("<I", len(zeros)), struct.pack("<I", 1000)),
+    }
+    for label, content in archives.items():
+        write("npz", label, content)
+
+
 if __name__ == "__main__":
     make_safetensors()
+    make_npy()
     make_pickle()
     make_png()
     make_jpeg()

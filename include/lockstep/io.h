@@ -1,8 +1,9 @@
-// Files: tensors (safetensors, PyTorch), images (PNG, JPEG), CIFAR-10 records.
+// Files: tensors (safetensors, PyTorch, NumPy), images (PNG, JPEG), CIFAR-10 records.
 #pragma once
 
 #include <lockstep/io/cifar.h>
 #include <lockstep/io/image.h>
+#include <lockstep/io/numpy.h>
 #include <lockstep/io/pytorch.h>
 #include <lockstep/io/safetensors.h>
 #include <lockstep/io/tensor_file.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/device.h>
+#include <lockstep/dlpack.h>
 #include <lockstep/dtype.h>
 #include <lockstep/error.h>
 #include <lockstep/io.h>

@@ -129,7 +129,7 @@ Run add_inspect(CLI::App& root) {
   CLI::App* const command = root.add_subcommand("inspect", "List what a file of tensors, or a picture, holds");
   const auto options = std::make_shared<Options>();
   command->add_flag("--json", options->as_json, "One JSON object instead of text");
-  command->add_option("FILE", options->file, "safetensors, PyTorch (.pt, .pth, .th), PNG, JPEG, CIFAR-10 (.bin)")
+  command->add_option("FILE", options->file, "safetensors, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
       ->required();
   command->footer(
       "Examples:\n"

@@ -26,6 +26,9 @@ const char* name_of_computation(const Primitive& op) {
   }
   if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
   if (std::holds_alternative<Contract>(op)) return "contraction";
+  if (std::holds_alternative<Scan>(op)) return "scan";
+  if (std::holds_alternative<Sort>(op)) return "sort";
+  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->op == ScatterOp::set ? nullptr : scatter->name;
   if (std::holds_alternative<Cast>(op)) return "to";
   return nullptr;
 }

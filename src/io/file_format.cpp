@@ -28,7 +28,7 @@ constexpr std::array kMagics = {
     Magic{"\x80\x04"sv, FileFormat::pickle, "a pickle"},
     Magic{"\x80\x05"sv, FileFormat::pickle, "a pickle"},
     Magic{"GGUF"sv, FileFormat::unknown, "a GGUF file, which is not read yet"},
-    Magic{"\x93NUMPY"sv, FileFormat::unknown, "a NumPy .npy file, which is not read"},
+    Magic{"\x93NUMPY"sv, FileFormat::npy, "a NumPy .npy file"},
     Magic{"\x89HDF\r\n\x1a\n"sv, FileFormat::unknown, "an HDF5 file, which is not read"},
     Magic{"\x1f\x8b"sv, FileFormat::unknown, "compressed by gzip; unpack it first"},
     Magic{"GIF8"sv, FileFormat::unknown, "a GIF image, which is not read"},

@@ -10,7 +10,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-enum class FileFormat : std::uint8_t { safetensors, zip, pickle, png, jpeg, unknown };
+enum class FileFormat : std::uint8_t { safetensors, zip, pickle, npy, png, jpeg, unknown };
 
 FileFormat recognise(std::span<const std::byte> bytes);
 

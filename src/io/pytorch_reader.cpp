@@ -39,7 +39,7 @@ std::string archive_prefix(const PickleDocument& document, const ZipArchive& arc
     found = &entry;
   }
   if (found == nullptr) {
-    fail(document, "the zip file holds no NAME/data.pkl, so torch.save did not write it (NumPy's .npz is not read)");
+    fail(document, "the zip file holds no NAME/data.pkl, so torch.save did not write it (NumPy's .npz is read by load_npz)");
   }
   return found->name.substr(0, found->name.size() - kPickle.size() + 1);
 }

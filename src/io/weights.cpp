@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+#include <lockstep/io/numpy.h>
 #include <lockstep/io/pytorch.h>
 #include <lockstep/io/safetensors.h>
 
 #include "core/checked.h"
 #include "io/file_format.h"
+#include "io/npy.h"
 #include "io/pickle_document.h"
 #include "io/raw_tensor.h"
 #include "io/safetensors_header.h"
@@ -52,9 +54,23 @@ TensorMap without_parallel_prefix(TensorMap tensors) {
   return result;
 }
 
+// A zip file that holds nothing but arrays. What else is wrong with it, the reader of PyTorch files says.
+bool is_npz_file(const os::FileBytes& file) {
+  try {
+    const ZipArchive archive(file, {.deflated = true, .case_matters = true});
+    return !archive.entries().empty() && is_npz(archive);
+  } catch (const FormatError&) {
+    return false;
+  }
+}
+
+TensorEntry entry_of(std::string name, const NpyHeader& header, std::uint64_t offset) {
+  return {std::move(name), header.type, header.shape, offset + header.data_offset, header.bytes};
+}
+
 [[noreturn]] void refuse(const os::FileBytes& file) {
   throw FormatError(
-      fmt::format("{}: is neither a safetensors nor a PyTorch file: {}", file.path, describe_start(file.bytes)));
+      fmt::format("{}: is neither a safetensors, a PyTorch nor a NumPy file: {}", file.path, describe_start(file.bytes)));
 }
 
 }  // namespace
@@ -71,6 +87,11 @@ TensorMap load_weights(const std::string& path, LoadOptions options) {
       break;
     }
     case FileFormat::zip:
+      if (is_npz_file(file)) {
+        tensors = load_npz(path, options);
+        break;
+      }
+      [[fallthrough]];
     case FileFormat::pickle: {
       const auto document = parse_pytorch(std::move(file), options.verify_checksums);
       const PickleValue state = find_state_dict(PickleDocument::root_value(document));
@@ -94,7 +115,20 @@ FileListing list_tensors(const std::string& path, LoadOptions options) {
       listing = {"safetensors", std::move(header.entries), std::move(header.metadata)};
       break;
     }
+    case FileFormat::npy:
+      listing.format = "NumPy npy";
+      listing.tensors.push_back(entry_of("", parse_npy_header(path, file.bytes, file.bytes.size()), 0));
+      break;
     case FileFormat::zip:
+      if (is_npz_file(file)) {
+        listing.format = "NumPy npz";
+        const ZipArchive archive = open_npz(std::move(file));
+        for (const ZipEntry& entry : archive.entries()) {
+          listing.tensors.push_back(entry_of(npz_name(archive, entry), npz_header(archive, entry), entry.data_offset));
+        }
+        break;
+      }
+      [[fallthrough]];
     case FileFormat::pickle: {
       listing.format = format == FileFormat::zip ? "PyTorch zip" : "PyTorch legacy";
       const auto document = parse_pytorch(std::move(file), options.verify_checksums);

@@ -1,6 +1,7 @@
 #include "io/zip_archive.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +10,7 @@
 
 #include <lockstep/error.h>
 
+#include "core/assert.h"
 #include "core/checked.h"
 
 namespace lockstep {
@@ -29,6 +31,8 @@ constexpr std::uint64_t kCentralBytes = 46;
 
 constexpr std::uint16_t kHasDescriptor = 1 << 3;
 constexpr std::uint16_t kIsUtf8 = 1 << 11;
+constexpr std::uint16_t kDeflated = 8;
+constexpr std::uint64_t kMostExpansion = 1032;  // of deflate: 258 bytes for two bits
 constexpr std::uint16_t kZip64Extra = 0x0001;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // the value stands in the 64-bit extra field
 
@@ -123,25 +127,14 @@ void widen(ByteReader& reader, std::optional<ByteReader>& extra, std::uint64_t& 
 }
 
 void check_name(const ByteReader& reader, std::string_view name) {
-  const auto refuse = [&](const char* why) { reader.fail(fmt::format("zip entry name {} {}", in_quotes(name), why)); };
-  if (name.empty()) refuse("is empty");
-  if (name.find('\0') != std::string_view::npos) refuse("contains a zero byte");
-  if (name.find('\\') != std::string_view::npos || name.find(':') != std::string_view::npos) {
-    refuse("contains a backslash or colon");
-  }
-  if (name.front() == '/') refuse("is an absolute path");
-  for (std::size_t start = 0; start <= name.size();) {
-    const std::size_t slash = std::min(name.find('/', start), name.size());
-    if (name.substr(start, slash - start) == "..") refuse("leaves the archive");
-    start = slash + 1;
-  }
+  if (const char* why = why_no_zip_name(name)) reader.fail(fmt::format("zip entry name {} {}", in_quotes(name), why));
 }
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-ZipEntry read_central(ByteReader& reader) {
+ZipEntry read_central(ByteReader& reader, ZipRules rules) {
   if (reader.u32("directory entry") != kCentralSignature) reader.fail("a directory entry has a wrong signature");
   ZipEntry entry;
   reader.u16("version");
@@ -166,7 +159,11 @@ ZipEntry read_central(ByteReader& reader) {
   if ((entry.flags & ~(kHasDescriptor | kIsUtf8)) != 0) {
     refuse(fmt::format("is encrypted or has unknown flags {:#06x}", entry.flags));
   }
-  if (method != 0) refuse(fmt::format("is compressed (method {}); only stored entries are read", method));
+  entry.deflated = method == kDeflated && rules.deflated;
+  if (method != 0 && !entry.deflated) {
+    refuse(fmt::format("is compressed (method {}); only stored {}entries are read", method,
+                       rules.deflated ? "and deflated " : ""));
+  }
   if (comment_bytes != 0 || disk != 0) refuse("has a comment or lies on another disk");
 
   const std::uint64_t extra_offset = reader.offset();
@@ -175,7 +172,12 @@ ZipEntry read_central(ByteReader& reader) {
   widen(reader, extra, entry.bytes, "size");
   widen(reader, extra, stored_bytes, "size");
   widen(reader, extra, entry.header_offset, "offset");
-  if (stored_bytes != entry.bytes) {
+  entry.stored_bytes = stored_bytes;
+  if (entry.deflated) {
+    if (!(CheckedSize(stored_bytes) * kMostExpansion).overflowed() && entry.bytes > stored_bytes * kMostExpansion) {
+      refuse(fmt::format("says that {} bytes unpack to {}, which deflate cannot", stored_bytes, entry.bytes));
+    }
+  } else if (stored_bytes != entry.bytes) {
     refuse(fmt::format("is stored, but its sizes {} and {} differ", stored_bytes, entry.bytes));
   }
   return entry;
@@ -200,7 +202,7 @@ void check_local(const os::FileBytes& file, ZipEntry& entry, std::uint64_t limit
   const std::uint16_t extra_bytes = reader.u16("extra length");
   const std::string_view name = text_of(reader.take(name_bytes, "name"));
   if (name != entry.name) refuse(fmt::format("the local header names it {}", in_quotes(name)));
-  if (flags != entry.flags || method != 0) refuse("flags or method differ between local header and directory");
+  if (flags != entry.flags || method != (entry.deflated ? kDeflated : 0)) refuse("flags or method differ between local header and directory");
 
   const std::uint64_t extra_offset = reader.offset();
   std::optional<ByteReader> extra =
@@ -210,12 +212,12 @@ void check_local(const os::FileBytes& file, ZipEntry& entry, std::uint64_t limit
   if (!deferred && !(has_descriptor && extra)) {
     widen(reader, extra, bytes, "size");
     widen(reader, extra, stored_bytes, "size");
-    if (crc != entry.crc || bytes != entry.bytes || stored_bytes != entry.bytes) {
+    if (crc != entry.crc || bytes != entry.bytes || stored_bytes != entry.stored_bytes) {
       refuse("checksum or size differ between local header and directory");
     }
   }
   entry.data_offset = reader.offset();
-  reader.take(entry.bytes, "the data");
+  reader.take(entry.stored_bytes, "the data");
   if (has_descriptor) {
     // With or without signature, with 32-bit or 64-bit sizes: the space that is left tells.
     const std::uint64_t left = reader.remaining();
@@ -228,7 +230,7 @@ void check_local(const os::FileBytes& file, ZipEntry& entry, std::uint64_t limit
     const bool wide = left >= 20;
     const std::uint64_t first = wide ? reader.u64("size") : reader.u32("size");
     const std::uint64_t second = wide ? reader.u64("size") : reader.u32("size");
-    if (!same_crc || first != entry.bytes || second != entry.bytes) {
+    if (!same_crc || first != entry.stored_bytes || second != entry.bytes) {
       refuse("checksum or size differ between data descriptor and directory");
     }
   }
@@ -243,24 +245,40 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
-void check_duplicates(const os::FileBytes& file, const std::vector<ZipEntry>& entries) {
+void check_duplicates(const os::FileBytes& file, const std::vector<ZipEntry>& entries, bool case_matters) {
   std::vector<std::string> names;
-  for (const ZipEntry& entry : entries) names.push_back(lower_case(entry.name));
+  for (const ZipEntry& entry : entries) names.push_back(case_matters ? entry.name : lower_case(entry.name));
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) {
-    throw FormatError(fmt::format("{}: zip entry {} appears twice (case ignored)", file.path, in_quotes(*twice)));
+    throw FormatError(fmt::format("{}: zip entry {} appears twice{}", file.path, in_quotes(*twice),
+                                  case_matters ? "" : " (case ignored)"));
   }
 }
 
 }  // namespace
 
-ZipArchive::ZipArchive(os::FileBytes file) : file_(std::move(file)) {
+const char* why_no_zip_name(std::string_view name) {
+  if (name.empty()) return "is empty";
+  if (name.find('\0') != std::string_view::npos) return "contains a zero byte";
+  if (name.find('\\') != std::string_view::npos || name.find(':') != std::string_view::npos) {
+    return "contains a backslash or colon";
+  }
+  if (name.front() == '/') return "is an absolute path";
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t slash = std::min(name.find('/', start), name.size());
+    if (name.substr(start, slash - start) == "..") return "leaves the archive";
+    start = slash + 1;
+  }
+  return nullptr;
+}
+
+ZipArchive::ZipArchive(os::FileBytes file, ZipRules rules) : file_(std::move(file)) {
   const Directory directory = read_end(file_);
   ByteReader reader = reader_at(file_, directory.offset, directory.bytes);
-  for (std::uint64_t i = 0; i < directory.entries; ++i) entries_.push_back(read_central(reader));
+  for (std::uint64_t i = 0; i < directory.entries; ++i) entries_.push_back(read_central(reader, rules));
   if (!reader.at_end()) reader.fail("bytes of the central directory belong to no entry");
-  check_duplicates(file_, entries_);
+  check_duplicates(file_, entries_, rules.case_matters);
 
   std::sort(entries_.begin(), entries_.end(),
             [](const ZipEntry& a, const ZipEntry& b) { return a.header_offset < b.header_offset; });
@@ -291,7 +309,8 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 std::span<const std::byte> ZipArchive::data(const ZipEntry& entry, bool verify) const {
-  const std::span<const std::byte> bytes = file_.bytes.subspan(entry.data_offset, entry.bytes);
+  const std::span<const std::byte> bytes = file_.bytes.subspan(entry.data_offset, entry.stored_bytes);
+  LOCKSTEP_ASSERT(!entry.deflated);
   if (verify) {
     const auto crc = ::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     if (crc != entry.crc) {
@@ -300,6 +319,51 @@ std::span<const std::byte> ZipArchive::data(const ZipEntry& entry, bool verify) 
     }
   }
   return bytes;
+}
+
+std::vector<std::byte> ZipArchive::inflate(const ZipEntry& entry, std::uint64_t bytes, bool verify) const {
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  const auto refuse = [&](std::string_view why) {
+    throw FormatError(fmt::format("{}: zip entry {}: {}", file_.path, in_quotes(entry.name), why));
+  };
+  LOCKSTEP_ASSERT(entry.deflated && bytes <= entry.bytes);
+  const std::span<const std::byte> packed = file_.bytes.subspan(entry.data_offset, entry.stored_bytes);
+  z_stream stream{};
+  if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw OutOfMemoryError("zlib: no memory to unpack with");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, ::inflateEnd);
+
+  std::vector<std::byte> result;
+  std::size_t read = 0;
+  int status = Z_OK;
+  std::byte beyond{};  // where a stream of more than entry.bytes shows itself
+  while (status == Z_OK && (result.size() < bytes || bytes == entry.bytes)) {
+    const std::size_t before = result.size();
+    const bool full = before == bytes;
+    if (!full) result.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, before + kStep)));
+    const std::size_t room = full ? 1 : result.size() - before;
+    const std::size_t take = std::min(packed.size() - read, kStep);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data() + read));
+    stream.avail_in = static_cast<uInt>(take);
+    stream.next_out = reinterpret_cast<Bytef*>(full ? &beyond : result.data() + before);
+    stream.avail_out = static_cast<uInt>(room);
+    status = ::inflate(&stream, Z_NO_FLUSH);
+    const std::size_t made = room - stream.avail_out;
+    const std::size_t used = take - stream.avail_in;
+    read += used;
+    if (full && made > 0) refuse(fmt::format("unpacks to more than its {} bytes", entry.bytes));
+    if (!full) result.resize(before + made);
+    if (status == Z_BUF_ERROR || (status == Z_OK && made == 0 && used == 0)) refuse("its compressed data are cut short");
+  }
+  if (status == Z_MEM_ERROR) throw OutOfMemoryError("zlib: no memory to unpack with");
+  if (status != Z_OK && status != Z_STREAM_END) refuse("its compressed data are damaged");
+  if (result.size() < bytes) refuse(fmt::format("unpacks to {} instead of {} bytes", result.size(), entry.bytes));
+  if (bytes < entry.bytes) return result;
+  if (read != packed.size()) refuse(fmt::format("{} bytes follow its compressed data", packed.size() - read));
+  const auto crc = ::crc32_z(0, reinterpret_cast<const unsigned char*>(result.data()), result.size());
+  if (verify && crc != entry.crc) {
+    refuse(fmt::format("checksum is {:08x} instead of {:08x}; the file is damaged", crc, entry.crc));
+  }
+  return result;
 }
 
 }  // namespace io

@@ -17,20 +17,32 @@ namespace io {
 
 inline constexpr std::size_t kMaxZipEntries = 131'072;
 
+/// What else than the strictest is taken.
+struct ZipRules {
+  bool deflated = false;      ///< Compressed entries; they are unpacked by inflate().
+  bool case_matters = false;  ///< Names may differ in nothing but case.
+};
+
 struct ZipEntry {
   std::string name;
   std::uint64_t header_offset = 0;  ///< Of the local header.
   std::uint64_t data_offset = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;         ///< Unpacked.
+  std::uint64_t stored_bytes = 0;  ///< In the file; the same unless deflated.
+  bool deflated = false;
   std::uint32_t crc = 0;
   std::uint16_t flags = 0;
 };
 
+/// Why an archive cannot hold an entry of that name; null if it can.
+const char* why_no_zip_name(std::string_view name);
+
 class ZipArchive {
  public:
   /// Checks the structure of the whole file; does not touch the entries' data. Throws FormatError, also for
-  /// compressed or encrypted entries, for names that leave the archive, and for names that differ only in case.
-  explicit ZipArchive(os::FileBytes file);
+  /// encrypted entries and for names that leave the archive, and, unless `rules` admit them, for compressed entries and
+  /// names that differ only in case.
+  explicit ZipArchive(os::FileBytes file, ZipRules rules = {});
 
   const os::FileBytes& file() const { return file_; }
   /// In the order of their data.
@@ -39,6 +51,10 @@ class ZipArchive {
   const ZipEntry* find(std::string_view name) const;
   /// The entry's data in the file. With `verify`, throws FormatError unless their CRC-32 is right.
   std::span<const std::byte> data(const ZipEntry& entry, bool verify) const;
+  /// The first `bytes` bytes of a deflated entry. Memory grows with what is unpacked, not with what the entry says.
+  /// Throws FormatError if the data are no deflate stream of entry.bytes bytes or, all unpacked and with `verify`, their
+  /// CRC-32 is wrong.
+  std::vector<std::byte> inflate(const ZipEntry& entry, std::uint64_t bytes, bool verify) const;
 
  private:
   os::FileBytes file_;

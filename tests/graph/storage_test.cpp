@@ -1,7 +1,9 @@
-// Element types that are only stored (u16, u64, f8e4m3, f8e5m2, complex64): what moves them works, what computes refuses.
+// Element types that are only stored (u16, u64, f8e4m3, f8e5m2, complex64): what moves them works, what computes
+// refuses.
 #include <complex>
 #include <cstring>
 
+#include "graph/make.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -34,7 +36,8 @@ TEST(StorageTypes, AreViewedCopiedAndMovedBitForBit) {
       const Tensor x = made(dtype, {5, 7}, device);
       EXPECT_EQ(bytes_of(x), pattern(dtype, 35));
       EXPECT_EQ(x.to(Device{DeviceKind::cpu, 0}).to(Device{DeviceKind::ref, 0}).hash(), x.hash());
-      const Tensor moved = cat({x.transpose(0, 1).flip({0}).slice(1, {.step = 2}), zeros({7, 1}, {.dtype = dtype, .device = device})}, 1);
+      const Tensor moved = cat(
+          {x.transpose(0, 1).flip({0}).slice(1, {.step = 2}), zeros({7, 1}, {.dtype = dtype, .device = device})}, 1);
       const Tensor back = moved.narrow(1, 0, 3).flip({0}).transpose(0, 1);
       const std::size_t row = 7 * size_of(dtype);
       const std::vector<std::byte> all = pattern(dtype, 35);
@@ -47,6 +50,16 @@ TEST(StorageTypes, AreViewedCopiedAndMovedBitForBit) {
       EXPECT_EQ(bytes_of(chosen.select(0, 4)), bytes_of(x.select(0, 4)));
       EXPECT_EQ(bytes_of(chosen.select(0, 1)), std::vector<std::byte>(row));
       EXPECT_EQ(bytes_of(x.expand({2, 5, 7}).select(0, 1)), all);
+
+      const Tensor ids = Tensor::from(std::vector<std::int64_t>{4, 2, 2, 0, 3, 1, 4}, {1, 7}, device);
+      const Tensor gathered = graph::gather(x, 0, ids, {});
+      EXPECT_EQ(bytes_of(gathered.select(1, 0)), bytes_of(x.select(0, 4).narrow(0, 0, 1)));
+      const Tensor scattered = graph::scatter(ScatterOp::set, x, 0, ids, gathered, true, {});
+      EXPECT_EQ(bytes_of(scattered), all);
+      const Tensor row_0 = x.select(0, 0);
+      const Tensor updated = graph::update(x, View::contiguous(x.shape()).sliced(0, 2, 1, 1), row_0.unsqueeze(0), {});
+      EXPECT_EQ(bytes_of(updated.select(0, 2)), bytes_of(row_0));
+      EXPECT_EQ(bytes_of(updated.select(0, 3)), bytes_of(x.select(0, 3)));
     }
   }
 }
@@ -70,15 +83,19 @@ TEST(StorageTypes, RefuseArithmeticAndCastsAtTheCall) {
     expect_error<DTypeError>([&] { ones({2}, {.dtype = dtype}); }, named);
     expect_error<DTypeError>([&] { masked_fill(x, ones({4, 4}, {.dtype = DType::boolean}), 1); }, named);
     EXPECT_THROW(softmax(x, 0), DTypeError);
+    expect_error<DTypeError>([&] { graph::scan(ScanOp::sum, x, 0, {}); }, named);
+    expect_error<DTypeError>([&] { graph::sort_indices(x, 0, false, {}); }, named);
     EXPECT_THROW(mean(x), DTypeError);
   }
 }
 
 TEST(StorageTypes, PrintTheirValues) {
-  EXPECT_EQ(Tensor::from(std::vector<std::uint16_t>{1, 65535}, {2}).to_string(), "tensor([    1, 65535], dtype=u16, device=cpu)");
+  EXPECT_EQ(Tensor::from(std::vector<std::uint16_t>{1, 65535}, {2}).to_string(),
+            "tensor([    1, 65535], dtype=u16, device=cpu)");
   EXPECT_EQ(Tensor::from(std::vector<std::uint64_t>{UINT64_MAX}, {1}).to_string(),
             "tensor([18446744073709551615], dtype=u64, device=cpu)");
-  EXPECT_EQ(Tensor::from(std::vector<Float8E4M3>{{0x38}, {0x7f}}, {2}).to_string(), "tensor([ 1., nan], dtype=f8e4m3, device=cpu)");
+  EXPECT_EQ(Tensor::from(std::vector<Float8E4M3>{{0x38}, {0x7f}}, {2}).to_string(),
+            "tensor([ 1., nan], dtype=f8e4m3, device=cpu)");
   EXPECT_EQ(Tensor::from(std::vector<std::complex<float>>{{1, -2.5f}, {0, 1}}, {2}).to_string(),
             "tensor([1.0000-2.5000j, 0.0000+1.0000j], dtype=complex64, device=cpu)");
 }
@@ -86,7 +103,8 @@ TEST(StorageTypes, PrintTheirValues) {
 TEST(StorageTypes, OneElementIsRead) {
   EXPECT_EQ(Tensor::from(std::vector<std::uint16_t>{65535}, {}).item<std::int64_t>(), 65535);
   EXPECT_EQ(Tensor::from(std::vector<Float8E5M2>{{0x3c}}, {}).item<float>(), 1.0f);
-  EXPECT_EQ(Tensor::from(std::vector<std::complex<float>>{{1, 2}}, {}).item<std::complex<float>>(), std::complex<float>(1, 2));
+  EXPECT_EQ(Tensor::from(std::vector<std::complex<float>>{{1, 2}}, {}).item<std::complex<float>>(),
+            std::complex<float>(1, 2));
   EXPECT_THROW(Tensor::from(std::vector<std::complex<float>>{{1, 2}}, {}).item<float>(), DTypeError);
 }
 
@@ -95,7 +113,8 @@ TEST(BorrowedMemory, LivesUntilPendingWorkIsDone) {
   for (const Device device : Device::all()) {
     std::vector<float> memory = {1, 2, 3, 4};
     int deleted = 0;
-    Tensor x = Tensor::from_blob(memory.data(), {2, 2}, DType::f32, [&] { ++deleted; }, device);
+    Tensor x = Tensor::from_blob(
+        memory.data(), {2, 2}, DType::f32, [&] { ++deleted; }, device);
     Tensor chain = relu(x.transpose(0, 1) + 1) * 2;
     Tensor view = x.select(0, 1);
     x = Tensor();

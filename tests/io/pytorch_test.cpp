@@ -254,8 +254,7 @@ TEST(PytorchFiles, CollectedFilesHoldWhatTorchReadsInThem) {
   EXPECT_GT(read, 30);
   EXPECT_THAT(message_of<FormatError>([] { load_weights(test_data("vision/pytorch_pickles/test.npy")); }),
               HasSubstr("NumPy"));
-  EXPECT_THAT(message_of<FormatError>([] { load_weights(test_data("vision/pytorch_pickles/test.npz")); }),
-              HasSubstr("npz"));
+  EXPECT_FALSE(load_weights(test_data("vision/pytorch_pickles/test.npz")).empty());
 }
 
 TEST(PytorchFiles, ResNetsEqualTheirSafetensors) {

@@ -21,7 +21,7 @@ LOCKSTEP_API TensorMap load_weights(const std::string& path, LoadOptions options
 
 /// What a file holds, without making tensors of it.
 struct FileListing {
-  std::string format;  ///< "safetensors", "PyTorch zip" or "PyTorch legacy".
+  std::string format;  ///< "safetensors", "PyTorch zip", "PyTorch legacy", "NumPy npy" or "NumPy npz".
   std::vector<TensorEntry> tensors;
   std::map<std::string, std::string> metadata;
 };

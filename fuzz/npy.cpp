@@ -1,0 +1,14 @@
+// A NumPy array, and every byte that it points to.
+#include "io/npy.h"
+#include "fuzz_target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep;
+  return fuzz::expect_error_or_success([&] {
+    const os::FileBytes file = fuzz::file_of(data, size);
+    const io::NpyHeader header = io::parse_npy_header(file.path, file.bytes, size);
+    if (header.data_offset + header.bytes != size) __builtin_trap();
+    fuzz::touch({header.type, header.shape, file.bytes.subspan(header.data_offset, header.bytes), file.owner});
+    io::npy_tensor(file.path, "", header, file.bytes, file.owner);
+  });
+}

@@ -1,0 +1,192 @@
+// DLPack in and out. A foreign tensor is a buffer from its lowest to its highest element, read through a view.
+#include <lockstep/dlpack.h>
+
+#include <fmt/format.h>
+
+#include "graph/make.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+using namespace graph;
+
+namespace {
+
+constexpr std::uint32_t kMajor = 1;
+constexpr std::uint32_t kMinor = 0;
+constexpr const char* kFrom = "from_dlpack";
+constexpr const char* kTo = "to_dlpack";
+
+struct Row {
+  DType dtype;
+  dlpack::TypeCode code;
+};
+constexpr Row kRows[] = {
+    {DType::boolean, dlpack::kBool}, {DType::u8, dlpack::kUInt},           {DType::u16, dlpack::kUInt},
+    {DType::u32, dlpack::kUInt},     {DType::u64, dlpack::kUInt},          {DType::i8, dlpack::kInt},
+    {DType::i16, dlpack::kInt},      {DType::i32, dlpack::kInt},           {DType::i64, dlpack::kInt},
+    {DType::f16, dlpack::kFloat},    {DType::f32, dlpack::kFloat},         {DType::f64, dlpack::kFloat},
+    {DType::bf16, dlpack::kBfloat},  {DType::complex64, dlpack::kComplex},
+};
+
+DType dtype_of(const dlpack::DataType& type, CallSite site) {
+  if (type.lanes == 1) {
+    for (const Row& row : kRows) {
+      if (row.code == type.code && 8 * size_of(row.dtype) == type.bits) return row.dtype;
+    }
+  }
+  fail<DTypeError>(
+      kFrom, fmt::format("no tensor has elements of type code {}, {} bits, {} lanes", type.code, type.bits, type.lanes),
+      {}, "convert it where it comes from, e.g. to float32", site);
+}
+
+void check_device(const dlpack::Device& device, CallSite site) {
+  if (device.device_type == dlpack::kCpu || device.device_type == dlpack::kCudaHost) return;
+  fail<DeviceError>(kFrom,
+                    fmt::format("the memory is on a device of type {}, which the CPU cannot read", device.device_type),
+                    {}, "move it to the CPU where it comes from, e.g. tensor.cpu()", site);
+}
+
+// The view over a buffer that begins at the lowest element, and where that is.
+struct Layout {
+  View view;
+  std::int64_t elements = 0;  ///< from the lowest to the highest, both included
+};
+
+Layout layout_of(const dlpack::TensorInfo& info, const Shape& shape, DType dtype, CallSite site) {
+  Layout layout{View::contiguous(shape), shape.numel()};
+  if (info.strides == nullptr || shape.numel() == 0) return layout;
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  bool overflow = false;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 1) continue;  // its stride is never taken
+    std::int64_t reach = 0;
+    overflow = overflow || __builtin_mul_overflow(shape[d] - 1, info.strides[d], &reach);
+    std::int64_t& end = info.strides[d] < 0 ? low : high;
+    overflow = overflow || __builtin_add_overflow(end, reach, &end);
+    layout.view.strides[d] = info.strides[d];
+  }
+  std::int64_t bytes = 0;
+  overflow = overflow || __builtin_sub_overflow(high, low, &layout.elements) ||
+             __builtin_add_overflow(layout.elements, 1, &layout.elements) ||
+             __builtin_mul_overflow(layout.elements, static_cast<std::int64_t>(size_of(dtype)), &bytes);
+  if (overflow) fail<ShapeError>(kFrom, "the strides reach over more than 2^63 - 1 bytes", {}, "", site);
+  layout.view.offset = -low;
+  return layout;
+}
+
+template <typename Managed> Tensor import(Managed* managed, CallSite site) {
+  const dlpack::TensorInfo& info = managed->tensor;
+  check_device(info.device, site);
+  const DType dtype = dtype_of(info.dtype, site);
+  if (info.ndim < 0 || info.ndim > kMaxRank || (info.ndim > 0 && info.shape == nullptr)) {
+    fail<ShapeError>(kFrom, fmt::format("{} dimensions; tensors have 0 to {}", info.ndim, kMaxRank), {}, "", site);
+  }
+  Shape shape;
+  for (int d = 0; d < info.ndim; ++d) shape.push_back(info.shape[d]);
+  check_shape(kFrom, shape, dtype, site);
+  if (info.data == nullptr && shape.numel() > 0) fail<ValueError>(kFrom, "the data pointer is null", {}, "", site);
+  const Layout layout = layout_of(info, shape, dtype, site);
+
+  // Taken over only when nothing can fail any more.
+  const auto taken = std::make_shared<bool>(false);
+  const auto give_back = [managed, taken] {
+    if (*taken && managed->deleter != nullptr) managed->deleter(managed);
+  };
+  const std::byte* data = nullptr;
+  if (shape.numel() > 0) {
+    data = static_cast<const std::byte*>(info.data) + info.byte_offset -
+           layout.view.offset * static_cast<std::int64_t>(size_of(dtype));
+  }
+  Tensor tensor;
+  if (layout.view.is_contiguous() && layout.view.offset == 0) {
+    tensor = Tensor::from_blob(data, shape, dtype, give_back, {}, site);
+  } else {
+    const Tensor base = Tensor::from_blob(data, {layout.elements}, dtype, give_back, {}, site);
+    tensor = view_tensor(node_of(base), layout.view, dtype, site);
+  }
+  *taken = true;
+  return tensor;
+}
+
+template <typename Managed> void check_not_null(const Managed* managed, CallSite site) {
+  if (managed == nullptr) fail<ValueError>(kFrom, "the managed tensor is null", {}, "", site);
+}
+
+// What an exported tensor needs until its deleter runs.
+template <typename Managed> struct Exported {
+  Managed managed{};
+  BufferRef buffer;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+};
+
+template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(const Tensor& tensor, CallSite site) {
+  check_defined(kTo, {{"input", tensor}}, site);
+  if (tensor.device().kind != DeviceKind::cpu && tensor.device().kind != DeviceKind::ref) {
+    fail<DeviceError>(kTo, "only memory of the CPU is exported", {{"input", tensor}},
+                      "move it, e.g. tensor.to(Device{})", site);
+  }
+  const Row* row = nullptr;
+  for (const Row& candidate : kRows) {
+    if (candidate.dtype == tensor.dtype()) row = &candidate;
+  }
+  if (row == nullptr) {
+    fail<DTypeError>(kTo, fmt::format("DLPack 1.0 has no {}", name_of(tensor.dtype())), {{"input", tensor}},
+                     "export the bytes, read with read_bytes", site);
+  }
+  const DenseData data = dense_data(node_of(tensor));
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->buffer = data.buffer;
+  exported->shape.assign(tensor.shape().begin(), tensor.shape().end());
+  exported->strides.resize(exported->shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = exported->shape.size(); d-- > 0; stride *= exported->shape[d]) exported->strides[d] = stride;
+  dlpack::TensorInfo& info = exported->managed.tensor;
+  info.data = tensor.numel() == 0 ? nullptr : data.buffer->data() + data.offset;
+  info.device = {dlpack::kCpu, 0};
+  info.ndim = tensor.rank();
+  info.dtype = {row->code, static_cast<std::uint8_t>(8 * size_of(row->dtype)), 1};
+  info.shape = exported->shape.data();
+  info.strides = exported->strides.data();
+  exported->managed.manager_ctx = exported.get();
+  exported->managed.deleter = [](Managed* self) {
+    const std::unique_ptr<Exported<Managed>> owner(static_cast<Exported<Managed>*>(self->manager_ctx));
+  };
+  return exported;
+}
+
+}  // namespace
+
+Tensor from_dlpack(dlpack::ManagedTensor* managed, CallSite site) {
+  check_not_null(managed, site);
+  return import(managed, site);
+}
+
+Tensor from_dlpack(dlpack::ManagedTensorVersioned* managed, CallSite site) {
+  check_not_null(managed, site);
+  // The layout behind the version differs between major versions.
+  if (managed->version.major != kMajor) {
+    fail<ValueError>(
+        kFrom,
+        fmt::format("version {}.{} of DLPack is not {}.x", managed->version.major, managed->version.minor, kMajor), {},
+        "", site);
+  }
+  return import(managed, site);
+}
+
+dlpack::ManagedTensorVersioned* to_dlpack(const Tensor& tensor, CallSite site) {
+  auto exported = export_tensor<dlpack::ManagedTensorVersioned>(tensor, site);
+  exported->managed.version = {kMajor, kMinor};
+  exported->managed.flags = dlpack::kReadOnly;
+  return &exported.release()->managed;
+}
+
+dlpack::ManagedTensor* to_dlpack_unversioned(const Tensor& tensor, CallSite site) {
+  return &export_tensor<dlpack::ManagedTensor>(tensor, site).release()->managed;
+}
+
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,145 @@
+// Reading and writing .npy and .npz.
+#include <lockstep/io/numpy.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/error.h>
+
+#include "io/file_format.h"
+#include "io/npy.h"
+#include "io/zip_writer.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+
+// An entry's array in memory, and what keeps it there.
+struct Unpacked {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+Unpacked unpack(const ZipArchive& archive, const ZipEntry& entry, bool verify) {
+  if (!entry.deflated) return {archive.data(entry, verify), archive.file().owner};
+  auto bytes = std::make_shared<const std::vector<std::byte>>(archive.inflate(entry, entry.bytes, verify));
+  return {*bytes, bytes};
+}
+
+std::string place(const ZipArchive& archive, const ZipEntry& entry) {
+  return fmt::format("{}: entry {}", archive.file().path, in_quotes(entry.name));
+}
+
+std::vector<std::byte> elements_of(const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
+  tensor.read_bytes(bytes.data());
+  return bytes;
+}
+
+void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
+  if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
+}
+
+void check_npz_name(const std::string& path, const std::string& name) {
+  const auto refuse = [&](std::string_view why) {
+    throw ValueError(fmt::format("{}: the name {} {}", path, in_quotes(name), why));
+  };
+  if (const char* why = why_no_zip_name(name + std::string(kSuffix))) refuse(why);
+  if (name.size() > 0xffff - kSuffix.size()) refuse("has more than 65,531 bytes");
+  try {
+    nlohmann::json(name).dump();
+  } catch (const nlohmann::json::type_error&) {
+    refuse("is not UTF-8");
+  }
+}
+
+}  // namespace
+
+ZipArchive open_npz(os::FileBytes file) {
+  if (recognise(file.bytes) != FileFormat::zip) {
+    throw FormatError(fmt::format("{}: is not an .npz file: {}", file.path, describe_start(file.bytes)));
+  }
+  return ZipArchive(std::move(file), {.deflated = true, .case_matters = true});
+}
+
+bool is_npz(const ZipArchive& archive) {
+  return std::all_of(archive.entries().begin(), archive.entries().end(),
+                     [](const ZipEntry& entry) { return entry.name.ends_with(kSuffix); });
+}
+
+std::string npz_name(const ZipArchive& archive, const ZipEntry& entry) {
+  if (!entry.name.ends_with(kSuffix)) throw FormatError(place(archive, entry) + " is no .npy array");
+  return entry.name.substr(0, entry.name.size() - kSuffix.size());
+}
+
+NpyHeader npz_header(const ZipArchive& archive, const ZipEntry& entry) {
+  if (!entry.deflated) return parse_npy_header(place(archive, entry), archive.data(entry, false), entry.bytes);
+  const std::vector<std::byte> front =
+      archive.inflate(entry, std::min<std::uint64_t>(entry.bytes, kMaxNpyHeaderBytes + 12), false);
+  return parse_npy_header(place(archive, entry), front, entry.bytes);
+}
+
+Tensor load_npy(const std::string& path, LoadOptions options) {
+  const os::FileBytes file = open_file(path, options);
+  if (recognise(file.bytes) != FileFormat::npy) {
+    throw FormatError(fmt::format("{}: is not an .npy file: {}", path, describe_start(file.bytes)));
+  }
+  return npy_tensor(path, "", parse_npy_header(path, file.bytes, file.bytes.size()), file.bytes, file.owner);
+}
+
+TensorMap load_npz(const std::string& path, LoadOptions options) {
+  const ZipArchive archive = open_npz(open_file(path, options));
+  TensorMap tensors;
+  for (const ZipEntry& entry : archive.entries()) {
+    const std::string name = npz_name(archive, entry);
+    const Unpacked array = unpack(archive, entry, options.verify_checksums);
+    const NpyHeader header = parse_npy_header(place(archive, entry), array.bytes, array.bytes.size());
+    tensors.emplace(name, npy_tensor(path, name, header, array.bytes, array.owner));
+  }
+  return tensors;
+}
+
+void write_npy(const std::string& path, const Tensor& tensor, os::SystemCalls& calls) {
+  check_defined(path, "", tensor);
+  const std::string header = npy_header_text(path, tensor);
+  const std::vector<std::byte> bytes = elements_of(tensor);
+  os::AtomicFile file(path, calls);
+  file.write(header);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_npz(const std::string& path, const TensorMap& tensors, os::SystemCalls& calls) {
+  if (tensors.size() > kMaxZipEntries) {
+    throw ValueError(fmt::format("{}: {} tensors exceed the limit of {}", path, tensors.size(), kMaxZipEntries));
+  }
+  // Everything that can be wrong with the arguments is found before a file exists.
+  for (const auto& [name, tensor] : tensors) {
+    check_defined(path, name, tensor);
+    check_npz_name(path, name);
+    npy_header_text(fmt::format("{}: tensor {}", path, in_quotes(name)), tensor);
+  }
+  os::AtomicFile file(path, calls);
+  ZipWriter zip(file);
+  for (const auto& [name, tensor] : tensors) {
+    zip.add(name + std::string(kSuffix), npy_header_text(path, tensor), elements_of(tensor));
+  }
+  zip.finish();
+  file.commit();
+}
+
+void save_npy(const std::string& path, const Tensor& tensor) {
+  write_npy(path, tensor, os::system_calls());
+}
+void save_npz(const std::string& path, const TensorMap& tensors) {
+  write_npz(path, tensors, os::system_calls());
+}
+
+}  // namespace io
+}  // namespace v0
+}  // namespace lockstep
