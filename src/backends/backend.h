@@ -48,5 +48,8 @@ class Backend {
 /// The backend behind a device. Throws DeviceError with the reason and the fix where there is none.
 Backend& backend_of(Device device);
 
+/// Makes `backend` the one of its device, which need not exist otherwise, until the process ends. For tests.
+void register_backend(std::unique_ptr<Backend> backend);
+
 }  // namespace v0
 }  // namespace lockstep

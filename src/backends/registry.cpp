@@ -46,19 +46,24 @@ std::string present() {
 
 }  // namespace
 
+void register_backend(std::unique_ptr<Backend> backend) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const Device device = backend->device();
+  all.backends[device] = std::move(backend);
+}
+
 Backend& backend_of(Device device) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (const auto found = all.backends.find(device); found != all.backends.end()) return *found->second;
   if (!is_host(device.kind) || device.index != 0) {
     throw DeviceError(fmt::format("device {} is not available: this version computes on the CPU only\n  devices present: {}\n"
                                   "  fix: use one of them, e.g. Device::parse(\"cpu\")",
                                   device.to_string(), present()));
   }
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  std::unique_ptr<Backend>& backend = all.backends[device];
-  if (backend == nullptr) {
-    backend = device.kind == DeviceKind::ref ? make_reference_backend() : make_cpu_backend();
-  }
-  return *backend;
+  std::unique_ptr<Backend> made = device.kind == DeviceKind::ref ? make_reference_backend() : make_cpu_backend();
+  return *(all.backends[device] = std::move(made));
 }
 
 Device Device::parse(std::string_view text) {

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
   commands["inspect"] = add_inspect(app);
   commands["replay"] = add_replay(app);
   commands["demo"] = add_demo(app);
+  commands["check"] = add_check(app);
   try {
     app.parse(argc, argv);
     return commands.at(app.get_subcommands().front()->get_name())();

@@ -32,7 +32,7 @@ TEST(Command, WrongUsageExitsWithTwoAndSaysWhy) {
 }
 
 TEST(Command, HelpShowsExamples) {
-  for (const char* name : {"info", "classify", "inspect", "replay", "demo"}) {
+  for (const char* name : {"info", "classify", "inspect", "replay", "check", "demo"}) {
     const CommandResult result = run_command({name, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_NE(result.output.find(std::string("lockstep ") + name), std::string::npos) << result.output;

@@ -1,0 +1,127 @@
+// `lockstep check`: every op x dtype x layout x size of a device against the reference, by equality of bits.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/check/check.h"
+#include "cli/check/report.h"
+#include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/terminal.h"
+#include "core/os.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> devices;
+  std::vector<std::string> ops;
+  std::vector<std::string> cases;
+  std::string folder = "lockstep-check";
+  std::string html;
+  bool quick = false;
+  bool full = false;
+  bool as_json = false;
+};
+
+std::vector<Device> chosen_devices(const Options& options) {
+  std::vector<Device> devices;
+  for (const std::string& text : options.devices) devices.push_back(chosen_device(text));
+  if (!devices.empty()) return devices;
+  for (const Device& device : Device::all()) {
+    if (device.kind != DeviceKind::ref) devices.push_back(device);
+  }
+  return devices;
+}
+
+void check_names(const std::vector<std::string>& names) {
+  const std::vector<CheckOp> ops = all_check_ops();
+  for (const std::string& name : names) {
+    if (std::any_of(ops.begin(), ops.end(), [&](const CheckOp& op) { return name == op.name; })) continue;
+    throw UsageError(fmt::format("--op: there is no op {}", name));
+  }
+}
+
+ExitCode rerun(const Options& options) {
+  ExitCode code = kOk;
+  for (const std::string& path : options.cases) {
+    const CheckCase recorded = read_check_case(path);
+    for (const Device& device : chosen_devices(options)) {
+      const CallComparison call =
+          compare_call(recorded.op, recorded.dtype, recorded.point, {DeviceKind::ref, 0}, device);
+      const bool equal = call.difference.empty();
+      print_line(fmt::format("{}  {}  {} {} {} on {}{}", equal ? Style().good("equal") : Style().bad("different"),
+                             printable(path), recorded.op.name, name_of(recorded.dtype), to_string(recorded.point),
+                             device.to_string(), equal ? "" : ": " + printable(call.difference)));
+      if (!equal) code = kFailure;
+    }
+  }
+  return code;
+}
+
+ExitCode check(const Options& options) {
+  if (options.quick && options.full) throw UsageError("--quick and --full exclude each other");
+  if (!options.cases.empty()) return rerun(options);
+  check_names(options.ops);
+  std::vector<CheckReport> reports;
+  ExitCode code = kOk;
+  for (const Device& device : chosen_devices(options)) {
+    CheckReport report{.device = device, .reference = {DeviceKind::ref, 0}, .full = options.full, .cells = {}};
+    const auto start = std::chrono::steady_clock::now();
+    std::unique_ptr<Progress> bar;
+    report.cells = check_device({.reference = report.reference,
+                                 .device = device,
+                                 .full = options.full,
+                                 .only = options.ops,
+                                 .folder = options.folder,
+                                 .progress =
+                                     [&](std::size_t done, std::size_t total) {
+                                       if (bar == nullptr) bar = std::make_unique<Progress>(total);
+                                       bar->show(done);
+                                     }},
+                                all_check_ops());
+    bar.reset();
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    options.as_json ? print_json(report) : print_matrix(report);
+    if (report.count(CellStatus::different) > 0) code = kFailure;
+    reports.push_back(std::move(report));
+  }
+  if (!options.html.empty()) {
+    os::AtomicFile file(options.html);
+    file.write(html_page(reports));
+    file.commit();
+  }
+  return code;
+}
+
+}  // namespace
+
+Run add_check(CLI::App& root) {
+  CLI::App* const command =
+      root.add_subcommand("check", "Compare every op of a device with the reference, bit for bit");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--device", options->devices, "Which devices; without it, all but ref")->allow_extra_args(false);
+  command->add_option("--op", options->ops, "Only this op; may be repeated")->allow_extra_args(false);
+  command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
+  command->add_flag("--full", options->full, "Every combination; takes long");
+  command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");
+  command->add_option("--html", options->html, "Write the matrix to this file, too");
+  command->add_option("--cases", options->folder, "Folder for the cases of differences")->capture_default_str();
+  command->add_option("--case", options->cases, "Run the call of such a case again")->allow_extra_args(false);
+  command->footer(
+      "Examples:\n"
+      "  lockstep check\n"
+      "  lockstep check --device cpu --full --html check.html\n"
+      "  lockstep check --op softmax --op conv2d --json\n"
+      "Exit code 1 if one bit differs.");
+  return [options] { return check(*options); };
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

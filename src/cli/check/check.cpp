@@ -1,0 +1,183 @@
+#include "cli/check/check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <typeinfo>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+#include <lockstep/random.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct Result {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+// What a device answered: results, or an error.
+struct Answer {
+  std::vector<Result> results;
+  std::string error;      ///< its first line
+  const char* type = "";  ///< of the error
+  bool failed = false;
+  bool documented = true;  ///< an error that arguments may cause
+  bool is_dtype_error = false;
+};
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
+  Answer answer;
+  try {
+    manual_seed(42);
+    Probe probe(dtype, point, device);
+    for (const Tensor& tensor : op.run(probe)) {
+      Result result{tensor.dtype(), tensor.shape(), {}};
+      result.bytes.resize(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
+      tensor.read_bytes(result.bytes.data());
+      answer.results.push_back(std::move(result));
+    }
+  } catch (const std::exception& error) {
+    answer.results.clear();
+    answer.failed = true;
+    answer.error = first_line(error.what());
+    answer.type = typeid(error).name();
+    answer.is_dtype_error = dynamic_cast<const DTypeError*>(&error) != nullptr;
+    answer.documented = answer.is_dtype_error || dynamic_cast<const ShapeError*>(&error) != nullptr ||
+                        dynamic_cast<const ValueError*>(&error) != nullptr ||
+                        dynamic_cast<const IndexError*>(&error) != nullptr;
+  }
+  return answer;
+}
+
+std::string hex_of(const Result& result, std::size_t element) {
+  const std::size_t size = size_of(result.dtype);
+  std::uint64_t word = 0;
+  std::memcpy(&word, result.bytes.data() + element * size, size);
+  return fmt::format("0x{:0{}x}", word, 2 * size);
+}
+
+std::string position_of(const Shape& shape, std::size_t element) {
+  Shape index = shape;
+  auto rest = static_cast<std::int64_t>(element);
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[d] = rest % shape[d];
+    rest /= shape[d];
+  }
+  return index.to_string();
+}
+
+std::string difference_of(const Answer& expected, const Answer& actual) {
+  if (expected.failed || actual.failed) {
+    if (!expected.documented) return "the reference failed: " + expected.error;
+    if (!actual.documented) return "the device failed: " + actual.error;
+    if (!expected.failed) return "refused: " + actual.error;
+    if (!actual.failed) return "not refused: " + expected.error;
+    return std::strcmp(expected.type, actual.type) == 0
+               ? ""
+               : fmt::format("\"{}\" instead of \"{}\"", actual.error, expected.error);
+  }
+  if (expected.results.size() != actual.results.size()) return "another number of results";
+  for (std::size_t r = 0; r < expected.results.size(); ++r) {
+    const Result& want = expected.results[r];
+    const Result& have = actual.results[r];
+    if (want.dtype != have.dtype)
+      return fmt::format("result {} is {} instead of {}", r, name_of(have.dtype), name_of(want.dtype));
+    if (want.shape != have.shape) {
+      return fmt::format("result {} has shape {} instead of {}", r, have.shape.to_string(), want.shape.to_string());
+    }
+    if (want.bytes == have.bytes) continue;
+    const std::size_t size = size_of(want.dtype);
+    const std::size_t count = want.bytes.size() / size;
+    std::size_t different = 0;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (std::memcmp(want.bytes.data() + i * size, have.bytes.data() + i * size, size) == 0) continue;
+      if (different++ == 0) first = i;
+    }
+    return fmt::format("result {}: {} of {} elements differ, first {}: {} instead of {}", r, different, count,
+                       position_of(want.shape, first), hex_of(have, first), hex_of(want, first));
+  }
+  return "";
+}
+
+Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
+  Cell cell{.op = op.name, .dtype = dtype};
+  std::string refusal;
+  bool every_refusal_is_of_the_dtype = true;
+  for (const Point& point : points_of(op, options.full)) {
+    const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
+    if (!call.difference.empty()) {
+      if (cell.different++ == 0) {
+        cell.detail = to_string(point) + ": " + call.difference;
+        if (!options.folder.empty()) {
+          cell.file = save_check_case(options.folder, op, dtype, point, options.reference, options.device);
+        }
+      }
+    } else if (call.compared) {
+      ++cell.probes;
+    } else {
+      ++cell.refused;
+      every_refusal_is_of_the_dtype = every_refusal_is_of_the_dtype && call.wrong_dtype;
+      if (refusal.empty() || call.wrong_dtype) refusal = call.refusal;
+      // What the first calls refuse for its dtype, the others will too.
+      constexpr int kEnough = 12;
+      if (call.wrong_dtype && every_refusal_is_of_the_dtype && cell.probes == 0 && cell.refused >= kEnough) break;
+    }
+  }
+  if (cell.different > 0) {
+    cell.status = CellStatus::different;
+  } else if (cell.probes == 0) {
+    cell.status = CellStatus::unsupported;
+    cell.detail = refusal;
+  }
+  return cell;
+}
+
+}  // namespace
+
+const char* name_of(CellStatus status) {
+  constexpr const char* kNames[] = {"equal", "different", "unsupported"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+CallComparison compare_call(const CheckOp& op, DType dtype, const Point& point, Device reference, Device device) {
+  const Answer expected = ask(op, dtype, point, reference);
+  const Answer actual = ask(op, dtype, point, device);
+  CallComparison call;
+  call.compared = !expected.failed && !actual.failed;
+  call.wrong_dtype = expected.is_dtype_error && actual.is_dtype_error;
+  call.refusal = expected.error;
+  call.difference = difference_of(expected, actual);
+  return call;
+}
+
+std::vector<Cell> check_device(const CheckOptions& options, const std::vector<CheckOp>& ops) {
+  std::vector<CheckOp> chosen;
+  for (const CheckOp& op : ops) {
+    const auto& only = options.only;
+    if (only.empty() || std::find(only.begin(), only.end(), op.name) != only.end()) chosen.push_back(op);
+  }
+  const std::size_t total = chosen.size() * kDTypeCount;
+  std::vector<Cell> cells;
+  for (const CheckOp& op : chosen) {
+    for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
+      cells.push_back(check_cell(op, static_cast<DType>(dtype), options));
+      if (options.progress) options.progress(cells.size(), total);
+    }
+  }
+  return cells;
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// The table of the check: every public op, one row each, by families. A row says which shapes the op takes, how many
+// variants of its attributes there are, and calls it with operands of the probe. To add an op, add a row.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <lockstep/ops.h>
+
+#include "cli/check/probe.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+
+/// Which shapes the probes of an op have (shapes.cpp).
+enum class Form : std::uint8_t {
+  elementwise,  ///< any rank and length
+  rows,         ///< reductions, scans, sorts: along long and short dimensions
+  small,        ///< results grow faster than operands
+  matrix,       ///< [m, k, n] of a product
+  signal,       ///< [N, C, L]
+  image,        ///< [N, C, H, W]
+  volume,       ///< [N, C, D, H, W]
+  sequence,     ///< [L, N, C]
+};
+
+struct CheckOp {
+  const char* name;  ///< as declared in include/lockstep/ops
+  Form form;
+  int variants;
+  Tensors (*run)(Probe& probe);
+};
+
+std::span<const CheckOp> check_attention_ops();
+std::span<const CheckOp> check_contraction_ops();
+std::span<const CheckOp> check_creation_ops();
+std::span<const CheckOp> check_elementwise_ops();
+std::span<const CheckOp> check_indexing_ops();
+std::span<const CheckOp> check_normalization_ops();
+std::span<const CheckOp> check_order_ops();
+std::span<const CheckOp> check_pooling_ops();
+std::span<const CheckOp> check_recurrent_ops();
+std::span<const CheckOp> check_reduction_ops();
+std::span<const CheckOp> check_shape_ops();
+
+/// All families, in the order of their names.
+std::vector<CheckOp> all_check_ops();
+
+/// The points at which an op is tried: --quick or --full.
+std::vector<Point> points_of(const CheckOp& op, bool full);
+
+// Calls by their form, for rows without attributes.
+template <Tensor (*op)(const Operand&)> Tensors unary(Probe& p) {
+  return {op(p.x())};
+}
+/// Variants: equal shapes, a broadcast row, a broadcast column, a scalar at either side.
+constexpr int kBinaryVariants = 5;
+template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Probe& p) {
+  const Tensor a = p.x();
+  Shape other = p.shape();
+  switch (p.variant()) {
+    case 0: return {op(a, p.x())};
+    case 1: return {op(a, p.x(p.rank() == 0 ? Shape{} : Shape{p.size(p.rank() - 1)}))};
+    case 2:
+      if (p.rank() > 0) other[p.rank() - 1] = 1;
+      return {op(a, p.x(other))};
+    case 3: return {op(a, 3)};
+    default: return {op(2, a)};
+  }
+}
+template <Tensor (*op)(const Operand&, const Shape&, bool)> Tensors reduction(Probe& p) {
+  if (p.variant() == 2) return {op(p.x(), {}, false)};
+  return {op(p.x(), {p.dim()}, p.variant() == 1)};
+}
+template <Tensor (*op)(const Operand&, int)> Tensors along_dim(Probe& p) {
+  return {op(p.x(), p.dim())};
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

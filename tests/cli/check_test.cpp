@@ -1,0 +1,169 @@
+// The check finds one wrong bit, says where, and covers every op that is declared.
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "backends/backend.h"
+#include "cli/check/check.h"
+#include "cli/check/report.h"
+#include "cli/run_command.h"
+#include "support/tensors.h"
+
+namespace lockstep::test {
+namespace {
+
+using cli::Cell;
+using cli::CellStatus;
+using cli::CheckOp;
+using cli::CheckOptions;
+
+// The CPU, but the last bit of the first result of each kernel that computes `exp` is flipped where a row is longer
+// than 1000 elements: an error that shows only at some sizes.
+class FaultyBackend : public Backend {
+ public:
+  Device device() const override { return {DeviceKind::cpu, 7}; }
+  BufferRef allocate(std::size_t bytes) override { return inner().allocate(bytes); }
+  void upload(Buffer& to, const void* from, std::size_t bytes) override { inner().upload(to, from, bytes); }
+  void download(void* to, const Buffer& from, std::size_t bytes) override { inner().download(to, from, bytes); }
+  std::string description() const override { return "faulty"; }
+  std::unique_ptr<Executable> compile(const Kernel& kernel) override {
+    const auto* row = std::get_if<RowKernel>(&kernel);
+    const bool faulty = row != nullptr && to_string(kernel).find(" exp") != std::string::npos &&
+                        row->program.rows.numel() * row->program.inner.numel() > 1000;
+    return std::make_unique<Wrapped>(inner().compile(kernel), faulty ? row->program.outputs.front().slot : -1);
+  }
+
+ private:
+  static Backend& inner() { return backend_of({DeviceKind::cpu, 0}); }
+
+  struct Wrapped : Executable {
+    Wrapped(std::unique_ptr<Executable> real, int slot) : executable(std::move(real)), faulty_slot(slot) {}
+    void run(const Binding& binding) const override {
+      executable->run(binding);
+      if (faulty_slot >= 0) binding.slots[static_cast<std::size_t>(faulty_slot)][0] ^= std::byte{1};
+    }
+    std::unique_ptr<Executable> executable;
+    int faulty_slot;
+  };
+};
+
+Device faulty_device() {
+  static const bool registered = [] {
+    register_backend(std::make_unique<FaultyBackend>());
+    return true;
+  }();
+  static_cast<void>(registered);
+  return {DeviceKind::cpu, 7};
+}
+
+const Cell& cell_of(const std::vector<Cell>& cells, const std::string& op, DType dtype) {
+  for (const Cell& cell : cells) {
+    if (cell.op == op && cell.dtype == dtype) return cell;
+  }
+  throw std::runtime_error("no cell " + op);
+}
+
+TEST(Check, FindsOneWrongBitAndKeepsTheCase) {
+  const TemporaryFolder folder;
+  const CheckOptions options{
+      .device = faulty_device(), .only = {"exp", "log"}, .folder = folder.path("cases"), .progress = {}};
+  const std::vector<Cell> cells = cli::check_device(options, cli::all_check_ops());
+  EXPECT_EQ(cells.size(), 2u * kDTypeCount);
+  const Cell& exp_cell = cell_of(cells, "exp", DType::f32);
+  EXPECT_EQ(exp_cell.status, CellStatus::different);
+  EXPECT_GT(exp_cell.probes, 0);  // short rows are right
+  EXPECT_NE(exp_cell.detail.find("1 of "), std::string::npos) << exp_cell.detail;
+  EXPECT_EQ(cell_of(cells, "log", DType::f32).status, CellStatus::equal);
+  EXPECT_EQ(cell_of(cells, "exp", DType::i32).status, CellStatus::unsupported);
+
+  // The file alone repeats the difference here, and shows that the real CPU is right.
+  const cli::CheckCase recorded = cli::read_check_case(exp_cell.file);
+  EXPECT_EQ(recorded.op.name, std::string("exp"));
+  const Device reference{DeviceKind::ref, 0};
+  EXPECT_NE(cli::compare_call(recorded.op, recorded.dtype, recorded.point, reference, faulty_device()).difference, "");
+  EXPECT_EQ(cli::compare_call(recorded.op, recorded.dtype, recorded.point, reference, Device{}).difference, "");
+  EXPECT_EQ(run_command({"check", "--case", exp_cell.file}).exit_code, 0);
+}
+
+TEST(Check, WritesTheMatrixInThreeForms) {
+  const TemporaryFolder folder;
+  const std::string page = folder.path("check.html");
+  const CommandResult text = run_command({"check", "--op", "add", "--op", "softmax", "--html", page});
+  EXPECT_EQ(text.exit_code, 0) << text.output << text.errors;
+  EXPECT_NE(text.output.find("softmax"), std::string::npos);
+  const std::string html = read_whole_file(page);
+  for (const char* part : {"<!DOCTYPE html>", "data-op=\"softmax\"", "class=\"unsupported\""}) {
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(html.find("http"), std::string::npos);  // it needs nothing else
+  const std::vector<nlohmann::json> lines = run_command({"check", "--json", "--op", "add"}).json();
+  ASSERT_EQ(lines.size(), kDTypeCount + 1u);
+  for (const nlohmann::json& line : lines) {
+    if (line.contains("cells")) continue;
+    const bool unsupported = line.at("status") == "unsupported";
+    EXPECT_EQ(unsupported, line.contains("detail")) << line;  // with the reason
+  }
+  EXPECT_EQ(lines.back().at("different"), 0);
+}
+
+TEST(Check, RefusesWhatDoesNotExist) {
+  EXPECT_EQ(run_command({"check", "--op", "abacus"}).exit_code, 2);
+  EXPECT_EQ(run_command({"check", "--quick", "--full"}).exit_code, 2);
+  const TemporaryFolder folder;
+  EXPECT_EQ(run_command({"check", "--case", folder.write("x", "text")}).exit_code, 1);
+}
+
+TEST(Check, NoOpRefusesEveryCallForAnotherReasonThanItsDType) {
+  const CheckOptions options{.device = {DeviceKind::ref, 0}, .only = {}, .folder = "", .progress = {}};
+  for (const CheckOp& op : cli::all_check_ops()) {
+    int compared = 0;
+    std::string refusal;
+    for (const DType dtype : {DType::f32, DType::i64, DType::boolean}) {
+      for (const cli::Point& point : cli::points_of(op, false)) {
+        if (compared > 0) break;
+        const cli::CallComparison call = cli::compare_call(op, dtype, point, options.device, options.device);
+        compared += call.compared ? 1 : 0;
+        if (!call.refusal.empty()) refusal = call.refusal;
+      }
+    }
+    EXPECT_GT(compared, 0) << op.name << ": " << refusal;
+  }
+}
+
+// What is declared and needs no row of its own, and why.
+const std::map<std::string, std::string> kWithoutARow = {
+    {"plan", "describes kernels; computes nothing"},
+};
+
+std::set<std::string> declared_ops() {
+  std::set<std::string> names;
+  for (const auto& item :
+       std::filesystem::directory_iterator(std::string(LOCKSTEP_SOURCE_DIR) + "/include/lockstep/ops")) {
+    std::istringstream text(read_whole_file(item.path()));
+    for (std::string line; std::getline(text, line);) {
+      // "LOCKSTEP_API <type> name(...": the type may hold commas and spaces, the name stands before the first "(".
+      const std::string api = "LOCKSTEP_API ";
+      std::size_t start = line.find(api) == 0 ? api.size() : line.find("inline Tensor ") == 0 ? 7 : std::string::npos;
+      const std::size_t end = line.find('(');
+      if (start == std::string::npos || end == std::string::npos) continue;
+      const std::size_t name = line.rfind(' ', end);
+      if (name < start || name == std::string::npos) continue;
+      const std::string found = line.substr(name + 1, end - name - 1);
+      if (found.find("operator") == std::string::npos && !found.empty()) names.insert(found);
+    }
+  }
+  return names;
+}
+
+TEST(Check, HasARowForEveryOpThatIsDeclared) {
+  std::set<std::string> rows;
+  for (const CheckOp& op : cli::all_check_ops()) EXPECT_TRUE(rows.insert(op.name).second) << op.name << " has two rows";
+  const std::set<std::string> declared = declared_ops();
+  EXPECT_GT(declared.size(), 100u);
+  for (const std::string& name : declared) {
+    EXPECT_TRUE(rows.contains(name) || kWithoutARow.contains(name)) << name << " has no row in src/cli/check/ops_*.cpp";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
