@@ -8,6 +8,7 @@
 #include <lockstep/io.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
+#include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 #include <lockstep/random.h>
 #include <lockstep/shape.h>

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/io.h>
 
@@ -31,6 +32,11 @@ class Reader {
     const json value = json::parse(text(key), nullptr, false);
     if (value.type() != kind) fail(fmt::format("\"{}\" is not what it should be", key));
     return value;
+  }
+  Tensor tensor(const json& name) const {
+    const auto found = name.is_string() ? file_.tensors.find(name.get<std::string>()) : file_.tensors.end();
+    if (found == file_.tensors.end()) fail(fmt::format("there is no tensor {}", name.dump()));
+    return found->second;
   }
   std::vector<NamedTensor> tensors(const char* key) const {
     std::vector<NamedTensor> result;
@@ -68,13 +74,39 @@ Case read_case(const std::string& path) {
   result.attributes = reader.parsed("attrs", json::value_t::object);
   result.inputs = reader.tensors("inputs");
   result.outputs = reader.tensors("outputs");
-  result.has_gradients = !reader.parsed("grads", json::value_t::array).empty();
   result.tolerance = reader.number("atol_output");
+  const json cotangents = reader.parsed("cotangents", json::value_t::object);
+  for (const auto& [output, tensor] : cotangents.items()) {
+    result.cotangents.push_back({output, reader.tensor(tensor)});
+  }
+  for (const json& input : reader.parsed("grads", json::value_t::array)) {
+    if (!input.is_string()) reader.fail("\"grads\" is not what it should be");
+    result.gradients.push_back({input.get<std::string>(), reader.tensor("grad." + input.get<std::string>())});
+  }
+  if (!result.gradients.empty()) result.gradient_tolerance = reader.number("atol_grad");
   return result;
 }
 
 Arguments::Arguments(const Case& from, Device device) : case_(from), input_used_(from.inputs.size(), false) {
-  for (const NamedTensor& input : from.inputs) inputs_.push_back(input.tensor.to(device).named(input.name));
+  for (const NamedTensor& input : from.inputs) {
+    Tensor tensor = input.tensor.to(device).named(input.name);
+    const bool tracked = std::any_of(from.gradients.begin(), from.gradients.end(),
+                                     [&](const NamedTensor& gradient) { return gradient.name == input.name; });
+    inputs_.push_back(tracked ? requires_grad(tensor) : tensor);
+  }
+}
+
+std::vector<Tensor> Arguments::tracked() const {
+  std::vector<Tensor> result;
+  for (const NamedTensor& gradient : case_.gradients) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (case_.inputs[i].name == gradient.name) result.push_back(inputs_[i]);
+    }
+  }
+  if (result.size() != case_.gradients.size()) {
+    throw FormatError(fmt::format("{}: there are gradients of what is no input", case_.path));
+  }
+  return result;
 }
 
 void Arguments::fail(const char* name, const char* expected) const {

@@ -26,8 +26,11 @@ struct Case {
   nlohmann::json attributes;
   std::vector<NamedTensor> inputs;
   std::vector<NamedTensor> outputs;
-  bool has_gradients = false;
   double tolerance = 0;
+  /// Upstream gradients by output, and what they give for some of the inputs.
+  std::vector<NamedTensor> cotangents;
+  std::vector<NamedTensor> gradients;
+  double gradient_tolerance = 0;
 };
 
 /// Throws IoError if the file cannot be read, FormatError if it is no case.
@@ -43,7 +46,11 @@ class Unsupported : public std::runtime_error {
 /// asked for is one that we would ignore, and so makes the case unsupported.
 class Arguments {
  public:
+  /// Inputs that the case has gradients of are tracked.
   Arguments(const Case& from, Device device);
+
+  /// The tracked inputs, in the order of the case's gradients.
+  std::vector<Tensor> tracked() const;
 
   std::size_t size() const { return inputs_.size(); }
   /// Throws FormatError if there is none at that position.

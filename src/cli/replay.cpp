@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <lockstep/autograd.h>
 #include <lockstep/error.h>
+#include <lockstep/ops.h>
 
 #include "cli/case_file.h"
 #include "cli/case_ops.h"
@@ -43,7 +45,7 @@ struct Outcome {
   std::string path;
   std::string op;
   Status status = Status::pass;
-  bool has_gradients = false;
+  std::string gradients = "none";  ///< or "pass", "fail", "unsupported"
   bool readable = true;
   bool compared = false;
   double max_error = 0;
@@ -66,6 +68,30 @@ void check_outputs(const Case& recorded, const CaseOp& op, const std::vector<Ten
   }
 }
 
+// sum of outputs * cotangents, differentiated.
+void check_gradients(const Case& recorded, const Arguments& arguments, const std::vector<Tensor>& results,
+                     Outcome& outcome) {
+  if (recorded.gradients.empty() || outcome.status != Status::pass) return;
+  Tensor value;
+  for (const NamedTensor& cotangent : recorded.cotangents) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (recorded.outputs[i].name != cotangent.name) continue;
+      const Tensor part = sum(results[i] * cotangent.tensor.to(results[i].device()));
+      value = value.defined() ? value + part : part;
+    }
+  }
+  outcome.gradients = "pass";
+  if (!value.defined()) throw FormatError(fmt::format("{}: gradients without a cotangent", recorded.path));
+  const std::vector<Tensor> found = gradients(value, arguments.tracked(), {.allow_unused = true});
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Comparison comparison = compare(found[i], recorded.gradients[i].tensor, recorded.gradient_tolerance);
+    if (comparison.pass || outcome.status == Status::fail) continue;
+    outcome.gradients = "fail";
+    outcome.status = Status::fail;
+    outcome.detail = "gradient of " + recorded.gradients[i].name + comparison.difference;
+  }
+}
+
 Outcome run_case(const std::string& path, Device device) {
   Outcome outcome{.path = path};
   Case recorded;
@@ -78,13 +104,14 @@ Outcome run_case(const std::string& path, Device device) {
     return outcome;
   }
   outcome.op = recorded.op;
-  outcome.has_gradients = recorded.has_gradients;
+  if (!recorded.gradients.empty()) outcome.gradients = "unsupported";
   try {
     const CaseOp& op = find_case_op(recorded.op);
     Arguments arguments(recorded, device);
     const std::vector<Tensor> results = op.call(arguments);
     arguments.check_all_used();
     check_outputs(recorded, op, results, outcome);
+    check_gradients(recorded, arguments, results, outcome);
   } catch (const Unsupported& reason) {
     outcome.status = Status::unsupported;
     outcome.detail = reason.what();
@@ -100,7 +127,7 @@ void print_json(const Outcome& outcome) {
   line.add("case", json(outcome.path))
       .add("op", outcome.readable ? json(outcome.op) : "null")
       .add("status", json(text_of(outcome.status)))
-      .add("gradients", json(outcome.has_gradients ? "unsupported" : "none"))
+      .add("gradients", json(outcome.gradients))
       .add("max_error", outcome.compared ? json(outcome.max_error) : "null");
   if (!outcome.detail.empty()) line.add("detail", json(outcome.detail));
   print_line(line.text());
@@ -147,11 +174,9 @@ ExitCode replay(const Options& options) {
   const std::vector<std::string> paths = expand(options.cases);
   Progress progress(paths.size());
   std::size_t counts[3] = {};
-  bool unchecked_gradients = false;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const Outcome outcome = run_case(paths[i], device);
     ++counts[static_cast<int>(outcome.status)];
-    unchecked_gradients = unchecked_gradients || outcome.has_gradients;
     progress.clear();
     options.as_json ? print_json(outcome) : print_text(outcome, style);
     progress.show(i + 1);
@@ -160,12 +185,12 @@ ExitCode replay(const Options& options) {
   const std::size_t failed = counts[static_cast<int>(Status::fail)];
   const std::size_t unsupported = counts[static_cast<int>(Status::unsupported)];
   if (!options.as_json) {
-    print_line(fmt::format("{} passed, {}, {} not supported, on {}{}", counts[static_cast<int>(Status::pass)],
+    print_line(fmt::format("{} passed, {}, {} not supported, on {}", counts[static_cast<int>(Status::pass)],
                            failed > 0 ? style.bad(fmt::format("{} failed", failed)) : "0 failed", unsupported,
-                           device.to_string(), unchecked_gradients ? "; gradients are not supported yet" : ""));
+                           device.to_string()));
   }
   if (failed > 0) return kFailure;
-  return options.strict && (unsupported > 0 || unchecked_gradients) ? kUnsupported : kOk;
+  return options.strict && unsupported > 0 ? kUnsupported : kOk;
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "graph/gradients.h"
 
+#include <cctype>
+#include <string>
+#include <string_view>
+
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -30,24 +34,101 @@ Tensor trigamma(const Tensor& a) {
   return where(left, 9.869604401089358 / (sine * sine) - right, right);
 }
 
+// The gradient column as text, split into one expression per operand.
+std::vector<std::string> expressions_of(Op op) {
+  std::string_view column;
+  switch (op) {
+#define ROW(name, arity, kind, types, floats, integers, gradients, what) \
+  case Op::name: column = #gradients; break;
+#include "kernels/ops.def"
+#undef ROW
+  }
+  column = column.substr(1, column.size() - 2);
+  std::vector<std::string> result;
+  if (column.empty()) return result;
+  result.emplace_back();
+  int depth = 0;
+  for (const char letter : column) {
+    depth += (letter == '(') - (letter == ')');
+    if (letter == ',' && depth == 0) {
+      result.emplace_back();
+    } else {
+      result.back() += letter;
+    }
+  }
+  return result;
+}
+
+// Whether the one-letter name stands in the expression as a word.
+bool mentions(const std::string& expression, char name) {
+  const auto is_word = [&](std::size_t i) {
+    return i < expression.size() &&
+           (std::isalnum(static_cast<unsigned char>(expression[i])) != 0 || expression[i] == '_');
+  };
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] == name && !is_word(i + 1) && (i == 0 || !is_word(i - 1))) return true;
+  }
+  return false;
+}
+
+// By op and operand. The condition of `where` has no expression.
+using Reads = std::vector<std::vector<unsigned>>;
+Reads make_reads() {
+  Reads reads;
+  for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+    const Op op = static_cast<Op>(i);
+    std::vector<unsigned>& row = reads.emplace_back();
+    if (op == Op::where) row.push_back(0);
+    for (const std::string& expression : expressions_of(op)) {
+      row.push_back(unsigned{mentions(expression, 'a')} | unsigned{mentions(expression, 'b')} << 1 |
+                    (mentions(expression, 'r') ? kReadsResult : 0));
+    }
+  }
+  return reads;
+}
+
+const std::vector<unsigned>& reads_of(Op op) {
+  static const Reads reads = make_reads();
+  return reads[static_cast<std::size_t>(op)];
+}
+
 }  // namespace
 
-std::vector<Tensor> elementwise_gradients(Op op, const std::vector<Tensor>& inputs, const Tensor& result,
-                                          const Tensor& g) {
+std::size_t gradient_count(Op op) { return reads_of(op).size(); }
+unsigned gradient_reads(Op op, std::size_t of) { return reads_of(op)[of]; }
+
+Tensor elementwise_gradient(Op op, std::size_t of, const std::vector<Tensor>& inputs, const Tensor& result,
+                            const Tensor& g) {
   // The names of the table's gradient column.
   const Tensor& a = inputs[0];
   const Tensor& b = inputs.size() > 1 ? inputs[1] : a;
   const Tensor& r = result;
+  if (op == Op::where) {
+    if (of == 0) return {};
+    --of;
+  }
+  // Only the expression of operand `of` is evaluated.
+#define GRADIENTS_0() return {}
+#define GRADIENTS_1(x) \
+  if (of == 0) return x; \
+  return {}
+#define GRADIENTS_2(x, y) \
+  if (of == 0) return x;  \
+  if (of == 1) return y;  \
+  return {}
+#define CHOSEN(_0, _1, _2, name, ...) name
+#define GRADIENTS(...) CHOSEN(_0 __VA_OPT__(, ) __VA_ARGS__, GRADIENTS_2, GRADIENTS_1, GRADIENTS_0)(__VA_ARGS__)
   switch (op) {
-#define GRADIENTS(...) \
-  { __VA_ARGS__ }
 #define ROW(name, arity, kind, types, floats, integers, gradients, what) \
-  case Op::name:                                                         \
-    return std::vector<Tensor> GRADIENTS gradients;
+  case Op::name: GRADIENTS gradients;
 #include "kernels/ops.def"
 #undef ROW
-#undef GRADIENTS
   }
+#undef GRADIENTS
+#undef CHOSEN
+#undef GRADIENTS_2
+#undef GRADIENTS_1
+#undef GRADIENTS_0
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <lockstep/ops.h>
 
 #include "graph/check.h"
+#include "graph/gradient_rules.h"
 #include "graph/node.h"
 
 namespace lockstep {
@@ -53,7 +54,8 @@ Tensor change_view(const Tensor& tensor, CallSite site, Change change) {
     reading = read(stored(tensor, site));
     view = change(reading.view);
   }
-  const Tensor result = view_tensor(reading.base, std::move(*view), tensor.dtype(), site);
+  Tensor result = view_tensor(reading.base, std::move(*view), tensor.dtype(), site);
+  if (is_tracing({&tensor})) result = trace_view(result, tensor, *change(View::contiguous(tensor.shape())));
   // Errors about a view still say whose view it is.
   return tensor.name().empty() ? result : result.named(tensor.name());
 }

@@ -131,14 +131,20 @@ struct Node {
   std::size_t bytes() const { return static_cast<std::size_t>(shape.numel()) * size_of(dtype); }
 };
 
+struct Record;
+
 /// A user's reference to a node. All copies of a Tensor share one Handle. Holding a view holds what it looks at.
 struct Handle {
-  explicit Handle(NodeRef held) : node(std::move(held)) { count(1); }
+  explicit Handle(NodeRef held, std::shared_ptr<Record> made_by = nullptr)
+      : node(std::move(held)), record(std::move(made_by)) {
+    count(1);
+  }
   ~Handle() { count(-1); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
   const NodeRef node;
+  const std::shared_ptr<Record> record;  ///< how gradients flow back from here (graph/tape.h); null: they do not
   std::string name;
 
  private:

@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "core/hash.h"
 #include "graph/make.h"
+#include "graph/tape.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -108,7 +109,7 @@ Device Tensor::device() const {
 
 Tensor Tensor::named(std::string name) const {
   check(*this, "Tensor::named", {});
-  auto handle = std::make_shared<Handle>(handle_->node);
+  auto handle = std::make_shared<Handle>(handle_->node, handle_->record);
   handle->name = std::move(name);
   return Access::from_handle(std::move(handle));
 }
@@ -208,6 +209,11 @@ Tensor Tensor::to(Device target, CallSite site) const {
     }
   }
   Tensor moved = leaf(std::move(buffer), shape(), dtype(), target, site);
+  if (is_tracing({this})) {
+    moved = traced(moved, "to", {this}, [from = device(), site](const Tensor& g, const auto&, const Tensor&) {
+      return std::vector<Tensor>{g.to(from, site)};
+    });
+  }
   return name().empty() ? moved : moved.named(name());
 }
 

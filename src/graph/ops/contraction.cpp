@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
+
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -73,7 +75,70 @@ View repeated(const View& view, int position, const Shape& sizes) {
   return result;
 }
 
+namespace {
+
+Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site);
+Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site);
+
+Shape counted(int first, int count) {
+  Shape dims;
+  for (int d = 0; d < count; ++d) dims.push_back(first + d);
+  return dims;
+}
+
+// The product of a gradient with the other operand has the dims `order` of an operand: put them in its own order.
+Tensor in_own_order(const Tensor& gradient, const Shape& order, CallSite site) {
+  Shape inverse = order;
+  for (int d = 0; d < order.rank(); ++d) inverse[static_cast<int>(order[d])] = d;
+  return gradient.permute(inverse, site);
+}
+
+// y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
+Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
+  return traced(product, "contract", {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    const int batch = dims.batch_a.rank();
+    const int m = dims.m.rank();
+    const int n = dims.n.rank();
+    std::vector<Tensor> gradients(2);
+    if (wanted[0]) {
+      const Tensor of_a = contract_dims(g, cast(b, g.dtype(), site),
+                                        {.batch_a = counted(0, batch),
+                                         .batch_b = dims.batch_b,
+                                         .m = counted(batch, m),
+                                         .n = dims.k_b,
+                                         .k_a = counted(batch + m, n),
+                                         .k_b = dims.n},
+                                        site);
+      gradients[0] = in_own_order(of_a, joined({&dims.batch_a, &dims.m, &dims.k_a}), site);
+    }
+    if (wanted[1]) {
+      const Tensor of_b = contract_dims(cast(a, g.dtype(), site), g,
+                                        {.batch_a = dims.batch_a,
+                                         .batch_b = counted(0, batch),
+                                         .m = dims.k_a,
+                                         .n = counted(batch + m, n),
+                                         .k_a = dims.m,
+                                         .k_b = counted(batch, m)},
+                                        site);
+      gradients[1] = in_own_order(of_b, joined({&dims.batch_b, &dims.k_b, &dims.n}), site);
+    }
+    return gradients;
+  });
+}
+
+}  // namespace
+
 Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
+  const Tensor product = [&] {
+    const NoGrad scope;
+    return product_of_dims(a, b, dims, site);
+  }();
+  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_dims(product, a, b, dims, site) : product;
+}
+
+namespace {
+
+Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
   const Shape batch = sizes_of(a, dims.batch_a);
   const Shape m = sizes_of(a, dims.m);
   const Shape n = sizes_of(b, dims.n);
@@ -95,7 +160,80 @@ Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& di
   return contract(std::move(primitive), ra, rb, a.dtype(), site).reshape(joined({&batch, &m, &n}), site);
 }
 
+// The gradient for one operand of a batched product: `product(g, other)` sums over the batch dimensions that the
+// operand does not have as well, outermost.
+struct BatchRoles {
+  Shape kept;
+  Shape summed;
+};
+BatchRoles batch_roles(const Shape& operand, const Shape& result) {
+  BatchRoles roles;
+  const int added = result.rank() - operand.rank();
+  for (int d = 0; d + 2 < result.rank(); ++d) {
+    const bool has = d >= added && operand[d - added] == result[d];
+    (has ? roles.kept : roles.summed).push_back(d);
+  }
+  return roles;
+}
+
+Shape with(const Shape& dims, std::int64_t last) {
+  Shape result = dims;
+  result.push_back(last);
+  return result;
+}
+
+Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b, CallSite site) {
+  return traced(product, "matmul", {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    const int rank = g.rank();
+    std::vector<Tensor> gradients(2);
+    const auto spread = [&](const Tensor& operand) {
+      Shape shape = g.shape().slice(0, rank - 2);
+      for (int d = operand.rank() - 2; d < operand.rank(); ++d) shape.push_back(operand.shape()[d]);
+      return cast(operand, g.dtype(), site).expand(shape, site);
+    };
+    if (wanted[0]) {
+      const BatchRoles roles = batch_roles(a.shape(), g.shape());
+      const Shape k = with(roles.summed, rank - 1);
+      gradients[0] = contract_dims(g, spread(b),
+                                   {.batch_a = roles.kept,
+                                    .batch_b = roles.kept,
+                                    .m = {rank - 2},
+                                    .n = {rank - 2},
+                                    .k_a = k,
+                                    .k_b = k},
+                                   site)
+                         .reshape(a.shape(), site);
+    }
+    if (wanted[1]) {
+      const BatchRoles roles = batch_roles(b.shape(), g.shape());
+      const Shape k = with(roles.summed, rank - 2);
+      gradients[1] = contract_dims(spread(a), g,
+                                   {.batch_a = roles.kept,
+                                    .batch_b = roles.kept,
+                                    .m = {rank - 1},
+                                    .n = {rank - 1},
+                                    .k_a = k,
+                                    .k_b = k},
+                                   site)
+                         .reshape(b.shape(), site);
+    }
+    return gradients;
+  });
+}
+
+}  // namespace
+
 Tensor batched_matmul(const Tensor& a, const Tensor& b, CallSite site) {
+  const Tensor product = [&] {
+    const NoGrad scope;
+    return product_of_matrices(a, b, site);
+  }();
+  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b, site) : product;
+}
+
+namespace {
+
+Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site) {
   const Shape& sa = a.shape();
   const Shape& sb = b.shape();
   const std::int64_t m = sa[sa.rank() - 2];
@@ -155,6 +293,8 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, CallSite site) {
   result.push_back(n);
   return product.reshape(result, site);
 }
+
+}  // namespace
 
 }  // namespace graph
 }  // namespace v0

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
+
 #include "graph/ops/convolution.h"
 
 namespace lockstep {
@@ -195,6 +197,34 @@ class Transposed {
   std::int64_t out_channels_ = 0;  ///< per group
 };
 
+Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                  const std::vector<Axis>& axes, const Windows& windows, std::int64_t groups, CallSite site) {
+  const Tensor y = [&] {
+    const NoGrad scope;
+    return Transposed({.input = input, .weight = weight, .bias = bias}, axes, groups, site).run();
+  }();
+  const Tensor* const addend = bias ? &*bias : nullptr;
+  if (!is_tracing({&input, &weight, addend})) return y;
+  std::vector<const Tensor*> operands{&input, &weight};
+  if (bias) operands.push_back(addend);
+  return traced(y, "conv_transpose", operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
+    const Tensor g = cast(upstream, wide(upstream.dtype()), site);
+    std::vector<Tensor> gradients(wanted.size());
+    if (wanted[0]) {
+      gradients[0] = convolve(g, cast(weight, g.dtype(), site), input.shape().slice(2, input.rank()), windows, groups, site);
+    }
+    if (wanted[1]) {
+      gradients[1] = conv_weight_gradient(cast(input, g.dtype(), site), g, weight.shape(), windows, groups, site);
+    }
+    if (bias && wanted[2]) {
+      Shape channels = Shape::filled(g.rank() - 1, 1);
+      channels[0] = g.shape()[1];
+      gradients[2] = sum_to(g, channels, site).reshape({g.shape()[1]}, site);
+    }
+    return gradients;
+  });
+}
+
 Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
                       const ConvTransposeOptions& options) {
   const CallSite site = x.site();
@@ -237,12 +267,26 @@ Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand&
     shape.push_back(output);
   }
   check_shape(op, shape, operands.input.dtype(), site);
-  const bool unbatched = operands.unbatched;
-  const Tensor y = Transposed(std::move(operands), std::move(axes), groups, site).run();
-  return unbatched ? y.squeeze(0, site) : y;
+  const Tensor y =
+      transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups, site);
+  return operands.unbatched ? y.squeeze(0, site) : y;
 }
 
 }  // namespace
+
+namespace graph {
+
+Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
+                           std::int64_t groups, CallSite site) {
+  std::vector<Axis> axes;
+  for (int d = 0; d + 2 < g.rank(); ++d) {
+    axes.push_back(make_axis(g.shape()[2 + d], input_shape[2 + d], weight.shape()[2 + d], windows.stride[d],
+                             windows.before[d], windows.dilation[d]));
+  }
+  return transposed(g, weight, std::nullopt, axes, windows, groups, site);
+}
+
+}  // namespace graph
 
 Tensor conv_transpose1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
+
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -44,6 +46,131 @@ ConvOperands check_convolution(const char* op, int rank, const Operand& input, c
   result.unbatched = given == rank + 1;
   if (result.unbatched) result.input = result.input.unsqueeze(0, site);
   return result;
+}
+
+namespace {
+
+// `input` [N, C, ...] as windows [N, G, C/G, out..., kernel...]; around the input there are zeros.
+Reading windows_of(const Tensor& input, const Shape& kernel, const Shape& output, const Windows& windows,
+                   std::int64_t groups, const Shape& order, CallSite site) {
+  const int rank = kernel.rank();
+  return reading_as(input, site, [&](const View& view) -> std::optional<View> {
+    Shape split{input.shape()[0], groups, input.shape()[1] / groups};
+    for (int d = 0; d < rank; ++d) split.push_back(input.shape()[d + 2]);
+    std::optional<View> result = view.reshaped(split);
+    for (int d = 0; result && d < rank; ++d) {
+      const std::int64_t reach = (output[d] - 1) * windows.stride[d] + windows.dilation[d] * (kernel[d] - 1) + 1;
+      const std::int64_t after = std::max<std::int64_t>(0, reach - input.shape()[d + 2] - windows.before[d]);
+      if (windows.before[d] > 0 || after > 0) result = result->padded(3 + d, windows.before[d], after, 0);
+    }
+    if (!result) return std::nullopt;
+    for (int d = 0; d < rank; ++d) {
+      result = result->windowed(3 + d, kernel[d], output[d], windows.stride[d], windows.dilation[d]);
+    }
+    return result->permuted(order);
+  });
+}
+
+Shape range(int first, int count) {
+  Shape dims;
+  for (int d = 0; d < count; ++d) dims.push_back(first + d);
+  return dims;
+}
+
+Shape joined(std::initializer_list<Shape> parts) {
+  Shape result;
+  for (const Shape& part : parts) {
+    for (const std::int64_t value : part) result.push_back(value);
+  }
+  return result;
+}
+
+// k = (channel, kernel positions), in the weight's order.
+Tensor convolve_untraced(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
+                         std::int64_t groups, CallSite site) {
+  const int rank = output.rank();
+  const std::int64_t batch = input.shape()[0];
+  const std::int64_t out_channels = weight.shape()[0];
+  const Shape kernel = weight.shape().slice(2, rank + 2);
+  const Reading columns = windows_of(input, kernel, output, windows, groups,
+                                     joined({{0, 1, 2}, range(3 + rank, rank), range(3, rank)}), site);
+  const Reading filters = reading_as(weight, site, [&](const View& view) {
+    return view.reshaped(joined({{groups, out_channels / groups, weight.shape()[1]}, kernel}));
+  });
+  Contract primitive;
+  primitive.b = {batch, groups};
+  primitive.m = {out_channels / groups};
+  primitive.n = output;
+  primitive.k = joined({{weight.shape()[1]}, kernel});
+  primitive.a_view = repeated(filters.view, 0, {batch});
+  primitive.b_view = columns.view;
+  return contract(std::move(primitive), filters, columns, input.dtype(), site)
+      .reshape(joined({{batch, out_channels}, output}), site);
+}
+
+// k = (batch, output positions).
+Tensor weight_gradient_untraced(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
+                                std::int64_t groups, CallSite site) {
+  const int rank = g.rank() - 2;
+  const Shape kernel = weight_shape.slice(2, rank + 2);
+  const Shape output = g.shape().slice(2, rank + 2);
+  const std::int64_t batch = g.shape()[0];
+  const std::int64_t channels = weight_shape[0] / groups;
+  // [G, N, out..., C/G, kernel...]
+  const Reading columns = windows_of(input, kernel, output, windows, groups,
+                                     joined({{1, 0}, range(3, rank), {2}, range(3 + rank, rank)}), site);
+  const Reading outputs = reading_as(g, site, [&](const View& view) -> std::optional<View> {
+    const std::optional<View> split = view.reshaped(joined({{batch, groups, channels}, output}));
+    if (!split) return std::nullopt;
+    return split->permuted(joined({{1, 2, 0}, range(3, rank)}));
+  });
+  Contract primitive;
+  primitive.b = {groups};
+  primitive.m = {channels};
+  primitive.n = joined({{weight_shape[1]}, kernel});
+  primitive.k = joined({{batch}, output});
+  primitive.a_view = outputs.view;
+  primitive.b_view = columns.view;
+  return contract(std::move(primitive), outputs, columns, g.dtype(), site).reshape(weight_shape, site);
+}
+
+}  // namespace
+
+Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
+                std::int64_t groups, CallSite site) {
+  const Tensor y = [&] {
+    const NoGrad scope;
+    return convolve_untraced(input, weight, output, windows, groups, site);
+  }();
+  if (!is_tracing({&input, &weight})) return y;
+  return traced(y, "convolution", {&input, &weight}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    std::vector<Tensor> gradients(2);
+    if (wanted[0]) {
+      gradients[0] = conv_input_gradient(g, cast(weight, g.dtype(), site), input.shape(), windows, groups, site);
+    }
+    if (wanted[1]) {
+      gradients[1] = conv_weight_gradient(g, cast(input, g.dtype(), site), weight.shape(), windows, groups, site);
+    }
+    return gradients;
+  });
+}
+
+Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
+                            std::int64_t groups, CallSite site) {
+  const Tensor result = [&] {
+    const NoGrad scope;
+    return weight_gradient_untraced(g, input, weight_shape, windows, groups, site);
+  }();
+  if (!is_tracing({&g, &input})) return result;
+  return traced(result, "convolution", {&g, &input},
+                [=](const Tensor& h, const std::vector<bool>& wanted, const Tensor&) {
+                  std::vector<Tensor> gradients(2);
+                  if (wanted[0]) {
+                    gradients[0] = convolve(input, h, g.shape().slice(2, g.rank()), windows, groups, site);
+                  }
+                  if (wanted[1]) gradients[1] = conv_input_gradient(g, h, input.shape(), windows, groups, site);
+                  return gradients;
+                });
 }
 
 Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site) {
@@ -129,41 +256,13 @@ Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w,
     }
     output.push_back((padded - reach) / stride[d] + 1);
   }
-  // The windows of the input as [N, G, C/G, out..., kernel...], then with k before n.
-  const auto windows = [&](const View& view) -> std::optional<View> {
-    Shape split{batch, groups, group_channels};
-    for (int d = 0; d < rank; ++d) split.push_back(input.shape()[d + 2]);
-    std::optional<View> result = view.reshaped(split);
-    for (int d = 0; result && d < rank; ++d) {
-      const Margin& around = margin[static_cast<std::size_t>(d)];
-      if (around.before > 0 || around.after > 0) result = result->padded(3 + d, around.before, around.after, 0);
-    }
-    if (!result) return std::nullopt;
-    for (int d = 0; d < rank; ++d) result = result->windowed(3 + d, kernel[d], output[d], stride[d], dilation[d]);
-    Shape order{0, 1, 2};
-    for (int d = 0; d < rank; ++d) order.push_back(3 + rank + d);
-    for (int d = 0; d < rank; ++d) order.push_back(3 + d);
-    return result->permuted(order);
-  };
-  const Reading columns = reading_as(input, site, windows);
-  const Reading filters = reading_as(weight, site, [&](const View& view) {
-    Shape split{groups, out_channels / groups, group_channels};
-    for (const std::int64_t taps : kernel) split.push_back(taps);
-    return view.reshaped(split);
-  });
-  Contract primitive;
-  primitive.b = {batch, groups};
-  primitive.m = {out_channels / groups};
-  primitive.n = output;
-  primitive.k = {group_channels};
-  for (const std::int64_t taps : kernel) primitive.k.push_back(taps);
-  primitive.a_view = repeated(filters.view, 0, {batch});
-  primitive.b_view = columns.view;
-  Tensor y = contract(std::move(primitive), filters, columns, input.dtype(), site);
   Shape shape{batch, out_channels};
   for (const std::int64_t size : output) shape.push_back(size);
-  check_shape(op, shape, y.dtype(), site);
-  y = with_bias(y.reshape(shape, site), bias, site);
+  check_shape(op, shape, accumulated(input.dtype()), site);
+  Shape before;
+  for (const Margin& around : margin) before.push_back(around.before);
+  Tensor y = convolve(input, weight, output, {stride, dilation, before}, groups, site);
+  y = with_bias(y, bias, site);
   y = cast(y, returned(input.dtype()), site);
   return operands.unbatched ? y.squeeze(0, site) : y;
 }

@@ -22,6 +22,22 @@ struct ConvOperands {
 ConvOperands check_convolution(const char* op, int rank, const Operand& input, const Operand& weight,
                                const std::optional<Tensor>& bias);
 
+/// How a convolution's windows lie, per spatial dimension.
+struct Windows {
+  Shape stride, dilation;
+  Shape before;  ///< padding before the input
+};
+/// Gradients of y = convolution(input, weight) in the dtype of `g` [N, O, out...]: contractions in the order of
+/// docs/numerics.md section 6.
+Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
+                           std::int64_t groups, CallSite site);
+Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
+                            std::int64_t groups, CallSite site);
+/// The convolution of input [N, C, ...] with weight [O, C/G, ...] whose output has the spatial sizes `output`, whatever
+/// padding after the input that takes, in the accumulation dtype.
+Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
+                std::int64_t groups, CallSite site);
+
 /// y [N, O, ...] + bias [O] as one more rounding.
 Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site);
 

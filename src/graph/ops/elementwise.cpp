@@ -89,13 +89,15 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
   const Shape shape = same_shapes ? any->shape() : broadcast_shape(info.name, shown, site);
   if (!same_shapes) check_shape(info.name, shape, dtype, site);
   const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
-  return Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device(), site));
+  return trace_elementwise(
+      Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device(), site)), op, operands);
 }
 
 Tensor cast(const Tensor& tensor, DType dtype, CallSite site) {
   if (tensor.dtype() == dtype) return tensor;
   for (const DType end : {tensor.dtype(), dtype}) check_computes("to", end, {{"input", tensor}}, site);
-  return Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device(), site));
+  return trace_cast(
+      Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device(), site)), tensor);
 }
 
 }  // namespace graph

@@ -30,20 +30,22 @@ Tensor gather(const Tensor& source, int dim, const Tensor& index, CallSite site,
   LOCKSTEP_ASSERT(view.shape == index.shape());
   Gather op = primitive;
   op.source = std::move(view);
-  return make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), site);
+  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), site), source, dim,
+                      index);
 }
 
 Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
                CallSite site, const char* name) {
   LOCKSTEP_ASSERT(index.shape() == values.shape() && self.rank() == index.rank() && self.dtype() == values.dtype());
-  return make(Scatter{op, dim, include_self, name}, {node_of(self), node_of(index), node_of(values)}, self.shape(),
-              self.dtype(), site);
+  const Tensor result = make(Scatter{op, dim, include_self, name}, {node_of(self), node_of(index), node_of(values)},
+                             self.shape(), self.dtype(), site);
+  return trace_scatter(result, op, self, dim, index, values, include_self);
 }
 
 Tensor scan(ScanOp op, const Tensor& a, int dim, CallSite site) {
   if (a.rank() == 0) return scan(op, a.reshape({1}, site), 0, site).reshape({}, site);
   const bool positions = op == ScanOp::argmax || op == ScanOp::argmin;
-  return make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype(), site);
+  return trace_scan(make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype(), site), op, a, dim);
 }
 
 Tensor sort_indices(const Tensor& a, int dim, bool descending, CallSite site) {
@@ -55,7 +57,7 @@ Tensor update(const Tensor& self, const View& region, const Tensor& values, Call
   LOCKSTEP_ASSERT(region.shape == values.shape() && region.bounds.empty() && self.dtype() == values.dtype());
   const Reading reading = read(self);
   const NodeRef base = is_dense(reading) ? reading.base : node_of(stored(self, site));
-  return make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype(), site);
+  return trace_update(make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype(), site), self, region, values);
 }
 
 }  // namespace graph

@@ -15,8 +15,9 @@ Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, CallSite site, c
   const bool indices = op == ReduceOp::argmax || op == ReduceOp::argmin;
   std::vector<NodeRef> inputs{node_of(a)};
   if (b != nullptr) inputs.push_back(node_of(*b));
-  return Access::tensor(make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(),
-                                  a.device(), site));
+  const Tensor result = Access::tensor(
+      make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(), a.device(), site));
+  return trace_reduce(result, op, dims, a, b);
 }
 
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim, CallSite site) {

@@ -1,0 +1,355 @@
+#include "graph/gradient_rules.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/gradients.h"
+#include "graph/make.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+using Wanted = std::vector<bool>;
+using Gradients = std::vector<Tensor>;
+
+[[noreturn]] void fail_no_gradient(const char* op, const Tensor& operand, CallSite site) {
+  fail<ValueError>(op, "has no gradient, but an operand is tracked", {{"input", operand}},
+                   "detach the operand, or compute this part in a NoGrad scope", site);
+}
+
+CallSite site_of(const Tensor& tensor) { return node_of(tensor)->where; }
+
+Tensor zeros_of(const Shape& shape, const Tensor& like, CallSite site) {
+  return zeros(shape, {.dtype = like.dtype(), .device = like.device()}, site);
+}
+
+}  // namespace
+
+Tensor sum_to(const Tensor& g, const Shape& shape, CallSite site) {
+  if (g.shape() == shape) return g;
+  const int added = g.rank() - shape.rank();
+  std::uint32_t dims = 0;
+  for (int d = 0; d < g.rank(); ++d) {
+    if (d < added || (shape[d - added] == 1 && g.shape()[d] != 1)) dims |= 1u << d;
+  }
+  if (dims == 0) return g.reshape(shape, site);
+  const Tensor wide_sum = reduce(ReduceOp::sum, cast(g, wide(g.dtype()), site), dims, site);
+  return cast(wide_sum, g.dtype(), site).reshape(shape, site);
+}
+
+// --- elementwise and casts --------------------------------------------------------------------------------------------
+
+Tensor trace_elementwise(const Tensor& result, Op op, const std::vector<lockstep::Operand>& operands) {
+  std::vector<const Tensor*> tensors;
+  for (const lockstep::Operand& operand : operands) {
+    if (!operand.is_scalar()) tensors.push_back(&operand.tensor());
+  }
+  if (!is_tracing(tensors) || !is_float(result.dtype())) return result;
+  const CallSite site = operands[0].site();
+  // What the gradients of tracked operands read; scalars become tensors that kernels see as constants.
+  unsigned reads = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].is_scalar() || !is_tracing({&operands[i].tensor()})) continue;
+    if (i >= gradient_count(op)) fail_no_gradient(info_of(op).name, operands[i].tensor(), site);
+    reads |= gradient_reads(op, i);
+  }
+  std::vector<Tensor> kept(operands.size());
+  std::vector<std::size_t> position;  // of each tensor operand among all
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].is_scalar()) position.push_back(i);
+    if ((reads >> i & 1u) == 0) continue;
+    kept[i] = operands[i].is_scalar()
+                  ? full({}, operands[i].scalar(), {.dtype = result.dtype(), .device = result.device()}, site)
+                  : operands[i].tensor();
+  }
+  Rule rule = [op, kept = std::move(kept), position = std::move(position)](const Tensor& g, const Wanted& wanted,
+                                                                           const Tensor& value) {
+    Gradients gradients(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) gradients[i] = elementwise_gradient(op, position[i], kept, value, g);
+    }
+    return gradients;
+  };
+  return traced(result, info_of(op).name, tensors, std::move(rule), (reads & kReadsResult) != 0);
+}
+
+Tensor trace_cast(const Tensor& result, const Tensor& from) {
+  if (!is_tracing({&from}) || !is_float(result.dtype())) return result;
+  return traced(result, "to", {&from}, [dtype = from.dtype()](const Tensor& g, const Wanted&, const Tensor&) {
+    return Gradients{cast(g, dtype, site_of(g))};
+  });
+}
+
+// --- views ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Drops the elements of g that the view's last bound sends to the fill value, and the bound with them. False if it looks
+// at several dimensions.
+bool drop_outside(Tensor& g, View& view, CallSite site) {
+  const Bound bound = view.bounds.back();
+  int dim = -1;
+  for (int d = 0; d < view.rank(); ++d) {
+    if (bound.m[d] == 0 || view.shape[d] == 1) continue;
+    if (dim >= 0) return false;
+    dim = d;
+  }
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+  std::int64_t count = 1;
+  const auto inside = [&](std::int64_t i) {
+    const std::int64_t c = bound.offset + (dim < 0 ? 0 : bound.m[dim] * i);
+    return c >= bound.lo && c < bound.hi && c % bound.step == 0;
+  };
+  if (dim < 0) {
+    count = inside(0) ? 1 : 0;
+    if (count == 0) {
+      if (view.rank() == 0) return false;
+      dim = 0;
+    }
+  } else {
+    // The indices inside are evenly spaced.
+    const std::int64_t size = view.shape[dim];
+    step = bound.step / std::gcd(bound.step, std::abs(bound.m[dim]));
+    while (first < size && !inside(first)) ++first;
+    std::int64_t last = size - 1;
+    while (last > first && !inside(last)) --last;
+    count = first >= size ? 0 : (last - first) / step + 1;
+    if (first >= size) first = 0;
+  }
+  view.bounds.pop_back();
+  if (dim >= 0) {
+    g = g.slice(dim, {.start = first, .stop = count == 0 ? first : first + step * (count - 1) + 1, .step = step}, site);
+    view = view.sliced(dim, first, step, count);
+  }
+  if (bound.step > 1 && count > 0) {  // what the bound added to the address
+    const std::int64_t m = dim < 0 ? 0 : bound.m[dim];
+    view.offset += bound.stride * ((bound.offset + m * first) / bound.step);
+    if (dim >= 0) view.strides[dim] += bound.stride * (m * step / bound.step);
+  }
+  return true;
+}
+
+// Whether no element is read twice: each stride reaches over all that the smaller ones span.
+bool reads_once(const View& view) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;
+  for (int d = 0; d < view.rank(); ++d) {
+    if (view.shape[d] > 1) dims.emplace_back(std::abs(view.strides[d]), view.shape[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t span = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= span) return false;
+    span += stride * (size - 1);
+  }
+  return true;
+}
+
+// g in the order of the elements that it goes to, if that is all of them.
+std::optional<Tensor> reordered(const Tensor& g, const View& view, const Shape& shape, CallSite site) {
+  if (view.offset != 0 || view.shape.numel() != shape.numel()) return std::nullopt;
+  Shape order;
+  for (int d = 0; d < view.rank(); ++d) {
+    if (view.strides[d] < 0) return std::nullopt;
+    order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return view.strides[static_cast<int>(a)] > view.strides[static_cast<int>(b)];
+  });
+  return g.permute(order, site).reshape(shape, site);
+}
+
+// The dense position that each element of the view reads.
+Tensor addresses(const View& view, const Tensor& like, CallSite site) {
+  const TensorOptions options{.dtype = DType::i64, .device = like.device()};
+  Tensor sum = full({}, static_cast<double>(view.offset), options, site);
+  for (int d = 0; d < view.rank(); ++d) {
+    Shape line = Shape::filled(view.rank(), 1);
+    line[d] = view.shape[d];
+    const Tensor positions = arange(0, static_cast<double>(view.shape[d]), 1, options, site).reshape(line, site);
+    sum = sum + positions * static_cast<double>(view.strides[d]);
+  }
+  return sum.expand(view.shape, site);
+}
+
+}  // namespace
+
+Tensor view_gradient(const Tensor& gradient, const View& of, const Shape& shape, CallSite site) {
+  Tensor g = gradient;
+  View view = of;
+  while (!view.bounds.empty()) {
+    if (!drop_outside(g, view, site)) break;
+    if (view.shape.numel() == 0) return zeros_of(shape, g, site);
+  }
+  if (view.bounds.empty()) {
+    Shape kept = view.shape;
+    for (int d = 0; d < view.rank(); ++d) {
+      if (view.strides[d] == 0) kept[d] = 1;
+    }
+    g = sum_to(g, kept, site);
+    for (int d = 0; d < view.rank(); ++d) {
+      if (view.strides[d] == 0 && view.shape[d] > 1) view = view.sliced(d, 0, 1, 1);
+    }
+    if (view.shape.numel() == 0) return zeros_of(shape, g, site);
+    if (reads_once(view)) {
+      if (std::optional<Tensor> all = reordered(g, view, shape, site)) return *all;
+      return update(zeros_of(shape, g, site), view, g, site);
+    }
+  }
+  // Elements that are read more than once (windows), or bounds over several dimensions.
+  const Tensor flat = zeros_of({shape.numel()}, g, site);
+  Tensor at;
+  if (view.bounds.empty()) {
+    at = addresses(view, g, site);
+  } else {
+    // The view itself, reading positions: what is outside reads -1, which is sent to a place of its own.
+    const Tensor line = arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i64, .device = g.device()}, site);
+    View positions = view;
+    positions.fill = static_cast<std::uint64_t>(shape.numel());
+    const Tensor more = zeros_of({shape.numel() + 1}, g, site);
+    at = view_tensor(node_of(stored(line, site)), positions, DType::i64, site);
+    return scatter(ScatterOp::add, more, 0, at.reshape({-1}, site), g.reshape({-1}, site), true, site)
+        .narrow(0, 0, shape.numel(), site)
+        .reshape(shape, site);
+  }
+  return scatter(ScatterOp::add, flat, 0, at.reshape({-1}, site), g.reshape({-1}, site), true, site).reshape(shape, site);
+}
+
+Tensor trace_view(const Tensor& result, const Tensor& from, const View& view) {
+  return traced(result, "view", {&from}, [view, shape = from.shape()](const Tensor& g, const Wanted&, const Tensor&) {
+    return Gradients{view_gradient(g, view, shape, site_of(g))};
+  });
+}
+
+// --- reductions -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Everything but one element, multiplied: by division where no element is zero, else by hand.
+Tensor product_gradient(const Tensor& g, const Tensor& a, const Tensor& product, std::uint32_t dims, CallSite site) {
+  const Tensor is_zero = a == 0.0;
+  const Tensor count = reduce(ReduceOp::sum, cast(is_zero, a.dtype(), site), dims, site);
+  const Tensor others = reduce(ReduceOp::prod, where(is_zero, 1.0, a), dims, site);
+  const Tensor at_zero = where(count == 1.0, others, 0.0);
+  const Tensor elsewhere = where(count == 0.0, product / where(is_zero, 1.0, a), 0.0);
+  return g * where(is_zero, at_zero, elsewhere);
+}
+
+}  // namespace
+
+Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const Tensor& a, const Tensor* b) {
+  if (!is_tracing({&a, b}) || !is_float(result.dtype())) return result;
+  const char* const name = name_of(op);
+  switch (op) {
+    case ReduceOp::sum:
+      return traced(result, name, {&a}, [shape = a.shape()](const Tensor& g, const Wanted&, const Tensor&) {
+        return Gradients{g.expand(shape, site_of(g))};
+      });
+    case ReduceOp::prod:
+      return traced(
+          result, name, {&a},
+          [a, dims](const Tensor& g, const Wanted&, const Tensor& product) {
+            return Gradients{product_gradient(g, a, product, dims, site_of(g))};
+          },
+          true);
+    case ReduceOp::max:
+    case ReduceOp::min:
+      return traced(
+          result, name, {&a},
+          [a, dims](const Tensor& g, const Wanted&, const Tensor& best) {
+            const Tensor wins = cast(a == best, a.dtype(), site_of(g));
+            const DType working = wide(a.dtype());
+            const Tensor count = cast(reduce(ReduceOp::sum, cast(wins, working, site_of(g)), dims, site_of(g)), a.dtype(),
+                                      site_of(g));
+            return Gradients{g / count * wins};
+          },
+          true);
+    case ReduceOp::dot:
+      return traced(result, name, {&a, b}, [a, b = *b](const Tensor& g, const Wanted& wanted, const Tensor&) {
+        return Gradients{wanted[0] ? g * b : Tensor(), wanted[1] ? g * a : Tensor()};
+      });
+    case ReduceOp::argmax:
+    case ReduceOp::argmin: break;
+  }
+  return result;
+}
+
+// --- computed places --------------------------------------------------------------------------------------------------
+
+Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const Tensor& index) {
+  if (!is_tracing({&source}) || !is_float(result.dtype())) return result;
+  return traced(result, "gather", {&source},
+                [index, dim, shape = source.shape()](const Tensor& g, const Wanted&, const Tensor&) {
+                  const CallSite site = site_of(g);
+                  return Gradients{scatter(ScatterOp::add, zeros_of(shape, g, site), dim, index, g, true, site)};
+                });
+}
+
+Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int dim, const Tensor& index,
+                     const Tensor& values, bool include_self) {
+  if (!is_tracing({&self, &values}) || !is_float(result.dtype())) return result;
+  if (op == ScatterOp::prod) fail_no_gradient("scatter_prod", self, site_of(result));
+  const bool sums = op == ScatterOp::add;
+  const bool sets = op == ScatterOp::set;
+  Rule rule = [=, self = sums || sets ? Tensor() : self, values = sums || sets ? Tensor() : values](
+                  const Tensor& g, const Wanted& wanted, const Tensor& best) {
+    const CallSite site = site_of(g);
+    Gradients gradients(2);
+    if (sums || sets) {
+      const Tensor none = zeros(index.shape(), {.dtype = g.dtype(), .device = g.device()}, site);
+      const bool passes = sums && include_self;
+      if (wanted[0]) gradients[0] = passes ? g : scatter(ScatterOp::set, g, dim, index, none, true, site);
+      if (wanted[1]) gradients[1] = gather(g, dim, index, site);
+      return gradients;
+    }
+    // max and min: those that are equal to the result share.
+    const Tensor at_self = cast(self == best, g.dtype(), site);
+    const Tensor at_values = cast(values == gather(best, dim, index, site), g.dtype(), site);
+    const Tensor own = include_self ? at_self : scatter(ScatterOp::set, ones_like(g, site), dim, index,
+                                                        zeros_like(at_values, site), true, site);
+    const Tensor share = g / scatter(ScatterOp::add, own, dim, index, at_values, true, site);
+    if (wanted[0]) gradients[0] = share * own;
+    if (wanted[1]) gradients[1] = gather(share, dim, index, site) * at_values;
+    return gradients;
+  };
+  return traced(result, "scatter", {&self, &values}, std::move(rule), !sums && !sets);
+}
+
+Tensor trace_scan(const Tensor& result, ScanOp op, const Tensor& a, int dim) {
+  if (!is_tracing({&a}) || !is_float(result.dtype())) return result;
+  if (op == ScanOp::sum) {
+    return traced(result, "cumsum", {&a}, [dim](const Tensor& g, const Wanted&, const Tensor&) {
+      const CallSite site = site_of(g);
+      return Gradients{scan(ScanOp::sum, g.flip({dim}, site), dim, site).flip({dim}, site)};
+    });
+  }
+  if (op == ScanOp::max || op == ScanOp::min) {
+    const ScanOp where = op == ScanOp::max ? ScanOp::argmax : ScanOp::argmin;
+    return traced(result, name_of(op), {&a}, [a, dim, where](const Tensor& g, const Wanted&, const Tensor&) {
+      const CallSite site = site_of(g);
+      return Gradients{scatter(ScatterOp::add, zeros_of(a.shape(), g, site), dim, scan(where, a, dim, site), g, true, site)};
+    });
+  }
+  fail_no_gradient(name_of(op), a, site_of(result));
+}
+
+Tensor trace_update(const Tensor& result, const Tensor& self, const View& region, const Tensor& values) {
+  if (!is_tracing({&self, &values}) || !is_float(result.dtype())) return result;
+  return traced(result, "update", {&self, &values}, [region](const Tensor& g, const Wanted& wanted, const Tensor&) {
+    const CallSite site = site_of(g);
+    Gradients gradients(2);
+    if (wanted[0]) gradients[0] = update(g, region, zeros_of(region.shape, g, site), site);
+    if (wanted[1]) {
+      const Tensor dense = contiguous(lockstep::Operand(g, site));
+      gradients[1] = is_tracing({&dense}) ? trace_view(view_tensor(node_of(dense), region, g.dtype(), site), dense, region)
+                                          : view_tensor(node_of(dense), region, g.dtype(), site);
+    }
+    return gradients;
+  });
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+#include "graph/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/assert.h"
+#include "graph/check.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+thread_local bool gradients_on = true;
+
+}  // namespace
+
+bool set_gradients_on(bool on) { return std::exchange(gradients_on, on); }
+
+// Releasing a long chain recursively would overflow the stack: the outermost destructor releases all.
+Record::~Record() {
+  static thread_local std::vector<std::shared_ptr<Record>>* releasing = nullptr;
+  std::vector<std::shared_ptr<Record>> pending;
+  const bool outermost = releasing == nullptr;
+  if (outermost) releasing = &pending;
+  for (Operand& operand : operands) {
+    if (operand.record != nullptr) releasing->push_back(std::move(operand.record));
+  }
+  rule = nullptr;  // its tensors may hold records, too
+  if (!outermost) return;
+  while (!pending.empty()) {
+    const std::shared_ptr<Record> last = std::move(pending.back());
+    pending.pop_back();
+  }
+  releasing = nullptr;
+}
+
+bool is_tracing(const std::vector<const Tensor*>& operands) {
+  return gradients_on && std::any_of(operands.begin(), operands.end(), [](const Tensor* operand) {
+           return operand != nullptr && Access::handle(*operand)->record != nullptr;
+         });
+}
+
+bool is_tracing(std::initializer_list<const Tensor*> operands) {
+  if (!gradients_on) return false;
+  for (const Tensor* operand : operands) {
+    if (operand != nullptr && Access::handle(*operand)->record != nullptr) return true;
+  }
+  return false;
+}
+
+Tensor traced(const Tensor& result, const char* name, const std::vector<const Tensor*>& operands, Rule rule,
+              bool reads_result) {
+  LOCKSTEP_ASSERT(is_float(result.dtype()));
+  const NodeRef& node = Access::node(result);
+  auto record = std::make_shared<Record>();
+  record->id = node->id;
+  record->name = name;
+  record->shape = node->shape;
+  record->dtype = node->dtype;
+  record->where = node->where;
+  for (const Tensor* operand : operands) {
+    const std::shared_ptr<Handle>& handle = Access::handle(*operand);
+    record->operands.push_back({handle->record, operand->shape(), operand->dtype()});
+    // Views may be younger than what is made of them; consumers come first in any case.
+    if (handle->record != nullptr) record->id = std::max(record->id, handle->record->id + 1);
+  }
+  record->rule = std::move(rule);
+  if (reads_result) record->result = std::make_shared<Handle>(node);
+  auto handle = std::make_shared<Handle>(node, std::move(record));
+  handle->name = result.name();
+  return Access::from_handle(std::move(handle));
+}
+
+Tensor untraced(const Tensor& tensor) {
+  const std::shared_ptr<Handle>& handle = Access::handle(tensor);
+  if (handle->record == nullptr) return tensor;
+  auto bare = std::make_shared<Handle>(handle->node);
+  bare->name = handle->name;
+  return Access::from_handle(std::move(bare));
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
