@@ -22,7 +22,9 @@ namespace {
 
 using RecordRef = std::shared_ptr<Record>;
 
-const RecordRef& record_of(const Tensor& tensor) { return Access::handle(tensor)->record; }
+const RecordRef& record_of(const Tensor& tensor) {
+  return Access::handle(tensor)->record;
+}
 
 // Walks from a value to its leaves: every record once, consumers before what they consume.
 class Backward {
@@ -39,7 +41,8 @@ class Backward {
       check_same_device(op, {{"value", value}, {"seed", options.seed}}, site);
       check_same_dtype(op, {{"value", value}, {"seed", options.seed}}, site);
       if (options.seed.shape() != value.shape()) {
-        fail<ShapeError>(op, "the seed must have the value's shape", {{"value", value}, {"seed", options.seed}}, "", site);
+        fail<ShapeError>(op, "the seed must have the value's shape", {{"value", value}, {"seed", options.seed}}, "",
+                         site);
       }
       seed_ = options.seed;
     } else {
@@ -52,8 +55,7 @@ class Backward {
   }
 
   /// Only records for which `wanted` holds, and what leads to them, are visited.
-  template <typename IsWanted>
-  void find_paths(IsWanted wanted) {
+  template <typename IsWanted> void find_paths(IsWanted wanted) {
     // Depth first without recursion: a record leads somewhere if it is wanted or one of its operands leads there.
     std::vector<std::pair<Record*, std::size_t>> stack{{root_.get(), 0}};
     std::unordered_set<const Record*> seen{root_.get()};
@@ -75,8 +77,7 @@ class Backward {
   bool reaches(const Record* record) const { return on_path_.contains(record); }
 
   /// Calls done(record, gradient) for each record on the way, with its whole gradient.
-  template <typename Done>
-  void run(Done done) {
+  template <typename Done> void run(Done done) {
     const bool before = set_gradients_on(options_.create_graph);
     struct Restore {
       bool value;
@@ -108,14 +109,13 @@ class Backward {
   }
 
  private:
-  template <typename Give>
-  void pass_on(Record& record, const Tensor& g, Give give) {
+  template <typename Give> void pass_on(Record& record, const Tensor& g, Give give) {
     std::vector<bool> wanted;
     for (const Record::Operand& operand : record.operands) wanted.push_back(reaches(operand.record.get()));
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
     if (record.released) {
-      fail<ValueError>(op_, fmt::format("what the gradient of {} reads was released by an earlier call", record.name), {},
-                       "pass {.retain_graph = true} to the earlier call", site_);
+      fail<ValueError>(op_, fmt::format("what the gradient of {} reads was released by an earlier call", record.name),
+                       {}, "pass {.retain_graph = true} to the earlier call", site_);
     }
     Tensor result;
     if (record.result != nullptr) {
@@ -166,7 +166,8 @@ std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& te
     check_defined("gradients", {{"tensor", tensor}}, site);
     records.push_back(record_of(tensor).get());
     if (records.back() == nullptr) {
-      fail<ValueError>("gradients", "the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad", site);
+      fail<ValueError>("gradients", "the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad",
+                       site);
     }
   }
   std::unordered_map<const Record*, Tensor> found;
@@ -216,26 +217,35 @@ Tensor requires_grad(const Tensor& tensor, CallSite site) {
   return Access::from_handle(std::move(handle));
 }
 
-bool is_tracked(const Tensor& tensor) { return tensor.defined() && record_of(tensor) != nullptr; }
+bool is_tracked(const Tensor& tensor) {
+  return tensor.defined() && record_of(tensor) != nullptr;
+}
 
 Tensor detach(const Tensor& tensor, CallSite site) {
   check_defined("detach", {{"tensor", tensor}}, site);
   return untraced(tensor);
 }
 
-Tensor grad(const Tensor& leaf, CallSite site) { return *leaf_of("grad", leaf, site)->sink; }
-void zero_grad(const Tensor& leaf, CallSite site) { *leaf_of("zero_grad", leaf, site)->sink = {}; }
+Tensor grad(const Tensor& leaf, CallSite site) {
+  return *leaf_of("grad", leaf, site)->sink;
+}
+void zero_grad(const Tensor& leaf, CallSite site) {
+  *leaf_of("zero_grad", leaf, site)->sink = {};
+}
 
 void register_hook(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook, CallSite site) {
   check_defined("register_hook", {{"tensor", tensor}}, site);
   if (record_of(tensor) == nullptr) {
-    fail<ValueError>("register_hook", "the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad", site);
+    fail<ValueError>("register_hook", "the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad",
+                     site);
   }
   record_of(tensor)->hooks.push_back(std::move(hook));
 }
 
 NoGrad::NoGrad() : before_(set_gradients_on(false)) {}
-NoGrad::~NoGrad() { set_gradients_on(before_); }
+NoGrad::~NoGrad() {
+  set_gradients_on(before_);
+}
 
 Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& inputs,
                        std::function<std::vector<Tensor>(const Tensor&)> gradient, CallSite site) {
@@ -253,9 +263,10 @@ Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& inputs,
                                                                               const Tensor&) {
                   std::vector<Tensor> result = gradient(g);
                   if (result.size() != count) {
-                    fail<ValueError>("custom_gradient",
-                                     fmt::format("the gradient returned {} tensors for {} inputs", result.size(), count), {},
-                                     "return one per input, undefined ones where there is none", site);
+                    fail<ValueError>(
+                        "custom_gradient",
+                        fmt::format("the gradient returned {} tensors for {} inputs", result.size(), count), {},
+                        "return one per input, undefined ones where there is none", site);
                   }
                   return result;
                 });

@@ -19,7 +19,9 @@ using Gradients = std::vector<Tensor>;
                    "detach the operand, or compute this part in a NoGrad scope", site);
 }
 
-CallSite site_of(const Tensor& tensor) { return node_of(tensor)->where; }
+CallSite site_of(const Tensor& tensor) {
+  return node_of(tensor)->where;
+}
 
 Tensor zeros_of(const Shape& shape, const Tensor& like, CallSite site) {
   return zeros(shape, {.dtype = like.dtype(), .device = like.device()}, site);
@@ -39,7 +41,8 @@ Tensor sum_to(const Tensor& g, const Shape& shape, CallSite site) {
   return cast(wide_sum, g.dtype(), site).reshape(shape, site);
 }
 
-// --- elementwise and casts --------------------------------------------------------------------------------------------
+// --- elementwise and casts
+// --------------------------------------------------------------------------------------------
 
 Tensor trace_elementwise(const Tensor& result, Op op, const std::vector<lockstep::Operand>& operands) {
   std::vector<const Tensor*> tensors;
@@ -82,12 +85,13 @@ Tensor trace_cast(const Tensor& result, const Tensor& from) {
   });
 }
 
-// --- views ------------------------------------------------------------------------------------------------------------
+// --- views
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Drops the elements of g that the view's last bound sends to the fill value, and the bound with them. False if it looks
-// at several dimensions.
+// Drops the elements of g that the view's last bound sends to the fill value, and the bound with them. False if it
+// looks at several dimensions.
 bool drop_outside(Tensor& g, View& view, CallSite site) {
   const Bound bound = view.bounds.back();
   int dim = -1;
@@ -205,7 +209,8 @@ Tensor view_gradient(const Tensor& gradient, const View& of, const Shape& shape,
     at = addresses(view, g, site);
   } else {
     // The view itself, reading positions: what is outside reads -1, which is sent to a place of its own.
-    const Tensor line = arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i64, .device = g.device()}, site);
+    const Tensor line =
+        arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i64, .device = g.device()}, site);
     View positions = view;
     positions.fill = static_cast<std::uint64_t>(shape.numel());
     const Tensor more = zeros_of({shape.numel() + 1}, g, site);
@@ -214,7 +219,8 @@ Tensor view_gradient(const Tensor& gradient, const View& of, const Shape& shape,
         .narrow(0, 0, shape.numel(), site)
         .reshape(shape, site);
   }
-  return scatter(ScatterOp::add, flat, 0, at.reshape({-1}, site), g.reshape({-1}, site), true, site).reshape(shape, site);
+  return scatter(ScatterOp::add, flat, 0, at.reshape({-1}, site), g.reshape({-1}, site), true, site)
+      .reshape(shape, site);
 }
 
 Tensor trace_view(const Tensor& result, const Tensor& from, const View& view) {
@@ -223,7 +229,8 @@ Tensor trace_view(const Tensor& result, const Tensor& from, const View& view) {
   });
 }
 
-// --- reductions -------------------------------------------------------------------------------------------------------
+// --- reductions
+// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -261,8 +268,8 @@ Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const
           [a, dims](const Tensor& g, const Wanted&, const Tensor& best) {
             const Tensor wins = cast(a == best, a.dtype(), site_of(g));
             const DType working = wide(a.dtype());
-            const Tensor count = cast(reduce(ReduceOp::sum, cast(wins, working, site_of(g)), dims, site_of(g)), a.dtype(),
-                                      site_of(g));
+            const Tensor count =
+                cast(reduce(ReduceOp::sum, cast(wins, working, site_of(g)), dims, site_of(g)), a.dtype(), site_of(g));
             return Gradients{g / count * wins};
           },
           true);
@@ -276,7 +283,8 @@ Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const
   return result;
 }
 
-// --- computed places --------------------------------------------------------------------------------------------------
+// --- computed places
+// --------------------------------------------------------------------------------------------------
 
 Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const Tensor& index) {
   if (!is_tracing({&source}) || !is_float(result.dtype())) return result;
@@ -286,6 +294,19 @@ Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const T
                   return Gradients{scatter(ScatterOp::add, zeros_of(shape, g, site), dim, index, g, true, site)};
                 });
 }
+
+namespace {
+
+// What a scatter with this index wrote: the index may cover only a part of the other dimensions.
+Tensor gather_back(const Tensor& from, int dim, const Tensor& index, CallSite site) {
+  Tensor covered = from;
+  for (int d = 0; d < from.rank(); ++d) {
+    if (d != dim && index.shape()[d] != from.shape()[d]) covered = covered.narrow(d, 0, index.shape()[d], site);
+  }
+  return gather(covered, dim, index, site);
+}
+
+}  // namespace
 
 Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int dim, const Tensor& index,
                      const Tensor& values, bool include_self) {
@@ -301,17 +322,18 @@ Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int
       const Tensor none = zeros(index.shape(), {.dtype = g.dtype(), .device = g.device()}, site);
       const bool passes = sums && include_self;
       if (wanted[0]) gradients[0] = passes ? g : scatter(ScatterOp::set, g, dim, index, none, true, site);
-      if (wanted[1]) gradients[1] = gather(g, dim, index, site);
+      if (wanted[1]) gradients[1] = gather_back(g, dim, index, site);
       return gradients;
     }
     // max and min: those that are equal to the result share.
     const Tensor at_self = cast(self == best, g.dtype(), site);
-    const Tensor at_values = cast(values == gather(best, dim, index, site), g.dtype(), site);
-    const Tensor own = include_self ? at_self : scatter(ScatterOp::set, ones_like(g, site), dim, index,
-                                                        zeros_like(at_values, site), true, site);
+    const Tensor at_values = cast(values == gather_back(best, dim, index, site), g.dtype(), site);
+    const Tensor own =
+        include_self ? at_self
+                     : scatter(ScatterOp::set, ones_like(g, site), dim, index, zeros_like(at_values, site), true, site);
     const Tensor share = g / scatter(ScatterOp::add, own, dim, index, at_values, true, site);
     if (wanted[0]) gradients[0] = share * own;
-    if (wanted[1]) gradients[1] = gather(share, dim, index, site) * at_values;
+    if (wanted[1]) gradients[1] = gather_back(share, dim, index, site) * at_values;
     return gradients;
   };
   return traced(result, "scatter", {&self, &values}, std::move(rule), !sums && !sets);
@@ -329,7 +351,8 @@ Tensor trace_scan(const Tensor& result, ScanOp op, const Tensor& a, int dim) {
     const ScanOp where = op == ScanOp::max ? ScanOp::argmax : ScanOp::argmin;
     return traced(result, name_of(op), {&a}, [a, dim, where](const Tensor& g, const Wanted&, const Tensor&) {
       const CallSite site = site_of(g);
-      return Gradients{scatter(ScatterOp::add, zeros_of(a.shape(), g, site), dim, scan(where, a, dim, site), g, true, site)};
+      return Gradients{
+          scatter(ScatterOp::add, zeros_of(a.shape(), g, site), dim, scan(where, a, dim, site), g, true, site)};
     });
   }
   fail_no_gradient(name_of(op), a, site_of(result));
@@ -343,8 +366,9 @@ Tensor trace_update(const Tensor& result, const Tensor& self, const View& region
     if (wanted[0]) gradients[0] = update(g, region, zeros_of(region.shape, g, site), site);
     if (wanted[1]) {
       const Tensor dense = contiguous(lockstep::Operand(g, site));
-      gradients[1] = is_tracing({&dense}) ? trace_view(view_tensor(node_of(dense), region, g.dtype(), site), dense, region)
-                                          : view_tensor(node_of(dense), region, g.dtype(), site);
+      gradients[1] = is_tracing({&dense})
+                         ? trace_view(view_tensor(node_of(dense), region, g.dtype(), site), dense, region)
+                         : view_tensor(node_of(dense), region, g.dtype(), site);
     }
     return gradients;
   });

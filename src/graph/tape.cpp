@@ -17,7 +17,9 @@ thread_local bool gradients_on = true;
 
 }  // namespace
 
-bool set_gradients_on(bool on) { return std::exchange(gradients_on, on); }
+bool set_gradients_on(bool on) {
+  return std::exchange(gradients_on, on);
+}
 
 // Releasing a long chain recursively would overflow the stack: the outermost destructor releases all.
 Record::~Record() {

@@ -1,0 +1,225 @@
+// Reverse mode: every primitive against central differences in f64, on plain, strided, expanded and reused operands;
+// and the rules of the tape.
+#include <lockstep/autograd.h>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "graph/make.h"
+#include "support/tensors.h"
+
+namespace lockstep::test {
+namespace {
+
+using Function = std::function<Tensor(const Tensor&)>;
+
+// d sum(f(x) * c) / dx for a fixed random c, by differences.
+void check(const std::string& name, const Function& f, const Shape& shape, double tolerance = 1e-5) {
+  SCOPED_TRACE(name);
+  const Tensor x = random_tensor(shape, DType::f64, 11) * 0.7 + 0.2;
+  const Tensor c = random_tensor(f(x).shape(), DType::f64, 12);
+  const auto value = [&](const Tensor& at) { return sum(f(at) * c); };
+  const Tensor leaf = requires_grad(x.eval());
+  const Tensor g = gradients(value(leaf), {leaf})[0];
+  ASSERT_EQ(g.shape(), shape);
+  const std::vector<double> analytic = g.to_vector<double>();
+  const double step = 1e-5;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    std::vector<double> up = x.to_vector<double>();
+    std::vector<double> down = up;
+    up[static_cast<std::size_t>(i)] += step;
+    down[static_cast<std::size_t>(i)] -= step;
+    const double difference =
+        value(Tensor::from(up, shape)).item<double>() - value(Tensor::from(down, shape)).item<double>();
+    EXPECT_NEAR(analytic[static_cast<std::size_t>(i)], difference / (2 * step), tolerance) << "element " << i;
+  }
+}
+
+Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape) {
+  return Tensor::from<std::int64_t>(values, shape);
+}
+
+TEST(Autograd, OfViews) {
+  check("permute", [](const Tensor& x) { return x.permute({2, 0, 1}) * 1.5; }, {2, 3, 4});
+  check("reshape of a transpose", [](const Tensor& x) { return x.transpose(0, 1).reshape({6}); }, {2, 3});
+  check("expand", [](const Tensor& x) { return x.unsqueeze(1).expand({3, 4, 2}); }, {3, 2});
+  check("slice", [](const Tensor& x) { return x.slice(0, {.start = 1, .step = 2}).slice(1, {.step = -1}); }, {5, 3});
+  check("pad", [](const Tensor& x) { return pad(x, {1, -1, 2, 0}, 3.0); }, {3, 4});
+  check("views of views",
+        [](const Tensor& x) {
+          return pad(x.flip({0}).slice(0, {.step = 2}), {1, 1}).transpose(0, 1);
+        },
+        {5, 3});
+  check("windows", [](const Tensor& x) { return avg_pool1d(x, {.kernel = {3}, .stride = {1}, .padding = {1}}); },
+        {1, 2, 6});
+  check("dilated windows",
+        [](const Tensor& x) { return max_pool2d(x, {.kernel = {2}, .stride = {1}, .dilation = {2}}); }, {1, 1, 4, 5});
+  check("cat", [](const Tensor& x) { return cat({x, x * 2.0, x.flip({0})}, 0); }, {3, 2});
+  check("select", [](const Tensor& x) { return x.select(1, 2) * x.select(1, 0); }, {3, 4});
+}
+
+TEST(Autograd, OfReductions) {
+  check("sum", [](const Tensor& x) { return sum(x * x, {0, 2}); }, {2, 3, 4});
+  check("mean", [](const Tensor& x) { return mean(x * x, {-1}, true); }, {3, 4});
+  check("prod", [](const Tensor& x) { return prod(x, {1}); }, {3, 4});
+  check("amax", [](const Tensor& x) { return amax(x, {1}); }, {3, 4});
+  check("var", [](const Tensor& x) { return var(x, {1}); }, {3, 5});
+  check("norm", [](const Tensor& x) { return norm(x, {0}); }, {3, 4});
+  check("logsumexp", [](const Tensor& x) { return logsumexp(x, {1}); }, {3, 4});
+  check("softmax", [](const Tensor& x) { return softmax(x, 1); }, {3, 4});
+  check("log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, {3, 4});
+  check("layer_norm", [](const Tensor& x) { return layer_norm(x, {4}); }, {3, 4});
+}
+
+TEST(Autograd, OfComputedPlaces) {
+  check("gather", [](const Tensor& x) { return gather(x, 1, ids({2, 0, 2, 1}, {2, 2})); }, {2, 3});
+  check("embedding", [](const Tensor& x) { return embedding(x, ids({2, 0, 2}, {3})); }, {3, 2});
+  check("scatter_add", [](const Tensor& x) { return scatter_add(x, 0, ids({1, 1, 0}, {1, 3}), x * x); }, {3, 3});
+  check("scatter", [](const Tensor& x) { return scatter(x, 1, ids({2, 0}, {2, 1}), x * 2.0); }, {2, 3});
+  check("scatter_reduce",
+        [](const Tensor& x) {
+          return scatter_reduce(x, 1, ids({0, 0, 2}, {1, 3}), x * 1.5, ReduceMode::amax);
+        },
+        {2, 3});
+  check("sort", [](const Tensor& x) { return sort(x, 0).values * arange(1, 5, 1, {.dtype = DType::f64}); }, {4});
+  check("topk", [](const Tensor& x) { return topk(x, 2).values; }, {3, 5});
+  check("index", [](const Tensor& x) { return index(x, {ids({1, -1, 1}, {3})}); }, {3, 2});
+  check("index_put", [](const Tensor& x) { return index_put(x, {ids({1}, {1})}, x.select(0, 0) * 3.0); }, {3, 2});
+  check("cumsum", [](const Tensor& x) { return graph::scan(ScanOp::sum, x, 1, {}); }, {2, 5});
+  check("cummax", [](const Tensor& x) { return graph::scan(ScanOp::max, x, 0, {}); }, {5});
+  check("update",
+        [](const Tensor& x) {
+          const View region = View::contiguous({3, 4}).sliced(1, 1, 2, 2);
+          return graph::update(x, region, (x * x).slice(1, {.stop = 2}), {});
+        },
+        {3, 4});
+}
+
+TEST(Autograd, OfProducts) {
+  const Tensor w = random_tensor({4, 3}, DType::f64, 5);
+  check("matmul", [&](const Tensor& x) { return matmul(x, w); }, {2, 4});
+  check("matmul of itself", [](const Tensor& x) { return matmul(x, x.transpose(0, 1)); }, {3, 2});
+  check("broadcast batches", [](const Tensor& x) { return matmul(x.reshape({1, 2, 3}), x.reshape({2, 3, 1})); }, {6});
+  check("batch of many", [](const Tensor& x) { return matmul(random_tensor({4, 2, 3}, DType::f64, 6), x); }, {3, 2});
+  check("linear", [&](const Tensor& x) { return linear(x.reshape({2, 3}), w, w.select(1, 0)); }, {6});
+  check("linear weight", [&](const Tensor& x) { return linear(w, x, x.select(1, 0)); }, {2, 3});
+  check("einsum", [&](const Tensor& x) { return einsum("ij,jk->k", {x, w}); }, {2, 4});
+  const Tensor image = random_tensor({2, 4, 5, 4}, DType::f64, 7);
+  const Tensor filter = random_tensor({6, 2, 3, 2}, DType::f64, 8);
+  const ConvOptions options{.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2};
+  check(
+      "conv2d input", [&](const Tensor& x) { return conv2d(x, filter, {}, options); }, image.shape(), 1e-4);
+  check(
+      "conv2d weight", [&](const Tensor& x) { return conv2d(image, x, {}, options); }, filter.shape(), 1e-4);
+  const Tensor spread = random_tensor({6, 2, 3}, DType::f64, 9);
+  const ConvTransposeOptions back{.stride = {3}, .padding = {1}, .output_padding = {1}, .groups = 2, .dilation = {2}};
+  check(
+      "conv_transpose1d input", [&](const Tensor& x) { return conv_transpose1d(x, spread, {}, back); }, {2, 6, 4},
+      1e-4);
+  check(
+      "conv_transpose1d weight",
+      [&](const Tensor& x) {
+        return conv_transpose1d(random_tensor({2, 6, 4}, DType::f64, 10), x, x.reshape({-1}).narrow(0, 0, 4), back);
+      },
+      spread.shape(), 1e-4);
+}
+
+TEST(Autograd, OfGradients) {
+  // The gradient of the sum of a gradient.
+  const auto second = [](const Function& f) {
+    return [f](const Tensor& x) {
+      const Tensor leaf = is_tracked(x) ? x : requires_grad(x);
+      return gradients(sum(f(leaf)), {leaf}, {.create_graph = true})[0];
+    };
+  };
+  check("x^3", second([](const Tensor& x) { return x * x * x; }), {4});
+  check("exp", second([](const Tensor& x) { return exp(x * x); }), {4});
+  check("softmax", second([](const Tensor& x) { return softmax(x, 0) * x; }), {4});
+  check("matmul", second([](const Tensor& x) { return matmul(matmul(x, x), x); }), {3, 3}, 1e-4);
+  check("conv", second([](const Tensor& x) {
+          return tanh(conv1d(x.reshape({1, 2, 6}), x.reshape({2, 2, 3}), {}, {.stride = {2}, .padding = {1}}));
+        }),
+        {12}, 1e-4);
+  check("gather", second([](const Tensor& x) { return tanh(gather(x, 0, ids({1, 1, 0}, {3}))); }), {3});
+}
+
+TEST(Autograd, IsTheSameOnEveryDevice) {
+  same_everywhere([](Device device) {
+    const Tensor x = requires_grad(random_tensor({2, 3, 9, 8}, DType::f32, 1, device));
+    const Tensor w = requires_grad(random_tensor({4, 3, 3, 3}, DType::f32, 2, device));
+    const Tensor y = max_pool2d(relu(conv2d(x, w, {}, {.padding = {1}})), {.kernel = {2}});
+    const Tensor loss = mean(logsumexp(y.flatten(1), {1}));
+    const std::vector<Tensor> found = gradients(loss, {x, w});
+    return cat({found[0].reshape({-1}), found[1].reshape({-1})});
+  });
+}
+
+TEST(Autograd, AccumulatesInLeaves) {
+  const Tensor x = requires_grad(ones({3}));
+  backward(sum(x * 2.0));
+  backward(sum(x * x));
+  EXPECT_EQ(grad(x).to_vector<float>(), (std::vector<float>{4, 4, 4}));
+  zero_grad(x);
+  EXPECT_FALSE(grad(x).defined());
+}
+
+TEST(Autograd, KeepsItsTermsInOrder) {
+  // Consumers are added in descending order of their creation.
+  const Tensor x = requires_grad(full({1}, 1.0));
+  const Tensor small = x * 0x1p-24;
+  const Tensor big = x * 1.0;
+  const Tensor last = x * 0x1p-24;
+  EXPECT_EQ(gradients(small + big + last, {x})[0].item<float>(), 1.0f);  // (2^-24 + 1) + 2^-24
+}
+
+TEST(Autograd, DetachedAndUntrackedValuesEndTheWay) {
+  const Tensor x = requires_grad(full({2}, 3.0));
+  EXPECT_FALSE(is_tracked(detach(x * 2.0)));
+  EXPECT_EQ(gradients(sum(detach(x) * x), {x})[0].to_vector<float>(), (std::vector<float>{3, 3}));
+  const NoGrad scope;
+  EXPECT_FALSE(is_tracked(x * 2.0));
+}
+
+TEST(Autograd, HooksMayChangeGradients) {
+  const Tensor x = requires_grad(ones({2}));
+  const Tensor y = x * 3.0;
+  register_hook(y, [](const Tensor& g) { return g * 10.0; });
+  EXPECT_EQ(gradients(sum(y), {x})[0].to_vector<float>(), (std::vector<float>{30, 30}));
+}
+
+TEST(Autograd, CheckpointsRecomputeWithTheSameRandomNumbers) {
+  manual_seed(5);
+  const Tensor x = requires_grad(ones({8}));
+  const auto noisy = [](const std::vector<Tensor>& in) { return exp(in[0] * rand({8})); };
+  const Tensor y = checkpoint(noisy, {x});
+  const Tensor next = rand({1});
+  const Tensor g = gradients(sum(y), {x})[0];
+  manual_seed(5);
+  const Tensor again = requires_grad(ones({8}));
+  EXPECT_BITS_EQ(g, gradients(sum(noisy({again})), {again})[0]);
+  EXPECT_BITS_EQ(next, rand({1}));
+}
+
+TEST(Autograd, MistakesAreNamed) {
+  const Tensor x = requires_grad(ones({2}));
+  const Tensor y = sum(x * x);
+  gradients(y, {x});
+  expect_error<ValueError>([&] { gradients(y, {x}); }, {"released", "retain_graph"});
+  expect_error<ValueError>([&] { gradients(x * 2.0, {x}); }, {"one element", "seed"});
+  expect_error<ValueError>([&] { gradients(sum(ones({2})), {x}); }, {"not tracked"});
+  expect_error<ValueError>([&] { gradients(sum(x), {requires_grad(ones({1}))}); }, {"does not depend", "allow_unused"});
+  expect_error<DTypeError>([&] { requires_grad(ones({2}, {.dtype = DType::i64})); }, {"requires_grad"});
+  expect_error<ValueError>([&] { graph::scan(ScanOp::prod, x, 0, {}); }, {"no gradient", "detach"});
+  expect_error<ShapeError>([&] { gradients(x * 2.0, {x}, {.seed = ones({3})}); }, {"seed"});
+}
+
+TEST(Autograd, LongChainsNeedNoStack) {
+  Tensor x = requires_grad(ones({1}));
+  Tensor y = x;
+  for (int i = 0; i < 50000; ++i) y = y + 1e-6;
+  EXPECT_EQ(gradients(y, {x})[0].item<float>(), 1.0f);
+}
+
+}  // namespace
+}  // namespace lockstep::test
