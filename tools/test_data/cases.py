@@ -450,3 +450,5 @@ def write(out):
     write_order(case)
     model_cases.write(case)
     shape_cases.write(case)
+    from . import elements  # uses this module
+    elements.write(case)
