@@ -167,6 +167,10 @@ class LOCKSTEP_API Tensor {
   /// Copies of the whole side by side, `counts[d]` along each dimension; extra leading counts add dimensions.
   /// PyTorch: repeat.
   Tensor repeat(const Shape& counts, CallSite site = {}) const;
+  /// The same bytes as elements of another dtype; where its size differs, the last dimension grows or shrinks.
+  /// Computes. ShapeError if that dimension does not divide, DTypeError for bool with other types.
+  /// PyTorch: view(dtype).
+  Tensor bitcast(DType dtype, CallSite site = {}) const;
 
   Tensor& operator+=(const Tensor& other);
   Tensor& operator-=(const Tensor& other);
