@@ -97,14 +97,21 @@ TEST_F(Replay, WhatIsUnknownIsUnsupportedAndStrictSaysSo) {
   }
 }
 
-TEST_F(Replay, GradientsAreNotSupportedYet) {
-  const Tensor x = ones({2});
+TEST_F(Replay, GradientsAreCompared) {
+  const Tensor x = Tensor::from<float>({1, -2}, {2});
+  const Tensor g = Tensor::from<float>({3, 4}, {2});
   Metadata metadata = case_of("abs");
   metadata["grads"] = "[\"a\"]";
-  const nlohmann::json line = replay(write(x, x, metadata), 0);
-  EXPECT_EQ(line.at("status"), "pass");
-  EXPECT_EQ(line.at("gradients"), "unsupported");
-  replay(write(x, x, metadata), 3, {"--strict"});
+  metadata["cotangents"] = R"({"out": "cotangent.out"})";
+  const auto replay_with = [&](const Tensor& expected, int exit_code) {
+    const std::string path = folder_.path("gradient.safetensors");
+    io::save_safetensors(path, {{"a", x}, {"out", abs(x)}, {"cotangent.out", g}, {"grad.a", expected}}, metadata);
+    return replay(path, exit_code);
+  };
+  EXPECT_EQ(replay_with(Tensor::from<float>({3, -4}, {2}), 0).at("gradients"), "pass");
+  EXPECT_EQ(replay_with(Tensor::from<float>({3, 4}, {2}), 1).at("gradients"), "fail");
+  metadata["grads"] = "[\"b\"]";
+  EXPECT_EQ(replay_with(x, 1).at("status"), "fail");
 }
 
 TEST_F(Replay, AnErrorOfTheOpFailsTheCase) {
