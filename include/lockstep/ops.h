@@ -8,18 +8,23 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/ops/activation.h>
 #include <lockstep/ops/attention.h>
 #include <lockstep/ops/contraction.h>
 #include <lockstep/ops/creation.h>
+#include <lockstep/ops/dropout.h>
 #include <lockstep/ops/elementwise.h>
 #include <lockstep/ops/indexing.h>
 #include <lockstep/ops/loss.h>
 #include <lockstep/ops/normalization.h>
 #include <lockstep/ops/order.h>
+#include <lockstep/ops/pointwise.h>
 #include <lockstep/ops/pooling.h>
 #include <lockstep/ops/recurrent.h>
 #include <lockstep/ops/reduction.h>
+#include <lockstep/ops/scan.h>
 #include <lockstep/ops/shape.h>
+#include <lockstep/ops/statistics.h>
 
 namespace lockstep {
 inline namespace v0 {

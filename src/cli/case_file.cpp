@@ -149,6 +149,12 @@ std::string Arguments::text(const char* name, const std::string& otherwise) {
   return value->get<std::string>();
 }
 
+std::optional<std::string> Arguments::optional_text(const char* name) {
+  const json* const value = find(name);
+  if (value == nullptr || !value->is_string()) return std::nullopt;
+  return value->get<std::string>();
+}
+
 std::optional<int> Arguments::optional_dim(const char* name) {
   if (!has(name)) {
     used_.emplace_back(name);

@@ -59,6 +59,8 @@ class Arguments {
   double real(const char* name, double otherwise);
   std::optional<double> optional_real(const char* name);
   std::string text(const char* name, const std::string& otherwise);
+  /// The attribute if it is a text.
+  std::optional<std::string> optional_text(const char* name);
   std::optional<int> optional_dim(const char* name);
   /// An integer or a list of them.
   Shape sizes(const char* name, const Shape& otherwise);

@@ -10,6 +10,7 @@ namespace cli {
 
 const CaseOp& find_case_op(const std::string& name) {
   for (const auto& family : {
+           activation_ops(),
            attention_ops(),
            contraction_ops(),
            elementwise_ops(),
@@ -17,6 +18,7 @@ const CaseOp& find_case_op(const std::string& name) {
            loss_ops(),
            normalization_ops(),
            order_ops(),
+           pointwise_ops(),
            pooling_ops(),
            recurrent_ops(),
            reduction_ops(),

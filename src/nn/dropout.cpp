@@ -2,8 +2,6 @@
 
 #include <lockstep/nn/activation.h>
 
-#include "graph/check.h"
-
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
@@ -12,15 +10,7 @@ Dropout::Dropout(Module& parent, std::string name, double p) : Layer(parent, std
   if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("{}: {} is not a probability", path(), p));
 }
 
-Tensor Dropout::forward(const Operand& x) const {
-  graph::check_defined("Dropout", {{"input", x}}, x.site());
-  if (x.is_scalar()) graph::fail<ValueError>("Dropout", "needs a tensor operand", {{"input", x}}, "", x.site());
-  const Tensor& input = x.tensor();
-  if (!training() || p_ == 0) return input;
-  if (p_ == 1) return zeros_like(input, x.site());
-  const Tensor uniform = rand(input.shape(), {.dtype = DType::f32, .device = input.device()}, nullptr, x.site());
-  return where(lt(uniform, p_), zeros_like(input, x.site()), mul(x, 1 / (1 - p_)));
-}
+Tensor Dropout::forward(const Operand& x) const { return dropout(x, p_, training()); }
 
 }  // namespace nn
 }  // namespace v0

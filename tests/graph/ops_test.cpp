@@ -56,9 +56,10 @@ TEST_P(FloatOps, Reductions) {
       const auto check = [&](auto op) {
         same_everywhere([&](Device device) { return op(random_tensor({7, 5, 131}, dtype(), 4, device), dims, keepdim); });
       };
-      check(&sum);
-      check(&prod);
-      check(&mean);
+      using Reduction = Tensor (*)(const Operand&, const Shape&, bool);
+      check(static_cast<Reduction>(&sum));
+      check(static_cast<Reduction>(&prod));
+      check(static_cast<Reduction>(&mean));
       check(&norm);
       check(&amax);
       check(&amin);

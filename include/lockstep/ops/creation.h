@@ -1,5 +1,8 @@
-// Tensors from nothing: constants, ranges, random numbers.
+// Tensors from nothing: constants, ranges, triangles, grids. Tensor::from and Tensor::from_blob take given values.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include <lockstep/random.h>
 #include <lockstep/tensor.h>
@@ -7,15 +10,54 @@
 namespace lockstep {
 inline namespace v0 {
 
+// --- constants ------------------------------------------------------------------------------------------------------
+/// `value` in the dtype of `options`; DTypeError if an integer type cannot hold it.
 LOCKSTEP_API Tensor full(const Shape& shape, double value, TensorOptions options = {}, CallSite site = {});
 LOCKSTEP_API Tensor zeros(const Shape& shape, TensorOptions options = {}, CallSite site = {});
 LOCKSTEP_API Tensor ones(const Shape& shape, TensorOptions options = {}, CallSite site = {});
-LOCKSTEP_API Tensor full_like(const Tensor& like, double value, CallSite site = {});
-LOCKSTEP_API Tensor zeros_like(const Tensor& like, CallSite site = {});
-LOCKSTEP_API Tensor ones_like(const Tensor& like, CallSite site = {});
-/// start, start + step, ... below stop (above, for a negative step). Element i is start + i * step.
+/// Filled with zeros: uninitialised memory would differ between runs.
+LOCKSTEP_API Tensor empty(const Shape& shape, TensorOptions options = {}, CallSite site = {});
+
+// The same in the shape and on the device of a tensor, and of its dtype unless another is given.
+LOCKSTEP_API Tensor full_like(const Tensor& like, double value, std::optional<DType> dtype = std::nullopt,
+                              CallSite site = {});
+LOCKSTEP_API Tensor zeros_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
+LOCKSTEP_API Tensor ones_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
+LOCKSTEP_API Tensor empty_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
+
+// --- ranges ---------------------------------------------------------------------------------------------------------
+/// start, start + step, ... below stop (above, for a negative step). Element i is start + i * step, for floats made in
+/// f64 and rounded once. ValueError for a step of 0 or ends that are not finite.
 LOCKSTEP_API Tensor arange(double start, double stop, double step = 1, TensorOptions options = {.dtype = DType::i64},
                            CallSite site = {});
+/// 0, 1, ... below stop.
+LOCKSTEP_API Tensor arange(double stop, TensorOptions options = {.dtype = DType::i64}, CallSite site = {});
+/// `steps` values from start to end, both included, evenly spaced; made from both ends in f64 and rounded once
+/// (integers: towards 0). ValueError for negative steps or ends that are not finite.
+LOCKSTEP_API Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {}, CallSite site = {});
+/// base to the powers linspace(start, end, steps).
+LOCKSTEP_API Tensor logspace(double start, double end, std::int64_t steps, double base = 10, TensorOptions options = {},
+                             CallSite site = {});
+
+// --- matrices -------------------------------------------------------------------------------------------------------
+/// Ones on the diagonal, zeros elsewhere; square unless `columns` is given.
+LOCKSTEP_API Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, TensorOptions options = {},
+                        CallSite site = {});
+/// The last two dimensions' elements on and below (tril) or above (triu) the diagonal that is `diagonal` above the main
+/// one; zeros elsewhere. Any dtype; keeps bits. ShapeError below two dimensions.
+LOCKSTEP_API Tensor tril(const Operand& a, std::int64_t diagonal = 0);
+LOCKSTEP_API Tensor triu(const Operand& a, std::int64_t diagonal = 0);
+/// Row and column numbers of the elements that tril or triu of [rows, columns] keep: i64 [2, n].
+LOCKSTEP_API Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t diagonal = 0, Device device = {},
+                                 CallSite site = {});
+LOCKSTEP_API Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t diagonal = 0, Device device = {},
+                                 CallSite site = {});
+
+enum class GridIndexing { ij, xy };
+/// Tensors with at most one dimension, expanded (without copies) over each other's sizes: result k varies along
+/// dimension k (ij), or with the first two dimensions exchanged (xy).  PyTorch: meshgrid(indexing=...).
+LOCKSTEP_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, GridIndexing indexing = GridIndexing::ij,
+                                          CallSite site = {});
 
 }  // namespace v0
 }  // namespace lockstep

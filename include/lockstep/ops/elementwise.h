@@ -13,7 +13,6 @@ LOCKSTEP_API Tensor neg(const Operand& a);
 LOCKSTEP_API Tensor abs(const Operand& a);
 /// -1, 0 or 1; NaN stays NaN.
 LOCKSTEP_API Tensor sign(const Operand& a);
-LOCKSTEP_API Tensor relu(const Operand& a);
 LOCKSTEP_API Tensor floor(const Operand& a);
 LOCKSTEP_API Tensor ceil(const Operand& a);
 LOCKSTEP_API Tensor trunc(const Operand& a);
@@ -24,7 +23,6 @@ LOCKSTEP_API Tensor frac(const Operand& a);
 LOCKSTEP_API Tensor sqrt(const Operand& a);
 LOCKSTEP_API Tensor rsqrt(const Operand& a);
 LOCKSTEP_API Tensor reciprocal(const Operand& a);
-LOCKSTEP_API Tensor square(const Operand& a);
 LOCKSTEP_API Tensor exp(const Operand& a);
 LOCKSTEP_API Tensor log(const Operand& a);
 LOCKSTEP_API Tensor exp2(const Operand& a);
@@ -46,7 +44,6 @@ LOCKSTEP_API Tensor tanh(const Operand& a);
 LOCKSTEP_API Tensor asinh(const Operand& a);
 LOCKSTEP_API Tensor acosh(const Operand& a);
 LOCKSTEP_API Tensor atanh(const Operand& a);
-LOCKSTEP_API Tensor sigmoid(const Operand& a);
 LOCKSTEP_API Tensor erf(const Operand& a);
 /// 1 - erf(a).
 LOCKSTEP_API Tensor erfc(const Operand& a);
@@ -55,21 +52,11 @@ LOCKSTEP_API Tensor erfinv(const Operand& a);
 LOCKSTEP_API Tensor lgamma(const Operand& a);
 /// The derivative of lgamma.
 LOCKSTEP_API Tensor digamma(const Operand& a);
-/// x * Phi(x).  PyTorch: gelu(approximate='none').
-LOCKSTEP_API Tensor gelu(const Operand& a);
-/// The tanh approximation.  PyTorch: gelu(approximate='tanh').
-LOCKSTEP_API Tensor gelu_tanh(const Operand& a);
-/// x * sigmoid(x).
-LOCKSTEP_API Tensor silu(const Operand& a);
-LOCKSTEP_API Tensor leaky_relu(const Operand& a, double negative_slope = 0.01);
-/// Absent bounds do not clamp. NaN stays NaN.
-LOCKSTEP_API Tensor clamp(const Operand& a, std::optional<double> min, std::optional<double> max);
 LOCKSTEP_API Tensor isnan(const Operand& a);
 LOCKSTEP_API Tensor isfinite(const Operand& a);
 LOCKSTEP_API Tensor isinf(const Operand& a);
 /// Whether the sign is set, of -0 as well.
 LOCKSTEP_API Tensor signbit(const Operand& a);
-LOCKSTEP_API Tensor logical_not(const Operand& a);
 /// Every bit inverted; of a bool: not a.
 LOCKSTEP_API Tensor bitwise_not(const Operand& a);
 
@@ -117,8 +104,6 @@ LOCKSTEP_API Tensor shift_left(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor shift_right(const Operand& a, const Operand& b);
 /// b where the bool tensor `condition` holds, else c. Keeps bits.
 LOCKSTEP_API Tensor where(const Operand& condition, const Operand& b, const Operand& c);
-/// `value` where the bool tensor `mask` holds.
-LOCKSTEP_API Tensor masked_fill(const Operand& a, const Operand& mask, double value);
 
 LOCKSTEP_API Tensor operator-(const Tensor& a);
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }

@@ -15,17 +15,8 @@ Tensors call_leaky_relu(Arguments& a) {
   return {leaky_relu(a[0], a.real("negative_slope", 0.01))};
 }
 
-Tensors call_clamp(Arguments& a) {
-  const std::optional<double> min = a.optional_real("min");
-  return {clamp(a[0], min, a.optional_real("max"))};
-}
-
 Tensors call_where(Arguments& a) {
   return {where(a[0], a[1], a[2])};
-}
-
-Tensors call_masked_fill(Arguments& a) {
-  return {masked_fill(a[0], a[1], a.real("value", 0))};
 }
 
 Tensors call_to(Arguments& a) {
@@ -54,12 +45,10 @@ constexpr CaseOp kOps[] = {
     {"bitwise_right_shift", kComputes, binary<shift_right>},
     {"bitwise_xor", kComputes, binary<bitwise_xor>},
     {"ceil", kComputes, unary<ceil>},
-    {"clamp", kMoves, call_clamp},
     {"copysign", kComputes, binary<copysign>},
     {"cos", kComputes, unary<cos>},
     {"cosh", kComputes, unary<cosh>},
     {"digamma", kComputes, unary<digamma>},
-    {"div", kComputes, binary<div>},
     {"eq", kComputes, binary<eq>},
     {"erf", kComputes, unary<erf>},
     {"erfc", kComputes, unary<erfc>},
@@ -86,9 +75,7 @@ constexpr CaseOp kOps[] = {
     {"log1p", kComputes, unary<log1p>},
     {"log2", kComputes, unary<log2>},
     {"logaddexp", kComputes, binary<logaddexp>},
-    {"logical_not", kComputes, unary<logical_not>},
     {"lt", kComputes, binary<lt>},
-    {"masked_fill", kMoves, call_masked_fill},
     {"maximum", kMoves, binary<maximum>},
     {"minimum", kMoves, binary<minimum>},
     {"mul", kComputes, binary<mul>},
@@ -108,7 +95,6 @@ constexpr CaseOp kOps[] = {
     {"sin", kComputes, unary<sin>},
     {"sinh", kComputes, unary<sinh>},
     {"sqrt", kComputes, unary<sqrt>},
-    {"square", kComputes, unary<square>},
     {"sub", kComputes, binary<sub>},
     {"tan", kComputes, unary<tan>},
     {"tanh", kComputes, unary<tanh>},

@@ -19,6 +19,7 @@ constexpr bool kComputes = false;
 constexpr bool kMoves = true;
 
 // The tables, one file each.
+std::span<const CaseOp> activation_ops();
 std::span<const CaseOp> attention_ops();
 std::span<const CaseOp> contraction_ops();
 std::span<const CaseOp> elementwise_ops();
@@ -26,6 +27,7 @@ std::span<const CaseOp> indexing_ops();
 std::span<const CaseOp> loss_ops();
 std::span<const CaseOp> normalization_ops();
 std::span<const CaseOp> order_ops();
+std::span<const CaseOp> pointwise_ops();
 std::span<const CaseOp> pooling_ops();
 std::span<const CaseOp> recurrent_ops();
 std::span<const CaseOp> reduction_ops();

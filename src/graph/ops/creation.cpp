@@ -1,7 +1,6 @@
-// Tensors from nothing: constants, ranges, random numbers.
+// Tensors from nothing: constants and ranges.
 #include <bit>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include <fmt/format.h>
@@ -46,12 +45,25 @@ Tensor full(const Shape& shape, double value, TensorOptions options, CallSite si
 Tensor zeros(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 0, options, site); }
 Tensor ones(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 1, options, site); }
 
-Tensor full_like(const Tensor& like, double value, CallSite site) {
+Tensor empty(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 0, options, site); }
+
+Tensor full_like(const Tensor& like, double value, std::optional<DType> dtype, CallSite site) {
   check_defined("full_like", {{"like", like}}, site);
-  return full(like.shape(), value, {.dtype = like.dtype(), .device = like.device()}, site);
+  return full(like.shape(), value, {.dtype = dtype.value_or(like.dtype()), .device = like.device()}, site);
 }
-Tensor zeros_like(const Tensor& like, CallSite site) { return full_like(like, 0, site); }
-Tensor ones_like(const Tensor& like, CallSite site) { return full_like(like, 1, site); }
+Tensor zeros_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 0, dtype, site); }
+Tensor ones_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 1, dtype, site); }
+Tensor empty_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 0, dtype, site); }
+
+namespace {
+
+// Made on the host in f64 and rounded once, so that devices without f64 get the same values.
+Tensor from_host(const std::vector<double>& values, TensorOptions options, CallSite site) {
+  const Shape shape{static_cast<std::int64_t>(values.size())};
+  return Tensor::from(values, shape, Device{}, site).to(options.dtype, site).to(options.device, site);
+}
+
+}  // namespace
 
 Tensor arange(double start, double stop, double step, TensorOptions options, CallSite site) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step)) {
@@ -67,81 +79,48 @@ Tensor arange(double start, double stop, double step, TensorOptions options, Cal
     const Tensor position = Access::tensor(make_node(Iota{}, {}, shape, DType::i64, options.device, site));
     return cast(add(Operand(mul(position, Operand(step, site)), site), Operand(start, site)), options.dtype, site);
   }
-  // Made on the host in f64 and rounded once, so that devices without f64 get the same values.
   std::vector<double> values(static_cast<std::size_t>(shape[0]));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
-  return Tensor::from(values, shape, Device{}, site).to(options.dtype, site).to(options.device, site);
+  return from_host(values, options, site);
 }
 
-// --- random -------------------------------------------------------------------------------------------------------
-
-Generator::Generator() {
-  std::random_device device;
-  seed_ = static_cast<std::uint64_t>(device()) << 32 | device();
-}
-
-Generator& default_generator() {
-  static thread_local Generator generator;
-  return generator;
-}
-
-void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+Tensor arange(double stop, TensorOptions options, CallSite site) { return arange(0, stop, 1, options, site); }
 
 namespace {
 
-Tensor random_words(const Shape& shape, Random random, Device device, CallSite site) {
-  return Access::tensor(make_node(random, {}, shape, DType::u32, device, site));
-}
-
-void check_random(const char* op, const Shape& shape, TensorOptions options, CallSite site) {
-  check_shape(op, shape, options.dtype, site);
+void check_steps(const char* op, double start, double end, std::int64_t steps, TensorOptions options, CallSite site) {
+  if (steps < 0 || !std::isfinite(start) || !std::isfinite(end)) {
+    fail<ValueError>(op, fmt::format("no {} values from {} to {}", steps, start, end), {},
+                     "use finite ends and a number of steps that is not negative", site);
+  }
+  check_shape(op, {steps}, options.dtype, site);
   backend_of(options.device);
-  if (is_float(options.dtype)) return;
-  fail<DTypeError>(op, fmt::format("draws floats, not {}", name_of(options.dtype)), {}, "use a float dtype", site);
 }
 
-// The upper `bits` of a 32-bit word as a number in [0, 1).
-Tensor fraction(const Tensor& words, int bits, CallSite site) {
-  const Tensor top = cast(bitwise_and(words, Operand(std::ldexp(std::ldexp(1, bits) - 1, 32 - bits), site)), DType::f32, site);
-  return top * Operand(0x1p-32, site);
+// From the nearer end, so that both ends are exact and the values symmetric.
+std::vector<double> evenly_spaced(double start, double end, std::int64_t steps) {
+  std::vector<double> values(static_cast<std::size_t>(steps));
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const bool first_half = i < steps / 2 || steps == 1;
+    values[static_cast<std::size_t>(i)] =
+        first_half ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);
+  }
+  return values;
 }
 
 }  // namespace
 
-Tensor rand(const Shape& shape, TensorOptions options, Generator* generator, CallSite site) {
-  check_random("rand", shape, options, site);
-  Generator& source = generator != nullptr ? *generator : default_generator();
-  if (options.dtype == DType::f64) {
-    // 53 bits from two words of their own draw each: 27 above, 26 below.
-    const Random high{.seed = source.seed(), .draw = source.next_draw()};
-    const Random low{.seed = source.seed(), .draw = source.next_draw()};
-    const auto part = [&](Random random, double mask, double scale) {
-      const Tensor words = random_words(shape, random, options.device, site);
-      return cast(bitwise_and(words, Operand(mask, site)), DType::f64, site) * Operand(scale, site);
-    };
-    return part(high, 0xffffffe0u, 0x1p-32) + part(low, 0xffffffc0u, 0x1p-59);
-  }
-  const Random random{.seed = source.seed(), .draw = source.next_draw()};
-  const int bits = options.dtype == DType::f32 ? 24 : options.dtype == DType::f16 ? 11 : 8;
-  return cast(fraction(random_words(shape, random, options.device, site), bits, site), options.dtype, site);
+Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options, CallSite site) {
+  check_steps("linspace", start, end, steps, options, site);
+  return from_host(evenly_spaced(start, end, steps), options, site);
 }
 
-Tensor randn(const Shape& shape, TensorOptions options, Generator* generator, CallSite site) {
-  check_random("randn", shape, options, site);
-  Generator& source = generator != nullptr ? *generator : default_generator();
-  Random random{.seed = source.seed(), .draw = source.next_draw()};
-  random.word = Random::Word::even;
-  const Tensor even = random_words(shape, random, options.device, site);
-  random.word = Random::Word::odd;
-  const Tensor odd = random_words(shape, random, options.device, site);
-  // Box-Muller on the pair: u1 in (0, 1], cosine for even elements, sine for odd ones.
-  const Tensor u1 = fraction(even, 24, site) + Operand(0x1p-24, site);
-  const Tensor angle = fraction(odd, 24, site) * Operand(6.283185307179586, site);
-  const Tensor radius = sqrt(Operand(log(Operand(u1, site)) * Operand(-2.0, site), site));
-  const Tensor position = Access::tensor(make_node(Iota{}, {}, shape, DType::i64, options.device, site));
-  const Tensor is_odd = eq(Operand(bitwise_and(position, Operand(1, site)), site), Operand(1, site));
-  const Tensor wave = where(Operand(is_odd, site), Operand(sin(Operand(angle, site)), site), Operand(cos(Operand(angle, site)), site));
-  return cast(radius * wave, options.dtype, site);
+Tensor logspace(double start, double end, std::int64_t steps, double base, TensorOptions options, CallSite site) {
+  check_steps("logspace", start, end, steps, options, site);
+  // The reference device has f64 and our own functions everywhere.
+  const Tensor exponents = Tensor::from(evenly_spaced(start, end, steps), {steps}, Device{DeviceKind::cpu, 0}, site);
+  return pow(Operand(base, site), Operand(exponents, site)).to(options.dtype, site).to(options.device, site);
 }
 
 }  // namespace v0

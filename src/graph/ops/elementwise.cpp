@@ -150,7 +150,6 @@ UNARY(isnan)
 UNARY(isfinite)
 UNARY(isinf)
 UNARY(signbit)
-UNARY(logical_not)
 BINARY(add)
 BINARY(sub)
 BINARY(mul)
@@ -204,10 +203,6 @@ Tensor bitwise_not(const Operand& a) {
 
 Tensor where(const Operand& condition, const Operand& b, const Operand& c) {
   return elementwise(Op::where, {condition, b, c});
-}
-
-Tensor masked_fill(const Operand& a, const Operand& mask, double value) {
-  return elementwise(Op::where, {mask, Operand(value, mask.site()), a});
 }
 
 Tensor operator-(const Tensor& a) {

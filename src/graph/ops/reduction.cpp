@@ -1,6 +1,8 @@
 // Reductions and what is made of them. The order of additions is docs/numerics.md section 4.
-#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
 
+#include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 
 namespace lockstep {
@@ -58,13 +60,13 @@ Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite
   return {deviation, squares / std::max(0.0, count_of(x, dims) - correction)};
 }
 
-namespace {
-
 void check_not_empty(const char* op, const Checked& checked, CallSite site) {
   if (count_of(checked.input, checked.dims) == 0) {
     fail<ShapeError>(op, "of no elements has no value", {{"input", checked.input}}, "reduce dimensions of size > 0", site);
   }
 }
+
+namespace {
 
 // Sums of bool and integers are i64; halves sum in f32.
 DType sum_type(DType dtype) { return is_float(dtype) ? wide(dtype) : DType::i64; }
@@ -101,6 +103,16 @@ Tensor mean(const Operand& a, const Shape& dims, bool keepdim) {
   const Checked in = check_float_input("mean", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   return drop_dims(cast(mean_of(x, in.dims, a.site()), in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+}
+
+Tensor sum(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+  return sum(tensor_operand("sum", a).to(dtype, a.site()), dims, keepdim);
+}
+Tensor prod(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+  return prod(tensor_operand("prod", a).to(dtype, a.site()), dims, keepdim);
+}
+Tensor mean(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+  return mean(tensor_operand("mean", a).to(dtype, a.site()), dims, keepdim);
 }
 
 Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction) {
@@ -169,27 +181,49 @@ ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims, CallSite site) {
 
 Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
   const Checked in = check_float_input("logsumexp", a, dims);
-  check_not_empty("logsumexp", in, a.site());
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
+  const CallSite site = a.site();
+  if (count_of(in.input, in.dims) == 0) {
+    Shape shape = in.input.shape();
+    for (int d = 0; d < shape.rank(); ++d) {
+      if ((in.dims >> d & 1u) != 0) shape[d] = 1;
+    }
+    return drop_dims(full(shape, -INFINITY, {.dtype = in.input.dtype(), .device = in.input.device()}, site), in.dims,
+                     keepdim, site);
+  }
+  const Tensor x = cast(in.input, wide(in.input.dtype()), site);
+  const ShiftedExp parts = shifted_exp(x, in.dims, site);
   const Tensor result = parts.shift + log(parts.total);
-  return drop_dims(cast(result, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+  return drop_dims(cast(result, in.input.dtype(), site), in.dims, keepdim, site);
 }
 
-Tensor softmax(const Operand& a, int dim) {
-  const Checked in = check_float_input("softmax", a, {dim});
+namespace {
+
+Tensor softmax_over(const Operand& a, const Shape& dims) {
+  const Checked in = check_float_input("softmax", a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
   return cast(parts.exponential / parts.total, in.input.dtype(), a.site());
 }
 
-Tensor log_softmax(const Operand& a, int dim) {
-  const Checked in = check_float_input("log_softmax", a, {dim});
+Tensor log_softmax_over(const Operand& a, const Shape& dims) {
+  const Checked in = check_float_input("log_softmax", a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
   return cast(parts.shifted - log(parts.total), in.input.dtype(), a.site());
+}
+
+}  // namespace
+
+Tensor softmax(const Operand& a, int dim) { return softmax_over(a, {dim}); }
+Tensor softmax(const Operand& a, const Shape& dims) { return softmax_over(a, dims); }
+Tensor log_softmax(const Operand& a, int dim) { return log_softmax_over(a, {dim}); }
+Tensor log_softmax(const Operand& a, const Shape& dims) { return log_softmax_over(a, dims); }
+
+Tensor softmin(const Operand& a, int dim) {
+  const Tensor x = widened("softmin", a);
+  return cast(softmax(Operand(neg(x), a.site()), dim), a.tensor().dtype(), a.site());
 }
 
 }  // namespace v0

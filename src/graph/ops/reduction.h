@@ -15,6 +15,9 @@ struct Checked {
 Checked check(const char* op, const Operand& a, const Shape& dims);
 Checked check_float_input(const char* op, const Operand& a, const Shape& dims);
 
+/// ShapeError if `dims` hold no elements.
+void check_not_empty(const char* op, const Checked& checked, CallSite site);
+
 /// How many elements `dims` hold.
 double count_of(const Tensor& tensor, std::uint32_t dims);
 Tensor mean_of(const Tensor& x, std::uint32_t dims, CallSite site);
