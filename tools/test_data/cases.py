@@ -447,3 +447,5 @@ def write(out):
     write_indexing(case)
     write_order(case)
     model_cases.write(case)
+    from . import elements  # uses this module
+    elements.write(case)

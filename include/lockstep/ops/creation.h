@@ -19,11 +19,14 @@ LOCKSTEP_API Tensor ones(const Shape& shape, TensorOptions options = {}, CallSit
 LOCKSTEP_API Tensor empty(const Shape& shape, TensorOptions options = {}, CallSite site = {});
 
 // The same in the shape and on the device of a tensor, and of its dtype unless another is given.
-LOCKSTEP_API Tensor full_like(const Tensor& like, double value, std::optional<DType> dtype = std::nullopt,
-                              CallSite site = {});
-LOCKSTEP_API Tensor zeros_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
-LOCKSTEP_API Tensor ones_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
-LOCKSTEP_API Tensor empty_like(const Tensor& like, std::optional<DType> dtype = std::nullopt, CallSite site = {});
+LOCKSTEP_API Tensor full_like(const Tensor& like, double value, CallSite site = {});
+LOCKSTEP_API Tensor full_like(const Tensor& like, double value, DType dtype, CallSite site = {});
+LOCKSTEP_API Tensor zeros_like(const Tensor& like, CallSite site = {});
+LOCKSTEP_API Tensor zeros_like(const Tensor& like, DType dtype, CallSite site = {});
+LOCKSTEP_API Tensor ones_like(const Tensor& like, CallSite site = {});
+LOCKSTEP_API Tensor ones_like(const Tensor& like, DType dtype, CallSite site = {});
+LOCKSTEP_API Tensor empty_like(const Tensor& like, CallSite site = {});
+LOCKSTEP_API Tensor empty_like(const Tensor& like, DType dtype, CallSite site = {});
 
 // --- ranges ---------------------------------------------------------------------------------------------------------
 /// start, start + step, ... below stop (above, for a negative step). Element i is start + i * step, for floats made in

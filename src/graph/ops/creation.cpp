@@ -47,13 +47,20 @@ Tensor ones(const Shape& shape, TensorOptions options, CallSite site) { return f
 
 Tensor empty(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 0, options, site); }
 
-Tensor full_like(const Tensor& like, double value, std::optional<DType> dtype, CallSite site) {
+Tensor full_like(const Tensor& like, double value, DType dtype, CallSite site) {
   check_defined("full_like", {{"like", like}}, site);
-  return full(like.shape(), value, {.dtype = dtype.value_or(like.dtype()), .device = like.device()}, site);
+  return full(like.shape(), value, {.dtype = dtype, .device = like.device()}, site);
 }
-Tensor zeros_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 0, dtype, site); }
-Tensor ones_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 1, dtype, site); }
-Tensor empty_like(const Tensor& like, std::optional<DType> dtype, CallSite site) { return full_like(like, 0, dtype, site); }
+Tensor full_like(const Tensor& like, double value, CallSite site) {
+  check_defined("full_like", {{"like", like}}, site);
+  return full_like(like, value, like.dtype(), site);
+}
+Tensor zeros_like(const Tensor& like, CallSite site) { return full_like(like, 0, site); }
+Tensor zeros_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 0, dtype, site); }
+Tensor ones_like(const Tensor& like, CallSite site) { return full_like(like, 1, site); }
+Tensor ones_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 1, dtype, site); }
+Tensor empty_like(const Tensor& like, CallSite site) { return full_like(like, 0, site); }
+Tensor empty_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 0, dtype, site); }
 
 namespace {
 

@@ -28,7 +28,7 @@ bool passes(const char* op, const Operand& a, double p, bool training) {
 Tensor masked(const Operand& a, double p, const Shape& mask, Generator* generator) {
   const CallSite site = a.site();
   const Tensor& input = a.tensor();
-  if (p == 1) return zeros_like(input, std::nullopt, site);
+  if (p == 1) return zeros_like(input, site);
   const Tensor keep = random_keep(p, mask, input.device(), given_or_default(generator), site);
   const Tensor scaled = cast(input, wide(input.dtype()), site) * Operand(1 / (1 - p), site);
   return where(Operand(keep, site), Operand(cast(scaled, input.dtype(), site), site), Operand(0.0, site));
@@ -37,7 +37,7 @@ Tensor masked(const Operand& a, double p, const Shape& mask, Generator* generato
 Tensor alpha_masked(const Operand& a, double p, const Shape& mask, Generator* generator) {
   const CallSite site = a.site();
   const Tensor& input = a.tensor();
-  if (p == 1) return zeros_like(input, std::nullopt, site);
+  if (p == 1) return zeros_like(input, site);
   constexpr double kAlpha = 1.7580993408473766;  // selu's -limit: scale * alpha
   const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
   const double shift = kAlpha * scale * p;
