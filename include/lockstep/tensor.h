@@ -128,6 +128,10 @@ class LOCKSTEP_API Tensor {
   /// Removes a dimension at one index. PyTorch: select.
   Tensor select(int dim, std::int64_t index, CallSite site = {}) const;
   Tensor flip(const Shape& dims, CallSite site = {}) const;
+  /// The same bytes as elements of another dtype; where its size differs, the last dimension grows or shrinks.
+  /// Computes. ShapeError if that dimension does not divide, DTypeError for bool with other types.
+  /// PyTorch: view(dtype).
+  Tensor bitcast(DType dtype, CallSite site = {}) const;
 
   Tensor& operator+=(const Tensor& other);
   Tensor& operator-=(const Tensor& other);

@@ -61,6 +61,8 @@ Backend& backend_of(Device device) {
   return *backend;
 }
 
+MemoryStatistics memory_statistics(Device device) { return backend_of(device).memory_statistics(); }
+
 Device Device::parse(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind_text = text.substr(0, colon);

@@ -1,4 +1,5 @@
-// Tensors as text, in PyTorch's way: rounded to four digits, summarised beyond a thousand elements.
+// Tensors as text, in PyTorch's way: rounded to four digits with one width and notation for all elements, wrapped at 80
+// columns, summarised beyond a thousand elements, dtype and device only where they are not the usual ones.
 #include <algorithm>
 #include <cmath>
 #include <ostream>
@@ -12,121 +13,175 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::int64_t kSummarise = 1000;  // elements
-constexpr std::int64_t kEdge = 3;          // kept at both ends of a summarised dimension
+constexpr std::int64_t kSummarize = 1000;  // elements
+constexpr std::int64_t kEdge = 3;          // kept at both ends of a summarized dimension
+constexpr std::size_t kLine = 80;          // columns
+constexpr std::string_view kPrefix = "tensor(";
 
-// The positions shown along a dimension; -1 stands for "...".
-std::vector<std::int64_t> shown_positions(std::int64_t size, bool summarise) {
-  std::vector<std::int64_t> positions;
-  for (std::int64_t i = 0; i < size; ++i) {
-    if (summarise && size > 2 * kEdge && i >= kEdge && i < size - kEdge) {
-      if (i == kEdge) positions.push_back(-1);
-      continue;
-    }
-    positions.push_back(i);
+// Both ends of every long dimension.
+Tensor edges(const Tensor& tensor) {
+  Tensor result = tensor;
+  for (int d = 0; d < tensor.rank(); ++d) {
+    const std::int64_t size = tensor.shape()[d];
+    if (size > 2 * kEdge) result = cat({result.narrow(d, 0, kEdge), result.narrow(d, size - kEdge, kEdge)}, d);
   }
-  return positions;
+  return result;
 }
 
-class Printer {
- public:
-  explicit Printer(const Tensor& tensor)
-      : shape_(tensor.shape()), dtype_(tensor.dtype()), summarise_(shape_.numel() > kSummarise) {
-    // f64 holds every value of the smaller types; i64 keeps its own digits.
-    if (is_float(dtype_)) {
-      floats_ = tensor.to(DType::f64).to_vector<double>();
-    } else {
-      integers_ = tensor.to(DType::i64).to_vector<std::int64_t>();
+// f64 holds every value of the smaller types, subnormals too.
+std::vector<double> float_values(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f64: return tensor.to_vector<double>();
+    case DType::f32: {
+      const std::vector<float> values = tensor.to_vector<float>();
+      return {values.begin(), values.end()};
     }
-    choose_format();
+    case DType::f16: {
+      std::vector<double> values;
+      for (const Float16 value : tensor.to_vector<Float16>()) values.push_back(to_f32(value));
+      return values;
+    }
+    default: {
+      std::vector<double> values;
+      for (const BFloat16 value : tensor.to_vector<BFloat16>()) values.push_back(to_f32(value));
+      return values;
+    }
   }
+}
 
-  std::string run() {
-    write(0, 0);
-    return std::move(text_);
-  }
-
- private:
-  // Fixed notation while all values look well in it, else scientific; whole numbers as "2.".
-  void choose_format() {
+// How numbers are written, chosen from all that are shown.
+class Format {
+ public:
+  explicit Format(const std::vector<double>& values) {
     double largest = 0;
     double smallest = INFINITY;
-    for (const double value : floats_) {
-      if (!std::isfinite(value)) continue;
+    for (const double value : values) {
+      if (!std::isfinite(value) || value == 0) continue;
       whole_ = whole_ && std::trunc(value) == value;
-      const double magnitude = std::fabs(value);
-      largest = std::max(largest, magnitude);
-      if (magnitude > 0) smallest = std::min(smallest, magnitude);
+      largest = std::max(largest, std::fabs(value));
+      smallest = std::min(smallest, std::fabs(value));
     }
-    scientific_ = largest >= 1e8 || (!whole_ && (largest >= 1e5 || smallest < 1e-4 || largest / smallest > 1e3));
-    visit(0, 0, [&](std::int64_t i) { width_ = std::max(width_, format(i).size()); });
+    if (largest == 0) return;
+    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    for (const double value : values) {
+      if (std::isfinite(value) && value != 0) width_ = std::max(width_, text(value).size());
+    }
   }
+  std::size_t width() const { return width_; }
 
-  std::string format(std::int64_t i) const {
-    const auto index = static_cast<std::size_t>(i);
-    if (dtype_ == DType::boolean) return integers_[index] != 0 ? "True" : "False";
-    if (!is_float(dtype_)) return fmt::format("{}", integers_[index]);
-    const double value = floats_[index];
+  std::string text(double value) const {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
     if (scientific_) return fmt::format("{:.4e}", value);
     return whole_ ? fmt::format("{:.0f}.", value) : fmt::format("{:.4f}", value);
   }
 
-  template <typename Use>
-  void visit(int dim, std::int64_t offset, Use use) const {
-    if (dim == shape_.rank()) return use(offset);
-    const std::int64_t inner = shape_.slice(dim + 1, shape_.rank()).numel();
-    for (const std::int64_t i : shown_positions(shape_[dim], summarise_)) {
-      if (i >= 0) visit(dim + 1, offset + i * inner, use);
+ private:
+  bool whole_ = true;
+  bool scientific_ = false;
+  std::size_t width_ = 1;
+};
+
+// The elements' texts and the width that lines are filled by (some zeros and NaN are wider).
+struct Texts {
+  std::vector<std::string> texts;
+  std::size_t width = 1;
+};
+Texts texts_of(const Tensor& tensor) {
+  Texts result;
+  auto& [texts, width] = result;
+  if (is_float(tensor.dtype())) {
+    const std::vector<double> values = float_values(tensor);
+    const Format format(values);
+    for (const double value : values) texts.push_back(format.text(value));
+    width = format.width();
+  } else {
+    for (const std::int64_t value : tensor.to(DType::i64).to_vector<std::int64_t>()) {
+      texts.push_back(tensor.dtype() != DType::boolean ? fmt::format("{}", value) : value != 0 ? "True" : "False");
+      width = std::max(width, texts.back().size());
     }
   }
+  for (std::string& text : texts) text = fmt::format("{:>{}}", text, width);
+  return result;
+}
 
-  void write(int dim, std::int64_t offset) {
-    if (dim == shape_.rank()) {
-      text_ += fmt::format("{:>{}}", format(offset), width_);
-      return;
+class Printer {
+ public:
+  explicit Printer(const Tensor& tensor) {
+    const bool summarize = tensor.numel() > kSummarize;
+    const Tensor shown = summarize ? edges(tensor) : tensor;
+    shape_ = shown.shape();
+    for (int d = 0; d < tensor.rank(); ++d) cut_.push_back(shape_[d] < tensor.shape()[d]);
+    texts_ = texts_of(shown);
+  }
+
+  std::string run() { return write(0, 0, kPrefix.size()); }
+
+ private:
+  std::string write(int dim, std::size_t offset, std::size_t indent) const {
+    if (dim == shape_.rank()) return texts_.texts[offset];
+    if (dim + 1 == shape_.rank()) return write_vector(offset, indent);
+    const auto inner = static_cast<std::size_t>(shape_.slice(dim + 1, shape_.rank()).numel());
+    const std::string separator = "," + std::string(static_cast<std::size_t>(shape_.rank() - dim - 1), '\n') +
+                                  std::string(indent + 1, ' ');
+    std::string text = "[";
+    for (std::int64_t i = 0; i < shape_[dim]; ++i) {
+      if (i > 0) text += separator;
+      if (i == kEdge && cut_[static_cast<std::size_t>(dim)]) text += "..." + separator;
+      text += write(dim + 1, offset + static_cast<std::size_t>(i) * inner, indent + 1);
     }
-    const std::int64_t inner = shape_.slice(dim + 1, shape_.rank()).numel();
-    const bool last = dim + 1 == shape_.rank();
-    text_ += '[';
-    bool first = true;
-    for (const std::int64_t i : shown_positions(shape_[dim], summarise_)) {
-      if (!first) {
-        text_ += last ? ", " : ",";
-        if (!last) {
-          text_.append(static_cast<std::size_t>(shape_.rank() - dim - 1), '\n');
-          text_.append(static_cast<std::size_t>(dim + 8), ' ');  // under "tensor(["
-        }
-      }
-      first = false;
-      if (i < 0) {
-        text_ += "...";
-      } else {
-        write(dim + 1, offset + i * inner);
-      }
+    return text + "]";
+  }
+
+  std::string write_vector(std::size_t offset, std::size_t indent) const {
+    const std::size_t per_line = std::max<std::size_t>(1, (kLine - std::min(kLine, indent)) / (texts_.width + 2));
+    std::string text = "[";
+    std::size_t written = 0;
+    const auto put = [&](const std::string& item) {
+      if (written > 0) text += written % per_line == 0 ? ",\n" + std::string(indent + 1, ' ') : ", ";
+      text += item;
+      ++written;
+    };
+    const int dim = shape_.rank() - 1;
+    for (std::int64_t i = 0; i < shape_[dim]; ++i) {
+      if (i == kEdge && cut_[static_cast<std::size_t>(dim)]) put(" ...");
+      put(texts_.texts[offset + static_cast<std::size_t>(i)]);
     }
-    text_ += ']';
+    return text + "]";
   }
 
   Shape shape_;
-  DType dtype_;
-  bool summarise_;
-  bool whole_ = true;
-  bool scientific_ = false;
-  std::size_t width_ = 0;
-  std::vector<double> floats_;
-  std::vector<std::int64_t> integers_;
-  std::string text_;
+  std::vector<bool> cut_;
+  Texts texts_;
 };
 
 }  // namespace
 
 std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
-  const std::string values = numel() == 0 ? "[]" : Printer(*this).run();
-  const std::string size = numel() == 0 && rank() != 1 ? fmt::format(", shape={}", shape().to_string()) : "";
-  return fmt::format("tensor({}{}, dtype={}, device={})", values, size, name_of(dtype()), device().to_string());
+  const bool empty = numel() == 0;
+  std::vector<std::string> suffixes;
+  if (device() != Device{}) suffixes.push_back("device=" + device().to_string());
+  if (empty && rank() != 1) {
+    const std::string sizes = shape().to_string();
+    suffixes.push_back("size=(" + sizes.substr(1, sizes.size() - 2) + ")");
+  }
+  const bool usual = dtype() == DType::f32 || (!empty && (dtype() == DType::i64 || dtype() == DType::boolean));
+  if (!usual) suffixes.push_back("dtype=" + std::string(name_of(dtype())));
+
+  std::string text = std::string(kPrefix) + (empty ? "[]" : Printer(*this).run());
+  const std::size_t newline = text.rfind('\n');
+  std::size_t column = newline == std::string::npos ? text.size() + 2 : text.size() - newline + 1;
+  for (const std::string& suffix : suffixes) {
+    if (column + suffix.size() + 2 > kLine) {
+      text += ",\n" + std::string(kPrefix.size(), ' ') + suffix;
+      column = kPrefix.size() + suffix.size();
+    } else {
+      text += ", " + suffix;
+      column += suffix.size() + 2;
+    }
+  }
+  return text + ")";
 }
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << tensor.to_string(); }

@@ -197,6 +197,29 @@ Tensor Tensor::to(DType target, CallSite site) const {
   return graph::cast(*this, target, site);
 }
 
+Tensor Tensor::bitcast(DType target, CallSite site) const {
+  check(*this, "bitcast", site);
+  if (target == dtype()) return *this;
+  if (target == DType::boolean || dtype() == DType::boolean) {
+    fail<DTypeError>("bitcast", fmt::format("{} elements are not {} elements", name_of(dtype()), name_of(target)),
+                     {{"input", *this}}, "bool holds 0 and 1 only: cast with to(), or compare", site);
+  }
+  Shape target_shape = shape();
+  const auto from = static_cast<std::int64_t>(size_of(dtype()));
+  const auto to = static_cast<std::int64_t>(size_of(target));
+  if (from != to) {
+    const std::int64_t bytes = rank() == 0 ? -1 : shape().back() * from;
+    if (bytes < 0 || bytes % to != 0) {
+      fail<ShapeError>("bitcast", fmt::format("the last dimension does not hold whole {} elements", name_of(target)),
+                       {{"input", *this}}, "change its size, or use a dtype of the same size", site);
+    }
+    target_shape[rank() - 1] = bytes / to;
+  }
+  DenseData data = dense_data(handle_->node);
+  if (data.offset != 0) data = dense_data(node_of(stored(*this, site)));
+  return leaf(std::move(data.buffer), target_shape, target, device(), site);
+}
+
 Tensor& Tensor::operator+=(const Tensor& other) { return *this = add(*this, other); }
 Tensor& Tensor::operator-=(const Tensor& other) { return *this = sub(*this, other); }
 Tensor& Tensor::operator*=(const Tensor& other) { return *this = mul(*this, other); }

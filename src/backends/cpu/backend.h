@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  MemoryStatistics memory_statistics() const override { return memory_->statistics(); }
   std::string description() const override;
 
   MemoryPool& memory() { return *memory_; }

@@ -12,16 +12,10 @@
 #include <mutex>
 #include <vector>
 
+#include <lockstep/memory.h>
+
 namespace lockstep {
 inline namespace v0 {
-
-struct MemoryStatistics {
-  std::size_t live = 0;         ///< bytes in use
-  std::size_t cached = 0;       ///< bytes kept for reuse
-  std::size_t peak = 0;         ///< the most that was ever live
-  std::size_t recent_peak = 0;  ///< the most that was live lately: what the cache is measured by
-  std::uint64_t reused = 0;     ///< allocations answered from the cache
-};
 
 class MemoryPool {
  public:

@@ -1,5 +1,6 @@
 #include "backends/reference/backend.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +17,10 @@ inline namespace v0 {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+
+// Shared by all objects: buffers outlive backends.
+std::atomic<std::size_t> live_bytes = 0;
+std::atomic<std::size_t> peak_bytes = 0;
 
 class ReferenceExecutable : public Executable {
  public:
@@ -38,7 +43,19 @@ BufferRef ReferenceBackend::allocate(std::size_t bytes) {
   if (data == nullptr) {
     throw OutOfMemoryError("ref: cannot allocate " + std::to_string(bytes) + " bytes");
   }
-  return std::make_shared<Buffer>(device(), data, bytes, [data] { std::free(data); });
+  const std::size_t live = live_bytes.fetch_add(rounded) + rounded;
+  std::size_t peak = peak_bytes.load();
+  while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+  return std::make_shared<Buffer>(device(), data, bytes, [data, rounded] {
+    std::free(data);
+    live_bytes.fetch_sub(rounded);
+  });
+}
+
+MemoryStatistics ReferenceBackend::memory_statistics() const {
+  const std::size_t peak = peak_bytes.load();
+  return {.live = live_bytes.load(), .peak = peak, .recent_peak = peak};
 }
 
 void ReferenceBackend::upload(Buffer& to, const void* from, std::size_t bytes) {

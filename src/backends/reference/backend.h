@@ -20,6 +20,7 @@ class ReferenceBackend : public Backend {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  MemoryStatistics memory_statistics() const override;
   std::string description() const override;
 };
 
