@@ -8,8 +8,6 @@
 #include <span>
 #include <string>
 
-#include <lockstep/memory.h>
-
 #include "core/buffer.h"
 #include "kernels/kernel.h"
 
@@ -43,7 +41,6 @@ class Backend {
   virtual void upload(Buffer& to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const Buffer& from, std::size_t bytes) = 0;
   virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
-  virtual MemoryStatistics memory_statistics() const = 0;
   /// Lines for `lockstep info`.
   virtual std::string description() const = 0;
 };

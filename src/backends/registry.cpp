@@ -61,7 +61,10 @@ Backend& backend_of(Device device) {
   return *backend;
 }
 
-MemoryStatistics memory_statistics(Device device) { return backend_of(device).memory_statistics(); }
+MemoryStatistics memory_statistics(Device device) {
+  const auto* const reporting = dynamic_cast<const ReportsMemory*>(&backend_of(device));
+  return reporting != nullptr ? reporting->memory_statistics() : MemoryStatistics{};
+}
 
 Device Device::parse(std::string_view text) {
   const std::size_t colon = text.find(':');

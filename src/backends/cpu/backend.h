@@ -8,11 +8,12 @@
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/memory_pool.h"
+#include "backends/memory.h"
 
 namespace lockstep {
 inline namespace v0 {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, public ReportsMemory {
  public:
   /// Throws what selected_isa() throws.
   CpuBackend();

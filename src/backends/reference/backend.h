@@ -9,11 +9,12 @@
 #include <memory>
 
 #include "backends/backend.h"
+#include "backends/memory.h"
 
 namespace lockstep {
 inline namespace v0 {
 
-class ReferenceBackend : public Backend {
+class ReferenceBackend : public Backend, public ReportsMemory {
  public:
   Device device() const override { return {DeviceKind::ref, 0}; }
   BufferRef allocate(std::size_t bytes) override;
