@@ -60,8 +60,8 @@ LOCKSTEP_API Tensor exponential(const Shape& shape, double rate = 1, TensorOptio
                                 Generator* generator = nullptr, CallSite site = {});
 
 // --- integers and choices -------------------------------------------------------------------------------------------
-/// Integers in [low, high), each equally likely to within 2^-64 of their number. ValueError if there is none, DTypeError
-/// if the dtype cannot hold them all.
+/// Integers in [low, high), each equally likely to within 2^-64 of their number. ValueError if there is none,
+/// DTypeError if the dtype cannot hold them all.
 LOCKSTEP_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                             TensorOptions options = {.dtype = DType::i64}, Generator* generator = nullptr,
                             CallSite site = {});

@@ -122,8 +122,8 @@ class Printer {
     if (dim == shape_.rank()) return texts_.texts[offset];
     if (dim + 1 == shape_.rank()) return write_vector(offset, indent);
     const auto inner = static_cast<std::size_t>(shape_.slice(dim + 1, shape_.rank()).numel());
-    const std::string separator = "," + std::string(static_cast<std::size_t>(shape_.rank() - dim - 1), '\n') +
-                                  std::string(indent + 1, ' ');
+    const std::string separator =
+        "," + std::string(static_cast<std::size_t>(shape_.rank() - dim - 1), '\n') + std::string(indent + 1, ' ');
     std::string text = "[";
     for (std::int64_t i = 0; i < shape_[dim]; ++i) {
       if (i > 0) text += separator;
@@ -184,7 +184,9 @@ std::string Tensor::to_string() const {
   return text + ")";
 }
 
-std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << tensor.to_string(); }
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
+  return stream << tensor.to_string();
+}
 
 }  // namespace v0
 }  // namespace lockstep

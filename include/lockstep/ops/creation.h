@@ -37,15 +37,16 @@ LOCKSTEP_API Tensor arange(double start, double stop, double step = 1, TensorOpt
 LOCKSTEP_API Tensor arange(double stop, TensorOptions options = {.dtype = DType::i64}, CallSite site = {});
 /// `steps` values from start to end, both included, evenly spaced; made from both ends in f64 and rounded once
 /// (integers: towards 0). ValueError for negative steps or ends that are not finite.
-LOCKSTEP_API Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {}, CallSite site = {});
+LOCKSTEP_API Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {},
+                             CallSite site = {});
 /// base to the powers linspace(start, end, steps).
 LOCKSTEP_API Tensor logspace(double start, double end, std::int64_t steps, double base = 10, TensorOptions options = {},
                              CallSite site = {});
 
 // --- matrices -------------------------------------------------------------------------------------------------------
 /// Ones on the diagonal, zeros elsewhere; square unless `columns` is given.
-LOCKSTEP_API Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, TensorOptions options = {},
-                        CallSite site = {});
+LOCKSTEP_API Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt,
+                        TensorOptions options = {}, CallSite site = {});
 /// The last two dimensions' elements on and below (tril) or above (triu) the diagonal that is `diagonal` above the main
 /// one; zeros elsewhere. Any dtype; keeps bits. ShapeError below two dimensions.
 LOCKSTEP_API Tensor tril(const Operand& a, std::int64_t diagonal = 0);

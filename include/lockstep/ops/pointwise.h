@@ -50,19 +50,22 @@ LOCKSTEP_API Tensor nan_to_num(const Operand& a, double nan = 0, std::optional<d
 /// `value` (a scalar, or a tensor without dimensions) where the bool tensor `mask` holds. Keeps bits.
 LOCKSTEP_API Tensor masked_fill(const Operand& a, const Operand& mask, const Operand& value);
 
-// --- logic: any dtype, where what is not 0 (NaN too) is true; bool results ----------------------------------------------
+// --- logic: any dtype, where what is not 0 (NaN too) is true; bool results
+// ----------------------------------------------
 LOCKSTEP_API Tensor logical_not(const Operand& a);
 LOCKSTEP_API Tensor logical_and(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor logical_or(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor logical_xor(const Operand& a, const Operand& b);
 
-// --- equality within a tolerance --------------------------------------------------------------------------------------
+// --- equality within a tolerance
+// --------------------------------------------------------------------------------------
 struct Tolerance {
   double relative = 1e-5;  ///< PyTorch: rtol
   double absolute = 1e-8;  ///< PyTorch: atol
   bool equal_nan = false;
 };
-/// |a - b| <= absolute + relative * |b|, or a == b. Integers are compared in f32, as in PyTorch. ValueError for negative tolerances.
+/// |a - b| <= absolute + relative * |b|, or a == b. Integers are compared in f32, as in PyTorch. ValueError for
+/// negative tolerances.
 LOCKSTEP_API Tensor isclose(const Operand& a, const Operand& b, const Tolerance& tolerance = {});
 /// Whether isclose holds everywhere. Computes.
 LOCKSTEP_API bool allclose(const Operand& a, const Operand& b, const Tolerance& tolerance = {});

@@ -49,7 +49,8 @@ LOCKSTEP_API Tensor norm(const Operand& a, const Shape& dims = {}, bool keepdim 
 /// ShapeError).  PyTorch: norm(p), linalg.vector_norm.
 LOCKSTEP_API Tensor vector_norm(const Operand& a, double p, const Shape& dims = {}, bool keepdim = false);
 
-// --- extremes: NaN wins, the first of equal values; of nothing: ShapeError ------------------------------------------------
+// --- extremes: NaN wins, the first of equal values; of nothing: ShapeError
+// ------------------------------------------------
 LOCKSTEP_API Tensor amax(const Operand& a, const Shape& dims = {}, bool keepdim = false);
 LOCKSTEP_API Tensor amin(const Operand& a, const Shape& dims = {}, bool keepdim = false);
 /// i64; over all elements (in row-major order) if no dim is given.
@@ -65,11 +66,13 @@ LOCKSTEP_API Tensor min(const Operand& a);
 /// {amin, amax}.
 LOCKSTEP_API std::pair<Tensor, Tensor> aminmax(const Operand& a, const Shape& dims = {}, bool keepdim = false);
 
-// --- logic: any dtype, what is not 0 is true; bool ----------------------------------------------------------------------
+// --- logic: any dtype, what is not 0 is true; bool
+// ----------------------------------------------------------------------
 LOCKSTEP_API Tensor any(const Operand& a, const Shape& dims = {}, bool keepdim = false);
 LOCKSTEP_API Tensor all(const Operand& a, const Shape& dims = {}, bool keepdim = false);
 
-// --- exponentials (floats) --------------------------------------------------------------------------------------------
+// --- exponentials (floats)
+// --------------------------------------------------------------------------------------------
 /// log(sum(e^x)) without overflow; -inf of nothing, and where all are -inf.
 LOCKSTEP_API Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim = false);
 /// e^x / sum(e^x); NaN where all are -inf.

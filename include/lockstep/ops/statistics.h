@@ -9,9 +9,10 @@
 namespace lockstep {
 inline namespace v0 {
 
-// --- order statistics: of nothing ShapeError ------------------------------------------------------------------------------
-/// The lower of the two middle values, and the position of one that has it (the first in the stable sorted order). A NaN
-/// wins: it is the value, and the first one's position the index.
+// --- order statistics: of nothing ShapeError
+// ------------------------------------------------------------------------------
+/// The lower of the two middle values, and the position of one that has it (the first in the stable sorted order). A
+/// NaN wins: it is the value, and the first one's position the index.
 LOCKSTEP_API ValuesIndices median(const Operand& a, int dim, bool keepdim = false);
 /// Of all elements.
 LOCKSTEP_API Tensor median(const Operand& a);

@@ -34,7 +34,9 @@ template <Tensor (*op)(const Operand&, const Operand&, const Operand&, double)> 
   return {op(a[0], a[1], a[2], a.real("value", 1))};
 }
 
-Tensors call_rsub(Arguments& a) { return {rsub(a[0], a[1], a.real("alpha", 1))}; }
+Tensors call_rsub(Arguments& a) {
+  return {rsub(a[0], a[1], a.real("alpha", 1))};
+}
 
 Tensors call_nan_to_num(Arguments& a) {
   const std::optional<double> positive = a.optional_real("posinf");
@@ -84,7 +86,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> pointwise_ops() { return kOps; }
+std::span<const CaseOp> pointwise_ops() {
+  return kOps;
+}
 
 }  // namespace cli
 }  // namespace v0

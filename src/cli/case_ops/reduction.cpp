@@ -104,6 +104,7 @@ constexpr CaseOp kOps[] = {
     {"cumsum", kComputes, along_dim<cumsum>},
     {"diff", kComputes, call_diff},
     {"log_softmax", kComputes, along_dim<log_softmax>},
+    {"logcumsumexp", kComputes, along_dim<logcumsumexp>},
     {"logsumexp", kComputes, reduction<logsumexp>},
     {"max", kMoves, along_or_whole<max, max>},
     {"mean", kComputes, reduction<mean>},
@@ -130,7 +131,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> reduction_ops() { return kOps; }
+std::span<const CaseOp> reduction_ops() {
+  return kOps;
+}
 
 }  // namespace cli
 }  // namespace v0

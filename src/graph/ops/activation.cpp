@@ -11,23 +11,28 @@ using namespace graph;
 namespace {
 
 // `compose` of the operand in its working type, rounded to the operand's type.
-template <typename Compose>
-Tensor activation(const char* op, const Operand& a, Compose compose) {
+template <typename Compose> Tensor activation(const char* op, const Operand& a, Compose compose) {
   const Tensor x = widened(op, a);
   return cast(compose(x), a.tensor().dtype(), a.site());
 }
 
 // min(max(x + 3, 0), 6)
-Tensor hard_gate(const Tensor& x) { return minimum(maximum(x + 3.0, 0.0), 6.0); }
+Tensor hard_gate(const Tensor& x) {
+  return minimum(maximum(x + 3.0, 0.0), 6.0);
+}
 
 // log(1 + e^x) where x is not large.
-Tensor log1p_exp(const Tensor& x) { return log1p(exp(x)); }
+Tensor log1p_exp(const Tensor& x) {
+  return log1p(exp(x));
+}
 
 }  // namespace
 
 // --- rectifiers -----------------------------------------------------------------------------------------------------
 
-Tensor relu6(const Operand& a) { return clamp(tensor_operand("relu6", a), Operand(0, a.site()), Operand(6, a.site())); }
+Tensor relu6(const Operand& a) {
+  return clamp(tensor_operand("relu6", a), Operand(0, a.site()), Operand(6, a.site()));
+}
 
 Tensor leaky_relu(const Operand& a, double negative_slope) {
   return activation("leaky_relu", a, [&](const Tensor& x) { return where(x > 0.0, x, x * negative_slope); });
@@ -57,7 +62,8 @@ Tensor rrelu(const Operand& a, double lower, double upper) {
 Tensor hardtanh(const Operand& a, double min, double max) {
   tensor_operand("hardtanh", a);
   if (min > max) {
-    fail<ValueError>("hardtanh", fmt::format("min {} is above max {}", min, max), {{"input", a}}, "exchange them", a.site());
+    fail<ValueError>("hardtanh", fmt::format("min {} is above max {}", min, max), {{"input", a}}, "exchange them",
+                     a.site());
   }
   return clamp(a, Operand(min, a.site()), Operand(max, a.site()));
 }
@@ -83,8 +89,7 @@ Tensor selu(const Operand& a) {
 Tensor celu(const Operand& a, double alpha) {
   tensor_operand("celu", a);
   if (alpha == 0) fail<ValueError>("celu", "alpha is 0", {{"input", a}}, "use another alpha", a.site());
-  return activation("celu", a,
-                    [&](const Tensor& x) { return where(x <= 0.0, expm1(x * (1 / alpha)) * alpha, x); });
+  return activation("celu", a, [&](const Tensor& x) { return where(x <= 0.0, expm1(x * (1 / alpha)) * alpha, x); });
 }
 
 Tensor softplus(const Operand& a, double beta, double threshold) {
@@ -133,7 +138,8 @@ Tensor hardswish(const Operand& a) {
 // --- shrinking ------------------------------------------------------------------------------------------------------
 
 Tensor hardshrink(const Operand& a, double lambda) {
-  return activation("hardshrink", a, [&](const Tensor& x) { return where(bitwise_and(x >= -lambda, x <= lambda), 0.0, x); });
+  return activation("hardshrink", a,
+                    [&](const Tensor& x) { return where(bitwise_and(x >= -lambda, x <= lambda), 0.0, x); });
 }
 
 Tensor softshrink(const Operand& a, double lambda) {
@@ -171,8 +177,7 @@ Tensor glu(const Operand& a, int dim) {
 
 namespace {
 
-template <typename Gate>
-Tensor gated(const char* op, const Operand& gate, const Operand& value, Gate apply) {
+template <typename Gate> Tensor gated(const char* op, const Operand& gate, const Operand& value, Gate apply) {
   const CallSite site = gate.site();
   const Together types = together(op, {{"gate", gate}, {"value", value}}, site, true);
   tensor_operand(op, gate);

@@ -42,10 +42,16 @@ Tensor full(const Shape& shape, double value, TensorOptions options, CallSite si
   return Access::tensor(make_node(Full{scalar}, {}, shape, options.dtype, options.device, site));
 }
 
-Tensor zeros(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 0, options, site); }
-Tensor ones(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 1, options, site); }
+Tensor zeros(const Shape& shape, TensorOptions options, CallSite site) {
+  return full(shape, 0, options, site);
+}
+Tensor ones(const Shape& shape, TensorOptions options, CallSite site) {
+  return full(shape, 1, options, site);
+}
 
-Tensor empty(const Shape& shape, TensorOptions options, CallSite site) { return full(shape, 0, options, site); }
+Tensor empty(const Shape& shape, TensorOptions options, CallSite site) {
+  return full(shape, 0, options, site);
+}
 
 Tensor full_like(const Tensor& like, double value, DType dtype, CallSite site) {
   check_defined("full_like", {{"like", like}}, site);
@@ -55,12 +61,24 @@ Tensor full_like(const Tensor& like, double value, CallSite site) {
   check_defined("full_like", {{"like", like}}, site);
   return full_like(like, value, like.dtype(), site);
 }
-Tensor zeros_like(const Tensor& like, CallSite site) { return full_like(like, 0, site); }
-Tensor zeros_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 0, dtype, site); }
-Tensor ones_like(const Tensor& like, CallSite site) { return full_like(like, 1, site); }
-Tensor ones_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 1, dtype, site); }
-Tensor empty_like(const Tensor& like, CallSite site) { return full_like(like, 0, site); }
-Tensor empty_like(const Tensor& like, DType dtype, CallSite site) { return full_like(like, 0, dtype, site); }
+Tensor zeros_like(const Tensor& like, CallSite site) {
+  return full_like(like, 0, site);
+}
+Tensor zeros_like(const Tensor& like, DType dtype, CallSite site) {
+  return full_like(like, 0, dtype, site);
+}
+Tensor ones_like(const Tensor& like, CallSite site) {
+  return full_like(like, 1, site);
+}
+Tensor ones_like(const Tensor& like, DType dtype, CallSite site) {
+  return full_like(like, 1, dtype, site);
+}
+Tensor empty_like(const Tensor& like, CallSite site) {
+  return full_like(like, 0, site);
+}
+Tensor empty_like(const Tensor& like, DType dtype, CallSite site) {
+  return full_like(like, 0, dtype, site);
+}
 
 namespace {
 
@@ -91,7 +109,9 @@ Tensor arange(double start, double stop, double step, TensorOptions options, Cal
   return from_host(values, options, site);
 }
 
-Tensor arange(double stop, TensorOptions options, CallSite site) { return arange(0, stop, 1, options, site); }
+Tensor arange(double stop, TensorOptions options, CallSite site) {
+  return arange(0, stop, 1, options, site);
+}
 
 namespace {
 

@@ -48,8 +48,9 @@ Tensor cdist(const Operand& x1, const Operand& x2, double p) {
   const Tensor rows = cast(a, types.working, site).unsqueeze(-2, site);
   const Tensor columns = cast(b, types.working, site).unsqueeze(-3, site);
   const Tensor difference = sub(Operand(rows, site), Operand(columns, site));
-  if (a.shape().back() == 0) return zeros(difference.shape().slice(0, difference.rank() - 1),
-                                          {.dtype = types.dtype, .device = a.device()}, site);
+  if (a.shape().back() == 0)
+    return zeros(difference.shape().slice(0, difference.rank() - 1), {.dtype = types.dtype, .device = a.device()},
+                 site);
   return cast(vector_norm(Operand(difference, site), p, {-1}), types.dtype, site);
 }
 

@@ -20,7 +20,8 @@ bool passes(const char* op, const Operand& a, double p, bool training) {
   const Tensor& input = tensor_operand(op, a);
   check_float(op, {"input", input}, a.site());
   if (!(p >= 0 && p <= 1)) {
-    fail<ValueError>(op, fmt::format("{} is not a probability", p), {{"input", a}}, "use a number from 0 to 1", a.site());
+    fail<ValueError>(op, fmt::format("{} is not a probability", p), {{"input", a}}, "use a number from 0 to 1",
+                     a.site());
   }
   return !training || p == 0;
 }
@@ -43,7 +44,8 @@ Tensor alpha_masked(const Operand& a, double p, const Shape& mask, Generator* ge
   const double shift = kAlpha * scale * p;
   const Tensor keep = random_keep(p, mask, input.device(), given_or_default(generator), site);
   const Tensor kept = cast(input, wide(input.dtype()), site) * Operand(scale, site) + Operand(shift, site);
-  return cast(where(Operand(keep, site), Operand(kept, site), Operand(shift - kAlpha * scale, site)), input.dtype(), site);
+  return cast(where(Operand(keep, site), Operand(kept, site), Operand(shift - kAlpha * scale, site)), input.dtype(),
+              site);
 }
 
 // [N, C, 1, ...]; without a batch [C, 1, ...].

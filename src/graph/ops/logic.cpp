@@ -37,9 +37,15 @@ Tensor logical_not(const Operand& a) {
   tensor_operand("logical_not", a);
   return eq(a, Operand(0, a.site()));
 }
-Tensor logical_and(const Operand& a, const Operand& b) { return logical("logical_and", a, b, &bitwise_and); }
-Tensor logical_or(const Operand& a, const Operand& b) { return logical("logical_or", a, b, &bitwise_or); }
-Tensor logical_xor(const Operand& a, const Operand& b) { return logical("logical_xor", a, b, &bitwise_xor); }
+Tensor logical_and(const Operand& a, const Operand& b) {
+  return logical("logical_and", a, b, &bitwise_and);
+}
+Tensor logical_or(const Operand& a, const Operand& b) {
+  return logical("logical_or", a, b, &bitwise_or);
+}
+Tensor logical_xor(const Operand& a, const Operand& b) {
+  return logical("logical_xor", a, b, &bitwise_xor);
+}
 
 Tensor isclose(const Operand& a, const Operand& b, const Tolerance& tolerance) {
   const Together types = together("isclose", {{"a", a}, {"b", b}}, a.site(), false);
@@ -55,15 +61,15 @@ Tensor isclose(const Operand& a, const Operand& b, const Tolerance& tolerance) {
   if (tolerance.equal_nan && is_float(types.dtype)) {
     const auto nan = [&](const Operand& operand) {
       if (!operand.is_scalar()) return isnan(operand);
-      return full({}, std::isnan(operand.scalar()) ? 1 : 0, {.dtype = DType::boolean, .device = close.device()}, types.site);
+      return full({}, std::isnan(operand.scalar()) ? 1 : 0, {.dtype = DType::boolean, .device = close.device()},
+                  types.site);
     };
     close = bitwise_or(close, bitwise_and(nan(x), nan(y)));
   }
   if (tolerance.relative == 0 && tolerance.absolute == 0) return close;
   const Tensor difference = abs(sub(x, y));
-  const Tensor within = b.is_scalar()
-                            ? le(difference, tolerance.absolute + std::abs(tolerance.relative * b.scalar()))
-                            : le(difference, abs(mul(y, tolerance.relative)) + tolerance.absolute);
+  const Tensor within = b.is_scalar() ? le(difference, tolerance.absolute + std::abs(tolerance.relative * b.scalar()))
+                                      : le(difference, abs(mul(y, tolerance.relative)) + tolerance.absolute);
   return bitwise_or(close, bitwise_and(isfinite(difference), within));
 }
 

@@ -35,8 +35,7 @@ Tensor triangle(const char* op, const Operand& a, std::int64_t diagonal, Compari
   const std::int64_t rows = x.shape()[x.rank() - 2];
   const std::int64_t columns = x.shape()[x.rank() - 1];
   const std::int64_t limited = std::clamp(diagonal, -rows - 1, columns + 1);
-  const Tensor keep = keeps(Operand(diagonals(rows, columns, x.device(), site), site),
-                            Operand(limited, site));
+  const Tensor keep = keeps(Operand(diagonals(rows, columns, x.device(), site), site), Operand(limited, site));
   return where(Operand(keep, site), a, Operand(0, site));
 }
 
@@ -67,8 +66,12 @@ Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, TensorOptions
               site);
 }
 
-Tensor tril(const Operand& a, std::int64_t diagonal) { return triangle("tril", a, diagonal, &le); }
-Tensor triu(const Operand& a, std::int64_t diagonal) { return triangle("triu", a, diagonal, &ge); }
+Tensor tril(const Operand& a, std::int64_t diagonal) {
+  return triangle("tril", a, diagonal, &le);
+}
+Tensor triu(const Operand& a, std::int64_t diagonal) {
+  return triangle("triu", a, diagonal, &ge);
+}
 
 Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, Device device, CallSite site) {
   return triangle_indices("tril_indices", rows, columns, diagonal, true, device, site);
@@ -80,13 +83,14 @@ Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t diagon
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, GridIndexing indexing, CallSite site) {
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("tensors[{}]", i), tensors[i]);
-  if (tensors.empty()) fail<ValueError>("meshgrid", "the list of tensors is empty", {}, "give at least one tensor", site);
+  if (tensors.empty())
+    fail<ValueError>("meshgrid", "the list of tensors is empty", {}, "give at least one tensor", site);
   check_same_device("meshgrid", shown, site);
   check_same_dtype("meshgrid", shown, site);
   Shape sizes;
   if (tensors.size() > static_cast<std::size_t>(kMaxRank)) {
-    fail<ShapeError>("meshgrid", fmt::format("{} tensors make more than {} dimensions", tensors.size(), kMaxRank), {}, "",
-                     site);
+    fail<ShapeError>("meshgrid", fmt::format("{} tensors make more than {} dimensions", tensors.size(), kMaxRank), {},
+                     "", site);
   }
   for (const Tensor& tensor : tensors) {
     if (tensor.rank() > 1) {

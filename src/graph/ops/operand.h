@@ -42,8 +42,8 @@ class Working {
 
 /// Operands of one device and dtype, of which at least one is a tensor.
 struct Together {
-  DType dtype;     ///< of the tensors, and of the result
-  DType working;   ///< what a composition computes in
+  DType dtype;    ///< of the tensors, and of the result
+  DType working;  ///< what a composition computes in
   CallSite site;
 };
 inline Together together(const char* op, const std::vector<Shown>& operands, CallSite site, bool floats_only) {
@@ -54,7 +54,8 @@ inline Together together(const char* op, const std::vector<Shown>& operands, Cal
     if (floats_only) check_float(op, shown, site);
     return {shown.tensor->dtype(), wide(shown.tensor->dtype()), site};
   }
-  fail<ValueError>(op, "needs a tensor operand", operands, "make one of the scalars a tensor, e.g. full({}, 1.0)", site);
+  fail<ValueError>(op, "needs a tensor operand", operands, "make one of the scalars a tensor, e.g. full({}, 1.0)",
+                   site);
 }
 
 }  // namespace graph

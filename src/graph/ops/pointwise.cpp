@@ -11,7 +11,9 @@ inline namespace v0 {
 
 using namespace graph;
 
-Tensor square(const Operand& a) { return mul(a, a); }
+Tensor square(const Operand& a) {
+  return mul(a, a);
+}
 
 Tensor rsub(const Operand& a, const Operand& b, double alpha) {
   const Together types = together("rsub", {{"a", a}, {"b", b}}, a.site(), false);
@@ -57,16 +59,16 @@ const Tensor& any_tensor(const Operand& a, const Operand& b, const Operand& c) {
 Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, double value) {
   const Together types = together("addcmul", {{"a", a}, {"b", b}, {"c", c}}, a.site(), false);
   const Working factor(b, types.working, types.site);
-  const Tensor product = mul(scaled(factor, value, b.is_scalar(), types, any_tensor(a, b, c)),
-                             Working(c, types.working, types.site));
+  const Tensor product =
+      mul(scaled(factor, value, b.is_scalar(), types, any_tensor(a, b, c)), Working(c, types.working, types.site));
   return cast(add(Working(a, types.working, types.site), product), types.dtype, types.site);
 }
 
 Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, double value) {
   const Together types = together("addcdiv", {{"a", a}, {"b", b}, {"c", c}}, a.site(), true);
   const Working numerator(b, types.working, types.site);
-  const Tensor quotient = div(scaled(numerator, value, b.is_scalar(), types, any_tensor(a, b, c)),
-                              Working(c, types.working, types.site));
+  const Tensor quotient =
+      div(scaled(numerator, value, b.is_scalar(), types, any_tensor(a, b, c)), Working(c, types.working, types.site));
   return cast(add(Working(a, types.working, types.site), quotient), types.dtype, types.site);
 }
 
@@ -121,8 +123,11 @@ Tensor clamp(const Operand& a, const std::optional<Operand>& min, const std::opt
 
 namespace {
 
-Tensor without_nan(const char* op, const Operand& a, const Operand& b, Tensor (*choose)(const Operand&, const Operand&)) {
+Tensor without_nan(const char* op, const Operand& a, const Operand& b,
+                   Tensor (*choose)(const Operand&, const Operand&)) {
   const Together types = together(op, {{"a", a}, {"b", b}}, a.site(), false);
+  if (a.is_scalar() && std::isnan(a.scalar())) return b.tensor();
+  if (b.is_scalar() && std::isnan(b.scalar())) return a.tensor();
   Tensor chosen = choose(a, b);
   if (!is_float(types.dtype)) return chosen;
   if (!b.is_scalar()) chosen = where(isnan(b), a, chosen);
@@ -141,8 +146,12 @@ double largest_of(DType dtype) {
 
 }  // namespace
 
-Tensor fmax(const Operand& a, const Operand& b) { return without_nan("fmax", a, b, &maximum); }
-Tensor fmin(const Operand& a, const Operand& b) { return without_nan("fmin", a, b, &minimum); }
+Tensor fmax(const Operand& a, const Operand& b) {
+  return without_nan("fmax", a, b, &maximum);
+}
+Tensor fmin(const Operand& a, const Operand& b) {
+  return without_nan("fmin", a, b, &minimum);
+}
 
 Tensor nan_to_num(const Operand& a, double nan, std::optional<double> positive, std::optional<double> negative) {
   const Tensor& x = tensor_operand("nan_to_num", a);
@@ -150,7 +159,9 @@ Tensor nan_to_num(const Operand& a, double nan, std::optional<double> positive, 
   if (!is_float(x.dtype())) return x;
   const double largest = largest_of(x.dtype());
   // Replacements are stored as the dtype has them.
-  const auto replacement = [&](double value) { return full({}, value, {.dtype = x.dtype(), .device = x.device()}, site); };
+  const auto replacement = [&](double value) {
+    return full({}, value, {.dtype = x.dtype(), .device = x.device()}, site);
+  };
   Tensor result = where(eq(a, INFINITY), replacement(positive.value_or(largest)), a);
   result = where(eq(a, -INFINITY), replacement(negative.value_or(-largest)), result);
   return where(isnan(a), replacement(nan), result);

@@ -25,7 +25,9 @@ Generator& default_generator() {
   return generator;
 }
 
-void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+void manual_seed(std::uint64_t seed) {
+  default_generator() = Generator(seed);
+}
 
 namespace graph {
 namespace {
@@ -76,7 +78,8 @@ Tensor fraction64(const Tensor& high, const Tensor& low, CallSite site) {
 }
 
 // Uniform numbers with `bits` bits (f32; f64 where the working type is that).
-Tensor uniform_numbers(const Shape& shape, DType working, int bits, Device device, Generator& generator, CallSite site) {
+Tensor uniform_numbers(const Shape& shape, DType working, int bits, Device device, Generator& generator,
+                       CallSite site) {
   const Tensor words = random_words(shape, device, generator, site);
   if (working != DType::f64) return fraction(words, bits, working, site);
   return fraction64(words, random_words(shape, device, generator, site), site);
@@ -107,8 +110,8 @@ Tensor normal_numbers(const Shape& shape, DType working, Device device, Generato
   const Tensor radius = sqrt(Operand(log(Operand(u1, site)) * Operand(-2.0, site), site));
   const Tensor position = Access::tensor(make_node(Iota{}, {}, shape, DType::i64, device, site));
   const Tensor is_odd = eq(Operand(bitwise_and(position, Operand(1, site)), site), Operand(1, site));
-  const Tensor wave = where(Operand(is_odd, site), Operand(sin(Operand(angle, site)), site),
-                            Operand(cos(Operand(angle, site)), site));
+  const Tensor wave =
+      where(Operand(is_odd, site), Operand(sin(Operand(angle, site)), site), Operand(cos(Operand(angle, site)), site));
   return radius * wave;
 }
 
@@ -127,10 +130,12 @@ Tensor randn(const Shape& shape, TensorOptions options, Generator* generator, Ca
               options.dtype, site);
 }
 
-Tensor uniform(double low, double high, const Shape& shape, TensorOptions options, Generator* generator, CallSite site) {
+Tensor uniform(double low, double high, const Shape& shape, TensorOptions options, Generator* generator,
+               CallSite site) {
   check_random("uniform", shape, options, site);
   if (!(low <= high) || !std::isfinite(high - low)) {
-    fail<ValueError>("uniform", fmt::format("no numbers from {} to {}", low, high), {}, "use finite, ordered ends", site);
+    fail<ValueError>("uniform", fmt::format("no numbers from {} to {}", low, high), {}, "use finite, ordered ends",
+                     site);
   }
   const Tensor u = uniform_numbers(shape, wide(options.dtype), 24, options.device, given_or_default(generator), site);
   return cast(u * Operand(high - low, site) + Operand(low, site), options.dtype, site);

@@ -19,7 +19,8 @@ Tensor upper32(const Tensor& x, CallSite site) {
   return bitwise_and(shift_right(x, Operand(32, site)), Operand(kLow32, site));
 }
 
-// floor(word * range / 2^64) of 64-bit words given by their halves: the upper half of a 128-bit product, in 32-bit steps.
+// floor(word * range / 2^64) of 64-bit words given by their halves: the upper half of a 128-bit product, in 32-bit
+// steps.
 Tensor multiply_high(const Tensor& high, const Tensor& low, std::uint64_t range, CallSite site) {
   const Operand range_low(static_cast<double>(range & 0xffffffffu), site);
   const Tensor carry = upper32(low * range_low, site);

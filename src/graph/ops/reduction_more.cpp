@@ -39,7 +39,8 @@ Tensor trace(const Operand& a) {
   const std::int64_t columns = x.shape()[1];
   const std::int64_t length = std::min(x.shape()[0], columns);
   if (length == 0) return sum(Operand(x, site));
-  const Tensor diagonal = x.narrow(0, 0, length, site).reshape({length * columns}, site).slice(0, {.step = columns + 1}, site);
+  const Tensor diagonal =
+      x.narrow(0, 0, length, site).reshape({length * columns}, site).slice(0, {.step = columns + 1}, site);
   return sum(Operand(diagonal, site));
 }
 
@@ -95,7 +96,8 @@ ValuesIndices extremum_along(const char* op, ReduceOp reduction, const Operand& 
   check_not_empty(op, in, a.site());
   const CallSite site = a.site();
   const Tensor index = reduce(reduction, in.input, in.dims, site);
-  const Tensor value = in.input.rank() == 0 ? in.input : gather(in.input, check_dim(op, in.input, dim, site), index, site, op);
+  const Tensor value =
+      in.input.rank() == 0 ? in.input : gather(in.input, check_dim(op, in.input, dim, site), index, site, op);
   return {drop_dims(value, in.dims, keepdim, site), drop_dims(index, in.dims, keepdim, site)};
 }
 
@@ -107,8 +109,12 @@ ValuesIndices max(const Operand& a, int dim, bool keepdim) {
 ValuesIndices min(const Operand& a, int dim, bool keepdim) {
   return extremum_along("min", ReduceOp::argmin, a, dim, keepdim);
 }
-Tensor max(const Operand& a) { return amax(a); }
-Tensor min(const Operand& a) { return amin(a); }
+Tensor max(const Operand& a) {
+  return amax(a);
+}
+Tensor min(const Operand& a) {
+  return amin(a);
+}
 
 std::pair<Tensor, Tensor> aminmax(const Operand& a, const Shape& dims, bool keepdim) {
   return {amin(a, dims, keepdim), amax(a, dims, keepdim)};

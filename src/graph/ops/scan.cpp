@@ -35,8 +35,12 @@ ValuesIndices running_extremum(const char* op, ScanOp position, const Operand& a
 
 }  // namespace
 
-Tensor cumsum(const Operand& a, int dim) { return running("cumsum", ScanOp::sum, a, dim); }
-Tensor cumprod(const Operand& a, int dim) { return running("cumprod", ScanOp::prod, a, dim); }
+Tensor cumsum(const Operand& a, int dim) {
+  return running("cumsum", ScanOp::sum, a, dim);
+}
+Tensor cumprod(const Operand& a, int dim) {
+  return running("cumprod", ScanOp::prod, a, dim);
+}
 
 Tensor cumsum(const Operand& a, int dim, DType dtype) {
   return cumsum(Operand(tensor_operand("cumsum", a).to(dtype, a.site()), a.site()), dim);
@@ -45,10 +49,31 @@ Tensor cumprod(const Operand& a, int dim, DType dtype) {
   return cumprod(Operand(tensor_operand("cumprod", a).to(dtype, a.site()), a.site()), dim);
 }
 
-ValuesIndices cummax(const Operand& a, int dim) { return running_extremum("cummax", ScanOp::argmax, a, dim); }
-ValuesIndices cummin(const Operand& a, int dim) { return running_extremum("cummin", ScanOp::argmin, a, dim); }
+ValuesIndices cummax(const Operand& a, int dim) {
+  return running_extremum("cummax", ScanOp::argmax, a, dim);
+}
+ValuesIndices cummin(const Operand& a, int dim) {
+  return running_extremum("cummin", ScanOp::argmin, a, dim);
+}
 
-Tensor diff(const Operand& a, int n, int dim, const std::optional<Tensor>& prepend, const std::optional<Tensor>& append) {
+Tensor logcumsumexp(const Operand& a, int dim) {
+  const CallSite site = a.site();
+  Tensor x = widened("logcumsumexp", a);
+  const bool scalar = x.rank() == 0;
+  if (scalar) x = x.reshape({1}, site);
+  const int d = check_dim("logcumsumexp", x, dim, site);
+  const std::int64_t length = x.shape()[d];
+  // By doubling: after the step of size s every element covers the 2 s elements up to it.
+  for (std::int64_t step = 1; step < length; step *= 2) {
+    const Tensor earlier = x.narrow(d, 0, length - step, site);
+    x = cat({x.narrow(d, 0, step, site), logaddexp(Operand(earlier, site), x.narrow(d, step, length - step, site))}, d,
+            site);
+  }
+  return cast(scalar ? x.reshape({}, site) : x, a.tensor().dtype(), site);
+}
+
+Tensor diff(const Operand& a, int n, int dim, const std::optional<Tensor>& prepend,
+            const std::optional<Tensor>& append) {
   const CallSite site = a.site();
   Tensor x = tensor_operand("diff", a);
   const int d = check_dim("diff", x, dim, site);

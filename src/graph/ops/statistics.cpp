@@ -34,7 +34,7 @@ Sorted sorted(const char* op, const Tensor& x, int dim, CallSite site) {
 
 // The elements at `rank` (i64, size 1 along the dimension) of the sorted order.
 ValuesIndices at_rank(const char* op, const Tensor& x, const Sorted& rows, const Tensor& rank, bool keepdim,
-                         CallSite site) {
+                      CallSite site) {
   const Tensor index = gather(rows.order, rows.dim, rank, site, op);
   const Tensor value = gather(x, rows.dim, index, site, op);
   return {drop_dims(value, 1u << rows.dim, keepdim, site), drop_dims(index, 1u << rows.dim, keepdim, site)};
@@ -59,7 +59,9 @@ ValuesIndices middle(const char* op, const Operand& a, int dim, bool keepdim, bo
 
 }  // namespace
 
-ValuesIndices median(const Operand& a, int dim, bool keepdim) { return middle("median", a, dim, keepdim, false); }
+ValuesIndices median(const Operand& a, int dim, bool keepdim) {
+  return middle("median", a, dim, keepdim, false);
+}
 ValuesIndices nanmedian(const Operand& a, int dim, bool keepdim) {
   return middle("nanmedian", a, dim, keepdim, true);
 }

@@ -19,7 +19,11 @@ TEST_P(Activations, SameEverywhere) {
     same_everywhere([&](Device device) { return op(random_tensor({4, 202}, GetParam(), 3, device, true)); });
   };
   using Plain = Tensor (*)(const Operand&);
-  for (const Plain op : {&relu6, &hardsigmoid, &hardswish, &tanhshrink, &softsign}) check(op);
+  for (const Plain op : {&relu6, &hardsigmoid, &hardswish, &tanhshrink, &softsign, &mish, &selu, &logsigmoid})
+    check(op);
+  check([](const Tensor& x) { return elu(x, 0.5); });
+  check([](const Tensor& x) { return celu(x, 2); });
+  check([](const Tensor& x) { return softplus(x, 2, 5); });
   check([](const Tensor& x) { return hardtanh(x, -0.5, 2); });
   check([](const Tensor& x) { return hardshrink(x, 0.25); });
   check([](const Tensor& x) { return softshrink(x, 0.25); });

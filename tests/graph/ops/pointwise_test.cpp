@@ -18,8 +18,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, Pointwise, ::testing::Values(DType::f16, DType:
 TEST_P(Pointwise, SameEverywhere) {
   const auto check = [&](auto op) {
     same_everywhere([&](Device device) {
-      return op(random_tensor({3, 1, 77}, GetParam(), 1, device, true), random_tensor({5, 77}, GetParam(), 2, device, true),
-                random_tensor({77}, GetParam(), 3, device, true));
+      return op(random_tensor({3, 1, 77}, GetParam(), 1, device, true),
+                random_tensor({5, 77}, GetParam(), 2, device, true), random_tensor({77}, GetParam(), 3, device, true));
     });
   };
   using T = const Tensor&;

@@ -25,10 +25,16 @@ TEST(RandomOps, SameOnEveryDevice) {
     same_for_a_seed([&](Device d, Generator& g) { return exponential({257}, 0.5, {dtype, d}, &g); });
     same_for_a_seed([&](Device d, Generator& g) { return bernoulli(0.3, {257}, {dtype, d}, &g); });
     same_for_a_seed([&](Device d, Generator& g) { return bernoulli(random_tensor({257}, dtype, 1, d, true), &g); });
-    same_for_a_seed([&](Device d, Generator& g) { return dropout(random_tensor({257}, dtype, 1, d, true), 0.3, true, &g); });
-    same_for_a_seed([&](Device d, Generator& g) { return alpha_dropout(random_tensor({257}, dtype, 1, d), 0.3, true, &g); });
-    same_for_a_seed([&](Device d, Generator& g) { return multinomial(abs(random_tensor({3, 40}, dtype, 1, d)), 9, true, &g); });
-    same_for_a_seed([&](Device d, Generator& g) { return multinomial(abs(random_tensor({3, 40}, dtype, 1, d)), 9, false, &g); });
+    same_for_a_seed(
+        [&](Device d, Generator& g) { return dropout(random_tensor({257}, dtype, 1, d, true), 0.3, true, &g); });
+    same_for_a_seed(
+        [&](Device d, Generator& g) { return alpha_dropout(random_tensor({257}, dtype, 1, d), 0.3, true, &g); });
+    same_for_a_seed([&](Device d, Generator& g) {
+      return multinomial(abs(random_tensor({3, 40}, dtype, 1, d)), 9, true, &g);
+    });
+    same_for_a_seed([&](Device d, Generator& g) {
+      return multinomial(abs(random_tensor({3, 40}, dtype, 1, d)), 9, false, &g);
+    });
   }
   same_for_a_seed([&](Device d, Generator& g) { return randint(-7, 1000, {257}, {DType::i64, d}, &g); });
   same_for_a_seed([&](Device d, Generator& g) { return randint(INT64_MIN, INT64_MAX, {257}, {DType::i64, d}, &g); });
@@ -56,7 +62,8 @@ TEST(RandomOps, F64HasFiftyThreeBits) {
 TEST(RandomOps, IntegersFollowTheMultiplyHighOfTheirWords) {
   Generator generator(9);
   // Two draws: the upper words, then the lower ones.
-  const std::vector<std::int64_t> drawn = randint(-3, 100, {16}, {.dtype = DType::i64}, &generator).to_vector<std::int64_t>();
+  const std::vector<std::int64_t> drawn =
+      randint(-3, 100, {16}, {.dtype = DType::i64}, &generator).to_vector<std::int64_t>();
   EXPECT_EQ(generator.draws(), 2u);
   Generator again(9);
   const std::vector<std::int64_t> wide =
@@ -75,7 +82,7 @@ TEST(RandomOps, IntegersFollowTheMultiplyHighOfTheirWords) {
 
 TEST(RandomOps, APermutationHasEveryNumberOnce) {
   Generator generator(3);
-  const Tensor p = randperm(1000, {}, &generator);
+  const Tensor p = randperm(1000, {.dtype = DType::i64}, &generator);
   EXPECT_BITS_EQ(sort(p).values, arange(1000));
   EXPECT_FALSE(equal(p, arange(1000)));
   EXPECT_EQ(randperm(0).numel(), 0);
@@ -87,7 +94,7 @@ TEST(RandomOps, FrequenciesLookRight) {
   EXPECT_NEAR(mean_of(bernoulli(0.3, {100000}, {}, &generator)), 0.3, 0.01);
   EXPECT_NEAR(mean_of(bernoulli(full({100000}, 0.3), &generator)), 0.3, 0.01);
   EXPECT_NEAR(mean_of(exponential({100000}, 4, {}, &generator)), 0.25, 0.01);
-  EXPECT_NEAR(mean_of(randint(0, 11, {100000}, {}, &generator)), 5, 0.05);
+  EXPECT_NEAR(mean_of(randint(0, 11, {100000}, {.dtype = DType::i64}, &generator)), 5, 0.05);
   EXPECT_NEAR(mean_of(dropout(ones({100000}), 0.25, true, &generator)), 1, 0.02);
   const Tensor w = Tensor::from<float>({1, 0, 2, 1}, {4});
   const Tensor counts = bincount(multinomial(w, 40000, true, &generator), std::nullopt, 4).to(DType::f64) / 40000;

@@ -50,7 +50,8 @@ TEST_P(Reductions, SameEverywhere) {
   check([](T x) { return cdist(x, x.narrow(1, 0, 4)); });
 }
 
-// --- meaning ----------------------------------------------------------------------------------------------------------
+// --- meaning
+// ----------------------------------------------------------------------------------------------------------
 
 TEST(Meaning, SumOfFourThousandOnesInF16) {
   EXPECT_EQ(sum(ones({4096}, {.dtype = DType::f16})).item<float>(), 4096.0f);
@@ -111,7 +112,8 @@ TEST(Meaning, AnyAndAllOfAnyDType) {
   EXPECT_TRUE(all(Tensor::from<std::uint8_t>({1, 255}, {2})).item<bool>());
 }
 
-// --- values -----------------------------------------------------------------------------------------------------------
+// --- values
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(ReductionValues, DTypeOfSums) {
   EXPECT_EQ(sum(arange(4), {}, false, DType::f32).item<float>(), 6);

@@ -29,8 +29,16 @@ TEST(Scans, SameEverywhere) {
   }
 }
 
+TEST(Scans, LogcumsumexpSameEverywhere) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    same_everywhere([&](Device device) { return logcumsumexp(random_tensor({3, 333}, dtype, 1, device, true), 1); });
+  }
+  EXPECT_EQ(logcumsumexp(full({2}, -kInfinity), 0).to_vector<float>(), (Floats{-kInfinity, -kInfinity}));
+}
+
 TEST(Scans, AfterAnInfinityTheSumStaysInfinite) {
-  EXPECT_EQ(cumsum(Tensor::from<float>({1, kInfinity, 2}, {3}), 0).to_vector<float>(), (Floats{1, kInfinity, kInfinity}));
+  EXPECT_EQ(cumsum(Tensor::from<float>({1, kInfinity, 2}, {3}), 0).to_vector<float>(),
+            (Floats{1, kInfinity, kInfinity}));
 }
 
 TEST(Scans, HalvesSumInF32) {
