@@ -152,20 +152,20 @@ void expect_all_pass(const std::string& folder, const std::string& device, std::
 }
 
 TEST(RecordedCases, OwnCasesPassOnTheCpu) {
-  expect_all_pass(repository_data("cases").string(), "cpu", 470);
+  expect_all_pass(repository_data("cases").string(), "cpu", 801);
 }
 TEST(RecordedCases, OwnCasesPassOnTheReference) {
-  expect_all_pass(repository_data("cases").string(), "ref", 470);
+  expect_all_pass(repository_data("cases").string(), "ref", 801);
 }
 
 TEST(RecordedCases, GoldenCasesPassOnTheCpu) {
   LOCKSTEP_REQUIRE_DATA(test_data("golden"));
-  expect_all_pass(test_data("golden").string(), "cpu", 139);
+  expect_all_pass(test_data("golden").string(), "cpu", 149);
 }
 
 TEST(RecordedCases, GoldenCasesPassOnTheReference) {
   LOCKSTEP_REQUIRE_DATA(test_data("golden"));
-  expect_all_pass(test_data("golden").string(), "ref", 139);
+  expect_all_pass(test_data("golden").string(), "ref", 149);
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ using Floats = std::vector<float>;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Order, AgreesOnEveryDTypeAndLayout) {
-  for (const DType dtype :
-       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8, DType::i8, DType::i64, DType::u32}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8, DType::i8, DType::i64, DType::u32}) {
     for (const int dim : {0, 1, 2}) {
       same_everywhere([&](Device device) {
         const Tensor x = random_tensor({3, 300, 4}, dtype, 1, device, true).flip({1});
