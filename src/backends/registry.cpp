@@ -9,6 +9,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/backend.h"
 #include "backends/gpu/backend.h"
+#include "backends/memory.h"
 #include "backends/reference/backend.h"
 
 namespace lockstep {
