@@ -14,4 +14,5 @@ set(lockstep_private_libraries
 # Headers only: nothing is left of them after the compilation.
 find_package(nlohmann_json REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_path(VULKAN_INCLUDE_DIR vulkan/vulkan_core.h REQUIRED)  # the loader is opened at run time
 list(APPEND lockstep_private_libraries $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/buffer.h"
 #include "kernels/kernel.h"
@@ -39,11 +40,27 @@ class Backend {
   /// Uninitialised memory. Throws OutOfMemoryError.
   virtual BufferRef allocate(std::size_t bytes) = 0;
   virtual void upload(Buffer& to, const void* from, std::size_t bytes) = 0;
-  virtual void download(void* to, const Buffer& from, std::size_t bytes) = 0;
+  /// Bytes [offset, offset + bytes) of a buffer, after all work that writes to it.
+  virtual void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset = 0) = 0;
   virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
   /// Lines for `lockstep info`.
   virtual std::string description() const = 0;
+  /// Whether tensors of a dtype can live on the device.
+  virtual bool holds(DType) const { return true; }
 };
+
+/// Whether the memory of a device is this process's own, so that Buffer::data() can be read.
+constexpr bool is_host(Device device) { return device.kind == DeviceKind::ref || device.kind == DeviceKind::cpu; }
+
+/// A kind of device that this machine has none of, or none that can be used.
+struct MissingDevices {
+  DeviceKind kind = DeviceKind::cuda;
+  std::string reason;
+  std::string fix;
+};
+std::vector<MissingDevices> missing_devices();
+/// Whether a device is a processor in disguise: listed, but never chosen by itself.
+bool is_software(Device device);
 
 /// The backend behind a device. Throws DeviceError with the reason and the fix where there is none.
 Backend& backend_of(Device device);

@@ -8,6 +8,8 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/backend.h"
+#include "backends/gpu/backend.h"
+#include "backends/memory.h"
 #include "backends/reference/backend.h"
 
 namespace lockstep {
@@ -17,12 +19,23 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<Device, std::unique_ptr<Backend>> backends;
+  std::map<Device, std::string> failures;  ///< of devices that could not be opened; not tried again
 };
 
 // Never destroyed: tensors with static storage may give memory back after static objects are gone.
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
+}
+
+/// What was found of an API, looked for once.
+const gpu::Found& found(DeviceKind kind) {
+  static const auto* const cuda = new gpu::Found(gpu::find_cuda());
+  if (kind == DeviceKind::cuda) return *cuda;
+  static const auto* const vulkan = new gpu::Found(gpu::find_vulkan());
+  if (kind == DeviceKind::vulkan) return *vulkan;
+  static const auto* const metal = new gpu::Found{{}, "this version has no Metal backend", "use --device cpu: a GPU would give the same bits"};
+  return *metal;
 }
 
 const char* name_of(DeviceKind kind) {
@@ -36,13 +49,25 @@ const char* name_of(DeviceKind kind) {
   return "?";
 }
 
-bool is_host(DeviceKind kind) { return kind == DeviceKind::ref || kind == DeviceKind::cpu; }
-
 std::string present() {
   std::string names;
   for (const Device& device : Device::all()) names += (names.empty() ? "" : ", ") + device.to_string();
   return names;
 }
+
+std::unique_ptr<Backend> open(Device device) {
+  if (device.kind == DeviceKind::ref) return make_reference_backend();
+  if (device.kind == DeviceKind::cpu) return make_cpu_backend();
+  auto driver = device.kind == DeviceKind::cuda ? gpu::open_cuda(device.index) : gpu::open_vulkan(device.index);
+  return std::make_unique<gpu::GpuBackend>(device, std::move(driver), gpu::kernel_directory());
+}
+
+bool is_present(Device device) {
+  if (is_host(device)) return device.index == 0;
+  return static_cast<std::size_t>(device.index) < found(device.kind).devices.size();
+}
+
+constexpr DeviceKind kGpuKinds[] = {DeviceKind::cuda, DeviceKind::vulkan, DeviceKind::metal};
 
 }  // namespace
 
@@ -56,19 +81,46 @@ void register_backend(std::unique_ptr<Backend> backend) {
 Backend& backend_of(Device device) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (const auto found = all.backends.find(device); found != all.backends.end()) return *found->second;
-  if (!is_host(device.kind) || device.index != 0) {
-    throw DeviceError(fmt::format("device {} is not available: this version computes on the CPU only\n  devices present: {}\n"
+  if (const auto made = all.backends.find(device); made != all.backends.end() && made->second != nullptr) return *made->second;
+  if (!is_present(device)) {
+    const std::string why = is_host(device) || !found(device.kind).devices.empty()
+                                ? ""
+                                : fmt::format(": {}\n  {}", found(device.kind).reason, found(device.kind).fix);
+    throw DeviceError(fmt::format("device {} is not available{}\n  devices present: {}\n"
                                   "  fix: use one of them, e.g. Device::parse(\"cpu\")",
-                                  device.to_string(), present()));
+                                  device.to_string(), why, present()));
   }
-  std::unique_ptr<Backend> made = device.kind == DeviceKind::ref ? make_reference_backend() : make_cpu_backend();
-  return *(all.backends[device] = std::move(made));
+  std::unique_ptr<Backend>& backend = all.backends[device];
+  if (backend == nullptr) {
+    std::string& failure = all.failures[device];
+    try {
+      if (failure.empty()) backend = open(device);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    if (backend == nullptr) {
+      throw DeviceError(fmt::format("device {} cannot be used: {}\n  fix: use another device, e.g. Device::parse(\"cpu\")",
+                                    device.to_string(), failure));
+    }
+  }
+  return *backend;
 }
 
 MemoryStatistics memory_statistics(Device device) {
   const auto* const reporting = dynamic_cast<const ReportsMemory*>(&backend_of(device));
   return reporting != nullptr ? reporting->memory_statistics() : MemoryStatistics{};
+}
+
+std::vector<MissingDevices> missing_devices() {
+  std::vector<MissingDevices> missing;
+  for (const DeviceKind kind : kGpuKinds) {
+    if (found(kind).devices.empty()) missing.push_back({kind, found(kind).reason, found(kind).fix});
+  }
+  return missing;
+}
+
+bool is_software(Device device) {
+  return !is_host(device) && is_present(device) && found(device.kind).devices[static_cast<std::size_t>(device.index)].software;
 }
 
 Device Device::parse(std::string_view text) {
@@ -90,12 +142,32 @@ Device Device::parse(std::string_view text) {
                                 text, present()));
 }
 
-Device Device::best() { return {DeviceKind::cpu, 0}; }
+Device Device::best() {
+  for (const DeviceKind kind : kGpuKinds) {
+    for (std::size_t i = 0; i < found(kind).devices.size(); ++i) {
+      const Device device{kind, static_cast<int>(i)};
+      if (is_software(device)) continue;
+      try {
+        backend_of(device);
+        return device;
+      } catch (const DeviceError&) {
+        // It did not pass its probe; `lockstep info` says why.
+      }
+    }
+  }
+  return {DeviceKind::cpu, 0};
+}
 
-std::vector<Device> Device::all() { return {{DeviceKind::ref, 0}, {DeviceKind::cpu, 0}}; }
+std::vector<Device> Device::all() {
+  std::vector<Device> devices = {{DeviceKind::ref, 0}, {DeviceKind::cpu, 0}};
+  for (const DeviceKind kind : kGpuKinds) {
+    for (std::size_t i = 0; i < found(kind).devices.size(); ++i) devices.push_back({kind, static_cast<int>(i)});
+  }
+  return devices;
+}
 
 std::string Device::to_string() const {
-  return is_host(kind) && index == 0 ? std::string(name_of(kind)) : fmt::format("{}:{}", name_of(kind), index);
+  return is_host(*this) && index == 0 ? std::string(name_of(kind)) : fmt::format("{}:{}", name_of(kind), index);
 }
 
 }  // namespace v0

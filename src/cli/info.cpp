@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <lockstep/device.h>
+#include <lockstep/error.h>
 #include <lockstep/threads.h>
 #include <lockstep/version.h>
 
@@ -21,26 +22,19 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Missing {
-  DeviceKind kind;
-  const char* device;
-  const char* reason;
-  const char* fix;
-};
+/// "cuda" of cuda:0.
+std::string kind_name(DeviceKind kind) {
+  const std::string name = Device{kind, 0}.to_string();
+  return name.substr(0, name.find(':'));
+}
 
-constexpr const char* kNoGpu = "this version has no GPU backend";
-constexpr const char* kUseCpu = "use --device cpu: a GPU would give the same bits";
-constexpr Missing kMissing[] = {
-    {DeviceKind::cuda, "cuda", kNoGpu, kUseCpu},
-    {DeviceKind::vulkan, "vulkan", kNoGpu, kUseCpu},
-    {DeviceKind::metal, "metal", kNoGpu, kUseCpu},
-};
-
-bool present(DeviceKind kind) {
-  for (const Device& device : Device::all()) {
-    if (device.kind == kind) return true;
+/// A device's lines, or why it cannot be used.
+std::string description_of(const Device& device) {
+  try {
+    return backend_of(device).description();
+  } catch (const DeviceError& error) {
+    return error.what();
   }
-  return false;
 }
 
 std::vector<std::string> isa_names() {
@@ -56,14 +50,13 @@ void print_json() {
   for (const Device& device : Device::all()) {
     devices.add(JsonObject()
                     .add("device", json(device.to_string()))
-                    .add("description", json(backend_of(device).description()))
+                    .add("description", json(description_of(device)))
                     .text());
   }
   JsonArray unavailable;
-  for (const Missing& missing : kMissing) {
-    if (present(missing.kind)) continue;
+  for (const MissingDevices& missing : missing_devices()) {
     unavailable.add(JsonObject()
-                        .add("device", json(missing.device))
+                        .add("device", json(kind_name(missing.kind)))
                         .add("reason", json(missing.reason))
                         .add("fix", json(missing.fix))
                         .text());
@@ -98,7 +91,7 @@ void print_text() {
   print_line(style.bold("Devices"));
   for (const Device& device : Device::all()) {
     const bool best = device == Device::best();
-    std::istringstream description(backend_of(device).description());
+    std::istringstream description(description_of(device));
     std::string line;
     for (bool first = true; std::getline(description, line); first = false) {
       print_line(fmt::format("  {}{}", line, first && best ? style.dim("  (default)") : ""));
@@ -106,12 +99,10 @@ void print_text() {
   }
   print_line("");
   print_line(style.bold("Not available"));
-  Table missing_devices;
-  for (const Missing& missing : kMissing) {
-    if (present(missing.kind)) continue;
-    missing_devices.add({{missing.device}, {missing.reason}, {missing.fix, &Style::dim}});
+  for (const MissingDevices& missing : missing_devices()) {
+    print_line(fmt::format("  {:8} {}", kind_name(missing.kind), missing.reason));
+    print_line(fmt::format("           {}", style.dim(missing.fix)));
   }
-  missing_devices.print(style, "  ");
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -260,6 +262,41 @@ std::uint64_t physical_memory_bytes() {
 }
 std::uint64_t available_memory_bytes() {
   return memory_info("MemAvailable:");
+}
+
+SharedLibrary::SharedLibrary(std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    if (error_.empty()) error_ = ::dlerror();
+  }
+}
+
+void* SharedLibrary::function(const char* name) const {
+  return handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
+}
+
+std::string own_directory() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0 || info.dli_fname == nullptr) return "";
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
+  // A program's first argument may not be a path.
+  if (error) return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+  return file.parent_path().string();
+}
+
+std::string cache_directory() {
+  const char* const chosen = std::getenv("XDG_CACHE_HOME");
+  if (chosen != nullptr && *chosen == '/') return chosen;
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home != '/' ? std::string() : std::string(home) + "/.cache";
+}
+
+bool make_directories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return std::filesystem::is_directory(path, error);
 }
 
 bool is_terminal(StandardStream stream) {

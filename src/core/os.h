@@ -87,6 +87,28 @@ std::uint64_t resident_bytes();
 std::uint64_t physical_memory_bytes();
 std::uint64_t available_memory_bytes();
 
+/// A shared library opened at run time, for the life of the process.
+class SharedLibrary {
+ public:
+  /// The first of `names` that can be opened. Where none can, is_open() is false and error() says why.
+  explicit SharedLibrary(std::span<const std::string> names);
+  bool is_open() const { return handle_ != nullptr; }
+  const std::string& error() const { return error_; }
+  /// The address of a function, null where there is none of that name.
+  void* function(const char* name) const;
+
+ private:
+  void* handle_ = nullptr;
+  std::string error_;
+};
+
+/// The directory of the library (or the program) that this code is part of; empty where unknown.
+std::string own_directory();
+/// Where programs keep what they can make again ($XDG_CACHE_HOME, ~/.cache); empty where there is no such place.
+std::string cache_directory();
+/// Creates a directory and those above it. Returns whether it exists now.
+bool make_directories(const std::string& path);
+
 enum class StandardStream { output, error };
 bool is_terminal(StandardStream stream);
 /// Columns of the terminal, `fallback` where there is none.

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "backends/backend.h"
 #include "graph/check.h"
 #include "graph/fusion.h"
 #include "graph/window.h"
@@ -74,6 +79,11 @@ Tensor Access::tensor(NodeRef node) {
 NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
                   CallSite where) {
   check_storage_only(op, inputs, dtype, where);
+  if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
+    throw DTypeError(fmt::format("{} cannot hold f64: its doubles are not exact\n  fix: use f32, or another device; the CPU "
+                                 "holds f64\n  at {}:{}",
+                                 device.to_string(), where.file, where.line));
+  }
   auto node = std::make_shared<Node>();
   node->op = std::move(op);
   node->inputs = std::move(inputs);

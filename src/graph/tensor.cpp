@@ -124,11 +124,7 @@ void Tensor::read_bytes(void* destination, CallSite site) const {
   const DenseData data = dense_data(handle_->node);
   const std::size_t bytes = handle_->node->bytes();
   if (bytes == 0) return;
-  if (data.offset == 0) {
-    backend_of(device()).download(destination, *data.buffer, bytes);
-  } else {
-    std::memcpy(destination, data.buffer->data() + data.offset, bytes);
-  }
+  backend_of(device()).download(destination, *data.buffer, bytes, data.offset);
 }
 
 void Tensor::check_dtype(DType wanted, CallSite site) const {
@@ -200,7 +196,7 @@ Tensor Tensor::to(Device target, CallSite site) const {
   const std::size_t bytes = handle_->node->bytes();
   BufferRef buffer = backend.allocate(bytes);
   if (bytes > 0) {
-    if (device().kind == DeviceKind::cpu || device().kind == DeviceKind::ref) {
+    if (is_host(device())) {
       backend.upload(*buffer, data.buffer->data() + data.offset, bytes);
     } else {
       std::vector<std::byte> host(bytes);

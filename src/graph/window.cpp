@@ -97,7 +97,7 @@ bool find_canonical(Node& node) {
   if (const auto* full = std::get_if<Full>(&node.op)) {
     canonical = is_canonical(DType::f32, full->value.bits);
   } else if (node.ready.load(std::memory_order_acquire)) {
-    canonical = !has_subnormals(node);
+    canonical = is_host(node.device) && !has_subnormals(node);  // GPUs look while they load
   } else if (view != nullptr) {
     canonical = find_canonical(*node.inputs[0]) &&
                 (view->view.bounds.empty() || is_canonical(node.dtype, view->view.fill));
@@ -233,6 +233,7 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
 // What kernels read: tensors of a file may start at any byte, but elements in kernels are aligned.
 const BufferRef& readable_buffer(Node& node, Backend& backend) {
   const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
+  if (!is_host(node.device)) return node.buffer;  // never borrowed
   if (address % size_of(node.dtype) == 0) return node.buffer;
   if (node.aligned == nullptr) {
     BufferRef copy = backend.allocate(node.bytes());

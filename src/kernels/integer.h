@@ -26,7 +26,7 @@ FUNCTION LONG min_key(LONG a) { return a; }
 #define INTEGER_DIVISION(WORD, UNSIGNED)                                                       \
   FUNCTION WORD wrap_fmod(WORD a, WORD b) {                                                    \
     WORD divisor = SELECT(b == WORD(0), WORD(1), SELECT(b == WORD(-1), WORD(1), b));           \
-    return a % divisor;                                                                        \
+    return a - a / divisor * divisor; /* GLSL leaves % of negative numbers open */              \
   }                                                                                            \
   FUNCTION WORD wrap_remainder(WORD a, WORD b) {                                               \
     WORD rest = wrap_fmod(a, b);                                                               \

@@ -66,9 +66,9 @@ FUNCTION void reduce_large(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), 
   index = SELECT(index > ULONG(17), ULONG(17), index);
   ULONG shift = first_bit & ULONG(63);
   ULONG complement = ULONG(63) - shift;
-  ULONG w0 = (table[index] << shift) | ((table[index + ULONG(1)] >> 1) >> complement);
-  ULONG w1 = (table[index + ULONG(1)] << shift) | ((table[index + ULONG(2)] >> 1) >> complement);
-  ULONG w2 = (table[index + ULONG(2)] << shift) | ((table[index + ULONG(3)] >> 1) >> complement);
+  ULONG w0 = (table[TABLE_INDEX(index)] << shift) | ((table[TABLE_INDEX(index + ULONG(1))] >> 1) >> complement);
+  ULONG w1 = (table[TABLE_INDEX(index + ULONG(1))] << shift) | ((table[TABLE_INDEX(index + ULONG(2))] >> 1) >> complement);
+  ULONG w2 = (table[TABLE_INDEX(index + ULONG(2))] << shift) | ((table[TABLE_INDEX(index + ULONG(3))] >> 1) >> complement);
   // high:low = m * (w0:w1:w2) / 2^64, modulo 4 quadrants in 128 bits
   ULONG low = m * w1;
   ULONG high = m * w0 + multiply_high(m, w1);

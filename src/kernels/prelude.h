@@ -33,6 +33,8 @@
 /// An output parameter.
 #define OUT(type, name) type& name
 #define CONSTANT_TABLE(type, name, size) static constexpr type name[size]
+/// A 64-bit index into one.
+#define TABLE_INDEX(index) index
 
 // Bit casts.
 #define BITS(x) __builtin_bit_cast(std::uint32_t, x)

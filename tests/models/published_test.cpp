@@ -93,7 +93,7 @@ TEST(Published, HalfPrecisionIsDeterministicToo) {
   const io::CifarFile file = io::CifarFile::load(test_data("cifar10/test_lossless_0000_0699.bin").string());
   const Tensor image = models::preprocess(architecture.preprocessing, {file.image(3)});
   std::vector<Tensor> results;
-  for (const Device& device : Device::all()) {
+  for (const Device& device : test_devices()) {
     const auto model = architecture.load(weights, device);
     model->to(DType::f16);
     results.push_back(model->forward(image.to(DType::f16).to(device)).to(Device{}));

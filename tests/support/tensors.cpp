@@ -1,9 +1,13 @@
 #include "support/tensors.h"
 
+#include "backends/backend.h"
+
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <sstream>
 
 namespace lockstep {
 inline namespace v0 {
@@ -75,12 +79,26 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, Device
   return Tensor::from(std::vector<float>(values.begin(), values.end()), shape, device);
 }
 
+std::vector<Device> test_devices() {
+  std::vector<Device> devices = {{DeviceKind::ref, 0}, {DeviceKind::cpu, 0}};
+  const char* const named = std::getenv("LOCKSTEP_TEST_DEVICES");
+  std::istringstream list(named == nullptr ? "" : named);
+  for (std::string name; std::getline(list, name, ',');) devices.push_back(Device::parse(name));
+  return devices;
+}
+
 Tensor same_everywhere(const std::function<Tensor(Device)>& compute) {
   Tensor first;
-  for (const Device& device : Device::all()) {
+  for (const Device& device : test_devices()) {
     for (const graph::WindowLimits& limits : {kEveryNode, kUnbounded}) {
       const WithWindow window(limits);
-      const Tensor value = compute(device).eval();
+      Tensor value;
+      try {
+        value = compute(device).eval();
+      } catch (const DTypeError&) {
+        if (backend_of(device).holds(DType::f64)) throw;
+        continue;  // the device says so, and computes nothing
+      }
       if (!first.defined()) {
         first = value;
       } else {

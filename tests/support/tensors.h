@@ -35,7 +35,10 @@ inline constexpr graph::WindowLimits kUnbounded{std::size_t{1} << 40, 1 << 30, s
 /// Values of every kind for a dtype: ordinary ones and, if asked for, NaN, infinities, signed zeros, subnormals.
 Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, Device device = {}, bool special = false);
 
-/// Computes `compute(device)` on every device, once node by node and once in one window, and expects equal bits.
+/// The devices that tests run on: ref, cpu, and what LOCKSTEP_TEST_DEVICES names, e.g. "cuda:0,vulkan:0".
+std::vector<Device> test_devices();
+
+/// Computes `compute(device)` on every device of test_devices(), once node by node and once in one window, and expects equal bits.
 /// Returns the value.
 Tensor same_everywhere(const std::function<Tensor(Device)>& compute);
 

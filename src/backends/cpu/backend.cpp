@@ -54,9 +54,9 @@ void CpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to.data(), from, bytes);
 }
 
-void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes) {
-  LOCKSTEP_ASSERT(bytes <= from.bytes());
-  if (bytes != 0) std::memcpy(to, from.data(), bytes);
+void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) {
+  LOCKSTEP_ASSERT(offset + bytes <= from.bytes());
+  if (bytes != 0) std::memcpy(to, from.data() + offset, bytes);
 }
 
 std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_, memory_}, kernel); }

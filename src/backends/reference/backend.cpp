@@ -63,9 +63,9 @@ void ReferenceBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to.data(), from, bytes);
 }
 
-void ReferenceBackend::download(void* to, const Buffer& from, std::size_t bytes) {
-  LOCKSTEP_ASSERT(bytes <= from.bytes());
-  if (bytes > 0) std::memcpy(to, from.data(), bytes);
+void ReferenceBackend::download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) {
+  LOCKSTEP_ASSERT(offset + bytes <= from.bytes());
+  if (bytes > 0) std::memcpy(to, from.data() + offset, bytes);
 }
 
 std::unique_ptr<Executable> ReferenceBackend::compile(const Kernel& kernel) {

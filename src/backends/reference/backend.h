@@ -19,7 +19,7 @@ class ReferenceBackend : public Backend, public ReportsMemory {
   Device device() const override { return {DeviceKind::ref, 0}; }
   BufferRef allocate(std::size_t bytes) override;
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
-  void download(void* to, const Buffer& from, std::size_t bytes) override;
+  void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
   MemoryStatistics memory_statistics() const override;
   std::string description() const override;

@@ -1,0 +1,153 @@
+#include "backends/gpu/backend.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "backends/gpu/probe.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+/// A kernel's launches, compiled.
+class GpuExecutable : public Executable {
+ public:
+  GpuExecutable(GpuBackend& backend, Rendered rendered, std::size_t faults)
+      : backend_(backend), scratch_bytes_(rendered.scratch_bytes), faults_(faults) {
+    for (Launch& launch : rendered.launches) {
+      launches_.push_back({backend_.kernels_.get(launch.text, backend_.arithmetic_), launch.groups,
+                           std::move(launch.words), std::move(launch.patches), launch.copies_from, launch.copies_to});
+    }
+  }
+
+  void run(const Binding& binding) const override {
+    const std::lock_guard lock(backend_.mutex_);
+    Driver& driver = *backend_.driver_;
+    const Temporary scratch(backend_.memory_, scratch_bytes_);
+    const Temporary faults(backend_.memory_, 4 * faults_);
+    if (faults_ > 0) driver.clear(faults.address, 4 * faults_);
+    std::vector<std::uint32_t> words;
+    for (const Ready& launch : launches_) {
+      if (launch.copies_from >= 0 && binding.slots[static_cast<std::size_t>(launch.copies_from)] ==
+                                         binding.slots[static_cast<std::size_t>(launch.copies_to)]) {
+        continue;
+      }
+      words = launch.words;
+      for (const Patch& patch : launch.patches) {
+        const std::uint64_t value = value_of(patch, binding, scratch.address, faults.address);
+        words[static_cast<std::size_t>(patch.word)] = static_cast<std::uint32_t>(value);
+        words[static_cast<std::size_t>(patch.word) + 1] = static_cast<std::uint32_t>(value >> 32);
+      }
+      driver.launch(*launch.module, launch.groups, words);
+    }
+    if (faults_ > 0) driver.download(binding.faults.data(), faults.address, 4 * faults_);
+  }
+
+ private:
+  struct Ready {
+    std::shared_ptr<const Module> module;
+    std::uint32_t groups;
+    std::vector<std::uint32_t> words;
+    std::vector<Patch> patches;
+    int copies_from, copies_to;
+  };
+
+  /// Memory for the time of one call: later work comes after this one's.
+  struct Temporary {
+    Temporary(Memory& from, std::size_t bytes) : memory(from), address(bytes == 0 ? 0 : from.allocate(bytes)) {}
+    ~Temporary() {
+      if (address != 0) memory.release(address);
+    }
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+    Memory& memory;
+    std::uint64_t address;
+  };
+
+  static std::uint64_t value_of(const Patch& patch, const Binding& binding, std::uint64_t scratch,
+                                std::uint64_t faults) {
+    const auto index = static_cast<std::size_t>(patch.index);
+    switch (patch.kind) {
+      case Patch::Kind::address:
+        return reinterpret_cast<std::uint64_t>(binding.slots[index]) + static_cast<std::uint64_t>(patch.offset);
+      case Patch::Kind::scalar: return binding.parameters[index].bits;
+      case Patch::Kind::faults: return faults;
+      case Patch::Kind::scratch: return scratch + static_cast<std::uint64_t>(patch.offset);
+    }
+    return 0;
+  }
+
+  GpuBackend& backend_;
+  std::vector<Ready> launches_;
+  std::size_t scratch_bytes_;
+  std::size_t faults_;
+};
+
+GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory)
+    : device_(device), driver_(std::move(driver)), memory_(*driver_), kernels_(*driver_, std::move(cache_directory)) {
+  arithmetic_ = probe(*driver_, memory_, kernels_);
+}
+
+BufferRef GpuBackend::allocate(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t address = memory_.allocate(bytes);
+  return std::make_shared<Buffer>(device_, reinterpret_cast<void*>(address), bytes, [this, address] {
+    const std::lock_guard release_lock(mutex_);
+    try {
+      memory_.release(address);
+    } catch (const BackendError&) {
+      // Releasing cannot fail. What is wrong with the device, every later call will say.
+    }
+  });
+}
+
+void GpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
+  LOCKSTEP_ASSERT(bytes <= to.bytes());
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  driver_->upload(reinterpret_cast<std::uint64_t>(to.data()), from, bytes);
+}
+
+void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) {
+  LOCKSTEP_ASSERT(offset + bytes <= from.bytes());
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  driver_->download(to, reinterpret_cast<std::uint64_t>(from.data()) + offset, bytes);
+}
+
+std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
+  const RenderLimits limits{
+      .threads = driver_->info().threads, .groups = driver_->info().groups, .arithmetic = arithmetic_};
+  Rendered rendered = render(kernel, limits);
+  const std::lock_guard lock(mutex_);
+  try {
+    return std::make_unique<GpuExecutable>(*this, std::move(rendered), faults_of(kernel));
+  } catch (const BackendError& error) {
+    throw BackendError(fmt::format("{}: {}\n  in the kernel {}", device_.to_string(), error.what(), to_string(kernel)));
+  }
+}
+
+std::string GpuBackend::description() const {
+  const DriverInfo& info = driver_->info();
+  return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}", device_.to_string(), info.name,
+                     info.software ? " (software)" : "", static_cast<double>(info.memory_bytes) / 1e9, info.api,
+                     info.features, to_string(arithmetic_));
+}
+
+MemoryStatistics GpuBackend::memory_statistics() const {
+  const std::lock_guard lock(mutex_);
+  return memory_.statistics();
+}
+
+std::size_t GpuBackend::compiled_kernels() const {
+  const std::lock_guard lock(mutex_);
+  return kernels_.compiled();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

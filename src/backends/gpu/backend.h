@@ -1,0 +1,49 @@
+// Every GPU: a driver, and around it memory, kernels and the numerics that the start-up probe found. The same for all
+// APIs; what differs stands in the drivers and dialects.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "backends/backend.h"
+#include "backends/gpu/driver.h"
+#include "backends/gpu/kernel_cache.h"
+#include "backends/gpu/memory.h"
+#include "backends/memory.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+class GpuBackend : public Backend, public ReportsMemory {
+ public:
+  /// Runs the start-up probe. Throws BackendError where no variant gives exact results.
+  GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory);
+
+  Device device() const override { return device_; }
+  BufferRef allocate(std::size_t bytes) override;
+  void upload(Buffer& to, const void* from, std::size_t bytes) override;
+  void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
+  std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  std::string description() const override;
+  bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
+
+  const Arithmetic& arithmetic() const { return arithmetic_; }
+  MemoryStatistics memory_statistics() const override;
+  /// Kernels compiled by this process, not found in a cache.
+  std::size_t compiled_kernels() const;
+
+ private:
+  friend class GpuExecutable;
+
+  Device device_;
+  std::unique_ptr<Driver> driver_;
+  mutable std::mutex mutex_;  ///< of everything below, and of the driver
+  Memory memory_;
+  KernelCache kernels_;
+  Arithmetic arithmetic_;
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,275 @@
+// CUDA through the driver API and NVRTC, both opened at run time: no toolkit is needed to build, and none of its
+// headers are used. The few functions and constants are declared here.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "backends/gpu/cuda/nvrtc.h"
+#include "backends/gpu/dialect.h"
+#include "backends/gpu/driver.h"
+#include "core/os.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+using Status = int;
+using DeviceNumber = int;
+using Address = std::uint64_t;
+struct Opaque;
+using Handle = Opaque*;
+
+constexpr Status kOutOfMemory = 2;
+constexpr int kMajor = 75;  // attributes: compute capability
+constexpr int kMinor = 76;
+
+/// The driver's functions, by their names in libcuda.
+struct Api {
+  os::SharedLibrary library;
+  Status (*init)(unsigned) = nullptr;
+  Status (*driver_version)(int*) = nullptr;
+  Status (*device_count)(int*) = nullptr;
+  Status (*device_get)(DeviceNumber*, int) = nullptr;
+  Status (*device_name)(char*, int, DeviceNumber) = nullptr;
+  Status (*device_attribute)(int*, int, DeviceNumber) = nullptr;
+  Status (*device_memory)(std::size_t*, DeviceNumber) = nullptr;
+  Status (*context_retain)(Handle*, DeviceNumber) = nullptr;
+  Status (*context_set)(Handle) = nullptr;
+  Status (*allocate)(Address*, std::size_t) = nullptr;
+  Status (*free)(Address) = nullptr;
+  Status (*upload)(Address, const void*, std::size_t, Handle) = nullptr;
+  Status (*download)(void*, Address, std::size_t, Handle) = nullptr;
+  Status (*copy)(Address, Address, std::size_t, Handle) = nullptr;
+  Status (*fill)(Address, unsigned char, std::size_t, Handle) = nullptr;
+  Status (*stream_create)(Handle*, unsigned) = nullptr;
+  Status (*stream_wait)(Handle) = nullptr;
+  Status (*module_load)(Handle*, const void*) = nullptr;
+  Status (*module_unload)(Handle) = nullptr;
+  Status (*module_function)(Handle*, Handle, const char*) = nullptr;
+  Status (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
+                   void**) = nullptr;
+  Status (*error_name)(Status, const char**) = nullptr;
+  Status (*error_text)(Status, const char**) = nullptr;
+  std::string missing;  ///< why the library cannot be used
+
+  Api() : library(kNames) {
+    if (!library.is_open()) {
+      missing = library.error();
+      return;
+    }
+    find("cuInit", init);
+    find("cuDriverGetVersion", driver_version);
+    find("cuDeviceGetCount", device_count);
+    find("cuDeviceGet", device_get);
+    find("cuDeviceGetName", device_name);
+    find("cuDeviceGetAttribute", device_attribute);
+    find("cuDeviceTotalMem_v2", device_memory);
+    find("cuDevicePrimaryCtxRetain", context_retain);
+    find("cuCtxSetCurrent", context_set);
+    find("cuMemAlloc_v2", allocate);
+    find("cuMemFree_v2", free);
+    find("cuMemcpyHtoDAsync_v2", upload);
+    find("cuMemcpyDtoHAsync_v2", download);
+    find("cuMemcpyDtoDAsync_v2", copy);
+    find("cuMemsetD8Async", fill);
+    find("cuStreamCreate", stream_create);
+    find("cuStreamSynchronize", stream_wait);
+    find("cuModuleLoadData", module_load);
+    find("cuModuleUnload", module_unload);
+    find("cuModuleGetFunction", module_function);
+    find("cuLaunchKernel", launch);
+    find("cuGetErrorName", error_name);
+    find("cuGetErrorString", error_text);
+    if (!missing.empty()) return;
+    const Status status = init(0);
+    if (status != 0) missing = "cuInit: " + text_of(status);
+  }
+
+  std::string text_of(Status status) const {
+    const char* name = nullptr;
+    const char* text = nullptr;
+    error_name(status, &name);
+    error_text(status, &text);
+    return fmt::format("{} ({})", name == nullptr ? "unknown error" : name, text == nullptr ? "?" : text);
+  }
+
+ private:
+  inline static const std::string kNames[] = {"libcuda.so.1", "libcuda.so"};
+
+  template <typename Function> void find(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.function(name));
+    if (function == nullptr) missing = fmt::format("libcuda.so.1 is too old: it lacks {}", name);
+  }
+};
+
+// Never destroyed: buffers with static storage may be released after static objects are gone.
+const Api& api() {
+  static const Api* const instance = new Api;
+  return *instance;
+}
+
+class CudaModule : public Module {
+ public:
+  CudaModule(Handle module, Handle function, unsigned threads)
+      : module_(module), function_(function), threads_(threads) {}
+  ~CudaModule() override { api().module_unload(module_); }
+  Handle function() const { return function_; }
+  unsigned threads() const { return threads_; }
+
+ private:
+  Handle module_;
+  Handle function_;
+  unsigned threads_;
+};
+
+class CudaDriver : public Driver {
+ public:
+  explicit CudaDriver(int index) {
+    DeviceNumber device = 0;
+    check(api().device_get(&device, index), "cuDeviceGet");
+    check(api().context_retain(&context_, device), "cuDevicePrimaryCtxRetain");
+    enter();
+    check(api().stream_create(&stream_, 1), "cuStreamCreate");  // 1: no implicit order with the default stream
+    std::array<char, 256> name{};
+    check(api().device_name(name.data(), static_cast<int>(name.size()), device), "cuDeviceGetName");
+    int major = 0;
+    int minor = 0;
+    int version = 0;
+    check(api().device_attribute(&major, kMajor, device), "cuDeviceGetAttribute");
+    check(api().device_attribute(&minor, kMinor, device), "cuDeviceGetAttribute");
+    check(api().driver_version(&version), "cuDriverGetVersion");
+    std::size_t memory = 0;
+    check(api().device_memory(&memory, device), "cuDeviceTotalMem");
+    const Nvrtc& compiler = nvrtc();
+    if (!compiler.is_usable()) throw BackendError("cuda: " + compiler.problem());
+    architecture_ = fmt::format("sm_{}{}", major, minor);
+    info_.name = name.data();
+    info_.api =
+        fmt::format("CUDA {}.{}, {}, NVRTC {}", version / 1000, version % 1000 / 10, architecture_, compiler.version());
+    info_.features = "f16 f64 i64";
+    info_.identity = fmt::format("cuda {} nvrtc {} {}", architecture_, compiler.version(), Nvrtc::flags());
+    info_.memory_bytes = memory;
+    info_.groups = 0x7fffffff;
+  }
+
+  const DriverInfo& info() const override { return info_; }
+
+  std::uint64_t allocate(std::size_t bytes) override {
+    enter();
+    Address address = 0;
+    const Status status = api().allocate(&address, bytes);
+    if (status == kOutOfMemory) return 0;
+    check(status, "cuMemAlloc");
+    return address;
+  }
+  void release(std::uint64_t address) override {
+    enter();
+    check(api().free(address), "cuMemFree");  // waits for the device
+  }
+
+  void upload(std::uint64_t to, const void* from, std::size_t bytes) override {
+    enter();
+    check(api().upload(to, from, bytes, stream_), "cuMemcpyHtoDAsync");
+    // Memory that is not pinned is copied before the call returns, but that is not promised for every size.
+    if (bytes > kStagedBytes) wait();
+  }
+  void download(void* to, std::uint64_t from, std::size_t bytes) override {
+    enter();
+    check(api().download(to, from, bytes, stream_), "cuMemcpyDtoHAsync");
+    wait();
+  }
+  void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
+    enter();
+    check(api().copy(to, from, bytes, stream_), "cuMemcpyDtoDAsync");
+  }
+  void clear(std::uint64_t to, std::size_t bytes) override {
+    enter();
+    check(api().fill(to, 0, bytes, stream_), "cuMemsetD8Async");
+  }
+
+  std::string source(const KernelText& kernel, const Arithmetic&) const override { return cuda_source(kernel); }
+  std::vector<std::byte> compile(const std::string& source) const override {
+    return nvrtc().compile(source, architecture_);
+  }
+  std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) override {
+    enter();
+    Handle module = nullptr;
+    Handle function = nullptr;
+    check(api().module_load(&module, binary.data()), "cuModuleLoadData");
+    const Status status = api().module_function(&function, module, kEntry);
+    if (status != 0) api().module_unload(module);
+    check(status, "cuModuleGetFunction");
+    return std::make_unique<CudaModule>(module, function, static_cast<unsigned>(kernel.threads));
+  }
+
+  void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words) override {
+    enter();
+    const auto& kernel = static_cast<const CudaModule&>(program);
+    std::uint32_t none = 0;
+    void* parameters[] = {words.empty() ? static_cast<void*>(&none)
+                                        : const_cast<void*>(static_cast<const void*>(words.data()))};
+    check(api().launch(kernel.function(), groups, 1, 1, kernel.threads(), 1, 1, 0, stream_, parameters, nullptr),
+          "cuLaunchKernel");
+  }
+  void wait() override {
+    enter();
+    check(api().stream_wait(stream_), "cuStreamSynchronize");
+  }
+
+ private:
+  static constexpr std::size_t kStagedBytes = 64 << 10;
+
+  static void check(Status status, const char* call) {
+    if (status != 0) throw BackendError(fmt::format("cuda: {} failed: {}", call, api().text_of(status)));
+  }
+  // Contexts belong to threads.
+  void enter() const {
+    static thread_local Handle entered = nullptr;
+    if (entered == context_) return;
+    check(api().context_set(context_), "cuCtxSetCurrent");
+    entered = context_;
+  }
+
+  Handle context_ = nullptr;
+  Handle stream_ = nullptr;
+  std::string architecture_;
+  DriverInfo info_;
+};
+
+}  // namespace
+
+Found find_cuda() {
+  Found found;
+  int count = 0;
+  if (api().missing.empty() && api().device_count(&count) == 0 && count > 0) {
+    if (!nvrtc().is_usable()) {
+      found.reason = nvrtc().problem();
+      found.fix = "install NVRTC of your CUDA version, e.g. apt install libnvrtc12, or the CUDA toolkit";
+      return found;
+    }
+    for (int i = 0; i < count; ++i) {
+      std::array<char, 256> name{};
+      DeviceNumber device = 0;
+      if (api().device_get(&device, i) == 0) api().device_name(name.data(), static_cast<int>(name.size()), device);
+      found.devices.push_back({name.data(), false});
+    }
+    return found;
+  }
+  found.reason = api().missing.empty() ? "no NVIDIA GPU is present" : api().missing;
+  found.fix = "needs an NVIDIA GPU, its driver (libcuda.so.1) and NVRTC (libnvrtc.so)";
+  return found;
+}
+
+std::unique_ptr<Driver> open_cuda(int index) {
+  return std::make_unique<CudaDriver>(index);
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,80 @@
+// What an API has to provide: memory, transfers, compilation and launches, in order on one queue. No tensors, no ops,
+// no numerics. Everything around it (caches, pools, patches of parameters, threads) is shared: gpu/backend.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/source.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+struct DriverInfo {
+  std::string name;      ///< of the device
+  std::string api;       ///< e.g. "CUDA 13.0, sm_90, driver 580.159"
+  std::string features;  ///< found or missing, in words
+  std::string identity;  ///< of everything that a compiled kernel depends on beside its source: for the disk cache
+  std::uint64_t memory_bytes = 0;
+  bool software = false;         ///< a processor in disguise
+  std::uint32_t groups = 65535;  ///< at most, in one launch
+  int threads = 256;             ///< in a workgroup
+};
+
+/// A compiled kernel, ready to be launched.
+class Module {
+ public:
+  virtual ~Module() = default;
+};
+
+/// One device behind one API. Called by one thread at a time. Every function throws BackendError with the API's words.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual const DriverInfo& info() const = 0;
+
+  /// A device address, 0 when memory is exhausted.
+  virtual std::uint64_t allocate(std::size_t bytes) = 0;
+  /// Waits for work that may use the memory.
+  virtual void release(std::uint64_t address) = 0;
+
+  // In the order of the calls, also among launches. Sizes are rounded up to four bytes by the allocator.
+  virtual void upload(std::uint64_t to, const void* from, std::size_t bytes) = 0;
+  virtual void download(void* to, std::uint64_t from, std::size_t bytes) = 0;
+  virtual void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
+  virtual void clear(std::uint64_t to, std::size_t bytes) = 0;
+
+  /// The kernel in the device's language.
+  virtual std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const = 0;
+  /// Compiles; what comes back may be kept on disk.
+  virtual std::vector<std::byte> compile(const std::string& source) const = 0;
+  virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
+  virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words) = 0;
+  /// Starts what was recorded; waits for all of it.
+  virtual void wait() = 0;
+};
+
+/// The devices of an API that can be opened, or why there are none.
+struct Found {
+  struct Item {
+    std::string name;
+    bool software = false;
+  };
+  std::vector<Item> devices;
+  std::string reason;  ///< why there are none
+  std::string fix;     ///< what to install
+};
+
+Found find_cuda();
+std::unique_ptr<Driver> open_cuda(int index);
+Found find_vulkan();
+std::unique_ptr<Driver> open_vulkan(int index);
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+// Compiled kernels, in memory by their text and on disk by everything that they depend on.
+//
+// A file is named by the hash of source and identity (compiler, flags, device) and holds both hashes and a checksum of
+// its content; one that does not fit is compiled again. A directory that cannot be written to costs nothing but time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "backends/gpu/driver.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+class KernelCache {
+ public:
+  /// `directory`: where files are kept; empty for none.
+  KernelCache(Driver& driver, std::string directory) : driver_(driver), directory_(std::move(directory)) {}
+
+  /// The compiled kernel. Throws BackendError, naming a file that holds the source, when it does not compile.
+  std::shared_ptr<const Module> get(const KernelText& kernel, const Arithmetic& arithmetic);
+  std::size_t size() const { return modules_.size(); }
+  std::size_t compiled() const { return compiled_; }
+
+ private:
+  Driver& driver_;
+  std::string directory_;
+  std::unordered_map<std::string, std::shared_ptr<const Module>> modules_;
+  std::size_t compiled_ = 0;
+};
+
+/// The directory for the process: "lockstep/kernels" under os::cache_directory(), empty if it cannot be made.
+std::string kernel_directory();
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

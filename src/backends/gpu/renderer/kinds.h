@@ -1,0 +1,19 @@
+// The renderers of the kernel kinds.
+#pragma once
+
+#include "backends/gpu/source.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const UpdateKernel& kernel, const RenderLimits& limits);
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

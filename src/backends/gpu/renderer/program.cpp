@@ -1,0 +1,306 @@
+#include "backends/gpu/renderer/program.h"
+
+#include <array>
+
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+using Kind = Instruction::Kind;
+
+struct RowText {
+  const char* floats;
+  const char* integers;
+};
+constexpr RowText kRows[] = {
+#define ROW(name, arity, kind, types, float_value, integer_value, ...) {#float_value, #integer_value},
+#include "kernels/ops.def"
+#undef ROW
+};
+
+bool is_integer(ComputeType type) {
+  return type == ComputeType::i32 || type == ComputeType::i64;
+}
+
+const char* suffix(ComputeType type) {
+  switch (type) {
+    case ComputeType::f32: return "f32";
+    case ComputeType::f64: return "f64";
+    case ComputeType::i32: return "i32";
+    case ComputeType::i64: return "i64";
+  }
+  return "";
+}
+
+const char* cast_name(DType dtype) {
+  return dtype == DType::boolean ? "bool" : name_of(dtype).data();
+}
+
+}  // namespace
+
+const char* type_name(ComputeType type) {
+  switch (type) {
+    case ComputeType::f32: return "float";
+    case ComputeType::f64: return "double";
+    case ComputeType::i32: return "int";
+    case ComputeType::i64: return "LONG";
+  }
+  return "";
+}
+
+const char* load_of(DType dtype) {
+  static constexpr std::array kNames = {"LOAD_U8", "LOAD_U16", "LOAD_U32", "LOAD_U64"};
+  return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
+}
+const char* store_of(DType dtype) {
+  static constexpr std::array kNames = {"STORE_U8", "STORE_U16", "STORE_U32", "STORE_U64"};
+  return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
+}
+const char* word_type_of(DType dtype) {
+  return size_of(dtype) == 8 ? "ULONG" : "UINT";
+}
+
+std::string decoded(DType dtype, const std::string& word, bool canonical) {
+  switch (dtype) {
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32: return fmt::format("int({})", word);
+    case DType::i8: return fmt::format("(int(({}) << 24) >> 24)", word);
+    case DType::i16: return fmt::format("(int(({}) << 16) >> 16)", word);
+    case DType::u32:
+    case DType::i64: return fmt::format("LONG({})", word);
+    case DType::f16: return fmt::format("decode_f16({})", word);
+    case DType::bf16:
+      return canonical ? fmt::format("FROM_BITS(({}) << 16)", word) : fmt::format("decode_bf16({})", word);
+    case DType::f32:
+      return canonical ? fmt::format("FROM_BITS({})", word) : fmt::format("operand_f32(FROM_BITS({}))", word);
+    case DType::f64: return fmt::format("FROM_BITS64({})", word);
+  }
+  return "";
+}
+
+std::string encoded(DType dtype, const std::string& value, ComputeType type) {
+  switch (type) {
+    case ComputeType::f32:
+      if (dtype == DType::f16) return fmt::format("encode_f16({})", value);
+      if (dtype == DType::bf16) return fmt::format("encode_bf16({})", value);
+      return fmt::format("BITS({})", value);
+    case ComputeType::f64: return fmt::format("BITS64({})", value);
+    case ComputeType::i32: return (size_of(dtype) == 8 ? "ULONG(LONG(" : "UINT((") + value + "))";
+    case ComputeType::i64: return (size_of(dtype) == 8 ? "(ULONG(" : "UINT(ULONG(") + value + "))";
+  }
+  return "";
+}
+
+std::string converted(const std::string& value, ComputeType from, ComputeType to) {
+  return from == to ? value : fmt::format("{}({})", type_name(to), value);
+}
+
+void ProgramWriter::declare_buffers(Lines& lines) {
+  std::set<int> slots;
+  for (const Input& input : program_.inputs) slots.insert(input.slot);
+  for (const Output& output : program_.outputs) slots.insert(output.slot);
+  for (const Table& table : program_.tables) slots.insert(table.slot);
+  for (const int s : slots) lines.add("ULONG {} = {};", slot(s), words_.patched(Patch::Kind::address, s));
+  if (!program_.tables.empty()) lines.add("ULONG faults = {};", words_.patched(Patch::Kind::faults, 0));
+}
+
+void ProgramWriter::declare_places(Lines& lines, const std::string& part, const std::string& base, int first, int last,
+                                   const std::set<int>& instructions, const std::set<int>& outputs, bool complete) {
+  std::set<int> inputs;
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (step.kind == Kind::load || step.kind == Kind::load_bits) inputs.insert(step.index);
+  }
+  for (const int input : inputs) {
+    Access(fmt::format("in{}", input), space_.inputs[static_cast<std::size_t>(input)], space_.wide)
+        .declare(lines, words_, part, base, first, last, "i");
+  }
+  for (const int output : outputs) {
+    Access(fmt::format("out{}", output), space_.outputs[static_cast<std::size_t>(output)], space_.wide)
+        .declare(lines, words_, part, base, first, last, "i");
+  }
+  std::set<int> positions;
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (step.kind == Kind::iota) positions.insert(step.index);
+  }
+  for (const int p : positions) {
+    const View& view = space_.positions[static_cast<std::size_t>(p)];
+    std::string sum = base.empty() ? words_.int64(view.offset) : fmt::format("position{}_{}", p, base);
+    for (int d = first; d < last; ++d) {
+      if (view.strides[d] != 0) sum += fmt::format(" + {} * LONG(i{})", words_.int64(view.strides[d]), d);
+    }
+    lines.add("LONG position{}_{} = {};", p, part, sum);
+  }
+  if (!complete) return;
+  for (const int input : inputs) {
+    Access(fmt::format("in{}", input), space_.inputs[static_cast<std::size_t>(input)], space_.wide)
+        .check_bounds(lines, words_, part);
+  }
+}
+
+std::string ProgramWriter::value(int i, ComputeType type) const {
+  return converted(name(i), type_of(i), type);
+}
+
+std::string ProgramWriter::parameter(int index, ComputeType type) {
+  const std::string word = words_.patched(Patch::Kind::scalar, index);
+  switch (type) {
+    case ComputeType::f32: return fmt::format("FROM_BITS(UINT({}))", word);
+    case ComputeType::f64: return fmt::format("FROM_BITS64({})", word);
+    case ComputeType::i32: return fmt::format("int(UINT({}))", word);
+    case ComputeType::i64: return fmt::format("LONG({})", word);
+  }
+  return "";
+}
+
+std::string ProgramWriter::load_word(Lines& lines, const Instruction& step, int i, const std::string& part) {
+  const Input& input = program_.inputs[static_cast<std::size_t>(step.index)];
+  const Access access(fmt::format("in{}", step.index), space_.inputs[static_cast<std::size_t>(step.index)],
+                      space_.wide);
+  const std::string load = fmt::format("{}({}, {})", load_of(input.dtype), slot(input.slot), access.address(part));
+  const std::string word = fmt::format("w{}", i);
+  if (!access.bounded()) {
+    lines.add("{} {} = {};", word_type_of(input.dtype), word, load);
+    return word;
+  }
+  const bool is_long = size_of(input.dtype) == 8;
+  lines.add("{} {} = {};", word_type_of(input.dtype), word,
+            is_long ? words_.uint64(input.view.fill) : words_.uint32(input.view.fill));
+  lines.add("if ({}) {} = {};", access.inside(part), word, load);
+  return word;
+}
+
+std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, int i) {
+  const Table& table = program_.tables[static_cast<std::size_t>(step.index)];
+  const std::string at = fmt::format("at{}", i);
+  const std::string word = fmt::format("w{}", i);
+  lines.add("LONG {} = {};", at, value(step.a, ComputeType::i64));
+  lines.add("{} {} = {}(0);", word_type_of(table.dtype), word, word_type_of(table.dtype));
+  lines.open("if (ULONG({}) < {}) {{", at, words_.uint64(static_cast<std::uint64_t>(table.size)));
+  lines.add("{} = {}({}, {} + {} * {});", word, load_of(table.dtype), slot(table.slot), value(step.b, ComputeType::i64),
+            words_.int64(table.stride), at);
+  lines.close();
+  lines.open("else {{");
+  lines.add("STORE_U32(faults, {}, 1u);", step.index);
+  lines.close();
+  return word;
+}
+
+std::string ProgramWriter::function_of(Op op, ComputeType type) {
+  const OpInfo& info = info_of(op);
+  const std::string name = fmt::format("op_{}_{}", info.name, suffix(type));
+  if (!known_.insert(name).second) return name;
+  const RowText& row = kRows[static_cast<std::size_t>(op)];
+  std::string text = is_integer(type) ? row.integers : row.floats;
+  if (!is_integer(type)) {
+    // Division as a word of its own: not every device's operator is exact.
+    for (const auto& [from, to] : {std::pair{"a / b", "DIV(a, b)"}, {"T(1) / a", "DIV(T(1), a)"}}) {
+      if (const std::size_t at = text.find(from); at != std::string::npos)
+        text.replace(at, std::string_view(from).size(), to);
+    }
+    LOCKSTEP_ASSERT(text.find('/') == std::string::npos);
+  }
+  const char* t = type_name(type);
+  std::string parameters;
+  for (int i = 0; i < info.arity; ++i) parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", t, "abc"[i]);
+  const bool comparison = info.kind == OpKind::comparison;
+  const char* declared = type == ComputeType::f32 ? "FLOAT" : type == ComputeType::f64 ? "DOUBLE" : t;
+  functions_ += fmt::format("#define T {}\n", t);
+  if (comparison) {
+    functions_ += fmt::format("FUNCTION int {}({}) {{ return SELECT({}, 1, 0); }}\n", name, parameters, text);
+  } else {
+    functions_ += fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters,
+                              declared, text, info.kind == OpKind::arithmetic ? "canonical(result)" : "result");
+  }
+  functions_ += "#undef T\n";
+  return name;
+}
+
+std::string ProgramWriter::elementwise(const Instruction& step) {
+  const OpInfo& info = info_of(step.op);
+  ComputeType type = step.type;
+  if (info.kind == OpKind::comparison) {
+    type = type_of(step.a);
+    if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
+  }
+  std::string arguments;
+  for (int i = 0; i < info.arity; ++i) {
+    const int operand = i == 0 ? step.a : i == 1 ? step.b : step.c;
+    arguments += (i == 0 ? "" : ", ") + value(operand, type);
+  }
+  return fmt::format("{}({})", function_of(step.op, type), arguments);
+}
+
+void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
+  const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+  const auto define = [&](const std::string& text) { lines.add("{} {} = {};", type_name(step.type), name(i), text); };
+  const auto words_as_value = [&](const std::string& word) {
+    return fmt::format("{}({})", type_name(step.type), word);
+  };
+  switch (step.kind) {
+    case Kind::load: {
+      const Input& input = program_.inputs[static_cast<std::size_t>(step.index)];
+      return define(decoded(input.dtype, load_word(lines, step, i, part), input.canonical));
+    }
+    case Kind::load_bits: return define(words_as_value(load_word(lines, step, i, part)));
+    case Kind::gather: {
+      const Table& table = program_.tables[static_cast<std::size_t>(step.index)];
+      return define(decoded(table.dtype, gather_word(lines, step, i), table.canonical));
+    }
+    case Kind::gather_bits: return define(words_as_value(gather_word(lines, step, i)));
+    case Kind::constant: return define(parameter(step.index, step.type));
+    case Kind::iota: return define(fmt::format("position{}_{}", step.index, part));
+    case Kind::random: {
+      const std::string seed = fmt::format("seed{}", i);
+      const std::string draw = fmt::format("draw{}", i);
+      const std::string position = fmt::format("position_of{}", i);
+      lines.add("ULONG {} = {};", seed, words_.patched(Patch::Kind::scalar, step.index));
+      lines.add("ULONG {} = {};", draw, words_.patched(Patch::Kind::scalar, step.index + 1));
+      lines.add("ULONG {} = ULONG({});", position, value(step.a, ComputeType::i64));
+      return define(
+          fmt::format("int(philox_word(UINT({0}), UINT({0} >> 32), UINT({1}), UINT({1} >> 32), UINT({2}), "
+                      "UINT({2} >> 32)))",
+                      seed, draw, position));
+    }
+    case Kind::elementwise: return define(elementwise(step));
+    case Kind::cast:
+      return define(fmt::format("cast_{}({})", cast_name(step.dtype), value(step.a, compute_type(step.from))));
+    case Kind::to_bits: {
+      const std::string word = encoded(step.dtype, value(step.a, compute_type(step.dtype)), compute_type(step.dtype));
+      // Words are zero extended.
+      const std::size_t size = size_of(step.dtype);
+      const bool masked = size < 4 && compute_type(step.dtype) == ComputeType::i32;
+      return define(words_as_value(masked ? fmt::format("({} & {}u)", word, size == 1 ? "0xff" : "0xffff") : word));
+    }
+    case Kind::from_bits: {
+      const bool is_long = size_of(step.dtype) == 8;
+      const std::string word = (is_long ? "ULONG(" : "UINT(") + name(step.a) + ")";
+      return define(decoded(step.dtype, word, false));
+    }
+    case Kind::accumulator: return define("accumulator");
+    case Kind::reduce: break;
+  }
+  LOCKSTEP_ASSERT(false);
+}
+
+void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
+  const Output& out = program_.outputs[static_cast<std::size_t>(output)];
+  const ComputeType type = type_of(out.value);
+  std::string word;
+  if (out.bits) {
+    word = encoded(out.dtype, name(out.value), type);
+    if (!is_integer(type)) word = (type == ComputeType::f64 ? "BITS64(" : "BITS(") + name(out.value) + ")";
+  } else {
+    word = encoded(out.dtype, name(out.value), type);
+  }
+  lines.add("{}({}, out{}_{}, {});", store_of(out.dtype), slot(out.slot), output, part, word);
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

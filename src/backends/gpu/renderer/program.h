@@ -1,0 +1,63 @@
+// The instructions of a Program as statements of the kernel subset. Used by row kernels and by epilogues.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "backends/gpu/renderer/space.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+/// The size classes of element words: LOAD_U8 and so on, and the type of the word.
+const char* load_of(DType dtype);
+const char* store_of(DType dtype);
+const char* word_type_of(DType dtype);
+/// The value of a word as operand (docs/numerics.md section 1), in compute_type(dtype).
+std::string decoded(DType dtype, const std::string& word, bool canonical);
+/// The word of a value of type `type`.
+std::string encoded(DType dtype, const std::string& value, ComputeType type);
+/// `value` of type `from` as type `to`; integers only widen.
+std::string converted(const std::string& value, ComputeType from, ComputeType to);
+
+class ProgramWriter {
+ public:
+  ProgramWriter(const Program& program, const Space& space, Words& words)
+      : program_(program), space_(space), words_(words) {}
+
+  /// Declares the addresses of buffers. Before everything else.
+  void declare_buffers(Lines& lines);
+  /// Declares where this row's (or element's) data begin: part `part` over dims [first, last).
+  /// Bounds are checked in the last part, where addresses are complete.
+  void declare_places(Lines& lines, const std::string& part, const std::string& base, int first, int last,
+                      const std::set<int>& instructions, const std::set<int>& outputs, bool complete);
+  /// Declares v<i>, the value of instruction i, from places of `part`. Not for reductions.
+  void emit(Lines& lines, int i, const std::string& part);
+  void store(Lines& lines, int output, const std::string& part);
+  /// Value i, as an operand of type `type`.
+  std::string value(int i, ComputeType type) const;
+  static std::string name(int i) { return "v" + std::to_string(i); }
+  ComputeType type_of(int i) const { return program_.code[static_cast<std::size_t>(i)].type; }
+
+  /// The functions of the ops that were emitted.
+  std::string functions() const { return functions_; }
+  std::string slot(int number) const { return "slot" + std::to_string(number); }
+
+ private:
+  std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
+  std::string gather_word(Lines& lines, const Instruction& step, int i);
+  std::string elementwise(const Instruction& step);
+  std::string function_of(Op op, ComputeType type);
+  std::string parameter(int index, ComputeType type);
+
+  const Program& program_;
+  const Space& space_;
+  Words& words_;
+  std::string functions_;
+  std::set<std::string> known_;
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,138 @@
+#include "backends/gpu/renderer/reduction.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+std::string identity(ReduceOp op, ComputeType type) {
+  const bool product = op == ReduceOp::prod;
+  switch (type) {
+    case ComputeType::f32: return product ? "1.0f" : "FROM_BITS(0x80000000u)";
+    case ComputeType::f64: return product ? "double(1)" : "FROM_BITS64(ULONG(1) << 63)";
+    case ComputeType::i32: return product ? "1" : "0";
+    case ComputeType::i64: return product ? "LONG(1)" : "LONG(0)";
+  }
+  return "";
+}
+
+bool is_float(ComputeType type) {
+  return type == ComputeType::f32 || type == ComputeType::f64;
+}
+
+}  // namespace
+
+Reduction::Reduction(const Instruction& step, int number, ComputeType operand, bool wide)
+    : step_(step), number_(number), operand_(operand), key_(operand), wide_(wide) {
+  ordered_ = step.reduce == ReduceOp::sum || step.reduce == ReduceOp::prod || step.reduce == ReduceOp::dot;
+  largest_ = step.reduce == ReduceOp::max || step.reduce == ReduceOp::argmax;
+  position_ = step.reduce == ReduceOp::argmax || step.reduce == ReduceOp::argmin;
+  if (!position_) operand_ = step.type;
+  key_ = operand_ == ComputeType::f32 ? ComputeType::i32 : operand_ == ComputeType::f64 ? ComputeType::i64 : operand_;
+}
+
+std::string Reduction::combined(const std::string& a, const std::string& b) const {
+  const bool product = step_.reduce == ReduceOp::prod;
+  if (is_float(operand_)) return fmt::format("{} {} {}", a, product ? "*" : "+", b);
+  return fmt::format("{}({}, {})", product ? "wrap_mul" : "wrap_add", a, b);
+}
+
+std::string Reduction::beats(const std::string& key, const std::string& at, const std::string& best_key,
+                             const std::string& best_at) const {
+  const char* word = wide_ ? "ULONG" : "UINT";
+  return fmt::format("{0} {1} {2} || ({0} == {2} && {3}({4}) < {3}({5}))", key, largest_ ? ">" : "<", best_key, word,
+                     at, best_at);
+}
+
+void Reduction::start(Lines& lines, const std::string& s) const {
+  if (ordered_) {
+    lines.add("{} {}{} = {};", type_name(operand_), "r" + std::to_string(number_), s, identity(step_.reduce, operand_));
+    return;
+  }
+  const char* least = key_ == ComputeType::i32 ? "int(0x80000000u)" : "LONG(ULONG(1) << 63)";
+  const char* most = key_ == ComputeType::i32 ? "int(0x7fffffffu)" : "LONG(~(ULONG(1) << 63))";
+  lines.add("{} key{}{} = {};", type_name(key_), number_, s, largest_ ? least : most);
+  lines.add("{} place{}{} = {}(-1);", wide_ ? "LONG" : "int", number_, s, wide_ ? "LONG" : "int");
+  if (!position_) lines.add("{} r{}{} = {}(0);", type_name(operand_), number_, s, type_name(operand_));
+}
+
+void Reduction::restart(Lines& lines, const std::string& s) const {
+  lines.add("r{}{} = {};", number_, s, identity(step_.reduce, operand_));
+}
+
+void Reduction::accumulate(Lines& lines, const std::string& s, const std::string& a, const std::string& b,
+                           const std::string& element) const {
+  const std::string r = "r" + std::to_string(number_) + s;
+  if (step_.reduce == ReduceOp::dot) {
+    if (is_float(operand_)) {
+      lines.add("{} = {}({}, {}, {});", r, operand_ == ComputeType::f32 ? "FMA_EXACT" : "FMA64", a, b, r);
+    } else {
+      lines.add("{} = wrap_add(wrap_mul({}, {}), {});", r, a, b, r);
+    }
+    return;
+  }
+  if (ordered_) return lines.add("{} = {};", r, combined(r, a));
+  lines.open("{{");
+  lines.add("{} key = {}_key({});", type_name(key_), largest_ ? "max" : "min", a);
+  lines.open("if ({}) {{",
+             beats("key", element, fmt::format("key{}{}", number_, s), fmt::format("place{}{}", number_, s)));
+  lines.add("key{}{} = key;", number_, s);
+  lines.add("place{}{} = {};", number_, s, element);
+  if (!position_) lines.add("{} = {};", r, a);
+  lines.close();
+  lines.close();
+}
+
+void Reduction::add(Lines& lines, const std::string& s, const std::string& result) const {
+  const std::string r = "r" + std::to_string(number_) + s;
+  lines.add("{} = {};", r, combined(r, result));
+}
+
+void Reduction::share(Lines& lines, const std::string& s) const {
+  if (!ordered_) {
+    lines.add("shared_key{}[THREAD] = key{}{};", number_, number_, s);
+    lines.add("shared_place{}[THREAD] = place{}{};", number_, number_, s);
+    if (position_) return;
+  }
+  lines.add("shared{}[THREAD] = r{}{};", number_, number_, s);
+}
+
+void Reduction::combine(Lines& lines, const std::string& other) const {
+  if (ordered_) {
+    return lines.add("shared{0}[THREAD] = {1};", number_,
+                     combined(fmt::format("shared{}[THREAD]", number_), fmt::format("shared{}[{}]", number_, other)));
+  }
+  lines.open("if ({}) {{",
+             beats(fmt::format("shared_key{}[{}]", number_, other), fmt::format("shared_place{}[{}]", number_, other),
+                   fmt::format("shared_key{}[THREAD]", number_), fmt::format("shared_place{}[THREAD]", number_)));
+  lines.add("shared_key{0}[THREAD] = shared_key{0}[{1}];", number_, other);
+  lines.add("shared_place{0}[THREAD] = shared_place{0}[{1}];", number_, other);
+  if (!position_) lines.add("shared{0}[THREAD] = shared{0}[{1}];", number_, other);
+  lines.close();
+}
+
+void Reduction::fetch(Lines& lines, const std::string& s, const std::string& from) const {
+  if (!ordered_ && position_) return lines.add("place{0}{1} = shared_place{0}[{2}];", number_, s, from);
+  lines.add("r{0}{1} = shared{0}[{2}];", number_, s, from);
+}
+
+void Reduction::finish(Lines& lines, const std::string& s, const std::string& empty) const {
+  if (position_) return lines.add("LONG v{0} = LONG(place{0}{1});", number_, s);
+  if (!ordered_) return lines.add("{0} v{1} = canonical(r{1}{2});", type_name(operand_), number_, s);
+  const char* none = step_.reduce == ReduceOp::prod ? "1" : "0";
+  lines.add("{0} v{1} = SELECT({2}, {0}({3}), canonical(r{1}{4}));", type_name(operand_), number_, empty, none, s);
+}
+
+std::vector<SharedArray> Reduction::shared(int threads) const {
+  std::vector<SharedArray> arrays;
+  if (!ordered_) {
+    arrays.push_back({key_, fmt::format("shared_key{}", number_), threads});
+    arrays.push_back({wide_ ? ComputeType::i64 : ComputeType::i32, fmt::format("shared_place{}", number_), threads});
+  }
+  if (!position_) arrays.push_back({operand_, fmt::format("shared{}", number_), threads});
+  return arrays;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// Reductions inside a kernel, in the order of docs/numerics.md section 4: every lane of a team accumulates its
+// elements, then lanes combine by halving in shared memory. Missing lanes and elements hold the identity (-0 for sums),
+// which changes no bit; extrema keep a key and a position, so that their order does not matter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/gpu/renderer/program.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+/// One reduction of a program.
+class Reduction {
+ public:
+  Reduction(const Instruction& step, int number, ComputeType operand, bool wide);
+
+  bool is_ordered() const { return ordered_; }
+  int number() const { return number_; }
+  /// Declares the accumulators named with `suffix`, holding the identity.
+  void start(Lines& lines, const std::string& suffix) const;
+  /// Sets them back to the identity.
+  void restart(Lines& lines, const std::string& suffix) const;
+  /// Adds element `element` of value(s) a, b to the accumulators.
+  void accumulate(Lines& lines, const std::string& suffix, const std::string& a, const std::string& b,
+                  const std::string& element) const;
+  /// Adds a result, as combining does.
+  void add(Lines& lines, const std::string& suffix, const std::string& result) const;
+  /// Writes the accumulators to this thread's place in the shared arrays.
+  void share(Lines& lines, const std::string& suffix) const;
+  /// Combines this thread's place with another's.
+  void combine(Lines& lines, const std::string& other) const;
+  /// Reads the team's result into the accumulators.
+  void fetch(Lines& lines, const std::string& suffix, const std::string& from) const;
+  /// Declares v<number>, the canonical value; `empty` is a condition.
+  void finish(Lines& lines, const std::string& suffix, const std::string& empty) const;
+  std::vector<SharedArray> shared(int threads) const;
+  ComputeType operand_type() const { return operand_; }
+
+ private:
+  std::string combined(const std::string& a, const std::string& b) const;
+  std::string beats(const std::string& key, const std::string& at, const std::string& best_key,
+                    const std::string& best_at) const;
+
+  Instruction step_;
+  int number_;
+  ComputeType operand_;  ///< type in which elements are taken
+  ComputeType key_;      ///< extrema
+  bool ordered_;
+  bool largest_ = false;
+  bool position_ = false;  ///< argmax, argmin
+  bool wide_;
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

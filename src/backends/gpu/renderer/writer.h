@@ -1,0 +1,75 @@
+// What every kernel's text is put together with: indented lines, and the parameter words that the text refers to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/source.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+/// Lines of a body.
+class Lines {
+ public:
+  template <typename... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
+    text_.append(static_cast<std::size_t>(2 * depth_), ' ');
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+  /// A line that ends with an opening brace, and what closes it.
+  template <typename... Args> void open(fmt::format_string<Args...> format, Args&&... args) {
+    add(format, std::forward<Args>(args)...);
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    add("}}");
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  int depth_ = 1;
+};
+
+/// Parameter words in the order in which the text first names them. Their values never enter the text.
+class Words {
+ public:
+  /// A word as UINT, int or LONG.
+  std::string uint32(std::uint64_t value) {
+    words_.push_back(static_cast<std::uint32_t>(value));
+    return fmt::format("P({})", words_.size() - 1);
+  }
+  std::string int32(std::int64_t value) { return fmt::format("int({})", uint32(static_cast<std::uint64_t>(value))); }
+  std::string int64(std::int64_t value) { return fmt::format("LONG({})", uint64(static_cast<std::uint64_t>(value))); }
+  std::string uint64(std::uint64_t value) {
+    const std::size_t at = words_.size();
+    words_.push_back(static_cast<std::uint32_t>(value));
+    words_.push_back(static_cast<std::uint32_t>(value >> 32));
+    return fmt::format("((ULONG(P({})) << 32) | ULONG(P({})))", at + 1, at);
+  }
+  /// An integer in the index type.
+  std::string index(std::int64_t value, bool wide) { return wide ? int64(value) : int32(value); }
+  /// Two words that are filled in at each launch.
+  std::string patched(Patch::Kind kind, int index, std::int64_t offset = 0) {
+    patches_.push_back({kind, static_cast<int>(words_.size()), index, offset});
+    return uint64(0);
+  }
+
+  int size() const { return static_cast<int>(words_.size()); }
+  const std::vector<std::uint32_t>& words() const { return words_; }
+  const std::vector<Patch>& patches() const { return patches_; }
+
+ private:
+  std::vector<std::uint32_t> words_;
+  std::vector<Patch> patches_;
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+// What the renderer says of a kernel, in the kernel subset (src/kernels/prelude.h) and the words below, before a
+// dialect gives it the spelling of its language:
+//
+//   THREAD GROUP GROUPS      number of the thread in its workgroup, of the workgroup, and how many there are (UINT)
+//   UNROLL                   before a loop of constant length whose arrays belong into registers
+//   BARRIER()                all threads of the workgroup, and what they wrote to shared arrays
+//   P(i)                     parameter word i (UINT); i is a literal
+//   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at address a (ULONG): UINT, 64: ULONG
+//   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
+//   STORE_U8/16/32/64(a, i, word)
+//   FMA_EXACT(x, y, z)       FMA that keeps subnormals: for accumulators
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+struct SharedArray {
+  ComputeType type = ComputeType::f32;
+  std::string name;
+  int size = 0;
+};
+
+/// One kernel, before it has a language.
+struct KernelText {
+  std::string functions;  ///< its own, beside those of the kernel texts
+  std::string body;
+  std::vector<SharedArray> shared;
+  int threads = 256;
+  int words = 0;  ///< of parameters
+};
+
+/// How a device computes, found by the start-up probe.
+struct Arithmetic {
+  bool fused_fma = true;             ///< FMA may be the device's
+  bool fma_keeps_subnormals = true;  ///< and FMA_EXACT too
+  bool exact_division = true;
+  bool exact_square_root = true;
+  bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
+  bool f64 = true;                         ///< doubles with fused fma, exact division and square root
+  friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
+};
+
+/// The name of a compute type in the kernel subset: float, double, int, LONG.
+const char* type_name(ComputeType type);
+
+/// Where a launch's parameter word comes from, other than from the kernel itself.
+struct Patch {
+  enum class Kind : std::uint8_t { address, scalar, faults, scratch };
+  Kind kind = Kind::address;
+  int word = 0;             ///< the first of two
+  int index = 0;            ///< slot or parameter
+  std::int64_t offset = 0;  ///< added to addresses, in bytes
+};
+
+/// One launch: which text, how many workgroups, and the parameter words.
+struct Launch {
+  KernelText text;
+  std::uint32_t groups = 1;
+  std::vector<std::uint32_t> words;
+  std::vector<Patch> patches;
+  int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
+};
+
+/// A kernel as a device runs it: launches in order.
+struct Rendered {
+  std::vector<Launch> launches;
+  std::size_t scratch_bytes = 0;
+};
+
+/// What the renderer has to know of a device.
+struct RenderLimits {
+  int threads = 256;
+  std::uint32_t groups = 65535;
+  Arithmetic arithmetic;
+};
+
+/// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.
+Rendered render(const Kernel& kernel, const RenderLimits& limits);
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,192 @@
+// GLSL. Rounding modes and NoContraction are added to the SPIR-V afterwards (vulkan/spirv.h), so that FLOAT needs no
+// qualifier.
+#include "backends/gpu/dialect.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/texts.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr const char* kHead = R"(#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#define FUNCTION
+#define FLOAT float
+#define DOUBLE double
+#define UINT uint
+#define LONG int64_t
+#define ULONG uint64_t
+#define OUT(type, name) out type name
+#define CONSTANT_TABLE(type, name, size) const type name[size]
+#define TABLE_INDEX(index) uint(index)
+#define BITS(x) floatBitsToUint(x)
+#define FROM_BITS(u) uintBitsToFloat(u)
+#define BITS64(x) packUint2x32(unpackDouble2x32(x))
+#define FROM_BITS64(u) packDouble2x32(unpackUint2x32(u))
+#define FMA64(x, y, z) fma(x, y, z)
+#define SQRT64(x) sqrt(x)
+#define SELECT(condition, x, y) ((condition) ? (x) : (y))
+#define FLOAT_KEY(x) max_key(x)
+#define MIN_KEY(x) min_key(x)
+#define THREAD gl_LocalInvocationIndex
+#define GROUP gl_WorkGroupID.x
+#define GROUPS gl_NumWorkGroups.x
+#define UNROLL
+#define BARRIER() barrier()
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Bytes4 { uint at; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Bytes8 { uint64_t at; };
+#define LOAD_U8(a, i) uint(Bytes1((a) + uint64_t(int64_t(i))).at)
+#define LOAD_U16(a, i) uint(Bytes2((a) + (uint64_t(int64_t(i)) << 1)).at)
+#define LOAD_U32(a, i) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at
+#define LOAD_U64(a, i) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at
+#define LOAD_U32_AGAIN(a, i) LOAD_U32(a, i)
+#define LOAD_U64_AGAIN(a, i) LOAD_U64(a, i)
+#define STORE_U8(a, i, word) Bytes1((a) + uint64_t(int64_t(i))).at = uint8_t(word)
+#define STORE_U16(a, i, word) Bytes2((a) + (uint64_t(int64_t(i)) << 1)).at = uint16_t(word)
+#define STORE_U32(a, i, word) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at = (word)
+#define STORE_U64(a, i, word) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at = (word)
+uint mul_high(uint x, uint y) {
+  uint high;
+  uint low;
+  umulExtended(x, y, high, low);
+  return high;
+}
+#define MUL_HIGH(x, y) mul_high(x, y)
+float divide(float x, float y);
+double divide(double x, double y) { return x / y; }
+#define DIV(x, y) divide(x, y)
+)";
+
+// fma in f64: the product is exact, the sum is rounded to odd, and the only rounding is the last one.
+constexpr const char* kSoftFma = R"(
+float soft_fma(float x, float y, float z) {
+  double product = double(x) * double(y);
+  double addend = double(z);
+  double sum = product + addend;
+  double b = sum - product;
+  double t = sum - b;
+  double e1 = product - t;
+  double e2 = addend - b;
+  double e = e1 + e2;
+  uvec2 bits = unpackDouble2x32(sum);
+  uvec2 error = unpackDouble2x32(e);
+  bool inexact = ((error.y << 1) | error.x) != 0u && (bits.x & 1u) == 0u && (bits.y & 0x7ff00000u) != 0x7ff00000u;
+  bool down = ((bits.y ^ error.y) & 0x80000000u) != 0u;
+  uint low = down ? bits.x - 1u : bits.x + 1u;
+  uint high = down && bits.x == 0u ? bits.y - 1u : bits.y;
+  bits = inexact ? uvec2(low, high) : bits;
+  return NARROW(bits);
+}
+)";
+
+// f64 to f32 by integers, halves to even, subnormals kept: for devices whose conversion flushes them.
+constexpr const char* kSoftNarrowing = R"(
+float soft_narrow(uvec2 bits) {
+  uint sign = bits.y & 0x80000000u;
+  int exponent = int((bits.y >> 20) & 0x7ffu) - 1023;
+  uint significand = (((bits.y & 0xfffffu) | 0x100000u) << 5) | (bits.x >> 27);
+  uint sticky = (bits.x & 0x07ffffffu) != 0u ? 1u : 0u;
+  int places = exponent < -126 ? 2 + (-126 - exponent) : 2;
+  uint shift = uint(places > 27 ? 27 : places);
+  uint kept = significand >> shift;
+  uint rest = significand & ((1u << shift) - 1u);
+  uint half_unit = 1u << (shift - 1u);
+  uint up = rest > half_unit || (rest == half_unit && (sticky != 0u || (kept & 1u) != 0u)) ? 1u : 0u;
+  uint result = exponent < -126 ? kept + up : (uint(exponent + 126) << 23) + kept + up;
+  result = exponent > 127 || result > 0x7f800000u ? 0x7f800000u : result;
+  result = (bits.y & 0x7ff00000u) == 0u ? 0u : result;
+  bool nan = (bits.y & 0x7fffffffu) > 0x7ff00000u || ((bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x != 0u);
+  return uintBitsToFloat((nan ? 0x7fc00000u : result) | sign);
+}
+)";
+
+// "0x7ff0000000000000" and "1.5" are an int and a float in GLSL, where C++ has a long and a double.
+std::string with_suffixes(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto digit = [&](std::size_t at) {
+      return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
+    };
+    const auto word = [&](std::size_t at) {
+      return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    };
+    if (!digit(i)) {
+      std::size_t end = i + 1;
+      while (word(i) && word(end)) ++end;  // identifiers whole: digits in them are no numbers
+      result += text.substr(i, end - i);
+      i = end;
+      continue;
+    }
+    std::size_t end = i;
+    bool fraction = false;
+    while (word(end) || (text[end] == '.' && digit(end + 1))) {
+      fraction = fraction || text[end] == '.';
+      ++end;
+    }
+    const std::string number = text.substr(i, end - i);
+    const bool hex = number.starts_with("0x");
+    result += number;
+    if (hex && number.size() > 10 && number.back() != 'u' && number.back() != 'l') result += "ul";
+    if (fraction && number.back() != 'f') result += "lf";
+    i = end;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words) {
+  std::string text = kHead;
+  if (!arithmetic.fused_fma || !arithmetic.fma_keeps_subnormals) {
+    text += arithmetic.narrowing_keeps_subnormals
+                ? "#define NARROW(bits) float(packDouble2x32(bits))\n"
+                : std::string(kSoftNarrowing) + "#define NARROW(bits) soft_narrow(bits)\n";
+    text += kSoftFma;
+  }
+  text += fmt::format("#define FMA(x, y, z) {}(x, y, z)\n", arithmetic.fused_fma ? "fma" : "soft_fma");
+  text += fmt::format("#define FMA_EXACT(x, y, z) {}(x, y, z)\n",
+                      arithmetic.fused_fma && arithmetic.fma_keeps_subnormals ? "fma" : "soft_fma");
+  std::string divide = "float divide(float x, float y) { return x / y; }\n";
+  if (!arithmetic.exact_division) divide = "float divide(float x, float y) { return soft_div(x, y); }\n";
+  text += fmt::format("#define SQRT(x) {}(x)\n", arithmetic.exact_square_root ? "sqrt" : "soft_sqrt");
+  if (kernel.words <= push_words) {
+    text += fmt::format(
+        "layout(push_constant) uniform Parameters {{ uint words[{}]; }} parameters;\n"
+        "#define P(i) parameters.words[i]\n",
+        std::max(kernel.words, 1));
+  } else {
+    text += fmt::format(
+        "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Words {{ uint words[{}]; }};\n"
+        "layout(push_constant) uniform Parameters {{ Words at; }} parameters;\n"
+        "#define P(i) parameters.at.words[i]\n",
+        kernel.words);
+  }
+  for (const SharedArray& array : kernel.shared) {
+    text += fmt::format("shared {} {}[{}];\n", type_name(array.type), array.name, array.size);
+  }
+  text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
+  const std::string own = kernel.functions + kernel.body;
+  const std::string all =
+      own + (own.find("DIV(") != std::string::npos ? divide : "") +
+      (own.find("SQRT(") != std::string::npos || own.find("float_sqrt(") != std::string::npos ? "soft_sqrt" : "");
+  text += with_suffixes(needed_functions(all));
+  text += divide;
+  text += with_suffixes(kernel.functions);
+  return text + "void main() {\n" + with_suffixes(kernel.body) + "}\n";
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+#include "backends/gpu/vulkan/shaderc.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "core/os.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+struct Opaque;
+using Handle = Opaque*;
+
+// Our own build of it stands beside the library, or in the lib directory beside the programs'; Debian 12's libshaderc1
+// alone cannot be opened: it lacks what its static version has.
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const char* place : {"/", "/../lib/", "/../../lib/"})
+    all.push_back(os::own_directory() + place + "liblockstep_shaderc.so");
+  for (const char* name : {"libshaderc.so.1", "libshaderc_shared.so.1", "libshaderc_shared.so"}) all.emplace_back(name);
+  return all;
+}
+// Numbers of shaderc.h.
+constexpr int kComputeShader = 2;
+constexpr int kTargetVulkan = 0;
+constexpr std::uint32_t kVulkan12 = (1u << 22) | (2u << 12);
+constexpr int kSuccess = 0;
+
+struct Api {
+  os::SharedLibrary library{names()};
+  Handle (*compiler)() = nullptr;
+  Handle (*options)() = nullptr;
+  void (*set_target)(Handle, int, std::uint32_t) = nullptr;
+  Handle (*compile)(Handle, const char*, std::size_t, int, const char*, const char*, Handle) = nullptr;
+  int (*status)(Handle) = nullptr;
+  std::size_t (*length)(Handle) = nullptr;
+  const char* (*bytes)(Handle) = nullptr;
+  const char* (*messages)(Handle) = nullptr;
+  void (*release)(Handle) = nullptr;
+  void (*version)(unsigned*, unsigned*) = nullptr;
+  bool complete = true;
+
+  Api() {
+    find("shaderc_compiler_initialize", compiler);
+    find("shaderc_compile_options_initialize", options);
+    find("shaderc_compile_options_set_target_env", set_target);
+    find("shaderc_compile_into_spv", compile);
+    find("shaderc_result_get_compilation_status", status);
+    find("shaderc_result_get_length", length);
+    find("shaderc_result_get_bytes", bytes);
+    find("shaderc_result_get_error_message", messages);
+    find("shaderc_result_release", release);
+    find("shaderc_get_spv_version", version);
+  }
+  template <typename Function> void find(const char* name, Function& function) {
+    void* found = library.function((std::string("lockstep_") + name).c_str());
+    if (found == nullptr) found = library.function(name);
+    function = reinterpret_cast<Function>(found);
+    complete = complete && function != nullptr;
+  }
+};
+
+const Api& api() {
+  static const Api* const instance = new Api;
+  return *instance;
+}
+
+}  // namespace
+
+Shaderc::Shaderc() {
+  if (!api().library.is_open()) {
+    problem_ = "shaderc, the compiler of shaders, cannot be opened: " + api().library.error();
+  } else if (!api().complete) {
+    problem_ = "libshaderc is too old: 2021 or later is needed";
+  }
+}
+
+std::string Shaderc::version() const {
+  unsigned version = 0;
+  unsigned revision = 0;
+  api().version(&version, &revision);
+  return fmt::format("{:x}.{}", version, revision);
+}
+
+std::vector<std::uint32_t> Shaderc::compile(const std::string& source) const {
+  if (!is_usable()) throw BackendError("vulkan: " + problem_);
+  // Compilers and options are made once: they are safe to share among threads.
+  static const Handle compiler = api().compiler();
+  static const Handle options = [] {
+    const Handle made = api().options();
+    api().set_target(made, kTargetVulkan, kVulkan12);
+    return made;
+  }();
+  const Handle result =
+      api().compile(compiler, source.data(), source.size(), kComputeShader, "kernel.comp", "main", options);
+  if (api().status(result) != kSuccess) {
+    const std::string messages = api().messages(result);
+    api().release(result);
+    throw BackendError("vulkan: a kernel does not compile:\n" + messages);
+  }
+  std::vector<std::uint32_t> words(api().length(result) / 4);
+  std::memcpy(words.data(), api().bytes(result), 4 * words.size());
+  api().release(result);
+  return words;
+}
+
+const Shaderc& shaderc() {
+  static const Shaderc* const instance = new Shaderc;
+  return *instance;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+// The texts that the renderer makes: deterministic, free of sizes, and accepted by NVRTC for several generations of
+// GPUs where NVRTC is installed (no GPU is needed).
+#include <gtest/gtest.h>
+
+#include "backends/gpu/cuda/nvrtc.h"
+#include "backends/gpu/dialect.h"
+#include "backends/gpu/source.h"
+#include "support/program_builder.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+using namespace gpu;
+using testing::ProgramBuilder;
+using testing::Random;
+
+constexpr const char* kArchitectures[] = {"sm_80", "sm_90", "sm_120"};
+
+void expect_compiles(const Kernel& kernel) {
+  for (const Launch& launch : render(kernel, {}).launches) {
+    const std::string source = cuda_source(launch.text);
+    for (const char* architecture : kArchitectures) {
+      try {
+        EXPECT_FALSE(nvrtc().compile(source, architecture).empty());
+      } catch (const std::exception& error) {
+        FAIL() << architecture << ": " << error.what() << source;
+      }
+    }
+  }
+}
+
+Kernel softmax(std::int64_t rows, std::int64_t n) {
+  Random random(1);
+  ProgramBuilder builder({rows}, {n});
+  const int x = builder.load(
+      builder.add_input(builder.add_buffer(random, DType::f16, 16), DType::f16, View::contiguous({rows, n})));
+  const int top = builder.reduce(ReduceOp::max, x);
+  const int e = builder.op(Op::exp, ComputeType::f32, builder.op(Op::sub, ComputeType::f32, x, top));
+  builder.output(builder.op(Op::div, ComputeType::f32, e, builder.reduce(ReduceOp::sum, e)), DType::f16);
+  return RowKernel{builder.program()};
+}
+
+// Every op of every type, as one program each.
+Kernel one_op(Op op, DType dtype) {
+  Random random(1);
+  ProgramBuilder builder({}, {64});
+  const OpInfo& info = info_of(op);
+  const bool moves = info.kind == OpKind::move;
+  int operands[3] = {-1, -1, -1};
+  for (int i = 0; i < info.arity; ++i) {
+    const int input = builder.add_input(builder.add_buffer(random, dtype, 64), dtype, View::contiguous({64}));
+    operands[i] = moves ? builder.load_bits(input) : builder.load(input);
+  }
+  const ComputeType type = moves ? word_type(dtype) : compute_type(dtype);
+  const int result = builder.op(op, type, operands[0], operands[1], operands[2]);
+  builder.output(result, info.kind == OpKind::comparison ? DType::boolean : dtype, moves);
+  return RowKernel{builder.program()};
+}
+
+Kernel matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+  ContractionKernel kernel;
+  kernel.m = {m};
+  kernel.n = {n};
+  kernel.k = {k};
+  kernel.type = compute_type(dtype);
+  kernel.a = {0, dtype, View::contiguous({m, k}), false};
+  kernel.b_operand = {1, dtype, View::contiguous({k, n}), false};
+  Instruction accumulator;
+  accumulator.kind = Instruction::Kind::accumulator;
+  accumulator.type = kernel.type;
+  kernel.epilogue.rows = {m};
+  kernel.epilogue.inner = {n};
+  kernel.epilogue.code = {accumulator};
+  kernel.epilogue.outputs = {{2, dtype, 0, false, {n, 1}}};
+  return kernel;
+}
+
+TEST(GpuRender, SizesStayOutOfTheText) {
+  for (const auto& [a, b] : {std::pair{softmax(10, 700), softmax(1000, 900)},
+                             {softmax(3, 5000), softmax(4, 9000)},
+                             {matmul(10, 20, 30, DType::f32), matmul(400, 333, 222, DType::f32)}}) {
+    const Rendered first = render(a, {});
+    const Rendered second = render(b, {});
+    ASSERT_EQ(first.launches.size(), second.launches.size());
+    EXPECT_EQ(cuda_source(first.launches[0].text), cuda_source(second.launches[0].text));
+  }
+}
+
+class Nvrtc : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!nvrtc().is_usable()) GTEST_SKIP() << nvrtc().problem();
+  }
+};
+
+TEST_F(Nvrtc, CompilesRowsOfEveryLength) {
+  for (const std::int64_t n : {1, 10, 64, 200, 4096, 5000}) expect_compiles(softmax(100, n));
+}
+
+TEST_F(Nvrtc, CompilesContractionsOfEveryType) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i8, DType::i64}) {
+    expect_compiles(matmul(100, 100, 100, dtype));
+  }
+}
+
+TEST_F(Nvrtc, CompilesEveryOpOfEveryType) {
+  const struct {
+    DType dtype;
+    unsigned type;
+  } types[] = {{DType::f32, kTypeF32}, {DType::f64, kTypeF64}, {DType::i16, kTypeInt}, {DType::i64, kTypeInt}};
+  // All ops of a type in one text: what they share is compiled once.
+  for (const auto& [dtype, type] : types) {
+    for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+      const Op op = static_cast<Op>(i);
+      if ((info_of(op).types & type) == 0) continue;
+      const Rendered rendered = render(one_op(op, dtype), {});
+      const std::string source = cuda_source(rendered.launches[0].text);
+      try {
+        EXPECT_FALSE(nvrtc().compile(source, "sm_90").empty());
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << info_of(op).name << " " << name_of(dtype) << ": " << error.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace v0
+}  // namespace lockstep
