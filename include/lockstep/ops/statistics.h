@@ -22,15 +22,15 @@ LOCKSTEP_API Tensor nanmedian(const Operand& a);
 /// The most frequent value, the smallest of equally frequent ones, and the last position that has it.
 LOCKSTEP_API ValuesIndices mode(const Operand& a, int dim = -1, bool keepdim = false);
 
-enum class Interpolation { linear, lower, higher, nearest, midpoint };
+enum class QuantileMode { linear, lower, higher, nearest, midpoint };
 /// The values at rank q * (n - 1) of the sorted elements. q: a scalar in [0, 1], or a tensor without or with one
 /// dimension of the input's dtype (f32 for f16 and bf16); the result has q's dimension first. NaN gives NaN. Floats.
 /// No dim: of all elements. ValueError for a scalar q outside [0, 1].
 LOCKSTEP_API Tensor quantile(const Operand& a, const Operand& q, std::optional<int> dim = std::nullopt,
-                             bool keepdim = false, Interpolation interpolation = Interpolation::linear);
+                             bool keepdim = false, QuantileMode interpolation = QuantileMode::linear);
 /// The same without the NaN.
 LOCKSTEP_API Tensor nanquantile(const Operand& a, const Operand& q, std::optional<int> dim = std::nullopt,
-                                bool keepdim = false, Interpolation interpolation = Interpolation::linear);
+                                bool keepdim = false, QuantileMode interpolation = QuantileMode::linear);
 
 // --- distances (floats) ---------------------------------------------------------------------------------------------
 /// Sum of the products of x1 / max(|x1|, eps) and x2 / max(|x2|, eps) along `dim`; the operands broadcast.

@@ -51,18 +51,18 @@ template <ValuesIndices (*op)(const Operand&, int)> Tensors running(Arguments& a
   return {result.values, result.indices};
 }
 
-Interpolation interpolation_of(const std::string& name) {
-  if (name == "linear") return Interpolation::linear;
-  if (name == "lower") return Interpolation::lower;
-  if (name == "higher") return Interpolation::higher;
-  if (name == "nearest") return Interpolation::nearest;
-  if (name == "midpoint") return Interpolation::midpoint;
+QuantileMode interpolation_of(const std::string& name) {
+  if (name == "linear") return QuantileMode::linear;
+  if (name == "lower") return QuantileMode::lower;
+  if (name == "higher") return QuantileMode::higher;
+  if (name == "nearest") return QuantileMode::nearest;
+  if (name == "midpoint") return QuantileMode::midpoint;
   throw Unsupported("interpolation " + name);
 }
 
-template <Tensor (*op)(const Operand&, const Operand&, std::optional<int>, bool, Interpolation)>
+template <Tensor (*op)(const Operand&, const Operand&, std::optional<int>, bool, QuantileMode)>
 Tensors call_quantile(Arguments& a) {
-  const Interpolation interpolation = interpolation_of(a.text("interpolation", "linear"));
+  const QuantileMode interpolation = interpolation_of(a.text("interpolation", "linear"));
   const bool keepdim = a.flag("keepdim");
   const std::optional<int> dim = a.optional_dim("dim");
   if (a.size() > 1) return {op(a[0], a[1], dim, keepdim, interpolation)};

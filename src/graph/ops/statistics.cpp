@@ -104,7 +104,7 @@ ValuesIndices mode(const Operand& a, int dim, bool keepdim) {
 namespace {
 
 Tensor quantile_of(const char* op, const Operand& a, const Operand& q, std::optional<int> dim, bool keepdim,
-                   Interpolation interpolation, bool ignore_nan) {
+                   QuantileMode interpolation, bool ignore_nan) {
   const CallSite site = a.site();
   Tensor x = widened(op, a);
   const int original_rank = x.rank();
@@ -140,14 +140,14 @@ Tensor quantile_of(const char* op, const Operand& a, const Operand& q, std::opti
   } else {
     rank = where(rows.missing > 0, largest, shares * largest);
   }
-  if (interpolation == Interpolation::lower) rank = floor(rank);
-  if (interpolation == Interpolation::higher) rank = ceil(rank);
-  if (interpolation == Interpolation::nearest) rank = round(rank);
+  if (interpolation == QuantileMode::lower) rank = floor(rank);
+  if (interpolation == QuantileMode::higher) rank = ceil(rank);
+  if (interpolation == QuantileMode::nearest) rank = round(rank);
   const auto at = [&](const Tensor& place) { return gather(values, last, cast(place, DType::i64, site), site, op); };
   const Tensor below = floor(rank);
   Tensor result = at(below);
-  if (interpolation == Interpolation::linear) result = lerp(result, at(ceil(rank)), rank - below);
-  if (interpolation == Interpolation::midpoint) result = lerp(result, at(ceil(rank)), 0.5);
+  if (interpolation == QuantileMode::linear) result = lerp(result, at(ceil(rank)), rank - below);
+  if (interpolation == QuantileMode::midpoint) result = lerp(result, at(ceil(rank)), 0.5);
   result = cast(result, a.tensor().dtype(), site);
   // The q dimension first, or gone.
   const bool drop = q.is_scalar() || q.tensor().rank() == 0;
@@ -168,11 +168,11 @@ Tensor quantile_of(const char* op, const Operand& a, const Operand& q, std::opti
 
 }  // namespace
 
-Tensor quantile(const Operand& a, const Operand& q, std::optional<int> dim, bool keepdim, Interpolation interpolation) {
+Tensor quantile(const Operand& a, const Operand& q, std::optional<int> dim, bool keepdim, QuantileMode interpolation) {
   return quantile_of("quantile", a, q, dim, keepdim, interpolation, false);
 }
 Tensor nanquantile(const Operand& a, const Operand& q, std::optional<int> dim, bool keepdim,
-                   Interpolation interpolation) {
+                   QuantileMode interpolation) {
   return quantile_of("nanquantile", a, q, dim, keepdim, interpolation, true);
 }
 

@@ -61,6 +61,7 @@ Bytes random_bytes(DType dtype, std::int64_t count, std::mt19937_64& random, boo
       case DType::i32: put(random_value<std::int32_t>(random, false)); break;
       case DType::u32: put(random_value<std::uint32_t>(random, false)); break;
       case DType::i64: put(random_value<std::int64_t>(random, false)); break;
+      default: ADD_FAILURE() << "not a type of kernels";
     }
   }
   return bytes;

@@ -40,7 +40,7 @@ TEST_P(Reductions, SameEverywhere) {
     check([&](T x) { return mode(x, dim).values; });
     check([&](T x) { return mode(x, dim).indices; });
     check([&](T x) { return quantile(x, 0.3, dim); });
-    check([&](T x) { return nanquantile(x, 0.7, dim, true, Interpolation::midpoint); });
+    check([&](T x) { return nanquantile(x, 0.7, dim, true, QuantileMode::midpoint); });
     check([&](T x) { return cosine_similarity(x, x.flip({1}), dim); });
   }
   check([](T x) { return softmax(x, {0, 2}); });

@@ -78,6 +78,11 @@ std::string decoded(DType dtype, const std::string& word, bool canonical) {
     case DType::f32:
       return canonical ? fmt::format("FROM_BITS({})", word) : fmt::format("operand_f32(FROM_BITS({}))", word);
     case DType::f64: return fmt::format("FROM_BITS64({})", word);
+    case DType::u16:
+    case DType::u64:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+    case DType::complex64: break;  // never in kernels: kernel_dtype
   }
   return "";
 }
