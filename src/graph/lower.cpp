@@ -364,7 +364,11 @@ class Lowering {
   void emit_outputs() {
     for (const Group::Member& member : group_.members) {
       if (!fusion_.stored[index(member.entry)]) continue;
-      const View map = ordered(member.map);
+      View map = ordered(member.map);
+      // A value without elements moves along the dimensions that have none, or it would look like one per row.
+      for (int d = 0; d < map.shape.rank(); ++d) {
+        if (map.shape[d] == 0 && entry(member.entry).shape.numel() == 0) map.strides[d] = 1;
+      }
       Value& value = values_[member.entry];
       const bool bits = value.bits >= 0;
       int stored = bits ? value.bits : value.number;

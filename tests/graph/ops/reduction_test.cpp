@@ -136,6 +136,19 @@ TEST(ReductionValues, MediansAndQuantiles) {
   expect_error<DTypeError>([] { quantile(arange(3), 0.5); }, {"quantile", "float"});
 }
 
+TEST(ReductionValues, OrderStatisticsOfNoRows) {
+  for (const Shape& shape : {Shape{2, 0}, Shape{3, 0, 2}, Shape{2, 3, 0}}) {
+    same_everywhere([&](Device device) { return median(zeros(shape, {.device = device}), 0).values; });
+    same_everywhere([&](Device device) { return mode(zeros(shape, {.device = device}), 0).indices; });
+    for (const Device& device : Device::all()) {
+      const ValuesIndices both = median(full(shape, 1, {.device = device}), 0);  // two results of one kernel
+      EXPECT_EQ(both.values.eval().numel(), 0);
+      EXPECT_EQ(both.indices.eval().numel(), 0);
+    }
+    same_everywhere([&](Device device) { return quantile(zeros(shape, {.device = device}), 0.5, 0); });
+  }
+}
+
 TEST(ReductionValues, Distances) {
   const Tensor a = Tensor::from<float>({0, 0, 3, 4}, {2, 2});
   EXPECT_EQ(cdist(a, a).to_vector<float>(), (Floats{0, 5, 5, 0}));

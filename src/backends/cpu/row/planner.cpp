@@ -75,7 +75,7 @@ RowPlan Planner::plan() {
   }
   bool writes_rows = false;
   for (std::size_t o = 0; o < analysis_.outputs.size(); ++o) writes_rows = writes_rows || !is_vector_output(o);
-  if (plan_.elements == 0 && (!writes_rows || program_.rows.numel() == 0)) plan_.units = 0;  // nothing to write
+  if (program_.rows.numel() == 0 || (plan_.elements == 0 && !writes_rows)) plan_.units = 0;  // nothing to write
   find_inputs_to_fetch_ahead();
   lay_out_memory();
   return std::move(plan_);
