@@ -34,7 +34,7 @@ std::vector<Device> chosen_devices(const Options& options) {
   for (const std::string& text : options.devices) devices.push_back(chosen_device(text));
   if (!devices.empty()) return devices;
   for (const Device& device : Device::all()) {
-    if (device.kind != DeviceKind::ref) devices.push_back(device);
+    if (device.kind != DeviceKind::ref && !is_software(device)) devices.push_back(device);
   }
   return devices;
 }

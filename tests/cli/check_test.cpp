@@ -24,7 +24,9 @@ class FaultyBackend : public Backend {
   Device device() const override { return {DeviceKind::cpu, 7}; }
   BufferRef allocate(std::size_t bytes) override { return inner().allocate(bytes); }
   void upload(Buffer& to, const void* from, std::size_t bytes) override { inner().upload(to, from, bytes); }
-  void download(void* to, const Buffer& from, std::size_t bytes) override { inner().download(to, from, bytes); }
+  void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override {
+    inner().download(to, from, bytes, offset);
+  }
   std::string description() const override { return "faulty"; }
   std::unique_ptr<Executable> compile(const Kernel& kernel) override {
     const auto* row = std::get_if<RowKernel>(&kernel);

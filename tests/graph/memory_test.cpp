@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 TEST(Memory, CountsComputedTensors) {
-  for (const Device& device : Device::all()) {
+  for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
     const std::size_t before = memory_statistics(device).live;
     const Tensor x = (ones({1 << 18}, {.device = device}) * 2.0).eval();
     const MemoryStatistics held = memory_statistics(device);
@@ -20,7 +20,7 @@ TEST(Memory, CountsComputedTensors) {
 }
 
 TEST(Memory, WhatIsFreedIsNoLongerLive) {
-  for (const Device& device : Device::all()) {
+  for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
     const std::size_t before = memory_statistics(device).live;
     { const Tensor x = (ones({1 << 18}, {.device = device}) * 2.0).eval(); }
     EXPECT_LE(memory_statistics(device).live, before) << device.to_string();

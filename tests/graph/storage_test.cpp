@@ -32,7 +32,7 @@ std::vector<std::byte> bytes_of(const Tensor& tensor) {
 TEST(StorageTypes, AreViewedCopiedAndMovedBitForBit) {
   for (const DType dtype : kStorageOnly) {
     SCOPED_TRACE(name_of(dtype));
-    for (const Device device : Device::all()) {
+    for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
       const Tensor x = made(dtype, {5, 7}, device);
       EXPECT_EQ(bytes_of(x), pattern(dtype, 35));
       EXPECT_EQ(x.to(Device{DeviceKind::cpu, 0}).to(Device{DeviceKind::ref, 0}).hash(), x.hash());
@@ -91,13 +91,13 @@ TEST(StorageTypes, RefuseArithmeticAndCastsAtTheCall) {
 
 TEST(StorageTypes, PrintTheirValues) {
   EXPECT_EQ(Tensor::from(std::vector<std::uint16_t>{1, 65535}, {2}).to_string(),
-            "tensor([    1, 65535], dtype=u16, device=cpu)");
+            "tensor([    1, 65535], dtype=u16)");
   EXPECT_EQ(Tensor::from(std::vector<std::uint64_t>{UINT64_MAX}, {1}).to_string(),
-            "tensor([18446744073709551615], dtype=u64, device=cpu)");
+            "tensor([18446744073709551615], dtype=u64)");
   EXPECT_EQ(Tensor::from(std::vector<Float8E4M3>{{0x38}, {0x7f}}, {2}).to_string(),
-            "tensor([ 1., nan], dtype=f8e4m3, device=cpu)");
+            "tensor([1., nan], dtype=f8e4m3)");
   EXPECT_EQ(Tensor::from(std::vector<std::complex<float>>{{1, -2.5f}, {0, 1}}, {2}).to_string(),
-            "tensor([1.0000-2.5000j, 0.0000+1.0000j], dtype=complex64, device=cpu)");
+            "tensor([1.0000-2.5000j, 0.0000+1.0000j], dtype=complex64)");
 }
 
 TEST(StorageTypes, OneElementIsRead) {
@@ -110,7 +110,7 @@ TEST(StorageTypes, OneElementIsRead) {
 
 // A borrow ends when nothing that is still to be computed needs the memory: pending work keeps it, and is done first.
 TEST(BorrowedMemory, LivesUntilPendingWorkIsDone) {
-  for (const Device device : Device::all()) {
+  for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
     std::vector<float> memory = {1, 2, 3, 4};
     int deleted = 0;
     Tensor x = Tensor::from_blob(

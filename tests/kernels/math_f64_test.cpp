@@ -161,7 +161,7 @@ TEST(MathF64SpecialValues, AreThoseOfTheCLibrary) {
 TEST(MathF64SpecialValues, PowersOfTwoAndTenHaveExactLogarithms) {
   for (int e = -1074; e < 1024; ++e) {
     EXPECT_EQ(scalar::ls_log2(std::ldexp(1.0, e)), e);
-    EXPECT_EQ(scalar::ls_exp2(e), std::ldexp(1.0, e));
+    EXPECT_EQ(scalar::ls_exp2(static_cast<double>(e)), std::ldexp(1.0, e));
   }
   double power = 1;
   for (int e = 0; e <= 22; ++e, power *= 10) EXPECT_EQ(scalar::ls_log10(power), e);

@@ -59,12 +59,6 @@ class Compared {
   CallSite site_;
 };
 
-// log(1 + e) for e in [0, 1], with all digits of a small e.
-Tensor log_of_1_plus(const Tensor& e) {
-  const Tensor u = e + 1;
-  return where(u == 1, e, log(u) * e / (u - 1));
-}
-
 }  // namespace
 
 Tensor mse_loss(const Operand& input, const Operand& target, Reduction reduction) {
@@ -120,7 +114,7 @@ Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& tar
   const Tensor x = of[0];
   const Tensor t = of[1];
   // -log(sigmoid(x)) = log(1 + exp(-|x|)) + max(-x, 0), whatever the size of x.
-  const Tensor softplus_of_minus = log_of_1_plus(exp(neg(abs(x)))) + maximum(neg(x), 0);
+  const Tensor softplus_of_minus = log1p(exp(neg(abs(x)))) + maximum(neg(x), 0);
   Tensor losses;
   if (pos_weight) {
     const Tensor log_weight = (of[weight ? 3 : 2] - 1) * t + 1;

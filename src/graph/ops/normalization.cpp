@@ -119,17 +119,20 @@ Tensor local_response_norm(const Operand& a, std::int64_t size, double alpha, do
   }
   if (input.numel() == 0) return input;
   const Tensor x = cast(input, wide(input.dtype()), site);
-  // Each channel beside size / 2 before it and (size - 1) / 2 behind; those that do not exist count as zeros.
+  // Each channel beside size / 2 before it and (size - 1) / 2 behind; those that do not exist count as zeros, and windows
+  // are no wider than they can see.
   const std::int64_t channels = input.shape()[1];
+  const std::int64_t before = std::min(size / 2, channels - 1);
+  const std::int64_t behind = std::min((size - 1) / 2, channels - 1);
   const Tensor windows = change_view(x * x, site, [&](const View& view) -> std::optional<View> {
-    std::optional<View> padded = view.padded(1, size / 2, (size - 1) / 2, 0);
+    std::optional<View> padded = view.padded(1, before, behind, 0);
     if (!padded) return std::nullopt;
-    return padded->windowed(1, size, channels, 1, 1);
+    return padded->windowed(1, before + behind + 1, channels, 1, 1);
   });
   const std::uint32_t taps = 1u << input.rank();
   const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, taps, site), taps, false, site);
   const Tensor scale = total / static_cast<double>(size) * alpha + k;
-  const Tensor y = x / exp(log(scale) * beta);
+  const Tensor y = x / pow(scale, beta);
   return cast(y, input.dtype(), site);
 }
 

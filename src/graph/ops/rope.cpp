@@ -103,6 +103,10 @@ Tensor rope(const Operand& x, const RopeOptions& options) {
   const Tensor& input = x.tensor();
   check_float("rope", {"input", input}, site);
   const std::int64_t dims = options.dims == 0 ? input.shape().back() : options.dims;
+  if (dims > input.shape().back()) {
+    fail<ValueError>("rope", fmt::format("cannot rotate {} of {} elements", dims, input.shape().back()), {{"input", input}},
+                     "rotate an even number of elements, at most all", site);
+  }
   const RopeTables tables = rope_tables(input.shape()[input.rank() - 2], dims, options,
                                         {.dtype = wide(input.dtype()), .device = input.device()}, site);
   return rope(x, tables, options.interleaved);

@@ -140,7 +140,7 @@ TEST(ReductionValues, OrderStatisticsOfNoRows) {
   for (const Shape& shape : {Shape{2, 0}, Shape{3, 0, 2}, Shape{2, 3, 0}}) {
     same_everywhere([&](Device device) { return median(zeros(shape, {.device = device}), 0).values; });
     same_everywhere([&](Device device) { return mode(zeros(shape, {.device = device}), 0).indices; });
-    for (const Device& device : Device::all()) {
+    for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
       const ValuesIndices both = median(full(shape, 1, {.device = device}), 0);  // two results of one kernel
       EXPECT_EQ(both.values.eval().numel(), 0);
       EXPECT_EQ(both.indices.eval().numel(), 0);
