@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "backends/backend.h"
 #include "cli/check/check.h"
 #include "cli/check/report.h"
 #include "cli/command.h"

@@ -32,13 +32,16 @@ struct CheckOp {
   Tensors (*run)(Probe& probe);
 };
 
+std::span<const CheckOp> check_activation_ops();
 std::span<const CheckOp> check_attention_ops();
 std::span<const CheckOp> check_contraction_ops();
 std::span<const CheckOp> check_creation_ops();
 std::span<const CheckOp> check_elementwise_ops();
 std::span<const CheckOp> check_indexing_ops();
+std::span<const CheckOp> check_loss_ops();
 std::span<const CheckOp> check_normalization_ops();
 std::span<const CheckOp> check_order_ops();
+std::span<const CheckOp> check_pointwise_ops();
 std::span<const CheckOp> check_pooling_ops();
 std::span<const CheckOp> check_recurrent_ops();
 std::span<const CheckOp> check_reduction_ops();
