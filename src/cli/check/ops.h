@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <lockstep/ops.h>
@@ -45,13 +46,23 @@ std::span<const CheckOp> check_pointwise_ops();
 std::span<const CheckOp> check_pooling_ops();
 std::span<const CheckOp> check_recurrent_ops();
 std::span<const CheckOp> check_reduction_ops();
+std::span<const CheckOp> check_scan_ops();
 std::span<const CheckOp> check_shape_ops();
+std::span<const CheckOp> check_statistics_ops();
 
 /// All families, in the order of their names.
 std::vector<CheckOp> all_check_ops();
 
 /// The points at which an op is tried: --quick or --full.
 std::vector<Point> points_of(const CheckOp& op, bool full);
+
+// Results of ops that have two.
+inline Tensors both(const ValuesIndices& result) {
+  return {result.values, result.indices};
+}
+inline Tensors both(const std::pair<Tensor, Tensor>& result) {
+  return {result.first, result.second};
+}
 
 // Calls by their form, for rows without attributes.
 template <Tensor (*op)(const Operand&)> Tensors unary(Probe& p) {

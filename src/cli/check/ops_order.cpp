@@ -7,10 +7,6 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-Tensors both(const ValuesIndices& result) {
-  return {result.values, result.indices};
-}
-
 // How many of the elements along the probe's dimension.
 std::int64_t some(Probe& p) {
   const std::int64_t size = p.rank() == 0 ? 1 : p.size(p.dim());
