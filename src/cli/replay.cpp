@@ -10,6 +10,7 @@
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
+#include "backends/backend.h"
 #include "cli/case_file.h"
 #include "cli/case_ops.h"
 #include "cli/command.h"
@@ -115,6 +116,9 @@ Outcome run_case(const std::string& path, Device device) {
   } catch (const Unsupported& reason) {
     outcome.status = Status::unsupported;
     outcome.detail = reason.what();
+  } catch (const DTypeError& error) {
+    outcome.status = backend_of(device).holds(DType::f64) ? Status::fail : Status::unsupported;
+    outcome.detail = error.what();
   } catch (const Error& error) {
     outcome.status = Status::fail;
     outcome.detail = error.what();
