@@ -91,7 +91,9 @@ void run_kernel(const ScatterKernel& kernel, const Binding& binding) {
     }
     sources[dot_index(kernel.strides, index.data()) + kernel.stride * at].push_back(p);
   }
-  for (const auto& [place, positions] : sources) {
+  for (const auto& source : sources) {
+    const std::int64_t place = source.first;
+    const std::vector<std::int64_t>& positions = source.second;
     if (kernel.op == ScatterOp::set) {
       unravel(kernel.space, positions.back(), index.data());
       store_word(kernel.dtype, out, place, word_at(kernel.values, binding, index.data()));
