@@ -146,6 +146,7 @@ TEST(Sequential, NamesByPositionAndRunsInOrder) {
 // --- initial values -------------------------------------------------------------------------------------------------
 
 TEST(Init, StaysWithinPyTorchsBound) {
+  manual_seed(3);  // of 50 values, one in 200 draws has none near an end
   nn::Module root;
   const nn::Linear layer(root, "linear", 16, 200);
   const nn::Conv2d conv(root, "conv", 4, 50, {2}, {.groups = 1});
