@@ -2,7 +2,8 @@
 // gradients of a value with respect to tracked tensors are tensors like any other.
 //
 // Conventions are PyTorch's: relu'(0) = 0, abs'(0) = 0, equal operands of maximum and equal elements of amax share,
-// max pools and max along a dimension give everything to the first winner, rounding has gradient zero.
+// values that come with indices (sort, topk) pass their gradient to those, rounding has gradient zero. Not PyTorch's yet:
+// equal elements of a max pool's window share, where PyTorch gives everything to the first.
 #pragma once
 
 #include <functional>
