@@ -17,6 +17,7 @@ void run_model(benchmark::State& state, const char* name, const ls::Shape& input
   const auto model = ls::models::architecture(name).create(ls::models::architecture(name).classes);
   model->eval();
   const ls::Tensor x = ls::randn(input).eval();
+  const ls::NoGrad no_grad;
   for (auto _ : state) model->forward(x).eval();
 }
 BENCHMARK_CAPTURE(run_model, resnet20_b1, "resnet20-cifar", {1, 3, 32, 32})->Name("resnet20_b1")->UseRealTime();

@@ -8,6 +8,7 @@ int main(int, char** argv) {
   const auto& resnet20 = ls::models::architecture("resnet20-cifar");
   const auto weights = ls::io::load_weights(argv[1]);
   const auto image = ls::models::preprocess(resnet20.preprocessing, {ls::io::load_image(argv[2])});
+  const ls::NoGrad no_grad;
   for (const ls::Device& device : ls::Device::all()) {
     const auto model = resnet20.load(weights, device);
     const ls::Tensor logits = model->forward(image.to(device));

@@ -2,12 +2,14 @@
 """Times PyTorch on the CPU: the peer that Lockstep's benchmarks of the same names are held against.
 
 Prints one JSON object per line, {"name", "seconds", "threads"}, where seconds is the median over repeated runs of
-one forward pass or one operation, after warming up; the PyTorch version goes to standard error. Everything is f32,
-in eval mode and without gradients; weights and inputs are random, since values do not change the work.
+one forward pass, one operation or one training step, after warming up; the PyTorch version goes to standard error.
+Everything is f32, and but for training in eval mode and without gradients; weights and inputs are random, since values
+do not change the work.
 
 Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1 (3x224x224), matmul_{512,1024,2048} (square),
 gelu_add_mul_4096 (gelu(x + b) * r), layer_norm_4096, softmax_4096 (all 4096x4096, along the last dimension; b has
-one row), copy_4096 (into memory that exists already, so that it shows the memory's speed).
+one row), copy_4096 (into memory that exists already, so that it shows the memory's speed); training steps:
+train_lenet_b64 and train_resnet20_b128 (SGD with momentum), train_transformer_16x128 (6 layers, width 256, AdamW).
 """
 import argparse
 import json
@@ -68,6 +70,55 @@ def resnet18():
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
 
 
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.permute(0, 2, 1, 3).reshape(n, length, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    """A causal language model over sequences of 128 bytes."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(256, 256), nn.Parameter(torch.randn(128, 256) * 0.02)
+        self.blocks = nn.Sequential(*[TransformerBlock(256, 4) for _ in range(6)])
+        self.norm, self.head = nn.LayerNorm(256), nn.Linear(256, 256, bias=False)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.blocks(self.tokens(ids) + self.positions))).flatten(0, 1)
+
+
+def training(net, optimizer, x, y):
+    """One step of training."""
+    net = net()
+    optimizer = optimizer(net.parameters())
+
+    def step():
+        with torch.enable_grad():
+            F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
 def median_seconds(run, budget):
     """Median time of `run` over at least 5 runs and about `budget` seconds, after two warm-up runs."""
     run(), run()
@@ -93,8 +144,16 @@ def cases():
         inputs = [torch.randn(s) for s in shapes]
         return lambda: operation(*inputs)
 
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
+
     n = 4096
     return {
+        "train_lenet_b64": lambda: training(lenet, sgd, torch.randn(64, 1, 28, 28), torch.randint(10, (64,))),
+        "train_resnet20_b128": lambda: training(resnet20, sgd, torch.randn(128, 3, 32, 32), torch.randint(10, (128,))),
+        "train_transformer_16x128": lambda: training(
+            Transformer, lambda p: torch.optim.AdamW(p, lr=1e-3), torch.randint(256, (16, 128)),
+            torch.randint(256, (2048,))),
         "resnet20_b1": lambda: model(resnet20, 1, 3, 32, 32),
         "resnet20_b128": lambda: model(resnet20, 128, 3, 32, 32),
         "resnet18_b1": lambda: model(resnet18, 1, 3, 224, 224),

@@ -204,17 +204,7 @@ void backward(const Tensor& value, const GradientOptions& options, CallSite site
 Tensor requires_grad(const Tensor& tensor, CallSite site) {
   check_defined("requires_grad", {{"tensor", tensor}}, site);
   check_float("requires_grad", {"tensor", tensor}, site);
-  auto record = std::make_shared<Record>();
-  record->id = node_of(tensor)->id;
-  record->name = "leaf";
-  record->shape = tensor.shape();
-  record->dtype = tensor.dtype();
-  record->where = site;
-  record->is_leaf = true;
-  record->sink = std::make_shared<Tensor>();
-  auto handle = std::make_shared<Handle>(node_of(tensor), std::move(record));
-  handle->name = tensor.name();
-  return Access::from_handle(std::move(handle));
+  return leaf(tensor, std::make_shared<Tensor>(), site);
 }
 
 bool is_tracked(const Tensor& tensor) {

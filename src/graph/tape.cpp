@@ -76,6 +76,21 @@ Tensor traced(const Tensor& result, const char* name, const std::vector<const Te
   return Access::from_handle(std::move(handle));
 }
 
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
+  const NodeRef& node = Access::node(tensor);
+  auto record = std::make_shared<Record>();
+  record->id = node->id;
+  record->name = "leaf";
+  record->shape = node->shape;
+  record->dtype = node->dtype;
+  record->where = site;
+  record->is_leaf = true;
+  record->sink = std::move(sink);
+  auto handle = std::make_shared<Handle>(node, std::move(record));
+  handle->name = tensor.name();
+  return Access::from_handle(std::move(handle));
+}
+
 Tensor untraced(const Tensor& tensor) {
   const std::shared_ptr<Handle>& handle = Access::handle(tensor);
   if (handle->record == nullptr) return tensor;

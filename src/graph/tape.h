@@ -55,6 +55,8 @@ bool is_tracing(const std::vector<const Tensor*>& operands);
 /// The same value with a record. The result must be a float tensor.
 Tensor traced(const Tensor& result, const char* name, const std::vector<const Tensor*>& operands, Rule rule,
               bool reads_result = false);
+/// The same value as a leaf, whose gradient backward() adds to `sink`.
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site);
 /// The same value without one.
 Tensor untraced(const Tensor& tensor);
 

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include "graph/check.h"
+#include "graph/tape.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 Cell::Cell(std::string name, const Tensor& value) {
   graph::check_defined(name, {{"value", value}}, {});
-  slot_ = std::make_shared<Slot>(Slot{name, value.named(name)});
+  slot_ = std::make_shared<Slot>(Slot{name, {}, nullptr});
+  put(*slot_, value, {});
 }
 
 const Tensor& Cell::tensor() const {
@@ -26,16 +28,30 @@ const std::string& Cell::name() const {
   return slot_ == nullptr ? none : slot_->name;
 }
 
-void Cell::set(const Tensor& value, CallSite site) {
-  if (slot_ == nullptr) {
-    graph::fail<ValueError>("set", "the cell has no slot to put a value into", {{"value", value}}, "", site);
+Cell::Slot& Cell::slot(const char* op, CallSite site) const {
+  if (slot_ == nullptr) graph::fail<ValueError>(op, "the cell has no slot", {}, "", site);
+  return *slot_;
+}
+
+void Cell::put(Slot& slot, const Tensor& value, CallSite site) {
+  const Tensor bare = graph::untraced(value).named(slot.name);
+  if (slot.gradient == nullptr) {
+    slot.value = bare;
+    return;
   }
+  slot.value = graph::leaf(bare, slot.gradient, site);
+  Tensor& gradient = *slot.gradient;
+  if (gradient.defined()) gradient = graph::untraced(gradient).to(bare.dtype(), site).to(bare.device(), site);
+}
+
+void Cell::set(const Tensor& value, CallSite site) {
+  Slot& slot = this->slot("set", site);
   graph::check_defined("set", {{"value", value}}, site);
   if (value.shape() != shape()) {
-    graph::fail<ShapeError>("set", fmt::format("{} has another shape than the new value", slot_->name),
-                            {{slot_->name, slot_->value}, {"value", value}}, "", site);
+    graph::fail<ShapeError>("set", fmt::format("{} has another shape than the new value", slot.name),
+                            {{slot.name, slot.value}, {"value", value}}, "", site);
   }
-  slot_->value = value.named(slot_->name);
+  put(slot, value, site);
 }
 
 }  // namespace v0

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/check.h"
+#include "graph/tape.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -14,7 +15,44 @@ namespace nn {
 Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value) {
   owner.check_name(name);
   static_cast<Cell&>(*this) = Cell(owner.path_of(name), value);
+  requires_grad(true);
   owner.parameters_.emplace_back(name, *this);
+}
+
+const Tensor& Parameter::grad() const {
+  static const Tensor undefined;
+  if (!requires_grad()) return undefined;
+  return *slot("grad", {}).gradient;
+}
+
+void Parameter::set_grad(const Tensor& gradient, CallSite site) {
+  Slot& slot = this->slot("set_grad", site);
+  if (!gradient.defined()) {
+    if (slot.gradient != nullptr) *slot.gradient = {};
+    return;
+  }
+  const std::vector<graph::Shown> operands{{slot.name, slot.value}, {"gradient", gradient}};
+  if (slot.gradient == nullptr) {
+    graph::fail<ValueError>("set_grad", "the parameter is frozen", operands, "call requires_grad(true) first", site);
+  }
+  graph::check_same_device("set_grad", operands, site);
+  graph::check_same_dtype("set_grad", operands, site);
+  if (gradient.shape() != slot.value.shape()) {
+    graph::fail<ShapeError>("set_grad", "the gradient has another shape than the parameter", operands, "", site);
+  }
+  *slot.gradient = gradient;
+}
+
+bool Parameter::requires_grad() const {
+  return defined() && slot("requires_grad", {}).gradient != nullptr;
+}
+
+void Parameter::requires_grad(bool on, CallSite site) {
+  Slot& slot = this->slot("requires_grad", site);
+  if (on == (slot.gradient != nullptr)) return;
+  if (on) graph::check_float("requires_grad", {slot.name, slot.value}, site);
+  slot.gradient = on ? std::make_shared<Tensor>() : nullptr;
+  put(slot, slot.value, site);
 }
 
 Buffer::Buffer(Module& owner, const std::string& name, const Tensor& value, BufferOptions options) {
@@ -85,6 +123,14 @@ std::vector<Parameter> Module::parameters() const {
   return result;
 }
 
+void Module::zero_grad() {
+  for (Parameter& parameter : parameters()) parameter.zero_grad();
+}
+
+void Module::requires_grad(bool on, CallSite site) {
+  for (Parameter& parameter : parameters()) parameter.requires_grad(on, site);
+}
+
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
   for (const Parameter& parameter : parameters()) count += parameter.numel();
@@ -93,7 +139,7 @@ std::int64_t Module::parameter_count() const {
 
 StateDict Module::state_dict() const {
   StateDict result;
-  for_each_cell("", [&](const std::string& key, const Cell& cell, bool) { result.push_back(key, cell.tensor()); });
+  for_each_cell("", [&](const std::string& key, const Cell& cell, bool) { result.push_back(key, graph::untraced(cell.tensor())); });
   return result;
 }
 
@@ -151,7 +197,7 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
 }
 
 void Module::to(Device device, CallSite site) {
-  for_each_cell("", [&](const std::string&, Cell cell, bool) { cell.set(cell.tensor().to(device, site), site); });
+  for_each_cell("", [&](const std::string&, Cell cell, bool) { cell.set(graph::untraced(cell.tensor()).to(device, site), site); });
 }
 
 void Module::to(DType dtype, CallSite site) {
@@ -161,7 +207,7 @@ void Module::to(DType dtype, CallSite site) {
                     name_of(dtype), site.file, site.line));
   }
   for_each_cell("", [&](const std::string&, Cell cell, bool) {
-    if (is_float(cell.dtype())) cell.set(cell.tensor().to(dtype, site), site);
+    if (is_float(cell.dtype())) cell.set(graph::untraced(cell.tensor()).to(dtype, site), site);
   });
 }
 

@@ -19,6 +19,7 @@ Tensor cifar_logits(const std::string& architecture_name, const std::string& wei
   const models::Architecture& architecture = models::architecture(architecture_name);
   const io::CifarFile file = io::CifarFile::load(test_data("cifar10/test_lossless_0000_0699.bin").string());
   const auto model = architecture.load(io::load_weights(test_data("resnet_cifar/" + weights).string()), device);
+  const NoGrad no_grad;
   std::vector<Tensor> batches;
   for (std::size_t begin = first; begin < first + count; begin += 100) {
     std::vector<io::Image> images;
@@ -92,6 +93,7 @@ TEST(Published, HalfPrecisionIsDeterministicToo) {
   const auto weights = io::load_weights(test_data("resnet_cifar/resnet20.safetensors").string());
   const io::CifarFile file = io::CifarFile::load(test_data("cifar10/test_lossless_0000_0699.bin").string());
   const Tensor image = models::preprocess(architecture.preprocessing, {file.image(3)});
+  const NoGrad no_grad;
   std::vector<Tensor> results;
   for (const Device& device : test_devices()) {
     const auto model = architecture.load(weights, device);
@@ -122,6 +124,7 @@ TEST(Published, ResNet18GoldenLogits) {
   models::Preprocessing as_cropped = architecture.preprocessing;  // the golden images are cropped already
   as_cropped.fit = models::Preprocessing::Fit::crop_if_needed;
   const auto model = architecture.load(io::load_weights((folder / "resnet18_random_fp16.safetensors").string()));
+  const NoGrad no_grad;
   const Tensor logits = model->forward(models::preprocess(as_cropped, pictures(golden.at("images_u8_nhwc"))));
   EXPECT_LT(largest_error(logits, golden.at("logits_f64")), 1e-3);
   EXPECT_EQ(argmax(logits, 1).to_vector<std::int64_t>(), (std::vector<std::int64_t>{215, 58, 613, 215}));
@@ -134,6 +137,7 @@ TEST(Published, SqueezeNetGoldenLogits) {
   const models::Architecture& architecture = models::architecture("squeezenet1_1");
   const auto model = architecture.load(io::load_weights((folder / "squeezenet1_1_fp16.safetensors").string()));
   const Tensor input = models::preprocess(architecture.preprocessing, pictures(golden.at("images_u8_rgb_227")));
+  const NoGrad no_grad;
   const Tensor logits = model->forward(input);
   EXPECT_LT(largest_error(logits, golden.at("logits_f64")), 1e-3);
   EXPECT_EQ(argmax(logits, 1).to_vector<std::int64_t>(), (std::vector<std::int64_t>{917, 21, 7}));

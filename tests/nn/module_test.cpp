@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/nn.h>
 #include <lockstep/ops.h>
 
@@ -204,6 +205,57 @@ TEST(LoadStateDict, CheckpointsOfOldPyTorchLackCounters) {
   nn::StateDict::Map tensors = net.state_dict();
   EXPECT_EQ(std::erase_if(tensors, [](const auto& entry) { return entry.first.ends_with("num_batches_tracked"); }), 2u);
   EXPECT_NO_THROW(net.load_state_dict(tensors));
+}
+
+TEST(Module, BackwardFillsTheGradientsOfItsParameters) {
+  Net net;
+  const Tensor x = ones({5, 4});
+  EXPECT_FALSE(net.hidden.weight.grad().defined());
+  backward(sum(net.hidden(x)));
+  EXPECT_BITS_EQ(net.hidden.weight.grad(), full({3, 4}, 5.0));
+  EXPECT_FALSE(net.scale.grad().defined());
+  backward(sum(net.hidden(x)));
+  EXPECT_BITS_EQ(net.hidden.weight.grad(), full({3, 4}, 10.0));
+  net.zero_grad();
+  EXPECT_FALSE(net.hidden.weight.grad().defined());
+}
+
+TEST(Module, AGradientOutlivesAChangeOfTheValue) {
+  Net net;
+  backward(sum(net.hidden(ones({5, 4}))));
+  net.hidden.weight.set(zeros({3, 4}));
+  EXPECT_BITS_EQ(net.hidden.weight.grad(), full({3, 4}, 5.0));
+  net.to(DType::f64);
+  EXPECT_EQ(net.hidden.weight.grad().dtype(), DType::f64);
+}
+
+TEST(Module, FrozenParametersHaveNoGradient) {
+  Net net;
+  net.hidden.weight.requires_grad(false);
+  backward(sum(net.hidden(ones({5, 4}))));
+  EXPECT_FALSE(net.hidden.weight.grad().defined());
+  EXPECT_TRUE(net.hidden.bias.grad().defined());
+  net.requires_grad(false);
+  EXPECT_FALSE(is_tracked(net.hidden(ones({5, 4}))));
+  EXPECT_THROW(net.hidden.weight.set_grad(zeros({3, 4})), ValueError);
+}
+
+TEST(Module, SetGradChecksWhatItGets) {
+  Net net;
+  EXPECT_THROW(net.scale.set_grad(zeros({3})), ShapeError);
+  EXPECT_THROW(net.scale.set_grad(zeros({2}, {.dtype = DType::f64})), DTypeError);
+  EXPECT_THROW(net.scale.set_grad(zeros({2}, {.device = Device::parse("ref")})), DeviceError);
+  net.scale.set_grad(ones({2}));
+  EXPECT_BITS_EQ(net.scale.grad(), ones({2}));
+}
+
+TEST(Module, StateAndBuffersHaveNoHistory) {
+  struct Root : nn::Module {
+    Block block{*this, "block"};
+  } net;
+  net.block(ones({2, 2, 9, 9}));
+  for (const auto& [name, tensor] : net.state_dict()) EXPECT_FALSE(is_tracked(tensor)) << name;
+  for (const auto& [name, buffer] : net.named_buffers()) EXPECT_FALSE(is_tracked(buffer.tensor())) << name;
 }
 
 }  // namespace

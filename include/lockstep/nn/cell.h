@@ -32,18 +32,26 @@ class LOCKSTEP_API Cell {
   DType dtype() const { return tensor().dtype(); }
   Device device() const { return tensor().device(); }
 
-  /// Puts another value into the slot, for all copies. Throws ValueError if there is no slot or `value` is undefined,
-  /// ShapeError if the shape differs. Dtype and device may differ.
+  /// Puts another value, without its history, into the slot, for all copies. Throws ValueError if there is no slot or
+  /// `value` is undefined, ShapeError if the shape differs. Dtype and device may differ; a gradient follows them.
   void set(const Tensor& value, CallSite site = {});
 
   /// Whether two cells share one slot.
   friend bool same_slot(const Cell& a, const Cell& b) { return a.slot_ == b.slot_; }
 
- private:
+ protected:
   struct Slot {
     std::string name;
     Tensor value;
+    /// Where backward() adds the gradient; null: the value is not trained.
+    std::shared_ptr<Tensor> gradient;
   };
+  /// Throws ValueError if there is none.
+  Slot& slot(const char* op, CallSite site) const;
+  /// `value` as this slot holds it: named, and a leaf if it is trained.
+  static void put(Slot& slot, const Tensor& value, CallSite site);
+
+ private:
   std::shared_ptr<Slot> slot_;
 };
 

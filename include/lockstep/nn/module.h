@@ -24,12 +24,24 @@ namespace nn {
 
 class Module;
 
-/// A value that training changes. Registers itself; its tensor bears its full path ("layer1.0.conv1.weight").
+/// A value that training changes. Registers itself; its tensor bears its full path ("layer1.0.conv1.weight") and is a
+/// leaf (autograd.h), so ops on it are tracked: compute what needs no gradients under NoGrad.  PyTorch: nn.Parameter.
 class LOCKSTEP_API Parameter : public Cell {
  public:
   Parameter() = default;
   /// Throws ValueError if the module already has something of that name, or the name is empty or contains ".".
+  /// DTypeError if the value is no float tensor.
   Parameter(Module& owner, const std::string& name, const Tensor& value);
+
+  /// What backward() has added up; undefined before.  PyTorch: Tensor.grad.
+  const Tensor& grad() const;
+  /// Replaces the gradient: clipping does. An undefined one clears it. ShapeError, DTypeError or DeviceError if it does
+  /// not fit the value; ValueError if the parameter is frozen.
+  void set_grad(const Tensor& gradient, CallSite site = {});
+  void zero_grad() { set_grad({}); }
+  /// Whether it is trained. A frozen parameter has no gradient, and what is computed from it alone is not tracked.
+  bool requires_grad() const;
+  void requires_grad(bool on, CallSite site = {});
 };
 
 struct BufferOptions {
@@ -91,6 +103,10 @@ class LOCKSTEP_API Module {
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
   std::vector<std::pair<std::string, Buffer>> named_buffers() const;
   std::vector<Parameter> parameters() const;
+  /// Clears the gradients of all parameters.
+  void zero_grad();
+  /// Freezes all parameters, or trains them.  PyTorch: requires_grad_.
+  void requires_grad(bool on, CallSite site = {});
   /// Number of elements of all parameters.
   std::int64_t parameter_count() const;
 
