@@ -2,8 +2,8 @@
 // gradients of a value with respect to tracked tensors are tensors like any other.
 //
 // Conventions are PyTorch's: relu'(0) = 0, abs'(0) = 0, equal operands of maximum and equal elements of amax share,
-// values that come with indices (sort, topk) pass their gradient to those, rounding has gradient zero. Not PyTorch's yet:
-// equal elements of a max pool's window share, where PyTorch gives everything to the first.
+// values that come with indices (sort, topk) and max pools pass their gradient to the one element that was taken (a
+// pool: the first of equal ones), rounding has gradient zero.
 #pragma once
 
 #include <functional>

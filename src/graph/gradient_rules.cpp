@@ -306,12 +306,58 @@ Tensor gather_back(const Tensor& from, int dim, const Tensor& index, CallSite si
   return gather(covered, dim, index, site);
 }
 
+// By division where no factor is zero, else by a product without the one that is; with two zeros there is nothing.
+Tensor trace_scatter_product(const Tensor& result, const Tensor& self, int dim, const Tensor& index,
+                             const Tensor& values, bool include_self) {
+  Rule rule = [=](const Tensor& g, const Wanted& wanted, const Tensor& product) {
+    const CallSite site = site_of(g);
+    const auto product_of = [&](const Tensor& to, const Tensor& from) {
+      return scatter(ScatterOp::prod, to, dim, index, from, include_self, site);
+    };
+    Gradients gradients(2);
+    if (wanted[0]) {
+      const Tensor factor = where(self == 0.0, 1.0, self);
+      gradients[0] = g * product_of(factor, values) / factor;
+      if (!include_self) {
+        gradients[0] = scatter(ScatterOp::set, gradients[0], dim, index, zeros_of(index.shape(), g, site), true, site);
+      }
+    }
+    if (wanted[1]) {
+      const Tensor is_zero = values == 0.0;
+      const Tensor count = scatter(ScatterOp::add, zeros_like(self, site), dim, index,
+                                   cast(is_zero, values.dtype(), site), true, site);
+      const Tensor zeros_here = gather_back(count, dim, index, site);
+      const Tensor alone = bitwise_and(is_zero, zeros_here == 1.0);
+      const Tensor without = product_of(self, where(alone, 1.0, values));
+      const Tensor others = gather_back(product, dim, index, site) / where(is_zero, 1.0, values);
+      gradients[1] = gather_back(g, dim, index, site) *
+                     where(alone, gather_back(without, dim, index, site), where(is_zero, 0.0, others));
+    }
+    return gradients;
+  };
+  return traced(result, "scatter_prod", {&self, &values}, std::move(rule), true);
+}
+
+// d cumprod: element i has a share in every product from i on. Before the first zero that is their sum divided by the
+// element; at the first zero the products without it; behind it nothing.
+Tensor product_scan_gradient(const Tensor& g, const Tensor& a, const Tensor& products, int dim, CallSite site) {
+  const auto from_here_on = [&](const Tensor& terms) {
+    return scan(ScanOp::sum, terms.flip({dim}, site), dim, site).flip({dim}, site);
+  };
+  const Tensor is_zero = a == 0.0;
+  const Tensor zeros_so_far = scan(ScanOp::sum, cast(is_zero, a.dtype(), site), dim, site);
+  const Tensor first_zero = bitwise_and(is_zero, zeros_so_far == 1.0);
+  const Tensor without = scan(ScanOp::prod, where(first_zero, 1.0, a), dim, site);
+  return where(first_zero, from_here_on(g * without),
+               where(zeros_so_far == 0.0, from_here_on(g * products) / where(is_zero, 1.0, a), 0.0));
+}
+
 }  // namespace
 
 Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int dim, const Tensor& index,
                      const Tensor& values, bool include_self) {
   if (!is_tracing({&self, &values}) || !is_float(result.dtype())) return result;
-  if (op == ScatterOp::prod) fail_no_gradient("scatter_prod", self, site_of(result));
+  if (op == ScatterOp::prod) return trace_scatter_product(result, self, dim, index, values, include_self);
   const bool sums = op == ScatterOp::add;
   const bool sets = op == ScatterOp::set;
   Rule rule = [=, self = sums || sets ? Tensor() : self, values = sums || sets ? Tensor() : values](
@@ -354,6 +400,14 @@ Tensor trace_scan(const Tensor& result, ScanOp op, const Tensor& a, int dim) {
       return Gradients{
           scatter(ScatterOp::add, zeros_of(a.shape(), g, site), dim, scan(where, a, dim, site), g, true, site)};
     });
+  }
+  if (op == ScanOp::prod) {
+    return traced(
+        result, "cumprod", {&a},
+        [a, dim](const Tensor& g, const Wanted&, const Tensor& products) {
+          return Gradients{product_scan_gradient(g, a, products, dim, site_of(g))};
+        },
+        true);
   }
   fail_no_gradient(name_of(op), a, site_of(result));
 }

@@ -96,6 +96,74 @@ TEST(Autograd, OfComputedPlaces) {
         {3, 4});
 }
 
+TEST(Autograd, OfProductsWithZeros) {
+  const auto with_zeros = [](const Function& f) {
+    return [f](const Tensor& x) { return f(x * Tensor::from<double>({1, 0, 1, 0, 1, 1, 1, 1, 1, 0}, {2, 5})); };
+  };
+  check("cumprod", [](const Tensor& x) { return cumprod(x, 1); }, {2, 5});
+  check("cumprod of zeros", with_zeros([](const Tensor& x) { return cumprod(x + 0.0, 1); }), {2, 5});
+  // Moved by the difference itself, zeros are seen by their own derivative.
+  const Tensor zero = requires_grad(Tensor::from<double>({2, 0, 3, 0, 5}, {5}));
+  EXPECT_EQ(gradients(sum(cumprod(zero, 0)), {zero})[0].to_vector<double>(), (std::vector<double>{1, 8, 0, 0, 0}));
+  const Tensor to = ids({0, 1, 1, 0, 1}, {5});
+  for (const bool include_self : {true, false}) {
+    check("scatter_prod",
+          [&](const Tensor& x) {
+            return scatter_reduce(x.narrow(0, 0, 3), 0, to, x.narrow(0, 3, 5), ReduceMode::prod, include_self);
+          },
+          {8});
+    const Tensor self = requires_grad(Tensor::from<double>({3, 0}, {2}));
+    const Tensor values = requires_grad(Tensor::from<double>({0, 2, 0, 7, 0}, {5}));
+    const Tensor product = scatter_reduce(self, 0, to, values, ReduceMode::prod, include_self);
+    const std::vector<Tensor> g = gradients(sum(product), {self, values});
+    EXPECT_EQ(g[0].to_vector<double>(), (std::vector<double>{0, 0}));
+    EXPECT_EQ(g[1].to_vector<double>(), (std::vector<double>{include_self ? 21.0 : 7.0, 0, 0, 0, 0}));
+  }
+}
+
+TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
+  const Tensor x = requires_grad(ones({1, 1, 4, 4}));
+  const auto of = [&](const Tensor& y) { return gradients(sum(y), {x})[0].to_vector<float>(); };
+  EXPECT_EQ(of(max_pool2d(x, {.kernel = {2}})),
+            (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(of(max_pool2d(x, {.kernel = {3}, .stride = {1}})),
+            (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(of(max_pool2d_with_indices(x, {.kernel = {2}, .stride = {2}, .padding = {1}}).values),
+            (std::vector<float>{1, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1}));
+  EXPECT_EQ(of(adaptive_max_pool2d(x, {1})), (std::vector<float>{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(of(adaptive_max_pool2d_with_indices(x, {3, 1}).values),
+            (std::vector<float>{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(Autograd, OfMaxPools) {
+  const auto pool = [](const PoolOptions& options) {
+    return [options](const Tensor& x) { return max_pool2d(x, options); };
+  };
+  check("apart", pool({.kernel = {2, 3}}), {1, 2, 4, 6});
+  check("apart, rest left over", pool({.kernel = {2}}), {1, 1, 5, 7});
+  check("apart, reaching over", pool({.kernel = {2}, .padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
+  check("overlapping", pool({.kernel = {3}, .stride = {2}, .padding = {1}}), {2, 1, 6, 5});
+  check("with holes", pool({.kernel = {2}, .stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
+  check("volume", [](const Tensor& x) { return max_pool3d(x, {.kernel = {2}, .stride = {1}}); }, {1, 1, 3, 3, 2});
+  check("line", [](const Tensor& x) { return max_pool1d(x, {.kernel = {3}, .stride = {1}, .ceil_mode = true}); },
+        {2, 7});
+  check("adaptive", [](const Tensor& x) { return adaptive_max_pool1d(x, {3}); }, {1, 2, 7});
+  const auto again = [](const PoolOptions& options) {
+    return [options](const Tensor& x) {
+      const Tensor leaf = is_tracked(x) ? x : requires_grad(x);
+      const Tensor y = max_pool1d(leaf, options);
+      return gradients(sum(y * y), {leaf}, {.create_graph = true})[0];
+    };
+  };
+  check("gradient of the gradient", again({.kernel = {3}, .stride = {2}}), {1, 9});
+  check("gradient of the gradient", again({.kernel = {3}}), {1, 9});
+  same_everywhere([](Device device) {
+    const Tensor x = requires_grad(random_tensor({2, 3, 9, 8}, DType::f32, 1, device));
+    const Tensor overlapping = sum(exp(max_pool2d(x, {.kernel = {3}, .stride = {2}, .padding = {1}})));
+    return gradients(overlapping + sum(exp(max_pool2d(x, {.kernel = {2}}))), {x})[0];
+  });
+}
+
 TEST(Autograd, OfProducts) {
   const Tensor w = random_tensor({4, 3}, DType::f64, 5);
   check("matmul", [&](const Tensor& x) { return matmul(x, w); }, {2, 4});
@@ -210,7 +278,6 @@ TEST(Autograd, MistakesAreNamed) {
   expect_error<ValueError>([&] { gradients(sum(ones({2})), {x}); }, {"not tracked"});
   expect_error<ValueError>([&] { gradients(sum(x), {requires_grad(ones({1}))}); }, {"does not depend", "allow_unused"});
   expect_error<DTypeError>([&] { requires_grad(ones({2}, {.dtype = DType::i64})); }, {"requires_grad"});
-  expect_error<ValueError>([&] { graph::scan(ScanOp::prod, x, 0, {}); }, {"no gradient", "detach"});
   expect_error<ShapeError>([&] { gradients(x * 2.0, {x}, {.seed = ones({3})}); }, {"seed"});
 }
 

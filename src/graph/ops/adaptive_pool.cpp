@@ -112,32 +112,36 @@ Tensor average(const char* op, int rank, const Operand& a, const Shape& output_s
   return cast(div(Operand(total, site), Operand(count, site)), input.dtype(), site);
 }
 
-// Windows of the input for a maximum, as `largest` takes them.
-Tensor maximum_windows(const Tensor& input, const std::vector<Cover>& covers, CallSite site) {
-  if (!all_even(covers)) return cover_windows(input, covers, lowest_value(input.dtype()), site);
+std::vector<Axis> axes_of(const std::vector<Cover>& covers) {
   std::vector<Axis> axes;
   for (const Cover& cover : covers) {
     axes.push_back({.size = cover.size, .kernel = cover.longest, .stride = cover.longest, .output = cover.count});
   }
-  return windows_of(input, axes, 0, site);
+  return axes;
+}
+
+Tensor maximum_of(const char* op, const Tensor& input, const std::vector<Cover>& covers, CallSite site) {
+  if (all_even(covers)) return largest(op, input, axes_of(covers), site);
+  return largest_tap(op, cover_windows(input, covers, lowest_value(input.dtype()), site), covers.size(), site);
 }
 
 Tensor maximum_of(const char* op, int rank, const Operand& a, const Shape& output_size) {
   const Tensor& input = tensor_operand(op, a);
-  const std::vector<Cover> covers = covers_of(op, input, rank, output_size, a.site());
-  const Tensor windows = maximum_windows(input, covers, a.site());
-  const std::uint32_t dims = last_dims(windows, covers.size());
-  return drop_dims(reduce(ReduceOp::max, windows, dims, a.site()), dims, false, a.site());
+  return maximum_of(op, input, covers_of(op, input, rank, output_size, a.site()), a.site());
 }
 
 ValuesIndices maximum_and_place(const char* op, int rank, const Operand& a, const Shape& output_size) {
+  const CallSite site = a.site();
   const Tensor& input = tensor_operand(op, a);
-  const std::vector<Cover> covers = covers_of(op, input, rank, output_size, a.site());
+  const std::vector<Cover> covers = covers_of(op, input, rank, output_size, site);
   std::vector<WindowStarts> starts;
   for (const Cover& cover : covers) {
     starts.push_back({.size = cover.size, .taps = cover.longest, .start = cover.start, .first = cover.start});
   }
-  return largest(maximum_windows(input, covers, a.site()), starts, a.site());
+  const Tensor bare = untraced(input);
+  const Tensor windows = all_even(covers) ? windows_of(bare, axes_of(covers), 0, site)
+                                          : cover_windows(bare, covers, lowest_value(input.dtype()), site);
+  return {maximum_of(op, input, covers, site), place_of_largest(windows, starts, site)};
 }
 
 }  // namespace

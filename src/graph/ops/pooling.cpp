@@ -25,12 +25,102 @@ std::uint64_t lowest_bits(DType dtype) {
   return element_bits(lowest_value(dtype), dtype);
 }
 
-ValuesIndices largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site) {
+namespace {
+
+// 0, 1, ... for the taps of a window, in this shape.
+Tensor numbers(const Shape& shape, Device device, CallSite site) {
+  return arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i64, .device = device}, site)
+      .reshape(shape, site);
+}
+
+// g at the element that won each window, nothing at the others. Every element asks each window that has it whether its
+// tap won: a sum over taps in row-major order, or a choice where windows do not overlap. No scatter.
+Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input,
+                  CallSite site) {
+  const int lead = g.rank() - static_cast<int>(axes.size());
+  const Shape outer = g.shape().slice(0, lead);
+  const bool apart = std::all_of(axes.begin(), axes.end(),
+                                 [](const Axis& axis) { return axis.stride == axis.kernel && axis.dilation == 1; });
+  if (apart) {
+    // Taps beside their window's position: [..., out, kernel, out, kernel].
+    Shape one = outer, taps = Shape::filled(lead, 1), joined = outer;
+    Shape beyond;  // pad's pairs, from the last dimension on
+    for (const Axis& axis : axes) {
+      one.push_back(axis.output);
+      one.push_back(1);
+      taps.push_back(1);
+      taps.push_back(axis.kernel);
+      joined.push_back(axis.output * axis.kernel);
+    }
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      beyond.push_back(-axes[i].padding);
+      beyond.push_back(axes[i].size + axes[i].padding - axes[i].output * axes[i].kernel);
+    }
+    const Tensor wins = eq(winner.reshape(one, site), Operand(numbers(taps, g.device(), site), site));
+    const Tensor spread = where(Operand(wins, site), g.reshape(one, site), 0.0).reshape(joined, site);
+    return joined == input.shape() ? spread : pad(Operand(spread, site), beyond);
+  }
+  Shape one = g.shape(), all = g.shape(), taps;
+  for (const Axis& axis : axes) {
+    one.push_back(1);
+    all.push_back(axis.kernel);
+    taps.push_back(axis.kernel);
+  }
+  const auto fold = [&](const Tensor& of, std::uint64_t fill) {
+    return change_view(of.reshape(one, site).expand(all, site), site, [&](const View& view) {
+      std::optional<View> folded = view;
+      for (std::size_t i = 0; folded && i < axes.size(); ++i) {
+        const int dim = lead + static_cast<int>(i);
+        folded = folded->folded(dim, dim + static_cast<int>(axes.size()), axes[i].size, axes[i].padding, axes[i].stride,
+                                axes[i].dilation, fill);
+      }
+      return folded;
+    });
+  };
+  const Tensor wins = eq(fold(winner, ~std::uint64_t{0}), Operand(numbers(taps, g.device(), site), site));
+  const Tensor parts = where(Operand(wins, site), fold(g, 0), 0.0);
+  const std::uint32_t dims = last_dims(parts, axes.size());
+  const Tensor total = reduce(ReduceOp::sum, cast(parts, wide(g.dtype()), site), dims, site);
+  return cast(drop_dims(total, dims, false, site), g.dtype(), site);
+}
+
+Tensor reduce_taps(ReduceOp op, const Tensor& windows, std::size_t axes, CallSite site) {
+  const std::uint32_t dims = last_dims(windows, axes);
+  return drop_dims(reduce(op, windows, dims, site), dims, false, site);
+}
+
+}  // namespace
+
+Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axes, CallSite site) {
+  const Tensor bare = untraced(input);
+  const Tensor windows = windows_of(bare, axes, lowest_bits(input.dtype()), site);
+  const Tensor values = reduce_taps(ReduceOp::max, windows, axes.size(), site);
+  if (!is_tracing({&input})) return values;
+  return traced(values, op, {&input},
+                [windows, bare, axes, site](const Tensor& g, const std::vector<bool>&, const Tensor&) {
+                  const Tensor winner = reduce_taps(ReduceOp::argmax, windows, axes.size(), site);
+                  return std::vector<Tensor>{to_winners(g, winner, axes, bare, site)};
+                });
+}
+
+Tensor largest_tap(const char* op, const Tensor& windows, std::size_t axes, CallSite site) {
+  const Tensor bare = untraced(windows);
+  const Tensor values = reduce_taps(ReduceOp::max, bare, axes, site);
+  if (!is_tracing({&windows})) return values;
+  return traced(values, op, {&windows}, [bare, axes, site](const Tensor& g, const std::vector<bool>&, const Tensor&) {
+    Shape one = g.shape();
+    for (std::size_t i = 0; i < axes; ++i) one.push_back(1);
+    const Shape taps = bare.shape().slice(g.rank(), bare.rank());
+    const Tensor winner = reduce_taps(ReduceOp::argmax, bare, axes, site).reshape(one, site);
+    const Tensor wins = eq(winner, Operand(numbers(taps, g.device(), site), site));
+    return std::vector<Tensor>{where(Operand(wins, site), g.reshape(one, site), 0.0)};
+  });
+}
+
+Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site) {
   const int rank = static_cast<int>(starts.size());
-  const std::uint32_t dims = last_dims(windows, starts.size());
-  ValuesIndices pooled;
-  pooled.values = drop_dims(reduce(ReduceOp::max, windows, dims, site), dims, false, site);
-  Tensor tap = drop_dims(reduce(ReduceOp::argmax, windows, dims, site), dims, false, site);
+  Tensor places;
+  Tensor tap = reduce_taps(ReduceOp::argmax, windows, starts.size(), site);
   // From the winner's number among the taps, last axis first, to its coordinates. Filling can only win at tap 0, when
   // nothing in the window is larger; the first true element is the winner then, and never stands before `first`.
   std::int64_t stride = 1;
@@ -43,11 +133,11 @@ ValuesIndices largest(const Tensor& windows, const std::vector<WindowStarts>& st
     if (axis.first != axis.start)
       coordinate = maximum(coordinate, table(axis.first, d, rank, DType::i64, windows.device(), site));
     const Tensor part = stride == 1 ? coordinate : coordinate * Operand(stride, site);
-    pooled.indices = pooled.indices.defined() ? pooled.indices + part : part;
+    places = places.defined() ? places + part : part;
     stride *= axis.size;
     tap = rest;
   }
-  return pooled;
+  return places;
 }
 
 }  // namespace graph
@@ -94,10 +184,7 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
 
 Tensor max_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
   const Tensor& input = tensor_operand(op, a);
-  const std::vector<Axis> axes = axes_of(op, input, rank, options, a.site());
-  const Tensor windows = windows_of(input, axes, lowest_bits(input.dtype()), a.site());
-  const std::uint32_t dims = last_dims(windows, axes.size());
-  return drop_dims(reduce(ReduceOp::max, windows, dims, a.site()), dims, false, a.site());
+  return largest(op, input, axes_of(op, input, rank, options, a.site()), a.site());
 }
 
 ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, const PoolOptions& options) {
@@ -115,7 +202,8 @@ ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, 
     }
     starts.push_back(std::move(each));
   }
-  return largest(windows_of(input, axes, lowest_bits(input.dtype()), site), starts, site);
+  return {largest(op, input, axes, site),
+          place_of_largest(windows_of(untraced(input), axes, lowest_bits(input.dtype()), site), starts, site)};
 }
 
 // How many taps of each window fall on the input (or its padding), as a tensor that broadcasts over the output.

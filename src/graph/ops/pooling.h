@@ -21,8 +21,12 @@ struct WindowStarts {
   std::vector<std::int64_t> first;
 };
 
-/// The largest of each window [..., out..., taps...] (filled with lowest_bits) and its index in the input's plane.
-ValuesIndices largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site);
+/// The largest of each window of the input's last dimensions. Its gradient goes to the first of equal elements.
+Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axes, CallSite site);
+/// The same of windows [..., out..., taps...] that were read in another way.
+Tensor largest_tap(const char* op, const Tensor& windows, std::size_t axes, CallSite site);
+/// The index in the input's plane of the largest of each window (filled with lowest_bits).
+Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site);
 
 }  // namespace graph
 }  // namespace v0

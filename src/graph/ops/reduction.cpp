@@ -161,7 +161,8 @@ Tensor all(const Operand& a, const Shape& dims, bool keepdim) {
 
 namespace {
 
-// exp(x - m) with m the largest value of each row, 0 where that is not finite.
+// exp(x - m) with m the largest value of each row, 0 where that is not finite. Results do not depend on m but for
+// rounding, so no gradient goes through it.
 struct ShiftedExp {
   Tensor shift;
   Tensor shifted;
@@ -169,7 +170,7 @@ struct ShiftedExp {
   Tensor total;
 };
 ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims, CallSite site) {
-  const Tensor largest = reduce(ReduceOp::max, x, dims, site);
+  const Tensor largest = reduce(ReduceOp::max, untraced(x), dims, site);
   ShiftedExp parts;
   parts.shift = where(isfinite(largest), largest, 0.0);
   parts.shifted = x - parts.shift;
