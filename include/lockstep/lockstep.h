@@ -11,6 +11,7 @@
 #include <lockstep/nn.h>
 #include <lockstep/autograd.h>
 #include <lockstep/ops.h>
+#include <lockstep/optim.h>
 #include <lockstep/random.h>
 #include <lockstep/shape.h>
 #include <lockstep/tensor.h>

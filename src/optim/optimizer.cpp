@@ -1,0 +1,160 @@
+// Making optimisers, their groups, and their state on its way to files and back.
+#include <lockstep/optim/optimizer.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/check.h"
+#include "optim/optimizer_impl.h"
+#include "optim/state_reader.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace optim {
+
+using graph::fail;
+
+void Optimizer::check(bool holds, const char* name, const std::string& what, CallSite site) {
+  if (!holds) fail<ValueError>(name, what, {}, "", site);
+}
+
+Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& common, CallSite site)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->name = name;
+  impl_->common = common;
+  check(!common.momentum || (*common.momentum >= 0 && *common.momentum < 1), name,
+        "momentum (or betas) must be in [0, 1)", site);
+  std::map<std::string, int> times;
+  for (const ParameterGroup& group : groups.list()) {
+    check(!group.parameters.empty(), name, "a group has no parameters", site);
+    const Impl::Group values{group.lr.value_or(common.lr), group.weight_decay.value_or(common.weight_decay),
+                             common.momentum.value_or(0)};
+    check(std::isfinite(values.lr) && values.lr >= 0, name, "the learning rate must be finite and not negative", site);
+    check(std::isfinite(values.weight_decay) && values.weight_decay >= 0, name,
+          "the weight decay must be finite and not negative", site);
+    for (const nn::Parameter& parameter : group.parameters) {
+      check(parameter.defined(), name, "a parameter is undefined", site);
+      for (const nn::Parameter& other : impl_->parameters) {
+        if (same_slot(parameter, other)) {
+          fail<ValueError>(name, "a parameter is given twice", {{"parameter", parameter.tensor()}},
+                           "list each parameter once, in one group", site);
+        }
+      }
+      const int before = times[parameter.name()]++;
+      std::string key = before == 0 ? parameter.name() : fmt::format("{}#{}", parameter.name(), before);
+      impl_->parameters.push_back(parameter);
+      impl_->trained.push_back({parameter, impl_->groups.size(), std::move(key), 0, {}});
+    }
+    impl_->groups.push_back(values);
+  }
+  check(!impl_->groups.empty(), name, "there are no parameters", site);
+}
+
+Optimizer::~Optimizer() = default;
+
+// --- groups -----------------------------------------------------------------------------------------------------
+
+Optimizer::Impl::Group& Optimizer::Impl::group(const char* op, std::size_t number, CallSite site) {
+  if (number >= groups.size()) {
+    fail<IndexError>(op, fmt::format("{} has {} groups, there is no group {}", name, groups.size(), number), {}, "",
+                     site);
+  }
+  return groups[number];
+}
+
+double Optimizer::lr(std::size_t group, CallSite site) const {
+  return impl_->group("lr", group, site).lr;
+}
+
+void Optimizer::set_lr(double lr, CallSite site) {
+  for (std::size_t group = 0; group < group_count(); ++group) set_lr(group, lr, site);
+}
+
+void Optimizer::set_lr(std::size_t group, double lr, CallSite site) {
+  Impl::Group& values = impl_->group("set_lr", group, site);
+  check(std::isfinite(lr) && lr >= 0, "set_lr", "the learning rate must be finite and not negative", site);
+  values.lr = lr;
+}
+
+double Optimizer::momentum(std::size_t group, CallSite site) const {
+  return impl_->group("momentum", group, site).momentum;
+}
+
+void Optimizer::set_momentum(std::size_t group, double momentum, CallSite site) {
+  Impl::Group& values = impl_->group("set_momentum", group, site);
+  check(impl_->common.momentum.value_or(0) != 0, "set_momentum",
+        fmt::format("{} was made without momentum", impl_->name), site);
+  check(momentum >= 0 && momentum < 1, "set_momentum", "momentum must be in [0, 1)", site);
+  values.momentum = momentum;
+}
+
+std::size_t Optimizer::group_count() const {
+  return impl_->groups.size();
+}
+
+const std::vector<nn::Parameter>& Optimizer::parameters() const {
+  return impl_->parameters;
+}
+
+void Optimizer::zero_grad() {
+  for (nn::Parameter& parameter : impl_->parameters) parameter.zero_grad();
+}
+
+// --- state ------------------------------------------------------------------------------------------------------
+
+nn::StateDict Optimizer::state_dict() const {
+  nn::StateDict result;
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
+    result.push_back(fmt::format("group.{}.lr", g), saved_number(impl_->groups[g].lr));
+    result.push_back(fmt::format("group.{}.momentum", g), saved_number(impl_->groups[g].momentum));
+  }
+  impl_->take_apart({});
+  for (const Impl::Trained& trained : impl_->trained) {
+    if (trained.step == 0) continue;
+    const std::string prefix = "state." + trained.key + ".";
+    result.push_back(prefix + "step", saved_count(trained.step));
+    const std::vector<State> kinds = impl_->states(*this, trained.parameter);
+    for (std::size_t s = 0; s < kinds.size(); ++s) result.push_back(prefix + kinds[s].name, trained.state[s]);
+  }
+  return result;
+}
+
+void Optimizer::load_state_dict(const nn::StateDict& state, CallSite site) {
+  StateReader reader(impl_->name, state, site);
+  std::vector<Impl::Group> groups = impl_->groups;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g].lr = reader.number(fmt::format("group.{}.lr", g));
+    groups[g].momentum = reader.number(fmt::format("group.{}.momentum", g));
+  }
+  std::vector<Impl::Trained> all = impl_->trained;
+  for (Impl::Trained& trained : all) {
+    trained.step = 0;
+    trained.state.clear();
+    const std::string prefix = "state." + trained.key + ".";
+    const std::vector<State> kinds = impl_->states(*this, trained.parameter);
+    bool present = reader.has(prefix + "step");
+    for (const State& kind : kinds) present = present || reader.has(prefix + kind.name);
+    if (!present) continue;  // never stepped
+    trained.step = reader.count(prefix + "step");
+    const DType dtype = impl_->state_dtype(trained.parameter.dtype());
+    for (const State& kind : kinds) {
+      const Tensor value = reader.tensor(prefix + kind.name, dtype, kind.shape.value_or(trained.parameter.shape()));
+      if (value.defined()) trained.state.push_back(value.to(trained.parameter.device(), site));
+    }
+  }
+  reader.finish();
+  for (const Impl::Group& group : groups) {
+    check(std::isfinite(group.lr) && group.lr >= 0 && group.momentum >= 0 && group.momentum < 1, "load_state_dict",
+          "a learning rate or momentum is out of range", site);
+  }
+  impl_->batches.clear();
+  impl_->groups = std::move(groups);
+  impl_->trained = std::move(all);
+}
+
+}  // namespace optim
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,200 @@
+// Steps: which parameters are changed together, and how they and their state lie in memory meanwhile.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/autograd.h>
+#include <lockstep/ops.h>
+#include <lockstep/optim/optimizer.h>
+
+#include "graph/make.h"
+#include "graph/window.h"
+#include "optim/optimizer_impl.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace optim {
+
+using graph::wide;
+
+namespace {
+
+/// The state that holds f32 values of f16 and bf16 parameters.
+constexpr const char* kMaster = "master";
+
+}  // namespace
+
+void Optimizer::step(CallSite site) {
+  step_scaled(1, site);
+}
+
+void Optimizer::step_scaled(double factor, CallSite site) {
+  impl_->apply(*this, factor, site);
+  impl_->flush();
+}
+
+void Optimizer::step(const Tensor& loss, CallSite site) {
+  zero_grad();
+  backward(loss, {}, site);
+  impl_->apply(*this, 1, site);
+  zero_grad();  // before the flush: nobody wants the gradients themselves
+  impl_->flush();
+}
+
+void Optimizer::Impl::apply(const Optimizer& optimizer, double factor, CallSite site) {
+  const NoGrad scope;
+  const std::vector<Members> lists = active(optimizer);
+  if (lists.empty()) {
+    graph::fail<ValueError>("step", fmt::format("none of the {} parameters of {} has a gradient", trained.size(), name),
+                            {}, "call backward(loss) before step(), or step(loss)", site);
+  }
+  arrange(lists, optimizer, site);
+  for (Batch& batch : batches) change(batch, optimizer, factor, site);
+}
+
+void Optimizer::Impl::flush() const {
+  std::set<Device> devices;
+  for (const nn::Parameter& parameter : parameters) devices.insert(parameter.device());
+  for (const Device device : devices) graph::flush(device);
+}
+
+// --- who is changed with whom -----------------------------------------------------------------------------------
+
+std::vector<Optimizer::Impl::Members> Optimizer::Impl::active(const Optimizer& optimizer) const {
+  std::map<std::tuple<std::size_t, DType, Device, std::int64_t>, std::size_t> position;
+  std::vector<Members> lists;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const nn::Parameter& parameter = trained[i].parameter;
+    if (!parameter.grad().defined()) continue;
+    const auto [found, fresh] = position.try_emplace(
+        {trained[i].group, parameter.dtype(), parameter.device(), optimizer.phase(trained[i].step)}, lists.size());
+    if (fresh || !optimizer.is_elementwise()) {
+      lists.push_back({i});
+    } else {
+      lists[found->second].push_back(i);
+    }
+  }
+  return lists;
+}
+
+void Optimizer::Impl::arrange(const std::vector<Members>& lists, const Optimizer& optimizer, CallSite site) {
+  const bool unchanged = std::equal(
+      lists.begin(), lists.end(), batches.begin(), batches.end(), [&](const Members& list, const Batch& batch) {
+        const nn::Parameter& first = parameters[list[0]];
+        return list == batch.members && first.dtype() == batch.dtype && first.device() == batch.device;
+      });
+  if (unchanged) return;
+  take_apart(site);
+  std::vector<Batch> made;
+  for (const Members& list : lists) made.push_back(batch(list, optimizer, site));
+  batches = std::move(made);
+  for (const Members& list : lists) {
+    for (const std::size_t i : list) trained[i].state.clear();
+  }
+}
+
+void Optimizer::Impl::take_apart(CallSite site) {
+  for (const Batch& batch : batches) {
+    for (std::size_t m = 0; m < batch.members.size(); ++m) {
+      for (const Tensor& state : batch.state) {
+        trained[batch.members[m]].state.push_back(batch.is_flat() ? batch.arena.layout().part(state, m, site) : state);
+      }
+    }
+  }
+  batches.clear();
+}
+
+Optimizer::Impl::Batch Optimizer::Impl::batch(const Members& members, const Optimizer& optimizer, CallSite site) const {
+  std::vector<nn::Parameter> cells;
+  for (const std::size_t i : members) cells.push_back(parameters[i]);
+  Batch result{members, cells[0].dtype(), cells[0].device(), Arena(cells), {}};
+  const DType dtype = state_dtype(result.dtype);
+  const TensorOptions options{.dtype = dtype, .device = result.device};
+  const bool fresh = std::all_of(members.begin(), members.end(), [&](std::size_t i) { return trained[i].step == 0; });
+
+  const std::vector<State> kinds = states(optimizer, cells[0]);
+  for (std::size_t s = 0; s < kinds.size(); ++s) {
+    if (fresh && result.is_flat()) {
+      result.state.push_back(kinds[s].name == kMaster
+                                 ? result.arena.values(site).to(dtype, site)
+                                 : full({result.arena.layout().size()}, kinds[s].initial, options, site));
+      continue;
+    }
+    std::vector<Tensor> parts;
+    for (const std::size_t i : members) {
+      const Trained& member = trained[i];
+      if (s < member.state.size()) {
+        parts.push_back(member.state[s].to(result.device, site).to(dtype, site));
+      } else if (kinds[s].name == kMaster) {
+        parts.push_back(detach(member.parameter, site).to(dtype, site));
+      } else {
+        parts.push_back(full(kinds[s].shape.value_or(member.parameter.shape()), kinds[s].initial, options, site));
+      }
+    }
+    result.state.push_back(result.is_flat() ? result.arena.layout().pack(parts, Layout::Gaps::any, site) : parts[0]);
+  }
+  return result;
+}
+
+// --- the change -------------------------------------------------------------------------------------------------
+
+bool Optimizer::Impl::has_master(DType dtype) const {
+  return common.master_weights && wide(dtype) != dtype;
+}
+
+DType Optimizer::Impl::state_dtype(DType dtype) const {
+  return common.master_weights ? wide(dtype) : dtype;
+}
+
+std::vector<Optimizer::State> Optimizer::Impl::states(const Optimizer& optimizer,
+                                                      const nn::Parameter& parameter) const {
+  std::vector<State> result = optimizer.states(parameter.shape());
+  if (has_master(parameter.dtype())) result.push_back({.name = kMaster});
+  return result;
+}
+
+void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double factor, CallSite site) {
+  const bool flat = batch.is_flat();
+  const DType working = wide(batch.dtype);
+  const Layout& layout = batch.arena.layout();
+  const Group& group = groups[trained[batch.members[0]].group];
+
+  std::vector<Tensor> gradients;
+  for (const nn::Parameter& parameter : batch.arena.parameters()) gradients.push_back(detach(parameter.grad(), site));
+  Tensor gradient = (flat ? layout.pack(gradients, Layout::Gaps::any, site) : gradients[0]).to(working, site);
+  if (factor != 1) gradient = gradient * factor;
+  if (common.maximize) gradient = -gradient;
+
+  Change change{.lr = group.lr,
+                .weight_decay = group.weight_decay,
+                .momentum = group.momentum,
+                .step = trained[batch.members[0]].step + 1,
+                .gradient = std::move(gradient),
+                .value = batch.arena.values(site).to(working, site),
+                .state = {}};
+  for (const Tensor& state : batch.state) change.state.push_back(state.to(working, site));
+  if (has_master(batch.dtype)) {
+    // The master value, unless somebody gave the parameter another one since.
+    const Tensor master = std::move(change.state.back());
+    change.state.pop_back();
+    const Tensor rounded = master.to(batch.dtype, site).to(working, site);
+    change.value = where(eq(rounded, change.value), master, change.value);
+  }
+
+  optimizer.update(change);
+
+  if (has_master(batch.dtype)) change.state.push_back(change.value);
+  for (std::size_t s = 0; s < batch.state.size(); ++s) {
+    batch.state[s] = change.state[s].to(state_dtype(batch.dtype), site);
+  }
+  batch.arena.set_values(change.value.to(batch.dtype, site), site);
+  for (const std::size_t i : batch.members) ++trained[i].step;
+}
+
+}  // namespace optim
+}  // namespace v0
+}  // namespace lockstep
