@@ -519,26 +519,52 @@ TEST(CpuContraction, FillIsMultiplied) {
   }
 }
 
-TEST(CpuContraction, WeightGradient) {
-  // k = (N, oh, ow) and n = (c, kh, kw): the window view is read along k, with bounds that change along it.
-  Problem problem = convolution_problem({.batch = 3, .in = 4, .out = 6, .size = {11, 23}, .padding = 1});
+// k = (N, out...) and n = (c, window...): the window view is read along k, with bounds that change along it.
+Problem weight_gradient_problem(const Convolution& c, bool canonical) {
+  Problem problem = convolution_problem(c);
   ContractionKernel& kernel = problem.kernel;
-  const View window = kernel.b_operand.view;  // [N, 1, c, kh, kw, oh, ow]
+  const View window = kernel.b_operand.view;  // [N, 1, c, window..., out...]
   const Shape outputs = kernel.n;
-  const std::int64_t positions = outputs.numel();
+  const int spatial = outputs.rank();
   kernel.b = {};
-  kernel.m = {6};
-  kernel.n = {4, 3, 3};
-  kernel.k = {3, outputs[0], outputs[1]};
-  kernel.b_operand.view = window.permuted({1, 0, 5, 6, 2, 3, 4}).reshaped({3, outputs[0], outputs[1], 4, 3, 3}).value();
-  const View gradient = View::contiguous({3, 6, outputs[0], outputs[1]}).permuted({1, 0, 2, 3});
-  kernel.a.view = gradient;
+  kernel.m = {c.out};
+  kernel.n = concat({{c.in}, c.kernel});
+  kernel.k = concat({{c.batch}, outputs});
+  Shape order{1, 0};
+  Shape gradient_order{1, 0};
+  for (int d = 0; d < spatial; ++d) order.push_back(3 + spatial + d);
+  for (int d = 0; d <= spatial; ++d) order.push_back(2 + d);
+  for (int d = 0; d < spatial; ++d) gradient_order.push_back(2 + d);
+  kernel.b_operand.view = window.permuted(order).reshaped(concat({kernel.k, kernel.n})).value();
+  kernel.b_operand.canonical = canonical;
+  const Shape gradient = concat({{c.batch, c.out}, outputs});
+  kernel.a.view = View::contiguous(gradient).permuted(gradient_order);
   std::mt19937_64 random(5);
-  problem.buffers[kSlotA] = random_bytes(DType::f32, 3 * 6 * positions, random, false);
+  problem.buffers[kSlotA] = random_bytes(DType::f32, gradient.numel(), random, false);
   kernel.epilogue = plain_epilogue(kernel);
-  problem.buffers[kSlotOut] = Bytes(6 * 36 * 4);
-  problem.name = "weight gradient";
-  expect_reference_bits(problem, {1, 2, 7});
+  problem.buffers[kSlotOut] = Bytes(static_cast<std::size_t>(kernel.m.numel() * kernel.n.numel()) * 4);
+  problem.name = "weight gradient of " + problem.name;
+  return problem;
+}
+
+TEST(CpuContraction, WeightGradients) {
+  const Convolution cases[] = {
+      {.batch = 3, .in = 4, .out = 6, .size = {11, 23}},
+      {.batch = 5, .in = 3, .out = 16, .size = {16, 16}},
+      {.batch = 2, .in = 5, .out = 17, .size = {20, 33}, .padding = 0},
+      {.batch = 4, .in = 6, .out = 33, .size = {15, 18}, .kernel = {5, 3}, .padding = 2},
+      {.batch = 2, .in = 8, .out = 64, .size = {32, 32}, .stride = 2},
+      {.batch = 3, .in = 4, .out = 5, .size = {19, 29}, .padding = 2, .dilation = 2},
+      {.batch = 2, .in = 30, .out = 7, .size = {18, 17}, .kernel = {1, 1}, .padding = 0},
+      {.batch = 9, .in = 8, .out = 3, .size = {130}, .kernel = {5}, .padding = 2},
+      {.batch = 2, .in = 2, .out = 4, .size = {7, 9, 12}, .kernel = {3, 3, 3}, .padding = 1},
+  };
+  for (const Convolution& c : cases) {
+    for (const bool canonical : {false, true}) {
+      Problem problem = weight_gradient_problem(c, canonical);
+      expect_reference_bits(problem, {1, 2, 7});
+    }
+  }
 }
 
 TEST(CpuContraction, ViewsWithInsertedZeros) {

@@ -7,6 +7,7 @@
 //   packing-inl.h   operands are copied, block by block, into panels; reading goes through the view (no im2col)
 //   tile-inl.h      the register tile that multiplies two panels
 //   window-inl.h    the register tile over columns that stay where they are (convolutions of few output channels)
+//   in_place-inl.h  the register tile over rows that stay where they are (weight gradients of convolutions)
 //   thin-inl.h      a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix)
 //   epilogue.h      blocks of results as the row program wants them
 //   driver.cpp      blocks and threads

@@ -10,6 +10,7 @@
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/epilogue.h"
+#include "backends/cpu/contraction/in_place.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
@@ -34,6 +35,10 @@ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;
+// Blocks of k in a task that reads rows in place, elements of its padded copy, and bytes of all tasks' partial sums.
+constexpr std::int64_t kInPlaceBlocks = 16;
+constexpr std::int64_t kInPlaceCopy = 96 << 10;
+constexpr std::int64_t kInPlacePartialSums = 4 << 20;
 
 class ContractionExecutable final : public Executable {
  public:
@@ -43,12 +48,17 @@ class ContractionExecutable final : public Executable {
         epilogue_(kernel.epilogue, plan_, element_size(), isa) {
     if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes, kernels_.tile_rows);
     if (kernels_.window != nullptr && !thin_) window_ = make_window_table(plan_, kernels_.lanes);
+    if (kernels_.in_place != nullptr && !thin_ && !window_) in_place_ = make_in_place_table(plan_);
   }
 
   void run(const Binding& binding) const override {
     if (plan_.batches * plan_.rows * plan_.columns == 0) return;
     if (thin_) return run_thin(binding);
     if (window_) return run_windows(binding);
+    if (in_place_) {
+      for (std::int64_t batch = 0; batch < plan_.batches; ++batch) run_in_place(binding, batch);
+      return;
+    }
     Job job;
     job.binding = &binding;
     job.tiling = choose_tiling(plan_, kernels_, num_threads());
@@ -315,8 +325,8 @@ class ContractionExecutable final : public Executable {
     args.rows = std::min(tiling.rows, plan_.rows - row);
     // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
     args.results_stride = (args.vector_end - vector + 1) * kernels_.lanes;
-    args.results = reinterpret_cast<float*>(workspace.results.reserve(round_up(args.rows, kernels_.tile_rows) *
-                                                                      args.results_stride * element_size()));
+    args.results = reinterpret_cast<float*>(
+        workspace.results.reserve(round_up(args.rows, kernels_.tile_rows) * args.results_stride * element_size()));
     const Position row_batch = plan_.row_side.geometry.batch_position(batch);
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
       args.row_panels = static_cast<const float*>(
@@ -334,11 +344,131 @@ class ContractionExecutable final : public Executable {
     epilogue_.run(*job.binding, block, args.results, args.results_stride, workspace);
   }
 
+  // Stretches of k are the unit of work. Every block of k has its own partial sums, which are added in order; a single
+  // thread adds them at once.
+  void run_in_place(const Binding& binding, std::int64_t batch) const {
+    const InPlaceTable& table = *in_place_;
+    const double work =
+        static_cast<double>(plan_.rows) * static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
+    const std::int64_t threads = work < kSerialWork ? 1 : num_threads();
+    const std::int64_t stride = round_up(plan_.columns, in_place_width());
+    const std::int64_t count = plan_.rows * stride;
+
+    // As many images at once as fill the second cache with padded copies.
+    std::int64_t step = kInPlaceBlocks;
+    if (table.copies()) {
+      const std::int64_t planes = std::max<std::int64_t>(1, kInPlaceCopy / padded_size(table, 1));
+      step = std::min(kInPlaceBlocks, std::max<std::int64_t>(1, divide_up(planes * table.k_per_plane, kBlock)));
+    }
+    step = std::min(step, divide_up(k_blocks(), threads));
+    SharedPanels& shared = SharedPanels::of_this_thread();
+    auto* const results = reinterpret_cast<float*>(shared.results.reserve(count * element_size()));
+    if (threads == 1) {
+      for (std::int64_t block = 0; block < k_blocks(); block += step) {
+        multiply_in_place(binding, batch, block, std::min(block + step, k_blocks()), stride, results, 0);
+      }
+    } else {
+      const std::int64_t tasks = std::max(threads, kInPlacePartialSums / (step * count * element_size()));
+      auto* const sums = reinterpret_cast<float*>(
+          shared.partial_sums.reserve(std::min(tasks * step, k_blocks()) * count * element_size()));
+      for (std::int64_t begin = 0; begin < k_blocks(); begin += tasks * step) {
+        const std::int64_t end = std::min(begin + tasks * step, k_blocks());
+        parallel_for(divide_up(end - begin, step), 1, [&](std::int64_t first, std::int64_t last) {
+          for (std::int64_t task = first; task < last; ++task) {
+            const std::int64_t block = begin + task * step;
+            multiply_in_place(binding, batch, block, std::min(block + step, end), stride, sums + task * step * count,
+                              count);
+          }
+        });
+        constexpr std::int64_t kGrain = 4096;
+        parallel_for(count, kGrain, [&](std::int64_t first, std::int64_t last) {
+          for (std::int64_t block = begin; block < end; ++block) {
+            const float* const from = sums + (block - begin) * count;
+            if (block == 0) {
+              std::copy(from + first, from + last, results + first);
+            } else {
+              for (std::int64_t i = first; i < last; ++i) results[i] += from[i];
+            }
+          }
+        });
+      }
+    }
+    const std::int64_t grain = divide_up(plan_.rows, threads);
+    parallel_for(divide_up(plan_.rows, grain), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) {
+        const std::int64_t row = part * grain;
+        const Block block{.batch = batch,
+                          .row = row,
+                          .rows = std::min(grain, plan_.rows - row),
+                          .column = 0,
+                          .columns = plan_.columns};
+        epilogue_.run(binding, block, results + row * stride, stride, Workspace::of_this_thread());
+      }
+    });
+  }
+
+  std::int64_t in_place_width() const {
+    return plan_.columns <= kernels_.lanes ? kernels_.lanes : kernels_.tile_columns;
+  }
+
+  // Blocks of k [begin, end). `distance`: of the partial sums of neighbouring blocks; 0: they are added up.
+  void multiply_in_place(const Binding& binding, std::int64_t batch, std::int64_t begin, std::int64_t end,
+                         std::int64_t stride, float* results, std::int64_t distance) const {
+    const InPlaceTable& table = *in_place_;
+    Workspace& workspace = Workspace::of_this_thread();
+    const Side& side = plan_.row_side;
+    const Position position = side.geometry.batch_position(batch);
+    const float* data =
+        reinterpret_cast<const float*>(binding.slots[static_cast<std::size_t>(side.slot)]) + position.address;
+    std::int64_t first_plane = 0;
+    if (table.copies()) {
+      first_plane = begin * kBlock / table.k_per_plane;
+      const std::int64_t planes = (std::min(end * kBlock, plan_.k) - 1) / table.k_per_plane + 1 - first_plane;
+      auto* const copy = reinterpret_cast<float*>(workspace.rows.reserve(padded_size(table, planes) * element_size()));
+      copy_padded(table, position, data, first_plane, first_plane + planes, copy);
+      data = copy;
+    }
+    const std::int64_t width = in_place_width();
+    const std::int64_t panel_stride = width * kBlock + kPanelSlack / element_size();
+    auto* const panels = reinterpret_cast<float*>(
+        workspace.columns.reserve(divide_up(plan_.columns, width) * panel_stride * element_size()));
+    InPlaceRun runs[kBlock];
+    InPlaceArgs args;
+    args.data = data;
+    args.row_address = table.row_address.data();
+    args.rows = plan_.rows;
+    args.runs = runs;
+    args.run_stride = table.run_stride;
+    args.vectors = width == kernels_.lanes ? 1 : 2;
+    args.results_stride = stride;
+    PackArgs pack;
+    pack.side = &plan_.column_side;
+    pack.data = binding.slots[static_cast<std::size_t>(plan_.column_side.slot)];
+    pack.batch = plan_.column_side.geometry.batch_position(batch);
+    pack.outer_count = plan_.columns;
+    pack.panels = panels;
+    pack.panel_stride = panel_stride;
+    pack.workspace = &workspace.pack;
+    for (std::int64_t block = begin; block < end; ++block) {
+      pack.k_begin = block * kBlock;
+      pack.k_count = k_count(block);
+      (args.vectors == 1 ? kernels_.pack_lanes : kernels_.pack_columns)(pack);
+      args.run_count = cut_runs(table, pack.k_begin, pack.k_count, first_plane, runs);
+      args.first = distance != 0 || block == 0;
+      for (std::int64_t column = 0; column < plan_.columns; column += width) {
+        args.columns = panels + column / width * panel_stride;
+        args.results = results + (block - begin) * distance + column;
+        kernels_.in_place(args);
+      }
+    }
+  }
+
   const KernelSet& kernels_;
   Plan plan_;
   Epilogue epilogue_;
   std::optional<ThinTable> thin_;
   std::optional<WindowTable> window_;
+  std::optional<InPlaceTable> in_place_;
 };
 
 }  // namespace

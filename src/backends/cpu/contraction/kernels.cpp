@@ -1,5 +1,5 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and prepares what packing
-// walks over.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h and in_place-inl.h once per instruction set, and
+// prepares what packing walks over.
 
 #include "backends/cpu/simd_targets.h"
 
@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include "backends/cpu/contraction/in_place-inl.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
@@ -32,9 +33,11 @@ template <typename T> constexpr KernelSet kernels_of() {
           .element_size = sizeof(T),
           .pack_rows = &pack<T, kTileRows>,
           .pack_columns = &pack<T, kTileColumns<T>>,
+          .pack_lanes = &pack<T, kLanes<T>>,
           .multiply = &multiply<T>,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
-          .window = std::is_same_v<T, float> ? window_function() : nullptr};
+          .window = std::is_same_v<T, float> ? window_function() : nullptr,
+          .in_place = std::is_same_v<T, float> ? in_place_function() : nullptr};
 }
 
 const KernelSets& local_kernel_sets() {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/contraction/in_place.h"
 #include "core/assert.h"
 
 namespace lockstep {
@@ -228,6 +229,13 @@ Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t
   plan.columns = plan.n * plan.n_batch_map.sizes.numel();
 
   plan.swapped = should_swap(plan.rows, plan.columns, lanes, tile_columns);
+  if (plan.type == ComputeType::f32) {
+    if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
+      plan.swapped = true;
+    } else if (suits_in_place(a, plan.rows, plan.columns, plan.k)) {
+      plan.swapped = false;
+    }
+  }
   plan.direct = find_direct(kernel, roles, plan.swapped);
   if (plan.swapped) {
     std::swap(plan.rows, plan.columns);

@@ -63,7 +63,7 @@ struct Plan {
   std::optional<DirectOutput> direct;
 };
 
-/// `lanes`: results per vector, `tile_columns`: width of the register tile; they decide who supplies the rows.
+/// Roles are chosen for the fastest of the ways in contraction.h. `lanes`: results per vector, `tile_columns`: width of the register tile; they decide who supplies the rows.
 Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t tile_columns);
 
 }  // namespace contraction

@@ -56,6 +56,7 @@ struct Workspace {
 /// Operands packed as a whole before the blocks are computed; they belong to the thread that runs the kernel.
 struct SharedPanels {
   GrowingBuffer rows, columns;
+  GrowingBuffer results, partial_sums;  ///< of contractions whose k is spread over threads
   static SharedPanels& of_this_thread() {
     static thread_local SharedPanels panels;
     return panels;

@@ -1,0 +1,137 @@
+// The register tile over rows that are not packed (in_place.h). The order of terms is that of tile-inl.h: k ascending
+// from +0 in a block of k, partial sums added block by block.
+
+#if defined(LOCKSTEP_CONTRACTION_IN_PLACE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LOCKSTEP_CONTRACTION_IN_PLACE_INL_H_
+#undef LOCKSTEP_CONTRACTION_IN_PLACE_INL_H_
+#else
+#define LOCKSTEP_CONTRACTION_IN_PLACE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "backends/cpu/contraction/in_place.h"
+#include "backends/cpu/contraction/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace HWY_NAMESPACE {
+
+#if LOCKSTEP_SCALAR_TILE
+
+inline InPlaceFunction in_place_function() {
+  return nullptr;
+}
+
+#else
+
+// Accumulators and the columns of kUnroll terms fill the register file.
+#if HWY_TARGET == HWY_AVX2
+inline constexpr int kInPlaceRows = 5;
+#else
+inline constexpr int kInPlaceRows = 12;
+#endif
+
+// kUnroll terms of one row follow each other, so that its address is looked up once for all of them.
+template <int kRows, int kVectors, int kUnroll>
+HWY_INLINE void in_place_terms(const float* const* rows, std::int64_t offset, std::int64_t stride,
+                               const float* HWY_RESTRICT columns, hn::Vec<Tag<float> > (&acc)[kRows][kVectors]) {
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  hn::Vec<Tag<float> > column[kUnroll][kVectors];
+#pragma GCC unroll 4
+  for (int u = 0; u < kUnroll; ++u) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) column[u][v] = hn::LoadU(d, columns + (u * kVectors + v) * kN);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const float* from = rows[r] + offset;
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) {
+      const auto row = hn::Set(d, from[u * stride]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(row, column[u][v], acc[r][v]);
+    }
+  }
+}
+
+template <int kRows, int kVectors, int kStride>
+HWY_NOINLINE void in_place_tile(const InPlaceArgs& args, std::int64_t row, float* HWY_RESTRICT results) {
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  constexpr int kUnroll = kVectors == 1 ? 4 : 2;
+  hn::Vec<Tag<float> > acc[kRows][kVectors];
+  const float* rows[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = args.data + args.row_address[row + r];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
+  }
+  const float* columns = args.columns;
+  for (std::int64_t i = 0; i < args.run_count; ++i) {
+    std::int64_t offset = args.runs[i].address;
+    std::int64_t left = args.runs[i].length;
+    for (; left >= kUnroll; left -= kUnroll) {
+      in_place_terms<kRows, kVectors, kUnroll>(rows, offset, kStride, columns, acc);
+      offset += kUnroll * kStride;
+      columns += kUnroll * kVectors * kN;
+    }
+    for (; left > 0; --left) {
+      in_place_terms<kRows, kVectors, 1>(rows, offset, kStride, columns, acc);
+      offset += kStride;
+      columns += kVectors * kN;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = results + r * args.results_stride + v * kN;
+      hn::StoreU(args.first ? acc[r][v] : hn::Add(hn::LoadU(d, to), acc[r][v]), d, to);
+    }
+  }
+}
+
+using InPlaceTile = void (*)(const InPlaceArgs&, std::int64_t, float*);
+
+template <int kVectors, int kStride, int... kRowsMinusOne>
+InPlaceTile in_place_tile_of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
+  static constexpr InPlaceTile kTiles[] = {&in_place_tile<kRowsMinusOne + 1, kVectors, kStride>...};
+  return kTiles[rows - 1];
+}
+
+template <int kVectors, int kStride> void multiply_in_place(const InPlaceArgs& args) {
+  using Heights = std::make_integer_sequence<int, kInPlaceRows>;
+  for (std::int64_t row = 0; row < args.rows; row += kInPlaceRows) {
+    const std::int64_t rows = std::min<std::int64_t>(kInPlaceRows, args.rows - row);
+    in_place_tile_of<kVectors, kStride>(rows, Heights{})(args, row, args.results + row * args.results_stride);
+  }
+}
+
+inline void in_place(const InPlaceArgs& args) {
+  if (args.run_stride == 1) {
+    args.vectors == 1 ? multiply_in_place<1, 1>(args) : multiply_in_place<2, 1>(args);
+  } else {
+    args.vectors == 1 ? multiply_in_place<1, 2>(args) : multiply_in_place<2, 2>(args);
+  }
+}
+
+inline InPlaceFunction in_place_function() {
+  return &in_place;
+}
+
+#endif  // LOCKSTEP_SCALAR_TILE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard, per target

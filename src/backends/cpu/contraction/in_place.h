@@ -1,0 +1,82 @@
+// Contractions of many rows, few columns and a long k whose rows are read where they are (in_place-inl.h): gradients of
+// convolution weights, above all. There a row is a channel under one tap of the kernel, nine rows share their memory,
+// and each element meets only a few columns, so packing rows would cost more than multiplying them. What padding adds
+// is written into a padded copy of a few images at a time; the other operand is packed as always.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/contraction/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// Rows and k as sums of addresses without limits: in the operand itself, or in a padded copy.
+struct InPlaceTable {
+  /// A checked coordinate of the source. Without any the operand is read where it is.
+  struct Axis {
+    std::int64_t first = 0;  ///< the smallest coordinate that is read, without the batch's share
+    std::int64_t size = 0;
+    std::int64_t lo = 0;
+    std::int64_t hi = 0;
+    std::int64_t source_stride = 0;
+    std::int64_t stride = 0;  ///< in the padded copy
+  };
+  std::vector<Axis> axes;  ///< by descending source stride
+  std::vector<std::int64_t> axis_of_limit;
+
+  // The copy's planes: [block of k's own dims][rows' own dims][axes].
+  std::int64_t plane = 0;                ///< elements
+  std::vector<std::int64_t> row_planes;  ///< source address of each
+  std::vector<std::int64_t> k_planes;
+  std::int64_t k_per_plane = 0;           ///< consecutive k that share a plane; without a copy: all
+  std::vector<std::int64_t> row_address;  ///< of each row
+  std::vector<std::int64_t> run_address;  ///< of each run of k within a plane
+  std::int64_t run = 0;                   ///< length of a run
+  std::int64_t run_stride = 1;            ///< of neighbouring k in it
+
+  bool copies() const { return !axes.empty(); }
+};
+
+/// Consecutive k at equal distances.
+struct InPlaceRun {
+  std::int64_t address = 0;
+  std::int64_t length = 0;
+};
+
+struct InPlaceArgs {
+  const float* data = nullptr;
+  const std::int64_t* row_address = nullptr;
+  std::int64_t rows = 0;
+  const InPlaceRun* runs = nullptr;  ///< one block of k
+  std::int64_t run_count = 0;
+  std::int64_t run_stride = 1;
+  const float* columns = nullptr;  ///< [k][vectors of lanes]
+  int vectors = 1;                 ///< 1 or 2
+  float* results = nullptr;        ///< rows of whole vectors
+  std::int64_t results_stride = 0;
+  bool first = true;  ///< store the partial sums; otherwise add them to what is there
+};
+
+using InPlaceFunction = void (*)(const InPlaceArgs&);
+
+/// Whether `rows` as rows, `columns` other rows and a k of that length suit this way; decides the roles in make_plan.
+bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k);
+/// Nothing where suits_in_place does not hold or the view is of another form.
+std::optional<InPlaceTable> make_in_place_table(const Plan& plan);
+
+/// Elements of a padded copy for the given blocks of k's own dims.
+std::int64_t padded_size(const InPlaceTable& table, std::int64_t k_planes);
+/// Writes it. `data` is at the batch's address, `batch` has its coordinates.
+void copy_padded(const InPlaceTable& table, const Position& batch, const float* data, std::int64_t k_plane_begin,
+                 std::int64_t k_plane_end, float* to);
+/// The runs of [k_begin, k_begin + count), with addresses from plane `first_plane` on. Returns how many.
+std::int64_t cut_runs(const InPlaceTable& table, std::int64_t k_begin, std::int64_t count, std::int64_t first_plane,
+                      InPlaceRun* runs);
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
