@@ -4,6 +4,7 @@
 Uses only the standard library and writes the same bytes every time. Inputs that fuzzing found are kept beside these,
 under names that begin with "found-"; they are not touched.
 """
+import gzip
 import io
 import json
 import pathlib
@@ -361,6 +362,38 @@ def make_cifar():
     write("cifar", "label-10", bytes([10]) + bytes(3072))
 
 
+def make_idx():
+    def idx(code, sizes, data, start=b"\0\0"):
+        return start + bytes([code, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes) + data
+
+    valid = idx(0x08, [2, 2, 3], bytes(range(12)))
+    packed = gzip.compress(valid, mtime=0)
+    cases = {
+        "valid": valid,
+        "valid-f64": idx(0x0E, [2], struct.pack(">2d", 1, 2)),
+        "valid-scalar": idx(0x0C, [], struct.pack(">i", 7)),
+        "valid-empty": idx(0x08, [0, 28, 28], b""),
+        "valid-packed": packed,
+        "short": valid[:-1],
+        "long": valid + b"\0",
+        "header-short": valid[:9],
+        "type-unknown": idx(0x0A, [1], b"\0"),
+        "start-other": idx(0x08, [1], b"\0", b"\0\1"),
+        "rank-9": idx(0x08, [1] * 9, b"\0"),
+        "wrap": idx(0x0E, [2**31, 2**31, 2], b""),
+        "wrap-zero": idx(0x0E, [0] + [2**32 - 1] * 3, b""),
+        "packed-short": packed[:-9],
+        "packed-checksum": packed[:-8] + bytes(8),
+        "packed-trailing": packed + b"\0",
+        "packed-twice": packed + packed,
+        "packed-damaged": packed[:12] + b"\xff\xff" + packed[14:],
+        "packed-long": gzip.compress(valid + bytes(100000), mtime=0),
+        "packed-empty": gzip.compress(b"", mtime=0),
+    }
+    for name, data in cases.items():
+        write("idx", name, data)
+
+
 # --- NumPy -------------------------------------------------------------------------------------------------------------
 
 
@@ -456,5 +489,6 @@ if __name__ == "__main__":
     make_png()
     make_jpeg()
     make_cifar()
+    make_idx()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
     print(f"{total} bytes in {CORPUS}")

@@ -1,6 +1,7 @@
 // Everything: `#include <lockstep/lockstep.h>` and `namespace ls = lockstep;`.
 #pragma once
 
+#include <lockstep/data.h>
 #include <lockstep/device.h>
 #include <lockstep/dlpack.h>
 #include <lockstep/dtype.h>

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -85,9 +87,21 @@ std::string resolve_links(const std::string& path) {
   return resolved ? std::string(resolved.get()) : path;
 }
 
+constexpr std::string_view kTemporaryPrefix = ".lockstep-";
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> counter{0};
-  return fmt::format("{}/.lockstep-{}-{}.tmp", directory_of(target), ::getpid(), counter++);
+  return fmt::format("{}/{}{}-{}{}", directory_of(target), kTemporaryPrefix, ::getpid(), counter++, kTemporarySuffix);
+}
+
+// The process that a temporary file's name speaks of; 0 for other names.
+pid_t writer_of(std::string_view name) {
+  if (!name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix)) return 0;
+  const std::string_view number = name.substr(kTemporaryPrefix.size());
+  pid_t process = 0;
+  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), process);
+  return error == std::errc() && *rest == '-' && process > 0 ? process : 0;
 }
 
 std::uint64_t memory_info(std::string_view key) {
@@ -243,6 +257,15 @@ void AtomicFile::commit() {
   close_or_fail(directory_, "close the directory (the new file is in place)");
 }
 
+void remove_abandoned_temporaries(const std::string& directory) {
+  for (const DirectoryEntry& entry : list_directory(directory)) {
+    const pid_t writer = writer_of(entry.name);
+    if (writer == 0 || entry.is_directory) continue;
+    const bool exists = ::kill(writer, 0) == 0 || errno != ESRCH;
+    if (!exists) ::unlink(fmt::format("{}/{}", directory, entry.name).c_str());
+  }
+}
+
 void prefer_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_HUGEPAGE
   ::madvise(data, bytes, MADV_HUGEPAGE);
@@ -291,6 +314,29 @@ std::string cache_directory() {
   if (chosen != nullptr && *chosen == '/') return chosen;
   const char* const home = std::getenv("HOME");
   return home == nullptr || *home != '/' ? std::string() : std::string(home) + "/.cache";
+}
+
+std::vector<DirectoryEntry> list_directory(const std::string& path) {
+  std::error_code error;
+  std::vector<DirectoryEntry> entries;
+  std::filesystem::directory_iterator item(path, error);
+  while (!error && item != std::filesystem::directory_iterator()) {
+    std::error_code vanished;  // a broken link, or removed meanwhile: no directory
+    entries.push_back({item->path().filename().string(), item->is_directory(vanished)});
+    item.increment(error);
+  }
+  if (error) throw IoError(fmt::format("{}: cannot list the directory: {}", path, error.message()));
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
+bool is_directory(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno("remove the file", path, errno);
 }
 
 bool make_directories(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -78,6 +79,10 @@ class AtomicFile {
   int directory_ = -1;
 };
 
+/// Removes the temporary files that AtomicFiles of processes which no longer exist left in a directory: killed in the
+/// midst of writing, nobody else cleans up after them. What cannot be removed stays.
+void remove_abandoned_temporaries(const std::string& directory);
+
 /// Asks for huge pages under a block of memory that was just allocated; a hint, without effect where there are none.
 void prefer_huge_pages(void* data, std::size_t bytes) noexcept;
 
@@ -106,6 +111,17 @@ class SharedLibrary {
 std::string own_directory();
 /// Where programs keep what they can make again ($XDG_CACHE_HOME, ~/.cache); empty where there is no such place.
 std::string cache_directory();
+/// What a directory holds, sorted by name; neither "." nor "..". Symbolic links are followed.
+struct DirectoryEntry {
+  std::string name;
+  bool is_directory = false;
+};
+/// Throws IoError if it cannot be read, or is no directory.
+std::vector<DirectoryEntry> list_directory(const std::string& path);
+/// Whether there is a directory of that path; symbolic links are followed.
+bool is_directory(const std::string& path);
+/// Removes a file; it need not exist. Throws IoError if it stays.
+void remove_file(const std::string& path);
 /// Creates a directory and those above it. Returns whether it exists now.
 bool make_directories(const std::string& path);
 

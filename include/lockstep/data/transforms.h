@@ -1,0 +1,68 @@
+// What is done to pictures before training: from bytes to floats, and random changes that keep their meaning.
+//
+//   auto train = ls::data::transform(ls::data::cifar10(folder, ls::data::Split::train),
+//                                    {ls::data::RandomCrop{.padding = 4}, ls::data::RandomHorizontalFlip{},
+//                                     ls::data::Normalize{{0.491f, 0.482f, 0.447f}, {0.247f, 0.243f, 0.262f}}});
+//
+// What happens to a picture is decided by the loader's seed, the epoch and the picture's index, whichever thread does
+// it.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include <lockstep/data/dataset.h>
+#include <lockstep/export.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace data {
+
+/// A part of height x width (0: the picture's own) at a random place, after `padding` pixels of value `fill` were put
+/// around the picture. torchvision: RandomCrop.
+struct RandomCrop {
+  int height = 0;
+  int width = 0;
+  int padding = 0;
+  float fill = 0;
+};
+
+/// Left becomes right. torchvision: RandomHorizontalFlip.
+struct RandomHorizontalFlip {
+  float probability = 0.5f;
+};
+
+/// (x - mean[c]) / deviation[c], each step rounded; a single value serves every channel. torchvision: Normalize.
+struct Normalize {
+  std::vector<float> mean;
+  std::vector<float> deviation;
+};
+
+/// Turned by up to `degrees` either way, scaled by a factor in [scale_min, scale_max], sheared along x by up to `shear`
+/// degrees either way, and moved by up to `translate` times the side either way, about the middle. Bilinear; `fill`
+/// outside the picture. torchvision: RandomAffine, which moves by whole pixels.
+struct RandomAffine {
+  float degrees = 0;
+  float translate = 0;
+  float scale_min = 1;
+  float scale_max = 1;
+  float shear = 0;
+  float fill = 0;
+};
+
+/// A square of `size` pixels a side, its middle anywhere in the picture, becomes `fill`. DeVries and Taylor, 2017.
+struct Cutout {
+  int size = 8;
+  float fill = 0;
+};
+
+using Transform = std::variant<RandomCrop, RandomHorizontalFlip, Normalize, RandomAffine, Cutout>;
+
+/// `dataset` with its pictures, u8 or f32 [n, channels, height, width], as f32 (u8 divided by 255) and changed by the
+/// steps in their order, which may be none. ValueError for steps out of range; fetching a batch throws ShapeError or
+/// DTypeError for inputs that are no pictures, or do not fit a step.
+LOCKSTEP_API DatasetPtr transform(DatasetPtr dataset, std::vector<Transform> steps, CallSite site = {});
+
+}  // namespace data
+}  // namespace v0
+}  // namespace lockstep
