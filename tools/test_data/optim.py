@@ -26,6 +26,8 @@ CASES = {
     "adagrad_options": ("Adagrad", dict(lr=0.1, lr_decay=0.2, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-4)),
     "adafactor": ("Adafactor", dict(lr=0.1)),
     "adafactor_options": ("Adafactor", dict(lr=0.05, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=1.5, weight_decay=0.1)),
+    "lion": ("Lion", dict(lr=0.01)),
+    "lion_options": ("Lion", dict(lr=0.01, betas=(0.7, 0.8), weight_decay=0.3)),
 }
 # Parameters: a matrix, a vector, and a kernel of four dimensions.
 SHAPES = {"a": (3, 5), "b": (4,), "c": (2, 3, 2, 2)}
@@ -51,13 +53,31 @@ SCHEDULE_STEPS = 24
 PLATEAU = dict(factor=0.5, patience=2, threshold=1e-2, cooldown=1, min_lr=0.02, eps=1e-6)
 
 
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of "Symbolic Discovery of Optimization Algorithms", line by line: torch has none."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for theta in group["params"]:
+                g = theta.grad
+                m = self.state[theta].setdefault("m", torch.zeros_like(theta))
+                c = beta1 * m + (1 - beta1) * g
+                theta -= group["lr"] * (torch.sign(c) + group["weight_decay"] * theta)
+                self.state[theta]["m"] = beta2 * m + (1 - beta2) * g
+
+
 def start(generator):
     return {name: torch.randn(shape, generator=generator).double() for name, shape in SHAPES.items()}
 
 
 def train(tensors, cls, options, skipping):
     parameters = {name: tensors[f"start.{name}"].clone().requires_grad_() for name in SHAPES}
-    optimizer = getattr(torch.optim, cls)(parameters.values(), **options)
+    optimizer = (Lion if cls == "Lion" else getattr(torch.optim, cls))(parameters.values(), **options)
     for step in range(1, STEPS + 1):
         for name, parameter in parameters.items():
             skipped = skipping and name == "b" and step in SKIPPED
