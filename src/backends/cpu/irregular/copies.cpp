@@ -17,10 +17,6 @@ constexpr std::int64_t kTaskBytes = 1 << 16;
 constexpr std::size_t kStreamBytes = 16 << 20;
 constexpr std::int64_t kShortRun = 8;  // elements; below, a call of memcpy costs more than the loops
 
-std::int64_t innermost(const Space& space) {
-  return space.along[space.along.rank() - 1];
-}
-
 }  // namespace
 
 Copy::Copy(const Input& from, const Shape& strides, std::int64_t offset, Isa isa)
@@ -32,7 +28,7 @@ Copy::Copy(const Input& from, const Shape& strides, std::int64_t offset, Isa isa
       run_(0) {
   const bool neighbours = reader_.access().along.back() == 1 && writer_.access().along.back() == 1;
   if (neighbours && reader_.access().checks.empty())
-    run_ = std::min(innermost(reader_.space()), innermost(writer_.space()));
+    run_ = std::min(reader_.access().along_dims.back(), writer_.access().along_dims.back());
   // Both spaces number the same elements, so the shorter run divides the longer one; runs of a piece suffice.
   if (run_ < kShortRun) run_ = 0;
 }
@@ -57,8 +53,8 @@ void Copy::run(const Binding& binding, std::byte* to) const {
   }
   parallel_for(runs, std::max<std::int64_t>(1, kTaskBytes / (run_ * size)), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t r = first; r < last; ++r) {
-      const std::int64_t source = contiguous_run(reader_.access(), reader_.space(), 0, r * run_, run_);
-      const std::int64_t place = contiguous_run(writer_.access(), writer_.space(), 0, r * run_, run_);
+      const std::int64_t source = contiguous_run(reader_.access(), 0, r * run_, run_);
+      const std::int64_t place = contiguous_run(writer_.access(), 0, r * run_, run_);
       std::memcpy(to + place * size, from + source * size, static_cast<std::size_t>(run_ * size));
     }
   });

@@ -26,15 +26,14 @@ bool holds(DType dtype, Form form, bool canonical) {
 }  // namespace
 
 Reader::Reader(const Input& input, int outer_dims, Form form, Isa isa)
-    : size_(size_of(type_of(input.dtype, form))), as_stored_(holds(input.dtype, form, input.canonical)) {
+    : loader_{nullptr, size_of(type_of(input.dtype, form)), holds(input.dtype, form, input.canonical)} {
   Program program = space_of(input.view.shape, outer_dims);
   program.inputs.push_back(input);
   Mapping mapping = map_space(program, Layout::rows, false);
-  space_ = mapping.space;
   access_ = std::move(mapping.inputs[0]);
   const ConvertTable& convert = convert_table(isa);
   const auto& load = form == Form::word ? convert.load_bits : input.canonical ? convert.load_canonical : convert.load;
-  load_ = load[index_of(input.dtype)];
+  loader_.load = load[index_of(input.dtype)];
 }
 
 const void* Reader::read(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
@@ -45,38 +44,37 @@ const void* Reader::read(const std::byte* data, std::int64_t outer, std::int64_t
 }
 
 const void* Reader::stored(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count) const {
-  if (!as_stored_) return nullptr;
-  const std::int64_t element = contiguous_run(access_, space_, outer, begin, count);
-  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * size_;
+  if (!loader_.as_stored) return nullptr;
+  const std::int64_t element = contiguous_run(access_, outer, begin, count);
+  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * loader_.size;
 }
 
 void Reader::fetch(const std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
                    void* buffer) const {
-  lockstep::fetch(access_, space_, load_, size_, data, outer, begin, count, static_cast<std::byte*>(buffer));
+  lockstep::fetch(access_, loader_, data, outer, begin, count, static_cast<std::byte*>(buffer));
 }
 
 Writer::Writer(DType dtype, const Shape& dims, const Shape& strides, std::int64_t offset, int outer_dims, Form form,
                Isa isa)
-    : size_(size_of(type_of(dtype, form))), as_stored_(holds(dtype, form, true)) {
+    : storer_{nullptr, size_of(type_of(dtype, form))}, as_stored_(holds(dtype, form, true)) {
   Program program = space_of(dims, outer_dims);
   program.outputs.push_back({.slot = 0, .dtype = dtype, .value = 0, .bits = form == Form::word, .strides = strides});
   Mapping mapping = map_space(program, Layout::rows, false);
-  space_ = mapping.space;
   access_ = std::move(mapping.outputs[0]);
   access_.offset = offset;
   const ConvertTable& convert = convert_table(isa);
-  store_ = (form == Form::word ? convert.store_bits : convert.store)[index_of(dtype)];
+  storer_.store = (form == Form::word ? convert.store_bits : convert.store)[index_of(dtype)];
 }
 
 void Writer::write(std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count,
                    const void* values) const {
-  put(access_, space_, store_, size_, data, outer, begin, count, static_cast<const std::byte*>(values));
+  put(access_, storer_, data, outer, begin, count, static_cast<const std::byte*>(values));
 }
 
 void* Writer::place(std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count) const {
   if (!as_stored_) return nullptr;
-  const std::int64_t element = contiguous_run(access_, space_, outer, begin, count);
-  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * size_;
+  const std::int64_t element = contiguous_run(access_, outer, begin, count);
+  return element < 0 ? nullptr : data + static_cast<std::size_t>(element) * storer_.size;
 }
 
 View with_dims(const View& view, const Shape& dims) {

@@ -46,17 +46,13 @@ class Reader {
     fetch(binding.slots[static_cast<std::size_t>(access_.slot)], outer, begin, count, buffer);
   }
 
-  std::size_t size() const { return size_; }  ///< of a value, in bytes
-  bool is_as_stored() const { return as_stored_; }
+  std::size_t size() const { return loader_.size; }  ///< of a value, in bytes
+  bool is_as_stored() const { return loader_.as_stored; }
   const Access& access() const { return access_; }
-  const Space& space() const { return space_; }
 
  private:
   Access access_;
-  Space space_;
-  LoadFn load_;
-  std::size_t size_;
-  bool as_stored_;
+  Loader loader_;
 };
 
 class Writer {
@@ -69,13 +65,10 @@ class Writer {
   void* place(std::byte* data, std::int64_t outer, std::int64_t begin, std::int64_t count) const;
 
   const Access& access() const { return access_; }
-  const Space& space() const { return space_; }
 
  private:
   Access access_;
-  Space space_;
-  StoreFn store_;
-  std::size_t size_;
+  Storer storer_;
   bool as_stored_;
 };
 

@@ -74,7 +74,6 @@ class GatherExecutable final : public Executable {
     keys.positions.push_back({gather.first->offset, gather.first->strides.slice(0, key_dims)});
     keys.positions.push_back({0, gather.output->strides.slice(0, key_dims)});
     Mapping mapping = map_space(keys, Layout::rows, false);
-    space_ = mapping.space;
     first_ = mapping.positions[0];
     place_ = mapping.positions[1];
   }
@@ -103,8 +102,8 @@ class GatherExecutable final : public Executable {
 
   void copy(const Binding& binding, std::int64_t begin, std::int64_t count) const {
     std::array<std::int64_t, kTile> from, to, index;
-    count_along(first_, space_, convert_, 0, begin, count, from.data());
-    count_along(place_, space_, convert_, 0, begin, count, to.data());
+    count_along(first_, convert_, 0, begin, count, from.data());
+    count_along(place_, convert_, 0, begin, count, to.data());
     if (index_.access().dtype == DType::i64) {
       index_.fetch(binding, 0, begin, count, index.data());
     } else {
@@ -141,7 +140,6 @@ class GatherExecutable final : public Executable {
   std::int64_t keys_ = 0;
   Reader index_;
   const ConvertTable& convert_;
-  Space space_;
   Access first_, place_;
 };
 

@@ -34,13 +34,12 @@ class Places {
     program.inner = kernel_.space;
     program.positions.push_back({0, kernel_.strides});
     Mapping mapping = map_space(program, Layout::rows, false);
-    space_ = mapping.space;
     position_ = std::move(mapping.positions[0]);
   }
 
   /// places[i] of contribution begin + i, -1 where the index is bad (and a fault reported). count <= kTile.
   void find(const Binding& binding, std::int64_t begin, std::int64_t count, std::int64_t* places) const {
-    count_along(position_, space_, convert_, 0, begin, count, places);
+    count_along(position_, convert_, 0, begin, count, places);
     std::array<std::int64_t, kTile> buffer;
     const void* index = index_.read(binding, 0, begin, count, buffer.data());
     const bool good = kernel_.index.dtype == DType::i64
@@ -64,7 +63,6 @@ class Places {
   const ScatterKernel& kernel_;
   Reader index_;
   const ConvertTable& convert_;
-  Space space_;
   Access position_;
 };
 

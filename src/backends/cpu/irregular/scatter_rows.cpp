@@ -79,7 +79,7 @@ class RowScatter final : public Scatter {
 
   /// Whether places come in runs that are worth vectors.
   bool is_worth_it() const {
-    return out_.access().along.back() == 1 && out_.space().along[out_.space().along.rank() - 1] >= kShortRun;
+    return out_.access().along.back() == 1 && out_.access().along_dims.back() >= kShortRun;
   }
 
   void run(const Binding& binding) const override {

@@ -115,7 +115,7 @@ void Frame::fetch_ahead(const Tile& tile) const {
   if (unit_ + 1 >= plan_.units) return;
   for (int input : plan_.fetched_ahead) {
     const Access& access = plan_.inputs[idx(input)];
-    const std::int64_t element = contiguous_run(access, plan_.space, unit_ + 1, tile.begin, tile.count);
+    const std::int64_t element = contiguous_run(access, unit_ + 1, tile.begin, tile.count);
     if (element < 0) continue;
     const auto size = static_cast<std::int64_t>(size_of(access.dtype));
     const std::byte* memory = slot_data(access.slot) + element * size;
@@ -159,8 +159,8 @@ void Frame::execute(const Step& step, const Tile& tile) {
     case Step::Kind::iota: {
       std::byte* out = at(step.place, tile, step.type);
       for (std::int64_t d = 0; d < tile.depth; ++d) {
-        count_along(plan_.positions[idx(step.index)], plan_.space, *plan_.convert, tile.outer + d, tile.begin,
-                    tile.count, reinterpret_cast<std::int64_t*>(out) + d * tile.count);
+        count_along(plan_.positions[idx(step.index)], *plan_.convert, tile.outer + d, tile.begin, tile.count,
+                    reinterpret_cast<std::int64_t*>(out) + d * tile.count);
       }
       values_[step.out] = out;
       return;
@@ -203,17 +203,17 @@ const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out)
   const std::byte* data = slot_data(access.slot);
   const std::size_t size = size_of(step.type);
   if (step.alias && tile.depth == 1) {
-    const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+    const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
     const std::byte* memory = data + element * static_cast<std::int64_t>(size);
     if (element >= 0 && is_aligned(memory, size)) return memory;
   }
+  const Loader loader{step.load, size, step.alias};
   if (tile.depth > 1 && is_better_across(access)) {
-    fetch_across(access, plan_.space, step.load, size, data, tile.outer, tile.depth, tile.begin, tile.count, out);
+    fetch_across(access, loader, data, tile.outer, tile.depth, tile.begin, tile.count, out);
     return out;
   }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
-    fetch(access, plan_.space, step.load, size, data, tile.outer + d, tile.begin, tile.count,
-          out + idx(d * tile.count) * size);
+    fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + idx(d * tile.count) * size);
   }
   return out;
 }
@@ -222,7 +222,7 @@ const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out)
 std::byte* Frame::direct(int output, const Tile& tile) const {
   if (tile.depth != 1) return nullptr;
   const Access& access = plan_.outputs[idx(output)];
-  const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+  const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
   if (element < 0) return nullptr;
   const std::size_t size = size_of(access.dtype);
   std::byte* memory = binding_.slots[idx(access.slot)] + idx(element) * size;
@@ -249,14 +249,13 @@ void Frame::store(const Step& step, const Tile& tile) {
   const std::byte* values = values_[step.a];
   const std::size_t size = size_of(step.type);
   if (step.alias && tile.depth == 1) {
-    const std::int64_t element = contiguous_run(access, plan_.space, tile.outer, tile.begin, tile.count);
+    const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
     std::byte* memory = data + element * static_cast<std::int64_t>(size);
     if (element >= 0 && memory == values) return;
     if (element >= 0 && plan_.streams) return plan_.convert->stream(memory, values, idx(tile.count) * size);
   }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
-    put(access, plan_.space, step.put, size, data, tile.outer + d, tile.begin, tile.count,
-        values + idx(d * tile.count) * size);
+    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values + idx(d * tile.count) * size);
   }
 }
 

@@ -21,6 +21,11 @@ inline namespace v0 {
 
 enum class Layout : std::uint8_t { rows, columns };
 
+/// How many indices there are to either side.
+struct Space {
+  std::int64_t outer_count = 1, along_count = 1;
+};
+
 /// Where a value lives while a frame executes.
 struct Place {
   enum class Kind : std::uint8_t {
@@ -142,7 +147,7 @@ struct PlanOptions {
 
 RowPlan make_plan(const Program& program, const PlanOptions& options);
 
-/// The iteration space of a program for one layout, neighbouring dims merged (space.cpp).
+/// The iteration space of a program for one layout (space.cpp).
 struct Mapping {
   Space space;
   std::vector<Access> inputs, outputs, positions;

@@ -1,4 +1,4 @@
-// Iteration spaces: merging of dims, and the choice of the layout.
+// Iteration spaces: the dims of every access, and the choice of the layout.
 #include <algorithm>
 
 #include "backends/cpu/row/plan.h"
@@ -7,38 +7,22 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-/// Everything that is linear in the index, over all dims of the program.
-template <typename Fn>
-bool all_forms(const Program& program, Fn fn) {
-  for (const Input& input : program.inputs) {
-    if (!fn(input.view.strides)) return false;
-    for (const Bound& bound : input.view.bounds) {
-      if (!fn(bound.m)) return false;
-    }
-  }
-  for (const Output& output : program.outputs) {
-    if (!fn(output.strides)) return false;
-  }
-  for (const Position& position : program.positions) {
-    if (!fn(position.strides)) return false;
-  }
-  return true;
-}
-
-/// New dims as groups [first, last) of old ones: each group is one dim, with the strides of its last member.
+/// A dim of an access: neighbouring dims of the program that all its forms walk as one.
 struct Group {
   int last = 0;  ///< the old dim whose coefficients hold
   std::int64_t size = 1;
 };
 
-std::vector<Group> merge(const Program& program, const Shape& dims, int first, int end) {
+/// Dims [first, end) of the program for an access with the given strides and checks.
+std::vector<Group> merge(const Shape& dims, const Shape& strides, const std::vector<Bound>& bounds, int first,
+                         int end) {
   std::vector<Group> groups;
   for (int d = first; d < end; ++d) {
     if (dims[d] == 0) return {{d, 0}};
     if (dims[d] == 1) continue;
-    const bool joins = !groups.empty() && all_forms(program, [&](const Shape& form) {
-      return form[groups.back().last] == form[d] * dims[d];
-    });
+    const auto runs_on = [&](const Shape& form) { return form[groups.back().last] == form[d] * dims[d]; };
+    const bool joins = !groups.empty() && runs_on(strides) &&
+                       std::all_of(bounds.begin(), bounds.end(), [&](const Bound& bound) { return runs_on(bound.m); });
     if (joins) {
       groups.back() = {d, groups.back().size * dims[d]};
     } else {
@@ -146,38 +130,39 @@ Program with_inner_dim(const Program& program, int dim) {
 Mapping map_space(const Program& program, Layout layout, bool merge_rows) {
   const Shape dims = all_dims(program);
   const int boundary = merge_rows ? 0 : program.rows.rank();
-  std::vector<Group> outer = merge(program, dims, 0, boundary);
-  std::vector<Group> along = merge(program, dims, boundary, dims.rank());
-  if (layout == Layout::columns) std::swap(outer, along);
-
-  Mapping mapping;
-  mapping.space.outer = sizes(outer);
-  mapping.space.along = sizes(along);
-  mapping.space.outer_count = mapping.space.outer.numel();
-  mapping.space.along_count = mapping.space.along.numel();
-  const auto access = [&](int slot, DType dtype, std::int64_t offset, const Shape& strides) {
+  const auto access = [&](int slot, DType dtype, std::int64_t offset, const Shape& strides,
+                          const std::vector<Bound>& bounds, std::uint64_t fill) {
+    std::vector<Group> outer = merge(dims, strides, bounds, 0, boundary);
+    std::vector<Group> along = merge(dims, strides, bounds, boundary, dims.rank());
+    if (layout == Layout::columns) std::swap(outer, along);
     Access result;
     result.slot = slot;
     result.dtype = dtype;
     result.offset = offset;
+    result.outer_dims = sizes(outer);
+    result.along_dims = sizes(along);
     result.outer = pick(outer, strides);
     result.along = pick(along, strides);
-    return result;
-  };
-  for (const Input& input : program.inputs) {
-    Access result = access(input.slot, input.dtype, input.view.offset, input.view.strides);
-    result.fill = input.view.fill;
-    for (const Bound& bound : input.view.bounds) {
+    result.fill = fill;
+    for (const Bound& bound : bounds) {
       result.checks.push_back({bound.offset, pick(outer, bound.m), pick(along, bound.m), bound.lo, bound.hi, bound.step,
                                bound.step > 1 ? bound.stride : 0});
     }
-    mapping.inputs.push_back(std::move(result));
+    result.find_pattern();
+    return result;
+  };
+  Mapping mapping;
+  const std::int64_t rows = dims.slice(0, boundary).numel(), inner = dims.slice(boundary, dims.rank()).numel();
+  mapping.space = layout == Layout::columns ? Space{inner, rows} : Space{rows, inner};
+  for (const Input& input : program.inputs) {
+    const View& view = input.view;
+    mapping.inputs.push_back(access(input.slot, input.dtype, view.offset, view.strides, view.bounds, view.fill));
   }
   for (const Output& output : program.outputs) {
-    mapping.outputs.push_back(access(output.slot, output.dtype, 0, output.strides));
+    mapping.outputs.push_back(access(output.slot, output.dtype, 0, output.strides, {}, 0));
   }
   for (const Position& position : program.positions) {
-    mapping.positions.push_back(access(-1, DType::i64, position.offset, position.strides));
+    mapping.positions.push_back(access(-1, DType::i64, position.offset, position.strides, {}, 0));
   }
   return mapping;
 }
