@@ -4,7 +4,7 @@
 
 #include <lockstep/ops.h>
 
-#include "graph/check.h"
+#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -13,13 +13,15 @@ namespace nn {
 BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, const BatchNormOptions& options,
                      int least_rank, int most_rank)
     : Layer(parent, std::move(name)),
-      running_mean(*this, "running_mean", zeros({channels})),
-      running_var(*this, "running_var", ones({channels})),
-      num_batches_tracked(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true}),
       eps_(options.eps),
       momentum_(options.momentum),
       least_rank_(least_rank),
       most_rank_(most_rank) {
+  if (options.track_running_stats) {
+    running_mean = Buffer(*this, "running_mean", zeros({channels}));
+    running_var = Buffer(*this, "running_var", ones({channels}));
+    num_batches_tracked = Buffer(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true});
+  }
   if (!options.affine) return;
   weight = Parameter(*this, "weight", ones({channels}));
   bias = Parameter(*this, "bias", zeros({channels}));
@@ -31,8 +33,10 @@ Tensor BatchNorm::forward(const Operand& x) const {
     const char* const sizes = most_rank_ == 3   ? "[N, C] or [N, C, L]"
                               : most_rank_ == 4 ? "[N, C, H, W]"
                                                 : "[N, C, D, H, W]";
-    graph::fail<ShapeError>("batch_norm", fmt::format("input must be {}", sizes),
-                            {{"input", x}, {"running_mean", running_mean.tensor()}}, "", x.site());
+    graph::fail<ShapeError>("batch_norm", fmt::format("input must be {}", sizes), {{"input", x}}, "", x.site());
+  }
+  if (!running_mean.defined()) {
+    return batch_norm_training(x, {}, {}, weight.optional(), bias.optional(), 0, eps_).output;
   }
   if (!training()) return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
   const Tensor batches = num_batches_tracked.tensor() + 1;
@@ -70,6 +74,64 @@ GroupNorm::GroupNorm(Module& parent, std::string name, std::int64_t groups, std:
 
 Tensor GroupNorm::forward(const Operand& x) const {
   return group_norm(x, groups_, weight.optional(), bias.optional(), eps_);
+}
+
+RMSNorm::RMSNorm(Module& parent, std::string name, const Shape& normalized_shape, RMSNormOptions options)
+    : Layer(parent, std::move(name)), normalized_shape_(normalized_shape), eps_(options.eps) {
+  if (options.affine) weight = Parameter(*this, "weight", ones(normalized_shape));
+}
+
+Tensor RMSNorm::forward(const Operand& x) const {
+  return rms_norm(x, normalized_shape_, weight.optional(), eps_);
+}
+
+InstanceNorm::InstanceNorm(Module& parent, std::string name, std::int64_t channels, const InstanceNormOptions& options,
+                           int spatial_dims)
+    : Layer(parent, std::move(name)),
+      channels_(channels),
+      eps_(options.eps),
+      momentum_(options.momentum),
+      spatial_dims_(spatial_dims) {
+  if (options.track_running_stats) {
+    running_mean = Buffer(*this, "running_mean", zeros({channels}));
+    running_var = Buffer(*this, "running_var", ones({channels}));
+    num_batches_tracked = Buffer(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true});
+  }
+  if (!options.affine) return;
+  weight = Parameter(*this, "weight", ones({channels}));
+  bias = Parameter(*this, "bias", zeros({channels}));
+}
+
+Tensor InstanceNorm::forward(const Operand& operand) const {
+  const CallSite site = operand.site();
+  const Tensor& given = graph::tensor_operand("instance_norm", operand);
+  const bool single = given.rank() == spatial_dims_ + 1;
+  const int channel_dim = single ? 0 : 1;
+  if ((!single && given.rank() != spatial_dims_ + 2) || given.shape()[channel_dim] != channels_) {
+    graph::fail<ShapeError>(
+        "instance_norm",
+        fmt::format("input must be [N, {0}, ...] or [{0}, ...] with {1} spatial dimensions", channels_, spatial_dims_),
+        {{"input", operand}}, "", site);
+  }
+  const Tensor batch = single ? given.unsqueeze(0, site) : given;
+  const Operand x(batch, site);
+  Tensor y;
+  if (!running_mean.defined()) {
+    y = instance_norm(x, weight.optional(), bias.optional(), eps_);
+  } else if (!training()) {
+    y = batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
+  } else {
+    const Tensor batches = num_batches_tracked.tensor() + 1;
+    const double momentum = momentum_ ? *momentum_ : 1.0 / static_cast<double>(batches.item<std::int64_t>());
+    const InstanceNormResult result = instance_norm_training(x, running_mean.tensor(), running_var.tensor(),
+                                                             weight.optional(), bias.optional(), momentum, eps_);
+    // Copies of a cell share its slot.
+    Buffer(running_mean).set(result.running_mean, site);
+    Buffer(running_var).set(result.running_var, site);
+    Buffer(num_batches_tracked).set(batches, site);
+    y = result.output;
+  }
+  return single ? y.squeeze(0, site) : y;
 }
 
 }  // namespace nn

@@ -36,6 +36,10 @@ Tensor Flatten::forward(const Operand& x) const {
   return tensor_of("Flatten", x).flatten(first_dim_, last_dim_, x.site());
 }
 
+Tensor Unflatten::forward(const Operand& x) const {
+  return tensor_of("Unflatten", x).unflatten(dim_, sizes_, x.site());
+}
+
 }  // namespace nn
 }  // namespace v0
 }  // namespace lockstep

@@ -1,18 +1,87 @@
-// Layers without parameters that work element by element or along one dimension.
+// Activations as layers: the ops of ops/activation.h under the names and defaults of torch.nn.
 #pragma once
 
-#include <lockstep/nn/module.h>
+#include <lockstep/nn/op_layer.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
 
-/// PyTorch: nn.ReLU.
-class LOCKSTEP_API ReLU : public Layer {
+// PyTorch: nn.ReLU and so on. Constructed by (parent, name).
+using ReLU = OpLayer<relu>;
+using ReLU6 = OpLayer<relu6>;
+using SELU = OpLayer<selu>;
+using SiLU = OpLayer<silu>;
+using Mish = OpLayer<mish>;
+using Softsign = OpLayer<softsign>;
+using Hardswish = OpLayer<hardswish>;
+using Hardsigmoid = OpLayer<hardsigmoid>;
+using Tanh = OpLayer<tanh>;
+using Tanhshrink = OpLayer<tanhshrink>;
+using Sigmoid = OpLayer<sigmoid>;
+using LogSigmoid = OpLayer<logsigmoid>;
+
+/// PyTorch: nn.LeakyReLU.
+class LOCKSTEP_API LeakyReLU : public OpLayer<leaky_relu, double> {
  public:
-  using Layer::Layer;
-  Tensor forward(const Operand& x) const override { return relu(x); }
+  LeakyReLU(Module& parent, std::string name, double negative_slope = 0.01)
+      : OpLayer(parent, std::move(name), negative_slope) {}
+};
+
+/// PyTorch: nn.ELU.
+class LOCKSTEP_API ELU : public OpLayer<elu, double> {
+ public:
+  ELU(Module& parent, std::string name, double alpha = 1) : OpLayer(parent, std::move(name), alpha) {}
+};
+
+/// PyTorch: nn.CELU.
+class LOCKSTEP_API CELU : public OpLayer<celu, double> {
+ public:
+  CELU(Module& parent, std::string name, double alpha = 1) : OpLayer(parent, std::move(name), alpha) {}
+};
+
+/// PyTorch: nn.Softplus.
+class LOCKSTEP_API Softplus : public OpLayer<softplus, double, double> {
+ public:
+  Softplus(Module& parent, std::string name, double beta = 1, double threshold = 20)
+      : OpLayer(parent, std::move(name), beta, threshold) {}
+};
+
+/// PyTorch: nn.Hardtanh.
+class LOCKSTEP_API Hardtanh : public OpLayer<hardtanh, double, double> {
+ public:
+  Hardtanh(Module& parent, std::string name, double min = -1, double max = 1)
+      : OpLayer(parent, std::move(name), min, max) {}
+};
+
+/// PyTorch: nn.Hardshrink.
+class LOCKSTEP_API Hardshrink : public OpLayer<hardshrink, double> {
+ public:
+  Hardshrink(Module& parent, std::string name, double lambda = 0.5) : OpLayer(parent, std::move(name), lambda) {}
+};
+
+/// PyTorch: nn.Softshrink.
+class LOCKSTEP_API Softshrink : public OpLayer<softshrink, double> {
+ public:
+  Softshrink(Module& parent, std::string name, double lambda = 0.5) : OpLayer(parent, std::move(name), lambda) {}
+};
+
+/// PyTorch: nn.GLU.
+class LOCKSTEP_API GLU : public OpLayer<glu, int> {
+ public:
+  GLU(Module& parent, std::string name, int dim = -1) : OpLayer(parent, std::move(name), dim) {}
+};
+
+/// silu of the first half along `dim` times the second, as in language models' feed-forward layers. ShapeError if the
+/// size is odd.
+class LOCKSTEP_API SwiGLU : public Layer {
+ public:
+  SwiGLU(Module& parent, std::string name, int dim = -1) : Layer(parent, std::move(name)), dim_(dim) {}
+  Tensor forward(const Operand& x) const override;
+
+ private:
+  int dim_;
 };
 
 struct GELUOptions {
@@ -30,6 +99,15 @@ class LOCKSTEP_API GELU : public Layer {
   GELUOptions options_;
 };
 
+/// x where x > 0, else weight * x, with one weight or one per channel.  PyTorch: nn.PReLU.
+class LOCKSTEP_API PReLU : public Layer {
+ public:
+  PReLU(Module& parent, std::string name, std::int64_t parameters = 1, double init = 0.25);
+  Tensor forward(const Operand& x) const override { return prelu(x, weight); }
+
+  Parameter weight;  ///< [parameters]
+};
+
 /// PyTorch: nn.Softmax.
 class LOCKSTEP_API Softmax : public Layer {
  public:
@@ -40,16 +118,14 @@ class LOCKSTEP_API Softmax : public Layer {
   int dim_;
 };
 
-/// In training each element becomes 0 with probability p, and the others are scaled by 1 / (1 - p); in evaluation
-/// nothing happens.  PyTorch: nn.Dropout.
-class LOCKSTEP_API Dropout : public Layer {
+/// PyTorch: nn.LogSoftmax.
+class LOCKSTEP_API LogSoftmax : public Layer {
  public:
-  /// Throws ValueError unless 0 <= p <= 1.
-  Dropout(Module& parent, std::string name, double p = 0.5);
-  Tensor forward(const Operand& x) const override;
+  LogSoftmax(Module& parent, std::string name, int dim) : Layer(parent, std::move(name)), dim_(dim) {}
+  Tensor forward(const Operand& x) const override { return log_softmax(x, dim_); }
 
  private:
-  double p_;
+  int dim_;
 };
 
 }  // namespace nn

@@ -1,3 +1,4 @@
+// Layers that multiply by a matrix.
 #pragma once
 
 #include <lockstep/nn/module.h>
@@ -21,6 +22,18 @@ class LOCKSTEP_API Linear : public Layer {
 
   Parameter weight;
   Parameter bias;  ///< Not defined without the option.
+};
+
+/// y[..., o] = a^T weight[o] b + bias[o].  a [..., in1_features]; b [..., in2_features].  PyTorch: nn.Bilinear.
+class LOCKSTEP_API Bilinear : public Module {
+ public:
+  Bilinear(Module& parent, std::string name, std::int64_t in1_features, std::int64_t in2_features,
+           std::int64_t out_features, LinearOptions options = {});
+  Tensor forward(const Operand& a, const Operand& b) const;
+  Tensor operator()(const Operand& a, const Operand& b) const { return forward(a, b); }
+
+  Parameter weight;  ///< [out_features, in1_features, in2_features]
+  Parameter bias;    ///< [out_features]; not defined without the option.
 };
 
 }  // namespace nn

@@ -15,6 +15,8 @@ struct BatchNormOptions {
   /// Share of a batch in the running statistics; none: they are the averages over all batches seen.
   std::optional<double> momentum = 0.1;
   bool affine = true;
+  /// Without running statistics evaluation takes those of the batch, too.
+  bool track_running_stats = true;
 };
 
 /// Normalises each channel: in training mode by the statistics of the batch, which then move the running ones, in
@@ -25,9 +27,9 @@ class LOCKSTEP_API BatchNorm : public Layer {
   /// channel.
   Tensor forward(const Operand& x) const override;
 
-  Parameter weight;  ///< [channels], ones; not defined without `affine`.
-  Parameter bias;    ///< [channels], zeros; not defined without `affine`.
-  Buffer running_mean;
+  Parameter weight;            ///< [channels], ones; not defined without `affine`.
+  Parameter bias;              ///< [channels], zeros; not defined without `affine`.
+  Buffer running_mean;         ///< Buffers are not defined without `track_running_stats`.
   Buffer running_var;          ///< unbiased
   Buffer num_batches_tracked;  ///< i64 []; absent from checkpoints older than PyTorch 0.4.1.
 
@@ -101,6 +103,75 @@ class LOCKSTEP_API GroupNorm : public Layer {
  private:
   std::int64_t groups_;
   double eps_;
+};
+
+struct RMSNormOptions {
+  std::optional<double> eps = std::nullopt;  ///< absent: the machine epsilon of the input's dtype
+  bool affine = true;
+};
+
+/// x / sqrt(mean(x^2) + eps) * weight over the trailing dimensions `normalized_shape`.  PyTorch: nn.RMSNorm.
+class LOCKSTEP_API RMSNorm : public Layer {
+ public:
+  RMSNorm(Module& parent, std::string name, const Shape& normalized_shape, RMSNormOptions options = {});
+  Tensor forward(const Operand& x) const override;
+
+  Parameter weight;  ///< normalized_shape, ones; not defined without `affine`.
+
+ private:
+  Shape normalized_shape_;
+  std::optional<double> eps_;
+};
+
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  /// Share of a batch in the running statistics; none: they are the averages over all batches seen.
+  std::optional<double> momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;
+};
+
+/// Normalises each channel of each sample: by its own statistics, or in evaluation mode by the running ones if they are
+/// tracked. What instance norms of all ranks share.
+class LOCKSTEP_API InstanceNorm : public Layer {
+ public:
+  /// In training mode sets the buffers, if there are any. ShapeError for another rank or number of channels.
+  Tensor forward(const Operand& x) const override;
+
+  Parameter weight;  ///< [channels], ones; not defined without `affine`.
+  Parameter bias;    ///< [channels], zeros; not defined without `affine`.
+  Buffer running_mean;
+  Buffer running_var;
+  Buffer num_batches_tracked;
+
+ protected:
+  InstanceNorm(Module& parent, std::string name, std::int64_t channels, const InstanceNormOptions& options,
+               int spatial_dims);
+
+ private:
+  std::int64_t channels_;
+  double eps_;
+  std::optional<double> momentum_;
+  int spatial_dims_;
+};
+
+/// x [N, channels, L] or [channels, L].  PyTorch: nn.InstanceNorm1d.
+class LOCKSTEP_API InstanceNorm1d : public InstanceNorm {
+ public:
+  InstanceNorm1d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm(parent, std::move(name), channels, options, 1) {}
+};
+/// x [N, channels, H, W] or [channels, H, W].  PyTorch: nn.InstanceNorm2d.
+class LOCKSTEP_API InstanceNorm2d : public InstanceNorm {
+ public:
+  InstanceNorm2d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm(parent, std::move(name), channels, options, 2) {}
+};
+/// x [N, channels, D, H, W] or [channels, D, H, W].  PyTorch: nn.InstanceNorm3d.
+class LOCKSTEP_API InstanceNorm3d : public InstanceNorm {
+ public:
+  InstanceNorm3d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm(parent, std::move(name), channels, options, 3) {}
 };
 
 }  // namespace nn

@@ -1,45 +1,30 @@
-// Pools over images. x [N, C, H, W] or [C, H, W].
+// Pools as layers, by the number of spatial dimensions. x [N, C, spatial...] or [C, spatial...].
 #pragma once
 
-#include <lockstep/nn/module.h>
+#include <lockstep/nn/op_layer.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
 
-/// PyTorch: nn.MaxPool2d.
-class LOCKSTEP_API MaxPool2d : public Layer {
- public:
-  MaxPool2d(Module& parent, std::string name, const PoolOptions& options)
-      : Layer(parent, std::move(name)), options_(options) {}
-  Tensor forward(const Operand& x) const override { return max_pool2d(x, options_); }
+// Constructed by (parent, name, PoolOptions), e.g. nn::MaxPool2d pool{*this, "pool", {.kernel = {2}}}.
+// PyTorch: nn.MaxPool1d, nn.AvgPool1d and so on.
+using MaxPool1d = OpLayer<max_pool1d, PoolOptions>;
+using MaxPool2d = OpLayer<max_pool2d, PoolOptions>;
+using MaxPool3d = OpLayer<max_pool3d, PoolOptions>;
+using AvgPool1d = OpLayer<avg_pool1d, PoolOptions>;
+using AvgPool2d = OpLayer<avg_pool2d, PoolOptions>;
+using AvgPool3d = OpLayer<avg_pool3d, PoolOptions>;
 
- private:
-  PoolOptions options_;
-};
-
-/// PyTorch: nn.AvgPool2d.
-class LOCKSTEP_API AvgPool2d : public Layer {
- public:
-  AvgPool2d(Module& parent, std::string name, const PoolOptions& options)
-      : Layer(parent, std::move(name)), options_(options) {}
-  Tensor forward(const Operand& x) const override { return avg_pool2d(x, options_); }
-
- private:
-  PoolOptions options_;
-};
-
-/// To a fixed size: {1} or {1, 1} is the mean of the image.  PyTorch: nn.AdaptiveAvgPool2d.
-class LOCKSTEP_API AdaptiveAvgPool2d : public Layer {
- public:
-  AdaptiveAvgPool2d(Module& parent, std::string name, const Shape& output_size)
-      : Layer(parent, std::move(name)), output_size_(output_size) {}
-  Tensor forward(const Operand& x) const override { return adaptive_avg_pool2d(x, output_size_); }
-
- private:
-  Shape output_size_;
-};
+// To a fixed size: constructed by (parent, name, output_size); {1} is the mean or maximum of all positions, -1 keeps
+// the input's size.  PyTorch: nn.AdaptiveAvgPool1d, nn.AdaptiveMaxPool1d and so on.
+using AdaptiveAvgPool1d = OpLayer<adaptive_avg_pool1d, Shape>;
+using AdaptiveAvgPool2d = OpLayer<adaptive_avg_pool2d, Shape>;
+using AdaptiveAvgPool3d = OpLayer<adaptive_avg_pool3d, Shape>;
+using AdaptiveMaxPool1d = OpLayer<adaptive_max_pool1d, Shape>;
+using AdaptiveMaxPool2d = OpLayer<adaptive_max_pool2d, Shape>;
+using AdaptiveMaxPool3d = OpLayer<adaptive_max_pool3d, Shape>;
 
 }  // namespace nn
 }  // namespace v0

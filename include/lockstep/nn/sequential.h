@@ -35,6 +35,34 @@ class LOCKSTEP_API Sequential : public Layer {
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 
+/// Modules named "0", "1", ... that are called by who holds the list. `Base` is what operator[] gives.
+/// PyTorch: nn.ModuleList.
+template <typename Base = Module> class ModuleList : public Module {
+ public:
+  using Module::Module;
+
+  /// Constructs ModuleType(*this, "<n>", arguments...) at the end.
+  template <typename ModuleType = Base, typename... Arguments> ModuleType& add(Arguments&&... arguments) {
+    auto module =
+        std::make_unique<ModuleType>(*this, std::to_string(modules_.size()), std::forward<Arguments>(arguments)...);
+    ModuleType& added = *module;
+    modules_.push_back(std::move(module));
+    return added;
+  }
+
+  std::size_t size() const { return modules_.size(); }
+  /// Throws IndexError.
+  Base& operator[](std::size_t index) const {
+    if (index >= modules_.size()) {
+      throw IndexError(path() + ": module " + std::to_string(index) + " of " + std::to_string(modules_.size()));
+    }
+    return *modules_[index];
+  }
+
+ private:
+  std::vector<std::unique_ptr<Base>> modules_;
+};
+
 /// PyTorch: nn.Identity.
 class LOCKSTEP_API Identity : public Layer {
  public:
@@ -52,6 +80,18 @@ class LOCKSTEP_API Flatten : public Layer {
  private:
   int first_dim_;
   int last_dim_;
+};
+
+/// Dimension `dim` as several of these sizes, one of which may be -1.  PyTorch: nn.Unflatten.
+class LOCKSTEP_API Unflatten : public Layer {
+ public:
+  Unflatten(Module& parent, std::string name, int dim, const Shape& sizes)
+      : Layer(parent, std::move(name)), dim_(dim), sizes_(sizes) {}
+  Tensor forward(const Operand& x) const override;
+
+ private:
+  int dim_;
+  Shape sizes_;
 };
 
 }  // namespace nn

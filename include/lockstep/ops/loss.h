@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <lockstep/tensor.h>
 
@@ -43,6 +44,21 @@ LOCKSTEP_API Tensor nll_loss(const Operand& input, const Operand& target, const 
 /// then `mean` divides by N times the positions and ignore_index says nothing. With label_smoothing e the target is
 /// (1 - e) of it and e of the uniform distribution.  PyTorch: cross_entropy.
 LOCKSTEP_API Tensor cross_entropy(const Operand& input, const Operand& target, const ClassLossOptions& options = {});
+
+struct CtcOptions {
+  std::int64_t blank = 0;
+  Reduction reduction = Reduction::mean;
+  bool zero_infinity = false;  ///< 0 instead of infinity where no alignment exists
+};
+/// -log of the probability of the targets, summed over all alignments with blanks and repetitions. log_probs [T, N, C]
+/// (or [T, C]) are logarithms of probabilities; targets are classes other than blank, i64 or i32: [N, S], of which the
+/// first target_lengths[n] count, or all of them in a row. `mean` divides each loss by its target's length (at least 1),
+/// then by N. The gradient is that of the formula, so only behind log_softmax does it equal PyTorch's; impossible targets
+/// have none. ValueError for lengths that do not fit; a class outside C is an IndexError when the loss is read.
+/// PyTorch: ctc_loss.
+LOCKSTEP_API Tensor ctc_loss(const Operand& log_probs, const Tensor& targets,
+                             const std::vector<std::int64_t>& input_lengths,
+                             const std::vector<std::int64_t>& target_lengths, const CtcOptions& options = {});
 
 /// -weight * (target * log(input) + (1 - target) * log(1 - input)), logarithms not below -100. input in [0, 1] and
 /// target have one shape, weight broadcasts to it.  PyTorch: binary_cross_entropy.

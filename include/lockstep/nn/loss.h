@@ -1,0 +1,99 @@
+// Losses as values that keep their options: nn::CrossEntropyLoss loss{{.label_smoothing = 0.1}}; loss(scores, classes).
+// They have no parameters and are no modules. ops/loss.h says what they compute.
+#pragma once
+
+#include <optional>
+
+#include <lockstep/ops/loss.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace nn {
+
+// PyTorch: nn.CrossEntropyLoss and so on.
+struct CrossEntropyLoss {
+  ClassLossOptions options = {};
+  Tensor operator()(const Operand& input, const Operand& target) const { return cross_entropy(input, target, options); }
+};
+struct NLLLoss {
+  ClassLossOptions options = {};
+  Tensor operator()(const Operand& input, const Operand& target) const { return nll_loss(input, target, options); }
+};
+struct MSELoss {
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& input, const Operand& target) const { return mse_loss(input, target, reduction); }
+};
+struct L1Loss {
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& input, const Operand& target) const { return l1_loss(input, target, reduction); }
+};
+struct SmoothL1Loss {
+  Reduction reduction = Reduction::mean;
+  double beta = 1;
+  Tensor operator()(const Operand& input, const Operand& target) const {
+    return smooth_l1_loss(input, target, reduction, beta);
+  }
+};
+struct HuberLoss {
+  Reduction reduction = Reduction::mean;
+  double delta = 1;
+  Tensor operator()(const Operand& input, const Operand& target) const {
+    return huber_loss(input, target, reduction, delta);
+  }
+};
+struct BCELoss {
+  std::optional<Tensor> weight = std::nullopt;
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& input, const Operand& target) const {
+    return binary_cross_entropy(input, target, weight, reduction);
+  }
+};
+struct BCEWithLogitsLoss {
+  std::optional<Tensor> weight = std::nullopt;
+  Reduction reduction = Reduction::mean;
+  std::optional<Tensor> pos_weight = std::nullopt;
+  Tensor operator()(const Operand& input, const Operand& target) const {
+    return binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight);
+  }
+};
+struct KLDivLoss {
+  Reduction reduction = Reduction::mean;
+  bool log_target = false;
+  Tensor operator()(const Operand& input, const Operand& target) const {
+    return kl_div(input, target, reduction, log_target);
+  }
+};
+struct CTCLoss {
+  CtcOptions options = {};
+  Tensor operator()(const Operand& log_probs, const Tensor& targets, const std::vector<std::int64_t>& input_lengths,
+                    const std::vector<std::int64_t>& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, options);
+  }
+};
+struct CosineEmbeddingLoss {
+  double margin = 0;
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& target) const {
+    return cosine_embedding_loss(a, b, target, margin, reduction);
+  }
+};
+struct TripletMarginLoss {
+  double margin = 1;
+  double eps = 1e-6;
+  bool swap = false;
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& anchor, const Operand& positive, const Operand& negative) const {
+    return triplet_margin_loss(anchor, positive, negative, margin, eps, swap, reduction);
+  }
+};
+struct MarginRankingLoss {
+  double margin = 0;
+  Reduction reduction = Reduction::mean;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& target) const {
+    return margin_ranking_loss(a, b, target, margin, reduction);
+  }
+};
+
+}  // namespace nn
+}  // namespace v0
+}  // namespace lockstep
