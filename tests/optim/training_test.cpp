@@ -69,12 +69,12 @@ TEST(Training, AnMLPWithMomentumFollowsTheRecordedRunSlow) {
 }
 
 TEST(Training, ACNNWithAdamFollowsTheRecordedRunSlow) {
-  expect_recorded_run<CNN>("train_cnn_adam", 64, 20, test::maker<optim::Adam>(optim::AdamOptions{.lr = 1e-3}));
+  expect_recorded_run<CNN>("train_cnn_adam", 64, 12, test::maker<optim::Adam>(optim::AdamOptions{.lr = 1e-3}));
 }
 
 TEST(Training, ACNNWithMomentumAndDecayFollowsTheRecordedRunSlow) {
   expect_recorded_run<CNN>(
-      "train_cnn_sgd_epoch", 100, 20,
+      "train_cnn_sgd_epoch", 100, 12,
       test::maker<optim::SGD>(optim::SGDOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 1e-4}));
 }
 
