@@ -5,6 +5,8 @@
 #include <numeric>
 #include <sstream>
 
+#include <lockstep/autograd.h>
+
 #include "core/os.h"
 
 namespace lockstep {

@@ -124,8 +124,7 @@ TEST(Autograd, OfProductsWithZeros) {
 TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
   const Tensor x = requires_grad(ones({1, 1, 4, 4}));
   const auto of = [&](const Tensor& y) { return gradients(sum(y), {x})[0].to_vector<float>(); };
-  EXPECT_EQ(of(max_pool2d(x, {.kernel = {2}})),
-            (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(of(max_pool2d(x, {.kernel = {2}})), (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
   EXPECT_EQ(of(max_pool2d(x, {.kernel = {3}, .stride = {1}})),
             (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(of(max_pool2d_with_indices(x, {.kernel = {2}, .stride = {2}, .padding = {1}}).values),
@@ -191,6 +190,55 @@ TEST(Autograd, OfProducts) {
         return conv_transpose1d(random_tensor({2, 6, 4}, DType::f64, 10), x, x.reshape({-1}).narrow(0, 0, 4), back);
       },
       spread.shape(), 1e-4);
+}
+
+// x holds query [2, 4, 3, 2], key [2, 2, 5, 2] and value [2, 2, 5, 3].
+Tensor attention_of(const Tensor& x, AttentionOptions options) {
+  options.enable_gqa = true;
+  return scaled_dot_product_attention(x.narrow(0, 0, 48).reshape({2, 4, 3, 2}),
+                                      x.narrow(0, 48, 40).reshape({2, 2, 5, 2}),
+                                      x.narrow(0, 88, 60).reshape({2, 2, 5, 3}), options);
+}
+
+TEST(Autograd, OfAttention) {
+  const Tensor seen = gt(random_tensor({3, 5}, DType::f64, 21), -0.5);
+  const Tensor bias = random_tensor({2, 1, 3, 5}, DType::f64, 22);
+  const auto with = [](const AttentionOptions& options) {
+    return [options](const Tensor& x) { return attention_of(x, options); };
+  };
+  check("plain", with({}), {148});
+  check("causal", with({.causal = true}), {148});
+  check("causal at the end", with({.causal = true, .alignment = CausalAlignment::bottom_right}), {148});
+  check("window", with({.window_left = 1, .window_right = 1}), {148});
+  check("mask and softcap", with({.mask = seen, .softcap = 2}), {148});
+  check("bias", with({.mask = bias, .scale = 0.7}), {148});
+  const Tensor x = random_tensor({148}, DType::f64, 23);
+  check("the bias itself", [&](const Tensor& b) { return attention_of(x, {.mask = b.reshape({4, 1, 5})}); }, {20});
+  check("one batch of keys for all",
+        [](const Tensor& y) {
+          const Tensor keys = y.narrow(0, 12, 6).reshape({3, 2});
+          return scaled_dot_product_attention(y.narrow(0, 0, 12).reshape({3, 2, 2}), keys, keys);
+        },
+        {18});
+  check(
+      "its gradient",
+      [](const Tensor& y) {
+        const Tensor leaf = is_tracked(y) ? y : requires_grad(y);
+        return gradients(sum(exp(attention_of(leaf, {.causal = true}))), {leaf}, {.create_graph = true})[0];
+      },
+      {148}, 1e-4);
+}
+
+TEST(Autograd, OfAttentionInBlocks) {
+  // 1100 keys and rows of 4 batches are more than a block; the batches' gradients do not depend on each other.
+  const Tensor q = requires_grad(random_tensor({4, 1100, 8}, DType::f32, 1));
+  const Tensor g = random_tensor({4, 1100, 8}, DType::f32, 2);
+  const Tensor all = gradients(scaled_dot_product_attention(q, q, q, {.causal = true}), {q}, {.seed = g})[0];
+  for (std::int64_t i = 0; i < 4; i += 3) {
+    const Tensor one = requires_grad(detach(q).narrow(0, i, 1));
+    const Tensor alone = scaled_dot_product_attention(one, one, one, {.causal = true});
+    EXPECT_BITS_EQ(gradients(alone, {one}, {.seed = g.narrow(0, i, 1)})[0], all.narrow(0, i, 1));
+  }
 }
 
 TEST(Autograd, OfGradients) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/ops/attention.h>
 
 #include "graph/ops/contraction.h"
@@ -22,7 +23,7 @@ constexpr std::int64_t kTileRows = 128;
 // The first key of a tile's range is a multiple of this.
 constexpr std::int64_t kTileKeys = 64;
 // Scores of one block, in bytes: within the caches, and enough work for all threads.
-constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
+constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
 struct Range {
   std::int64_t first = 0;
@@ -46,21 +47,16 @@ class Attention {
     value_ = value.tensor();
     check_shapes();
     check_options();
+    const std::int64_t features = query_.shape().back();
+    scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
   }
 
   Tensor run() {
-    const std::int64_t features = query_.shape().back();
-    scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
     if (result_shape().numel() == 0) return zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
-    std::vector<Range> ranges;
-    for (const std::int64_t size : lead_) ranges.push_back({0, size});
-    // One index of as many leading dimensions as it takes until the rows of a tile are no larger than a block.
-    std::int64_t count = lead_.numel() * repeats_;
+    std::vector<Range> ranges = all_indices();
     const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
-    int single = 0;
-    while (single < lead_.rank() && count * row_bytes * std::min(kTileRows, rows_) > kBlockBytes) {
-      count /= lead_[single++];
-    }
+    std::int64_t count = 0;
+    const int single = single_dims(std::min(kTileRows, rows_), count);
     block_rows_ = std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1), 1, kTileRows);
     while (kTileRows % block_rows_ != 0) --block_rows_;
     // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
@@ -71,8 +67,34 @@ class Attention {
       return only.reshape(result_shape(), site_);
     }
     output_ = zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
-    each_index(ranges, 0, single);
+    each_index(ranges, 0, single, [&] { each_tile(ranges); });
     return output_;
+  }
+
+  /// Of query, key, value and mask, from that of the result; each of its operand's shape or one that broadcasts from
+  /// it. The weights are computed again, for as many leading indices at a time as make a block.
+  std::vector<Tensor> gradients(const Tensor& upstream, const Tensor& result, const std::vector<bool>& wanted) {
+    const int lead = lead_.rank();
+    const DType type = wide(query_.dtype());
+    const auto split = [&](const Tensor& tensor) {
+      return cast(tensor, type, site_).reshape(with_rows(value_.shape().back()), site_);
+    };
+    upstream_ = split(upstream);
+    // What softmax subtracts from the gradients of its results, weighted: sum_j w_j dw_j = sum_v out_v dout_v.
+    shares_ = reduce(ReduceOp::sum, mul(upstream_, split(result)), 1u << (lead + 2), site_);
+    const Shape shapes[] = {with_rows(query_.shape().back()), key_.shape(), value_.shape(), with_rows(keys_)};
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) gradients_[i] = zeros(shapes[i], {type, query_.device()}, site_);
+    }
+    if (result_shape().numel() != 0 && keys_ != 0) {
+      std::vector<Range> ranges = all_indices();
+      std::int64_t count = 0;
+      each_index(ranges, 0, single_dims(rows_, count), [&] { gradients_of(ranges, wanted); });
+    }
+    std::vector<Tensor> found(gradients_, gradients_ + wanted.size());
+    if (wanted[0]) found[0] = found[0].reshape(joined_heads(query_.shape().back()), site_);
+    if (wanted.size() > 3 && wanted[3]) found[3] = found[3].reshape(joined_heads(keys_), site_);
+    return found;
   }
 
  private:
@@ -179,22 +201,48 @@ class Attention {
     mask_ = change_view(given.expand(full, site_), site_, [&](const View& view) { return view.reshaped(split); });
   }
 
-  Shape result_shape() const {
+  Shape result_shape() const { return joined_heads(value_.shape().back()); }
+  // [..., H, L, last]
+  Shape joined_heads(std::int64_t last) const {
     Shape shape = lead_;
     if (repeats_ != 1) shape[shape.rank() - 1] *= repeats_;
     shape.push_back(rows_);
-    shape.push_back(value_.shape().back());
+    shape.push_back(last);
     return shape;
+  }
+  // [lead..., repeats, L, last]
+  Shape with_rows(std::int64_t last) const {
+    Shape shape = lead_;
+    shape.push_back(repeats_);
+    shape.push_back(rows_);
+    shape.push_back(last);
+    return shape;
+  }
+
+  std::vector<Range> all_indices() const {
+    std::vector<Range> ranges;
+    for (const std::int64_t size : lead_) ranges.push_back({0, size});
+    return ranges;
+  }
+  // How many leading dimensions are walked one index at a time, so that `rows` rows are no larger than a block.
+  // `count`: rows of the others.
+  int single_dims(std::int64_t rows, std::int64_t& count) const {
+    count = lead_.numel() * repeats_;
+    int single = 0;
+    while (single < lead_.rank() && count * std::max<std::int64_t>(keys_, 1) * 4 * rows > kBlockBytes) {
+      count /= lead_[single++];
+    }
+    return single;
   }
 
   bool by_position() const { return behind_ || before_; }
 
-  void each_index(std::vector<Range>& ranges, int dim, int single) {
-    if (dim == single) return each_tile(ranges);
+  template <typename Visit> void each_index(std::vector<Range>& ranges, int dim, int single, const Visit& visit) {
+    if (dim == single) return visit();
     const Range all = ranges[static_cast<std::size_t>(dim)];
     for (std::int64_t i = all.first; i < all.last; ++i) {
       ranges[static_cast<std::size_t>(dim)] = {i, i + 1};
-      each_index(ranges, dim + 1, single);
+      each_index(ranges, dim + 1, single, visit);
     }
     ranges[static_cast<std::size_t>(dim)] = all;
   }
@@ -204,17 +252,19 @@ class Attention {
       const Range rows{row, std::min(rows_, row + block_rows_)};
       const Tensor part = block(ranges, rows);
       // The rows' place in the output, seen as [lead..., repeats, L, V].
-      Shape split = lead_;
-      split.push_back(repeats_);
-      split.push_back(rows_);
-      split.push_back(value_.shape().back());
-      View region = View::contiguous(split);
-      for (std::size_t d = 0; d < ranges.size(); ++d) {
-        region = region.sliced(static_cast<int>(d), ranges[d].first, 1, ranges[d].size());
-      }
+      View region = place_of(with_rows(value_.shape().back()), ranges);
       region = region.sliced(lead_.rank() + 1, rows.first, 1, rows.size());
       output_ = update(output_, region, part, site_);
     }
+  }
+
+  // The elements of a dense [lead..., ...] at these leading indices.
+  static View place_of(const Shape& shape, const std::vector<Range>& ranges) {
+    View region = View::contiguous(shape);
+    for (std::size_t d = 0; d < ranges.size(); ++d) {
+      region = region.sliced(static_cast<int>(d), ranges[d].first, 1, ranges[d].size());
+    }
+    return region;
   }
 
   // The keys that exist for the tile of these rows.
@@ -245,18 +295,38 @@ class Attention {
     shape.push_back(rows.size());
     shape.push_back(value_.shape().back());
     if (keys.size() == 0) return zeros(shape, {query_.dtype(), query_.device()}, site_);
-    const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size(), site_);
-    const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    const Tensor weights = weights_of(ranges, rows, keys).weights;
     const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    // value joins in the dtype of the weights.
+    const Tensor product = contract_dims(weights, cast(v, weights.dtype(), site_),
+                                         dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}), site_);
+    return cast(product, query_.dtype(), site_);
+  }
+
+  // [lead..., m..., n...] = sum over k; the dimensions of either operand after its leading ones.
+  ContractionDims dims_of(const Shape& m, const Shape& n, const Shape& k_a, const Shape& k_b) const {
     ContractionDims dims;
-    for (int d = 0; d < lead; ++d) {
+    for (int d = 0; d < lead_.rank(); ++d) {
       dims.batch_a.push_back(d);
       dims.batch_b.push_back(d);
     }
-    dims.m = {lead, lead + 1};
-    dims.n = {lead};
-    dims.k_a = {lead + 2};
-    dims.k_b = {lead + 1};
+    dims.m = m;
+    dims.n = n;
+    dims.k_a = k_a;
+    dims.k_b = k_b;
+    return dims;
+  }
+
+  struct Weights {
+    Tensor weights;  ///< [lead..., repeats, rows, keys]
+    Tensor capped;   ///< tanh(score / softcap), or undefined
+  };
+  Weights weights_of(const std::vector<Range>& ranges, Range rows, Range keys) const {
+    const int lead = lead_.rank();
+    const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size(), site_);
+    const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    const ContractionDims dims = dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1});
+    Weights result;
     Tensor scores = mul(Operand(contract_dims(q, k, dims, site_), site_), Operand(scale_, site_));
     Tensor mask;
     if (mask_.defined()) {
@@ -266,23 +336,58 @@ class Attention {
     }
     const bool is_bias = mask.defined() && mask.dtype() != DType::boolean;
     if (is_bias) scores = scores + cast(mask, scores.dtype(), site_);
-    if (options_.softcap > 0) scores = tanh(scores / options_.softcap) * options_.softcap;
+    if (options_.softcap > 0) {
+      result.capped = tanh(scores / options_.softcap);
+      scores = result.capped * options_.softcap;
+    }
     constexpr double kHidden = -std::numeric_limits<double>::infinity();
     if (mask.defined() && !is_bias) scores = where(mask, scores, kHidden);
     scores = hidden_by_position(scores, rows, keys);
 
     // softmax, but a row of nothing but -inf gives zeros.
     const std::uint32_t last = 1u << (lead + 2);
-    const Tensor largest = reduce(ReduceOp::max, scores, last, site_);
+    const Tensor largest = detach(reduce(ReduceOp::max, scores, last, site_), site_);
     const Tensor exponentials = exp(scores - where(isfinite(largest), largest, 0.0));
     const Tensor total = reduce(ReduceOp::sum, exponentials, last, site_);
-    const Tensor weights = exponentials / where(total == 0, 1.0, total);
-    dims.k_a = {lead + 2};
-    dims.k_b = {lead};
-    dims.n = {lead + 1};
-    // value joins in the dtype of the weights.
-    const Tensor product = contract_dims(weights, cast(v, weights.dtype(), site_), dims, site_);
-    return cast(product, query_.dtype(), site_);
+    result.weights = exponentials / where(total == 0, 1.0, total);
+    return result;
+  }
+
+  // Adds what the leading indices `ranges` contribute; every row at once.
+  void gradients_of(const std::vector<Range>& ranges, const std::vector<bool>& wanted) {
+    const int lead = lead_.rank();
+    const Range rows{0, rows_};
+    const Range keys{keys_of({0, 1}).first, keys_of({rows_ - 1, rows_}).last};
+    if (keys.size() <= 0) return;
+    const auto [weights, capped] = weights_of(ranges, rows, keys);
+    const DType type = weights.dtype();
+    const Tensor g = part_of(upstream_, ranges);
+    const Tensor k = cast(part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_), type, site_);
+    const Tensor v = cast(part_of(value_, ranges).narrow(lead, keys.first, keys.size(), site_), type, site_);
+    const auto put = [&](std::size_t i, const Tensor& part, int keys_dim) {
+      View region = place_of(gradients_[i].shape(), ranges);
+      if (keys_dim >= 0) region = region.sliced(keys_dim, keys.first, 1, keys.size());
+      const bool whole = region.shape == gradients_[i].shape();
+      gradients_[i] = whole ? part : update(gradients_[i], region, part, site_);
+    };
+    if (wanted[2]) {
+      put(2, contract_dims(weights, g, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1}), site_),
+          lead);
+    }
+    if (!wanted[0] && !wanted[1] && !(wanted.size() > 3 && wanted[3])) return;
+    const Tensor of_weights = contract_dims(g, v, dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1}), site_);
+    Tensor of_scores = weights * (of_weights - part_of(shares_, ranges));
+    if (capped.defined()) of_scores = of_scores * (1.0 - capped * capped);
+    if (wanted.size() > 3 && wanted[3]) put(3, of_scores, lead + 2);
+    const Tensor scaled = of_scores * scale_;
+    if (wanted[0]) {
+      put(0, contract_dims(scaled, k, dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}), site_), -1);
+    }
+    if (wanted[1]) {
+      const Tensor q = cast(part_of(query_, ranges), type, site_);
+      put(1, contract_dims(scaled, q, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1}), site_),
+          lead);
+    }
   }
 
   // -inf where key - row is outside [before_, behind_].
@@ -320,13 +425,32 @@ class Attention {
   std::optional<std::int64_t> before_;  ///< the least key - row that is visible
   std::optional<std::int64_t> behind_;  ///< the largest
   Tensor output_;
+
+  // While gradients are computed, in the working dtype.
+  Tensor upstream_;      ///< [lead..., repeats, L, V]
+  Tensor shares_;        ///< [lead..., repeats, L, 1]
+  Tensor gradients_[4];  ///< of query, key, value, mask
 };
 
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                                     const AttentionOptions& options) {
-  return Attention(query, key, value, options).run();
+  const Tensor result = [&] {
+    const NoGrad no_grad;
+    return Attention(query, key, value, options).run();
+  }();
+  const CallSite site = query.site();
+  std::vector<const Tensor*> operands{&query.tensor(), &key.tensor(), &value.tensor()};
+  if (options.mask && is_float(options.mask->dtype())) operands.push_back(&*options.mask);
+  if (!is_tracing(operands)) return result;
+  return traced(
+      result, "scaled_dot_product_attention", operands,
+      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options, site](
+          const Tensor& g, const std::vector<bool>& wanted, const Tensor& out) {
+        return Attention({q, site}, {k, site}, {v, site}, options).gradients(g, out, wanted);
+      },
+      true);
 }
 
 }  // namespace v0
