@@ -1,0 +1,102 @@
+// Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file per checkpoint and
+// one directory per run.
+//
+//   ls::train::Checkpoint saved{.step = step};
+//   saved.add("model", model).add("optimizer", optimizer).add("loader", loader);
+//   ls::train::save_checkpoint("runs/1", saved);
+//   ...
+//   if (const auto found = ls::train::load_latest("runs/1")) {
+//     found->restore("model", model);
+//     found->restore("optimizer", optimizer);
+//     found->restore("loader", loader);
+//   }
+//
+// A file appears under its name only when it is complete and on the disk: whatever ends the program, and whenever, the
+// checkpoints before stay as they are. A checkpoint restored bit by bit continues to the same bits.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/export.h>
+#include <lockstep/nn/module.h>
+#include <lockstep/random.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace train {
+
+/// Whatever has a state: modules, optimisers, schedules, loaders.
+template <typename T>
+concept Stateful = requires(T& object, const T& constant, const nn::StateDict& state) {
+  nn::StateDict(constant.state_dict());
+  object.load_state_dict(state);
+};
+
+/// A generator's seed and number of draws, and back. ValueError unless `state` is just that.
+LOCKSTEP_API nn::StateDict state_dict(const Generator& generator);
+LOCKSTEP_API void load_state_dict(Generator& generator, const nn::StateDict& state, CallSite site = {});
+
+struct LOCKSTEP_API Checkpoint {
+  std::int64_t step = 0;
+  /// State dicts by name: "model", "optimizer", "schedule", "loader", "generator" by custom.
+  std::map<std::string, nn::StateDict, std::less<>> parts;
+  /// The user's own values: the best accuracy so far, the name of the architecture.
+  std::map<std::string, double, std::less<>> scalars;
+  std::map<std::string, std::string, std::less<>> texts;
+
+  template <Stateful T> Checkpoint& add(const std::string& part, const T& object) {
+    parts[part] = object.state_dict();
+    return *this;
+  }
+  Checkpoint& add(const std::string& part, const Generator& generator) {
+    parts[part] = train::state_dict(generator);
+    return *this;
+  }
+
+  /// The part of that name. ValueError names those that there are.
+  const nn::StateDict& part(std::string_view name, CallSite site = {}) const;
+
+  /// Gives an object the state of a part; throws what its load_state_dict throws. A module must have the checkpoint's
+  /// dtypes, too: DTypeError, where Module::load_state_dict would cast.
+  template <Stateful T>
+  requires(!std::derived_from<T, nn::Module>) void restore(std::string_view name, T& object, CallSite site = {}) const {
+    object.load_state_dict(part(name, site));
+  }
+  void restore(std::string_view name, nn::Module& module, CallSite site = {}) const;
+  void restore(std::string_view name, Generator& generator, CallSite site = {}) const {
+    load_state_dict(generator, part(name, site), site);
+  }
+};
+
+struct SaveCheckpointOptions {
+  /// Checkpoints that remain, counted from the newest; 0: all. Older ones are removed after the new one is safe.
+  int keep = 3;
+};
+
+/// Writes `directory`/step-<step>.safetensors, with the directory if there is none, and returns its path. One of the
+/// same step is replaced. Also removes what saves that were killed left behind. One process at a time per directory.
+/// Throws IoError if writing fails (a full disk): what was there remains. ValueError for a negative step, an empty part
+/// name or one with "/", and texts that are not UTF-8.
+LOCKSTEP_API std::string save_checkpoint(const std::string& directory, const Checkpoint& checkpoint,
+                                         SaveCheckpointOptions options = {}, CallSite site = {});
+
+/// Reads one file. Throws IoError if it cannot be read; FormatError if it is no checkpoint, or is truncated or damaged:
+/// a hash over all tensors is verified.
+LOCKSTEP_API Checkpoint load_checkpoint(const std::string& path);
+
+/// The checkpoint of the highest step; nothing if the directory is missing or holds none. Throws like load_checkpoint:
+/// a damaged file is not passed over silently.
+LOCKSTEP_API std::optional<Checkpoint> load_latest(const std::string& directory);
+
+/// Paths of the directory's checkpoints, lowest step first; none if there is no directory.
+LOCKSTEP_API std::vector<std::string> list_checkpoints(const std::string& directory);
+
+}  // namespace train
+}  // namespace v0
+}  // namespace lockstep
