@@ -5,8 +5,6 @@
 //   example_resnet20_cifar <folder with data_batch_1.bin ...> [epochs] [directory of the run]
 //   example_resnet20_cifar tiny       a few steps on random pictures
 #include <lockstep/lockstep.h>
-#include <lockstep/optim.h>
-#include <lockstep/train/checkpoint.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -58,28 +56,32 @@ int main(int argc, char** argv) {
   const auto model = ls::models::architecture("resnet20-cifar").create(10);
   model->to(device);
   ls::optim::SGD optimizer(model->parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4});
+  ls::optim::Schedule schedule(optimizer, ls::optim::LambdaLR{[epochs](std::int64_t epoch) {
+                                 return 2 * epoch < epochs ? 1 : 4 * epoch < 3 * epochs ? 0.1 : 0.01;
+                               }});
 
   std::int64_t step = 0;
   if (const auto found = run.empty() ? std::nullopt : ls::train::load_latest(run)) {
     step = found->step;
     found->restore("model", *model);
     found->restore("optimizer", optimizer);
+    found->restore("schedule", schedule);
     found->restore("loader", train);
   }
   while (train.epoch() < static_cast<std::uint64_t>(epochs)) {
-    const auto epoch = static_cast<int>(train.epoch());
-    optimizer.set_lr(epoch < epochs / 2 ? 0.1 : epoch < epochs * 3 / 4 ? 0.01 : 0.001);
+    const std::uint64_t epoch = train.epoch();
     ls::Tensor loss;
     for (const data::Batch& batch : train) {
       loss = ls::cross_entropy(model->forward(batch.input), batch.target);
       optimizer.step(loss);
       ++step;
     }
+    schedule.step();
     std::cout << "epoch " << epoch + 1 << ": last loss " << loss.item<float>() << ", test accuracy "
               << accuracy(*model, test) << std::endl;
     if (run.empty()) continue;
     ls::train::Checkpoint checkpoint{.step = step};
-    checkpoint.add("model", *model).add("optimizer", optimizer).add("loader", train);
+    checkpoint.add("model", *model).add("optimizer", optimizer).add("schedule", schedule).add("loader", train);
     ls::train::save_checkpoint(run, checkpoint);
   }
 }

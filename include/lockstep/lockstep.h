@@ -17,4 +17,5 @@
 #include <lockstep/shape.h>
 #include <lockstep/tensor.h>
 #include <lockstep/threads.h>
+#include <lockstep/train.h>
 #include <lockstep/version.h>

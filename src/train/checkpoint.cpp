@@ -98,8 +98,7 @@ const nn::StateDict& Checkpoint::part(std::string_view name, CallSite site) cons
                           site);
 }
 
-void Checkpoint::restore(std::string_view name, nn::Module& module, CallSite site) const {
-  const nn::StateDict& saved = part(name, site);
+void Checkpoint::check_dtypes(const nn::StateDict& saved, const nn::Module& module, CallSite site) {
   for (const auto& [key, own] : module.state_dict()) {
     const Tensor* value = saved.find(key);
     if (value == nullptr || value->dtype() == own.dtype()) continue;
@@ -109,7 +108,6 @@ void Checkpoint::restore(std::string_view name, nn::Module& module, CallSite sit
         {{"checkpoint", *value}, {"module", own}},
         "continue with the dtype that the run began with, or cast: module.load_state_dict(part)", site);
   }
-  module.load_state_dict(saved, {}, site);
 }
 
 std::string write_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,

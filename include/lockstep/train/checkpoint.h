@@ -64,14 +64,23 @@ struct LOCKSTEP_API Checkpoint {
 
   /// Gives an object the state of a part; throws what its load_state_dict throws. A module must have the checkpoint's
   /// dtypes, too: DTypeError, where Module::load_state_dict would cast.
-  template <Stateful T>
-  requires(!std::derived_from<T, nn::Module>) void restore(std::string_view name, T& object, CallSite site = {}) const {
-    object.load_state_dict(part(name, site));
+  template <Stateful T> void restore(std::string_view name, T& object, CallSite site = {}) const {
+    const nn::StateDict& state = part(name, site);
+    if constexpr (std::derived_from<T, nn::Module>) {
+      check_dtypes(state, object, site);
+      object.load_state_dict(state, {}, site);
+    } else if constexpr (requires { object.load_state_dict(state, site); }) {
+      object.load_state_dict(state, site);
+    } else {
+      object.load_state_dict(state);
+    }
   }
-  void restore(std::string_view name, nn::Module& module, CallSite site = {}) const;
   void restore(std::string_view name, Generator& generator, CallSite site = {}) const {
     load_state_dict(generator, part(name, site), site);
   }
+
+ private:
+  static void check_dtypes(const nn::StateDict& saved, const nn::Module& module, CallSite site);
 };
 
 struct SaveCheckpointOptions {
