@@ -165,7 +165,16 @@ void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double fa
 
   std::vector<Tensor> gradients;
   for (const nn::Parameter& parameter : batch.arena.parameters()) gradients.push_back(detach(parameter.grad(), site));
-  Tensor gradient = (flat ? layout.pack(gradients, Layout::Gaps::any, site) : gradients[0]).to(working, site);
+  Tensor gradient = gradients[0];
+  if (flat) {
+    gradient = layout.pack(gradients, Layout::Gaps::any, site);
+    // They stay where they lie now: nobody needs them in memory of their own besides.
+    for (std::size_t m = 0; m < batch.members.size(); ++m) {
+      parameters[batch.members[m]].set_grad(layout.part(gradient, m, site), site);
+    }
+  }
+  gradients.clear();
+  gradient = gradient.to(working, site);
   if (factor != 1) gradient = gradient * factor;
   if (common.maximize) gradient = -gradient;
 
