@@ -173,6 +173,33 @@ TEST(AtomicFile, EveryFailingCallLeavesOldOrNew) {
   }
 }
 
+TEST(Directories, AreListedByName) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("b"));
+  folder.write("c", "");
+  folder.write(".a", "");
+  std::filesystem::create_directory_symlink(folder.path("b"), folder.path("a"));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(folder.path("."))) {
+    names.push_back(entry.name + (entry.is_directory ? "/" : ""));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{".a", "a/", "b/", "c"}));
+  EXPECT_TRUE(is_directory(folder.path("a")));
+  EXPECT_FALSE(is_directory(folder.path("c")));
+  EXPECT_FALSE(is_directory(folder.path("missing")));
+  EXPECT_THROW(list_directory(folder.path("c")), IoError);
+  EXPECT_THROW(list_directory(folder.path("missing")), IoError);
+}
+
+TEST(Directories, FilesAreRemoved) {
+  const TemporaryFolder folder;
+  remove_file(folder.write("a", "x"));
+  EXPECT_TRUE(folder.names().empty());
+  remove_file(folder.path("a"));  // is gone already
+  std::filesystem::create_directory(folder.path("b"));
+  EXPECT_THROW(remove_file(folder.path("b")), IoError);
+}
+
 TEST(System, KnowsItsMemory) {
   EXPECT_GT(resident_bytes(), 1u << 20);
   EXPECT_GT(physical_memory_bytes(), resident_bytes());
