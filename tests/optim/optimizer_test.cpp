@@ -93,6 +93,23 @@ TEST(Optimizer, ARepeatedStepChangesAllParametersInOneKernel) {
   }
 }
 
+// More parameters than a window is deep: their gradients are moved in several flushes.
+TEST(Optimizer, TakesHundredsOfParameters) {
+  struct Many : nn::Module {
+    std::vector<nn::Parameter> list;
+  } net;
+  for (int i = 1; i <= 300; ++i) net.list.emplace_back(net, "p" + std::to_string(i), full({i % 20 + 1}, i));
+  SGD optimizer(net.parameters(), {.lr = 0.5, .momentum = 0.5});
+  for (int step = 0; step < 2; ++step) {
+    for (int i = 1; i <= 300; ++i) net.list[static_cast<std::size_t>(i - 1)].set_grad(full({i % 20 + 1}, i));
+    optimizer.step();
+  }
+  // i - 0.5 i - 0.5 (0.5 i + i)
+  for (int i = 1; i <= 300; ++i) {
+    EXPECT_BITS_EQ(net.list[static_cast<std::size_t>(i - 1)].tensor(), full({i % 20 + 1}, -0.25 * i));
+  }
+}
+
 TEST(Optimizer, ScheduledRatesReuseThePlan) {
   manual_seed(5);
   Net net;
