@@ -143,6 +143,8 @@ TEST(Autograd, OfMaxPools) {
   check("apart, reaching over", pool({.kernel = {2}, .padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
   check("overlapping", pool({.kernel = {3}, .stride = {2}, .padding = {1}}), {2, 1, 6, 5});
   check("with holes", pool({.kernel = {2}, .stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
+  check("many taps", pool({.kernel = {9}, .stride = {2}, .padding = {4}}), {1, 1, 10, 9});
+  check("windows smaller than the stride", pool({.kernel = {1, 2}, .stride = {3, 1}}), {1, 1, 8, 5});
   check("volume", [](const Tensor& x) { return max_pool3d(x, {.kernel = {2}, .stride = {1}}); }, {1, 1, 3, 3, 2});
   check("line", [](const Tensor& x) { return max_pool1d(x, {.kernel = {3}, .stride = {1}, .ceil_mode = true}); },
         {2, 7});

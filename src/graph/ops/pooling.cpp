@@ -33,6 +33,88 @@ Tensor numbers(const Shape& shape, Device device, CallSite site) {
       .reshape(shape, site);
 }
 
+// A tap that reaches the elements of a phase, and which window of theirs it belongs to.
+struct Reach {
+  std::int64_t tap = 0;
+  std::int64_t window = 0;  ///< of the phase's first element; outside for windows that do not exist
+};
+
+// The elements first, first + stride, ... of an axis.
+struct Phase {
+  std::int64_t first = 0, count = 0;
+  std::vector<Reach> reaches;
+};
+
+std::vector<Phase> phases_of(const Axis& axis) {
+  std::vector<Phase> phases;
+  for (std::int64_t first = 0; first < std::min(axis.stride, axis.size); ++first) {
+    Phase phase{.first = first, .count = (axis.size - first - 1) / axis.stride + 1, .reaches = {}};
+    for (std::int64_t tap = 0; tap < axis.kernel; ++tap) {
+      const std::int64_t start = first + axis.padding - tap * axis.dilation;
+      if (start % axis.stride != 0) continue;
+      const std::int64_t window = start / axis.stride;
+      if (window < axis.output && window + phase.count > 0) phase.reaches.push_back({tap, window});
+    }
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+// The next index in row-major order; false behind the last one.
+bool advance(std::vector<std::size_t>& index, const std::vector<std::size_t>& sizes) {
+  for (std::size_t d = index.size(); d-- > 0;) {
+    if (++index[d] < sizes[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+// For overlapping windows of few taps: elements whose distance is a multiple of the strides are reached by the same
+// taps, whose windows stand side by side. What each tap gives is a shifted view.
+Tensor by_phases(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input,
+                 CallSite site) {
+  const int lead = g.rank() - static_cast<int>(axes.size());
+  std::vector<std::vector<Phase>> phases;
+  std::vector<std::size_t> counts;
+  for (const Axis& axis : axes) {
+    phases.push_back(phases_of(axis));
+    counts.push_back(phases.back().size());
+  }
+  Tensor result = zeros(input.shape(), {g.dtype(), g.device()}, site);
+  std::vector<std::size_t> at(axes.size(), 0);
+  do {
+    View region = View::contiguous(input.shape());
+    std::vector<std::size_t> taps;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const Phase& phase = phases[i][at[i]];
+      region = region.sliced(lead + static_cast<int>(i), phase.first, axes[i].stride, phase.count);
+      taps.push_back(phase.reaches.size());
+    }
+    if (std::find(taps.begin(), taps.end(), std::size_t{0}) != taps.end()) continue;
+    Tensor total;
+    std::vector<std::size_t> tap(axes.size(), 0);
+    do {
+      std::int64_t number = 0;
+      Shape shift = Shape::filled(2 * static_cast<int>(axes.size()), 0);  // pad's pairs, from the last dimension on
+      for (std::size_t i = 0; i < axes.size(); ++i) {
+        const Phase& phase = phases[i][at[i]];
+        const Reach& reach = phase.reaches[tap[i]];
+        number = number * axes[i].kernel + reach.tap;
+        const int pair = 2 * static_cast<int>(axes.size() - 1 - i);
+        shift[pair] = -reach.window;
+        shift[pair + 1] = reach.window + phase.count - axes[i].output;
+      }
+      const Tensor wins = eq(pad(Operand(winner, site), shift), Operand(number, site));
+      const Tensor part = where(Operand(wins, site), pad(Operand(g, site), shift), 0.0);
+      total = total.defined() ? total + part : part;
+    } while (advance(tap, taps));
+    result = region.shape == input.shape() ? total : update(result, region, total, site);
+  } while (advance(at, counts));
+  return result;
+}
+
+constexpr std::int64_t kMostTaps = 64;  // of by_phases: each is a few nodes
+
 // g at the element that won each window, nothing at the others. Every element asks each window that has it whether its
 // tap won: a sum over taps in row-major order, or a choice where windows do not overlap. No scatter.
 Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input,
@@ -60,6 +142,12 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
     const Tensor spread = where(Operand(wins, site), g.reshape(one, site), 0.0).reshape(joined, site);
     return joined == input.shape() ? spread : pad(Operand(spread, site), beyond);
   }
+  const Tensor wide_g = cast(g, wide(g.dtype()), site);
+  std::int64_t tap_count = 1;
+  for (const Axis& axis : axes) tap_count *= axis.kernel;
+  if (tap_count <= kMostTaps) {
+    return cast(by_phases(wide_g, cast(winner, DType::i32, site), axes, input, site), g.dtype(), site);
+  }
   Shape one = g.shape(), all = g.shape(), taps;
   for (const Axis& axis : axes) {
     one.push_back(1);
@@ -78,9 +166,9 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
     });
   };
   const Tensor wins = eq(fold(winner, ~std::uint64_t{0}), Operand(numbers(taps, g.device(), site), site));
-  const Tensor parts = where(Operand(wins, site), fold(g, 0), 0.0);
+  const Tensor parts = where(Operand(wins, site), fold(wide_g, 0), 0.0);
   const std::uint32_t dims = last_dims(parts, axes.size());
-  const Tensor total = reduce(ReduceOp::sum, cast(parts, wide(g.dtype()), site), dims, site);
+  const Tensor total = reduce(ReduceOp::sum, parts, dims, site);
   return cast(drop_dims(total, dims, false, site), g.dtype(), site);
 }
 
