@@ -134,6 +134,14 @@ TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
             (std::vector<float>{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
+TEST(Autograd, MaxPoolsGiveAllToTheFirstNaN) {
+  const Tensor x = requires_grad(Tensor::from<float>({1, NAN, NAN, 5, NAN, 2, -0.0f, 0}, {1, 8}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, {.kernel = {4}})), {x})[0].to_vector<float>(),
+            (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, {.kernel = {2}})), {x})[0].to_vector<float>(),
+            (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
+}
+
 TEST(Autograd, OfMaxPools) {
   const auto pool = [](const PoolOptions& options) {
     return [options](const Tensor& x) { return max_pool2d(x, options); };

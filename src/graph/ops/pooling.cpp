@@ -29,7 +29,7 @@ namespace {
 
 // 0, 1, ... for the taps of a window, in this shape.
 Tensor numbers(const Shape& shape, Device device, CallSite site) {
-  return arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i64, .device = device}, site)
+  return arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i32, .device = device}, site)
       .reshape(shape, site);
 }
 
@@ -146,7 +146,7 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
   std::int64_t tap_count = 1;
   for (const Axis& axis : axes) tap_count *= axis.kernel;
   if (tap_count <= kMostTaps) {
-    return cast(by_phases(wide_g, cast(winner, DType::i32, site), axes, input, site), g.dtype(), site);
+    return cast(by_phases(wide_g, winner, axes, input, site), g.dtype(), site);
   }
   Shape one = g.shape(), all = g.shape(), taps;
   for (const Axis& axis : axes) {
@@ -165,7 +165,7 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
       return folded;
     });
   };
-  const Tensor wins = eq(fold(winner, ~std::uint64_t{0}), Operand(numbers(taps, g.device(), site), site));
+  const Tensor wins = eq(fold(winner, 0xffffffffu), Operand(numbers(taps, g.device(), site), site));
   const Tensor parts = where(Operand(wins, site), fold(wide_g, 0), 0.0);
   const std::uint32_t dims = last_dims(parts, axes.size());
   const Tensor total = reduce(ReduceOp::sum, parts, dims, site);
@@ -179,6 +179,15 @@ Tensor reduce_taps(ReduceOp op, const Tensor& windows, std::size_t axes, CallSit
 
 }  // namespace
 
+namespace {
+
+// The number (i32) of the tap that wins each window [..., out..., taps...].
+Tensor winners(const Tensor& windows, std::size_t axes, CallSite site) {
+  return cast(reduce_taps(ReduceOp::argmax, windows, axes, site), DType::i32, site);
+}
+
+}  // namespace
+
 Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axes, CallSite site) {
   const Tensor bare = untraced(input);
   const Tensor windows = windows_of(bare, axes, lowest_bits(input.dtype()), site);
@@ -186,7 +195,7 @@ Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axe
   if (!is_tracing({&input})) return values;
   return traced(values, op, {&input},
                 [windows, bare, axes, site](const Tensor& g, const std::vector<bool>&, const Tensor&) {
-                  const Tensor winner = reduce_taps(ReduceOp::argmax, windows, axes.size(), site);
+                  const Tensor winner = winners(windows, axes.size(), site);
                   return std::vector<Tensor>{to_winners(g, winner, axes, bare, site)};
                 });
 }
@@ -199,7 +208,7 @@ Tensor largest_tap(const char* op, const Tensor& windows, std::size_t axes, Call
     Shape one = g.shape();
     for (std::size_t i = 0; i < axes; ++i) one.push_back(1);
     const Shape taps = bare.shape().slice(g.rank(), bare.rank());
-    const Tensor winner = reduce_taps(ReduceOp::argmax, bare, axes, site).reshape(one, site);
+    const Tensor winner = winners(bare, axes, site).reshape(one, site);
     const Tensor wins = eq(winner, Operand(numbers(taps, g.device(), site), site));
     return std::vector<Tensor>{where(Operand(wins, site), g.reshape(one, site), 0.0)};
   });
