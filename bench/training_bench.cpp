@@ -2,7 +2,6 @@
 // bench/peers/torch_models.py, so that compare.py can time both side by side.
 #include <benchmark/benchmark.h>
 
-#include <functional>
 #include <vector>
 
 #include <lockstep/lockstep.h>
@@ -63,44 +62,37 @@ struct Transformer : ls::nn::Module {
   }
 };
 
-void step(std::vector<ls::nn::Parameter>& parameters, const ls::Tensor& loss) {
+void step(ls::optim::Optimizer& optimizer, const ls::Tensor& loss) {
   ls::backward(loss);
-  std::vector<ls::Tensor> values;
-  {
-    const ls::NoGrad no_grad;
-    for (ls::nn::Parameter& p : parameters) {
-      p.set(ls::detach(p.tensor()) - 0.01 * p.grad());
-      p.zero_grad();
-    }
-  }
-  parameters[0].tensor().eval();
+  optimizer.step();
+  optimizer.zero_grad();
 }
 
 void train_lenet(benchmark::State& state) {
   LeNet model;
-  auto parameters = model.parameters();
+  ls::optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const ls::Tensor x = ls::randn({64, 1, 28, 28}).eval();
   const ls::Tensor y = ls::randint(0, 10, {64}).eval();
-  for (auto _ : state) step(parameters, ls::cross_entropy(model(x), y));
+  for (auto _ : state) step(optimizer, ls::cross_entropy(model(x), y));
 }
 BENCHMARK(train_lenet)->Name("train_lenet_b64")->UseRealTime();
 
 void train_resnet20(benchmark::State& state) {
   const auto model = ls::models::architecture("resnet20-cifar").create(10);
-  auto parameters = model->parameters();
+  ls::optim::SGD optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
   const ls::Tensor x = ls::randn({128, 3, 32, 32}).eval();
   const ls::Tensor y = ls::randint(0, 10, {128}).eval();
-  for (auto _ : state) step(parameters, ls::cross_entropy(model->forward(x), y));
+  for (auto _ : state) step(optimizer, ls::cross_entropy(model->forward(x), y));
 }
 BENCHMARK(train_resnet20)->Name("train_resnet20_b128")->UseRealTime();
 
 void train_transformer(benchmark::State& state) {
   Transformer model;
-  auto parameters = model.parameters();
+  ls::optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
   const ls::Tensor ids = ls::randint(0, kVocabulary, {16, kLength}).eval();
   const ls::Tensor next = ls::randint(0, kVocabulary, {16 * kLength}).eval();
   for (auto _ : state) {
-    step(parameters, ls::cross_entropy(model.forward(ids).reshape({16 * kLength, kVocabulary}), next));
+    step(optimizer, ls::cross_entropy(model.forward(ids).reshape({16 * kLength, kVocabulary}), next));
   }
 }
 BENCHMARK(train_transformer)->Name("train_transformer_16x128")->UseRealTime();

@@ -1,6 +1,8 @@
 // Everything: `#include <lockstep/lockstep.h>` and `namespace ls = lockstep;`.
 #pragma once
 
+#include <lockstep/autograd.h>
+#include <lockstep/check_finite.h>
 #include <lockstep/data.h>
 #include <lockstep/device.h>
 #include <lockstep/dlpack.h>
@@ -10,7 +12,6 @@
 #include <lockstep/memory.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
-#include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 #include <lockstep/random.h>

@@ -10,6 +10,7 @@ class ReportsMemory {
  public:
   virtual ~ReportsMemory() = default;
   virtual MemoryStatistics memory_statistics() const = 0;
+  virtual void reset_peak_memory() = 0;
 };
 
 }  // namespace v0

@@ -111,6 +111,10 @@ MemoryStatistics memory_statistics(Device device) {
   return reporting != nullptr ? reporting->memory_statistics() : MemoryStatistics{};
 }
 
+void reset_peak_memory(Device device) {
+  if (auto* const reporting = dynamic_cast<ReportsMemory*>(&backend_of(device))) reporting->reset_peak_memory();
+}
+
 std::vector<MissingDevices> missing_devices() {
   std::vector<MissingDevices> missing;
   for (const DeviceKind kind : kGpuKinds) {

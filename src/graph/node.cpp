@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "graph/check.h"
+#include "graph/finite.h"
 #include "graph/fusion.h"
 #include "graph/window.h"
 
@@ -106,6 +107,7 @@ NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape,
   node->source = from_sources && chains && node->depth < kMaxSourceDepth;
   const bool is_work = !std::holds_alternative<Data>(node->op) && !std::holds_alternative<ViewOf>(node->op);
   if (is_work && !node->source) enter_window(node);
+  if (is_work && is_float(dtype)) check_finite(node);
   return node;
 }
 

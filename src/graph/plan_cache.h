@@ -19,7 +19,7 @@ struct Plan {
   struct Prepared {
     Step step;
     std::unique_ptr<Executable> executable;
-    std::vector<int> released;  ///< entries that no later step reads
+    std::vector<int> released;  ///< entries that no later step reads, given ones among them
     bool may_replace = false;   ///< no later step reads what step.replaces
   };
   std::vector<Prepared> steps;

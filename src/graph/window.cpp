@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/backend.h"
 #include "core/assert.h"
@@ -221,7 +222,7 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
         last_use[static_cast<std::size_t>(replaced)] == static_cast<int>(s);
   }
   for (std::size_t e = 0; e < last_use.size(); ++e) {
-    if (last_use[e] >= 0 && !window.entries[e].wanted && !window.entries[e].given) {
+    if (last_use[e] >= 0 && !window.entries[e].wanted) {
       plan->steps[static_cast<std::size_t>(last_use[e])].released.push_back(static_cast<int>(e));
     }
   }
@@ -250,6 +251,49 @@ bool is_replaceable(const NodeRef& node) {
          node.use_count() == kWindowAndUpdate && node->buffer.use_count() == 1;
 }
 
+// Which given values nobody but this window's own nodes refers to: they can go as soon as they were read. (Another
+// thread may be recording a node that reads a value whose handles are gone already: only the counts tell.) Not memory of
+// the user's, whose deleters must not run here, nor what indices are computed from, which is looked at after a fault.
+std::vector<bool> find_droppable(const Window& window) {
+  std::unordered_map<const Node*, long> uses;
+  std::unordered_map<const Node*, long> view_uses;
+  std::vector<const Node*> views;
+  for (const NodeRef& node : window.nodes) {
+    for (const NodeRef& input : node->inputs) {
+      if (input == nullptr) continue;
+      if (!std::holds_alternative<ViewOf>(input->op)) {
+        ++uses[input.get()];
+      } else if (++view_uses[input.get()] == 1) {
+        ++uses[input->inputs[0].get()];
+        views.push_back(input.get());
+      }
+    }
+  }
+  std::unordered_set<const Node*> shared;
+  for (const NodeRef& node : window.nodes) {
+    for (const NodeRef& input : node->inputs) {
+      if (input == nullptr || !std::holds_alternative<ViewOf>(input->op)) continue;
+      if (input.use_count() != view_uses[input.get()]) shared.insert(input->inputs[0].get());
+    }
+  }
+  std::vector<bool> kept(window.nodes.size(), false);
+  for (std::size_t e = window.entries.size(); e-- > 0;) {
+    const Entry& entry = window.entries[e];
+    const bool checked = std::holds_alternative<Gather>(*entry.op) || std::holds_alternative<Scatter>(*entry.op);
+    for (std::size_t i = 0; i < entry.operands.size(); ++i) {
+      const int operand = entry.operands[i].entry;
+      if (operand >= 0 && (kept[e] || (checked && i == 1))) kept[static_cast<std::size_t>(operand)] = true;
+    }
+  }
+  std::vector<bool> droppable(window.nodes.size(), false);
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const NodeRef& node = window.nodes[e];
+    droppable[e] = window.entries[e].given && !kept[e] && !std::holds_alternative<Data>(node->op) && node->handles.load(std::memory_order_relaxed) == 0 &&
+                   node.use_count() == 1 + uses[node.get()] && !shared.contains(node.get());
+  }
+  return droppable;
+}
+
 struct Outcome {
   std::vector<BufferRef> buffers;  ///< of wanted entries
   std::vector<int> faulty;         ///< entries that met a bad index
@@ -260,18 +304,19 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
   Outcome outcome;
   std::vector<BufferRef>& buffers = outcome.buffers;
   buffers.resize(window.entries.size());
-  // Given values that were overwritten: lost if a later kernel throws.
-  struct Overwritten {
+  const std::vector<bool> droppable = find_droppable(window);
+  // Given values that were overwritten or dropped: lost if a later kernel throws.
+  struct Lost {
     std::vector<Node*> nodes;
     bool done = false;
-    ~Overwritten() {
+    ~Lost() {
       for (Node* node : nodes) {
         if (done) break;
         node->ready.store(false, std::memory_order_relaxed);
         node->failure = std::make_exception_ptr(BackendError("the value was lost when a later kernel failed"));
       }
     }
-  } overwritten;
+  } lost;
   for (std::size_t e = 0; e < buffers.size(); ++e) {
     if (window.entries[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
   }
@@ -289,7 +334,7 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
       } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
         Node& node = *window.nodes[from];
         buffers[from] = buffers[to] = std::move(node.buffer);
-        overwritten.nodes.push_back(&node);
+        lost.nodes.push_back(&node);
         replaced = true;
       } else {
         buffers[from] = readable_buffer(*window.nodes[from], backend);
@@ -309,9 +354,16 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
       if (faults[i] != 0) outcome.faulty.push_back(prepared.step.checks[i]);
     }
     state.kernels.fetch_add(1, std::memory_order_relaxed);
-    for (const int entry : prepared.released) buffers[static_cast<std::size_t>(entry)].reset();
+    for (const int entry : prepared.released) {
+      const auto e = static_cast<std::size_t>(entry);
+      buffers[e].reset();
+      if (!droppable[e] || window.nodes[e]->buffer == nullptr) continue;
+      window.nodes[e]->buffer.reset();
+      window.nodes[e]->aligned.reset();
+      lost.nodes.push_back(window.nodes[e].get());
+    }
   }
-  overwritten.done = true;
+  lost.done = true;
   return outcome;
 }
 

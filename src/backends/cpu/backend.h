@@ -24,6 +24,7 @@ class CpuBackend final : public Backend, public ReportsMemory {
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
   MemoryStatistics memory_statistics() const override { return memory_->statistics(); }
+  void reset_peak_memory() override { memory_->reset_peak(); }
   std::string description() const override;
 
   MemoryPool& memory() { return *memory_; }

@@ -116,6 +116,11 @@ void MemoryPool::trim_locked(std::size_t keep) noexcept {
   }
 }
 
+void MemoryPool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  statistics_.peak = statistics_.live;
+}
+
 MemoryStatistics MemoryPool::statistics() const {
   const std::lock_guard lock(mutex_);
   return statistics_;

@@ -34,6 +34,7 @@ class MemoryPool {
   /// Returns cached blocks to the system, longest unused first, until at most `keep` bytes are cached.
   void trim(std::size_t keep);
   MemoryStatistics statistics() const;
+  void reset_peak();
 
   /// The size of the block that serves `bytes`: the next of 8 steps per power of two, at least 64.
   static std::size_t block_size(std::size_t bytes);

@@ -138,6 +138,11 @@ std::string GpuBackend::description() const {
                      info.features, to_string(arithmetic_));
 }
 
+void GpuBackend::reset_peak_memory() {
+  const std::lock_guard lock(mutex_);
+  memory_.reset_peak();
+}
+
 MemoryStatistics GpuBackend::memory_statistics() const {
   const std::lock_guard lock(mutex_);
   return memory_.statistics();

@@ -30,6 +30,7 @@ class GpuBackend : public Backend, public ReportsMemory {
 
   const Arithmetic& arithmetic() const { return arithmetic_; }
   MemoryStatistics memory_statistics() const override;
+  void reset_peak_memory() override;
   /// Kernels compiled by this process, not found in a cache.
   std::size_t compiled_kernels() const;
 

@@ -31,6 +31,7 @@ class Memory {
   /// Gives all cached memory back to the driver.
   void trim();
   const MemoryStatistics& statistics() const { return statistics_; }
+  void reset_peak() { statistics_.peak = statistics_.live; }
 
  private:
   std::uint64_t take_small(std::size_t size);

@@ -53,6 +53,10 @@ BufferRef ReferenceBackend::allocate(std::size_t bytes) {
   });
 }
 
+void ReferenceBackend::reset_peak_memory() {
+  peak_bytes = live_bytes.load();
+}
+
 MemoryStatistics ReferenceBackend::memory_statistics() const {
   const std::size_t peak = peak_bytes.load();
   return {.live = live_bytes.load(), .peak = peak, .recent_peak = peak};

@@ -22,6 +22,7 @@ class ReferenceBackend : public Backend, public ReportsMemory {
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
   MemoryStatistics memory_statistics() const override;
+  void reset_peak_memory() override;
   std::string description() const override;
 };
 

@@ -1,0 +1,102 @@
+#include "graph/finite.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <lockstep/autograd.h>
+#include <lockstep/check_finite.h>
+#include <lockstep/ops.h>
+
+#include "graph/check.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+namespace {
+
+thread_local bool checking = false;
+
+}  // namespace
+
+CheckFinite::CheckFinite() : before_(std::exchange(checking, true)) {}
+CheckFinite::~CheckFinite() { checking = before_; }
+
+namespace graph {
+namespace {
+
+struct Contents {
+  bool nan = false;
+  bool infinity = false;
+};
+
+Contents contents_of(const Tensor& tensor) {
+  if (!is_float(tensor.dtype())) return {};
+  return {.nan = any(isnan(tensor)).item<bool>(), .infinity = any(isinf(tensor)).item<bool>()};
+}
+
+std::string name_of(const Primitive& op) {
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return info_of(elementwise->op).name;
+  if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
+  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->name;
+  if (const auto* gather = std::get_if<Gather>(&op)) return gather->name;
+  if (std::holds_alternative<Contract>(op)) return "contraction";
+  if (std::holds_alternative<Cast>(op)) return "to";
+  if (std::holds_alternative<Scan>(op)) return "scan";
+  return "update";
+}
+
+bool has_infinite_scalar(const Node& node) {
+  const auto* elementwise = std::get_if<Elementwise>(&node.op);
+  if (elementwise == nullptr) return false;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] != nullptr) continue;
+    const std::uint64_t bits = elementwise->scalars[i].bits;
+    const bool finite = node.dtype == DType::f64 ? std::isfinite(std::bit_cast<double>(bits))
+                                                 : std::isfinite(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    if (!finite) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_finite(const NodeRef& node) {
+  if (!checking || node->inputs.empty() || node->shape.numel() == 0) return;
+  checking = false;
+  struct Restore {
+    ~Restore() { checking = true; }
+  } restore;
+  const NoGrad no_grad;
+  // Computing drops the inputs of the node: they are held here.
+  std::vector<Tensor> operands;
+  for (const NodeRef& input : node->inputs) {
+    if (input != nullptr) operands.push_back(Access::tensor(input));
+  }
+  const bool infinite_scalar = has_infinite_scalar(*node);
+  const Tensor result = Access::tensor(node);
+  const Contents found = contents_of(result);
+  if (!found.nan && !found.infinity) return;
+  Contents given;
+  std::vector<Shown> shown;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Contents contents = contents_of(operands[i]);
+    given.nan = given.nan || contents.nan;
+    given.infinity = given.infinity || contents.infinity;
+    shown.emplace_back(fmt::format("operand {}", i), operands[i]);
+  }
+  const bool makes_nan = found.nan && !given.nan;
+  const bool makes_infinity = found.infinity && !given.infinity && !given.nan && !infinite_scalar;
+  if (!makes_nan && !makes_infinity) return;
+  fail<ValueError>(name_of(node->op),
+                   fmt::format("the result holds {}, the operands hold none", makes_nan ? "NaN" : "an infinity"), shown,
+                   "look at the operands' values here", node->where);
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// What gradients read is saved once: a window that fills in the middle of a step neither loses nor recomputes it, nor
+// keeps more than computing op by op would.
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "graph/window.h"
+#include "support/tensors.h"
+
+namespace lockstep::test {
+namespace {
+
+struct Measured {
+  std::vector<Tensor> gradients;
+  std::size_t peak = 0;     ///< bytes beyond what was live before
+  std::uint64_t kernels = 0;
+};
+
+Measured step(const nn::Layer& model, std::size_t nodes) {
+  const graph::WindowLimits before = graph::window_limits();
+  graph::WindowLimits limits = before;
+  limits.nodes = nodes;
+  graph::set_window_limits(limits);
+  const Tensor x = random_tensor({2, 3, 64, 64}, DType::f32, 3).eval();
+  std::vector<Tensor> weights;
+  for (const nn::Parameter& parameter : model.parameters()) weights.push_back(parameter.tensor());
+  const std::size_t live = memory_statistics().live;
+  reset_peak_memory();
+  const std::uint64_t kernels = graph::window_statistics({}).kernels;
+  Measured run;
+  run.gradients = gradients(mean(logsumexp(model.forward(x), {1})), weights);
+  for (const Tensor& gradient : run.gradients) gradient.eval();
+  run.peak = memory_statistics().peak - live;
+  run.kernels = graph::window_statistics({}).kernels - kernels;
+  graph::set_window_limits(before);
+  return run;
+}
+
+// In evaluation mode the three runs compute the same; running statistics would move.
+TEST(SavedValues, SlowResNet50NeitherLosesNorRecomputesNorHoardsThem) {
+  manual_seed(1);
+  const auto model = models::architecture("resnet50").create(10);
+  model->eval();
+  for (nn::Parameter& parameter : model->parameters()) parameter.tensor().eval();
+  const Measured eager = step(*model, 1);
+  const Measured whole = step(*model, 1 << 20);
+  const Measured flushed = step(*model, 100);
+  for (std::size_t i = 0; i < eager.gradients.size(); ++i) {
+    EXPECT_BITS_EQ(whole.gradients[i], eager.gradients[i]);
+    EXPECT_BITS_EQ(flushed.gradients[i], eager.gradients[i]);
+  }
+  EXPECT_LE(whole.peak, eager.peak);
+  EXPECT_LE(flushed.peak, eager.peak + eager.peak / 50);  // plus what one window computes before it lets go
+  // A flush cuts some fusions, but computes nothing twice.
+  EXPECT_LT(whole.kernels, eager.kernels);
+  EXPECT_LT(flushed.kernels, eager.kernels);
+  EXPECT_LT(flushed.kernels, whole.kernels + whole.kernels / 4);
+}
+
+}  // namespace
+}  // namespace lockstep::test
