@@ -165,6 +165,17 @@ template <typename Word> Word read(const std::byte* from) {
 constexpr std::int64_t kPattern = 512;
 constexpr std::int64_t kShortRun = 32;
 
+/// How many elements further a later run is, for runs on pages of their own: the processor does not fetch them ahead by
+/// itself. Else 0.
+std::int64_t distance_ahead(const Access& access) {
+  constexpr std::int64_t kRunsAhead = 8;
+  constexpr std::int64_t kPage = 4096;
+  const int last = access.along.rank() - 1;
+  const auto element = static_cast<std::int64_t>(size_of(access.dtype));
+  if (last == 0 || access.along[last] != 1 || std::abs(access.along[last - 1]) * element < kPage / 4) return 0;
+  return access.along_dims[last] * element <= kPage ? kRunsAhead * access.along[last - 1] : 0;
+}
+
 /// One fetch: the access, the buffer, and how its elements are read.
 class Fetch {
  public:
@@ -172,8 +183,13 @@ class Fetch {
       : access_(access), loader_(loader), data_(data), element_(static_cast<std::int64_t>(size_of(access.dtype))) {}
 
   void runs(std::int64_t outer_index, std::int64_t begin, std::int64_t count, std::byte* out) const {
+    const std::int64_t ahead = distance_ahead(access_);
     for_each_run(access_, outer_index, begin, count,
                  [&](const Cursor& cursor, std::int64_t at, std::int64_t n, std::int64_t done) {
+                   if (ahead != 0) {
+                     const std::byte* next = data_ + (cursor.position() + at + ahead) * element_;
+                     for (std::int64_t byte = 0; byte < n * element_; byte += 64) __builtin_prefetch(next + byte);
+                   }
                    run(cursor, at, n, out + done * size());
                  });
   }
@@ -318,6 +334,46 @@ class Fetch {
   std::int64_t element_;
 };
 
+/// One piece of `depth` neighbours becomes a column: values `count` apart.
+void turn_piece(const Loader& loader, const std::byte* piece, std::int64_t element, std::int64_t depth, std::byte* to,
+                std::int64_t count) {
+  constexpr std::int64_t kMost = 64;
+  alignas(64) std::byte line[kMost * 8];
+  const auto size = static_cast<std::int64_t>(loader.size);
+  for (std::int64_t d = 0; d < depth; d += kMost) {
+    const std::int64_t n = std::min(kMost, depth - d);
+    loader.load(line, piece + d * element, 1, static_cast<std::size_t>(n));
+    with_word(loader.size, [&](auto zero) {
+      using Word = decltype(zero);
+      for (std::int64_t k = 0; k < n; ++k) std::memcpy(to + (d + k) * count * size, line + k * size, sizeof(Word));
+    });
+  }
+}
+
+/// Four pieces of four-byte words, `stride` apart, become four neighbouring columns.
+constexpr std::int64_t kQuad = 4;
+void transpose_quads(const std::byte* pieces, std::int64_t stride, std::int64_t depth, std::byte* to,
+                     std::int64_t count) {
+  using Quad = std::uint32_t __attribute__((vector_size(16)));
+  using Pairs = std::uint64_t __attribute__((vector_size(16)));
+  std::int64_t d = 0;
+  for (; d + kQuad <= depth; d += kQuad) {
+    Quad row[kQuad];
+    for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(&row[i], pieces + (stride * i + d) * 4, sizeof(Quad));
+    const auto low01 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[0], row[1], 0, 4, 1, 5));
+    const auto high01 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[0], row[1], 2, 6, 3, 7));
+    const auto low23 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[2], row[3], 0, 4, 1, 5));
+    const auto high23 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[2], row[3], 2, 6, 3, 7));
+    const Pairs column[kQuad] = {
+        __builtin_shufflevector(low01, low23, 0, 2), __builtin_shufflevector(low01, low23, 1, 3),
+        __builtin_shufflevector(high01, high23, 0, 2), __builtin_shufflevector(high01, high23, 1, 3)};
+    for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(to + (d + i) * count * 4, &column[i], sizeof(Pairs));
+  }
+  for (; d < depth; ++d) {
+    for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(to + (d * count + i) * 4, pieces + (stride * i + d) * 4, 4);
+  }
+}
+
 /// Dim d becomes two, the second one of size `inner`.
 void split_dim(Access& access, int d, std::int64_t inner) {
   const auto split = [&](Shape& form) {
@@ -433,29 +489,29 @@ bool is_better_across(const Access& access) {
 
 void fetch_across(const Access& access, const Loader& loader, const std::byte* data, std::int64_t outer_index,
                   std::int64_t depth, std::int64_t begin, std::int64_t count, std::byte* out) {
-  constexpr std::int64_t kMost = 64;
   constexpr std::int64_t kAhead = 16;
-  alignas(64) std::byte line[kMost * 8];
   const auto element = static_cast<std::int64_t>(size_of(access.dtype));
   const auto size = static_cast<std::int64_t>(loader.size);
   const std::int64_t stride = access.along.back();
+  const bool words = loader.as_stored && size == 4;
   for_each_run(access, outer_index, begin, count,
                [&](const Cursor& cursor, std::int64_t at, std::int64_t length, std::int64_t done) {
-                 const std::int64_t start = cursor.position() + stride * at;
-                 for (std::int64_t i = 0; i < length; ++i) {
+                 const std::byte* from = data + (cursor.position() + stride * at) * element;
+                 std::byte* to = out + done * size;
+                 for (std::int64_t i = 0; i < length;) {
                    // Every piece is on another page, where the processor does not fetch ahead by itself.
-                   const std::byte* ahead = data + (start + stride * std::min(i + kAhead, length - 1)) * element;
-                   for (std::int64_t byte = 0; byte < depth * element; byte += 64) __builtin_prefetch(ahead + byte);
-                   for (std::int64_t d = 0; d < depth; d += kMost) {
-                     const std::int64_t n = std::min(kMost, depth - d);
-                     loader.load(line, data + (start + stride * i + d) * element, 1, static_cast<std::size_t>(n));
-                     std::byte* to = out + (d * count + done + i) * size;
-                     if (size == 4) {
-                       for (std::int64_t k = 0; k < n; ++k) std::memcpy(to + k * count * 4, line + k * 4, 4);
-                     } else {
-                       for (std::int64_t k = 0; k < n; ++k) std::memcpy(to + k * count * 8, line + k * 8, 8);
-                     }
+                   const std::int64_t n = words && length - i >= kQuad ? kQuad : 1;
+                   for (std::int64_t k = 0; k < n; ++k) {
+                     const std::byte* next = from + stride * element * std::min(i + k + kAhead, length - 1);
+                     for (std::int64_t byte = 0; byte < depth * element; byte += 64) __builtin_prefetch(next + byte);
                    }
+                   const std::byte* piece = from + stride * element * i;
+                   if (n == kQuad) {
+                     transpose_quads(piece, stride, depth, to + i * size, count);
+                   } else {
+                     turn_piece(loader, piece, element, depth, to + i * size, count);
+                   }
+                   i += n;
                  }
                });
 }
@@ -466,8 +522,15 @@ void put(const Access& access, const Storer& storer, std::byte* data, std::int64
   const auto size = static_cast<std::int64_t>(storer.size);
   if (access.pattern.offsets.empty()) {
     const std::int64_t stride = access.along.back();
+    const std::int64_t ahead = distance_ahead(access);
     return for_each_run(access, outer_index, begin, count,
                         [&](const Cursor& cursor, std::int64_t at, std::int64_t n, std::int64_t done) {
+                          if (ahead != 0) {
+                            const std::byte* next = data + (cursor.position() + at + ahead) * element;
+                            for (std::int64_t byte = 0; byte < n * element; byte += 64) {
+                              __builtin_prefetch(next + byte, 1);
+                            }
+                          }
                           storer.store(data + (cursor.position() + stride * at) * element, stride, values + done * size,
                                        static_cast<std::size_t>(n));
                         });

@@ -9,10 +9,17 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
-constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+constexpr std::size_t idx(int i) {
+  return static_cast<std::size_t>(i);
+}
 
-bool is_aligned(const void* data, std::size_t size) { return reinterpret_cast<std::uintptr_t>(data) % size == 0; }
+/// `size`: a power of two.
+bool is_aligned(const void* data, std::size_t size) {
+  return (reinterpret_cast<std::uintptr_t>(data) & (size - 1)) == 0;
+}
 
 }  // namespace
 
@@ -176,22 +183,21 @@ void Frame::execute(const Step& step, const Tile& tile) {
   }
 }
 
-std::array<ChainLink, kMostLinks> Frame::links_of(const Step& step) const {
-  std::array<ChainLink, kMostLinks> links;
+void Frame::find_links(const Step& step, ChainLink* links) const {
   for (std::size_t i = 0; i < step.links.size(); ++i) {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
     const std::byte* operand = values_[link.value < 0 ? step.a : link.value];
     links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand)};
   }
-  return links;
 }
 
 void Frame::execute_chain(const Step& step, const Tile& tile) {
   std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
   const bool streams = plan_.streams && out != nullptr && is_aligned(out, 64);
   if (out == nullptr || (plan_.streams && !streams)) out = at(step.place, tile, step.type);
-  const auto links = links_of(step);
+  std::array<ChainLink, kMostLinks> links;
+  find_links(step, links.data());
   (streams ? plan_.chain->stream : plan_.chain->store)(reinterpret_cast<float*>(out),
                                                        reinterpret_cast<const float*>(values_[step.a]), links.data(),
                                                        step.links.size(), tile.elements());
@@ -202,7 +208,7 @@ const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out)
   const Access& access = plan_.inputs[idx(step.index)];
   const std::byte* data = slot_data(access.slot);
   const std::size_t size = size_of(step.type);
-  if (step.alias && tile.depth == 1) {
+  if (step.alias && tile.depth == 1 && step.place.kind != Place::Kind::kept) {
     const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
     const std::byte* memory = data + element * static_cast<std::int64_t>(size);
     if (element >= 0 && is_aligned(memory, size)) return memory;

@@ -51,7 +51,7 @@ class Frame {
   void execute(const Step& step, const Tile& tile);
   void execute_chain(const Step& step, const Tile& tile);
   /// Where the operands of the links are now.
-  std::array<ChainLink, kMostLinks> links_of(const Step& step) const;
+  void find_links(const Step& step, ChainLink* links) const;
   void execute_row_step(const Step& step, const Tile& tile);
   const std::byte* load(const Step& step, const Tile& tile, std::byte* out);
   void gather(const Step& step, const Tile& tile);

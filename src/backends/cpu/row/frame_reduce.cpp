@@ -9,12 +9,15 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
-constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+constexpr std::size_t idx(int i) {
+  return static_cast<std::size_t>(i);
+}
 
 /// What leaves every value as it is: -0 + x = x for every x (+0 would turn -0 into +0), and 1 * x = x.
-template <typename T>
-void fill_neutral(std::byte* to, ReduceTable::Kind kind, std::size_t n) {
+template <typename T> void fill_neutral(std::byte* to, ReduceTable::Kind kind, std::size_t n) {
   std::fill_n(reinterpret_cast<T*>(to), n, kind == ReduceTable::prod ? T(1) : -T(0));
 }
 
@@ -61,7 +64,8 @@ void Frame::reduce(const Step& step, const Tile& tile) {
   if (!reduction.is_best()) {
     const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
     if (!step.links.empty()) {
-      const auto links = links_of(step);
+      std::array<ChainLink, kMostLinks> links;
+      find_links(step, links.data());
       return (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
           reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
           tile.elements());
@@ -147,8 +151,8 @@ void Frame::finish_sum(const Reduction& reduction) {
         plan_.reduce->columns[kind][type](chunk + idx(i % static_cast<std::int64_t>(kLanes)) * line,
                                           chunk + idx(i) * line, nullptr, idx(columns()));
       }
-      combine_columns(*plan_.reduce, kind, reduction.type, chunk,
-                      std::min(n, static_cast<std::int64_t>(kLanes)), columns());
+      combine_columns(*plan_.reduce, kind, reduction.type, chunk, std::min(n, static_cast<std::int64_t>(kLanes)),
+                      columns());
       if (begin != 0) std::memcpy(data + idx(begin / kChunk) * line, chunk, line);
     }
   }
@@ -157,26 +161,29 @@ void Frame::finish_sum(const Reduction& reduction) {
 
 void Frame::finish_best(const Reduction& reduction) {
   const std::size_t type = index_of(reduction.type);
-  const std::size_t size = size_of(reduction.type);
-  const ReduceTable::BeatsFn beats = plan_.reduce->beats[reduction.order()][type];
-  const std::byte* data = partials(reduction);
-  const std::int64_t* indices = partial_indices(reduction);
+  const std::size_t size = reduction.gives_index() ? sizeof(std::int64_t) : size_of(reduction.type);
+  const std::size_t line = idx(columns()) * size;
   std::byte* out = memory_ + plan_.places[idx(reduction.value)].at;
-  for (std::int64_t t = 0; t < columns(); ++t) {
-    if (plan_.sequence == 0) {
-      std::memset(out + idx(t) * (reduction.gives_index() ? 8 : size), 0, reduction.gives_index() ? 8 : size);
-      continue;
+  if (plan_.sequence == 0) {
+    std::memset(out, 0, line);
+    return;
+  }
+  // The winners of later chunks take the place of those of the first.
+  std::byte* best = partials(reduction);
+  std::int64_t* indices = partial_indices(reduction);
+  for (std::int64_t chunk = 1; chunk < plan_.chunks(); ++chunk) {
+    const std::size_t value = size_of(reduction.type);
+    for (std::int64_t t = 0; t < columns(); ++t) {
+      const std::byte* other = partials(reduction) + idx(chunk * columns() + t) * value;
+      if (!plan_.reduce->beats[reduction.order()][type](other, best + idx(t) * value)) continue;
+      std::memcpy(best + idx(t) * value, other, value);
+      indices[t] = indices[chunk * columns() + t];
     }
-    std::int64_t winner = t;
-    for (std::int64_t chunk = 1; chunk < plan_.chunks(); ++chunk) {
-      const std::int64_t other = chunk * columns() + t;
-      if (beats(data + idx(other) * size, data + idx(winner) * size)) winner = other;
-    }
-    if (reduction.gives_index()) {
-      std::memcpy(out + idx(t) * 8, indices + winner, 8);
-    } else {
-      plan_.convert->canonical[type](out + idx(t) * size, data + idx(winner) * size, nullptr, nullptr, 1);
-    }
+  }
+  if (reduction.gives_index()) {
+    std::memcpy(out, indices, line);
+  } else {
+    plan_.convert->canonical[type](out, best, nullptr, nullptr, idx(columns()));
   }
 }
 

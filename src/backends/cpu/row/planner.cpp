@@ -16,18 +16,25 @@ using Kind = Instruction::Kind;
 constexpr std::int64_t kTile = 512;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
+// What the second-level cache holds of rows that were read in pieces.
+constexpr std::size_t kGatheredBytes = 512 << 10;
 // What the lanes and kept values of one block of columns may take.
 constexpr std::size_t kBlockBytes = 256 << 10;
 constexpr std::int64_t kNarrowest = 64;
 // Columns of long sums: as wide as pieces of memory have to be for the processor to fetch them ahead.
 constexpr std::int64_t kWidest = 1024;
-// Transposed elements: two cache lines of f32 deep.
+// Transposed elements: two cache lines of f32 deep, eight wide.
 constexpr std::int64_t kTransposedDepth = 32;
+constexpr std::int64_t kTransposedWidth = 128;
 // From here on the results are written past the caches.
-constexpr std::int64_t kStreamBytes = 16 << 20;
+constexpr std::int64_t kStreamBytes = 32 << 20;
 
-constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
-constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(int i) {
+  return static_cast<std::size_t>(i);
+}
+constexpr std::size_t idx(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 }  // namespace
 
@@ -69,8 +76,8 @@ RowPlan Planner::plan() {
     }
     store.index = static_cast<int>(o);
     store.type = plan_.types[idx(store.a)];
-    store.put = (program_.outputs[o].bits ? plan_.convert->store_bits : plan_.convert->store)[index_of(
-        program_.outputs[o].dtype)];
+    store.put = (program_.outputs[o].bits ? plan_.convert->store_bits
+                                          : plan_.convert->store)[index_of(program_.outputs[o].dtype)];
     plan_.last_steps.push_back(store);
   }
   bool writes_rows = false;
@@ -93,13 +100,27 @@ std::size_t Planner::bytes_of_kept_element() const {
   return bytes;
 }
 
+/// Rows in pieces all over memory share the sets of the caches, and so leave them before the next pass reads them
+/// again. Where tiles are longer than the pieces, they are copied anyway, and the copy may stay.
+bool Planner::is_worth_gathering(int value) const {
+  const Instruction& load = analysis_.code[idx(value)];
+  if (load.kind != Kind::load && load.kind != Kind::load_bits) return false;
+  const Access& access = plan_.inputs[idx(load.index)];
+  if (plan_.layout != Layout::rows || access.along.rank() == 1 || access.along_dims.back() >= kTile) return false;
+  const std::size_t bytes = idx(plan_.sequence) * size_of(plan_.types[idx(value)]);
+  const bool enough_rows = plan_.space.outer_count >= 2 * num_threads();
+  return pass_values_[0].computed[idx(value)] && enough_rows && gathered_bytes_ + bytes <= kGatheredBytes;
+}
+
 void Planner::demand(int pass, int value) {
   if (analysis_.classes[idx(value)] != Class::vector) return;
   PassValues& values = pass_values_[idx(pass)];
   if (values.computed[idx(value)] || values.read[idx(value)]) return;
   const std::size_t row_bytes = idx(plan_.sequence) * size_of(plan_.types[idx(value)]);
   const bool fits = (plan_.layout == Layout::rows ? row_bytes : row_bytes * kNarrowest / 4) <= kKeptBytes;
-  if (analysis_.when[idx(value)] < pass && analysis_.cost[idx(value)] >= 2 && fits) {
+  const bool costly = analysis_.cost[idx(value)] >= 2 && fits;
+  if (analysis_.when[idx(value)] < pass && (costly || kept_[idx(value)] || is_worth_gathering(value))) {
+    if (!costly && !kept_[idx(value)]) gathered_bytes_ += row_bytes;
     kept_[idx(value)] = true;
     values.read[idx(value)] = true;
     return demand(analysis_.when[idx(value)], value);
@@ -136,7 +157,7 @@ void Planner::choose_tiles() {
       if (!analysis_.used[i] || analysis_.code[i].kind != Kind::reduce) continue;
       bytes += size_of(plan_.types[idx(analysis_.code[i].a)]) * std::min<std::size_t>(kLanes, idx(plan_.sequence));
     }
-    std::int64_t width = analysis_.transposes ? kNarrowest : plan_.sequence >= 64 ? kWidest : kTile;
+    std::int64_t width = analysis_.transposes ? kTransposedWidth : plan_.sequence >= 64 ? kWidest : kTile;
     const auto too_wide = [&] {
       const bool too_large = bytes * idx(width) > kBlockBytes;
       const bool too_few = plan_.elements > (1 << 16) && space.along_count < width * num_threads() * 2;
@@ -209,9 +230,7 @@ Step Planner::step_of(int value, int pass) {
   step.out = value;
   step.type = instruction.type;
   step.index = instruction.index;
-  const auto operand = [&](int v) {
-    return v < 0 || pass < 0 || is_scalar(v) ? v : dense(v, pass);
-  };
+  const auto operand = [&](int v) { return v < 0 || pass < 0 || is_scalar(v) ? v : dense(v, pass); };
   const auto scalar_operands = [&] {
     int scalars = 0;
     if (analysis_.classes[idx(value)] == Class::vector || plan_.layout == Layout::columns) {

@@ -59,6 +59,7 @@ class Planner {
   bool is_vector_output(std::size_t output) const;
   void find_values_of_passes();
   void demand(int pass, int value);
+  bool is_worth_gathering(int value) const;
   void choose_tiles();
   std::size_t bytes_of_kept_element() const;
 
@@ -84,6 +85,7 @@ class Planner {
   RowPlan plan_;
   std::vector<PassValues> pass_values_;
   std::vector<bool> kept_;
+  std::size_t gathered_bytes_ = 0;
   std::map<int, int> parameter_values_;
   std::map<int, int> dense_;  ///< columns: dense arrays of row values; rows: those of the current pass
   std::size_t slots_ = 0;

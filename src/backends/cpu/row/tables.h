@@ -108,9 +108,9 @@ enum class ChainOp : std::uint8_t {
   relu,
 };
 struct ChainLink {
-  ChainOp op = ChainOp::none;
-  bool scalar = false;  ///< the operand is one value rather than an array
-  const float* operand = nullptr;
+  ChainOp op;
+  bool scalar;  ///< the operand is one value rather than an array
+  const float* operand;
 };
 inline constexpr std::size_t kMostLinks = 8;
 
