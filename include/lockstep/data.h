@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/data/dataset.h>
+#include <lockstep/data/digits.h>
 #include <lockstep/data/loader.h>
 #include <lockstep/data/readers.h>
 #include <lockstep/data/transforms.h>
