@@ -1,6 +1,8 @@
-// Published networks: their architectures, and what they do to a picture before they look at it.
+// Networks: published ones, with what they do to a picture before they look at it, and two to train.
 #pragma once
 
+#include <lockstep/models/lenet.h>
+#include <lockstep/models/mlp.h>
 #include <lockstep/models/preprocessing.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/models/resnet.h>

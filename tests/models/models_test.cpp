@@ -65,6 +65,22 @@ TEST(Models, BottlenecksRunAndHaveTorchvisionsKeys) {
   EXPECT_EQ(model->forward(zeros({1, 3, 64, 64})).shape(), (Shape{1, 3}));
 }
 
+TEST(Models, LeNetAndMLPHaveTheirSizes) {
+  const models::LeNet lenet(10);
+  EXPECT_EQ(lenet.parameter_count(), 61706);
+  EXPECT_EQ(lenet.forward(zeros({2, 1, 28, 28})).shape(), (Shape{2, 10}));
+  EXPECT_EQ(models::LeNet(3, {.channels = 3, .height = 12, .width = 33}).forward(zeros({1, 3, 12, 33})).shape(),
+            (Shape{1, 3}));
+  const nn::StateDict state = lenet.state_dict();
+  EXPECT_EQ(state.find("conv2.weight")->shape(), (Shape{16, 6, 5, 5}));
+  EXPECT_EQ(state.find("fc1.weight")->shape(), (Shape{120, 400}));
+  EXPECT_EQ(models::MLP(10, 784).parameter_count(), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  EXPECT_EQ(models::MLP(10, 12).forward(zeros({5, 3, 2, 2})).shape(), (Shape{5, 10}));
+  EXPECT_THROW(models::LeNet(10, {.height = 11}), ValueError);
+  EXPECT_THROW(models::LeNet(0), ValueError);
+  EXPECT_THROW(models::MLP(10, 0), ValueError);
+}
+
 // --- preprocessing --------------------------------------------------------------------------------------------------
 
 io::Image striped(int width, int height) {
