@@ -1,4 +1,8 @@
-// Training: what a run needs around its model, data and optimiser.
+// Training: the loop, its logs and plots, and checkpoints.
 #pragma once
 
 #include <lockstep/train/checkpoint.h>
+#include <lockstep/train/log.h>
+#include <lockstep/train/plot.h>
+#include <lockstep/train/progress.h>
+#include <lockstep/train/trainer.h>

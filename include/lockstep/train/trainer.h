@@ -1,0 +1,80 @@
+// The loop around a training step: epochs, a schedule, evaluation, logs, checkpoints and going on from them.
+//
+//   ls::optim::AdamW optimizer(net.parameters(), {.lr = 1e-3});
+//   ls::train::fit(net, optimizer, train_loader, {.epochs = 3, .test = &test_loader, .checkpoints = "run"});
+//
+// It holds nothing that a loop of one's own could not do: a step is optimizer.step(loss(model(input), target)).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <lockstep/data/loader.h>
+#include <lockstep/nn/module.h>
+#include <lockstep/optim/optimizer.h>
+#include <lockstep/optim/schedule.h>
+#include <lockstep/train/log.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace train {
+
+/// A scalar from the model's output and the target of a batch.
+using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+
+/// The part of the examples whose largest score, output [N, C, ...] along dimension 1, is that of the target's class
+/// [N, ...]: a scalar in f32.
+LOCKSTEP_API Tensor accuracy(const Operand& output, const Operand& target);
+
+struct Evaluation {
+  double loss = Record::kNone;      ///< mean over the examples
+  double accuracy = Record::kNone;  ///< NaN where targets are no classes
+  std::int64_t examples = 0;
+};
+
+/// One pass over a loader in evaluation mode, without gradients; the model's mode is restored. The default loss is
+/// cross_entropy.
+LOCKSTEP_API Evaluation evaluate(nn::Layer& model, data::DataLoader& loader, const Loss& loss = {}, CallSite site = {});
+
+struct FitOptions {
+  std::int64_t epochs = 1;              ///< of the loader, counted from its epoch 0
+  std::int64_t max_steps = 0;           ///< Stop after so many, whatever the epochs; 0: no limit.
+  Loss loss = {};                       ///< absent: cross_entropy
+  optim::Schedule* schedule = nullptr;  ///< of the optimiser; takes a step after each of its
+  data::DataLoader* test = nullptr;     ///< evaluated after each epoch, and at the end
+
+  std::string checkpoints = {};       ///< folder; empty: none are written
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: after each epoch. Always at the end.
+  int keep_checkpoints = 3;
+  /// Goes on from the newest checkpoint in the folder, with the same bits as if it had never stopped. Without one in it
+  /// training starts anew.
+  bool resume = false;
+  std::string run = {};  ///< What is trained on what, in the user's words. A checkpoint with other words is refused.
+
+  std::vector<Log*> logs = {};
+  bool progress = true;  ///< The bar on standard error.
+  /// Called after every record; training stops after this step if it returns false.
+  std::function<bool(const Record& record)> on_record = {};
+};
+
+struct FitResult {
+  std::int64_t steps = 0;       ///< done in all, those before a checkpoint included
+  std::int64_t resumed_at = 0;  ///< steps of the checkpoint that it went on from
+  std::vector<Record> records;  ///< of this call
+  Evaluation test;              ///< the last
+  double seconds = 0;
+};
+
+/// Trains the model by the optimiser on the batches of the loader, whose device is the model's. The part of a run that
+/// is restored: model, optimiser, schedule, loader, and the calling thread's generator (dropout draws from it).
+///
+/// ValueError if the loss of a step is NaN or infinite (it names the step; nothing is saved after it), if an option is
+/// out of range, or if a checkpoint is of another run; and what the model, the loader and save_checkpoint throw.
+LOCKSTEP_API FitResult fit(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
+                           const FitOptions& options = {}, CallSite site = {});
+
+}  // namespace train
+}  // namespace v0
+}  // namespace lockstep
