@@ -34,7 +34,7 @@ demo() {
         ;;
       *'"equal":false'*) status=1 ;;
     esac
-  done < <(LOCKSTEP_CPU_ISA=$isa "$bin/lockstep" demo --json)
+  done < <(LOCKSTEP_CPU_ISA=$isa "$bin/lockstep" demo --pictures-only --json)
 }
 
 "$bin/lockstep" info || exit

@@ -29,6 +29,7 @@ Run add_inspect(CLI::App& root);
 Run add_replay(CLI::App& root);
 Run add_demo(CLI::App& root);
 Run add_check(CLI::App& root);
+Run add_train(CLI::App& root);
 
 }  // namespace cli
 }  // namespace v0

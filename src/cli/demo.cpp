@@ -1,84 +1,46 @@
-// `lockstep demo`: one network on every device of this machine, and whether the bits agree.
+// `lockstep demo`: one network on every device of this machine, another one that is trained here, and whether the bits
+// agree.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <span>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <lockstep/version.h>
 
-#include "cli/assets.h"
-#include "cli/classifier.h"
 #include "backends/backend.h"
 #include "cli/command.h"
+#include "cli/demo.h"
+#include "cli/devices.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
-#include "core/hash.h"
+#include "core/os.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Picture {
-  std::string name;
-  std::string truth;  // pictures are named after their class: star.png, star_2.png
-  io::Image image;
+struct Options {
+  std::vector<std::string> devices;
+  std::string out = "lockstep-demo";
+  std::int64_t steps = 0;
+  bool pictures_only = false;
+  bool as_json = false;
 };
 
-struct Result {
-  Device device;
-  std::vector<Prediction> predictions;
-  std::size_t right = 0;
-  std::uint64_t hash = 0;
-  double seconds = 0;
-};
+// --- JSON -----------------------------------------------------------------------------------------------------------
 
-std::vector<Picture> load_pictures(const std::filesystem::path& folder) {
-  std::vector<Picture> pictures;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string stem = entry.path().stem().string();
-    pictures.push_back(
-        {entry.path().filename().string(), stem.substr(0, stem.find('_')), io::load_image(entry.path().string())});
-  }
-  std::sort(pictures.begin(), pictures.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
-  return pictures;
-}
-
-Result run_on(Device device, const models::Architecture& architecture, const io::TensorMap& weights,
-              const std::vector<Picture>& pictures, const std::vector<std::string>& labels) {
-  const Classifier classifier(architecture, weights, device);
-  std::vector<io::Image> images;
-  for (const Picture& picture : pictures) images.push_back(classifier.fit(picture.image));
-  const auto start = std::chrono::steady_clock::now();
-  Result result{.device = device, .predictions = classifier.classify(images)};
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  ElementHasher hasher(DType::f32);
-  for (std::size_t i = 0; i < pictures.size(); ++i) {
-    hasher.update(std::as_bytes(std::span(result.predictions[i].logits)));
-    if (labels.at(result.predictions[i].top(1).front()) == pictures[i].truth) ++result.right;
-  }
-  result.hash = hasher.digest();
-  return result;
-}
-
-std::string duration_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.1f} ms", 1000 * seconds) : fmt::format("{:.2f} s", seconds);
-}
-
-void print_json(const std::vector<Picture>& pictures, const std::vector<std::string>& labels,
-                const std::vector<Result>& results, bool equal) {
-  for (const Result& result : results) {
+void print_json(const PictureDemo& demo) {
+  for (const PictureResult& result : demo.results) {
     JsonArray predictions;
-    for (std::size_t i = 0; i < pictures.size(); ++i) {
+    for (std::size_t i = 0; i < demo.pictures.size(); ++i) {
       const Prediction& prediction = result.predictions[i];
       const std::size_t best = prediction.top(1).front();
       predictions.add(JsonObject()
-                          .add("image", json(pictures[i].name))
-                          .add("label", json(labels.at(best)))
+                          .add("image", json(demo.pictures[i].name))
+                          .add("label", json(demo.labels.at(best)))
                           .add("probability", json(prediction.probabilities[best]))
                           .text());
     }
@@ -91,29 +53,52 @@ void print_json(const std::vector<Picture>& pictures, const std::vector<std::str
                    .text());
   }
   print_line(JsonObject()
-                 .add("images", json(pictures.size()))
-                 .add("devices", json(results.size()))
-                 .add("equal", json(equal))
+                 .add("images", json(demo.pictures.size()))
+                 .add("devices", json(demo.results.size()))
+                 .add("equal", json(demo.equal()))
                  .text());
 }
 
-void print_text(const std::vector<Picture>& pictures, const std::vector<std::string>& labels,
-                const std::vector<Result>& results, bool equal) {
-  const Style style;
+void print_json(const TrainingDemo& demo) {
+  print_line(JsonObject()
+                 .add("trained", json("lenet"))
+                 .add("steps", json(demo.fit.steps))
+                 .add("test_loss", json(demo.fit.test.loss))
+                 .add("test_accuracy", json(demo.fit.test.accuracy))
+                 .add("weights_hash", json(hex(demo.weights_hash)))
+                 .add("seconds", json(demo.fit.seconds))
+                 .text());
+}
+
+void print_json(const ComparedTraining& compared, bool equal) {
+  print_line(JsonObject()
+                 .add("device", json(compared.device.to_string()))
+                 .add("steps", json(kComparedSteps))
+                 .add("loss", json(compared.loss))
+                 .add("loss_bits", json(bits_text(compared.loss)))
+                 .add("weights_hash", json(hex(compared.weights_hash)))
+                 .add("equal", json(equal))
+                 .add("seconds", json(compared.seconds))
+                 .text());
+}
+
+// --- text -----------------------------------------------------------------------------------------------------------
+
+void print_text(const PictureDemo& demo, const Style& style) {
   print_line(style.bold(fmt::format("Lockstep {}", kVersion)) +
-             fmt::format(": one network, {} pictures, every device of this machine", pictures.size()));
+             fmt::format(": one network, {} pictures, every device of this machine", demo.pictures.size()));
   print_line("");
   Table answers;
   std::vector<Table::Cell> header{{"picture", &Style::dim}};
-  for (const Result& result : results) header.push_back({result.device.to_string(), &Style::dim});
+  for (const PictureResult& result : demo.results) header.push_back({result.device.to_string(), &Style::dim});
   answers.add(header);
-  for (std::size_t i = 0; i < pictures.size(); ++i) {
-    std::vector<Table::Cell> row{{printable(pictures[i].name)}};
-    for (const Result& result : results) {
+  for (std::size_t i = 0; i < demo.pictures.size(); ++i) {
+    std::vector<Table::Cell> row{{printable(demo.pictures[i].name)}};
+    for (const PictureResult& result : demo.results) {
       const Prediction& prediction = result.predictions[i];
       const std::size_t best = prediction.top(1).front();
-      const bool right = labels.at(best) == pictures[i].truth;
-      row.push_back({fmt::format("{:<10}{:6.2f} %", printable(labels.at(best)),
+      const bool right = demo.labels.at(best) == demo.pictures[i].truth;
+      row.push_back({fmt::format("{:<10}{:6.2f} %", printable(demo.labels.at(best)),
                                  100.0 * static_cast<double>(prediction.probabilities[best])),
                      right ? nullptr : &Style::bad});
     }
@@ -127,49 +112,142 @@ void print_text(const std::vector<Picture>& pictures, const std::vector<std::str
                {"hash of all logits", &Style::dim},
                {"same bits", &Style::dim},
                {"time", &Style::dim, true}});
-  for (const Result& result : results) {
-    const bool same = result.hash == results.front().hash;
+  for (const PictureResult& result : demo.results) {
+    const bool same = result.hash == demo.results.front().hash;
     devices.add({{result.device.to_string(), &Style::bold},
-                 {fmt::format("{} of {}", result.right, pictures.size())},
+                 {fmt::format("{} of {}", result.right, demo.pictures.size())},
                  {hex(result.hash)},
                  {same ? "yes" : "NO", same ? &Style::good : &Style::bad},
                  {duration_text(result.seconds), nullptr, true}});
   }
   devices.print(style, "  ");
   print_line("");
+}
+
+void print_text(const TrainingDemo& demo, const Style& style) {
+  print_line(fmt::format("  {} of {} digits that it had not seen are right, after {} steps in {}",
+                         style.bold(fmt::format("{:.2f} %", 100 * demo.fit.test.accuracy)), demo.fit.test.examples,
+                         demo.fit.steps, duration_text(demo.fit.seconds)));
+  print_line("");
+}
+
+void print_text(const std::vector<ComparedTraining>& compared, const Style& style) {
+  print_line(fmt::format("Its first {} steps, with batches of {}, on every device", kComparedSteps, kComparedBatch));
+  print_line("");
+  Table table;
+  table.add({{"device", &Style::dim},
+             {"loss", &Style::dim},
+             {"its bits", &Style::dim},
+             {"hash of all weights", &Style::dim},
+             {"same bits", &Style::dim},
+             {"time", &Style::dim, true}});
+  for (const ComparedTraining& one : compared) {
+    const bool same = one.same_as(compared.front());
+    table.add({{one.device.to_string(), &Style::bold},
+               {fmt::format("{:.6f}", one.loss)},
+               {bits_text(one.loss)},
+               {hex(one.weights_hash)},
+               {same ? "yes" : "NO", same ? &Style::good : &Style::bad},
+               {duration_text(one.seconds), nullptr, true}});
+  }
+  table.print(style, "  ");
+  print_line("");
+}
+
+void print_verdict(bool equal, const Style& style) {
   print_line(equal ? style.good("Every device gave the same bits.")
                    : style.bad("The devices differ. Please report this with the output of `lockstep info`."));
 }
 
-ExitCode demo(bool as_json) {
-  const std::filesystem::path folder = demo_assets();
-  const std::vector<std::string> labels = read_labels((folder / "labels.txt").string());
-  const std::vector<Picture> pictures = load_pictures(folder / "images");
-  const io::TensorMap weights = io::load_weights((folder / "weights.safetensors").string());
-  const models::Architecture& architecture = models::architecture("resnet8-cifar");
-  std::vector<Result> results;
-  bool equal = true;
-  std::vector<Device> devices = Device::all();
+// --------------------------------------------------------------------------------------------------------------------
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  os::AtomicFile file(path.string());
+  file.write(text);
+  file.commit();
+}
+
+void write_files(const std::filesystem::path& out, const PictureDemo& pictures, const TrainingDemo& training,
+                 const std::vector<ComparedTraining>& compared) {
+  const std::vector<train::Panel> panels = train::training_panels(training.fit.records);
+  write_text(out / "plot.svg", train::plot_svg(panels));
+  io::save_png((out / "plot.png").string(), train::plot_image(panels));
+  for (std::size_t i = 0; i < training.digits.size(); ++i) {
+    const Digit& digit = training.digits[i];
+    io::save_png((out / fmt::format("digit-{:02}-is-{}-taken-for-{}.png", i, digit.truth, digit.answer)).string(),
+                 io::resize(digit.image, 112, 112));
+  }
+  write_text(out / "report.html", demo_report(pictures, &training, compared));
+}
+
+std::vector<Device> chosen_devices(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const std::string& name : names) {
+    const Device device = chosen_device(name);
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+  }
+  if (!names.empty()) return devices;
+  devices = Device::all();
   std::erase_if(devices, is_software);
+  return devices;
+}
+
+ExitCode demo(const Options& options) {
+  const std::vector<Device> devices = chosen_devices(options.devices);
+  const Style style;
+  const PictureDemo pictures = classify_pictures(devices);
+  options.as_json ? print_json(pictures) : print_text(pictures, style);
+  if (options.pictures_only) {
+    if (!options.as_json) print_verdict(pictures.equal(), style);
+    return pictures.equal() ? kOk : kFailure;
+  }
+
+  if (!os::make_directories(options.out)) throw IoError(fmt::format("cannot create the folder {}", options.out));
+  if (!options.as_json) print_line("Another network, trained now on digits that are drawn here");
+  std::fflush(stdout);
+  const TrainingDemo training = train_on_digits({.steps = options.steps, .progress = !options.as_json});
+  options.as_json ? print_json(training) : print_text(training, style);
+
+  bool equal = pictures.equal();
+  std::vector<ComparedTraining> compared;
   Progress progress(devices.size());
   for (const Device& device : devices) {
-    progress.show(results.size());
-    results.push_back(run_on(device, architecture, weights, pictures, labels));
-    equal = equal && results.back().hash == results.front().hash;
+    progress.show(compared.size());
+    compared.push_back(first_steps_on(device));
+    equal = equal && compared.back().same_as(compared.front());
   }
   progress.clear();
-  as_json ? print_json(pictures, labels, results, equal) : print_text(pictures, labels, results, equal);
+  if (options.as_json) {
+    for (const ComparedTraining& one : compared) print_json(one, one.same_as(compared.front()));
+  } else {
+    print_text(compared, style);
+    print_verdict(equal, style);
+  }
+  write_files(options.out, pictures, training, compared);
+  if (!options.as_json)
+    print_line(fmt::format("See {}", (std::filesystem::path(options.out) / "report.html").string()));
   return equal ? kOk : kFailure;
 }
 
 }  // namespace
 
 Run add_demo(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("demo", "Classify the shipped pictures on every device and compare");
-  const auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "One JSON object a device instead of text");
-  command->footer("Exit code 1 if two devices differ in one bit.");
-  return [as_json] { return demo(*as_json); };
+  CLI::App* const command = root.add_subcommand("demo", "Classify and train on every device, and compare the bits");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--device", options->devices,
+                      "cpu, ref, cuda:0, ...; several to compare them (default: all, without GPUs in software)");
+  command->add_option("--out", options->out, "Folder for report.html, the plot and some digits")->capture_default_str();
+  command->add_option("--steps", options->steps, "Stop training after so many steps; 0: when it is done")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--pictures-only", options->pictures_only, "Classify only, write nothing");
+  command->add_flag("--json", options->as_json, "JSON lines instead of text, and no progress");
+  command->footer(
+      "Examples:\n"
+      "  lockstep demo\n"
+      "  lockstep demo --device cpu --device vulkan:0\n"
+      "Training takes less than a minute on two cores. Exit code 1 if two devices differ in one bit.");
+  return [options] { return demo(*options); };
 }
 
 }  // namespace cli

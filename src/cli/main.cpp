@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  lockstep demo\n"
       "  lockstep classify --arch resnet20-cifar --weights resnet20.th photo.png\n"
+      "  lockstep train --data digits --arch lenet\n"
       "  lockstep classify --help\n"
       "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 unsupported cases (replay --strict).");
   std::map<std::string, Run> commands;
@@ -33,6 +34,7 @@ int run(int argc, char** argv) {
   commands["replay"] = add_replay(app);
   commands["demo"] = add_demo(app);
   commands["check"] = add_check(app);
+  commands["train"] = add_train(app);
   try {
     app.parse(argc, argv);
     return commands.at(app.get_subcommands().front()->get_name())();

@@ -32,7 +32,7 @@ TEST(Command, WrongUsageExitsWithTwoAndSaysWhy) {
 }
 
 TEST(Command, HelpShowsExamples) {
-  for (const char* name : {"info", "classify", "inspect", "replay", "check", "demo"}) {
+  for (const char* name : {"info", "classify", "inspect", "replay", "check", "demo", "train"}) {
     const CommandResult result = run_command({name, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_NE(result.output.find(std::string("lockstep ") + name), std::string::npos) << result.output;
@@ -48,7 +48,7 @@ TEST(Command, AFullDiskIsAnError) {
 }
 
 TEST(Command, OutputThatIsNoTerminalHasNoEscapes) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"info"}, {"demo"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"info"}, {"demo", "--pictures-only"}}) {
     const CommandResult result = run_command(arguments);
     EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
     EXPECT_EQ(result.errors, "");
@@ -134,7 +134,7 @@ TEST(Inspect, ANameCannotCommandTheTerminal) {
 // --- demo -----------------------------------------------------------------------------------------------------------
 
 TEST(Demo, EveryDeviceIsRightAndEqual) {
-  const CommandResult result = run_command({"demo", "--json"});
+  const CommandResult result = run_command({"demo", "--pictures-only", "--json"});
   EXPECT_EQ(result.exit_code, 0);
   const std::vector<nlohmann::json> lines = result.json();
   ASSERT_EQ(lines.size(), 3u);
@@ -143,7 +143,7 @@ TEST(Demo, EveryDeviceIsRightAndEqual) {
     EXPECT_EQ(lines[device].at("logits_hash"), lines[0].at("logits_hash"));
   }
   EXPECT_EQ(lines[2].at("equal"), true);
-  const CommandResult text = run_command({"demo"});
+  const CommandResult text = run_command({"demo", "--pictures-only"});
   EXPECT_NE(text.output.find(lines[0].at("logits_hash").get<std::string>()), std::string::npos) << text.output;
 }
 

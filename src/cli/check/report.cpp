@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/json.h"
+#include "cli/html.h"
 #include "cli/terminal.h"
 
 namespace lockstep {
@@ -22,23 +23,6 @@ std::string summary(const CheckReport& report) {
                      report.count(CellStatus::equal), report.cells.size(), report.count(CellStatus::different),
                      report.count(CellStatus::unsupported), report.probes(), report.device.to_string(),
                      report.reference.to_string(), report.full ? "full" : "quick", report.seconds);
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  }
-  return result;
 }
 
 constexpr const char* kPageHead = R"page(<!DOCTYPE html>

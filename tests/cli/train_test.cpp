@@ -1,0 +1,158 @@
+// `lockstep train` and the training part of `lockstep demo`, as a user runs them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/run_command.h"
+
+namespace lockstep::test {
+namespace {
+
+// A run of a few steps.
+std::vector<std::string> small_run(const std::string& out, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"train",    "--data", "digits",       "--arch", "mlp",   "--limit", "320",
+                                     "--epochs", "2",      "--batch-size", "32",     "--out", out,       "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(Train, WritesWeightsLogsPlotsAndCheckpoints) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("run");
+  const CommandResult result = run_command(small_run(out));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.errors, "");
+  const nlohmann::json summary = result.json().at(0);
+  EXPECT_EQ(summary.at("steps"), 20);
+  EXPECT_EQ(summary.at("resumed_at"), 0);
+  EXPECT_GT(summary.at("test_accuracy"), 0.15);
+  for (const char* name : {"weights.safetensors", "labels.txt", "plot.png", "plot.svg", "log.csv", "log.jsonl",
+                           "tensorboard", "checkpoints"}) {
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(out) / name)) << name;
+  }
+  EXPECT_EQ(run_command({"inspect", out + "/plot.png"}).exit_code, 0);
+  const std::string csv = read_whole_file(out + "/log.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 20 + 2);
+}
+
+TEST(TrainSlow, OneSeedGivesTheSameFileForAnyThreadsAndAnotherOneDoesNot) {
+  const TemporaryFolder folder;
+  const auto weights = [&](const char* name, const std::vector<std::string>& more) {
+    const CommandResult result = run_command(small_run(folder.path(name), more));
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return read_whole_file(folder.path(name) + "/weights.safetensors");
+  };
+  const std::string first = weights("a", {"--threads", "1", "--workers", "0", "--seed", "4"});
+  EXPECT_EQ(weights("b", {"--threads", "2", "--workers", "2", "--seed", "4"}), first);
+  EXPECT_NE(weights("c", {"--seed", "5"}), first);
+}
+
+TEST(TrainSlow, TheFirstStepsAreTheSameOnTheReference) {
+  const TemporaryFolder folder;
+  std::vector<std::string> files;
+  for (const char* device : {"cpu", "ref"}) {
+    const std::string out = folder.path(device);
+    const CommandResult result =
+        run_command({"train", "--data", "digits", "--arch", "lenet", "--limit", "8", "--batch-size", "2", "--steps",
+                     "2", "--device", device, "--out", out, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    files.push_back(read_whole_file(out + "/weights.safetensors"));
+  }
+  EXPECT_EQ(files[0], files[1]);
+}
+
+TEST(TrainSlow, ResumesToTheSameBits) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("run");
+  const nlohmann::json whole = run_command(small_run(out)).json().at(0);
+  std::filesystem::remove(out + "/checkpoints/step-000000020.safetensors");
+  const CommandResult refused = run_command(small_run(out));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("--resume"), std::string::npos) << refused.errors;
+  const CommandResult result = run_command(small_run(out, {"--resume"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const nlohmann::json rest = result.json().at(0);
+  EXPECT_EQ(rest.at("resumed_at"), 10);
+  EXPECT_EQ(rest.at("weights_hash"), whole.at("weights_hash"));
+  EXPECT_EQ(rest.at("test_accuracy"), whole.at("test_accuracy"));
+  const std::string csv = read_whole_file(out + "/log.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 20 + 2);
+  const CommandResult other = run_command(small_run(out, {"--resume", "--seed", "9"}));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.errors.find("another run"), std::string::npos) << other.errors;
+}
+
+TEST(Train, WrongArgumentsAreNamed) {
+  const TemporaryFolder folder;
+  struct Wrong {
+    std::vector<std::string> arguments;
+    int exit_code;
+    const char* says;
+  };
+  const std::vector<Wrong> table{
+      {{"--data", "digits"}, 2, "--arch"},
+      {{"--arch", "lenet"}, 2, "--data"},
+      {{"--data", "abacus", "--arch", "lenet"}, 2, "mnist:DIR"},
+      {{"--data", "mnist", "--arch", "lenet"}, 2, "mnist:DIR"},
+      {{"--data", "digits:here", "--arch", "lenet"}, 2, "digits"},
+      {{"--data", "mnist:/nonexistent", "--arch", "lenet"}, 1, "/nonexistent"},
+      {{"--data", "images:/nonexistent", "--arch", "lenet"}, 1, "/nonexistent"},
+      {{"--data", "digits", "--arch", "vgg"}, 2, "resnet20"},
+      {{"--data", "digits", "--arch", "resnet20"}, 2, "3 channels"},
+      {{"--data", "digits", "--arch", "lenet", "--device", "abacus"}, 2, "abacus"},
+      {{"--data", "digits", "--arch", "lenet", "--optimizer", "magic"}, 2, "--optimizer"},
+      {{"--data", "digits", "--arch", "lenet", "--schedule", "magic"}, 2, "--schedule"},
+      {{"--data", "digits", "--arch", "lenet", "--lr", "-1"}, 2, "--lr"},
+      {{"--data", "digits", "--arch", "lenet", "--lr", "much"}, 2, "--lr"},
+      {{"--data", "digits", "--arch", "lenet", "--epochs", "0"}, 2, "--epochs"},
+      {{"--data", "digits", "--arch", "lenet", "--batch-size", "0"}, 2, "--batch-size"},
+      {{"--data", "digits", "--arch", "lenet", "--threads", "0"}, 2, "--threads"},
+      {{"--data", "digits", "--arch", "lenet", "--workers", "-1"}, 2, "--workers"},
+      {{"--data", "digits", "--arch", "lenet", "--limit", "0"}, 2, "--limit"},
+      {{"--data", "digits", "--arch", "lenet", "--seed", "x"}, 2, "--seed"},
+      {{"--data", "digits", "--arch", "lenet", "--limit", "20", "--out", "/proc/nowhere"}, 1, "/proc/nowhere"},
+  };
+  for (const Wrong& wrong : table) {
+    std::vector<std::string> arguments{"train"};
+    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
+    if (std::find(arguments.begin(), arguments.end(), "--out") == arguments.end()) {
+      arguments.insert(arguments.end(), {"--out", folder.path("run")});
+    }
+    const CommandResult result = run_command(arguments);
+    EXPECT_EQ(result.exit_code, wrong.exit_code) << testing::PrintToString(arguments) << result.errors;
+    EXPECT_NE(result.errors.find(wrong.says), std::string::npos) << testing::PrintToString(arguments) << result.errors;
+  }
+}
+
+TEST(Train, ALossThatExplodesIsAnErrorAndLeavesTheCheckpoint) {
+  const TemporaryFolder folder;
+  const CommandResult result = run_command(small_run(
+      folder.path("run"), {"--optimizer", "sgd", "--schedule", "constant", "--lr", "1e30", "--checkpoint-every", "1"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("the loss of step"), std::string::npos) << result.errors;
+}
+
+// --- demo -----------------------------------------------------------------------------------------------------------
+
+TEST(DemoSlow, TrainsAndComparesAndWritesAReport) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("demo");
+  const CommandResult result =
+      run_command({"demo", "--json", "--steps", "10", "--device", "cpu", "--device", "cpu", "--out", out});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::vector<nlohmann::json> lines = result.json();
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[2].at("steps"), 10);
+  EXPECT_EQ(lines[3].at("device"), "cpu");
+  EXPECT_EQ(lines[3].at("equal"), true);
+  EXPECT_EQ(lines[3].at("loss_bits").get<std::string>().size(), 8u);
+  const std::string page = read_whole_file(out + "/report.html");
+  for (const char* part : {"<svg", "data:image/png;base64,", "star", "Every device gave the same bits", "</html>"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(page.find("http"), page.find("http://www.w3.org/2000/svg"));
+  EXPECT_TRUE(std::filesystem::exists(out + "/plot.png"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
