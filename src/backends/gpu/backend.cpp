@@ -120,8 +120,11 @@ void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
 }
 
 std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
-  const RenderLimits limits{
-      .threads = driver_->info().threads, .groups = driver_->info().groups, .arithmetic = arithmetic_};
+  const RenderLimits limits{.threads = driver_->info().threads,
+                            .groups = driver_->info().groups,
+                            .units = driver_->info().units,
+                            .shared_bytes = driver_->info().shared_bytes,
+                            .arithmetic = arithmetic_};
   Rendered rendered = render(kernel, limits);
   const std::lock_guard lock(mutex_);
   try {

@@ -14,7 +14,8 @@ namespace gpu {
 /// The name of every kernel's entry point, where the language lets one choose.
 inline constexpr const char* kEntry = "lockstep_kernel";
 
-/// CUDA C++ for NVRTC; needs no header.
+/// CUDA C++ for NVRTC; needs no header. Beyond kStaticSharedBytes the launch has to provide the shared memory.
+inline constexpr std::size_t kStaticSharedBytes = 48 << 10;
 std::string cuda_source(const KernelText& kernel);
 
 /// GLSL 4.60 for Vulkan 1.2 with buffer device addresses. Where there are more than `push_words` parameter words they

@@ -21,9 +21,11 @@ struct DriverInfo {
   std::string features;  ///< found or missing, in words
   std::string identity;  ///< of everything that a compiled kernel depends on beside its source: for the disk cache
   std::uint64_t memory_bytes = 0;
-  bool software = false;         ///< a processor in disguise
-  std::uint32_t groups = 65535;  ///< at most, in one launch
-  int threads = 256;             ///< in a workgroup
+  bool software = false;                ///< a processor in disguise
+  std::uint32_t groups = 65535;         ///< at most, in one launch
+  int threads = 256;                    ///< in a workgroup
+  int units = 16;                       ///< that run workgroups independently: multiprocessors, compute units
+  std::size_t shared_bytes = 32 << 10;  ///< of a workgroup, at most
 };
 
 /// A compiled kernel, ready to be launched.

@@ -29,7 +29,7 @@ std::uint64_t hash_of(std::string_view text) {
 
 /// What a kernel is, as one text.
 std::string key_of(const KernelText& kernel) {
-  std::string key = fmt::format("{} {}\n", kernel.threads, kernel.words);
+  std::string key = fmt::format("{} {} {}\n", kernel.threads, kernel.words, kernel.groups_per_unit);
   for (const SharedArray& array : kernel.shared) {
     key += fmt::format("{} {} {}\n", static_cast<int>(array.type), array.name, array.size);
   }

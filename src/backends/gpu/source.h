@@ -3,11 +3,15 @@
 //
 //   THREAD GROUP GROUPS      number of the thread in its workgroup, of the workgroup, and how many there are (UINT)
 //   UNROLL                   before a loop of constant length whose arrays belong into registers
+//   UNROLL_BY(n)             before a loop whose loads should be under way together
 //   BARRIER()                all threads of the workgroup, and what they wrote to shared arrays
 //   P(i)                     parameter word i (UINT); i is a literal
 //   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at address a (ULONG): UINT, 64: ULONG
 //   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
 //   STORE_U8/16/32/64(a, i, word)
+//   LOAD4_U16/32(a, i, w)    4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U32(a, i, w) alike
+//   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4
+//   WRITE4(s, i, x, j)       and back. These five are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA that keeps subnormals: for accumulators
 #pragma once
 
@@ -33,8 +37,11 @@ struct KernelText {
   std::string body;
   std::vector<SharedArray> shared;
   int threads = 256;
-  int words = 0;  ///< of parameters
+  int words = 0;            ///< of parameters
+  int groups_per_unit = 0;  ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
 };
+/// Bytes of the shared arrays.
+std::size_t shared_bytes_of(const KernelText& kernel);
 
 /// How a device computes, found by the start-up probe.
 struct Arithmetic {
@@ -78,6 +85,8 @@ struct Rendered {
 struct RenderLimits {
   int threads = 256;
   std::uint32_t groups = 65535;
+  int units = 16;                       ///< that run workgroups independently
+  std::size_t shared_bytes = 32 << 10;  ///< of a workgroup
   Arithmetic arithmetic;
 };
 

@@ -79,7 +79,8 @@ Kernel matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
 TEST(GpuRender, SizesStayOutOfTheText) {
   for (const auto& [a, b] : {std::pair{softmax(10, 700), softmax(1000, 900)},
                              {softmax(3, 5000), softmax(4, 9000)},
-                             {matmul(10, 20, 30, DType::f32), matmul(400, 333, 222, DType::f32)}}) {
+                             {matmul(10, 20, 30, DType::f32), matmul(12, 33, 22, DType::f32)},
+                             {matmul(4100, 4200, 600, DType::f32), matmul(6100, 5000, 1200, DType::f32)}}) {
     const Rendered first = render(a, {});
     const Rendered second = render(b, {});
     ASSERT_EQ(first.launches.size(), second.launches.size());

@@ -40,6 +40,8 @@ typedef unsigned long long ULONG;
 #define GROUP blockIdx.x
 #define GROUPS gridDim.x
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY(n) UNROLL_TEXT(unroll n)
+#define UNROLL_TEXT(text) _Pragma(#text)
 #define BARRIER() __syncthreads()
 #define P(i) parameters.words[i]
 #define LOAD_U8(a, i) UINT(__ldg((const unsigned char*)(a) + (i)))
@@ -52,20 +54,45 @@ typedef unsigned long long ULONG;
 #define STORE_U16(a, i, word) ((unsigned short*)(a))[i] = (unsigned short)(word)
 #define STORE_U32(a, i, word) ((UINT*)(a))[i] = (word)
 #define STORE_U64(a, i, word) ((ULONG*)(a))[i] = (word)
+#define LOAD4_U32(a, i, words4) { uint4 v = __ldg((const uint4*)((const UINT*)(a) + (i))); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD4_U16(a, i, words4) { uint2 v = __ldg((const uint2*)((const unsigned short*)(a) + (i))); words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
+#define STORE4_U32(a, i, words4) *(uint4*)((UINT*)(a) + (i)) = make_uint4(words4[0], words4[1], words4[2], words4[3]);
+#define READ4(s, i, array4, j) { float4 v = *(const float4*)&s[i]; array4[j] = v.x; array4[(j) + 1] = v.y; array4[(j) + 2] = v.z; array4[(j) + 3] = v.w; }
+#define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
 )";
+
+std::size_t bytes_of(const SharedArray& array) {
+  const bool is_long = array.type == ComputeType::f64 || array.type == ComputeType::i64;
+  return (static_cast<std::size_t>(array.size) * (is_long ? 8 : 4) + 15) / 16 * 16;
+}
 
 }  // namespace
 
+std::size_t shared_bytes_of(const KernelText& kernel) {
+  std::size_t bytes = 0;
+  for (const SharedArray& array : kernel.shared) bytes += bytes_of(array);
+  return bytes;
+}
+
 std::string cuda_source(const KernelText& kernel) {
-  std::string shared;
+  // What exceeds the size of static shared memory has to be one array whose size is given at the launch.
+  const bool dynamic = shared_bytes_of(kernel) > kStaticSharedBytes;
+  std::string shared = dynamic ? "  extern __shared__ __align__(16) unsigned char shared_memory[];\n" : "";
+  std::size_t at = 0;
   for (const SharedArray& array : kernel.shared) {
-    shared += fmt::format("  __shared__ {} {}[{}];\n", type_name(array.type), array.name, array.size);
+    shared +=
+        dynamic ? fmt::format("  {0}* {1} = ({0}*)(shared_memory + {2});\n", type_name(array.type), array.name, at)
+                : fmt::format("  __shared__ __align__(16) {} {}[{}];\n", type_name(array.type), array.name, array.size);
+    at += bytes_of(array);
   }
+  const std::string bounds = kernel.groups_per_unit == 0
+                                 ? std::to_string(kernel.threads)
+                                 : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   return fmt::format(
       "{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}}}\n",
-      kPrelude, std::max(kernel.words, 1), needed_functions(kernel.functions + kernel.body), kernel.functions,
-      kernel.threads, kEntry, shared, kernel.body);
+      kPrelude, std::max(kernel.words, 1), needed_functions(kernel.functions + kernel.body), kernel.functions, bounds,
+      kEntry, shared, kernel.body);
 }
 
 }  // namespace gpu

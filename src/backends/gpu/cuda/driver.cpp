@@ -26,8 +26,11 @@ struct Opaque;
 using Handle = Opaque*;
 
 constexpr Status kOutOfMemory = 2;
-constexpr int kMajor = 75;  // attributes: compute capability
+constexpr int kMajor = 75;  // attributes of devices: compute capability
 constexpr int kMinor = 76;
+constexpr int kUnits = 16;               // multiprocessors
+constexpr int kSharedBytes = 97;         // of a workgroup, if asked for
+constexpr int kFunctionSharedBytes = 8;  // attribute of functions: shared memory given at the launch
 
 /// The driver's functions, by their names in libcuda.
 struct Api {
@@ -52,6 +55,7 @@ struct Api {
   Status (*module_load)(Handle*, const void*) = nullptr;
   Status (*module_unload)(Handle) = nullptr;
   Status (*module_function)(Handle*, Handle, const char*) = nullptr;
+  Status (*function_set)(Handle, int, int) = nullptr;
   Status (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
                    void**) = nullptr;
   Status (*error_name)(Status, const char**) = nullptr;
@@ -83,6 +87,7 @@ struct Api {
     find("cuModuleLoadData", module_load);
     find("cuModuleUnload", module_unload);
     find("cuModuleGetFunction", module_function);
+    find("cuFuncSetAttribute", function_set);
     find("cuLaunchKernel", launch);
     find("cuGetErrorName", error_name);
     find("cuGetErrorString", error_text);
@@ -116,16 +121,18 @@ const Api& api() {
 
 class CudaModule : public Module {
  public:
-  CudaModule(Handle module, Handle function, unsigned threads)
-      : module_(module), function_(function), threads_(threads) {}
+  CudaModule(Handle module, Handle function, unsigned threads, unsigned shared_bytes)
+      : module_(module), function_(function), threads_(threads), shared_bytes_(shared_bytes) {}
   ~CudaModule() override { api().module_unload(module_); }
   Handle function() const { return function_; }
   unsigned threads() const { return threads_; }
+  unsigned shared_bytes() const { return shared_bytes_; }
 
  private:
   Handle module_;
   Handle function_;
   unsigned threads_;
+  unsigned shared_bytes_;  ///< to give at launches
 };
 
 class CudaDriver : public Driver {
@@ -156,6 +163,12 @@ class CudaDriver : public Driver {
     info_.identity = fmt::format("cuda {} nvrtc {} {}", architecture_, compiler.version(), Nvrtc::flags());
     info_.memory_bytes = memory;
     info_.groups = 0x7fffffff;
+    int units = 0;
+    int shared_bytes = 0;
+    check(api().device_attribute(&units, kUnits, device), "cuDeviceGetAttribute");
+    check(api().device_attribute(&shared_bytes, kSharedBytes, device), "cuDeviceGetAttribute");
+    info_.units = units;
+    info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
   }
 
   const DriverInfo& info() const override { return info_; }
@@ -202,10 +215,14 @@ class CudaDriver : public Driver {
     Handle module = nullptr;
     Handle function = nullptr;
     check(api().module_load(&module, binary.data()), "cuModuleLoadData");
-    const Status status = api().module_function(&function, module, kEntry);
+    Status status = api().module_function(&function, module, kEntry);
+    const std::size_t shared = shared_bytes_of(kernel);
+    const bool dynamic = shared > kStaticSharedBytes;
+    if (status == 0 && dynamic) status = api().function_set(function, kFunctionSharedBytes, static_cast<int>(shared));
     if (status != 0) api().module_unload(module);
     check(status, "cuModuleGetFunction");
-    return std::make_unique<CudaModule>(module, function, static_cast<unsigned>(kernel.threads));
+    return std::make_unique<CudaModule>(module, function, static_cast<unsigned>(kernel.threads),
+                                        dynamic ? static_cast<unsigned>(shared) : 0);
   }
 
   void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words) override {
@@ -214,7 +231,8 @@ class CudaDriver : public Driver {
     std::uint32_t none = 0;
     void* parameters[] = {words.empty() ? static_cast<void*>(&none)
                                         : const_cast<void*>(static_cast<const void*>(words.data()))};
-    check(api().launch(kernel.function(), groups, 1, 1, kernel.threads(), 1, 1, 0, stream_, parameters, nullptr),
+    check(api().launch(kernel.function(), groups, 1, 1, kernel.threads(), 1, 1, kernel.shared_bytes(), stream_,
+                       parameters, nullptr),
           "cuLaunchKernel");
   }
   void wait() override {

@@ -42,6 +42,7 @@ constexpr const char* kHead = R"(#version 460
 #define GROUP gl_WorkGroupID.x
 #define GROUPS gl_NumWorkGroups.x
 #define UNROLL
+#define UNROLL_BY(n)
 #define BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
@@ -56,6 +57,13 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer Bytes8 { uin
 #define STORE_U8(a, i, word) Bytes1((a) + uint64_t(int64_t(i))).at = uint8_t(word)
 #define STORE_U16(a, i, word) Bytes2((a) + (uint64_t(int64_t(i)) << 1)).at = uint16_t(word)
 #define STORE_U32(a, i, word) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at = (word)
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Words2 { uvec2 at; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uvec4 at; };
+#define LOAD4_U32(a, i, words4) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 2)).at; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD4_U16(a, i, words4) { uvec2 v = Words2((a) + (uint64_t(int64_t(i)) << 1)).at; words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
+#define STORE4_U32(a, i, words4) Words4((a) + (uint64_t(int64_t(i)) << 2)).at = uvec4(words4[0], words4[1], words4[2], words4[3]);
+#define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
+#define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
 #define STORE_U64(a, i, word) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at = (word)
 uint mul_high(uint x, uint y) {
   uint high;

@@ -30,20 +30,21 @@ namespace {
 const std::string kNames[] = {"libvulkan.so.1", "libvulkan.so"};
 constexpr std::uint32_t kApiVersion = VK_API_VERSION_1_2;
 
-#define LOCKSTEP_INSTANCE_FUNCTIONS(X)                                                                     \
-  X(vkEnumeratePhysicalDevices)                                                                            \
-  X(vkGetPhysicalDeviceProperties) X(vkGetPhysicalDeviceProperties2) X(vkGetPhysicalDeviceFeatures2)       \
-      X(vkGetPhysicalDeviceQueueFamilyProperties) X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) \
-          X(vkGetDeviceProcAddr)
-#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                                  \
-  X(vkGetDeviceQueue)                                                                                                 \
-  X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory)           \
-      X(vkBindBufferMemory) X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool)                         \
-          X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence)                  \
-              X(vkWaitForFences) X(vkResetFences) X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer)         \
-                  X(vkCmdUpdateBuffer) X(vkCmdFillBuffer) X(vkCmdBindPipeline) X(vkCmdPushConstants) X(vkCmdDispatch) \
-                      X(vkCreateShaderModule) X(vkDestroyShaderModule) X(vkCreatePipelineLayout)                      \
-                          X(vkDestroyPipelineLayout) X(vkCreateComputePipelines) X(vkDestroyPipeline)
+#define LOCKSTEP_INSTANCE_FUNCTIONS(X)                                                                          \
+  X(vkEnumeratePhysicalDevices)                                                                                 \
+  X(vkGetPhysicalDeviceProperties)                                                                              \
+  X(vkGetPhysicalDeviceProperties2) X(vkGetPhysicalDeviceFeatures2) X(vkGetPhysicalDeviceQueueFamilyProperties) \
+      X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
+#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                              \
+  X(vkGetDeviceQueue)                                                                                             \
+  X(vkCreateBuffer)                                                                                               \
+  X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory) X(vkBindBufferMemory)   \
+      X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers)               \
+          X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)      \
+              X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) X(vkCmdFillBuffer) \
+                  X(vkCmdBindPipeline) X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCreateShaderModule)             \
+                      X(vkDestroyShaderModule) X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout)               \
+                          X(vkCreateComputePipelines) X(vkDestroyPipeline)
 
 /// The loader and one instance.
 struct Api {
@@ -414,6 +415,9 @@ class VulkanDriver : public Driver {
                                  controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,
                                  controls_.nearest_64, controls_.keep_subnormals_64, shaderc().version());
     info_.groups = properties.limits.maxComputeWorkGroupCount[0];
+    info_.shared_bytes = properties.limits.maxComputeSharedMemorySize;
+    // Vulkan does not tell how many units there are.
+    info_.units = info_.software ? 2 : info_.memory_bytes > std::uint64_t{16} << 30 ? 96 : 32;
   }
 
   void create_batches() {

@@ -1,0 +1,301 @@
+// What a GPU does with Lockstep's kernels: one JSON object per line, {"name", "seconds", "bytes", "flops"}, where
+// seconds is the median time of one repetition. Work is started many times and waited for once.
+// bench/peers/gpu_compare.py times PyTorch under the same names and prints both.
+//
+//   gpu_bench [device] [filter]        default: cuda:0, everything; the filter is a part of the names
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/backend.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Bench {
+ public:
+  Bench(ls::Device device, std::string filter)
+      : device_(device), filter_(std::move(filter)), backend_(ls::backend_of(device)), mark_(backend_.allocate(4)) {}
+
+  ls::Device device() const { return device_; }
+
+  /// Waits for everything that was started.
+  void wait() {
+    std::uint32_t word = 0;
+    backend_.download(&word, *mark_, 4);
+  }
+
+  bool wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
+
+  /// `prepare` makes the operands and returns what is repeated.
+  void run(const std::string& name, double bytes, double flops, const std::function<std::function<void()>()>& prepare) {
+    if (!wants(name)) return;
+    try {
+      const std::function<void()> step = prepare();
+      wait();
+      auto start = Clock::now();
+      step();
+      wait();
+      const double first = seconds_since(start);
+      step();
+      wait();
+      start = Clock::now();
+      step();
+      wait();
+      const double once = seconds_since(start);
+      const int repeats = static_cast<int>(std::clamp(0.05 / once, 1.0, 200.0));
+      std::vector<double> times;
+      start = Clock::now();
+      while (times.size() < 3 || (seconds_since(start) < 0.5 && times.size() < 15)) {
+        const auto begin = Clock::now();
+        for (int i = 0; i < repeats; ++i) step();
+        wait();
+        times.push_back(seconds_since(begin) / repeats);
+        if (seconds_since(start) > 4) break;
+      }
+      std::sort(times.begin(), times.end());
+      std::printf("{\"name\": \"%s\", \"seconds\": %.9g, \"bytes\": %.0f, \"flops\": %.0f, \"first\": %.4f}\n",
+                  name.c_str(), times[times.size() / 2], bytes, flops, first);
+    } catch (const std::exception& error) {
+      std::string text = error.what();
+      std::replace(text.begin(), text.end(), '"', '\'');
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      std::printf("{\"name\": \"%s\", \"error\": \"%s\"}\n", name.c_str(), text.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  ls::Device device_;
+  std::string filter_;
+  ls::Backend& backend_;
+  ls::BufferRef mark_;
+};
+
+ls::Tensor random(Bench& bench, const ls::Shape& shape, ls::DType dtype = ls::DType::f32) {
+  return ls::randn(shape, {.dtype = ls::DType::f32, .device = bench.device()}).to(dtype).eval();
+}
+
+void rows(Bench& bench, const std::string& suffix, ls::DType dtype) {
+  const double size = dtype == ls::DType::f32 ? 4 : 2;
+  constexpr double kElements = 16384.0 * 4096;
+  const ls::Shape shape{16384, 4096};
+  bench.run("multiply" + suffix, 2 * size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    return [=] {
+      const ls::Tensor y = x * 2.0;
+      y.eval();
+    };
+  });
+  bench.run("gelu_add_mul" + suffix, 3 * size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    const ls::Tensor r = random(bench, shape, dtype);
+    const ls::Tensor b = random(bench, {4096}, dtype);
+    return [=] {
+      const ls::Tensor y = ls::gelu(x + b) * r;
+      y.eval();
+    };
+  });
+  bench.run("layer_norm_chain" + suffix, 3 * size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    const ls::Tensor r = random(bench, shape, dtype);
+    const ls::Tensor b = random(bench, {4096}, dtype);
+    const ls::Tensor w = random(bench, {4096}, dtype);
+    return [=] {
+      const ls::Tensor y = ls::layer_norm(ls::gelu(x + b) + r, {4096}, w, b);
+      y.eval();
+    };
+  });
+  bench.run("softmax" + suffix, 2 * size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    return [=] { ls::softmax(x, -1).eval(); };
+  });
+  bench.run("sum" + suffix, size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    return [=] { ls::sum(x).eval(); };
+  });
+  bench.run("sum_rows" + suffix, size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    return [=] { ls::sum(x, {1}).eval(); };
+  });
+  bench.run("sum_columns" + suffix, size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, shape, dtype);
+    return [=] { ls::sum(x, {0}).eval(); };
+  });
+  bench.run("softmax_short" + suffix, 2 * size * kElements, 0, [&] {
+    const ls::Tensor x = random(bench, {1048576, 64}, dtype);
+    return [=] { ls::softmax(x, -1).eval(); };
+  });
+  bench.run("matvec_8192" + suffix, size * 8192 * 8192, 0, [&] {
+    const ls::Tensor a = random(bench, {8192, 8192}, dtype);
+    const ls::Tensor x = random(bench, {8192, 1}, dtype);
+    return [=] { ls::matmul(a, x).eval(); };
+  });
+  bench.run("vecmat_8192" + suffix, size * 8192 * 8192, 0, [&] {
+    const ls::Tensor a = random(bench, {8192, 8192}, dtype);
+    const ls::Tensor x = random(bench, {1, 8192}, dtype);
+    return [=] { ls::matmul(x, a).eval(); };
+  });
+}
+
+void adam(Bench& bench) {
+  constexpr std::int64_t kParameters = 100'000'000;
+  bench.run("adam_100m", 7 * 4.0 * kParameters, 0, [&] {
+    struct State {
+      ls::Tensor p, g, m, v;
+      int step = 0;
+    };
+    auto state = std::make_shared<State>();
+    for (ls::Tensor* t : {&state->p, &state->g, &state->m, &state->v}) *t = random(bench, {kParameters});
+    state->v = (state->v * state->v).eval();
+    return [state] {
+      ++state->step;
+      const double correction = 1.0 - 1.0 / (state->step + 1);
+      const ls::Tensor m = state->m * 0.9 + state->g * 0.1;
+      const ls::Tensor v = state->v * 0.999 + state->g * state->g * 0.001;
+      const ls::Tensor p = state->p - m * (1e-3 / correction) / (ls::sqrt(v) + 1e-8);
+      state->m = m;
+      state->v = v;
+      state->p = p;
+      p.eval();
+    };
+  });
+}
+
+void products(Bench& bench) {
+  for (const std::int64_t n : {512, 1024, 2048, 4096, 8192}) {
+    const auto size = static_cast<double>(n);
+    bench.run("matmul_" + std::to_string(n), 12 * size * size, 2 * size * size * size, [&] {
+      const ls::Tensor a = random(bench, {n, n});
+      const ls::Tensor b = random(bench, {n, n});
+      return [=] { ls::matmul(a, b).eval(); };
+    });
+  }
+  bench.run("linear_4096", 0, 2 * 4096.0 * 4096 * 4096, [&] {
+    const ls::Tensor x = random(bench, {4096, 4096});
+    const ls::Tensor w = random(bench, {4096, 4096});
+    const ls::Tensor b = random(bench, {4096});
+    return [=] { ls::linear(x, w, b).eval(); };
+  });
+  bench.run("matmul_4096_bf16", 0, 2 * 4096.0 * 4096 * 4096, [&] {
+    const ls::Tensor a = random(bench, {4096, 4096}, ls::DType::bf16);
+    const ls::Tensor b = random(bench, {4096, 4096}, ls::DType::bf16);
+    return [=] { ls::matmul(a, b).eval(); };
+  });
+  bench.run("matmul_batched_64x512", 0, 64 * 2 * 512.0 * 512 * 512, [&] {
+    const ls::Tensor a = random(bench, {64, 512, 512});
+    const ls::Tensor b = random(bench, {64, 512, 512});
+    return [=] { ls::matmul(a, b).eval(); };
+  });
+  struct Conv {
+    const char* name;
+    std::int64_t images, channels, side, outputs, kernel, stride, groups;
+  };
+  for (const Conv& c :
+       {Conv{"conv3x3_64_56_b32", 32, 64, 56, 64, 3, 1, 1}, Conv{"conv1x1_256_64_56_b32", 32, 256, 56, 64, 1, 1, 1},
+        Conv{"conv1x1_512_2048_7_b32", 32, 512, 7, 2048, 1, 1, 1}, Conv{"conv3x3_512_7_b32", 32, 512, 7, 512, 3, 1, 1},
+        Conv{"conv3x3_512_7_b1", 1, 512, 7, 512, 3, 1, 1}, Conv{"conv7x7_3_224_b32", 32, 3, 224, 64, 7, 2, 1},
+        Conv{"depthwise3x3_256_56_b32", 32, 256, 56, 256, 3, 1, 256}}) {
+    const std::int64_t out = (c.side - 1) / c.stride + 1;
+    const double flops =
+        2.0 * static_cast<double>(c.images * c.outputs * out * out * c.channels / c.groups * c.kernel * c.kernel);
+    bench.run(c.name, 0, flops, [&] {
+      const ls::Tensor x = random(bench, {c.images, c.channels, c.side, c.side});
+      const ls::Tensor w = random(bench, {c.outputs, c.channels / c.groups, c.kernel, c.kernel});
+      const ls::ConvOptions options{.stride = {c.stride}, .padding = {c.kernel / 2}, .groups = c.groups};
+      return [=] { ls::conv2d(x, w, std::nullopt, options).eval(); };
+    });
+  }
+}
+
+void models(Bench& bench) {
+  const auto& architecture = ls::models::architecture("resnet50");
+  for (const std::int64_t images : {1, 32}) {
+    bench.run("resnet50_b" + std::to_string(images), 0, 8.2e9 * static_cast<double>(images), [&] {
+      std::shared_ptr<ls::nn::Layer> model = architecture.create(architecture.classes);
+      model->to(bench.device());
+      model->eval();
+      const ls::Tensor x = random(bench, {images, 3, 224, 224});
+      return [=] {
+        const ls::NoGrad no_grad;
+        model->forward(x).eval();
+      };
+    });
+  }
+  bench.run("resnet50_train_b64", 0, 3 * 8.2e9 * 64, [&] {
+    std::shared_ptr<ls::nn::Layer> model = architecture.create(architecture.classes);
+    model->to(bench.device());
+    model->train();
+    const ls::Tensor x = random(bench, {64, 3, 224, 224});
+    const ls::Tensor y = ls::randint(0, 1000, {64}).to(bench.device()).eval();
+    return [=] {
+      std::vector<ls::Tensor> leaves;
+      for (ls::nn::Parameter p : model->parameters()) {
+        if (!ls::is_tracked(p.tensor())) p.set(ls::requires_grad(p.tensor()));
+        leaves.push_back(p.tensor());
+      }
+      const ls::Tensor loss = ls::cross_entropy(model->forward(x), y);
+      const std::vector<ls::Tensor> slopes = ls::gradients(loss, leaves);
+      std::size_t i = 0;
+      for (ls::nn::Parameter p : model->parameters()) {
+        p.set(ls::detach(leaves[i]) - slopes[i] * 0.01);
+        ++i;
+      }
+      loss.eval();
+    };
+  });
+}
+
+void launches(Bench& bench) {
+  // Per launch, from recording an op to the launched kernel; one kernel each.
+  bench.run("launch", 0, 0, [&] {
+    const ls::Tensor x = random(bench, {16});
+    return [=] {
+      for (int i = 0; i < 100; ++i) {
+        const ls::Tensor y = x * 2.0;
+        y.eval();
+      }
+    };
+  });
+  // 64 dependent kernels in one plan.
+  bench.run("plan_of_64", 0, 0, [&] {
+    const ls::Tensor x = random(bench, {64, 64});
+    return [=] {
+      ls::Tensor y = x;
+      for (int i = 0; i < 64; ++i) y = ls::softmax(y, i % 2);
+      y.eval();
+    };
+  });
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string filter = count > 2 ? arguments[2] : "";
+  try {
+    Bench bench(ls::Device::parse(count > 1 ? arguments[1] : "cuda:0"), filter);
+    ls::manual_seed(1);
+    launches(bench);
+    rows(bench, "", ls::DType::f32);
+    rows(bench, "_bf16", ls::DType::bf16);
+    adam(bench);
+    products(bench);
+    models(bench);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

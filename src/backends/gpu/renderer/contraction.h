@@ -1,0 +1,91 @@
+// How contractions become kernels (docs/numerics.md section 6). Every form computes the same bits: each output element
+// is one chain of fma over each block of 256 k, and block results are added in order.
+//
+//   tiles    a workgroup computes a tile of outputs; both operands pass through shared memory
+//   split    few outputs, long k: workgroups compute blocks of k in parallel, a second kernel adds their results
+//   skinny   a matrix times a few vectors: as split, but the matrix is read once, straight from memory
+//   direct   short k (depthwise convolutions, small matrices): a thread per output
+#pragma once
+
+#include <string>
+
+#include "backends/gpu/renderer/program.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+constexpr int kBlock = 256;  ///< of k: the canonical block
+
+/// The iteration space (b, m, n, k) after merging, and every view over all of it. Batch dimensions that only one
+/// operand depends on have become rows or columns.
+struct Geometry {
+  Shape shape;
+  int m = 0, n = 0, k = 0;  ///< first dimension of the group
+  View a, b;
+  Space epilogue;
+  bool wide = false;
+  std::int64_t batches = 1, rows = 1, columns = 1, length = 1;  ///< sizes of the groups
+};
+Geometry geometry_of(const ContractionKernel& kernel);
+
+/// One operand within a kernel: its own dimensions (m or n) are [first, last).
+struct Side {
+  Side(const char* side_name, const Input& operand, const View& view_of, const Geometry& geometry, bool is_a);
+
+  std::string name;  ///< "a" or "b"
+  const Input* input;
+  View view;
+  Access access;
+  int first, last;
+  std::int64_t size;  ///< of its own dimensions
+  bool left;          ///< a
+
+  bool bounded() const { return access.bounded(); }
+  /// Whether 4 neighbours along its own dimensions (along k) can be read at once.
+  bool has_own_vectors(const Geometry& geometry) const;
+  bool has_k_vectors(const Geometry& geometry) const;
+  /// Whether neighbouring threads should read along k.
+  bool prefers_k(const Geometry& geometry) const;
+};
+
+/// "" for the address (bound -1), "_<b>" for a bound's coordinate.
+std::string suffix_of(int bound);
+bool is_integer(ComputeType type);
+/// What stands in place of elements beyond the end of k: +0 for a, -0 for b, whose product changes nothing.
+std::string beyond_word(const Side& side);
+/// Declares `zero`, where chains begin. Its value is a parameter: some drivers drop the addition of a constant zero, which
+/// would leave a product of -0 as it is.
+void declare_zero(Lines& lines, Words& words, ComputeType type);
+/// acc + x * y, fused, and the sum of block results.
+std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum);
+std::string added(ComputeType type, const std::string& x, const std::string& y);
+/// Reads 4 neighbours: `UINT <words>[4]`.
+const char* load4_of(DType dtype);
+
+/// How a tile is made: 256 threads, each with subtiles of 4 x 4 outputs.
+struct TileForm {
+  int subtiles_m = 1, subtiles_n = 1;  ///< per thread
+  int step = 16;                       ///< of k in shared memory
+  bool shared_totals = false;          ///< sums of blocks are kept in shared memory
+  std::int64_t split = 1;              ///< workgroups along k
+  int rows() const { return 64 * subtiles_m; }
+  int columns() const { return 64 * subtiles_n; }
+};
+
+Launch render_tiles(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,
+                    const RenderLimits& limits);
+/// Adds block results, which lie in scratch memory as [block][tile][rows][columns], and runs the epilogue.
+Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns,
+                   const RenderLimits& limits);
+/// Block results of a matrix times up to 8 vectors; render_sums with tiles of 1 x 1 follows.
+bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
+Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+
+/// Bytes of block results for tiles of this size.
+std::size_t scratch_bytes(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns);
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

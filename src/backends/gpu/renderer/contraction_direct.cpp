@@ -1,0 +1,94 @@
+// Contractions with a short k: a thread per output walks along k by itself, in loops over k's dimensions, so that
+// nothing is divided. For depthwise convolutions and small matrices, where tiles would be mostly empty.
+#include <algorithm>
+
+#include "backends/gpu/renderer/contraction.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+namespace {
+constexpr int kThreads = 256;
+}
+
+Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+  const std::int64_t elements = geometry.batches * geometry.rows * geometry.columns;
+  const bool wide = geometry.wide;
+  const char* index = wide ? "LONG" : "int";
+  const char* type = type_name(kernel.type);
+  const int rank = geometry.shape.rank();
+  Words words;
+  Lines lines;
+  ProgramWriter writer(kernel.epilogue, geometry.epilogue, words);
+  const Side a("a", kernel.a, geometry.a, geometry, true);
+  const Side b("b", kernel.b_operand, geometry.b, geometry, false);
+  lines.add("ULONG a_at = {};", words.patched(Patch::Kind::address, kernel.a.slot));
+  lines.add("ULONG b_at = {};", words.patched(Patch::Kind::address, kernel.b_operand.slot));
+  writer.declare_buffers(lines);
+  declare_zero(lines, words, kernel.type);
+  lines.add("{} elements = {};", index, words.index(elements, wide));
+  lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
+             kThreads);
+  decompose(lines, words, geometry.shape, 0, geometry.k, "e", "i", wide);
+  for (const Side* side : {&a, &b}) side->access.declare(lines, words, "own", "", 0, geometry.k, "i");
+  lines.add("{} total = zero;", type);
+  lines.add("{} partial = zero;", type);
+  lines.add("int done = 0;");
+  for (int d = geometry.k; d < rank; ++d) {
+    if (d + 1 == rank) lines.add("UNROLL_BY(4)");
+    lines.open("for ({0} i{1} = {0}(0); i{1} < {2}; i{1}++) {{", index, d, words.index(geometry.shape[d], wide));
+  }
+  for (const Side* side : {&a, &b}) {
+    const DType dtype = side->input->dtype;
+    side->access.declare(lines, words, "e", "own", geometry.k, rank, "i");
+    side->access.check_bounds(lines, words, "e");
+    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(dtype), side->name);
+    if (side->bounded()) {
+      lines.add("{} {}_word = {};", word_type_of(dtype), side->name,
+                size_of(dtype) == 8 ? words.uint64(side->view.fill) : words.uint32(side->view.fill));
+      lines.add("if ({}) {}_word = {};", side->access.inside("e"), side->name, load);
+    } else {
+      lines.add("{} {}_word = {};", word_type_of(dtype), side->name, load);
+    }
+    lines.add(
+        "{} {}_value = {};", type, side->name,
+        converted(decoded(dtype, side->name + "_word", side->input->canonical), compute_type(dtype), kernel.type));
+  }
+  lines.add("partial = {};", fused(kernel.type, "a_value", "b_value", "partial"));
+  if (geometry.length > kBlock) {
+    lines.add("done++;");
+    lines.open("if ((done & {}) == 0) {{", kBlock - 1);
+    lines.add("total = SELECT(done == {}, partial, {});", kBlock, added(kernel.type, "total", "partial"));
+    lines.add("partial = zero;");
+    lines.close();
+  }
+  for (int d = geometry.k; d < rank; ++d) lines.close();
+  if (geometry.length > kBlock) {
+    lines.add("if ((done & {}) != 0) partial = {};", kBlock - 1, added(kernel.type, "total", "partial"));
+    lines.add("else partial = total;");
+  }
+  lines.add("{} accumulator = canonical(partial);", type);
+  std::set<int> instructions;
+  std::set<int> outputs;
+  for (std::size_t i = 0; i < kernel.epilogue.code.size(); ++i) instructions.insert(static_cast<int>(i));
+  for (std::size_t o = 0; o < kernel.epilogue.outputs.size(); ++o) outputs.insert(static_cast<int>(o));
+  writer.declare_places(lines, "e", "", 0, geometry.k, instructions, outputs, true);
+  for (const int i : instructions) writer.emit(lines, i, "e");
+  for (const int o : outputs) writer.store(lines, o, "e");
+  lines.close();
+  Launch result;
+  result.text.body = lines.take();
+  result.text.functions = writer.functions();
+  result.text.threads = kThreads;
+  result.text.words = words.size();
+  result.groups =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, limits.groups));
+  result.words = words.words();
+  result.patches = words.patches();
+  return result;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

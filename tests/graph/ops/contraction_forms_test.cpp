@@ -1,0 +1,141 @@
+// Products in every shape that backends treat differently: one element to many, k below, at and above the block of 256,
+// operands contiguous along their own dimensions, along k, or along neither, windows, batches that one operand repeats.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <lockstep/autograd.h>
+
+#include "backends/backend.h"
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+struct Product {
+  std::int64_t batch, m, n, k;
+};
+
+Tensor operand(const Shape& shape, bool transposed, DType dtype, std::uint64_t seed, Device device) {
+  if (!transposed) return random_tensor(shape, dtype, seed, device, true);
+  Shape swapped = shape;
+  std::swap(swapped[shape.rank() - 1], swapped[shape.rank() - 2]);
+  return random_tensor(swapped, dtype, seed, device, true).transpose(-1, -2);
+}
+
+TEST(ContractionForms, MatricesOfEveryShape) {
+  int seed = 0;
+  for (const Product& p : {Product{1, 65, 66, 33},
+                           {1, 64, 64, 256},
+                           {1, 20, 30, 700},
+                           {1, 68, 132, 516},
+                           {1, 130, 17, 257},
+                           {3, 17, 18, 40},
+                           {2, 33, 35, 520},
+                           {1, 1, 100, 600},
+                           {1, 100, 1, 600},
+                           {1, 600, 3, 516},
+                           {1, 8, 640, 260},
+                           {2, 40, 2, 300},
+                           {40, 3, 5, 7},
+                           {1, 16, 16, 1100},
+                           {1, 1, 1, 2000}}) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        ++seed;
+        const auto s = static_cast<std::uint64_t>(seed);
+        SCOPED_TRACE(
+            fmt::format("{} x [{}, {}] x [{}, {}] {}{}", p.batch, p.m, p.k, p.k, p.n, a_transposed, b_transposed));
+        const DType dtype = seed % 5 == 0 ? DType::bf16 : seed % 7 == 0 ? DType::f16 : DType::f32;
+        same_everywhere([&](Device device) {
+          return matmul(operand({p.batch, p.m, p.k}, a_transposed, dtype, s, device),
+                        operand({p.batch, p.k, p.n}, b_transposed, dtype, s + 100, device));
+        });
+      }
+    }
+  }
+}
+
+TEST(ContractionForms, OtherTypes) {
+  for (const DType dtype : {DType::i8, DType::i32, DType::i64, DType::f64}) {
+    for (const Product& p : {Product{1, 70, 65, 300}, {2, 20, 21, 9}, {1, 33, 1, 600}}) {
+      same_everywhere([&](Device device) {
+        const auto random = [&](const Shape& shape, std::uint64_t seed) {
+          return (random_tensor(shape, dtype == DType::f64 ? dtype : DType::f32, seed, device) * 50.0).to(dtype);
+        };
+        return matmul(random({p.batch, p.m, p.k}, 1), random({p.k, p.n}, 2));
+      });
+    }
+  }
+}
+
+TEST(ContractionForms, RepeatedBatchesAndEpilogues) {
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({5, 30, 300}, DType::f32, 1, device);
+    const Tensor w = random_tensor({300, 44}, DType::f32, 2, device);
+    return gelu(matmul(x, w) + random_tensor({44}, DType::f32, 3, device)) *
+           random_tensor({5, 30, 44}, DType::f32, 4, device);
+  });
+  same_everywhere([](Device device) {
+    return matmul(random_tensor({70, 40}, DType::f32, 1, device), random_tensor({6, 40, 20}, DType::f32, 2, device)) *
+           2.0;
+  });
+}
+
+TEST(ContractionForms, ConvolutionsOfEveryKind) {
+  struct Conv {
+    std::int64_t images, channels, side, outputs, kernel, stride, groups;
+  };
+  for (const Conv& c : {Conv{2, 16, 12, 20, 3, 1, 1},
+                        {3, 64, 7, 70, 3, 1, 1},
+                        {2, 8, 16, 72, 1, 1, 1},
+                        {1, 3, 20, 24, 7, 2, 1},
+                        {2, 32, 9, 32, 3, 1, 32},
+                        {2, 24, 9, 48, 3, 2, 2},
+                        {4, 80, 8, 16, 1, 2, 1}}) {
+    SCOPED_TRACE(
+        fmt::format("{} images of {} x {}, {} outputs, kernel {}", c.images, c.channels, c.side, c.outputs, c.kernel));
+    const auto convolve = [&](Device device, int which) {
+      const Tensor x = requires_grad(random_tensor({c.images, c.channels, c.side, c.side}, DType::f32, 1, device));
+      const Tensor w =
+          requires_grad(random_tensor({c.outputs, c.channels / c.groups, c.kernel, c.kernel}, DType::f32, 2, device));
+      const Tensor y =
+          conv2d(x, w, std::nullopt, {.stride = {c.stride}, .padding = {c.kernel / 2}, .groups = c.groups});
+      return which == 0 ? detach(y) : gradients(sum(y * y), {which == 1 ? x : w})[0];
+    };
+    for (const int which : {0, 1, 2}) same_everywhere([&](Device device) { return convolve(device, which); });
+  }
+}
+
+// Too much for the reference and for software devices: those are held against it by the tests above.
+TEST(ContractionForms, LargeOnesEqualTheCpusSlow) {
+  for (const Product& p : {Product{1, 2048, 2100, 520},
+                           {1, 2100, 2048, 512},
+                           {1, 4100, 4100, 64},
+                           {1, 1030, 3000, 300},
+                           {1, 8192, 1, 4096},
+                           {1, 1, 8192, 4096},
+                           {1, 4096, 5, 2048},
+                           {1, 128, 128, 20000},
+                           {24, 256, 256, 300}}) {
+    for (const bool b_transposed : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} x [{}, {}] x [{}, {}] {}", p.batch, p.m, p.k, p.k, p.n, b_transposed));
+      Tensor expected;
+      for (const Device& device : test_devices()) {
+        if (device.kind == DeviceKind::ref || is_software(device)) continue;
+        if (!expected.defined() && device.kind != DeviceKind::cpu) continue;
+        const Tensor value = matmul(operand({p.batch, p.m, p.k}, false, DType::f32, 1, device),
+                                    operand({p.batch, p.k, p.n}, b_transposed, DType::f32, 2, device));
+        if (device.kind == DeviceKind::cpu) {
+          if (test_devices().size() == 2) return;  // nothing to compare with
+          expected = value.eval();
+        } else {
+          EXPECT_BITS_EQ(expected, value);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
