@@ -61,7 +61,7 @@ TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, co
   TileForm best;
   if (kernel.type == ComputeType::f64 || kernel.type == ComputeType::i64) best.step = 4;
   const bool large_tiles = kernel.type == ComputeType::f32;
-  const std::int64_t blocks = over(geometry.length, kBlock);
+  const std::int64_t blocks = std::max<std::int64_t>(over(geometry.length, kBlock), 1);
   double least = std::numeric_limits<double>::infinity();
   const int step = best.step;
   for (const int subtiles_m : {1, 2}) {
@@ -70,8 +70,7 @@ TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, co
       for (std::int64_t split = 1; split == 1 || split < 2 * blocks; split *= 2) {
         TileForm form{.subtiles_m = subtiles_m, .subtiles_n = subtiles_n, .step = step};
         // No workgroup without a block.
-        form.split = over(blocks, over(blocks, std::min(split, std::max<std::int64_t>(blocks, 1))));
-        if (form.split < 1) form.split = 1;
+        form.split = over(blocks, over(blocks, std::min(split, blocks)));
         form.shared_totals = subtiles_m * subtiles_n == 4;
         if (shared_bytes(form) > limits.shared_bytes) continue;
         const double cost = cost_of(kernel, geometry, form, limits);
