@@ -57,6 +57,17 @@ typedef unsigned long long ULONG;
 #define LOAD4_U32(a, i, words4) { uint4 v = __ldg((const uint4*)((const UINT*)(a) + (i))); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define LOAD4_U16(a, i, words4) { uint2 v = __ldg((const uint2*)((const unsigned short*)(a) + (i))); words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) *(uint4*)((UINT*)(a) + (i)) = make_uint4(words4[0], words4[1], words4[2], words4[3]);
+#define LOAD4_U8(a, i, words4) { UINT v = __ldg((const UINT*)((const unsigned char*)(a) + (i))); words4[0] = v & 0xffu; words4[1] = (v >> 8) & 0xffu; words4[2] = (v >> 16) & 0xffu; words4[3] = v >> 24; }
+#define LOAD8_U8(a, i, words8) { uint2 v = __ldg((const uint2*)((const unsigned char*)(a) + (i))); PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
+#define PARTS_U8(v, words4, j) words4[j] = v & 0xffu; words4[j + 1] = (v >> 8) & 0xffu; words4[j + 2] = (v >> 16) & 0xffu; words4[j + 3] = v >> 24;
+#define LOAD8_U16(a, i, words8) { uint4 v = __ldg((const uint4*)((const unsigned short*)(a) + (i))); PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
+#define PARTS_U16(v, words2, j) words2[j] = v & 0xffffu; words2[j + 1] = v >> 16;
+#define JOINED_U8(words4, j) ((words4[j] & 0xffu) | ((words4[j + 1] & 0xffu) << 8) | ((words4[j + 2] & 0xffu) << 16) | (words4[j + 3] << 24))
+#define JOINED_U16(words2, j) ((words2[j] & 0xffffu) | (words2[j + 1] << 16))
+#define STORE4_U8(a, i, words4) *(UINT*)((unsigned char*)(a) + (i)) = JOINED_U8(words4, 0);
+#define STORE8_U8(a, i, words8) *(uint2*)((unsigned char*)(a) + (i)) = make_uint2(JOINED_U8(words8, 0), JOINED_U8(words8, 4));
+#define STORE4_U16(a, i, words4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
+#define STORE8_U16(a, i, words8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
 #define READ4(s, i, array4, j) { float4 v = *(const float4*)&s[i]; array4[j] = v.x; array4[(j) + 1] = v.y; array4[(j) + 2] = v.z; array4[(j) + 3] = v.w; }
 #define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
 )";

@@ -54,8 +54,8 @@ std::string suffix_of(int bound);
 bool is_integer(ComputeType type);
 /// What stands in place of elements beyond the end of k: +0 for a, -0 for b, whose product changes nothing.
 std::string beyond_word(const Side& side);
-/// Declares `zero`, where chains begin. Its value is a parameter: some drivers drop the addition of a constant zero, which
-/// would leave a product of -0 as it is.
+/// Declares `zero`, where chains begin. Its value is a parameter: some drivers drop the addition of a constant zero,
+/// which would leave a product of -0 as it is.
 void declare_zero(Lines& lines, Words& words, ComputeType type);
 /// acc + x * y, fused, and the sum of block results.
 std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum);

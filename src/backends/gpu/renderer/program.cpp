@@ -1,5 +1,6 @@
 #include "backends/gpu/renderer/program.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/assert.h"
@@ -104,6 +105,69 @@ std::string converted(const std::string& value, ComputeType from, ComputeType to
   return from == to ? value : fmt::format("{}({})", type_name(to), value);
 }
 
+namespace {
+
+// Elements of up to 4 bytes that lie side by side along the last dimension, groups of `width` of them aligned.
+bool has_vectors(const View& view, DType dtype, int width) {
+  const int last = view.rank() - 1;
+  if (size_of(dtype) > 4 || !view.bounds.empty() || view.strides[last] != 1 || view.offset % width != 0) return false;
+  for (int d = 0; d < last; ++d) {
+    if (view.strides[d] % width != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool ProgramWriter::choose_vectors() {
+  constexpr std::size_t kLongCode = 24;  // more would make texts that compile slowly
+  const Shape& shape = space_.shape;
+  if (shape.rank() == 0) return false;
+  for (const int width : {8, 4}) {
+    if (shape[shape.rank() - 1] % width != 0) continue;
+    std::set<int> inputs;
+    std::set<int> outputs;
+    std::size_t largest = 0;
+    for (const Instruction& step : program_.code) {
+      if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
+      const auto i = static_cast<std::size_t>(step.index);
+      if (!has_vectors(space_.inputs[i], program_.inputs[i].dtype, width)) continue;
+      inputs.insert(step.index);
+      largest = std::max(largest, size_of(program_.inputs[i].dtype));
+    }
+    for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
+      if (!has_vectors(space_.outputs[o], program_.outputs[o].dtype, width)) continue;
+      outputs.insert(static_cast<int>(o));
+      largest = std::max(largest, size_of(program_.outputs[o].dtype));
+    }
+    if (inputs.empty() && outputs.empty()) continue;
+    if (width == 8 && (largest > 2 || program_.code.size() > kLongCode)) continue;
+    width_ = width;
+    vector_inputs_ = std::move(inputs);
+    vector_outputs_ = std::move(outputs);
+    return true;
+  }
+  return false;
+}
+
+void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first) const {
+  for (const int i : vector_inputs_) {
+    const Input& input = program_.inputs[static_cast<std::size_t>(i)];
+    lines.add("UINT in{}_words[{}];", i, width_);
+    lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words)", width_, 8 * size_of(input.dtype), slot(input.slot), i, part,
+              first, i);
+  }
+  for (const int o : vector_outputs_) lines.add("UINT out{}_words[{}];", o, width_);
+}
+
+void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const std::string& first) const {
+  for (const int o : vector_outputs_) {
+    const Output& out = program_.outputs[static_cast<std::size_t>(o)];
+    lines.add("STORE{}_U{}({}, out{}_{} + {}, out{}_words)", width_, 8 * size_of(out.dtype), slot(out.slot), o, part,
+              first, o);
+  }
+}
+
 void ProgramWriter::declare_buffers(Lines& lines) {
   std::set<int> slots;
   for (const Input& input : program_.inputs) slots.insert(input.slot);
@@ -169,6 +233,10 @@ std::string ProgramWriter::load_word(Lines& lines, const Instruction& step, int 
                       space_.wide);
   const std::string load = fmt::format("{}({}, {})", load_of(input.dtype), slot(input.slot), access.address(part));
   const std::string word = fmt::format("w{}", i);
+  if (vector_inputs_.contains(step.index)) {
+    lines.add("UINT {} = in{}_words[q];", word, step.index);
+    return word;
+  }
   if (!access.bounded()) {
     lines.add("{} {} = {};", word_type_of(input.dtype), word, load);
     return word;
@@ -303,6 +371,7 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
   } else {
     word = encoded(out.dtype, name(out.value), type);
   }
+  if (vector_outputs_.contains(output)) return lines.add("out{}_words[q] = {};", output, word);
   lines.add("{}({}, out{}_{}, {});", store_of(out.dtype), slot(out.slot), output, part, word);
 }
 

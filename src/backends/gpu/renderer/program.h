@@ -26,6 +26,14 @@ class ProgramWriter {
   ProgramWriter(const Program& program, const Space& space, Words& words)
       : program_(program), space_(space), words_(words) {}
 
+  /// From here on `width` neighbours along the last dimension are computed together, in a loop over q: inputs and
+  /// outputs that lie so that they can be moved at once are in arrays of words. False if there are none.
+  bool choose_vectors();
+  int width() const { return width_; }
+  /// Reads the inputs' words from the addresses of `part` plus `first`; declares the outputs'.
+  void load_vectors(Lines& lines, const std::string& part, const std::string& first) const;
+  void store_vectors(Lines& lines, const std::string& part, const std::string& first) const;
+
   /// Declares the addresses of buffers. Before everything else.
   void declare_buffers(Lines& lines);
   /// Declares where this row's (or element's) data begin: part `part` over dims [first, last).
@@ -56,6 +64,9 @@ class ProgramWriter {
   Words& words_;
   std::string functions_;
   std::set<std::string> known_;
+  int width_ = 1;
+  std::set<int> vector_inputs_;
+  std::set<int> vector_outputs_;
 };
 
 }  // namespace gpu

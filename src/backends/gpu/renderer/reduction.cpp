@@ -112,8 +112,55 @@ void Reduction::combine(Lines& lines, const std::string& other) const {
 }
 
 void Reduction::fetch(Lines& lines, const std::string& s, const std::string& from) const {
-  if (!ordered_ && position_) return lines.add("place{0}{1} = shared_place{0}[{2}];", number_, s, from);
+  if (!ordered_) {
+    lines.add("key{0}{1} = shared_key{0}[{2}];", number_, s, from);
+    lines.add("place{0}{1} = shared_place{0}[{2}];", number_, s, from);
+    if (position_) return;
+  }
   lines.add("r{0}{1} = shared{0}[{2}];", number_, s, from);
+}
+
+std::vector<std::pair<std::string, ComputeType>> Reduction::state() const {
+  std::vector<std::pair<std::string, ComputeType>> result;
+  if (!ordered_) {
+    result.emplace_back(fmt::format("key{}", number_), key_);
+    result.emplace_back(fmt::format("place{}", number_), wide_ ? ComputeType::i64 : ComputeType::i32);
+  }
+  if (!position_) result.emplace_back(fmt::format("r{}", number_), operand_);
+  return result;
+}
+
+void Reduction::merge(Lines& lines, const std::vector<std::string>& fields) const {
+  if (ordered_) return add(lines, "", fields[0]);
+  lines.open("{{");
+  lines.add("{} key = {};", type_name(key_), fields[0]);
+  lines.add("{} at = {};", wide_ ? "LONG" : "int", fields[1]);
+  lines.open("if ({}) {{", beats("key", "at", fmt::format("key{}", number_), fmt::format("place{}", number_)));
+  lines.add("key{} = key;", number_);
+  lines.add("place{} = at;", number_);
+  if (!position_) lines.add("r{} = {};", number_, fields[2]);
+  lines.close();
+  lines.close();
+}
+
+std::vector<SharedArray> Reduction::stages(int index, int size) const {
+  std::vector<SharedArray> arrays = {{operand_, fmt::format("stage{}", index), size}};
+  if (step_.b >= 0 && step_.b != step_.a) arrays.push_back({operand_, fmt::format("stage{}", index + 1), size});
+  return arrays;
+}
+
+void Reduction::stage(Lines& lines, int index, const std::string& a, const std::string& b,
+                      const std::string& element) const {
+  lines.add("stage{}[{}] = {};", index, element, a);
+  if (step_.b >= 0 && step_.b != step_.a) lines.add("stage{}[{}] = {};", index + 1, element, b);
+}
+
+void Reduction::chain(Lines& lines, int index) const {
+  lines.add("UNROLL_BY(8)");
+  lines.open("for (int e = lane; e < int(length); e += 64) {{");
+  const std::string a = fmt::format("stage{}[e]", index);
+  accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[e]", index + 1) : a, "e");
+  lines.close();
 }
 
 void Reduction::finish(Lines& lines, const std::string& s, const std::string& empty) const {

@@ -28,6 +28,14 @@ class Reduction {
                   const std::string& element) const;
   /// Adds a result, as combining does.
   void add(Lines& lines, const std::string& suffix, const std::string& result) const;
+  /// The accumulators' names and types, and what takes in those of another part: `fields` in the same order.
+  std::vector<std::pair<std::string, ComputeType>> state() const;
+  void merge(Lines& lines, const std::vector<std::string>& fields) const;
+  /// The operands' elements in shared memory, and the chain of one lane over them: for rows whose elements are computed
+  /// by more threads than there are lanes.
+  std::vector<SharedArray> stages(int index, int size) const;
+  void stage(Lines& lines, int index, const std::string& a, const std::string& b, const std::string& element) const;
+  void chain(Lines& lines, int index) const;
   /// Writes the accumulators to this thread's place in the shared arrays.
   void share(Lines& lines, const std::string& suffix) const;
   /// Combines this thread's place with another's.

@@ -1,13 +1,14 @@
 // Row programs. Without reductions: a thread per element. With them: a team of lanes per row, 64 as the canonical
 // reduction has them, or as few as a short row needs; several teams make a workgroup.
 //
-// A program runs in phases: phase p computes what needs the reductions of phases before it. Rows of up to 4096 elements
-// keep the values that later phases need in registers; longer ones compute them again.
+// A program runs in phases: phase p computes what needs the reductions of phases before it, and keeps the values that
+// later phases need in registers, if they are few. Rows of more than 4096 elements: rows_split.cpp.
 #include <algorithm>
 #include <bit>
 
 #include "backends/gpu/renderer/kinds.h"
 #include "backends/gpu/renderer/reduction.h"
+#include "backends/gpu/renderer/rows.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -18,7 +19,9 @@ using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
 constexpr std::int64_t kChunk = 4096;
-constexpr int kMostHeldWords = 160;  ///< per thread, across phases
+constexpr int kGroupsPerUnit = 32;   ///< of elementwise kernels: starting more costs more than it brings
+constexpr int kLongestPerLane = 16;  ///< elements: more make texts that compile for seconds
+constexpr int kMostHeldWords = 64;   ///< per thread, across phases
 
 std::set<int> all_of(std::size_t n) {
   std::set<int> all;
@@ -55,6 +58,33 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
   const char* index = space.wide ? "LONG" : "int";
   const int rank = space.shape.rank();
   writer.declare_buffers(lines);
+  if (writer.choose_vectors()) {
+    const int width = writer.width();
+    const int last = rank - 1;
+    const std::set<int> code = all_of(program.code.size());
+    const std::set<int> outputs = all_of(program.outputs.size());
+    Shape groups = space.shape;
+    groups[last] /= width;
+    lines.add("{} total = {};", index, words.index(total / width, space.wide));
+    lines.add("{0} stride = {0}(GROUPS) * {0}({1});", index, limits.threads);
+    lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < total; e += stride) {{", index, limits.threads);
+    decompose(lines, words, groups, 0, rank, "e", "g", space.wide);
+    for (int d = 0; d < last; ++d) lines.add("{} i{} = g{};", index, d, d);
+    lines.add("{0} first = g{1} * {0}({2});", index, last, width);
+    writer.declare_places(lines, "v", "", 0, last, code, outputs, false);
+    writer.load_vectors(lines, "v", "first");
+    lines.add("UNROLL");
+    lines.open("for (int q = 0; q < {}; q++) {{", width);
+    lines.add("{0} i{1} = first + {0}(q);", index, last);
+    writer.declare_places(lines, "e", "v", last, rank, code, outputs, true);
+    for (const int i : code) writer.emit(lines, i, "e");
+    for (const int o : outputs) writer.store(lines, o, "e");
+    lines.close();
+    writer.store_vectors(lines, "v", "first");
+    lines.close();
+    const std::uint32_t most = std::min(limits.groups, static_cast<std::uint32_t>(kGroupsPerUnit * limits.units));
+    return launch(lines, writer, words, std::min(groups_for(total / width, limits.threads, limits), most), limits);
+  }
   lines.add("{} total = {};", index, words.index(total, space.wide));
   lines.add("{0} stride = {0}(GROUPS) * {1};", index, limits.threads);
   lines.open("for ({0} e = {0}(GROUP) * {1} + {0}(THREAD); e < total; e += stride) {{", index, limits.threads);
@@ -175,13 +205,12 @@ class TeamKernel {
   void choose_form() {
     const std::int64_t length = space_.length;
     width_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(length, 4, kLanes))));
-    if (length <= kChunk) {
-      const std::int64_t steps = std::max<std::int64_t>((length + width_ - 1) / width_, 1);
-      steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
-      int words = 0;
-      for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
-      holds_ = words * steps_ <= kMostHeldWords;
-    }
+    choose_stages();
+    const std::int64_t steps = std::max<std::int64_t>((length + width_ - 1) / width_, 1);
+    steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
+    int words = 0;
+    for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
+    holds_ = words * steps_ <= kMostHeldWords;
     if (holds_) return;
     held_.clear();
     // Without registers each phase computes all that it needs.
@@ -198,6 +227,34 @@ class TeamKernel {
         }
       }
     }
+  }
+
+  // Rows of more than 1024 elements: the whole workgroup computes them, and what is reduced passes through shared
+  // memory to the 64 lanes, if there is room.
+  void choose_stages() {
+    if (space_.length <= kLongestPerLane * kLanes || limits_.threads != 4 * kLanes) return;
+    const int size = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(space_.length)));
+    std::vector<SharedArray> most;
+    bool narrow = true;
+    for (int phase = 0; phase <= last_phase_; ++phase) {
+      std::vector<SharedArray> arrays;
+      for (const Reduction& reduction : reductions_of(phase)) {
+        if (!reduction.is_ordered()) continue;
+        narrow =
+            narrow && (reduction.operand_type() == ComputeType::f32 || reduction.operand_type() == ComputeType::i32);
+        for (SharedArray& array : reduction.stages(static_cast<int>(arrays.size()), size)) {
+          arrays.push_back(std::move(array));
+        }
+      }
+      if (arrays.size() > most.size()) most = std::move(arrays);
+    }
+    constexpr std::size_t kOther = 8 << 10;  // what combining takes
+    const bool same =
+        std::all_of(most.begin(), most.end(), [&](const SharedArray& a) { return a.type == most[0].type; });
+    if (!narrow || !same || most.size() * 4 * static_cast<std::size_t>(size) + kOther > limits_.shared_bytes) return;
+    staged_ = true;
+    width_ = limits_.threads;
+    shared_ = std::move(most);
   }
 
   std::vector<Reduction> reductions_of(int phase) const {
@@ -233,9 +290,16 @@ class TeamKernel {
       writer_.emit(lines_, i, "e");
       if (held_.contains(i) && !needed.contains(i)) lines_.add("held{}[{}] = {};", i, step, ProgramWriter::name(i));
     }
+    int index = 0;
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       const Instruction& reduce = code(numbers[r]);
       const ComputeType type = reductions[r].operand_type();
+      if (staged_ && reductions[r].is_ordered()) {
+        reductions[r].stage(lines_, index, writer_.value(reduce.a, type),
+                            reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
+        index += static_cast<int>(reductions[r].stages(index, 0).size());
+        continue;
+      }
       reductions[r].accumulate(lines_, "", writer_.value(reduce.a, type),
                                reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
     }
@@ -266,73 +330,45 @@ class TeamKernel {
       reduction.start(lines_, "");
       for (SharedArray& array : reduction.shared(limits_.threads)) shared_.push_back(std::move(array));
     }
-    if (steps_ > 0) {
-      lines_.add("UNROLL");
-      lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
-      lines_.add("int element = lane + s * {};", width_);
-      lines_.open("if (element < length) {{");
-      write_element(phase, reductions, numbers, "s");
-      lines_.close();
-      lines_.close();
-      combine(reductions, "");
-    } else {
-      write_chunks(phase, reductions, numbers);
-    }
-    const std::string suffix = steps_ > 0 ? "" : "_outer";
-    for (const Reduction& reduction : reductions) {
-      reduction.finish(lines_, reduction.is_ordered() ? suffix : "", "length == 0");
-    }
-  }
-
-  // Rows of several chunks: R over the chunks' results, and R over those of 4096 chunks.
-  void write_chunks(int phase, const std::vector<Reduction>& reductions, const std::vector<int>& numbers) {
-    const char* index = space_.wide ? "LONG" : "int";
-    std::vector<Reduction> ordered;
-    std::vector<Reduction> extrema;
-    for (const Reduction& reduction : reductions) (reduction.is_ordered() ? ordered : extrema).push_back(reduction);
-    for (const Reduction& reduction : ordered) {
-      reduction.start(lines_, "_inner");
-      reduction.start(lines_, "_outer");
-    }
-    lines_.add("{} chunks_{} = (length + {}) / {};", index, phase, kChunk - 1, kChunk);
-    lines_.open("for ({0} chunk = {0}(0); chunk < chunks_{1}; chunk++) {{", index, phase);
-    lines_.add("{0} end = SELECT(chunk + {0}(1) == chunks_{1}, length, (chunk + {0}(1)) * {0}({2}));", index, phase,
-               kChunk);
-    lines_.open("for ({0} element = chunk * {0}({1}) + {0}(lane); element < end; element += {0}({2})) {{", index,
-                kChunk, width_);
-    write_element(phase, reductions, numbers, "");
+    lines_.add("{}", steps_ * static_cast<int>(computed_[static_cast<std::size_t>(phase)].size()) <= 256 || holds_
+                         ? "UNROLL"
+                         : "UNROLL_BY(4)");
+    lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
+    lines_.add("int element = lane + s * {};", width_);
+    lines_.open("if (element < length) {{");
+    write_element(phase, reductions, numbers, "s");
     lines_.close();
-    if (!ordered.empty()) {
-      combine(ordered, "");
-      lines_.open("if (lane == (int(chunk) & {})) {{", kLanes - 1);
-      for (const Reduction& reduction : ordered) reduction.add(lines_, "_inner", accumulator_of(reduction));
-      lines_.close();
-      for (const Reduction& reduction : ordered) reduction.restart(lines_, "");
-      lines_.open("if ((int(chunk) & {}) == {} || chunk + {}(1) == chunks_{}) {{", kChunk - 1, kChunk - 1, index,
-                  phase);
-      combine(ordered, "_inner");
-      lines_.open("if (lane == (int(chunk >> 12) & {})) {{", kLanes - 1);
-      for (const Reduction& reduction : ordered) {
-        reduction.add(lines_, "_outer", accumulator_of(reduction) + "_inner");
+    lines_.close();
+    if (staged_) {
+      std::vector<Reduction> ordered;
+      std::vector<Reduction> extrema;
+      for (const Reduction& reduction : reductions) (reduction.is_ordered() ? ordered : extrema).push_back(reduction);
+      if (!ordered.empty()) {
+        lines_.add("BARRIER();");
+        lines_.open("if (lane < {}) {{", kLanes);
+        int index = 0;
+        for (const Reduction& reduction : ordered) {
+          reduction.chain(lines_, index);
+          index += static_cast<int>(reduction.stages(index, 0).size());
+        }
+        lines_.close();
       }
-      lines_.close();
-      for (const Reduction& reduction : ordered) reduction.restart(lines_, "_inner");
-      lines_.close();
+      combine(ordered, kLanes);
+      combine(extrema, width_);
+    } else {
+      combine(reductions, width_);
     }
-    lines_.close();
-    combine(ordered, "_outer");
-    combine(extrema, "");
+    for (const Reduction& reduction : reductions) reduction.finish(lines_, "", "length == 0");
   }
-
-  static std::string accumulator_of(const Reduction& reduction) { return "r" + std::to_string(reduction.number()); }
 
   // The lanes of each team, by halving.
-  void combine(const std::vector<Reduction>& reductions, const std::string& suffix) {
+  void combine(const std::vector<Reduction>& reductions, int lanes) {
+    const std::string suffix;
     if (reductions.empty()) return;
     lines_.add("BARRIER();");
     for (const Reduction& reduction : reductions) reduction.share(lines_, suffix);
     lines_.add("BARRIER();");
-    lines_.open("for (int h = {}; h > 0; h >>= 1) {{", width_ / 2);
+    lines_.open("for (int h = {}; h > 0; h >>= 1) {{", lanes / 2);
     lines_.open("if (lane < h) {{");
     for (const Reduction& reduction : reductions) reduction.combine(lines_, "int(THREAD) + h");
     lines_.close();
@@ -365,8 +401,9 @@ class TeamKernel {
   std::vector<std::set<int>> computed_;  ///< vector values, by phase
   std::set<int> held_;                   ///< of those, what later phases take from registers
   std::set<int> declared_;
-  int width_ = kLanes;  ///< lanes of a team
-  int steps_ = 0;       ///< elements per lane; 0: several chunks, or too many to hold
+  int width_ = kLanes;   ///< lanes of a team
+  int steps_ = 0;        ///< elements per lane
+  bool staged_ = false;  ///< all of the workgroup on one row
   bool holds_ = false;
 };
 
@@ -380,6 +417,7 @@ Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits) {
                      std::none_of(program.outputs.begin(), program.outputs.end(), [&](const Output& output) {
                        return program.code[static_cast<std::size_t>(output.value)].extent == Extent::row;
                      });
+  if (!plain && program.inner.numel() > kChunk) return render_long_rows(program, limits);
   Rendered rendered;
   if (!plain) {
     rendered.launches.push_back(TeamKernel(program, limits).render());

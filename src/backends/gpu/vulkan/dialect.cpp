@@ -62,6 +62,17 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uv
 #define LOAD4_U32(a, i, words4) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 2)).at; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define LOAD4_U16(a, i, words4) { uvec2 v = Words2((a) + (uint64_t(int64_t(i)) << 1)).at; words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) Words4((a) + (uint64_t(int64_t(i)) << 2)).at = uvec4(words4[0], words4[1], words4[2], words4[3]);
+#define LOAD4_U8(a, i, words4) { uint v = Bytes4((a) + uint64_t(int64_t(i))).at; PARTS_U8(v, words4, 0) }
+#define LOAD8_U8(a, i, words8) { uvec2 v = Words2((a) + uint64_t(int64_t(i))).at; PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
+#define PARTS_U8(v, words4, j) words4[j] = v & 0xffu; words4[j + 1] = (v >> 8) & 0xffu; words4[j + 2] = (v >> 16) & 0xffu; words4[j + 3] = v >> 24;
+#define LOAD8_U16(a, i, words8) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
+#define PARTS_U16(v, words2, j) words2[j] = v & 0xffffu; words2[j + 1] = v >> 16;
+#define JOINED_U8(words4, j) ((words4[j] & 0xffu) | ((words4[j + 1] & 0xffu) << 8) | ((words4[j + 2] & 0xffu) << 16) | (words4[j + 3] << 24))
+#define JOINED_U16(words2, j) ((words2[j] & 0xffffu) | (words2[j + 1] << 16))
+#define STORE4_U8(a, i, words4) Bytes4((a) + uint64_t(int64_t(i))).at = JOINED_U8(words4, 0);
+#define STORE8_U8(a, i, words8) Words2((a) + uint64_t(int64_t(i))).at = uvec2(JOINED_U8(words8, 0), JOINED_U8(words8, 4));
+#define STORE4_U16(a, i, words4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
+#define STORE8_U16(a, i, words8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
 #define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
 #define STORE_U64(a, i, word) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at = (word)
@@ -186,11 +197,17 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
   const std::string own = kernel.functions + kernel.body;
-  const std::string all =
-      own + (own.find("DIV(") != std::string::npos ? divide : "") +
-      (own.find("SQRT(") != std::string::npos || own.find("float_sqrt(") != std::string::npos ? "soft_sqrt" : "");
-  text += with_suffixes(needed_functions(all));
-  text += divide;
+  // What the macros stand for is needed too, wherever they are used, and may be defined after its uses.
+  std::string needed = needed_functions(own);
+  const auto uses = [&](const char* macro) { return (needed + own).find(macro) != std::string::npos; };
+  const bool divides = !arithmetic.exact_division && uses("DIV(");
+  const bool roots = !arithmetic.exact_square_root && uses("SQRT(");
+  if (divides || roots) {
+    needed = needed_functions(own + (divides ? " soft_div " : "") + (roots ? " soft_sqrt " : ""));
+    text += "float soft_div(float x, float y);\nfloat soft_sqrt(float x);\n";
+  }
+  text += with_suffixes(needed);
+  if (arithmetic.exact_division || divides) text += divide;
   text += with_suffixes(kernel.functions);
   return text + "void main() {\n" + with_suffixes(kernel.body) + "}\n";
 }

@@ -1,0 +1,371 @@
+// Row programs whose rows are longer than a chunk of 4096 elements, in the order of docs/numerics.md section 4: chunks
+// are reduced in parallel by teams of 64 lanes, a second kernel reduces the chunks' results by R again, and later
+// phases of the program read the row values that came of it. Results wait in scratch memory, one 64-bit word each.
+#include <algorithm>
+
+#include "backends/gpu/renderer/reduction.h"
+#include "backends/gpu/renderer/rows.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr int kLanes = 64;
+constexpr int kThreads = 256;
+constexpr int kTeams = kThreads / kLanes;
+constexpr std::int64_t kChunk = 4096;
+
+std::string to_word(ComputeType type, const std::string& value) {
+  switch (type) {
+    case ComputeType::f32: return fmt::format("ULONG(BITS({}))", value);
+    case ComputeType::f64: return fmt::format("BITS64({})", value);
+    default: return fmt::format("ULONG(LONG({}))", value);
+  }
+}
+std::string from_word(ComputeType type, const std::string& word) {
+  switch (type) {
+    case ComputeType::f32: return fmt::format("FROM_BITS(UINT({}))", word);
+    case ComputeType::f64: return fmt::format("FROM_BITS64({})", word);
+    case ComputeType::i32: return fmt::format("int(UINT({}))", word);
+    case ComputeType::i64: return fmt::format("LONG({})", word);
+  }
+  return "";
+}
+
+/// What all launches know: in which phase each instruction is computed, and where results wait.
+struct Plan {
+  const Program& program;
+  const RenderLimits& limits;
+  Space space;
+  std::vector<int> phases;
+  int last_phase = 0;        ///< of vector outputs and reductions
+  int last_reductions = -1;  ///< the last phase with reductions
+  std::int64_t chunks = 1;
+  std::size_t scratch_bytes = 0;
+  std::vector<std::int64_t> parts;   ///< of reductions, by instruction: offset of the chunks' results
+  std::vector<std::int64_t> values;  ///< offset of the rows' values
+
+  Plan(const Program& of, const RenderLimits& with) : program(of), limits(with), space(Space::of(of, true)) {
+    chunks = (space.length + kChunk - 1) / kChunk;
+    for (int i = 0; i < size(); ++i) {
+      int phase = 0;
+      for (const int operand : {code(i).a, code(i).b, code(i).c}) {
+        if (operand < 0) continue;
+        const bool reduced = code(operand).kind == Kind::reduce;
+        phase = std::max(phase, phases[static_cast<std::size_t>(operand)] + (reduced ? 1 : 0));
+      }
+      phases.push_back(phase);
+      if (code(i).kind == Kind::reduce) last_reductions = std::max(last_reductions, phase);
+    }
+    last_phase = std::max(last_reductions, 0);
+    for (const Output& output : program.outputs) {
+      if (!is_row(output.value)) last_phase = std::max(last_phase, phases[static_cast<std::size_t>(output.value)]);
+    }
+    parts.resize(program.code.size());
+    values.resize(program.code.size());
+    for (int i = 0; i < size(); ++i) {
+      if (code(i).kind != Kind::reduce) continue;
+      parts[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
+      scratch_bytes += static_cast<std::size_t>(3 * 8 * space.row_count * chunks);
+      values[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
+      scratch_bytes += static_cast<std::size_t>(8 * space.row_count);
+    }
+  }
+
+  const Instruction& code(int i) const { return program.code[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(program.code.size()); }
+  bool is_row(int i) const { return code(i).extent == Extent::row; }
+  int phase(int i) const { return phases[static_cast<std::size_t>(i)]; }
+  std::vector<int> reductions(int of_phase) const {
+    std::vector<int> result;
+    for (int i = 0; i < size(); ++i) {
+      if (code(i).kind == Kind::reduce && phase(i) == of_phase) result.push_back(i);
+    }
+    return result;
+  }
+  std::vector<int> outputs(int of_phase) const {
+    std::vector<int> result;
+    for (std::size_t o = 0; o < program.outputs.size(); ++o) {
+      const int value = program.outputs[o].value;
+      if (!is_row(value) && phase(value) == of_phase) result.push_back(static_cast<int>(o));
+    }
+    return result;
+  }
+  bool has_row_outputs() const {
+    return std::any_of(program.outputs.begin(), program.outputs.end(),
+                       [&](const Output& output) { return is_row(output.value); });
+  }
+};
+
+/// One launch of a plan.
+class SplitKernel {
+ public:
+  explicit SplitKernel(const Plan& plan)
+      : plan_(plan),
+        writer_(plan.program, plan.space, words_),
+        wide_(plan.space.wide),
+        index_(wide_ ? "LONG" : "int") {}
+
+  // Reduces and stores the chunks of a phase.
+  Launch chunks(int phase) {
+    const std::vector<int> numbers = plan_.reductions(phase);
+    const std::vector<int> stored = plan_.outputs(phase);
+    const std::vector<Reduction> reductions = reductions_of(numbers);
+    const std::set<int> computed = needed_by(numbers, stored);
+    begin(plan_.space.row_count * plan_.chunks);
+    lines_.add("{} row = {};", index_, quotient(words_, "unit", plan_.chunks, wide_));
+    lines_.add("{0} chunk = unit - row * {1};", index_, words_.index(plan_.chunks, wide_));
+    write_row_values(phase, computed, stored);
+    for (const Reduction& reduction : reductions) start(reduction, "");
+    lines_.add("UNROLL_BY(8)");
+    lines_.open("for (int s = 0; s < {}; s++) {{", static_cast<int>(kChunk) / kLanes);
+    lines_.add("{0} element = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk), kLanes);
+    lines_.open("if (element < length) {{");
+    decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
+    writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
+                           {stored.begin(), stored.end()}, true);
+    for (const int i : computed) writer_.emit(lines_, i, "e");
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      const Instruction& reduce = plan_.code(numbers[r]);
+      const ComputeType type = reductions[r].operand_type();
+      reductions[r].accumulate(lines_, "", writer_.value(reduce.a, type),
+                               reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
+    }
+    if (!stored.empty()) {
+      lines_.open("if (live) {{");
+      for (const int o : stored) writer_.store(lines_, o, "e");
+      lines_.close();
+    }
+    lines_.close();
+    lines_.close();
+    combine(reductions, "");
+    if (!reductions.empty()) {
+      lines_.open("if (live && lane == 0) {{");
+      const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
+      for (std::size_t r = 0; r < reductions.size(); ++r) {
+        const std::string at =
+            words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
+        lines_.add("ULONG parts{} = {};", numbers[r], at);
+        int field = 0;
+        for (const auto& [name, type] : reductions[r].state()) {
+          lines_.add("STORE_U64(parts{}, LONG(unit) + LONG({}) * {}, {});", numbers[r], field++, count,
+                     to_word(type, name));
+        }
+      }
+      lines_.close();
+    }
+    return end(plan_.space.row_count * plan_.chunks);
+  }
+
+  // Reduces the chunks' results of a phase by R, and stores row values if nothing is to come after it.
+  Launch sums(int phase) {
+    const std::vector<int> numbers = plan_.reductions(phase);
+    const std::vector<Reduction> reductions = reductions_of(numbers);
+    begin(plan_.space.row_count);
+    lines_.add("{} row = unit;", index_);
+    std::set<int> outputs;
+    if (phase == plan_.last_reductions) {
+      for (std::size_t o = 0; o < plan_.program.outputs.size(); ++o) {
+        if (plan_.is_row(plan_.program.outputs[o].value)) outputs.insert(static_cast<int>(o));
+      }
+    }
+    write_row_values(phase, {}, {outputs.begin(), outputs.end()});
+    lines_.add("LONG chunks = {};", words_.int64(plan_.chunks));
+    const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
+    std::vector<Reduction> ordered;
+    std::vector<Reduction> extrema;
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      const Reduction& reduction = reductions[r];
+      (reduction.is_ordered() ? ordered : extrema).push_back(reduction);
+      lines_.add("ULONG parts{} = {};", numbers[r],
+                 words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]));
+      start(reduction, "");
+      if (reduction.is_ordered()) reduction.start(lines_, "_outer");
+    }
+    lines_.open("for (LONG first = LONG(0); first < chunks; first += LONG({})) {{", static_cast<int>(kChunk));
+    lines_.add("LONG end = SELECT(first + LONG({0}) < chunks, first + LONG({0}), chunks);", static_cast<int>(kChunk));
+    lines_.add("UNROLL_BY(4)");
+    lines_.open("for (LONG c = first + LONG(lane); c < end; c += LONG({})) {{", kLanes);
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      std::vector<std::string> fields;
+      int field = 0;
+      for (const auto& [name, type] : reductions[r].state()) {
+        fields.push_back(from_word(type, fmt::format("LOAD_U64(parts{}, LONG(row) * chunks + c + LONG({}) * {})",
+                                                     numbers[r], field++, count)));
+      }
+      if (reductions[r].is_ordered()) {
+        reductions[r].add(lines_, "", fields[0]);
+      } else {
+        reductions[r].merge(lines_, fields);
+      }
+    }
+    lines_.close();
+    if (!ordered.empty()) {
+      combine(ordered, "");
+      lines_.open("if (lane == (int(first >> 12) & {})) {{", kLanes - 1);
+      for (const Reduction& reduction : ordered) {
+        reduction.add(lines_, "_outer", fmt::format("r{}", reduction.number()));
+      }
+      lines_.close();
+      for (const Reduction& reduction : ordered) reduction.restart(lines_, "");
+    }
+    lines_.close();
+    combine(ordered, "_outer");
+    combine(extrema, "");
+    for (const Reduction& reduction : reductions) {
+      reduction.finish(lines_, reduction.is_ordered() ? "_outer" : "", "length == 0");
+    }
+    lines_.open("if (live && lane == 0) {{");
+    for (const int r : numbers) {
+      lines_.add("ULONG values{} = {};", r,
+                 words_.patched(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(r)]));
+      lines_.add("STORE_U64(values{}, LONG(row), {});", r, to_word(writer_.type_of(r), ProgramWriter::name(r)));
+    }
+    lines_.close();
+    if (!outputs.empty()) {
+      write_row_code(phase, phase + 1);
+      lines_.open("if (live && lane == 0) {{");
+      for (const int o : outputs) writer_.store(lines_, o, "row");
+      lines_.close();
+    }
+    return end(plan_.space.row_count);
+  }
+
+ private:
+  std::vector<Reduction> reductions_of(const std::vector<int>& numbers) const {
+    std::vector<Reduction> result;
+    for (const int i : numbers) result.emplace_back(plan_.code(i), i, writer_.type_of(plan_.code(i).a), wide_);
+    return result;
+  }
+
+  // The vector instructions that reductions and outputs take.
+  std::set<int> needed_by(const std::vector<int>& reductions, const std::vector<int>& outputs) const {
+    std::set<int> computed;
+    std::vector<int> work;
+    for (const int i : reductions) {
+      for (const int operand : {plan_.code(i).a, plan_.code(i).b}) {
+        if (operand >= 0) work.push_back(operand);
+      }
+    }
+    for (const int o : outputs) work.push_back(plan_.program.outputs[static_cast<std::size_t>(o)].value);
+    while (!work.empty()) {
+      const int i = work.back();
+      work.pop_back();
+      if (plan_.is_row(i) || !computed.insert(i).second) continue;
+      for (const int operand : {plan_.code(i).a, plan_.code(i).b, plan_.code(i).c}) {
+        if (operand >= 0) work.push_back(operand);
+      }
+    }
+    return computed;
+  }
+
+  // Opens the loop over units: chunks or rows. A team without one computes the last one again and stores nothing.
+  void begin(std::int64_t units) {
+    writer_.declare_buffers(lines_);
+    lines_.add("int lane = int(THREAD) & {};", kLanes - 1);
+    lines_.add("int team = int(THREAD) / {};", kLanes);
+    lines_.add("{} length = {};", index_, words_.index(plan_.space.length, wide_));
+    lines_.add("{} units = {};", index_, words_.index(units, wide_));
+    lines_.open(
+        "for ({0} first_unit = {0}(GROUP) * {0}({1}); first_unit < units; first_unit += {0}(GROUPS) * {0}({1})) {{",
+        index_, kTeams);
+    lines_.add("bool live = first_unit + {}(team) < units;", index_);
+    lines_.add("{0} unit = SELECT(live, first_unit + {0}(team), units - {0}(1));", index_);
+  }
+  Launch end(std::int64_t units) {
+    lines_.close();
+    Launch result;
+    result.text.body = lines_.take();
+    result.text.functions = writer_.functions();
+    result.text.threads = kThreads;
+    result.text.words = words_.size();
+    result.text.shared = shared_;
+    result.groups =
+        static_cast<std::uint32_t>(std::clamp<std::int64_t>((units + kTeams - 1) / kTeams, 1, plan_.limits.groups));
+    result.words = words_.words();
+    result.patches = words_.patches();
+    return result;
+  }
+
+  // Row values that are known when `phase` begins.
+  void write_row_values(int phase, const std::set<int>& computed, const std::vector<int>& outputs) {
+    std::set<int> instructions = computed;
+    std::set<int> rows;
+    for (int i = 0; i < plan_.size(); ++i) {
+      if (plan_.is_row(i)) rows.insert(i);
+    }
+    instructions.insert(rows.begin(), rows.end());
+    decompose(lines_, words_, plan_.space.shape, 0, plan_.space.rows, "row", "i", wide_);
+    writer_.declare_places(lines_, "row", "", 0, plan_.space.rows, instructions, {outputs.begin(), outputs.end()},
+                           false);
+    writer_.declare_places(lines_, "r", "row", 0, 0, rows, {}, true);
+    write_row_code(-1, phase);
+  }
+
+  // Row instructions of the phases (after, last]; reductions of earlier phases are read.
+  void write_row_code(int after, int last) {
+    for (int i = 0; i < plan_.size(); ++i) {
+      if (!plan_.is_row(i)) continue;
+      if (plan_.code(i).kind != Kind::reduce) {
+        if (plan_.phase(i) > after && plan_.phase(i) <= last) writer_.emit(lines_, i, "r");
+      } else if (after < 0 && plan_.phase(i) < last) {
+        lines_.add("ULONG values{} = {};", i,
+                   words_.patched(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(i)]));
+        const ComputeType type = writer_.type_of(i);
+        lines_.add("{} {} = {};", type_name(type), ProgramWriter::name(i),
+                   from_word(type, fmt::format("LOAD_U64(values{}, LONG(row))", i)));
+      }
+    }
+  }
+
+  void start(const Reduction& reduction, const std::string& suffix) {
+    reduction.start(lines_, suffix);
+    for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
+  }
+
+  // The lanes of each team, by halving.
+  void combine(const std::vector<Reduction>& reductions, const std::string& suffix) {
+    if (reductions.empty()) return;
+    lines_.add("BARRIER();");
+    for (const Reduction& reduction : reductions) reduction.share(lines_, suffix);
+    lines_.add("BARRIER();");
+    lines_.open("for (int h = {}; h > 0; h >>= 1) {{", kLanes / 2);
+    lines_.open("if (lane < h) {{");
+    for (const Reduction& reduction : reductions) reduction.combine(lines_, "int(THREAD) + h");
+    lines_.close();
+    lines_.add("BARRIER();");
+    lines_.close();
+    for (const Reduction& reduction : reductions) reduction.fetch(lines_, suffix, fmt::format("team * {}", kLanes));
+  }
+
+  const Plan& plan_;
+  Words words_;
+  Lines lines_;
+  ProgramWriter writer_;
+  bool wide_;
+  const char* index_;
+  std::vector<SharedArray> shared_;
+};
+
+}  // namespace
+
+Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
+  const Plan plan(program, limits);
+  Rendered rendered;
+  rendered.scratch_bytes = plan.scratch_bytes;
+  for (int phase = 0; phase <= plan.last_phase; ++phase) {
+    const bool reduces = !plan.reductions(phase).empty();
+    if (reduces || !plan.outputs(phase).empty()) rendered.launches.push_back(SplitKernel(plan).chunks(phase));
+    if (reduces || (phase == 0 && plan.last_reductions < 0 && plan.has_row_outputs())) {
+      rendered.launches.push_back(SplitKernel(plan).sums(reduces ? phase : -1));
+    }
+  }
+  return rendered;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// Row programs at the lengths at which backends change their ways: teams of lanes, whole workgroups, chunks of 4096,
+// and elementwise kernels over sizes that do and do not divide into vectors.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+TEST(RowForms, ReductionsOfEveryLength) {
+  int seed = 0;
+  for (const std::int64_t n : {1, 3, 64, 65, 700, 1024, 1025, 2048, 3000, 4096, 4097, 8192, 12345}) {
+    const DType dtype = ++seed % 3 == 0 ? DType::bf16 : DType::f32;
+    const auto s = static_cast<std::uint64_t>(seed);
+    SCOPED_TRACE(fmt::format("rows of {}", n));
+    const std::int64_t rows = n > 5000 ? 2 : 5;
+    same_everywhere([&](Device device) { return sum(random_tensor({rows, n}, dtype, s, device), {1}); });
+    same_everywhere([&](Device device) { return softmax(random_tensor({rows, n}, dtype, s, device), -1); });
+    same_everywhere([&](Device device) { return argmax(random_tensor({rows, n}, dtype, s, device, true), 1); });
+    same_everywhere([&](Device device) {
+      const Tensor x = random_tensor({rows, n}, dtype, s, device);
+      return layer_norm(gelu(x) + 1.0, {n}, random_tensor({n}, dtype, 7, device), random_tensor({n}, dtype, 8, device));
+    });
+    same_everywhere([&](Device device) {
+      const Tensor x = random_tensor({rows, n}, dtype, s, device);
+      return sum(x * random_tensor({n}, dtype, 9, device), {1}) + amax(x, {1});
+    });
+  }
+}
+
+TEST(RowForms, ColumnsAndChannels) {
+  same_everywhere([](Device device) { return sum(random_tensor({5000, 6}, DType::f32, 1, device), {0}); });
+  same_everywhere([](Device device) { return var(random_tensor({3, 4, 40, 45}, DType::f32, 2, device), {0, 2, 3}); });
+  same_everywhere([](Device device) { return log_softmax(random_tensor({5000, 3}, DType::f32, 3, device), 0); });
+  same_everywhere([](Device device) { return sum(random_tensor({300, 301}, DType::f32, 4, device)); });
+}
+
+TEST(RowForms, LongRowsOfOtherTypes) {
+  for (const DType dtype : {DType::f64, DType::i32, DType::i64, DType::f16}) {
+    same_everywhere([&](Device device) {
+      return sum((random_tensor({2, 9000}, DType::f32, 1, device) * 50.0).to(dtype), {1});
+    });
+    same_everywhere([&](Device device) {
+      return amax((random_tensor({2, 9000}, DType::f32, 2, device) * 50.0).to(dtype), {1});
+    });
+    same_everywhere([&](Device device) {
+      return sum((random_tensor({2, 1500}, DType::f32, 3, device) * 50.0).to(dtype), {1});
+    });
+  }
+}
+
+TEST(RowForms, ElementwiseInVectors) {
+  int seed = 100;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::u8, DType::i64, DType::boolean}) {
+    for (const std::int64_t n : {1, 4, 7, 8, 12, 64}) {
+      const auto s = static_cast<std::uint64_t>(++seed);
+      same_everywhere([&](Device device) {
+        const Tensor x = random_tensor({9, n}, DType::f32, s, device, true);
+        const Tensor y = (x * 3.0).to(dtype);
+        return where(x > 0.0, y, y.flip({1})).to(DType::f32) + random_tensor({n}, DType::f32, s, device);
+      });
+      same_everywhere([&](Device device) { return (random_tensor({9, n}, DType::f32, s, device) * 3.0).to(dtype); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
