@@ -9,7 +9,6 @@
 #include <lockstep/data.h>
 #include <lockstep/models/lenet.h>
 #include <lockstep/optim.h>
-#include <lockstep/optim/schedule.h>
 
 #include "cli/demo.h"
 #include "cli/state_hash.h"

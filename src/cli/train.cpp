@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <lockstep/check_finite.h>
 #include <lockstep/io.h>
 #include <lockstep/threads.h>
 #include <lockstep/train.h>
@@ -43,6 +44,7 @@ struct Options {
   int threads = 0;
   int workers = 1;
   bool no_augment = false;
+  bool check_finite = false;
   bool resume = false;
   bool as_json = false;
 };
@@ -126,6 +128,8 @@ ExitCode train(Options options) {
                            num_threads()));
     std::fflush(stdout);
   }
+  std::optional<CheckFinite> check_finite;
+  if (options.check_finite) check_finite.emplace();
   const train::FitResult result = train::fit(*model, *optimizer, loader,
                                              {.epochs = options.epochs,
                                               .max_steps = options.steps,
@@ -228,6 +232,8 @@ Run add_train(CLI::App& root) {
                    "Steps between checkpoints; 0: one after each epoch")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_flag("--check-finite", options->check_finite,
+                    "Compute op by op and name the first that makes a NaN or an infinity; slow");
   command->add_flag("--resume", options->resume,
                     "Continue the run in --out from its last checkpoint, to the same bits");
   command->add_flag("--json", options->as_json, "One JSON object at the end instead of text, and no progress");

@@ -10,7 +10,6 @@
 #include <lockstep/data.h>
 #include <lockstep/models.h>
 #include <lockstep/optim.h>
-#include <lockstep/optim/schedule.h>
 
 namespace lockstep {
 inline namespace v0 {

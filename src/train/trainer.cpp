@@ -151,7 +151,9 @@ class Fit {
       bar_.clear();
       fail("fit",
            fmt::format("the loss of step {} (epoch {}) is {}{}", record.step, record.epoch, record.loss, saved_text()),
-           "a lower learning rate, clipped gradients, or inputs and targets without NaN", site_);
+           "a lower learning rate, clipped gradients, or inputs and targets without NaN; CheckFinite finds the op that "
+           "made the first one",
+           site_);
     }
     const std::int64_t examples = batch.input.size(0);
     std::optional<double> count;

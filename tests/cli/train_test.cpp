@@ -132,6 +132,15 @@ TEST(Train, ALossThatExplodesIsAnErrorAndLeavesTheCheckpoint) {
   EXPECT_NE(result.errors.find("the loss of step"), std::string::npos) << result.errors;
 }
 
+TEST(Train, NamesTheOpThatMadeTheFirstInfinityIfAsked) {
+  const TemporaryFolder folder;
+  const CommandResult result =
+      run_command(small_run(folder.path("run"), {"--optimizer", "sgd", "--schedule", "constant", "--lr", "1e30",
+                                                 "--check-finite", "--device", "cpu"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("the result holds"), std::string::npos) << result.errors;
+}
+
 // --- demo -----------------------------------------------------------------------------------------------------------
 
 TEST(DemoSlow, TrainsAndComparesAndWritesAReport) {

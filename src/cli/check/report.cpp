@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/json.h"
 #include "cli/html.h"
+#include "cli/json.h"
 #include "cli/terminal.h"
 
 namespace lockstep {
