@@ -126,13 +126,15 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const bool transposed = matrix.has_k_vectors(geometry);  // a thread's chain is contiguous in memory
   const bool wide = geometry.wide;
   const char* index = wide ? "LONG" : "int";
-  const int each = transposed ? 1 : 4;                   // rows of a thread
-  const int lanes = rows >= 512 * each ? kThreads : 32;  // threads along rows; the others have other blocks
+  const int each = transposed ? 1 : 4;  // rows of a thread
+  // Threads along rows; the others have other blocks, as many as there is shared memory for.
+  constexpr int kMostBlocks = 12;
+  int lanes = rows >= 512 * each ? kThreads : 32;
+  while (kThreads / lanes * vectors > kMostBlocks && lanes < kThreads) lanes *= 2;
   const int teams = kThreads / lanes;
   const std::int64_t row_groups = (rows + lanes * each - 1) / (lanes * each);
   const std::int64_t block_groups = (blocks_of(geometry) + teams - 1) / teams;
   const std::int64_t units = row_groups * block_groups * geometry.batches;
-  const int held = transposed ? kStep : kBlock;  // of each vector in shared memory
   Words words;
   Lines lines;
   lines.add("ULONG a_at = {};", words.patched(Patch::Kind::address, kernel.a.slot));
@@ -162,13 +164,12 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
     return decoded(side.input->dtype, word, side.input->canonical);
   };
   const int k_dim = geometry.k;
-  // `held` elements of each vector from position `from` of each team's block on: x[team][v][held].
-  const auto fill_vectors = [&](const std::string& from) {
-    lines.open("for (int t = thread; t < {}; t += {}) {{", teams * vectors * held, kThreads);
-    lines.add("int at = t % {};", held);
-    lines.add("int v = t / {} % {};", held, vectors);
-    lines.add("{0} i{1} = (first_block + {0}(t / {2})) * {0}({3}) + {4} + {0}(at);", index, k_dim, held * vectors,
-              kBlock, from);
+  // The vectors' elements of each team's block: x[team][v][k].
+  const auto fill_vectors = [&] {
+    lines.open("for (int t = thread; t < {}; t += {}) {{", teams * vectors * kBlock, kThreads);
+    lines.add("int at = t % {};", kBlock);
+    lines.add("int v = t / {} % {};", kBlock, vectors);
+    lines.add("{0} i{1} = (first_block + {0}(t / {2})) * {0}({3}) + {0}(at);", index, k_dim, kBlock * vectors, kBlock);
     lines.add("{0} own = {0}(v);", index);
     decompose(lines, words, geometry.shape, vector.first, vector.last, "own", "i", wide);
     for (int bound = -1; bound < vector.access.bounds(); ++bound) {
@@ -193,6 +194,8 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const auto product = [&](const std::string& m, const std::string& v, const std::string& sum) {
     return left ? fused(kernel.type, m, v, sum) : fused(kernel.type, v, m, sum);
   };
+  lines.add("BARRIER();");
+  fill_vectors();
   if (transposed) {
     constexpr int kLoads = kThreads * kStep / 4 / kThreads;  // vectors of 4 per thread and step
     constexpr int kPerChain = kStep / 4;
@@ -233,19 +236,17 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
         "for (int i = 0; i < 4; i++) chains[((thread & {}) * 4 + i) * {} + thread / {} + j * {}] = next[j * 4 + i];",
         kPerChain - 1, kChainStride, kPerChain, kThreads / kPerChain);
     lines.close();
-    fill_vectors(fmt::format("{}(at_k)", index));
     lines.add("BARRIER();");
     lines.add("UNROLL");
     lines.open("for (int i = 0; i < {}; i++) {{", kStep);
     lines.add("float value = chains[i * {} + thread];", kChainStride);
     lines.add("UNROLL");
-    lines.add("for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors,
-              product("value", fmt::format("x[(thread / {} * {} + v) * {} + i]", lanes, vectors, kStep), "sum[v]"));
+    lines.add(
+        "for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors,
+        product("value", fmt::format("x[(thread / {} * {} + v) * {} + at_k + i]", lanes, vectors, kBlock), "sum[v]"));
     lines.close();
     lines.close();
   } else {
-    lines.add("BARRIER();");
-    fill_vectors(fmt::format("{}(0)", index));
     lines.add("BARRIER();");
     lines.add("{0} own = SELECT(row < rows, row, rows - {0}(4));", index);
     decompose(lines, words, geometry.shape, matrix.first, matrix.last, "own", "i", wide);
@@ -282,7 +283,7 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   lines.close();
   lines.close();
   Launch result = finished(lines, words, "", units, limits);
-  result.text.shared = {{ComputeType::f32, "x", teams * vectors * held}};
+  result.text.shared = {{ComputeType::f32, "x", teams * vectors * kBlock}};
   if (transposed) result.text.shared.push_back({ComputeType::f32, "chains", kStep * kChainStride});
   return result;
 }

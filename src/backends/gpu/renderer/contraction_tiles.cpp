@@ -162,7 +162,7 @@ class TileKernel {
     result.width = left ? form_.rows() : form_.columns();
     result.stride = result.width + padding();
     result.count = result.width * form_.step / kThreads;
-    if (result.count % 4 == 0 && form_.step == 16 && side.has_k_vectors(geometry_)) {
+    if (result.count % 4 == 0 && form_.step >= 8 && side.has_k_vectors(geometry_)) {
       result.loading = Loading::k_vectors;
     }
     if (result.count % 4 == 0 && side.has_own_vectors(geometry_)) result.loading = Loading::own_vectors;
