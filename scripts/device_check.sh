@@ -53,6 +53,23 @@ for tests in backends graph; do
   case $result in *FAILED*) status=1 ;; esac
   row "all, against ref" "-" "-" "lockstep_${tests}_tests: $result"
 done
+# GPUs: every form of kernel against the reference and the CPU, and speed beside PyTorch where it is installed.
+for device in "${devices[@]}"; do
+  case $device in cuda:* | vulkan:*) ;; *) continue ;; esac
+  [ -x "$bin/lockstep_graph_tests" ] || continue
+  result=$(LOCKSTEP_TEST_DEVICES=$device "$bin/lockstep_graph_tests" --gtest_brief=1 \
+    --gtest_filter='ContractionForms*:RowForms*:DeviceThreads*' 2>&1 |
+    grep -E '^\[  (PASSED|FAILED)  \] [0-9]+ test' | tr -s ' ' | tr '\n' ' ')
+  case $result in *PASSED*) ;; *) status=1 ;; esac
+  case $result in *FAILED*) status=1 ;; esac
+  row "$device" "-" "-" "forms of kernels: $result"
+  bench=$bin/gpu_bench
+  [ -x "$bench" ] || bench=$bin/bench/gpu_bench
+  case $device in cuda:*) ;; *) continue ;; esac
+  if [ -x "$bench" ] && python3 -c 'import torch' 2>/dev/null; then
+    python3 bench/peers/gpu_compare.py "$bench" --device "$device" 
+  fi
+done
 if [ -x "$bin/bench/model_bench" ]; then
   while IFS=, read -r name _ time _ unit _; do
     row "cpu" "-" "-" "$(printf '%s: %.3f ms' "${name//\"/}" "$(awk "BEGIN { print $time / 1e6 }")")"

@@ -105,6 +105,14 @@ TEST_F(Nvrtc, CompilesContractionsOfEveryType) {
   }
 }
 
+TEST_F(Nvrtc, CompilesContractionsOfEveryForm) {
+  expect_compiles(matmul(4096, 4096, 600, DType::f32));  // large tiles
+  expect_compiles(matmul(64, 64, 9000, DType::f32));     // blocks of k in parallel
+  expect_compiles(matmul(1, 8192, 1024, DType::f32));    // a vector times a matrix
+  expect_compiles(matmul(600, 3, 516, DType::f32));      // a matrix times vectors
+  expect_compiles(matmul(10, 20, 30, DType::f32));       // a thread per output
+}
+
 TEST_F(Nvrtc, CompilesEveryOpOfEveryType) {
   const struct {
     DType dtype;

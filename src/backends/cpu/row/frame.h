@@ -59,13 +59,13 @@ class Frame {
   std::byte* direct(int output, const Tile& tile) const;
   Tile row_tile() const;
 
-  void start_chunk(const Reduction& reduction, std::int64_t chunk);
+  void start_chunk(const RowReduction& reduction, std::int64_t chunk);
   void reduce(const Step& step, const Tile& tile);
-  void finish_chunk(const Reduction& reduction, std::int64_t chunk);
-  void finish_sum(const Reduction& reduction);
-  void finish_best(const Reduction& reduction);
-  std::byte* partials(const Reduction& reduction) const { return shared_ + reduction.partials_at; }
-  std::int64_t* partial_indices(const Reduction& reduction) const {
+  void finish_chunk(const RowReduction& reduction, std::int64_t chunk);
+  void finish_sum(const RowReduction& reduction);
+  void finish_best(const RowReduction& reduction);
+  std::byte* partials(const RowReduction& reduction) const { return shared_ + reduction.partials_at; }
+  std::int64_t* partial_indices(const RowReduction& reduction) const {
     return reinterpret_cast<std::int64_t*>(shared_ + reduction.indices_at);
   }
   std::int64_t columns() const { return plan_.layout == Layout::columns ? width_ : 1; }
@@ -73,10 +73,10 @@ class Frame {
   const RowPlan& plan_;
   Binding binding_;
   std::byte* memory_;
-  std::byte* shared_;            ///< where partial results of chunks go
-  const std::byte** values_;     ///< where each value is
+  std::byte* shared_;         ///< where partial results of chunks go
+  const std::byte** values_;  ///< where each value is
   std::int64_t unit_ = 0;
-  std::int64_t width_ = 1;       ///< columns: rows of this unit
+  std::int64_t width_ = 1;  ///< columns: rows of this unit
   Accumulators accumulators_;
 };
 

@@ -43,7 +43,7 @@ void combine_columns(const ReduceTable& table, ReduceTable::Kind kind, ComputeTy
 
 }  // namespace
 
-void Frame::start_chunk(const Reduction& reduction, std::int64_t chunk) {
+void Frame::start_chunk(const RowReduction& reduction, std::int64_t chunk) {
   std::byte* lanes = memory_ + reduction.lanes_at;
   if (reduction.is_best()) {
     std::fill_n(reinterpret_cast<std::int64_t*>(memory_ + reduction.lane_indices_at), columns(), std::int64_t{-1});
@@ -56,7 +56,7 @@ void Frame::start_chunk(const Reduction& reduction, std::int64_t chunk) {
 }
 
 void Frame::reduce(const Step& step, const Tile& tile) {
-  const Reduction& reduction = plan_.reductions[idx(step.index)];
+  const RowReduction& reduction = plan_.reductions[idx(step.index)];
   const std::size_t type = index_of(reduction.type);
   const std::size_t size = size_of(reduction.type);
   const std::byte* a = values_[step.a];
@@ -103,7 +103,7 @@ void Frame::reduce(const Step& step, const Tile& tile) {
   }
 }
 
-void Frame::finish_chunk(const Reduction& reduction, std::int64_t chunk) {
+void Frame::finish_chunk(const RowReduction& reduction, std::int64_t chunk) {
   std::byte* lanes = memory_ + reduction.lanes_at;
   const std::size_t bytes = idx(columns()) * size_of(reduction.type);
   if (reduction.is_best()) {
@@ -120,7 +120,7 @@ void Frame::finish_chunk(const Reduction& reduction, std::int64_t chunk) {
 
 void Frame::finish_reductions(std::size_t pass) {
   for (int r : plan_.passes[pass].reductions) {
-    const Reduction& reduction = plan_.reductions[idx(r)];
+    const RowReduction& reduction = plan_.reductions[idx(r)];
     if (reduction.is_best()) {
       finish_best(reduction);
     } else {
@@ -129,7 +129,7 @@ void Frame::finish_reductions(std::size_t pass) {
   }
 }
 
-void Frame::finish_sum(const Reduction& reduction) {
+void Frame::finish_sum(const RowReduction& reduction) {
   const ReduceTable::Kind kind = reduction.kind() == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum;
   const std::size_t type = index_of(reduction.type);
   const std::size_t size = size_of(reduction.type);
@@ -159,7 +159,7 @@ void Frame::finish_sum(const Reduction& reduction) {
   plan_.convert->canonical[type](out, data, nullptr, nullptr, idx(columns()));
 }
 
-void Frame::finish_best(const Reduction& reduction) {
+void Frame::finish_best(const RowReduction& reduction) {
   const std::size_t type = index_of(reduction.type);
   const std::size_t size = reduction.gives_index() ? sizeof(std::int64_t) : size_of(reduction.type);
   const std::size_t line = idx(columns()) * size;

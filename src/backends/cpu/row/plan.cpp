@@ -7,15 +7,17 @@
 namespace lockstep {
 inline namespace v0 {
 
-ReduceTable::Kind Reduction::kind() const {
+ReduceTable::Kind RowReduction::kind() const {
   return op == ReduceOp::prod ? ReduceTable::prod : op == ReduceOp::dot ? ReduceTable::dot : ReduceTable::sum;
 }
 
-ReduceTable::Order Reduction::order() const {
+ReduceTable::Order RowReduction::order() const {
   return op == ReduceOp::min || op == ReduceOp::argmin ? ReduceTable::min : ReduceTable::max;
 }
 
-RowPlan make_plan(const Program& program, const PlanOptions& options) { return Planner(program, options).plan(); }
+RowPlan make_plan(const Program& program, const PlanOptions& options) {
+  return Planner(program, options).plan();
+}
 
 }  // namespace v0
 }  // namespace lockstep

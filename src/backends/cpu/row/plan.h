@@ -65,18 +65,17 @@ struct Step {
   StoreFn put = nullptr;
   int out = -1, a = -1, b = -1, c = -1;  ///< values
   int index = -1;
-  Place place;          ///< of `out`
-  bool alias = false;   ///< load: memory holds the values as they are. store: the same
-  int direct = -1;      ///< an output that the value may be computed into
-  Op op = Op::copy;     ///< compute: the elementwise op, if it is one on f32
+  Place place;                       ///< of `out`
+  bool alias = false;                ///< load: memory holds the values as they are. store: the same
+  int direct = -1;                   ///< an output that the value may be computed into
+  Op op = Op::copy;                  ///< compute: the elementwise op, if it is one on f32
   ChainOp chain_op = ChainOp::none;  ///< compute: what it would be in a chain,
   int scalars = 0;                   ///< and which operands are one value (as in ElementwiseTable)
   std::vector<Link> links;
 };
 
 /// Calls fn(value) for each value that a step reads.
-template <typename Fn>
-void for_each_value_read(const Step& step, Fn fn) {
+template <typename Fn> void for_each_value_read(const Step& step, Fn fn) {
   for (int value : {step.a, step.b, step.c}) {
     if (value >= 0) fn(value);
   }
@@ -85,7 +84,7 @@ void for_each_value_read(const Step& step, Fn fn) {
   }
 }
 
-struct Reduction {
+struct RowReduction {
   ReduceOp op = ReduceOp::sum;
   ComputeType type = ComputeType::f32;  ///< of the operand
   int value = -1;                       ///< the row value defined
@@ -112,23 +111,23 @@ struct RowPlan {
   const ConvertTable* convert = nullptr;
   const ReduceTable* reduce = nullptr;
 
-  Space space;                     ///< rows: outer = rows; columns: outer = inner dims, along = rows
+  Space space;  ///< rows: outer = rows; columns: outer = inner dims, along = rows
   std::vector<Access> inputs, outputs, positions;
   std::vector<Table> tables;
   std::int64_t units = 1;
-  std::int64_t sequence = 1;       ///< elements of one row: what is tiled and reduced
-  std::int64_t width = 1;          ///< columns: rows of a unit
-  std::int64_t depth = 1;          ///< columns: elements of each row in one tile
-  std::int64_t tile = 512;         ///< rows: elements of a tile
-  std::int64_t elements = 0;       ///< of the whole iteration space
-  std::int64_t cost = 1;           ///< per element, in simple operations
+  std::int64_t sequence = 1;  ///< elements of one row: what is tiled and reduced
+  std::int64_t width = 1;     ///< columns: rows of a unit
+  std::int64_t depth = 1;     ///< columns: elements of each row in one tile
+  std::int64_t tile = 512;    ///< rows: elements of a tile
+  std::int64_t elements = 0;  ///< of the whole iteration space
+  std::int64_t cost = 1;      ///< per element, in simple operations
 
-  std::vector<ComputeType> types;  ///< per value
-  std::vector<Place> places;       ///< per value: of what lives longer than a tile
-  std::vector<Step> uniform_steps; ///< once per frame
-  std::vector<Pass> passes;        ///< never empty
-  std::vector<Step> last_steps;    ///< after the last pass, once per unit: row values and their stores
-  std::vector<Reduction> reductions;
+  std::vector<ComputeType> types;   ///< per value
+  std::vector<Place> places;        ///< per value: of what lives longer than a tile
+  std::vector<Step> uniform_steps;  ///< once per frame
+  std::vector<Pass> passes;         ///< never empty
+  std::vector<Step> last_steps;     ///< after the last pass, once per unit: row values and their stores
+  std::vector<RowReduction> reductions;
   std::vector<int> fetched_ahead;  ///< inputs of which the last pass asks for the next row
   bool streams = false;            ///< the outputs are larger than the caches
   bool is_epilogue = false;

@@ -326,7 +326,7 @@ void Planner::emit_reduce(int value, int pass) {
   const bool columns = plan_.layout == Layout::columns;
   const std::size_t width = columns ? idx(plan_.width) : 1;
   const std::size_t chunks = idx(std::max<std::int64_t>(plan_.chunks(), 1));
-  Reduction reduction;
+  RowReduction reduction;
   reduction.op = instruction.reduce;
   reduction.type = plan_.types[idx(instruction.a)];
   reduction.value = value;
