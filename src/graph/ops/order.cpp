@@ -189,8 +189,8 @@ Tensor histc(const Operand& a, std::int64_t bins, double min, double max) {
   const DType working = wide(input.dtype());
   const Tensor x = cast(input.reshape({-1}, site), working, site);
   if (min == max && x.numel() > 0) {
-    min = amin(Operand(x, site)).to(DType::f64, site).item<double>();
-    max = amax(Operand(x, site)).to(DType::f64, site).item<double>();
+    min = amin(Operand(x, site)).item<double>(site);
+    max = amax(Operand(x, site)).item<double>(site);
   }
   if (min == max) {
     min -= 1;
