@@ -77,10 +77,10 @@ class Generator {
     const OpInfo& info = info_of(op);
     if (info.kind == OpKind::move) return;
     const ComputeType type = compute_type(a.dtype);
-    const unsigned wanted = a.dtype == DType::boolean   ? unsigned{kTypeBool}
-                            : type == ComputeType::f32  ? unsigned{kTypeF32}
-                            : type == ComputeType::f64  ? unsigned{kTypeF64}
-                                                        : unsigned{kTypeInt};
+    const unsigned wanted = a.dtype == DType::boolean  ? unsigned{kTypeBool}
+                            : type == ComputeType::f32 ? unsigned{kTypeF32}
+                            : type == ComputeType::f64 ? unsigned{kTypeF64}
+                                                       : unsigned{kTypeInt};
     if ((info.types & wanted) == 0) return;
     const int b = info.arity < 2 ? -1 : operand_like(a);
     const int result = builder_.op(op, type, a.index, b);
@@ -103,7 +103,8 @@ class Generator {
   int operand_like(const Value& a) {
     for (int attempt = 0; attempt < 4; ++attempt) {
       const Value& b = random_.pick(values_);
-      if (compute_type(b.dtype) == compute_type(a.dtype) && (a.dtype == DType::boolean) == (b.dtype == DType::boolean)) {
+      if (compute_type(b.dtype) == compute_type(a.dtype) &&
+          (a.dtype == DType::boolean) == (b.dtype == DType::boolean)) {
         return b.index;
       }
     }
@@ -187,6 +188,18 @@ TEST(RowRandom, SmallProgramsOfAllOpsAndDTypes) {
     const Shape rows = random_dims(random, 3, 90);
     const Shape inner = random_dims(random, 3, 90);
     check(seed, rows, inner, random.one_in(2), random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(RowRandom, BlocksOfShortRows) {
+  for (std::uint64_t seed = 20000; seed < 20400; ++seed) {
+    Random random(seed);
+    const bool many = random.one_in(2);
+    const Shape rows = random.one_in(2) ? Shape{many ? 100 : 7} : Shape{many ? 9 : 2, 5};
+    const int about = many ? 64 + random.below(100) : 2 + random.below(600);
+    const Shape inner = random.one_in(3) ? Shape{2, about} : Shape{about};
+    check(seed, rows, inner, true, random);
     if (HasFatalFailure()) return;
   }
 }

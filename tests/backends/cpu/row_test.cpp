@@ -86,6 +86,22 @@ TEST(Row, LayerNormOfEverySize) {
   }
 }
 
+TEST(Row, ManyRowsShareOneThatIsConverted) {
+  // Short rows are computed several at a time: what they share must outlive the result of the first of them.
+  Random random(14);
+  for (const auto& [rows, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{{6, 6}, {50, 100}, {33, 512}}) {
+    ProgramBuilder builder({rows}, {n});
+    const int slot = builder.add_buffer(random, DType::bf16, n, false);
+    const View view = View::contiguous(builder.program().inner).expanded(builder.space());
+    const int shared = builder.load(builder.add_input(slot, DType::bf16, view, true));
+    const int x = dense_input(builder, random);
+    const int scaled = builder.op(Op::mul, f32, shared, builder.reduce(ReduceOp::max, x));
+    builder.output(scaled, DType::f32);
+    builder.output(builder.op(Op::exp, f32, builder.op(Op::sub, f32, shared, x)), DType::bf16);
+    EXPECT_TRUE(builder.agrees_everywhere()) << rows << " x " << n;
+  }
+}
+
 TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
   Random random(12);
   const std::vector<Op> ops = {Op::add, Op::sub, Op::mul, Op::div, Op::relu};
@@ -104,7 +120,7 @@ TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
     for (int link = random.below(12); link >= 0; --link) {
       const Op op = random.pick(ops);
       const int other = random.pick(operands);
-      y = op == Op::relu      ? builder.op(op, f32, y)
+      y = op == Op::relu     ? builder.op(op, f32, y)
           : random.one_in(2) ? builder.op(op, f32, y, other)
                              : builder.op(op, f32, other, y);
       if (random.one_in(8)) builder.output(y, DType::f32);
@@ -219,8 +235,8 @@ TEST(Row, BatchNormOverOuterAndInnerDims) {
   for (const Shape& shape : {Shape{4, 6, 10, 10}, Shape{8, 64, 3, 3}}) {
     ProgramBuilder builder({shape[1]}, {shape[0], shape[2], shape[3]});
     const int slot = builder.add_buffer(random, DType::f32, shape.numel(), false);
-    const int x = builder.load(
-        builder.add_input(slot, DType::f32, View::contiguous(shape).permuted({1, 0, 2, 3}), true));
+    const int x =
+        builder.load(builder.add_input(slot, DType::f32, View::contiguous(shape).permuted({1, 0, 2, 3}), true));
     const std::int64_t n = shape.numel() / shape[1];
     const int gain = builder.constant(1.5f);
     layer_norm(builder, x, gain, builder.constant(-0.25f), n);
@@ -235,8 +251,8 @@ TEST(Row, BiasGradientSumsColumns) {
       if (columns * n > 600000) continue;
       ProgramBuilder builder({columns}, {n});
       const int slot = builder.add_buffer(random, DType::f32, columns * n, false);
-      const int x = builder.load(
-          builder.add_input(slot, DType::f32, View::contiguous({n, columns}).permuted({1, 0}), true));
+      const int x =
+          builder.load(builder.add_input(slot, DType::f32, View::contiguous({n, columns}).permuted({1, 0}), true));
       builder.output(builder.reduce(ReduceOp::sum, x), DType::f32);
       EXPECT_TRUE(builder.agrees_everywhere()) << columns << " " << n;
     }

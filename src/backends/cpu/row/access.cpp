@@ -580,5 +580,16 @@ std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std:
   return locate(access, outer_index) + dot(access.along, index, last) + at;
 }
 
+std::int64_t contiguous_block(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
+                              std::int64_t count) {
+  if (depth == 1 && (count > 1 || begin > 0)) return contiguous_run(access, outer_index, begin, count);
+  const int last = access.outer.rank() - 1;
+  if (!access.checks.empty() || begin != 0) return -1;
+  if (depth > 1 && access.outer[last] != count) return -1;
+  if (count > 1 && (access.along.rank() > 1 || access.along[0] != 1)) return -1;
+  if (last > 0 && divide(outer_index, access.outer_dims[last]).rest + depth > access.outer_dims[last]) return -1;
+  return locate(access, outer_index);
+}
+
 }  // namespace v0
 }  // namespace lockstep

@@ -84,6 +84,9 @@ void count_along(const Access& access, const ConvertTable& convert, std::int64_t
 /// Element offset of [begin, begin + count) if these are neighbours in the buffer and nothing has to be checked, else
 /// -1.
 std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std::int64_t begin, std::int64_t count);
+/// The same for `depth` consecutive outer indices, one after the other without gaps.
+std::int64_t contiguous_block(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
+                              std::int64_t count);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -16,6 +16,10 @@ constexpr std::size_t idx(int i) {
   return static_cast<std::size_t>(i);
 }
 
+std::int64_t contiguous(const Access& access, const Tile& tile) {
+  return contiguous_block(access, tile.outer, tile.depth, tile.begin, tile.count);
+}
+
 /// `size`: a power of two.
 bool is_aligned(const void* data, std::size_t size) {
   return (reinterpret_cast<std::uintptr_t>(data) & (size - 1)) == 0;
@@ -63,14 +67,13 @@ void Frame::run_unit(std::int64_t unit) {
 
 void Frame::enter_unit(std::int64_t unit) {
   unit_ = unit;
-  if (plan_.layout == Layout::columns) {
-    width_ = std::min(plan_.width, plan_.space.along_count - unit * plan_.width);
-  }
+  const std::int64_t rows = plan_.layout == Layout::columns ? plan_.space.along_count : plan_.space.outer_count;
+  width_ = std::min(plan_.width, rows - unit * plan_.width);
 }
 
 /// The row values of the unit.
-Frame::Tile Frame::row_tile() const {
-  if (plan_.layout == Layout::rows) return {unit_, 1, 0, 1};
+Tile Frame::row_tile() const {
+  if (plan_.layout == Layout::rows) return {unit_ * plan_.width, width_, 0, 1};
   return {0, 1, unit_ * plan_.width, width_};
 }
 
@@ -99,6 +102,12 @@ void Frame::execute_row_step(const Step& step, const Tile& tile) {
 void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t end) {
   const Pass& pass = plan_.passes[pass_index];
   if (pass.steps.empty()) return;
+  if (plan_.has_blocks()) {
+    const Tile tile{unit_ * plan_.width, width_, 0, plan_.sequence};
+    for (int v : pass.kept_inputs) values_[v] = memory_ + plan_.places[idx(v)].at;
+    for (const Step& step : pass.steps) execute(step, tile);
+    return;
+  }
   const bool rows = plan_.layout == Layout::rows;
   const std::int64_t step_size = rows ? plan_.tile : plan_.depth;
   for (std::int64_t chunk_begin = begin; chunk_begin < end;) {
@@ -148,15 +157,14 @@ void Frame::execute(const Step& step, const Tile& tile) {
     case Step::Kind::spread: {
       std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
       if (out == nullptr) out = at(step.place, tile, step.type);
-      const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
-      step.fn(out, value(step.a), value(step.b), value(step.c), tile.elements());
+      compute(step, tile, out);
       values_[step.out] = out;
       return;
     }
     case Step::Kind::load: {
       std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
       if (out == nullptr) out = at(step.place, tile, step.type);
-      values_[step.out] = load(step, tile, out);
+      values_[step.out] = load(step, step.one_row ? Tile{tile.outer, 1, tile.begin, tile.count} : tile, out);
       return;
     }
     case Step::Kind::gather: return gather(step, tile);
@@ -183,6 +191,19 @@ void Frame::execute(const Step& step, const Tile& tile) {
   }
 }
 
+void Frame::compute(const Step& step, const Tile& tile, std::byte* out) {
+  const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
+  const std::byte *a = value(step.a), *b = value(step.b), *c = value(step.c);
+  if (!step.by_row) return step.fn(out, a, b, c, tile.elements());
+  for (std::int64_t row = 0; row < tile.depth; ++row) {
+    step.fn(out, a, b, c, idx(tile.count));
+    out += step.out_stride;
+    a += step.strides[0];
+    b += step.strides[1];
+    c += step.strides[2];
+  }
+}
+
 void Frame::find_links(const Step& step, ChainLink* links) const {
   for (std::size_t i = 0; i < step.links.size(); ++i) {
     const Link& link = step.links[i];
@@ -192,26 +213,40 @@ void Frame::find_links(const Step& step, ChainLink* links) const {
   }
 }
 
+void Frame::next_row(const Step& step, ChainLink* links) {
+  for (std::size_t i = 0; i < step.links.size(); ++i) links[i].operand += step.links[i].stride / sizeof(float);
+}
+
 void Frame::execute_chain(const Step& step, const Tile& tile) {
   std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-  const bool streams = plan_.streams && out != nullptr && is_aligned(out, 64);
+  const bool streams =
+      plan_.streams && out != nullptr && is_aligned(out, 64) && (!step.by_row || step.out_stride % 64 == 0);
   if (out == nullptr || (plan_.streams && !streams)) out = at(step.place, tile, step.type);
   std::array<ChainLink, kMostLinks> links;
   find_links(step, links.data());
-  (streams ? plan_.chain->stream : plan_.chain->store)(reinterpret_cast<float*>(out),
-                                                       reinterpret_cast<const float*>(values_[step.a]), links.data(),
-                                                       step.links.size(), tile.elements());
   values_[step.out] = out;
+  const auto run = streams ? plan_.chain->stream : plan_.chain->store;
+  const std::byte* first = values_[step.a];
+  const std::int64_t calls = step.by_row ? tile.depth : 1;
+  const std::size_t n = step.by_row ? idx(tile.count) : tile.elements();
+  for (std::int64_t row = 0; row < calls; ++row) {
+    run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(first), links.data(), step.links.size(), n);
+    out += step.out_stride;
+    first += step.strides[0];
+    next_row(step, links.data());
+  }
 }
 
 const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out) {
   const Access& access = plan_.inputs[idx(step.index)];
   const std::byte* data = slot_data(access.slot);
   const std::size_t size = size_of(step.type);
-  if (step.alias && tile.depth == 1 && step.place.kind != Place::Kind::kept) {
-    const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
-    const std::byte* memory = data + element * static_cast<std::int64_t>(size);
-    if (element >= 0 && is_aligned(memory, size)) return memory;
+  const std::int64_t element = contiguous(access, tile);
+  if (element >= 0) {
+    const std::byte* memory = data + idx(element) * size_of(access.dtype);
+    if (step.alias && step.place.kind != Place::Kind::kept && is_aligned(memory, size)) return memory;
+    step.load(out, memory, 1, tile.elements());
+    return out;
   }
   const Loader loader{step.load, size, step.alias};
   if (tile.depth > 1 && is_better_across(access)) {
@@ -226,9 +261,8 @@ const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out)
 
 /// Where a tile of an output is, if the values can be computed right there.
 std::byte* Frame::direct(int output, const Tile& tile) const {
-  if (tile.depth != 1) return nullptr;
   const Access& access = plan_.outputs[idx(output)];
-  const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
+  const std::int64_t element = contiguous(access, tile);
   if (element < 0) return nullptr;
   const std::size_t size = size_of(access.dtype);
   std::byte* memory = binding_.slots[idx(access.slot)] + idx(element) * size;
@@ -239,14 +273,21 @@ void Frame::gather(const Step& step, const Tile& tile) {
   const Table& table = plan_.tables[idx(step.index)];
   std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
   if (out == nullptr) out = at(step.place, tile, step.type);
-  const IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
-                             .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
-                             .one_index = (step.scalars & 1) != 0,
-                             .one_first = (step.scalars & 2) != 0};
-  if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), tile.elements(), out)) {
-    report_fault(binding_, idx(step.index));
-  }
+  IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
+                       .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
+                       .one_index = (step.scalars & 1) != 0,
+                       .one_first = (step.scalars & 2) != 0};
   values_[step.out] = out;
+  const std::int64_t calls = step.by_row ? tile.depth : 1;
+  const std::size_t n = step.by_row ? idx(tile.count) : tile.elements();
+  bool inside = true;
+  for (std::int64_t row = 0; row < calls; ++row) {
+    if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), n, out)) inside = false;
+    out += step.out_stride;
+    places.index += step.strides[0] / sizeof(std::int64_t);
+    places.first += step.strides[1] / sizeof(std::int64_t);
+  }
+  if (!inside) report_fault(binding_, idx(step.index));
 }
 
 void Frame::store(const Step& step, const Tile& tile) {
@@ -254,14 +295,16 @@ void Frame::store(const Step& step, const Tile& tile) {
   std::byte* data = binding_.slots[idx(access.slot)];
   const std::byte* values = values_[step.a];
   const std::size_t size = size_of(step.type);
-  if (step.alias && tile.depth == 1) {
-    const std::int64_t element = contiguous_run(access, tile.outer, tile.begin, tile.count);
-    std::byte* memory = data + element * static_cast<std::int64_t>(size);
-    if (element >= 0 && memory == values) return;
-    if (element >= 0 && plan_.streams) return plan_.convert->stream(memory, values, idx(tile.count) * size);
+  const std::int64_t element = step.by_row ? -1 : contiguous(access, tile);
+  if (element >= 0) {
+    std::byte* memory = data + idx(element) * size_of(access.dtype);
+    if (step.alias && memory == values) return;
+    if (step.alias && plan_.streams) return plan_.convert->stream(memory, values, tile.elements() * size);
+    return step.put(memory, 1, values, tile.elements());
   }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
-    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values + idx(d * tile.count) * size);
+    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values);
+    values += step.by_row ? step.strides[0] : idx(tile.count) * size;
   }
 }
 

@@ -17,6 +17,12 @@ struct Accumulators {
   std::int64_t begin = 0;  ///< element of the row that the first of them belongs to
 };
 
+/// A part of the iteration space: elements [begin, begin + count) along, for `depth` indices of the outer dims.
+struct Tile {
+  std::int64_t outer = 0, depth = 1, begin = 0, count = 0;
+  std::size_t elements() const { return static_cast<std::size_t>(depth * count); }
+};
+
 class Frame {
  public:
   /// `memory`: plan.total_bytes bytes, aligned to 64.
@@ -39,19 +45,15 @@ class Frame {
   void set_accumulators(const Accumulators& accumulators) { accumulators_ = accumulators; }
 
  private:
-  /// A part of the iteration space: elements [begin, begin + count) along, for `depth` indices of the outer dims.
-  struct Tile {
-    std::int64_t outer = 0, depth = 1, begin = 0, count = 0;
-    std::size_t elements() const { return static_cast<std::size_t>(depth * count); }
-  };
-
   void fetch_ahead(const Tile& tile) const;
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
   void execute(const Step& step, const Tile& tile);
+  void compute(const Step& step, const Tile& tile, std::byte* out);
   void execute_chain(const Step& step, const Tile& tile);
   /// Where the operands of the links are now.
   void find_links(const Step& step, ChainLink* links) const;
+  static void next_row(const Step& step, ChainLink* links);
   void execute_row_step(const Step& step, const Tile& tile);
   const std::byte* load(const Step& step, const Tile& tile, std::byte* out);
   void gather(const Step& step, const Tile& tile);
@@ -61,6 +63,7 @@ class Frame {
 
   void start_chunk(const RowReduction& reduction, std::int64_t chunk);
   void reduce(const Step& step, const Tile& tile);
+  void reduce_rows(const Step& step, const Tile& tile);
   void finish_chunk(const RowReduction& reduction, std::int64_t chunk);
   void finish_sum(const RowReduction& reduction);
   void finish_best(const RowReduction& reduction);
@@ -68,7 +71,8 @@ class Frame {
   std::int64_t* partial_indices(const RowReduction& reduction) const {
     return reinterpret_cast<std::int64_t*>(shared_ + reduction.indices_at);
   }
-  std::int64_t columns() const { return plan_.layout == Layout::columns ? width_ : 1; }
+  /// Row values of the unit.
+  std::int64_t columns() const { return width_; }
 
   const RowPlan& plan_;
   Binding binding_;
@@ -76,7 +80,7 @@ class Frame {
   std::byte* shared_;         ///< where partial results of chunks go
   const std::byte** values_;  ///< where each value is
   std::int64_t unit_ = 0;
-  std::int64_t width_ = 1;  ///< columns: rows of this unit
+  std::int64_t width_ = 1;  ///< rows of this unit
   Accumulators accumulators_;
 };
 

@@ -55,7 +55,45 @@ void Frame::start_chunk(const RowReduction& reduction, std::int64_t chunk) {
   fill_neutral(lanes, reduction.kind(), reduction.type, idx(count));
 }
 
+/// Blocks of whole rows: each row is one chunk.
+void Frame::reduce_rows(const Step& step, const Tile& tile) {
+  const RowReduction& reduction = plan_.reductions[idx(step.index)];
+  const std::size_t type = index_of(reduction.type);
+  const std::size_t size = size_of(reduction.type);
+  const std::byte* a = values_[step.a];
+  const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+  std::byte* out = partials(reduction);
+  if (reduction.is_best()) {
+    std::int64_t* indices = partial_indices(reduction);
+    for (std::int64_t row = 0; row < tile.depth; ++row, out += size, a += step.strides[0]) {
+      plan_.reduce->best[reduction.order()][type](out, a, idx(tile.count));
+      if (!reduction.gives_index()) continue;
+      indices[row] = static_cast<std::int64_t>(plan_.reduce->find[reduction.order()][type](out, a, idx(tile.count)));
+    }
+    return;
+  }
+  std::byte* lanes = memory_ + reduction.lanes_at;
+  std::array<ChainLink, kMostLinks> links;
+  find_links(step, links.data());
+  for (std::int64_t row = 0; row < tile.depth; ++row, out += size) {
+    fill_neutral(lanes, reduction.kind(), reduction.type, kLanes);
+    if (step.links.empty()) {
+      plan_.reduce->lanes[reduction.kind()][type](lanes, a, b, idx(tile.count));
+    } else {
+      (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
+          idx(tile.count));
+      next_row(step, links.data());
+    }
+    plan_.reduce->combine[reduction.kind()][type](lanes);
+    std::memcpy(out, lanes, size);
+    a += step.strides[0];
+    b += step.strides[1];
+  }
+}
+
 void Frame::reduce(const Step& step, const Tile& tile) {
+  if (plan_.has_blocks()) return reduce_rows(step, tile);
   const RowReduction& reduction = plan_.reductions[idx(step.index)];
   const std::size_t type = index_of(reduction.type);
   const std::size_t size = size_of(reduction.type);

@@ -3,11 +3,14 @@
 //
 // Two layouts; both give the order of reductions that docs/numerics.md section 4 asks for.
 //   rows      a unit is one row; tiles run along the row. Row values are scalars.
+//             Of short rows a unit has `width`: tiles are blocks of whole rows. Row values are arrays of `width`
+//             values, and loops that take one as a scalar run row by row.
 //   columns   a unit is a block of `width` rows; tiles run across the rows, for `depth` elements of each row at a time.
 //             For rows that are short or strided in memory. Row values are arrays of `width` values.
 // A program without row values is one long row.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -42,8 +45,9 @@ struct Place {
 /// An op of a chain whose other operand is the chain's live value.
 struct Link {
   ChainOp op = ChainOp::none;
-  int value = -1;       ///< the operand, if the op has a second one
-  bool scalar = false;  ///< it is one value rather than an array
+  int value = -1;          ///< the operand, if the op has a second one
+  bool scalar = false;     ///< it is one value rather than an array
+  std::size_t stride = 0;  ///< blocks of rows: as Step::strides
 };
 
 struct Step {
@@ -72,6 +76,12 @@ struct Step {
   ChainOp chain_op = ChainOp::none;  ///< compute: what it would be in a chain,
   int scalars = 0;                   ///< and which operands are one value (as in ElementwiseTable)
   std::vector<Link> links;
+  // Blocks of rows: whether the step takes the rows one by one, and how far apart they are in the value defined and in
+  // a, b and c, in bytes. 0: all rows share what is there.
+  bool by_row = false;
+  bool one_row = false;  ///< load: all rows are the same, and only one is there
+  std::size_t out_stride = 0;
+  std::array<std::size_t, 3> strides{};
 };
 
 /// Calls fn(value) for each value that a step reads.
@@ -116,7 +126,7 @@ struct RowPlan {
   std::vector<Table> tables;
   std::int64_t units = 1;
   std::int64_t sequence = 1;  ///< elements of one row: what is tiled and reduced
-  std::int64_t width = 1;     ///< columns: rows of a unit
+  std::int64_t width = 1;     ///< rows of a unit
   std::int64_t depth = 1;     ///< columns: elements of each row in one tile
   std::int64_t tile = 512;    ///< rows: elements of a tile
   std::int64_t elements = 0;  ///< of the whole iteration space
@@ -136,6 +146,8 @@ struct RowPlan {
   // The memory of a frame: pointers to the values, what is fixed, kept rows, state of reductions, slots.
   std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, total_bytes = 0;
 
+  /// Units are several whole rows.
+  bool has_blocks() const { return layout == Layout::rows && width > 1; }
   std::int64_t chunks() const { return (sequence + kChunk - 1) / kChunk; }
 };
 

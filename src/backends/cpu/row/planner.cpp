@@ -14,6 +14,8 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr std::int64_t kTile = 512;
+// Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
+constexpr std::int64_t kBlockElements = 2048;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
 // What the second-level cache holds of rows that were read in pieces.
@@ -78,6 +80,7 @@ RowPlan Planner::plan() {
     store.type = plan_.types[idx(store.a)];
     store.put = (program_.outputs[o].bits ? plan_.convert->store_bits
                                           : plan_.convert->store)[index_of(program_.outputs[o].dtype)];
+    store.by_row = plan_.has_blocks() && analysis_.classes[idx(store.a)] == Class::uniform;
     plan_.last_steps.push_back(store);
   }
   bool writes_rows = false;
@@ -151,6 +154,11 @@ void Planner::choose_tiles() {
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
     plan_.tile = kTile;
+    if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
+      const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;
+      plan_.width = std::max<std::int64_t>(1, std::min(kBlockElements / plan_.sequence, plan_.units / enough_units));
+      plan_.units = (plan_.units + plan_.width - 1) / plan_.width;
+    }
   } else {
     std::size_t bytes = bytes_of_kept_element() * idx(plan_.sequence);
     for (std::size_t i = 0; i < analysis_.code.size(); ++i) {
@@ -199,6 +207,10 @@ bool Planner::is_scalar(int value) const {
   return c == Class::uniform || (c == Class::row && plan_.layout == Layout::rows);
 }
 
+bool Planner::has_row_arrays() const {
+  return plan_.layout == Layout::columns || plan_.has_blocks();
+}
+
 int Planner::dense(int value, int pass) {
   const Class c = analysis_.classes[idx(value)];
   if (c == Class::vector) return value;
@@ -232,13 +244,13 @@ Step Planner::step_of(int value, int pass) {
   step.index = instruction.index;
   const auto operand = [&](int v) { return v < 0 || pass < 0 || is_scalar(v) ? v : dense(v, pass); };
   const auto scalar_operands = [&] {
-    int scalars = 0;
-    if (analysis_.classes[idx(value)] == Class::vector || plan_.layout == Layout::columns) {
-      if (is_scalar(instruction.a)) scalars |= 1;
-      if (instruction.b >= 0 && is_scalar(instruction.b)) scalars |= 2;
-      if (instruction.c >= 0 && is_scalar(instruction.c)) scalars |= 4;
-    }
-    return analysis_.classes[idx(value)] == Class::uniform ? 0 : scalars;
+    const Class c = analysis_.classes[idx(value)];
+    const bool array = c == Class::vector || (c == Class::row && has_row_arrays());
+    const auto bit = [&](int v, int mask) {
+      if (v < 0 || !array) return 0;
+      return (c == Class::vector ? is_scalar(v) : analysis_.classes[idx(v)] == Class::uniform) ? mask : 0;
+    };
+    return bit(instruction.a, 1) | bit(instruction.b, 2) | bit(instruction.c, 4);
   };
   switch (instruction.kind) {
     case Kind::load:
@@ -314,7 +326,7 @@ void Planner::emit_row_steps(int pass, std::vector<Step>& steps) {
     // What every element would share has no address where there are no elements.
     if (plan_.elements == 0 && instruction.extent == Extent::vector) continue;
     Step step = step_of(static_cast<int>(v), -1);
-    const bool array = wanted == Class::row && plan_.layout == Layout::columns;
+    const bool array = wanted == Class::row && has_row_arrays();
     step.place = {Place::Kind::fixed, reserve(array ? idx(plan_.width) * size_of(step.type) : 8)};
     plan_.places[v] = step.place;
     steps.push_back(step);
@@ -324,7 +336,7 @@ void Planner::emit_row_steps(int pass, std::vector<Step>& steps) {
 void Planner::emit_reduce(int value, int pass) {
   const Instruction& instruction = analysis_.code[idx(value)];
   const bool columns = plan_.layout == Layout::columns;
-  const std::size_t width = columns ? idx(plan_.width) : 1;
+  const std::size_t width = idx(plan_.width);
   const std::size_t chunks = idx(std::max<std::int64_t>(plan_.chunks(), 1));
   RowReduction reduction;
   reduction.op = instruction.reduce;
@@ -382,8 +394,7 @@ void Planner::emit_pass(int pass_index) {
     } else if (values.computed[idx(v)]) {
       Step step = step_of(v, pass_index);
       if (kept_[idx(v)] && analysis_.when[idx(v)] == pass_index) {
-        const std::size_t columns = plan_.layout == Layout::columns ? idx(plan_.width) : 1;
-        step.place = {Place::Kind::kept, reserve(idx(plan_.sequence) * columns * size_of(step.type))};
+        step.place = {Place::Kind::kept, reserve(idx(plan_.sequence * plan_.width) * size_of(step.type))};
         plan_.places[idx(v)] = step.place;
       }
       pass.steps.push_back(step);
@@ -398,7 +409,34 @@ void Planner::emit_pass(int pass_index) {
     }
   }
   fuse_chains(pass);
+  if (plan_.has_blocks()) find_row_strides(pass);
   assign_slots(pass);
+}
+
+/// Blocks of rows: which steps take the rows one by one, because rows share an operand or have a scalar each.
+void Planner::find_row_strides(Pass& pass) const {
+  std::vector<bool> one_row(plan_.types.size(), false);
+  const auto is_row_value = [&](int v) {
+    return idx(v) < analysis_.classes.size() && analysis_.classes[idx(v)] == Class::row;
+  };
+  const auto stride = [&](int v) -> std::size_t {
+    if (v < 0 || one_row[idx(v)] || plan_.places[idx(v)].kind == Place::Kind::parameter) return 0;
+    const std::size_t size = size_of(plan_.types[idx(v)]);
+    if (is_row_value(v)) return size;
+    const bool uniform = idx(v) < analysis_.classes.size() && analysis_.classes[idx(v)] == Class::uniform;
+    return uniform ? 0 : idx(plan_.sequence) * size;
+  };
+  for (Step& step : pass.steps) {
+    if (step.kind == Step::Kind::load) {
+      const bool in_slot = step.place.kind == Place::Kind::none && step.direct < 0;
+      step.one_row = in_slot && plan_.inputs[idx(step.index)].is_constant_outer();
+      one_row[idx(step.out)] = step.one_row;
+    }
+    for_each_value_read(step, [&](int v) { step.by_row = step.by_row || is_row_value(v) || one_row[idx(v)]; });
+    step.strides = {stride(step.a), stride(step.b), stride(step.c)};
+    for (Link& link : step.links) link.stride = stride(link.value);
+    step.out_stride = stride(step.out);
+  }
 }
 
 /// Rows that stay in the nearest caches between the first pass and the last.

@@ -18,11 +18,11 @@ struct Analysis {
   std::vector<Instruction> code;  ///< of the program, with the conversions written out that it leaves implicit
   std::vector<int> outputs;       ///< the value of each output, in `code`
   std::vector<Class> classes;
-  std::vector<int> when;          ///< uniform: 0. row: known before this pass. vector: computed in this pass at the earliest
+  std::vector<int> when;  ///< uniform: 0. row: known before this pass. vector: computed in this pass at the earliest
   std::vector<bool> used;
-  std::vector<int> cost;          ///< to compute it again from memory, in simple operations
-  bool merged = false;            ///< no row values: rows and inner dims are one space
-  bool transposes = false;        ///< an input runs along another dim than the outputs: square tiles
+  std::vector<int> cost;    ///< to compute it again from memory, in simple operations
+  bool merged = false;      ///< no row values: rows and inner dims are one space
+  bool transposes = false;  ///< an input runs along another dim than the outputs: square tiles
   Layout layout = Layout::rows;
   Mapping mapping;
   int passes = 1;
@@ -31,8 +31,7 @@ struct Analysis {
 Analysis analyse(const Program& program, bool epilogue);
 
 /// Calls fn(operand) for each operand of an instruction.
-template <typename Fn>
-void for_each_operand(const Instruction& instruction, Fn fn) {
+template <typename Fn> void for_each_operand(const Instruction& instruction, Fn fn) {
   for (int operand : {instruction.a, instruction.b, instruction.c}) {
     if (operand >= 0) fn(operand);
   }
@@ -69,6 +68,8 @@ class Planner {
   /// The value as a dense array, for loops that take no scalar in its place.
   int dense(int value, int pass);
   bool is_scalar(int value) const;
+  /// Whether row values are arrays, one value for each row of a unit.
+  bool has_row_arrays() const;
 
   Step step_of(int value, int pass);
   void emit_row_steps(int pass, std::vector<Step>& steps);
@@ -76,6 +77,7 @@ class Planner {
   void emit_reduce(int value, int pass);
   void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
+  void find_row_strides(Pass& pass) const;
   void find_inputs_to_fetch_ahead();
   void lay_out_memory();
 

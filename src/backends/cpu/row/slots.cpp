@@ -10,8 +10,12 @@ namespace {
 // Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
 constexpr std::size_t kSlotPadding = 128;
 
-constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
-constexpr std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t idx(int i) {
+  return static_cast<std::size_t>(i);
+}
+constexpr std::size_t idx(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 }  // namespace
 
@@ -21,13 +25,14 @@ void Planner::assign_slots(Pass& pass) {
     for_each_value_read(pass.steps[s], [&](int v) { last_use[idx(v)] = s; });
   }
   std::vector<int> slot_of(plan_.types.size(), -1);
+  std::vector<bool> one_row(plan_.types.size(), false);  // read again for the next row, after the result of the last
   std::vector<std::size_t> free;
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {
     Step& step = pass.steps[s];
     const auto release = [&](bool same_size_only) {
       for_each_value_read(step, [&](int v) {
         if (slot_of[idx(v)] < 0 || last_use[idx(v)] != s) return;
-        if (same_size_only && size_of(plan_.types[idx(v)]) != size_of(step.type)) return;
+        if (same_size_only && (one_row[idx(v)] || size_of(plan_.types[idx(v)]) != size_of(step.type))) return;
         free.push_back(idx(slot_of[idx(v)]));
         slot_of[idx(v)] = -1;
       });
@@ -39,6 +44,7 @@ void Planner::assign_slots(Pass& pass) {
       step.place = {Place::Kind::slot, free.back()};
       slot_of[idx(step.out)] = static_cast<int>(free.back());
       free.pop_back();
+      one_row[idx(step.out)] = step.one_row;
     }
     release(false);
   }
@@ -47,7 +53,9 @@ void Planner::assign_slots(Pass& pass) {
 void Planner::lay_out_memory() {
   std::size_t widest = 4;
   for (ComputeType type : plan_.types) widest = std::max(widest, size_of(type));
-  const std::int64_t elements = plan_.layout == Layout::rows ? plan_.tile : plan_.width * plan_.depth;
+  const std::int64_t elements = plan_.has_blocks()             ? plan_.width * plan_.sequence
+                                : plan_.layout == Layout::rows ? plan_.tile
+                                                               : plan_.width * plan_.depth;
   plan_.slot_bytes = (idx(elements) * widest + 63) / 64 * 64 + kSlotPadding;
   plan_.slots_at = reserve(slots_ * plan_.slot_bytes);
   plan_.pointers_at = reserve(plan_.types.size() * sizeof(void*));
