@@ -215,7 +215,7 @@ BENCHMARK(BM_Softmax)
     ->Unit(kMs)
     ->UseRealTime();
 BENCHMARK(BM_Add)->Args({1, 1 << 14})->Args({1, 1 << 24})->Args({2, 1 << 24})->Unit(kMs)->UseRealTime();
-BENCHMARK(BM_Adam)->Args({1, 1 << 14})->Args({2, 1 << 22})->Unit(kMs)->UseRealTime();
+BENCHMARK(BM_Adam)->Args({1, 1 << 14})->Args({1, 1 << 22})->Args({2, 1 << 22})->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_Sum)->Args({1, 1, 1 << 24})->Args({2, 1, 1 << 24})->Args({2, 4096, 4096})->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_Max)->Args({1, 256, 4096})->Args({2, 4096, 4096})->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_SumOfColumns)->Args({2, 64, 65536})->Args({2, 4096, 4096})->Unit(kMs)->UseRealTime();

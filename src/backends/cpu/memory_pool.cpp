@@ -39,7 +39,7 @@ std::size_t MemoryPool::block_size(std::size_t bytes) {
 }
 
 std::size_t MemoryPool::limit() const {
-  return std::max(kAlwaysKept, statistics_.recent_peak + statistics_.recent_peak / 4);
+  return std::max(kAlwaysKept, statistics_.recent_peak + statistics_.recent_peak / 2);
 }
 
 void MemoryPool::count_allocation(std::size_t size) {

@@ -102,6 +102,20 @@ TEST(Row, ManyRowsShareOneThatIsConverted) {
   }
 }
 
+TEST(Row, SlowResultsLargerThanTheCachesMayBeReadAgain) {
+  Random random(15);
+  for (const Shape& rows : {Shape{}, Shape{11000}}) {
+    ProgramBuilder builder(rows, rows.rank() == 0 ? Shape{11000 * 128} : Shape{128});
+    const int x = dense_input(builder, random);
+    const int scale = rows.rank() == 0 ? builder.constant(0.9f) : builder.reduce(ReduceOp::max, x);
+    const int a = builder.op(Op::mul, f32, x, scale);
+    const int b = builder.op(Op::add, f32, builder.op(Op::sqrt, f32, builder.op(Op::mul, f32, a, a)), scale);
+    const int c = builder.op(Op::div, f32, builder.op(Op::sub, f32, a, x), b);
+    for (int value : {a, b, c, a, b, c}) builder.output(value, DType::f32);
+    EXPECT_TRUE(builder.agrees_everywhere()) << rows.to_string();
+  }
+}
+
 TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
   Random random(12);
   const std::vector<Op> ops = {Op::add, Op::sub, Op::mul, Op::div, Op::relu};

@@ -94,7 +94,9 @@ void Planner::fuse_chains(Pass& pass) {
       }
     } else if (step.kind == Step::Kind::store && step.alias && made_by[idx(step.a)] >= 0) {
       Step& chain = pass.steps[idx(made_by[idx(step.a)])];
-      if (chain.place.kind == Place::Kind::none) chain.direct = step.index;
+      // What is read again must not be written past the caches.
+      const bool is_last = !plan_.streams || uses[idx(step.a)] == 1;
+      if (chain.place.kind == Place::Kind::none && is_last) chain.direct = step.index;
     }
   }
   std::vector<Step> steps;
