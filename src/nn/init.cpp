@@ -8,6 +8,7 @@
 #include <lockstep/ops.h>
 
 #include "graph/check.h"
+#include "kernels/scalar.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -39,7 +40,7 @@ double over_root(double numerator, double fan) {
 }
 
 double normal_distribution(double x) {
-  return (1 + std::erf(x / std::sqrt(2.0))) / 2;
+  return (1 + scalar::ls_erf(x / std::sqrt(2.0))) / 2;
 }
 
 // Makes `vectors`, each of `length` elements, orthonormal in order.

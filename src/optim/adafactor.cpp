@@ -6,6 +6,8 @@
 
 #include <lockstep/ops.h>
 
+#include "kernels/scalar.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
@@ -44,7 +46,7 @@ void Adafactor::update(Change& change) const {
   const double eps1 = options_.eps1.value_or(g.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                                      : std::numeric_limits<float>::epsilon());
   const auto step = static_cast<double>(change.step);
-  const double weight = std::pow(step, options_.beta2_decay);
+  const double weight = scalar::ls_pow(step, options_.beta2_decay);
   const double rate = std::min(change.lr, 1 / std::sqrt(step));
   const Tensor scale = maximum(root_mean_square(change.value), options_.eps2) * rate;
   if (change.weight_decay != 0) change.value = change.value * (1 - change.lr * change.weight_decay);

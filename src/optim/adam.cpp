@@ -4,6 +4,8 @@
 
 #include <lockstep/ops.h>
 
+#include "kernels/scalar.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
@@ -33,8 +35,8 @@ std::vector<Optimizer::State> Adam::states(const Shape&) const {
 void Adam::update(Change& change) const {
   const double beta1 = change.momentum;
   const double beta2 = options_.betas[1];
-  const double correction1 = 1 - std::pow(beta1, static_cast<double>(change.step));
-  const double correction2 = 1 - std::pow(beta2, static_cast<double>(change.step));
+  const double correction1 = 1 - scalar::ls_pow(beta1, static_cast<double>(change.step));
+  const double correction2 = 1 - scalar::ls_pow(beta2, static_cast<double>(change.step));
 
   Tensor g = change.gradient;
   if (change.weight_decay != 0) {

@@ -8,6 +8,7 @@
 #include <lockstep/optim/schedule.h>
 
 #include "graph/check.h"
+#include "kernels/scalar.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -23,11 +24,11 @@ double part(std::int64_t step, std::int64_t of) {
 }
 
 double cosine(double from, double to, double progress) {
-  return to + (from - to) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  return to + (from - to) * (1 + scalar::ls_cos(std::numbers::pi * progress)) / 2;
 }
 
 double power(double base, std::int64_t exponent) {
-  return std::pow(base, static_cast<double>(exponent));
+  return scalar::ls_pow(base, static_cast<double>(exponent));
 }
 
 // The number of milestones that were reached.
@@ -70,7 +71,7 @@ double LinearLR::operator()(double lr, std::int64_t step) const {
 
 double PolynomialLR::operator()(double lr, std::int64_t step) const {
   check(total_iters > 0, "PolynomialLR", "total_iters must be positive");
-  return lr * std::pow(1 - part(std::min(step, total_iters), total_iters), this->power);
+  return lr * scalar::ls_pow(1 - part(std::min(step, total_iters), total_iters), this->power);
 }
 
 double CosineAnnealingLR::operator()(double lr, std::int64_t step) const {

@@ -67,11 +67,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"resnet56-cifar", "resnet56.safetensors", 655, "golden_resnet56.safetensors"}),
     [](const auto& test) { return "Case" + std::to_string(test.index); });
 
-TEST(Published, ReferenceAndCpuGiveTheSameBits) {
+// All pictures on the devices of LOCKSTEP_TEST_DEVICES, as many as it has time for on the reference.
+TEST(Published, EveryDeviceGivesTheSameBits) {
   LOCKSTEP_REQUIRE_DATA(test_data("resnet_cifar/resnet20.safetensors"));
-  const Tensor cpu = cifar_logits("resnet20-cifar", "resnet20.safetensors", {}, 0, 20);
-  const Tensor reference = cifar_logits("resnet20-cifar", "resnet20.safetensors", Device::parse("ref"), 0, 20);
-  EXPECT_BITS_EQ(cpu, reference.to(Device{}));
+  for (const Device device : test_devices()) {
+    const std::size_t count = device.kind == DeviceKind::ref ? 20 : 700;
+    if (device == Device{}) continue;
+    SCOPED_TRACE(device.to_string());
+    const Tensor expected = cifar_logits("resnet20-cifar", "resnet20.safetensors", {}, 0, count);
+    EXPECT_BITS_EQ(cifar_logits("resnet20-cifar", "resnet20.safetensors", device, 0, count).to(Device{}), expected);
+  }
 }
 
 TEST(Published, ThreadsDoNotChangeABit) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -110,6 +111,17 @@ const CheckOp kOps[] = {
        const Tensor a = p.x({p.size(0), p.size(1)});
        const Tensor b = p.x({p.size(0), p.size(1)});
        return {cosine_embedding_loss(a, b, signs(p, {p.size(0)}), p.variant() == 0 ? 0 : 0.25, reduction_of(p))};
+     }},
+    {"ctc_loss", Form::rows, 4,
+     [](Probe& p) -> Tensors {
+       // Targets of two classes beside the blank, of up to three places.
+       constexpr std::int64_t kBatch = 2;
+       constexpr std::int64_t kClasses = 3;
+       const Tensor scores = p.x({std::max<std::int64_t>(p.shape().numel() % 9, 1), kBatch, kClasses});
+       const Tensor targets = p.index({kBatch, 3}, kClasses - 1) + 1;
+       const std::int64_t length = scores.size(0);
+       return {ctc_loss(log_softmax(scores, 2), targets, {length, (length + 1) / 2}, {2, p.variant()},
+                        {.reduction = reduction_of(p), .zero_infinity = p.variant() == 3})};
      }},
     {"triplet_margin_loss", Form::rows, 4,
      [](Probe& p) -> Tensors {
