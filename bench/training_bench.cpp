@@ -86,6 +86,16 @@ void train_resnet20(benchmark::State& state) {
 }
 BENCHMARK(train_resnet20)->Name("train_resnet20_b128")->UseRealTime();
 
+// Pictures so small that recording, planning and launching are what takes time.
+void host_resnet20(benchmark::State& state) {
+  const auto model = ls::models::architecture("resnet20-cifar").create(10);
+  ls::optim::SGD optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
+  const ls::Tensor x = ls::randn({2, 3, 8, 8}).eval();
+  const ls::Tensor y = ls::randint(0, 10, {2}).eval();
+  for (auto _ : state) step(optimizer, ls::cross_entropy(model->forward(x), y));
+}
+BENCHMARK(host_resnet20)->Name("host_resnet20_step");
+
 void train_transformer(benchmark::State& state) {
   Transformer model;
   ls::optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
