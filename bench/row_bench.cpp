@@ -207,6 +207,7 @@ BENCHMARK(BM_Copy)->Arg(1)->Arg(2)->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_GeluOfBiasTimes)->Args({1, 4096})->Args({2, 4096})->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_LayerNorm)->Args({1, 4096, 4096})->Args({2, 4096, 4096})->Args({2, 16384, 768})->Unit(kMs)->UseRealTime();
 BENCHMARK(BM_Softmax)
+    ->Args({1, 8192, 128})
     ->Args({1, 4096, 4096})
     ->Args({2, 4096, 4096})
     ->Args({2, 65536, 10})

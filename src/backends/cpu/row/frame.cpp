@@ -164,7 +164,8 @@ void Frame::execute(const Step& step, const Tile& tile) {
     case Step::Kind::load: {
       std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
       if (out == nullptr) out = at(step.place, tile, step.type);
-      values_[step.out] = load(step, step.one_row ? Tile{tile.outer, 1, tile.begin, tile.count} : tile, out);
+      const Tile row{tile.outer, 1, tile.begin, tile.count};
+      values_[step.out] = load(step, step.one_row ? row : tile, out);
       return;
     }
     case Step::Kind::gather: return gather(step, tile);

@@ -92,14 +92,17 @@ void lanes(void* lanes_, const void* a_, const void* b_, std::size_t n) {
   for (std::size_t i = full; i < n; ++i) lane[i - full] = step<kind>(lane[i - full], a[i], b[i]);
 }
 
+/// Lengths that the compiler knows become a few vectors rather than loops.
+template <int combined_by, std::size_t half, typename T>
+HWY_INLINE void combine_halves(T* lane) {
+  LOCKSTEP_INDEPENDENT
+  for (std::size_t l = 0; l < half; ++l) lane[l] = step<combined_by>(lane[l], lane[l + half], T(0));
+  if constexpr (half > 1) combine_halves<combined_by, half / 2>(lane);
+}
+
 template <int kind, typename T>
 void combine(void* lanes_) {
-  constexpr int combined_by = kind == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum;
-  auto* lane = static_cast<T*>(lanes_);
-  for (std::size_t half = kLanes / 2; half >= 1; half /= 2) {
-    LOCKSTEP_INDEPENDENT
-    for (std::size_t l = 0; l < half; ++l) lane[l] = step<combined_by>(lane[l], lane[l + half], T(0));
-  }
+  combine_halves<kind == ReduceTable::prod ? ReduceTable::prod : ReduceTable::sum, kLanes / 2>(static_cast<T*>(lanes_));
 }
 
 template <int kind, typename T>
