@@ -1,4 +1,5 @@
-// `lockstep check`: every op x dtype x layout x size of a device against the reference, by equality of bits.
+// `lockstep check`: every op x dtype x layout x size of a device against the reference, by equality of bits; or every
+// op's gradient against differences.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "cli/check/check.h"
+#include "cli/check/gradients.h"
 #include "cli/check/report.h"
 #include "cli/command.h"
 #include "cli/devices.h"
@@ -28,6 +30,7 @@ struct Options {
   bool quick = false;
   bool full = false;
   bool as_json = false;
+  bool gradients = false;
 };
 
 std::vector<Device> chosen_devices(const Options& options) {
@@ -65,10 +68,28 @@ ExitCode rerun(const Options& options) {
   return code;
 }
 
+ExitCode check_all_gradients(const Options& options) {
+  if (options.quick || options.full || !options.html.empty() || !options.cases.empty() || options.devices.size() > 1) {
+    throw UsageError("--gradients takes --op, --json and one --device only");
+  }
+  const Device device = options.devices.empty() ? Device{} : chosen_device(options.devices[0]);
+  std::vector<GradientRow> rows;
+  bool right = true;
+  for (const CheckOp& op : all_check_ops()) {
+    if (!options.ops.empty() && std::find(options.ops.begin(), options.ops.end(), op.name) == options.ops.end())
+      continue;
+    rows.push_back(check_gradients(op, device));
+    right = right && rows.back().wrong.empty();
+  }
+  options.as_json ? print_gradients_json(rows) : print_gradients(rows);
+  return right ? kOk : kFailure;
+}
+
 ExitCode check(const Options& options) {
   if (options.quick && options.full) throw UsageError("--quick and --full exclude each other");
-  if (!options.cases.empty()) return rerun(options);
   check_names(options.ops);
+  if (options.gradients) return check_all_gradients(options);
+  if (!options.cases.empty()) return rerun(options);
   std::vector<CheckReport> reports;
   ExitCode code = kOk;
   for (const Device& device : chosen_devices(options)) {
@@ -111,6 +132,7 @@ Run add_check(CLI::App& root) {
   command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
   command->add_flag("--full", options->full, "Every combination; takes long");
   command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");
+  command->add_flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
   command->add_option("--html", options->html, "Write the matrix to this file, too");
   command->add_option("--cases", options->folder, "Folder for the cases of differences")->capture_default_str();
   command->add_option("--case", options->cases, "Run the call of such a case again")->allow_extra_args(false);
@@ -119,7 +141,8 @@ Run add_check(CLI::App& root) {
       "  lockstep check\n"
       "  lockstep check --device cpu --full --html check.html\n"
       "  lockstep check --op softmax --op conv2d --json\n"
-      "Exit code 1 if one bit differs.");
+      "  lockstep check --gradients\n"
+      "Exit code 1 if one bit differs, or one gradient is wrong.");
   return [options] { return check(*options); };
 }
 

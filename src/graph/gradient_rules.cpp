@@ -306,6 +306,14 @@ Tensor gather_back(const Tensor& from, int dim, const Tensor& index, CallSite si
   return gather(covered, dim, index, site);
 }
 
+// Which values a scatter left in its result: of several for one place the last.
+Tensor stayed(const Shape& shape, int dim, const Tensor& index, CallSite site) {
+  const TensorOptions options{.dtype = DType::i64, .device = index.device()};
+  const Tensor order = arange(0, static_cast<double>(index.numel()), 1, options, site).reshape(index.shape(), site);
+  const Tensor last = scatter(ScatterOp::set, zeros(shape, options, site), dim, index, order, true, site);
+  return gather_back(last, dim, index, site) == order;
+}
+
 // By division where no factor is zero, else by a product without the one that is; with two zeros there is nothing.
 Tensor trace_scatter_product(const Tensor& result, const Tensor& self, int dim, const Tensor& index,
                              const Tensor& values, bool include_self) {
@@ -369,6 +377,7 @@ Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int
       const bool passes = sums && include_self;
       if (wanted[0]) gradients[0] = passes ? g : scatter(ScatterOp::set, g, dim, index, none, true, site);
       if (wanted[1]) gradients[1] = gather_back(g, dim, index, site);
+      if (wanted[1] && sets) gradients[1] = where(stayed(g.shape(), dim, index, site), gradients[1], 0.0);
       return gradients;
     }
     // max and min: those that are equal to the result share.

@@ -327,6 +327,33 @@ TEST(Autograd, CheckpointsRecomputeWithTheSameRandomNumbers) {
   EXPECT_BITS_EQ(next, rand({1}));
 }
 
+TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
+  const Tensor self = requires_grad(Tensor::from<double>({1, 2, 3}, {3}));
+  const Tensor values = requires_grad(Tensor::from<double>({4, 5, 6, 7}, {4}));
+  const Tensor index = ids({2, 0, 2, 2}, {4});
+  const Tensor seed = Tensor::from<double>({10, 20, 30}, {3});
+  for (const Tensor& result :
+       {scatter(self, 0, index, values), index_copy(self, 0, index, values), index_put(self, {index}, values)}) {
+    EXPECT_EQ(result.to_vector<double>(), (std::vector<double>{5, 2, 7}));
+    const std::vector<Tensor> g = gradients(result, {self, values}, {.seed = seed});
+    EXPECT_EQ(g[0].to_vector<double>(), (std::vector<double>{0, 20, 0}));
+    EXPECT_EQ(g[1].to_vector<double>(), (std::vector<double>{0, 10, 0, 30}));
+  }
+  // Windows that overlap put one maximum twice: it has the gradient of its place once.
+  const Tensor x = requires_grad(Tensor::from<double>({1, 2, 9, 4, 5}, {1, 1, 5}));
+  const PoolOptions options{.kernel = {3}, .stride = {2}};
+  const ValuesIndices pooled = max_pool1d_with_indices(x, options);
+  const Tensor unpooled = max_unpool1d(pooled.values, pooled.indices, options);
+  EXPECT_EQ(gradients(sum(unpooled), {x})[0].to_vector<double>(), (std::vector<double>{0, 0, 1, 0, 0}));
+}
+
+TEST(Autograd, DeviationsAndLengthsOfZeroHaveGradientZero) {
+  const Tensor x = requires_grad(zeros({2, 3}));
+  for (const Tensor& result : {lockstep::std(x, {1}), std_mean(x, {1}).first, norm(x, {1}), vector_norm(x, 2)}) {
+    EXPECT_EQ(gradients(sum(result), {x})[0].to_vector<float>(), std::vector<float>(6, 0));
+  }
+}
+
 TEST(Autograd, MistakesAreNamed) {
   const Tensor x = requires_grad(ones({2}));
   const Tensor y = sum(x * x);

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
+
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
@@ -154,13 +156,49 @@ std::string to_string(const Point& point) {
                      point.variant);
 }
 
+std::vector<double> generic_values(std::size_t count, std::uint64_t seed, double low, double high) {
+  constexpr double kMargin = 0.01;
+  Generator64 random(seed);
+  std::vector<double> values;
+  while (values.size() < count) {
+    const double value = low + (high - low) * static_cast<double>(random.next() >> 11) * 0x1p-53;
+    if (std::fabs(2 * value - std::round(2 * value)) > kMargin) values.push_back(value);
+  }
+  return values;
+}
+
 int Probe::dim() const {
   if (rank() < 2) return 0;
   return variant() == 0 ? rank() - 1 : (variant() - 1) % (rank() - 1);
 }
 
+Tensor Probe::leaf(const Shape& base, bool is_positive) {
+  if (slope_->shared) {
+    for (const Leaf& before : leaves_) {
+      if (before.tensor.shape() == base && before.is_positive == is_positive) return before.tensor;
+    }
+  }
+  struct Interval {
+    double low, high;
+  };
+  constexpr Interval kIntervals[kDomains] = {{-2, 2}, {0.1, 3}, {0.05, 0.95}, {1.1, 3}};
+  const Interval interval = kIntervals[static_cast<std::size_t>(is_positive ? Domain::positive : slope_->domain)];
+  const auto count = static_cast<std::size_t>(base.numel());
+  const std::uint64_t seed = 1 + 2 * leaves_.size();
+  std::vector<double> values = generic_values(count, seed, interval.low, interval.high);
+  Leaf made{.direction = generic_values(count, seed + 1, -1, 1), .is_positive = is_positive};
+  for (std::size_t i = 0; i < count; ++i) values[i] += slope_->step * made.direction[i];
+  made.tensor = Tensor::from(values, base, device_);
+  if (slope_->tracked) made.tensor = requires_grad(made.tensor);
+  leaves_.push_back(std::move(made));
+  return leaves_.back().tensor;
+}
+
 Tensor Probe::make(const Shape& shape, DType dtype, Range range, std::int64_t below) {
   const Shape base = base_shape(shape, point_.layout);
+  if (slope_ && range != Range::index && is_float(dtype)) {
+    return operands_.emplace_back(arranged(leaf(base, range == Range::positive), shape, point_.layout));
+  }
   const auto count = static_cast<std::size_t>(base.numel());
   const std::size_t size = size_of(dtype);
   std::vector<std::byte> bytes(count * size);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,37 @@ struct Point {
 /// "[3, 1025] transposed special #2".
 std::string to_string(const Point& point);
 
+/// Where the operands of an op are whose gradient is checked: ops differ in where they are defined.
+enum class Domain : std::uint8_t {
+  any,       ///< (-2, 2)
+  positive,  ///< (0.1, 3)
+  inside,    ///< (0.05, 0.95)
+  beyond,    ///< (1.1, 3)
+};
+inline constexpr int kDomains = 4;
+
+/// Float operands for gradients: f64, all different, nowhere near a multiple of 1/2. The leaf is what lies in memory,
+/// and the operand a view of it.
+struct Slope {
+  Domain domain = Domain::any;
+  double step = 0;       ///< how far the leaves are moved along their directions
+  bool tracked = false;  ///< the leaves require a gradient
+  bool shared = false;   ///< operands of one shape are one leaf
+};
+struct Leaf {
+  Tensor tensor;
+  std::vector<double> direction;
+  bool is_positive = false;
+};
+
+/// Generic numbers in (low, high), the same everywhere.
+std::vector<double> generic_values(std::size_t count, std::uint64_t seed, double low, double high);
+
 class Probe {
  public:
   Probe(DType dtype, const Point& point, Device device) : dtype_(dtype), point_(point), device_(device) {}
+  Probe(const Slope& slope, const Point& point, Device device)
+      : dtype_(DType::f64), point_(point), device_(device), slope_(slope) {}
 
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
@@ -59,15 +88,20 @@ class Probe {
 
   /// The operands so far, dense.
   const Tensors& operands() const { return operands_; }
+  /// Those of a slope.
+  const std::vector<Leaf>& leaves() const { return leaves_; }
 
  private:
   enum class Range : std::uint8_t { any, positive, index };
   Tensor make(const Shape& shape, DType dtype, Range range, std::int64_t below);
+  Tensor leaf(const Shape& base, bool is_positive);
 
   DType dtype_;
   Point point_;
   Device device_;
+  std::optional<Slope> slope_;
   Tensors operands_;
+  std::vector<Leaf> leaves_;
 };
 
 }  // namespace cli

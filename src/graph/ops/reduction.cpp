@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <lockstep/autograd.h>
+
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 
@@ -59,6 +61,13 @@ Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite
   const Tensor deviation = x - mean_of(x, dims, site);
   const Tensor squares = reduce(ReduceOp::dot, deviation, dims, site, &deviation);
   return {deviation, squares / std::max(0.0, count_of(x, dims) - correction)};
+}
+
+Tensor root_of_squares(const Tensor& squares, CallSite site) {
+  if (!is_tracked(squares)) return sqrt(Operand(squares, site));
+  const Tensor is_zero = squares == 0.0;
+  const Tensor root = sqrt(Operand(where(is_zero, 1.0, squares), site));
+  return where(is_zero, 0.0, root);
 }
 
 void check_not_empty(const char* op, const Checked& checked, CallSite site) {
@@ -126,14 +135,14 @@ Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction)
 Tensor std(const Operand& a, const Shape& dims, bool keepdim, double correction) {
   const Checked in = check_float_input("std", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const Tensor deviation = sqrt(moments(x, in.dims, correction, a.site()).variance);
+  const Tensor deviation = root_of_squares(moments(x, in.dims, correction, a.site()).variance, a.site());
   return drop_dims(cast(deviation, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 
 Tensor norm(const Operand& a, const Shape& dims, bool keepdim) {
   const Checked in = check_float_input("norm", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const Tensor length = sqrt(reduce(ReduceOp::dot, x, in.dims, a.site(), &x));
+  const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, a.site(), &x), a.site());
   return drop_dims(cast(length, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 

@@ -29,6 +29,9 @@ struct Moments {
 };
 Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite site);
 
+/// The square root of a sum of squares. Its gradient at 0 is 0, as in PyTorch: that of sqrt would be inf times 0.
+Tensor root_of_squares(const Tensor& squares, CallSite site);
+
 }  // namespace graph
 }  // namespace v0
 }  // namespace lockstep

@@ -56,7 +56,7 @@ std::pair<Tensor, Tensor> spread_and_mean(const char* op, const Operand& a, cons
   const auto finished = [&](const Tensor& value) {
     return drop_dims(cast(value, in.input.dtype(), site), in.dims, keepdim, site);
   };
-  return {finished(root ? sqrt(variance) : variance), finished(center)};
+  return {finished(root ? root_of_squares(variance, site) : variance), finished(center)};
 }
 
 }  // namespace
