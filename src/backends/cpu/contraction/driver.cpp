@@ -44,11 +44,12 @@ class ContractionExecutable final : public Executable {
  public:
   ContractionExecutable(const ContractionKernel& kernel, Isa isa)
       : kernels_(kernel_set(kernel.type, isa)),
+        multiply_in_place_(in_place_function(isa)),
         plan_(make_plan(kernel, kernels_.lanes, kernels_.tile_columns)),
         epilogue_(kernel.epilogue, plan_, element_size(), isa) {
     if (kernels_.thin != nullptr) thin_ = make_thin_table(plan_, kernels_.lanes, kernels_.tile_rows);
     if (kernels_.window != nullptr && !thin_) window_ = make_window_table(plan_, kernels_.lanes);
-    if (kernels_.in_place != nullptr && !thin_ && !window_) in_place_ = make_in_place_table(plan_);
+    if (multiply_in_place_ != nullptr && !thin_ && !window_) in_place_ = make_in_place_table(plan_);
   }
 
   void run(const Binding& binding) const override {
@@ -458,12 +459,13 @@ class ContractionExecutable final : public Executable {
       for (std::int64_t column = 0; column < plan_.columns; column += width) {
         args.columns = panels + column / width * panel_stride;
         args.results = results + (block - begin) * distance + column;
-        kernels_.in_place(args);
+        multiply_in_place_(args);
       }
     }
   }
 
   const KernelSet& kernels_;
+  InPlaceFunction multiply_in_place_;
   Plan plan_;
   Epilogue epilogue_;
   std::optional<ThinTable> thin_;

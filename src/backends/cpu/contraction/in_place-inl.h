@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 
 #if LOCKSTEP_SCALAR_TILE
 
-inline InPlaceFunction in_place_function() {
+inline InPlaceFunction local_in_place() {
   return nullptr;
 }
 
@@ -122,7 +122,7 @@ inline void in_place(const InPlaceArgs& args) {
   }
 }
 
-inline InPlaceFunction in_place_function() {
+inline InPlaceFunction local_in_place() {
   return &in_place;
 }
 

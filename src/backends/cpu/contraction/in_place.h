@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/isa.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -62,6 +63,8 @@ struct InPlaceArgs {
 };
 
 using InPlaceFunction = void (*)(const InPlaceArgs&);
+/// For f32; null on instruction sets without vectors.
+InPlaceFunction in_place_function(Isa isa);
 
 /// Whether `rows` as rows, `columns` other rows and a k of that length suit this way; decides the roles in make_plan.
 bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k);

@@ -1,4 +1,4 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h and in_place-inl.h once per instruction set, and
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and
 // prepares what packing walks over.
 
 #include "backends/cpu/simd_targets.h"
@@ -11,7 +11,6 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
-#include "backends/cpu/contraction/in_place-inl.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
@@ -25,6 +24,14 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
+template <typename T> constexpr void (*pack_lanes_of())(const PackArgs&) {
+  if constexpr (std::is_same_v<T, float>) {
+    return &pack<T, kLanes<T>>;
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename T> constexpr KernelSet kernels_of() {
   static_assert(kTileColumns<T> <= kMaxWidth && kTileRows <= kMaxWidth);
   return {.lanes = kLanes<T>,
@@ -33,11 +40,10 @@ template <typename T> constexpr KernelSet kernels_of() {
           .element_size = sizeof(T),
           .pack_rows = &pack<T, kTileRows>,
           .pack_columns = &pack<T, kTileColumns<T>>,
-          .pack_lanes = &pack<T, kLanes<T>>,
+          .pack_lanes = pack_lanes_of<T>(),
           .multiply = &multiply<T>,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
-          .window = std::is_same_v<T, float> ? window_function() : nullptr,
-          .in_place = std::is_same_v<T, float> ? in_place_function() : nullptr};
+          .window = std::is_same_v<T, float> ? window_function() : nullptr};
 }
 
 const KernelSets& local_kernel_sets() {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/contraction/in_place.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/window.h"
@@ -82,11 +81,10 @@ struct KernelSet {
   std::size_t element_size = 4;
   void (*pack_rows)(const PackArgs&) = nullptr;
   void (*pack_columns)(const PackArgs&) = nullptr;
-  void (*pack_lanes)(const PackArgs&) = nullptr;  ///< columns, in panels of one vector
+  void (*pack_lanes)(const PackArgs&) = nullptr;  ///< columns, in panels of one vector; f32 only
   void (*multiply)(const MultiplyArgs&) = nullptr;
   ThinFunction thin = nullptr;         ///< f32 on vector instruction sets, otherwise null
   WindowFunction window = nullptr;     ///< f32 where loads have masks, otherwise null
-  InPlaceFunction in_place = nullptr;  ///< f32 on vector instruction sets, otherwise null
 };
 
 struct KernelSets {
