@@ -3,7 +3,8 @@
 //
 // Conventions are PyTorch's: relu'(0) = 0, abs'(0) = 0, equal operands of maximum and equal elements of amax share,
 // values that come with indices (sort, topk) and max pools pass their gradient to the one element that was taken (a
-// pool: the first of equal ones), rounding has gradient zero.
+// pool: the first of equal ones), rounding has gradient zero, std, norms and distances of 0 have gradient zero. Of
+// several sources that are written to one place the one that stays has the gradient (PyTorch leaves this undefined).
 #pragma once
 
 #include <functional>

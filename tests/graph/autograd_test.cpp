@@ -349,9 +349,23 @@ TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
 
 TEST(Autograd, DeviationsAndLengthsOfZeroHaveGradientZero) {
   const Tensor x = requires_grad(zeros({2, 3}));
-  for (const Tensor& result : {lockstep::std(x, {1}), std_mean(x, {1}).first, norm(x, {1}), vector_norm(x, 2)}) {
+  for (const Tensor& result : {lockstep::std(x, {1}), std_mean(x, {1}).first, norm(x, {1}), vector_norm(x, 2),
+                               vector_norm(x, 3, {1}), vector_norm(x, 0.5, {1}), vector_norm(x, -1, {1}), cdist(x, x),
+                               cdist(x, x, 3), pairwise_distance(x, x, 3, 0)}) {
+    EXPECT_EQ(result.to_vector<float>(), std::vector<float>(static_cast<std::size_t>(result.numel()), 0));
     EXPECT_EQ(gradients(sum(result), {x})[0].to_vector<float>(), std::vector<float>(6, 0));
   }
+  // One zero among others.
+  const Tensor y = requires_grad(Tensor::from<double>({0, 1, 4}, {3}));
+  const std::vector<double> g = gradients(vector_norm(y, 0.5), {y})[0].to_vector<double>();
+  EXPECT_EQ(g[0], 0);
+  EXPECT_NEAR(g[1], 3, 1e-12);
+  EXPECT_NEAR(g[2], 1.5, 1e-12);
+  // Divided by eps, not by zero.
+  EXPECT_EQ(gradients(sum(normalize(x, 2, 1, 0.5)), {x})[0].to_vector<float>(), std::vector<float>(6, 2));
+  EXPECT_EQ(
+      gradients(sum(cosine_similarity(x, Tensor::from<float>({0, 3, 0}, {3}), 1, 0.5)), {x})[0].to_vector<float>(),
+      (std::vector<float>{0, 2, 0, 0, 2, 0}));
 }
 
 TEST(Autograd, MistakesAreNamed) {

@@ -18,7 +18,7 @@ Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double e
   const Tensor b = broadcast_to(cast(tensor_operand("cosine_similarity", x2), types.working, site), shape);
   const std::uint32_t dims = 1u << check_dim("cosine_similarity", a, dim, site);
   const auto direction = [&](const Tensor& x) {
-    return x / maximum(sqrt(reduce(ReduceOp::dot, x, dims, site, &x)), eps);
+    return x / maximum(root_of_squares(reduce(ReduceOp::dot, x, dims, site, &x), site), eps);
   };
   const Tensor first = direction(a);
   const Tensor second = direction(b);

@@ -143,7 +143,7 @@ Tensor normalize(const Operand& a, double p, int dim, double eps) {
   if (x.numel() == 0) return in.input;
   Tensor length;
   if (p == 2) {
-    length = sqrt(reduce(ReduceOp::dot, x, in.dims, site, &x));
+    length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, site, &x), site);
   } else if (p == 1) {
     length = reduce(ReduceOp::sum, abs(x), in.dims, site);
   } else if (p == std::numeric_limits<double>::infinity()) {

@@ -1,5 +1,8 @@
 // Reductions that are made of others: without NaN, pairs of results, norms.
 #include <cmath>
+#include <limits>
+
+#include <lockstep/autograd.h>
 
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
@@ -68,6 +71,18 @@ std::pair<Tensor, Tensor> std_mean(const Operand& a, const Shape& dims, bool kee
   return spread_and_mean("std_mean", a, dims, keepdim, correction, true);
 }
 
+namespace {
+
+// size ^ p of what is not negative. Its gradient at 0 is 0, as in PyTorch: that of pow would be inf times 0.
+Tensor power_of_size(const Tensor& size, double p, CallSite site) {
+  if (!is_tracked(size)) return pow(Operand(size, site), Operand(p, site));
+  const Tensor is_zero = size == 0.0;
+  const Tensor power = pow(Operand(where(is_zero, 1.0, size), site), Operand(p, site));
+  return where(is_zero, p > 0 ? 0.0 : std::numeric_limits<double>::infinity(), power);
+}
+
+}  // namespace
+
 Tensor vector_norm(const Operand& a, double p, const Shape& dims, bool keepdim) {
   if (p == 2) return norm(a, dims, keepdim);
   const Checked in = check_float_input("vector_norm", a, dims);
@@ -84,7 +99,7 @@ Tensor vector_norm(const Operand& a, double p, const Shape& dims, bool keepdim) 
   } else if (p == 1) {
     length = reduce(ReduceOp::sum, size, in.dims, site);
   } else {
-    length = pow(reduce(ReduceOp::sum, pow(size, p), in.dims, site), 1 / p);
+    length = power_of_size(reduce(ReduceOp::sum, power_of_size(size, p, site), in.dims, site), 1 / p, site);
   }
   return drop_dims(cast(length, in.input.dtype(), site), in.dims, keepdim, site);
 }
