@@ -47,6 +47,8 @@ class Backend {
   virtual std::string description() const = 0;
   /// Whether tensors of a dtype can live on the device.
   virtual bool holds(DType) const { return true; }
+  /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.
+  virtual std::size_t window_bytes() const { return std::size_t{256} << 20; }
 };
 
 /// Whether the memory of a device is this process's own, so that Buffer::data() can be read.

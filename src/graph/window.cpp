@@ -462,8 +462,9 @@ void enter_window(const NodeRef& node) {
 }
 
 void flush_if_full(Device device) {
-  const WindowLimits limits = window_limits();
+  WindowLimits limits = window_limits();
   DeviceWindow& state = window_of(device);
+  if (limits.bytes == 0) limits.bytes = backend_of(device).window_bytes();
   {
     const std::lock_guard lock(state.record);
     if (state.pending.size() < limits.nodes && state.depth < limits.depth && state.bytes < limits.bytes) return;

@@ -16,7 +16,7 @@ namespace graph {
 struct WindowLimits {
   std::size_t nodes = 1024;
   int depth = 256;
-  std::size_t bytes = std::size_t{256} << 20;
+  std::size_t bytes = 0;  ///< of values to be stored; 0: what the backend says
 };
 void set_window_limits(WindowLimits limits);
 WindowLimits window_limits();

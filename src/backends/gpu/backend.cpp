@@ -134,6 +134,12 @@ std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
   }
 }
 
+std::size_t GpuBackend::window_bytes() const {
+  const DriverInfo& info = driver_->info();
+  const std::size_t least = Backend::window_bytes();
+  return info.software ? least : std::max<std::size_t>(least, info.memory_bytes / 16);
+}
+
 std::string GpuBackend::description() const {
   const DriverInfo& info = driver_->info();
   return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}", device_.to_string(), info.name,

@@ -28,6 +28,9 @@ class GpuBackend : public Backend, public ReportsMemory {
   std::string description() const override;
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 
+  /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
+  std::size_t window_bytes() const override;
+
   const Arithmetic& arithmetic() const { return arithmetic_; }
   MemoryStatistics memory_statistics() const override;
   void reset_peak_memory() override;

@@ -5,6 +5,8 @@
 //   UNROLL                   before a loop of constant length whose arrays belong into registers
 //   UNROLL_BY(n)             before a loop whose loads should be under way together
 //   BARRIER()                all threads of the workgroup, and what they wrote to shared arrays
+//   NEAR_BARRIER()           the same for 32 threads whose numbers begin at a multiple of 32; all threads call it
+//   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
 //   P(i)                     parameter word i (UINT); i is a literal
 //   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at address a (ULONG): UINT, 64: ULONG
 //   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike

@@ -107,6 +107,7 @@ std::string expanded(const std::string& text) {
 std::vector<std::string> words_of(std::string_view text) {
   std::set<std::string> words;
   // The macros of ops.def that are functions.
+  if (text.find("CANONICAL_F32") != std::string_view::npos) words.insert("canonical");
   if (text.find("FLOAT_KEY") != std::string_view::npos) words.insert("max_key");
   if (text.find("MIN_KEY") != std::string_view::npos) words.insert("min_key");
   for (std::size_t i = 0; i < text.size();) {

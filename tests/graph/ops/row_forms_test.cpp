@@ -33,6 +33,13 @@ TEST(RowForms, ReductionsOfEveryLength) {
 TEST(RowForms, ColumnsAndChannels) {
   same_everywhere([](Device device) { return sum(random_tensor({5000, 6}, DType::f32, 1, device), {0}); });
   same_everywhere([](Device device) { return var(random_tensor({3, 4, 40, 45}, DType::f32, 2, device), {0, 2, 3}); });
+  same_everywhere([](Device device) { return sum(random_tensor({200, 1100}, DType::f32, 5, device), {0}); });
+  same_everywhere([](Device device) { return sum(random_tensor({4200, 600}, DType::bf16, 6, device), {0}); });
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({3, 130, 500}, DType::f32, 7, device);
+    return mean(x * x + 1.0, {1}) + sum(x, {1});
+  });
+  same_everywhere([](Device device) { return var(random_tensor({70, 1100}, DType::f32, 9, device), {0}); });
   same_everywhere([](Device device) { return log_softmax(random_tensor({5000, 3}, DType::f32, 3, device), 0); });
   same_everywhere([](Device device) { return sum(random_tensor({300, 301}, DType::f32, 4, device)); });
 }

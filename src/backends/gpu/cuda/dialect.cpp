@@ -34,8 +34,14 @@ typedef unsigned long long ULONG;
 #define DIV(x, y) ((x) / (y))
 #define MUL_HIGH(x, y) __umulhi(x, y)
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
+#define CANONICAL_F32(x) quick_canonical(x)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
+// canonical(float) in four instructions that are mostly predicated away.
+FUNCTION float quick_canonical(float x) {
+  float kept = fabsf(x) <= FROM_BITS(0x00800000u) ? FROM_BITS(BITS(x) & 0x80000000u) : x;
+  return x != x ? FROM_BITS(0x7fc00000u) : kept;
+}
 #define THREAD threadIdx.x
 #define GROUP blockIdx.x
 #define GROUPS gridDim.x
@@ -43,6 +49,7 @@ typedef unsigned long long ULONG;
 #define UNROLL_BY(n) UNROLL_TEXT(unroll n)
 #define UNROLL_TEXT(text) _Pragma(#text)
 #define BARRIER() __syncthreads()
+#define NEAR_BARRIER() __syncwarp()
 #define P(i) parameters.words[i]
 #define LOAD_U8(a, i) UINT(__ldg((const unsigned char*)(a) + (i)))
 #define LOAD_U16(a, i) UINT(__ldg((const unsigned short*)(a) + (i)))

@@ -287,8 +287,11 @@ std::string ProgramWriter::function_of(Op op, ComputeType type) {
   if (comparison) {
     functions_ += fmt::format("FUNCTION int {}({}) {{ return SELECT({}, 1, 0); }}\n", name, parameters, text);
   } else {
-    functions_ += fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters,
-                              declared, text, info.kind == OpKind::arithmetic ? "canonical(result)" : "result");
+    functions_ +=
+        fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters, declared, text,
+                    info.kind != OpKind::arithmetic ? "result"
+                    : type == ComputeType::f32      ? "CANONICAL_F32(result)"
+                                                    : "canonical(result)");
   }
   functions_ += "#undef T\n";
   return name;

@@ -1,5 +1,7 @@
 #include "backends/gpu/renderer/reduction.h"
 
+#include <algorithm>
+
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
@@ -74,8 +76,13 @@ void Reduction::accumulate(Lines& lines, const std::string& s, const std::string
   if (ordered_) return lines.add("{} = {};", r, combined(r, a));
   lines.open("{{");
   lines.add("{} key = {}_key({});", type_name(key_), largest_ ? "max" : "min", a);
-  lines.open("if ({}) {{",
-             beats("key", element, fmt::format("key{}{}", number_, s), fmt::format("place{}{}", number_, s)));
+  // A thread takes its elements in ascending order, and every float beats the key that stands for none.
+  if (is_float(operand_)) {
+    lines.open("if (key {} key{}{}) {{", largest_ ? ">" : "<", number_, s);
+  } else {
+    lines.open("if ({}) {{",
+               beats("key", element, fmt::format("key{}{}", number_, s), fmt::format("place{}{}", number_, s)));
+  }
   lines.add("key{}{} = key;", number_, s);
   lines.add("place{}{} = {};", number_, s, element);
   if (!position_) lines.add("{} = {};", r, a);
@@ -155,9 +162,9 @@ void Reduction::stage(Lines& lines, int index, const std::string& a, const std::
   if (step_.b >= 0 && step_.b != step_.a) lines.add("stage{}[{}] = {};", index + 1, element, b);
 }
 
-void Reduction::chain(Lines& lines, int index) const {
-  lines.add("UNROLL_BY(8)");
-  lines.open("for (int e = lane; e < int(length); e += 64) {{");
+void Reduction::chain(Lines& lines, int index, int size) const {
+  lines.add("UNROLL_BY(16)");
+  lines.open("for (int e = lane; e < {}; e += 64) {{", size > 0 ? std::to_string(size) : "int(length)");
   const std::string a = fmt::format("stage{}[e]", index);
   accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[e]", index + 1) : a, "e");
   lines.close();
@@ -178,6 +185,37 @@ std::vector<SharedArray> Reduction::shared(int threads) const {
   }
   if (!position_) arrays.push_back({operand_, fmt::format("shared{}", number_), threads});
   return arrays;
+}
+
+void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const std::string& suffix, int lanes,
+                   int team_threads) {
+  constexpr int kNear = 32;
+  if (reductions.empty()) return;
+  const char* const all = team_threads <= kNear ? "NEAR_BARRIER();" : "BARRIER();";
+  lines.add("{}", all);
+  for (const Reduction& reduction : reductions) reduction.share(lines, suffix);
+  lines.add("{}", all);
+  // The last halves are among threads that are near each other.
+  const auto halve = [&](int from, int to, const char* barrier) {
+    lines.open("for (int h = {}; h > {}; h >>= 1) {{", from, to);
+    lines.open("if (lane < h) {{");
+    for (const Reduction& reduction : reductions) reduction.combine(lines, "int(THREAD) + h");
+    lines.close();
+    lines.add("{}", barrier);
+    lines.close();
+  };
+  if (lanes > 2 * kNear) halve(lanes / 2, kNear, "BARRIER();");
+  if (lanes > kNear) {
+    lines.open("if (lane < {}) {{", kNear);
+    for (const Reduction& reduction : reductions) reduction.combine(lines, fmt::format("int(THREAD) + {}", kNear));
+    lines.close();
+    lines.add("NEAR_BARRIER();");
+  }
+  halve(std::min(lanes, kNear) / 2, 0, "NEAR_BARRIER();");
+  if (team_threads > kNear) lines.add("BARRIER();");
+  for (const Reduction& reduction : reductions) {
+    reduction.fetch(lines, suffix, fmt::format("team * {}", team_threads));
+  }
 }
 
 }  // namespace gpu

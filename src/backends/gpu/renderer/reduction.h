@@ -35,7 +35,7 @@ class Reduction {
   /// by more threads than there are lanes.
   std::vector<SharedArray> stages(int index, int size) const;
   void stage(Lines& lines, int index, const std::string& a, const std::string& b, const std::string& element) const;
-  void chain(Lines& lines, int index) const;
+  void chain(Lines& lines, int index, int size) const;  ///< size: of all rows, 0 if they differ
   /// Writes the accumulators to this thread's place in the shared arrays.
   void share(Lines& lines, const std::string& suffix) const;
   /// Combines this thread's place with another's.
@@ -61,6 +61,11 @@ class Reduction {
   bool position_ = false;  ///< argmax, argmin
   bool wide_;
 };
+
+/// Combines the first `lanes` (a power of two) threads of each team by halving; what comes of it goes to the
+/// accumulators of all `team_threads` threads of the team.
+void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const std::string& suffix, int lanes,
+                   int team_threads);
 
 }  // namespace gpu
 }  // namespace v0

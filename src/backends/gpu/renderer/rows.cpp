@@ -208,6 +208,7 @@ class TeamKernel {
     choose_stages();
     const std::int64_t steps = std::max<std::int64_t>((length + width_ - 1) / width_, 1);
     steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
+    full_ = length == static_cast<std::int64_t>(steps_) * width_;
     int words = 0;
     for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
     holds_ = words * steps_ <= kMostHeldWords;
@@ -335,9 +336,9 @@ class TeamKernel {
                          : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
     lines_.add("int element = lane + s * {};", width_);
-    lines_.open("if (element < length) {{");
+    if (!full_) lines_.open("if (element < length) {{");
     write_element(phase, reductions, numbers, "s");
-    lines_.close();
+    if (!full_) lines_.close();
     lines_.close();
     if (staged_) {
       std::vector<Reduction> ordered;
@@ -348,33 +349,17 @@ class TeamKernel {
         lines_.open("if (lane < {}) {{", kLanes);
         int index = 0;
         for (const Reduction& reduction : ordered) {
-          reduction.chain(lines_, index);
+          reduction.chain(lines_, index, full_ ? steps_ * width_ : 0);
           index += static_cast<int>(reduction.stages(index, 0).size());
         }
         lines_.close();
       }
-      combine(ordered, kLanes);
-      combine(extrema, width_);
+      combine_lanes(lines_, ordered, "", kLanes, width_);
+      combine_lanes(lines_, extrema, "", width_, width_);
     } else {
-      combine(reductions, width_);
+      combine_lanes(lines_, reductions, "", width_, width_);
     }
     for (const Reduction& reduction : reductions) reduction.finish(lines_, "", "length == 0");
-  }
-
-  // The lanes of each team, by halving.
-  void combine(const std::vector<Reduction>& reductions, int lanes) {
-    const std::string suffix;
-    if (reductions.empty()) return;
-    lines_.add("BARRIER();");
-    for (const Reduction& reduction : reductions) reduction.share(lines_, suffix);
-    lines_.add("BARRIER();");
-    lines_.open("for (int h = {}; h > 0; h >>= 1) {{", lanes / 2);
-    lines_.open("if (lane < h) {{");
-    for (const Reduction& reduction : reductions) reduction.combine(lines_, "int(THREAD) + h");
-    lines_.close();
-    lines_.add("BARRIER();");
-    lines_.close();
-    for (const Reduction& reduction : reductions) reduction.fetch(lines_, suffix, fmt::format("team * {}", width_));
   }
 
   void write_row_outputs() {
@@ -403,6 +388,7 @@ class TeamKernel {
   std::set<int> declared_;
   int width_ = kLanes;   ///< lanes of a team
   int steps_ = 0;        ///< elements per lane
+  bool full_ = false;    ///< rows have steps_ * width_ elements, so that none has to be checked
   bool staged_ = false;  ///< all of the workgroup on one row
   bool holds_ = false;
 };
@@ -417,7 +403,7 @@ Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits) {
                      std::none_of(program.outputs.begin(), program.outputs.end(), [&](const Output& output) {
                        return program.code[static_cast<std::size_t>(output.value)].extent == Extent::row;
                      });
-  if (!plain && program.inner.numel() > kChunk) return render_long_rows(program, limits);
+  if (!plain && (program.inner.numel() > kChunk || prefers_columns(program))) return render_long_rows(program, limits);
   Rendered rendered;
   if (!plain) {
     rendered.launches.push_back(TeamKernel(program, limits).render());

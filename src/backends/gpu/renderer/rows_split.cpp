@@ -17,6 +17,8 @@ constexpr int kLanes = 64;
 constexpr int kThreads = 256;
 constexpr int kTeams = kThreads / kLanes;
 constexpr std::int64_t kChunk = 4096;
+constexpr int kColumns = 32;     ///< rows side by side in a workgroup
+constexpr int kColumnLanes = 8;  ///< of a row, per thread, and threads per row
 
 std::string to_word(ComputeType type, const std::string& value) {
   switch (type) {
@@ -141,23 +143,95 @@ class SplitKernel {
     }
     lines_.close();
     lines_.close();
-    combine(reductions, "");
-    if (!reductions.empty()) {
-      lines_.open("if (live && lane == 0) {{");
-      const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
+    combine_lanes(lines_, reductions, "", kLanes, kLanes);
+    write_parts(numbers, reductions);
+    return end(plan_.space.row_count * plan_.chunks);
+  }
+
+  // The same where neighbours in memory are of different rows: 32 rows side by side, each by 8 threads with 8 lanes
+  // (l, l + 8, ...) in registers. For sums and products.
+  Launch columns(int phase) {
+    const std::vector<int> numbers = plan_.reductions(phase);
+    const std::vector<int> stored = plan_.outputs(phase);
+    const std::vector<Reduction> reductions = reductions_of(numbers);
+    const std::set<int> computed = needed_by(numbers, stored);
+    const std::int64_t blocks = (plan_.space.row_count + kColumns - 1) / kColumns;
+    const std::int64_t items = blocks * plan_.chunks;
+    writer_.declare_buffers(lines_);
+    lines_.add("int column = int(THREAD) & {};", kColumns - 1);
+    lines_.add("int lane = int(THREAD) / {};", kColumns);
+    lines_.add("{} length = {};", index_, words_.index(plan_.space.length, wide_));
+    lines_.add("{} rows = {};", index_, words_.index(plan_.space.row_count, wide_));
+    lines_.add("{} items = {};", index_, words_.index(items, wide_));
+    lines_.open("for ({0} item = {0}(GROUP); item < items; item += {0}(GROUPS)) {{", index_);
+    lines_.add("{} chunk = {};", index_, quotient(words_, "item", blocks, wide_));
+    lines_.add("{0} row = (item - chunk * {1}) * {0}({2}) + {0}(column);", index_, words_.index(blocks, wide_),
+               kColumns);
+    lines_.add("bool live = row < rows;");
+    lines_.add("row = SELECT(live, row, rows - {}(1));", index_);
+    lines_.add("{} unit = row * {} + chunk;", index_, words_.index(plan_.chunks, wide_));
+    write_row_values(phase, computed, stored);
+    for (const Reduction& reduction : reductions) {
+      for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
+      for (int j = 0; j < kColumnLanes; ++j) reduction.start(lines_, fmt::format("_{}", j));
+    }
+    const bool full = plan_.space.length % kChunk == 0;
+    lines_.add("{0} first = chunk * {0}({1});", index_, static_cast<int>(kChunk));
+    lines_.add("{0} end = SELECT(length - first < {0}({1}), length, first + {0}({1}));", index_,
+               static_cast<int>(kChunk));
+    lines_.open("for ({0} s = first + {0}(lane); s < end; s += {0}({1})) {{", index_, kLanes);
+    for (int j = 0; j < kColumnLanes; ++j) {
+      lines_.open("{{");
+      lines_.add("{0} element = s + {0}({1});", index_, j * kColumnLanes);
+      if (!full && j > 0) lines_.open("if (element < end) {{");
+      decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
+      writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
+                             {stored.begin(), stored.end()}, true);
+      for (const int i : computed) writer_.emit(lines_, i, "e");
       for (std::size_t r = 0; r < reductions.size(); ++r) {
-        const std::string at =
-            words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
-        lines_.add("ULONG parts{} = {};", numbers[r], at);
-        int field = 0;
-        for (const auto& [name, type] : reductions[r].state()) {
-          lines_.add("STORE_U64(parts{}, LONG(unit) + LONG({}) * {}, {});", numbers[r], field++, count,
-                     to_word(type, name));
-        }
+        const Instruction& reduce = plan_.code(numbers[r]);
+        const ComputeType type = reductions[r].operand_type();
+        reductions[r].accumulate(lines_, fmt::format("_{}", j), writer_.value(reduce.a, type),
+                                 reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
       }
+      if (!stored.empty()) {
+        lines_.open("if (live) {{");
+        for (const int o : stored) writer_.store(lines_, o, "e");
+        lines_.close();
+      }
+      if (!full && j > 0) lines_.close();
       lines_.close();
     }
-    return end(plan_.space.row_count * plan_.chunks);
+    lines_.close();
+    // Lanes 32, 16 and 8 apart are in one thread, those less apart in others.
+    for (const Reduction& reduction : reductions) {
+      for (int h = kColumnLanes / 2; h > 0; h /= 2) {
+        for (int j = 0; j < h; ++j) {
+          reduction.add(lines_, fmt::format("_{}", j), fmt::format("r{}_{}", reduction.number(), j + h));
+        }
+      }
+    }
+    if (!reductions.empty()) {
+      lines_.add("BARRIER();");
+      for (const Reduction& reduction : reductions) reduction.share(lines_, "_0");
+      lines_.add("BARRIER();");
+      lines_.open("for (int h = {}; h > 0; h >>= 1) {{", kColumnLanes / 2);
+      lines_.open("if (lane < h) {{");
+      for (const Reduction& reduction : reductions) {
+        reduction.combine(lines_, fmt::format("int(THREAD) + {} * h", kColumns));
+      }
+      lines_.close();
+      lines_.add("BARRIER();");
+      lines_.close();
+      for (const Reduction& reduction : reductions) {
+        reduction.start(lines_, "");
+        reduction.fetch(lines_, "", "column");
+      }
+    }
+    write_parts(numbers, reductions);
+    Launch result = end(items);
+    result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
+    return result;
   }
 
   // Reduces the chunks' results of a phase by R, and stores row values if nothing is to come after it.
@@ -204,7 +278,7 @@ class SplitKernel {
     }
     lines_.close();
     if (!ordered.empty()) {
-      combine(ordered, "");
+      combine_lanes(lines_, ordered, "", kLanes, kLanes);
       lines_.open("if (lane == (int(first >> 12) & {})) {{", kLanes - 1);
       for (const Reduction& reduction : ordered) {
         reduction.add(lines_, "_outer", fmt::format("r{}", reduction.number()));
@@ -213,8 +287,8 @@ class SplitKernel {
       for (const Reduction& reduction : ordered) reduction.restart(lines_, "");
     }
     lines_.close();
-    combine(ordered, "_outer");
-    combine(extrema, "");
+    combine_lanes(lines_, ordered, "_outer", kLanes, kLanes);
+    combine_lanes(lines_, extrema, "", kLanes, kLanes);
     for (const Reduction& reduction : reductions) {
       reduction.finish(lines_, reduction.is_ordered() ? "_outer" : "", "length == 0");
     }
@@ -290,6 +364,23 @@ class SplitKernel {
     return result;
   }
 
+  // Stores the results of `unit`'s chunk; the first lane does.
+  void write_parts(const std::vector<int>& numbers, const std::vector<Reduction>& reductions) {
+    if (reductions.empty()) return;
+    lines_.open("if (live && lane == 0) {{");
+    const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      const std::string at = words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
+      lines_.add("ULONG parts{} = {};", numbers[r], at);
+      int field = 0;
+      for (const auto& [name, type] : reductions[r].state()) {
+        lines_.add("STORE_U64(parts{}, LONG(unit) + LONG({}) * {}, {});", numbers[r], field++, count,
+                   to_word(type, name));
+      }
+    }
+    lines_.close();
+  }
+
   // Row values that are known when `phase` begins.
   void write_row_values(int phase, const std::set<int>& computed, const std::vector<int>& outputs) {
     std::set<int> instructions = computed;
@@ -326,21 +417,6 @@ class SplitKernel {
     for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
   }
 
-  // The lanes of each team, by halving.
-  void combine(const std::vector<Reduction>& reductions, const std::string& suffix) {
-    if (reductions.empty()) return;
-    lines_.add("BARRIER();");
-    for (const Reduction& reduction : reductions) reduction.share(lines_, suffix);
-    lines_.add("BARRIER();");
-    lines_.open("for (int h = {}; h > 0; h >>= 1) {{", kLanes / 2);
-    lines_.open("if (lane < h) {{");
-    for (const Reduction& reduction : reductions) reduction.combine(lines_, "int(THREAD) + h");
-    lines_.close();
-    lines_.add("BARRIER();");
-    lines_.close();
-    for (const Reduction& reduction : reductions) reduction.fetch(lines_, suffix, fmt::format("team * {}", kLanes));
-  }
-
   const Plan& plan_;
   Words words_;
   Lines lines_;
@@ -352,13 +428,38 @@ class SplitKernel {
 
 }  // namespace
 
+bool prefers_columns(const Program& program) {
+  constexpr std::int64_t kFew = 1024;  // chunks: fewer would leave a GPU without work
+  const Space space = Space::of(program, true);
+  const std::int64_t chunks = (space.length + kChunk - 1) / kChunk;
+  if (space.rows == 0 || space.rows == space.shape.rank() || space.length <= kLanes) return false;
+  if (space.shape[space.rows - 1] < kColumns || space.row_count * chunks < kFew) return false;
+  bool has_columns = false;
+  for (const View& view : space.inputs) {
+    if (!view.bounds.empty() || view.strides[space.shape.rank() - 1] == 1) return false;
+    has_columns = has_columns || view.strides[space.rows - 1] == 1;
+  }
+  bool reduced = false;  // a value that is read once: what needs it again would be read twice
+  for (const Instruction& step : program.code) {
+    if (step.kind == Kind::reduce) {
+      if (!Reduction(step, 0, step.type, space.wide).is_ordered()) return false;
+      reduced = true;
+    }
+  }
+  return has_columns && reduced;
+}
+
 Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
   const Plan plan(program, limits);
+  const bool columns = prefers_columns(program);
   Rendered rendered;
   rendered.scratch_bytes = plan.scratch_bytes;
   for (int phase = 0; phase <= plan.last_phase; ++phase) {
     const bool reduces = !plan.reductions(phase).empty();
-    if (reduces || !plan.outputs(phase).empty()) rendered.launches.push_back(SplitKernel(plan).chunks(phase));
+    if (reduces || !plan.outputs(phase).empty()) {
+      SplitKernel kernel(plan);
+      rendered.launches.push_back(columns ? kernel.columns(phase) : kernel.chunks(phase));
+    }
     if (reduces || (phase == 0 && plan.last_reductions < 0 && plan.has_row_outputs())) {
       rendered.launches.push_back(SplitKernel(plan).sums(reduces ? phase : -1));
     }

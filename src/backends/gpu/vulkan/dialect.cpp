@@ -36,6 +36,7 @@ constexpr const char* kHead = R"(#version 460
 #define FMA64(x, y, z) fma(x, y, z)
 #define SQRT64(x) sqrt(x)
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
+#define CANONICAL_F32(x) canonical(x)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
 #define THREAD gl_LocalInvocationIndex
@@ -44,6 +45,7 @@ constexpr const char* kHead = R"(#version 460
 #define UNROLL
 #define UNROLL_BY(n)
 #define BARRIER() barrier()
+#define NEAR_BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Bytes4 { uint at; };
