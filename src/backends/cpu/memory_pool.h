@@ -2,7 +2,7 @@
 // which for large tensors is most of the cost of a memory-bound kernel.
 //
 // Blocks are aligned to 64 bytes and rounded up to 8 sizes per power of two. Live and cached bytes together stay below
-// 1.25 times the recent peak of live bytes (or 256 MB, if that is more). Thread-safe.
+// 1.5 times the recent peak of live bytes (or 256 MB, if that is more). Thread-safe.
 #pragma once
 
 #include <cstddef>
