@@ -257,7 +257,6 @@ bool is_replaceable(const NodeRef& node) {
 std::vector<bool> find_droppable(const Window& window) {
   std::unordered_map<const Node*, long> uses;
   std::unordered_map<const Node*, long> view_uses;
-  std::vector<const Node*> views;
   for (const NodeRef& node : window.nodes) {
     for (const NodeRef& input : node->inputs) {
       if (input == nullptr) continue;
@@ -265,7 +264,6 @@ std::vector<bool> find_droppable(const Window& window) {
         ++uses[input.get()];
       } else if (++view_uses[input.get()] == 1) {
         ++uses[input->inputs[0].get()];
-        views.push_back(input.get());
       }
     }
   }
@@ -288,7 +286,8 @@ std::vector<bool> find_droppable(const Window& window) {
   std::vector<bool> droppable(window.nodes.size(), false);
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     const NodeRef& node = window.nodes[e];
-    droppable[e] = window.entries[e].given && !kept[e] && !std::holds_alternative<Data>(node->op) && node->handles.load(std::memory_order_relaxed) == 0 &&
+    droppable[e] = window.entries[e].given && !kept[e] && !std::holds_alternative<Data>(node->op) &&
+                   node->handles.load(std::memory_order_relaxed) == 0 &&
                    node.use_count() == 1 + uses[node.get()] && !shared.contains(node.get());
   }
   return droppable;
