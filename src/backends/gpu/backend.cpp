@@ -1,6 +1,7 @@
 #include "backends/gpu/backend.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -13,14 +14,47 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
+namespace {
+
+bool writes_to(const Kernel& kernel, int slot) {
+  const auto stores = [slot](const Program& program) {
+    return std::any_of(program.outputs.begin(), program.outputs.end(),
+                       [slot](const Output& output) { return output.slot == slot; });
+  };
+  return std::visit(
+      [&](const auto& k) {
+        using Kind = std::decay_t<decltype(k)>;
+        if constexpr (std::is_same_v<Kind, RowKernel>) {
+          return stores(k.program);
+        } else if constexpr (std::is_same_v<Kind, ContractionKernel>) {
+          return stores(k.epilogue);
+        } else {
+          return k.out == slot;
+        }
+      },
+      kernel);
+}
+
+}  // namespace
+
 /// A kernel's launches, compiled.
 class GpuExecutable : public Executable {
  public:
-  GpuExecutable(GpuBackend& backend, Rendered rendered, std::size_t faults)
-      : backend_(backend), scratch_bytes_(rendered.scratch_bytes), faults_(faults) {
+  GpuExecutable(GpuBackend& backend, Rendered rendered, const Kernel& kernel)
+      : backend_(backend), scratch_bytes_(rendered.scratch_bytes), faults_(faults_of(kernel)) {
     for (Launch& launch : rendered.launches) {
-      launches_.push_back({backend_.kernels_.get(launch.text, backend_.arithmetic_), launch.groups,
-                           std::move(launch.words), std::move(launch.patches), launch.copies_from, launch.copies_to});
+      Ready& ready = launches_.emplace_back();
+      ready.module = backend_.kernels_.get(launch.text, backend_.arithmetic_);
+      ready.groups = launch.groups;
+      ready.words = std::move(launch.words);
+      ready.patches = std::move(launch.patches);
+      ready.copies_from = launch.copies_from;
+      ready.copies_to = launch.copies_to;
+      for (const Patch& patch : ready.patches) {
+        const bool writes = patch.kind == Patch::Kind::scratch ||
+                            (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
+        if (patch.kind != Patch::Kind::scalar) ready.accesses.push_back({0, patch.word, writes});
+      }
     }
   }
 
@@ -30,19 +64,19 @@ class GpuExecutable : public Executable {
     const Temporary scratch(backend_.memory_, scratch_bytes_);
     const Temporary faults(backend_.memory_, 4 * faults_);
     if (faults_ > 0) driver.clear(faults.address, 4 * faults_);
-    std::vector<std::uint32_t> words;
-    for (const Ready& launch : launches_) {
+    for (Ready& launch : launches_) {
       if (launch.copies_from >= 0 && binding.slots[static_cast<std::size_t>(launch.copies_from)] ==
                                          binding.slots[static_cast<std::size_t>(launch.copies_to)]) {
         continue;
       }
-      words = launch.words;
+      auto access = launch.accesses.begin();
       for (const Patch& patch : launch.patches) {
-        const std::uint64_t value = value_of(patch, binding, scratch.address, faults.address);
-        words[static_cast<std::size_t>(patch.word)] = static_cast<std::uint32_t>(value);
-        words[static_cast<std::size_t>(patch.word) + 1] = static_cast<std::uint32_t>(value >> 32);
+        std::uint64_t value = value_of(patch, binding, scratch.address, faults.address);
+        if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
+        value += static_cast<std::uint64_t>(patch.offset);
+        std::memcpy(&launch.words[static_cast<std::size_t>(patch.word)], &value, sizeof value);
       }
-      driver.launch(*launch.module, launch.groups, words);
+      driver.launch(*launch.module, launch.groups, launch.words, launch.accesses);
     }
     if (faults_ > 0) driver.download(binding.faults.data(), faults.address, 4 * faults_);
   }
@@ -51,7 +85,8 @@ class GpuExecutable : public Executable {
   struct Ready {
     std::shared_ptr<const Module> module;
     std::uint32_t groups;
-    std::vector<std::uint32_t> words;
+    std::vector<std::uint32_t> words;  ///< those of the last run
+    std::vector<Access> accesses;
     std::vector<Patch> patches;
     int copies_from, copies_to;
   };
@@ -72,17 +107,16 @@ class GpuExecutable : public Executable {
                                 std::uint64_t faults) {
     const auto index = static_cast<std::size_t>(patch.index);
     switch (patch.kind) {
-      case Patch::Kind::address:
-        return reinterpret_cast<std::uint64_t>(binding.slots[index]) + static_cast<std::uint64_t>(patch.offset);
+      case Patch::Kind::address: return reinterpret_cast<std::uint64_t>(binding.slots[index]);
       case Patch::Kind::scalar: return binding.parameters[index].bits;
       case Patch::Kind::faults: return faults;
-      case Patch::Kind::scratch: return scratch + static_cast<std::uint64_t>(patch.offset);
+      case Patch::Kind::scratch: return scratch;
     }
     return 0;
   }
 
   GpuBackend& backend_;
-  std::vector<Ready> launches_;
+  mutable std::vector<Ready> launches_;  ///< guarded by the backend's mutex
   std::size_t scratch_bytes_;
   std::size_t faults_;
 };
@@ -128,7 +162,7 @@ std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
   Rendered rendered = render(kernel, limits);
   const std::lock_guard lock(mutex_);
   try {
-    return std::make_unique<GpuExecutable>(*this, std::move(rendered), faults_of(kernel));
+    return std::make_unique<GpuExecutable>(*this, std::move(rendered), kernel);
   } catch (const BackendError& error) {
     throw BackendError(fmt::format("{}: {}\n  in the kernel {}", device_.to_string(), error.what(), to_string(kernel)));
   }

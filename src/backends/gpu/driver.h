@@ -34,6 +34,16 @@ class Module {
   virtual ~Module() = default;
 };
 
+/// Memory that a launch reaches through an address among its parameter words. Work that only touches other memory, or
+/// reads what the launch only reads, need not wait for it.
+struct Access {
+  std::uint64_t address = 0;  ///< as `allocate` gave it; what stands in the words may lie inside that memory
+  int word = 0;               ///< the first of the two parameter words that hold it, the low half first
+  bool writes = false;        ///< words that report faults don't count: they are set to one value only
+
+  friend bool operator==(const Access&, const Access&) = default;
+};
+
 /// One device behind one API. Called by one thread at a time. Every function throws BackendError with the API's words.
 class Driver {
  public:
@@ -56,7 +66,9 @@ class Driver {
   /// Compiles; what comes back may be kept on disk.
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
-  virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words) = 0;
+  /// `accesses`: all addresses in `words`. An address may stand there more than once.
+  virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
+                      std::span<const Access> accesses) = 0;
   /// Starts what was recorded; waits for all of it.
   virtual void wait() = 0;
 };

@@ -116,7 +116,8 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
                                  static_cast<std::uint32_t>(to >> 32),
                                  0,
                                  0};
-  driver.launch(*module, kVectors / 256, words);
+  const Access accesses[] = {{from, 0, false}, {to, 2, true}};
+  driver.launch(*module, kVectors / 256, words, accesses);
   driver.download(out.data(), to, 4 * out.size());
   memory.release(from);
   memory.release(to);

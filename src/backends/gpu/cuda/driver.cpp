@@ -225,7 +225,8 @@ class CudaDriver : public Driver {
                                         dynamic ? static_cast<unsigned>(shared) : 0);
   }
 
-  void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words) override {
+  void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
+              std::span<const Access>) override {
     enter();
     const auto& kernel = static_cast<const CudaModule&>(program);
     std::uint32_t none = 0;

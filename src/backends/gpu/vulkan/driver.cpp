@@ -2,7 +2,7 @@
 // or, where they are too many, memory of a ring whose address is pushed.
 //
 // Commands are recorded into one of a few batches and submitted when a batch is full or somebody waits; before each
-// command that may depend on an earlier one stands a barrier.
+// command that depends on an earlier one stands a barrier.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,6 +18,7 @@
 
 #include "backends/gpu/dialect.h"
 #include "backends/gpu/driver.h"
+#include "backends/gpu/hazards.h"
 #include "backends/gpu/vulkan/shaderc.h"
 #include "backends/gpu/vulkan/spirv.h"
 #include "core/os.h"
@@ -30,15 +31,17 @@ namespace {
 const std::string kNames[] = {"libvulkan.so.1", "libvulkan.so"};
 constexpr std::uint32_t kApiVersion = VK_API_VERSION_1_2;
 
-#define LOCKSTEP_INSTANCE_FUNCTIONS(X)                                                                          \
-  X(vkEnumeratePhysicalDevices)                                                                                 \
-  X(vkGetPhysicalDeviceProperties)                                                                              \
-  X(vkGetPhysicalDeviceProperties2) X(vkGetPhysicalDeviceFeatures2) X(vkGetPhysicalDeviceQueueFamilyProperties) \
-      X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
+#define LOCKSTEP_INSTANCE_FUNCTIONS(X)                                                                               \
+  X(vkEnumeratePhysicalDevices)                                                                                      \
+  X(vkGetPhysicalDeviceProperties)                                                                                   \
+  X(vkGetPhysicalDeviceProperties2)                                                                                  \
+  X(vkGetPhysicalDeviceFeatures2) X(vkGetPhysicalDeviceQueueFamilyProperties) X(vkGetPhysicalDeviceMemoryProperties) \
+      X(vkCreateDevice) X(vkGetDeviceProcAddr)
 #define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                              \
   X(vkGetDeviceQueue)                                                                                             \
   X(vkCreateBuffer)                                                                                               \
-  X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory) X(vkBindBufferMemory)   \
+  X(vkDestroyBuffer)                                                                                              \
+  X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory) X(vkBindBufferMemory)                      \
       X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers)               \
           X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)      \
               X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) X(vkCmdFillBuffer) \
@@ -222,7 +225,7 @@ class VulkanDriver : public Driver {
     if (bytes <= kInline) {
       std::array<std::uint32_t, kInline / 4> words{};
       std::memcpy(words.data(), source, bytes);
-      VkCommandBuffer commands = begin_command();
+      VkCommandBuffer commands = begin_command(writing(to));
       const auto [block, offset] = place_of(to);
       vk_->vkCmdUpdateBuffer(commands, block->buffer, offset, rounded(bytes), words.data());
       return;
@@ -232,7 +235,7 @@ class VulkanDriver : public Driver {
       wait();  // for the staging memory
       std::memcpy(staging_.host, source + done, count);
       const auto [block, offset] = place_of(to + done);
-      copy_blocks(staging_.buffer, 0, block->buffer, offset, rounded(count));
+      copy_blocks(staging_.buffer, 0, block->buffer, offset, rounded(count), writing(to));
     }
   }
 
@@ -240,7 +243,9 @@ class VulkanDriver : public Driver {
     for (std::size_t done = 0; done < bytes; done += kStagingBytes) {
       const std::size_t count = std::min(bytes - done, kStagingBytes);
       const auto [block, offset] = place_of(from + done);
-      copy_blocks(block->buffer, offset, staging_.buffer, 0, count);
+      begin_command({});
+      wait_for_all_before();  // `from` may lie inside an allocation
+      copy_blocks(block->buffer, offset, staging_.buffer, 0, count, {});
       VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
       barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
       barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
@@ -254,11 +259,12 @@ class VulkanDriver : public Driver {
   void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
     const auto [target, target_offset] = place_of(to);
     const auto [source, source_offset] = place_of(from);
-    copy_blocks(source->buffer, source_offset, target->buffer, target_offset, bytes);
+    const Access accesses[] = {{from, 0, false}, {to, 0, true}};
+    copy_blocks(source->buffer, source_offset, target->buffer, target_offset, bytes, accesses);
   }
   void clear(std::uint64_t to, std::size_t bytes) override {
     const auto [block, offset] = place_of(to);
-    vk_->vkCmdFillBuffer(begin_command(), block->buffer, offset, rounded(bytes), 0);
+    vk_->vkCmdFillBuffer(begin_command(writing(to)), block->buffer, offset, rounded(bytes), 0);
   }
 
   std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const override {
@@ -303,11 +309,12 @@ class VulkanDriver : public Driver {
     return std::make_unique<VulkanModule>(device_, *vk_, pipeline, layout);
   }
 
-  void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words) override {
+  void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
+              std::span<const Access> accesses) override {
     const auto& kernel = static_cast<const VulkanModule&>(module);
     const std::uint32_t bytes = static_cast<std::uint32_t>(4 * words.size());
     if (!pushes(words.size()) && batches_[current_].used + bytes + kAlignment > kRingBytes) submit();
-    VkCommandBuffer commands = begin_command();
+    VkCommandBuffer commands = begin_command(accesses);
     vk_->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
     if (pushes(words.size())) {
       if (bytes > 0)
@@ -344,6 +351,7 @@ class VulkanDriver : public Driver {
     bool in_flight = false;
   };
 
+  static std::array<Access, 1> writing(std::uint64_t address) { return {{{address, 0, true}}}; }
   static std::size_t rounded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
   bool pushes(std::size_t words) const { return words <= static_cast<std::size_t>(push_words_); }
 
@@ -491,13 +499,14 @@ class VulkanDriver : public Driver {
     return {&block, address - block.address};
   }
 
-  void copy_blocks(VkBuffer from, std::size_t from_offset, VkBuffer to, std::size_t to_offset, std::size_t bytes) {
+  void copy_blocks(VkBuffer from, std::size_t from_offset, VkBuffer to, std::size_t to_offset, std::size_t bytes,
+                   std::span<const Access> accesses) {
     const VkBufferCopy region{from_offset, to_offset, bytes};
-    vk_->vkCmdCopyBuffer(begin_command(), from, to, 1, &region);
+    vk_->vkCmdCopyBuffer(begin_command(accesses), from, to, 1, &region);
   }
 
-  // Commands are recorded in order; each waits for the writes of those before it.
-  VkCommandBuffer begin_command() {
+  // Commands are recorded in order. Barriers hold across batches, which are submitted to one queue.
+  VkCommandBuffer begin_command(std::span<const Access> accesses) {
     Batch& batch = batches_[current_];
     if (!batch.recording) {
       finish(batch);
@@ -508,13 +517,17 @@ class VulkanDriver : public Driver {
       batch.used = 0;
       batch.launches = 0;
     }
+    if (hazards_.add(accesses)) wait_for_all_before();
+    return batch.commands;
+  }
+
+  void wait_for_all_before() {
     constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
     barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
                             VK_ACCESS_TRANSFER_WRITE_BIT;
-    vk_->vkCmdPipelineBarrier(batch.commands, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-    return batch.commands;
+    vk_->vkCmdPipelineBarrier(batches_[current_].commands, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
   }
 
   void submit() {
@@ -548,6 +561,7 @@ class VulkanDriver : public Driver {
   DriverInfo info_;
   std::map<std::uint64_t, Block> blocks_;
   Block staging_;
+  Hazards hazards_;
   std::array<Batch, 4> batches_;
   std::size_t current_ = 0;
 };
