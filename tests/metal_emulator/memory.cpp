@@ -14,7 +14,7 @@
 namespace emulator {
 namespace {
 
-constexpr std::size_t kPage = 4096, kGuard = 16 * kPage, kAlignment = 16;
+constexpr std::size_t kPage = 4096, kGuard = 1024 * kPage, kAlignment = 16;
 constexpr unsigned char kFill = 0xff;
 
 std::size_t round_up(std::size_t value, std::size_t unit) {

@@ -64,8 +64,7 @@ Metal::Metal() : device_(function<id()>("MTLCreateSystemDefaultDevice")()), queu
 
 Owned Metal::library(const std::string& text, std::string* error) const {
   const Pool pool;
-  const std::string whole =
-      "#include <metal_stdlib>\nusing namespace metal;\n#pragma METAL fp contract(off)\n#line 1\n" + text;
+  const std::string whole = "#include <metal_stdlib>\nusing namespace metal;\n#pragma METAL fp contract(off)\n" + text;
   const Owned options(send(class_named("MTLCompileOptions"), "new"));
   send<void>(options, "setMathMode:", 0L);
   send<void>(options, "setLanguageVersion:", 2ul << 16 | 4ul);

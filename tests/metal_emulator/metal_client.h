@@ -77,7 +77,7 @@ class Setting {
   bool was_set_;
 };
 
-/// A device with a queue, and a kernel. The text is preceded by the lines that every text needs.
+/// A device with a queue, and a kernel. The text is preceded by the three lines that every text needs.
 class Metal {
  public:
   Metal();

@@ -115,6 +115,8 @@ std::vector<std::string> flags(bool contracts, bool check) {
                                     "-cl-single-precision-constant",
                                     "-Xclang",
                                     "-ffloat16-excess-precision=none",
+                                    "-Xclang",
+                                    "-fno-pch-timestamp",  // files are compared by content, in the names
                                     "-I" EMULATOR_HEADERS};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
