@@ -19,11 +19,13 @@ inline namespace v0 {
 struct Binding {
   std::span<std::byte* const> slots;
   std::span<const Scalar> parameters;
-  /// faults_of(kernel) words, zero before the run. Several threads may set one: report_fault.
+  /// Words in the device's memory, like the slots, zero before the run; faults_of(kernel) of them are the kernel's.
+  /// Several threads may set one: report_fault, on devices whose memory is this process's.
   std::span<std::uint32_t> faults = {};
+  std::size_t first_fault = 0;  ///< of the kernel's words in `faults`
 };
 inline void report_fault(const Binding& binding, std::size_t number) {
-  std::atomic_ref(binding.faults[number]).store(1, std::memory_order_relaxed);
+  std::atomic_ref(binding.faults[binding.first_fault + number]).store(1, std::memory_order_relaxed);
 }
 
 /// A kernel made ready for a device. Immutable; runs from one thread at a time per device.
@@ -52,7 +54,9 @@ class Backend {
 };
 
 /// Whether the memory of a device is this process's own, so that Buffer::data() can be read.
-constexpr bool is_host(Device device) { return device.kind == DeviceKind::ref || device.kind == DeviceKind::cpu; }
+constexpr bool is_host(Device device) {
+  return device.kind == DeviceKind::ref || device.kind == DeviceKind::cpu;
+}
 
 /// A kind of device that this machine has none of, or none that can be used.
 struct MissingDevices {

@@ -23,6 +23,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
+struct IndexCheck;
+using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
+
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
@@ -117,8 +120,11 @@ struct Node {
   /// A copy of `buffer` for kernels, where that is borrowed memory that does not start at a multiple of the element's
   /// size. Made at the first use; guarded by the window's execute mutex.
   BufferRef aligned;
-  /// Why the value cannot be had (an index was out of range), set under the window's execute mutex before the node is
-  /// looked at by others; values computed from it fail alike.
+  /// The checks of indices that the value depends on (graph/index_check.h) and that were not settled when it was
+  /// computed; null for none. Published by `ready`.
+  std::shared_ptr<const IndexChecks> checks;
+  /// Why the value cannot be had (an index was out of range, a kernel failed); values computed from it fail alike.
+  /// Guarded by the window's execute mutex.
   std::exception_ptr failure;
   /// Whether arithmetic may read the value without looking for subnormals: -1 not known yet, else 0 or 1.
   std::atomic<std::int8_t> canonical{-1};

@@ -23,6 +23,7 @@ struct Plan {
     bool may_replace = false;   ///< no later step reads what step.replaces
   };
   std::vector<Prepared> steps;
+  std::size_t checks = 0;  ///< fault words of all steps
 };
 
 using PlanKey = std::vector<std::uint64_t>;

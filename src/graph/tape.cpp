@@ -7,6 +7,7 @@
 
 #include "core/assert.h"
 #include "graph/check.h"
+#include "graph/live_tensors.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -73,6 +74,7 @@ Tensor traced(const Tensor& result, const char* name, const std::vector<const Te
   if (reads_result) record->result = std::make_shared<Handle>(node);
   auto handle = std::make_shared<Handle>(node, std::move(record));
   handle->name = result.name();
+  remember_name(handle);
   return Access::from_handle(std::move(handle));
 }
 
@@ -88,6 +90,7 @@ Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
   record->sink = std::move(sink);
   auto handle = std::make_shared<Handle>(node, std::move(record));
   handle->name = tensor.name();
+  remember_name(handle);
   return Access::from_handle(std::move(handle));
 }
 
@@ -96,6 +99,7 @@ Tensor untraced(const Tensor& tensor) {
   if (handle->record == nullptr) return tensor;
   auto bare = std::make_shared<Handle>(handle->node);
   bare->name = handle->name;
+  remember_name(bare);
   return Access::from_handle(std::move(bare));
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "core/hash.h"
+#include "graph/live_tensors.h"
 #include "graph/make.h"
 #include "graph/tape.h"
 #include "graph/window.h"
@@ -22,6 +23,7 @@ Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device, Ca
   NodeRef node = make_node(Data{}, {}, shape, dtype, device, site);
   node->buffer = std::move(buffer);
   node->ready.store(true, std::memory_order_release);
+  remember_stored({&node, 1});
   return Access::tensor(std::move(node));
 }
 
@@ -71,7 +73,7 @@ Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shap
                      {}, "give one value per element", site);
   }
   Backend& backend = backend_of(device);
-  BufferRef buffer = backend.allocate(bytes);
+  BufferRef buffer = allocate_tensor(device, bytes);
   backend.upload(*buffer, data, bytes);
   return leaf(std::move(buffer), shape, dtype, device, site);
 }
@@ -111,6 +113,7 @@ Tensor Tensor::named(std::string name) const {
   check(*this, "Tensor::named", {});
   auto handle = std::make_shared<Handle>(handle_->node, handle_->record);
   handle->name = std::move(name);
+  remember_name(handle);
   return Access::from_handle(std::move(handle));
 }
 
@@ -176,8 +179,7 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
 
 const Tensor& Tensor::eval(CallSite site) const {
   check(*this, "eval", site);
-  const NodeRef base = reading_of(handle_->node).base;
-  if (!base->ready.load(std::memory_order_acquire)) flush(base->device, base);
+  compute(reading_of(handle_->node).base);
   return *this;
 }
 
@@ -194,7 +196,7 @@ Tensor Tensor::to(Device target, CallSite site) const {
   if (target == device()) return *this;
   const DenseData data = dense_data(handle_->node);
   const std::size_t bytes = handle_->node->bytes();
-  BufferRef buffer = backend.allocate(bytes);
+  BufferRef buffer = allocate_tensor(target, bytes);
   if (bytes > 0) {
     if (is_host(device())) {
       backend.upload(*buffer, data.buffer->data() + data.offset, bytes);

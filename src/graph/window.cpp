@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -11,6 +12,8 @@
 #include "core/assert.h"
 #include "graph/check.h"
 #include "graph/fusion.h"
+#include "graph/index_check.h"
+#include "graph/live_tensors.h"
 #include "graph/lower.h"
 #include "graph/plan_cache.h"
 #include "graph/schedule.h"
@@ -22,6 +25,16 @@ namespace graph {
 namespace {
 
 constexpr std::size_t kCachedPlans = 256;
+// Flushes whose fault words nobody has read, and what their checks keep in memory: past these, a flush waits.
+constexpr std::size_t kMostUnread = 16;
+constexpr std::size_t kMostUnreadBytes = std::size_t{64} << 20;
+
+// The fault words of a flush on the device, and what each of them stands for.
+struct Unread {
+  BufferRef faults;
+  IndexChecks checks;
+  std::size_t bytes = 0;  ///< kept in memory for the checks
+};
 
 // The pending work of one device. `record` guards the list and is held for moments; `execute` is held through a
 // flush, so that values are computed once and recording goes on meanwhile.
@@ -33,6 +46,8 @@ struct DeviceWindow {
 
   std::mutex execute;
   PlanCache plans{kCachedPlans};
+  std::deque<Unread> unread;  ///< oldest first
+  std::size_t unread_bytes = 0;
   std::atomic<std::uint64_t> kernels{0};
   std::atomic<std::uint64_t> plans_made{0};
   std::atomic<std::uint64_t> plans_reused{0};
@@ -213,6 +228,7 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   for (Step& step : schedule(window.entries)) {
     auto executable = backend.compile(step.kernel);
     for (const int entry : step.slots) last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
+    plan->checks += step.checks.size();
     plan->steps.push_back({std::move(step), std::move(executable), {}, false});
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
@@ -295,7 +311,7 @@ std::vector<bool> find_droppable(const Window& window) {
 
 struct Outcome {
   std::vector<BufferRef> buffers;  ///< of wanted entries
-  std::vector<int> faulty;         ///< entries that met a bad index
+  BufferRef faults;                ///< a word for each check of the plan's steps, in their order; null for none
 };
 
 // Runs the plan. Nothing is published when a kernel throws.
@@ -321,7 +337,14 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
   }
   std::vector<std::byte*> slots;
   std::vector<Scalar> parameters;
-  std::vector<std::uint32_t> faults;
+  std::span<std::uint32_t> faults;
+  std::size_t next_fault = 0;
+  if (plan.checks > 0) {
+    const std::vector<std::uint32_t> zeros(plan.checks);
+    outcome.faults = backend.allocate(4 * plan.checks);
+    backend.upload(*outcome.faults, zeros.data(), 4 * plan.checks);
+    faults = {reinterpret_cast<std::uint32_t*>(outcome.faults->data()), plan.checks};
+  }
   for (const Plan::Prepared& prepared : plan.steps) {
     bool replaced = false;
     if (prepared.may_replace) {
@@ -347,11 +370,8 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
     for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
     parameters.clear();
     for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
-    faults.assign(prepared.step.checks.size(), 0);
-    prepared.executable->run({slots, parameters, faults});
-    for (std::size_t i = 0; i < faults.size(); ++i) {
-      if (faults[i] != 0) outcome.faulty.push_back(prepared.step.checks[i]);
-    }
+    prepared.executable->run({slots, parameters, faults, next_fault});
+    next_fault += prepared.step.checks.size();
     state.kernels.fetch_add(1, std::memory_order_relaxed);
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
@@ -368,45 +388,67 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
 
 // --- bad indices ------------------------------------------------------------------------------------------------
 
-std::string list(const std::vector<std::int64_t>& index) {
-  std::string text = "[";
-  for (std::size_t d = 0; d < index.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(index[d]);
-  return text + "]";
+// Reads the fault words of all flushes that nobody has looked at, and finds the errors of those that are set. Waits for
+// the device. `released`: destroyed by the caller after the locks, like all values that are given up.
+void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& released) {
+  while (!state.unread.empty()) {
+    const Unread& oldest = state.unread.front();
+    std::vector<std::uint32_t> faults(oldest.checks.size());
+    backend.download(faults.data(), *oldest.faults, 4 * faults.size());
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      IndexCheck& check = *oldest.checks[i];
+      if (check.settled.load(std::memory_order_relaxed)) continue;
+      if (faults[i] != 0) {
+        const Reading reading = reading_of(check.index);
+        BufferRef buffer = reading.base->buffer;
+        if (buffer == nullptr) {
+          const Window window = describe({reading.base});
+          buffer = execute(state, backend, window, *plan_for(state, backend, window)).buffers.back();
+        }
+        std::vector<std::byte> bytes(reading.base->bytes());
+        backend.download(bytes.data(), *buffer, bytes.size());
+        check.error = index_error(check, reading, bytes);
+      }
+      check.settled.store(true, std::memory_order_release);
+      released.push_back(std::move(check.index));
+    }
+    state.unread_bytes -= oldest.bytes;
+    state.unread.pop_front();
+  }
 }
 
-// Looks for the first bad index of a gather or scatter, whose inputs can still be computed.
-std::exception_ptr index_error(DeviceWindow& state, Backend& backend, const Node& node) {
-  const auto* gather = std::get_if<Gather>(&node.op);
-  const auto* scatter = std::get_if<Scatter>(&node.op);
-  LOCKSTEP_ASSERT(gather != nullptr || scatter != nullptr);
-  const std::int64_t size = gather != nullptr ? gather->size : node.shape[scatter->dim];
-  const Reading reading = reading_of(node.inputs[1]);
-  BufferRef buffer = reading.base->buffer;
-  if (buffer == nullptr) {
-    const Window window = describe({reading.base});
-    buffer = execute(state, backend, window, *plan_for(state, backend, window)).buffers.back();
-  }
-  const DType dtype = reading.base->dtype;
-  std::vector<std::byte> bytes(reading.base->bytes());
-  backend.download(bytes.data(), *buffer, bytes.size());
-  std::vector<std::int64_t> index(static_cast<std::size_t>(reading.view.rank()), 0);
-  for (std::int64_t position = 0; position < reading.view.shape.numel(); ++position) {
-    std::int64_t rest = position;
-    for (int d = reading.view.rank() - 1; d >= 0; --d) {
-      index[static_cast<std::size_t>(d)] = rest % reading.view.shape[d];
-      rest /= reading.view.shape[d];
+// The checks that the results of a run depend on: new ones, to be read later, and those of given values.
+std::vector<std::shared_ptr<const IndexChecks>> checks_of(DeviceWindow& state, const Window& window, const Plan& plan,
+                                                          const Outcome& outcome) {
+  CheckedValues values(window.nodes.size());
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    if (!window.entries[e].given || !is_unsettled(*window.nodes[e])) continue;
+    for (const std::shared_ptr<IndexCheck>& check : *window.nodes[e]->checks) {
+      if (!check->settled.load(std::memory_order_relaxed)) values.add(e, check);
     }
-    const std::int64_t address = reading.view.address(index.data());
-    const std::uint64_t word = address < 0 ? reading.view.fill : load_word(dtype, bytes.data(), address);
-    const auto value = decode<std::int64_t>(dtype, word);
-    if (value >= 0 && value < size) continue;
-    return std::make_exception_ptr(IndexError(message(
-        gather != nullptr ? gather->name : scatter->name,
-        "index " + std::to_string(value) + " at position " + list(index) + " is outside a dimension of size " +
-            std::to_string(size),
-        {}, size == 0 ? "" : "use indices from 0 to " + std::to_string(size - 1), node.where)));
   }
-  fail_invariant("a fault has a bad index", __FILE__, __LINE__);
+  if (outcome.faults != nullptr) {
+    Unread unread{outcome.faults, {}, 0};
+    for (const Plan::Prepared& prepared : plan.steps) {
+      for (const int entry : prepared.step.checks) {
+        const auto e = static_cast<std::size_t>(entry);
+        unread.checks.push_back(check_of(*window.nodes[e]));
+        unread.bytes += bytes_kept_by(*unread.checks.back());
+        values.add(e, unread.checks.back());
+      }
+    }
+    state.unread_bytes += unread.bytes;
+    state.unread.push_back(std::move(unread));
+  }
+  if (values.empty()) return {};
+  std::vector<std::shared_ptr<const IndexChecks>> lists;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    for (const Entry::Operand& operand : window.entries[e].operands) {
+      if (operand.entry >= 0) values.inherit(e, static_cast<std::size_t>(operand.entry));
+    }
+    lists.push_back(values.of(e));
+  }
+  return lists;
 }
 
 // Marks what depends on failed values as failed; returns whether there is any.
@@ -414,6 +456,7 @@ bool spread_failures(Window& window) {
   bool any = false;
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     Node& node = *window.nodes[e];
+    if (node.failure == nullptr) node.failure = error_of(node);
     for (const Entry::Operand& operand : window.entries[e].operands) {
       if (operand.entry < 0 || node.failure != nullptr) continue;
       node.failure = window.nodes[static_cast<std::size_t>(operand.entry)]->failure;
@@ -482,13 +525,16 @@ void flush_if_full(Device device) {
   flush(device);
 }
 
-void flush(Device device, const NodeRef& wanted) {
+namespace {
+
+void flush_window(Device device, const NodeRef& wanted) {
   DeviceWindow& state = window_of(device);
   Backend& backend = backend_of(device);
   // Destroyed after the locks: releasing values may run the user's deleters.
   std::vector<NodeRef> pending;
   std::vector<NodeRef> dropped_inputs;
   const std::lock_guard executing(state.execute);
+  if (state.unread.size() >= kMostUnread) settle(state, backend, dropped_inputs);
   pending = take_pending(state);
   try {
     std::vector<NodeRef> roots;
@@ -514,36 +560,53 @@ void flush(Device device, const NodeRef& wanted) {
     if (!roots.empty()) {
       const std::shared_ptr<const Plan> plan = plan_for(state, backend, window);
       Outcome outcome = execute(state, backend, window, *plan);
-      for (const int e : outcome.faulty) {
-        Node& node = *window.nodes[static_cast<std::size_t>(e)];
-        node.failure = index_error(state, backend, node);
-      }
-      spread_failures(window);
+      const auto checks = checks_of(state, window, *plan, outcome);
+      std::vector<NodeRef> stored;
       for (std::size_t e = 0; e < outcome.buffers.size(); ++e) {
         if (!window.entries[e].wanted) continue;
         Node& node = *window.nodes[e];
         drop_inputs(node);
-        if (node.failure != nullptr) continue;
         LOCKSTEP_ASSERT(outcome.buffers[e] != nullptr);
+        if (!checks.empty()) node.checks = checks[e];
         node.buffer = std::move(outcome.buffers[e]);
         node.ready.store(true, std::memory_order_release);
+        stored.push_back(window.nodes[e]);
       }
+      remember_stored(stored);
     }
   } catch (...) {
     put_back(state, pending);  // nothing was published: the values can still be computed
     throw;
   }
+  if (is_host(device) || state.unread_bytes > kMostUnreadBytes) settle(state, backend, dropped_inputs);
   if (wanted != nullptr && wanted->failure != nullptr) std::rethrow_exception(wanted->failure);
+}
+
+}  // namespace
+
+void flush(Device device, const NodeRef& wanted) {
+  with_largest_tensors(device, [&] { flush_window(device, wanted); });
+}
+
+void compute(const NodeRef& node) {
+  if (!node->ready.load(std::memory_order_acquire)) flush(node->device, node);
+  if (is_unsettled(*node)) {
+    DeviceWindow& state = window_of(node->device);
+    std::vector<NodeRef> released;
+    const std::lock_guard executing(state.execute);
+    settle(state, backend_of(node->device), released);
+  }
+  if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
 }
 
 DenseData dense_data(const NodeRef& node) {
   const Reading reading = reading_of(node);
-  if (!reading.base->ready.load(std::memory_order_acquire)) flush(node->device, reading.base);
+  compute(reading.base);
   if (reading.view.is_contiguous()) {
     return {reading.base->buffer, static_cast<std::size_t>(reading.view.offset) * size_of(node->dtype)};
   }
   const NodeRef copy = make_node(Elementwise{.op = Op::copy}, {node}, node->shape, node->dtype, node->device, node->where);
-  flush(node->device, copy);
+  compute(copy);
   return {copy->buffer, 0};
 }
 

@@ -27,6 +27,8 @@ void enter_window(const NodeRef& node);
 void flush_if_full(Device device);
 /// Computes every held pending node of the device, and `wanted` (if given) even if it is a source.
 void flush(Device device, const NodeRef& wanted = nullptr);
+/// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
+void compute(const NodeRef& node);
 /// The value of `node` as dense row-major elements that start `offset` bytes into a buffer; computes.
 struct DenseData {
   BufferRef buffer;

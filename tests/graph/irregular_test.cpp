@@ -61,7 +61,7 @@ TEST(Gather, OfOneRowPerIndexCopiesRows) {
 }
 
 TEST(Gather, ABadIndexIsAnErrorAtTheRead) {
-  for (const Device device : {Device{DeviceKind::ref, 0}, Device{}}) {
+  for (const Device device : test_devices()) {
     const Tensor source = numbers({4}, device);
     const Tensor bad = gather(source, 0, indices({0, 1, 4, -1}, {4}, device), {}, "embedding");
     const Tensor sum_of_bad = sum(bad * 2.0);

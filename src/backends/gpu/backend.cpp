@@ -41,7 +41,7 @@ bool writes_to(const Kernel& kernel, int slot) {
 class GpuExecutable : public Executable {
  public:
   GpuExecutable(GpuBackend& backend, Rendered rendered, const Kernel& kernel)
-      : backend_(backend), scratch_bytes_(rendered.scratch_bytes), faults_(faults_of(kernel)) {
+      : backend_(backend), scratch_bytes_(rendered.scratch_bytes) {
     for (Launch& launch : rendered.launches) {
       Ready& ready = launches_.emplace_back();
       ready.module = backend_.kernels_.get(launch.text, backend_.arithmetic_);
@@ -62,8 +62,6 @@ class GpuExecutable : public Executable {
     const std::lock_guard lock(backend_.mutex_);
     Driver& driver = *backend_.driver_;
     const Temporary scratch(backend_.memory_, scratch_bytes_);
-    const Temporary faults(backend_.memory_, 4 * faults_);
-    if (faults_ > 0) driver.clear(faults.address, 4 * faults_);
     for (Ready& launch : launches_) {
       if (launch.copies_from >= 0 && binding.slots[static_cast<std::size_t>(launch.copies_from)] ==
                                          binding.slots[static_cast<std::size_t>(launch.copies_to)]) {
@@ -71,14 +69,13 @@ class GpuExecutable : public Executable {
       }
       auto access = launch.accesses.begin();
       for (const Patch& patch : launch.patches) {
-        std::uint64_t value = value_of(patch, binding, scratch.address, faults.address);
+        std::uint64_t value = value_of(patch, binding, scratch.address);
         if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
-        value += static_cast<std::uint64_t>(patch.offset);
+        value += patch.kind == Patch::Kind::faults ? 4 * binding.first_fault : static_cast<std::uint64_t>(patch.offset);
         std::memcpy(&launch.words[static_cast<std::size_t>(patch.word)], &value, sizeof value);
       }
       driver.launch(*launch.module, launch.groups, launch.words, launch.accesses);
     }
-    if (faults_ > 0) driver.download(binding.faults.data(), faults.address, 4 * faults_);
   }
 
  private:
@@ -103,13 +100,12 @@ class GpuExecutable : public Executable {
     std::uint64_t address;
   };
 
-  static std::uint64_t value_of(const Patch& patch, const Binding& binding, std::uint64_t scratch,
-                                std::uint64_t faults) {
+  static std::uint64_t value_of(const Patch& patch, const Binding& binding, std::uint64_t scratch) {
     const auto index = static_cast<std::size_t>(patch.index);
     switch (patch.kind) {
       case Patch::Kind::address: return reinterpret_cast<std::uint64_t>(binding.slots[index]);
       case Patch::Kind::scalar: return binding.parameters[index].bits;
-      case Patch::Kind::faults: return faults;
+      case Patch::Kind::faults: return reinterpret_cast<std::uint64_t>(binding.faults.data());
       case Patch::Kind::scratch: return scratch;
     }
     return 0;
@@ -118,7 +114,6 @@ class GpuExecutable : public Executable {
   GpuBackend& backend_;
   mutable std::vector<Ready> launches_;  ///< guarded by the backend's mutex
   std::size_t scratch_bytes_;
-  std::size_t faults_;
 };
 
 GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory)
@@ -154,6 +149,10 @@ void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
 }
 
 std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
+  // Positions that fit no device are no matter of what the kernel supports.
+  if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
+    refuse_beyond_memory(driver_->info(), sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
+  }
   const RenderLimits limits{.threads = driver_->info().threads,
                             .groups = driver_->info().groups,
                             .units = driver_->info().units,

@@ -59,7 +59,6 @@ class Driver {
   virtual void upload(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, std::uint64_t from, std::size_t bytes) = 0;
   virtual void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
-  virtual void clear(std::uint64_t to, std::size_t bytes) = 0;
 
   /// The kernel in the device's language.
   virtual std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const = 0;

@@ -30,6 +30,7 @@ std::size_t class_of(std::size_t bytes) {
 }  // namespace
 
 std::uint64_t Memory::allocate(std::size_t bytes) {
+  refuse_beyond_memory(driver_.info(), bytes);
   const std::size_t size = class_of(bytes);
   std::uint64_t address = 0;
   if (size <= kSmall) {
@@ -64,6 +65,14 @@ std::uint64_t Memory::take_small(std::size_t size) {
   const std::uint64_t address = shared_next_;
   shared_next_ += size;
   return address;
+}
+
+void refuse_beyond_memory(const DriverInfo& device, std::size_t bytes) {
+  if (bytes <= device.memory_bytes) return;
+  throw OutOfMemoryError(
+      fmt::format("{}: {} bytes can never be allocated: the device has {}\n"
+                  "  fix: compute in parts, or on another device",
+                  device.name, bytes, device.memory_bytes));
 }
 
 std::uint64_t Memory::from_driver(std::size_t size) {

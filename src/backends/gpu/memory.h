@@ -21,6 +21,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
+/// Throws OutOfMemoryError for what is more than all memory of the device.
+void refuse_beyond_memory(const DriverInfo& device, std::size_t bytes);
+
 class Memory {
  public:
   explicit Memory(Driver& driver) : driver_(driver) {}

@@ -49,7 +49,6 @@ struct Api {
   Status (*upload)(Address, const void*, std::size_t, Handle) = nullptr;
   Status (*download)(void*, Address, std::size_t, Handle) = nullptr;
   Status (*copy)(Address, Address, std::size_t, Handle) = nullptr;
-  Status (*fill)(Address, unsigned char, std::size_t, Handle) = nullptr;
   Status (*stream_create)(Handle*, unsigned) = nullptr;
   Status (*stream_wait)(Handle) = nullptr;
   Status (*module_load)(Handle*, const void*) = nullptr;
@@ -81,7 +80,6 @@ struct Api {
     find("cuMemcpyHtoDAsync_v2", upload);
     find("cuMemcpyDtoHAsync_v2", download);
     find("cuMemcpyDtoDAsync_v2", copy);
-    find("cuMemsetD8Async", fill);
     find("cuStreamCreate", stream_create);
     find("cuStreamSynchronize", stream_wait);
     find("cuModuleLoadData", module_load);
@@ -200,10 +198,6 @@ class CudaDriver : public Driver {
   void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
     enter();
     check(api().copy(to, from, bytes, stream_), "cuMemcpyDtoDAsync");
-  }
-  void clear(std::uint64_t to, std::size_t bytes) override {
-    enter();
-    check(api().fill(to, 0, bytes, stream_), "cuMemsetD8Async");
   }
 
   std::string source(const KernelText& kernel, const Arithmetic&) const override { return cuda_source(kernel); }

@@ -44,7 +44,7 @@ constexpr std::uint32_t kApiVersion = VK_API_VERSION_1_2;
   X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory) X(vkBindBufferMemory)                      \
       X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers)               \
           X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)      \
-              X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) X(vkCmdFillBuffer) \
+              X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) \
                   X(vkCmdBindPipeline) X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCreateShaderModule)             \
                       X(vkDestroyShaderModule) X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout)               \
                           X(vkCreateComputePipelines) X(vkDestroyPipeline)
@@ -261,10 +261,6 @@ class VulkanDriver : public Driver {
     const auto [source, source_offset] = place_of(from);
     const Access accesses[] = {{from, 0, false}, {to, 0, true}};
     copy_blocks(source->buffer, source_offset, target->buffer, target_offset, bytes, accesses);
-  }
-  void clear(std::uint64_t to, std::size_t bytes) override {
-    const auto [block, offset] = place_of(to);
-    vk_->vkCmdFillBuffer(begin_command(writing(to)), block->buffer, offset, rounded(bytes), 0);
   }
 
   std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const override {

@@ -1,0 +1,129 @@
+#include "graph/index_check.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "core/assert.h"
+#include "graph/check.h"
+#include "kernels/storage.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+std::string list(const std::vector<std::int64_t>& index) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < index.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(index[d]);
+  return text + "]";
+}
+
+}  // namespace
+
+std::shared_ptr<IndexCheck> check_of(const Node& node) {
+  auto check = std::make_shared<IndexCheck>();
+  check->index = node.inputs[1];
+  check->where = node.where;
+  if (const auto* gather = std::get_if<Gather>(&node.op)) {
+    check->name = gather->name;
+    check->size = gather->size;
+  } else {
+    const auto& scatter = std::get<Scatter>(node.op);
+    check->name = scatter.name;
+    check->size = node.shape[scatter.dim];
+  }
+  return check;
+}
+
+std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, std::span<const std::byte> bytes) {
+  const DType dtype = reading.base->dtype;
+  std::vector<std::int64_t> index(static_cast<std::size_t>(reading.view.rank()), 0);
+  for (std::int64_t position = 0; position < reading.view.shape.numel(); ++position) {
+    std::int64_t rest = position;
+    for (int d = reading.view.rank() - 1; d >= 0; --d) {
+      index[static_cast<std::size_t>(d)] = rest % reading.view.shape[d];
+      rest /= reading.view.shape[d];
+    }
+    const std::int64_t address = reading.view.address(index.data());
+    const std::uint64_t word = address < 0 ? reading.view.fill : load_word(dtype, bytes.data(), address);
+    const auto value = decode<std::int64_t>(dtype, word);
+    if (value >= 0 && value < check.size) continue;
+    return std::make_exception_ptr(IndexError(
+        message(check.name,
+                "index " + std::to_string(value) + " at position " + list(index) + " is outside a dimension of size " +
+                    std::to_string(check.size),
+                {}, check.size == 0 ? "" : "use indices from 0 to " + std::to_string(check.size - 1), check.where)));
+  }
+  fail_invariant("a fault has a bad index", __FILE__, __LINE__);
+}
+
+std::size_t bytes_kept_by(const IndexCheck& check) {
+  std::size_t bytes = 0;
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> stack{reading_of(check.index).base.get()};
+  while (!stack.empty()) {
+    const Node* const node = stack.back();
+    stack.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->ready.load(std::memory_order_relaxed)) {
+      bytes += node->bytes();
+      continue;
+    }
+    for (const NodeRef& input : node->inputs) {
+      if (input != nullptr) stack.push_back(reading_of(input).base.get());
+    }
+  }
+  return bytes;
+}
+
+std::exception_ptr error_of(const Node& node) {
+  if (node.checks == nullptr) return nullptr;
+  for (const std::shared_ptr<IndexCheck>& check : *node.checks) {
+    if (check->settled.load(std::memory_order_acquire) && check->error != nullptr) return check->error;
+  }
+  return nullptr;
+}
+
+bool is_unsettled(const Node& node) {
+  return node.checks != nullptr && std::any_of(node.checks->begin(), node.checks->end(), [](const auto& check) {
+           return !check->settled.load(std::memory_order_acquire);
+         });
+}
+
+void CheckedValues::add(std::size_t value, const std::shared_ptr<IndexCheck>& check) {
+  const auto found = std::find(checks_.begin(), checks_.end(), check);
+  own_.emplace_back(value, static_cast<std::size_t>(found - checks_.begin()));
+  if (found == checks_.end()) checks_.push_back(check);
+}
+
+void CheckedValues::begin() {
+  if (!bits_.empty() || empty()) return;
+  bits_.resize(values_ * width());
+  for (const auto& [value, number] : own_) bits_[value * width() + number / 64] |= std::uint64_t{1} << number % 64;
+}
+
+void CheckedValues::inherit(std::size_t value, std::size_t from) {
+  begin();
+  for (std::size_t w = 0; w < width(); ++w) bits_[value * width() + w] |= bits_[from * width() + w];
+}
+
+std::shared_ptr<const IndexChecks> CheckedValues::of(std::size_t value) {
+  begin();
+  const auto row = [&](std::size_t v) { return std::span<const std::uint64_t>(bits_).subspan(v * width(), width()); };
+  const std::span<const std::uint64_t> bits = row(value);
+  if (std::all_of(bits.begin(), bits.end(), [](std::uint64_t word) { return word == 0; })) return nullptr;
+  for (const auto& [other, list] : lists_) {
+    if (std::equal(bits.begin(), bits.end(), row(other).begin())) return list;
+  }
+  auto made = std::make_shared<IndexChecks>();
+  for (std::size_t c = 0; c < checks_.size(); ++c) {
+    if ((bits[c / 64] >> c % 64 & 1) != 0) made->push_back(checks_[c]);
+  }
+  lists_.emplace_back(value, made);
+  return made;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

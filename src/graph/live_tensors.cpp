@@ -1,0 +1,137 @@
+#include "graph/live_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "backends/backend.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+constexpr std::size_t kListed = 8;
+
+/// Weak references that are looked through when they have doubled, so that dead ones do not pile up.
+template <typename T> class WeakList {
+ public:
+  void add(const std::shared_ptr<T>& item) {
+    if (items_.size() >= limit_) {
+      std::erase_if(items_, [](const std::weak_ptr<T>& weak) { return weak.expired(); });
+      limit_ = std::max<std::size_t>(1024, 2 * items_.size());
+    }
+    items_.push_back(item);
+  }
+  std::vector<std::shared_ptr<T>> alive() const {
+    std::vector<std::shared_ptr<T>> result;
+    for (const std::weak_ptr<T>& weak : items_) {
+      if (std::shared_ptr<T> item = weak.lock()) result.push_back(std::move(item));
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::weak_ptr<T>> items_;
+  std::size_t limit_ = 1024;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<Device, WeakList<Node>> stored;
+  WeakList<Handle> named;
+};
+
+// Never destroyed: tensors with static storage may outlive any static object here.
+Registry& registry() {
+  static Registry* const instance = new Registry;
+  return *instance;
+}
+
+std::string name_of_op(const Primitive& op) {
+  const auto text = [](auto&& name) { return std::string(name); };
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return text(info_of(elementwise->op).name);
+  if (const auto* reduce = std::get_if<Reduce>(&op)) return text(name_of(reduce->op));
+  if (const auto* gather = std::get_if<Gather>(&op)) return text(gather->name);
+  if (const auto* scatter = std::get_if<Scatter>(&op)) return text(scatter->name);
+  if (const auto* scan = std::get_if<Scan>(&op)) return "cumulative " + text(name_of(scan->op));
+  constexpr const char* kNames[] = {"data",   "full",        "iota",   "random",  "view", "elementwise", "cast",
+                                    "reduce", "contraction", "gather", "scatter", "scan", "sort",        "update"};
+  static_assert(std::size(kNames) == std::variant_size_v<Primitive>);
+  return kNames[op.index()];
+}
+
+std::string size_text(std::size_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} KB", value / 1e3);
+  return bytes < 10'000'000'000 ? fmt::format("{:.1f} MB", value / 1e6) : fmt::format("{:.1f} GB", value / 1e9);
+}
+
+}  // namespace
+
+void remember_stored(std::span<const NodeRef> nodes) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  for (const NodeRef& node : nodes) all.stored[node->device].add(node);
+}
+
+void remember_name(const std::shared_ptr<Handle>& handle) {
+  if (handle->name.empty()) return;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.named.add(handle);
+}
+
+std::string largest_tensors(Device device) {
+  // Given up after the lock: the last reference to a value may run a user's deleter.
+  std::vector<std::shared_ptr<Node>> nodes;
+  std::vector<std::shared_ptr<Handle>> handles;
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    nodes = all.stored[device].alive();
+    handles = all.named.alive();
+  }
+  std::unordered_map<const Node*, std::vector<std::string>> names;
+  for (const std::shared_ptr<Handle>& handle : handles) {
+    std::vector<std::string>& list = names[reading_of(handle->node).base.get()];
+    if (std::find(list.begin(), list.end(), handle->name) == list.end()) list.push_back(handle->name);
+  }
+  std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a->bytes() > b->bytes(); });
+  std::string text;
+  for (std::size_t i = 0; i < nodes.size() && i < kListed; ++i) {
+    const Node& node = *nodes[i];
+    const std::vector<std::string>& given = names[&node];
+    std::string name = given.empty() ? fmt::format("{} at {}:{}", name_of_op(node.op), node.where.file, node.where.line)
+                       : given.size() == 1 ? given[0]
+                                           : fmt::format("{} and {} more", given[0], given.size() - 1);
+    text += fmt::format("\n    {:>9}  {} {}  {}", size_text(node.bytes()), name_of(node.dtype), node.shape.to_string(),
+                        name);
+  }
+  return text.empty() ? "" : fmt::format("\n  the largest tensors on {}:{}", device.to_string(), text);
+}
+
+BufferRef allocate_tensor(Device device, std::size_t bytes) {
+  BufferRef buffer;
+  with_largest_tensors(device, [&] { buffer = backend_of(device).allocate(bytes); });
+  return buffer;
+}
+
+void with_largest_tensors(Device device, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const OutOfMemoryError& error) {
+    throw OutOfMemoryError(error.what() + largest_tensors(device));
+  }
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

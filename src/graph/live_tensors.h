@@ -1,0 +1,33 @@
+// Which values are in memory, for the error that says that there is none left: the largest ones by the names that users
+// and modules gave them, or by the op that made them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/buffer.h"
+#include "graph/node.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// Remembers nodes whose values were just stored, as long as they live.
+void remember_stored(std::span<const NodeRef> nodes);
+/// Remembers the name of a handle, as long as it lives.
+void remember_name(const std::shared_ptr<Handle>& handle);
+
+/// A line for each of the largest values in the memory of `device`, largest first; "" if there are none.
+std::string largest_tensors(Device device);
+
+/// Memory of `device`. Throws OutOfMemoryError with the largest tensors.
+BufferRef allocate_tensor(Device device, std::size_t bytes);
+/// Runs `action`, adding the largest tensors of `device` to an OutOfMemoryError.
+void with_largest_tensors(Device device, const std::function<void()>& action);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
