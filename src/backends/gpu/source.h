@@ -8,13 +8,17 @@
 //   NEAR_BARRIER()           the same for 32 threads whose numbers begin at a multiple of 32; all threads call it
 //   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
 //   P(i)                     parameter word i (UINT); i is a literal
-//   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at address a (ULONG): UINT, 64: ULONG
+//   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one
+//   MEMORY_AT(n, w)          KernelText::addresses[n], whose words are w and w + 1; both are literals
+//   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at place a: UINT, 64: ULONG
 //   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
 //   STORE_U8/16/32/64(a, i, word)
-//   LOAD4_U16/32(a, i, w)    4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U32(a, i, w) alike
+//   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
+//   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4
-//   WRITE4(s, i, x, j)       and back. These five are statements, without a semicolon
-//   FMA_EXACT(x, y, z)       FMA that keeps subnormals: for accumulators
+//   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
+//   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators
+//   ADD_EXACT MUL_EXACT(x, y)
 #pragma once
 
 #include <cstdint>
@@ -39,8 +43,9 @@ struct KernelText {
   std::string body;
   std::vector<SharedArray> shared;
   int threads = 256;
-  int words = 0;            ///< of parameters
-  int groups_per_unit = 0;  ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
+  int words = 0;               ///< of parameters
+  std::vector<int> addresses;  ///< the first words of those that are addresses
+  int groups_per_unit = 0;     ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -49,6 +54,7 @@ std::size_t shared_bytes_of(const KernelText& kernel);
 struct Arithmetic {
   bool fused_fma = true;             ///< FMA may be the device's
   bool fma_keeps_subnormals = true;  ///< and FMA_EXACT too
+  bool sums_keep_subnormals = true;  ///< and products: ADD_EXACT, MUL_EXACT
   bool exact_division = true;
   bool exact_square_root = true;
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32

@@ -120,7 +120,9 @@ std::vector<std::string> words_of(std::string_view text) {
 }
 
 bool mentions_double(std::string_view text) {
-  return text.find("double") != std::string_view::npos || text.find("DOUBLE") != std::string_view::npos;
+  const std::vector<std::string> words = words_of(text);
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word == "double" || word == "DOUBLE"; });
 }
 
 class Library {
@@ -197,6 +199,21 @@ class Library {
 std::string needed_functions(std::string_view body) {
   static const Library library;
   return library.needed_by(body);
+}
+
+std::string needed_functions(const std::string& body, std::span<const Substitute> substitutes) {
+  std::string needed = needed_functions(body);
+  std::string names;
+  for (std::size_t taken = 0; taken <= substitutes.size(); ++taken) {  // functions may use other macros
+    std::string used;
+    for (const Substitute& substitute : substitutes) {
+      if ((needed + body).find(substitute.macro) != std::string::npos) used += std::string(" ") + substitute.function;
+    }
+    if (used == names) break;
+    names = used;
+    needed = needed_functions(body + names);
+  }
+  return needed;
 }
 
 }  // namespace gpu

@@ -16,6 +16,14 @@ std::span<const std::string_view> embedded_texts();
 /// left out where nothing computes in double. A kernel compiles faster, and asks less of its device, without the rest.
 std::string needed_functions(std::string_view body);
 
+/// A macro that stands for a function of the texts on devices whose own operation is not exact.
+struct Substitute {
+  const char* macro;  ///< with its opening parenthesis
+  const char* function;
+};
+/// Also what these stand for, wherever they are used.
+std::string needed_functions(const std::string& body, std::span<const Substitute> substitutes);
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep

@@ -28,6 +28,8 @@ typedef unsigned long long ULONG;
 #define FROM_BITS64(u) __longlong_as_double(LONG(u))
 #define FMA(x, y, z) __fmaf_rn(x, y, z)
 #define FMA_EXACT(x, y, z) __fmaf_rn(x, y, z)
+#define ADD_EXACT(x, y) ((x) + (y))
+#define MUL_EXACT(x, y) ((x) * (y))
 #define FMA64(x, y, z) __fma_rn(x, y, z)
 #define SQRT(x) __fsqrt_rn(x)
 #define SQRT64(x) __dsqrt_rn(x)
@@ -51,6 +53,8 @@ FUNCTION float quick_canonical(float x) {
 #define BARRIER() __syncthreads()
 #define NEAR_BARRIER() __syncwarp()
 #define P(i) parameters.words[i]
+#define MEMORY ULONG
+#define MEMORY_AT(n, w) ((ULONG(P(w + 1)) << 32) | ULONG(P(w)))
 #define LOAD_U8(a, i) UINT(__ldg((const unsigned char*)(a) + (i)))
 #define LOAD_U16(a, i) UINT(__ldg((const unsigned short*)(a) + (i)))
 #define LOAD_U32(a, i) __ldg((const UINT*)(a) + (i))

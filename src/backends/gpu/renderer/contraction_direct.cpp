@@ -23,8 +23,8 @@ Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, 
   ProgramWriter writer(kernel.epilogue, geometry.epilogue, words);
   const Side a("a", kernel.a, geometry.a, geometry, true);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
-  lines.add("ULONG a_at = {};", words.patched(Patch::Kind::address, kernel.a.slot));
-  lines.add("ULONG b_at = {};", words.patched(Patch::Kind::address, kernel.b_operand.slot));
+  lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, kernel.a.slot));
+  lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, kernel.b_operand.slot));
   writer.declare_buffers(lines);
   declare_zero(lines, words, kernel.type);
   lines.add("{} elements = {};", index, words.index(elements, wide));
@@ -81,11 +81,9 @@ Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, 
   result.text.body = lines.take();
   result.text.functions = writer.functions();
   result.text.threads = kThreads;
-  result.text.words = words.size();
   result.groups =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, limits.groups));
-  result.words = words.words();
-  result.patches = words.patches();
+  words.move_to(result);
   return result;
 }
 

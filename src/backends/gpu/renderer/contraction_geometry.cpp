@@ -227,7 +227,8 @@ std::string fused(ComputeType type, const std::string& x, const std::string& y, 
 }
 
 std::string added(ComputeType type, const std::string& x, const std::string& y) {
-  return is_integer(type) ? fmt::format("wrap_add({}, {})", x, y) : fmt::format("{} + {}", x, y);
+  if (is_integer(type)) return fmt::format("wrap_add({}, {})", x, y);
+  return type == ComputeType::f32 ? fmt::format("ADD_EXACT({}, {})", x, y) : fmt::format("{} + {}", x, y);
 }
 
 const char* load4_of(DType dtype) {

@@ -41,10 +41,8 @@ Launch finished(Lines& lines, const Words& words, const std::string& functions, 
   result.text.body = lines.take();
   result.text.functions = functions;
   result.text.threads = kThreads;
-  result.text.words = words.size();
   result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits.groups));
-  result.words = words.words();
-  result.patches = words.patches();
+  words.move_to(result);
   return result;
 }
 
@@ -64,7 +62,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   Space space = geometry.epilogue;
   space.wide = wide;
   ProgramWriter writer(kernel.epilogue, space, words);
-  lines.add("ULONG scratch = {};", words.patched(Patch::Kind::scratch, 0));
+  lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
   writer.declare_buffers(lines);
   lines.add("{} elements = {};", index, words.index(elements, wide));
   lines.add("{} size_m = {};", index, words.index(geometry.rows, wide));
@@ -137,9 +135,9 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const std::int64_t units = row_groups * block_groups * geometry.batches;
   Words words;
   Lines lines;
-  lines.add("ULONG a_at = {};", words.patched(Patch::Kind::address, kernel.a.slot));
-  lines.add("ULONG b_at = {};", words.patched(Patch::Kind::address, kernel.b_operand.slot));
-  lines.add("ULONG scratch = {};", words.patched(Patch::Kind::scratch, 0));
+  lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, kernel.a.slot));
+  lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, kernel.b_operand.slot));
+  lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
   declare_zero(lines, words, kernel.type);
   lines.add("int thread = int(THREAD);");
   lines.add("{} rows = {};", index, words.index(rows, wide));

@@ -53,10 +53,10 @@ class TileKernel {
     const std::int64_t tiles_m = (geometry_.rows + form_.rows() - 1) / form_.rows();
     const std::int64_t tiles_n = (geometry_.columns + form_.columns() - 1) / form_.columns();
     const std::int64_t tiles = tiles_m * tiles_n * geometry_.batches;
-    lines_.add("ULONG a_at = {};", words_.patched(Patch::Kind::address, kernel_.a.slot));
-    lines_.add("ULONG b_at = {};", words_.patched(Patch::Kind::address, kernel_.b_operand.slot));
+    lines_.add("MEMORY a_at = {};", words_.memory(Patch::Kind::address, kernel_.a.slot));
+    lines_.add("MEMORY b_at = {};", words_.memory(Patch::Kind::address, kernel_.b_operand.slot));
     if (is_split()) {
-      lines_.add("ULONG scratch = {};", words_.patched(Patch::Kind::scratch, 0));
+      lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
     } else {
       writer_.declare_buffers(lines_);
     }
@@ -135,10 +135,8 @@ class TileKernel {
       result.text.shared.push_back(
           {kernel_.type, "stage", (form_.shared_totals ? form_.rows() : kStageRows) * stage_stride()});
     }
-    result.text.words = words_.size();
     result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tiles * form_.split, 1, limits_.groups));
-    result.words = words_.words();
-    result.patches = words_.patches();
+    words_.move_to(result);
     return result;
   }
 

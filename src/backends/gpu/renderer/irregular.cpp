@@ -80,11 +80,9 @@ Launch launch(Lines& lines, const Words& words, std::int64_t items, const Render
   Launch result;
   result.text.body = lines.take();
   result.text.threads = kThreads;
-  result.text.words = words.size();
   result.groups =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, limits.groups));
-  result.words = words.words();
-  result.patches = words.patches();
+  words.move_to(result);
   return result;
 }
 
@@ -110,8 +108,8 @@ struct Pairs {
   std::int64_t padded = 1;  ///< a power of two
 
   std::int64_t count() const { return rows * padded; }
-  std::string keys(Words& words) const { return words.patched(Patch::Kind::scratch, 0); }
-  std::string positions(Words& words) const { return words.patched(Patch::Kind::scratch, 0, 8 * count()); }
+  std::string keys(Words& words) const { return words.memory(Patch::Kind::scratch, 0); }
+  std::string positions(Words& words) const { return words.memory(Patch::Kind::scratch, 0, 8 * count()); }
   std::size_t bytes() const { return static_cast<std::size_t>(12 * count()); }
 };
 
@@ -120,8 +118,8 @@ struct Pairs {
 Launch exchange(const Pairs& pairs, std::int64_t block, std::int64_t distance, const RenderLimits& limits) {
   Words words;
   Lines lines;
-  lines.add("ULONG keys = {};", pairs.keys(words));
-  lines.add("ULONG positions = {};", pairs.positions(words));
+  lines.add("MEMORY keys = {};", pairs.keys(words));
+  lines.add("MEMORY positions = {};", pairs.positions(words));
   lines.add("int distance = {};", words.int32(distance));
   lines.add("int block = {};", words.int32(block));
   lines.add("int last = {};", words.int32(pairs.padded - 1));
@@ -163,7 +161,8 @@ std::string identity(bool product, ComputeType type) {
 }
 
 std::string combined(bool product, ComputeType type, const std::string& a, const std::string& b) {
-  if (type == ComputeType::f32 || type == ComputeType::f64) return fmt::format("{} {} {}", a, product ? "*" : "+", b);
+  if (type == ComputeType::f32) return fmt::format("{}_EXACT({}, {})", product ? "MUL" : "ADD", a, b);
+  if (type == ComputeType::f64) return fmt::format("{} {} {}", a, product ? "*" : "+", b);
   return fmt::format("{}({}, {})", product ? "wrap_mul" : "wrap_add", a, b);
 }
 
@@ -211,8 +210,8 @@ Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits) {
     Lines lines;
     Reader reader({kernel.input}, words);
     reader.declare(lines);
-    lines.add("ULONG keys = {};", pairs.keys(words));
-    lines.add("ULONG positions = {};", pairs.positions(words));
+    lines.add("MEMORY keys = {};", pairs.keys(words));
+    lines.add("MEMORY positions = {};", pairs.positions(words));
     lines.add("int length = {};", words.int32(kernel.n));
     open_loop(lines, words, pairs.count());
     lines.add("int row = {};", quotient(words, "e", pairs.padded, false));
@@ -233,8 +232,8 @@ Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits) {
   {
     Words words;
     Lines lines;
-    lines.add("ULONG positions = {};", pairs.positions(words));
-    lines.add("ULONG out_at = {};", words.patched(Patch::Kind::address, kernel.out));
+    lines.add("MEMORY positions = {};", pairs.positions(words));
+    lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel.out));
     const Shape shape = joined(kernel.rows, kernel.n);
     lines.add("int length = {};", words.int32(kernel.n));
     open_loop(lines, words, rows * kernel.n);
@@ -303,7 +302,7 @@ Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits) {
     set(target, value);
     lines.close();
   };
-  lines.add("ULONG out_at = {};", words.patched(Patch::Kind::address, kernel.out));
+  lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel.out));
   lines.add("int length = {};", words.int32(kernel.n));
   lines.add("int rows = {};", words.int32(rows));
   lines.add("int lane = int(THREAD) & 63;");
@@ -412,9 +411,9 @@ Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits) 
     Lines lines;
     Reader reader({kernel.index}, words);
     reader.declare(lines);
-    lines.add("ULONG keys = {};", pairs.keys(words));
-    lines.add("ULONG positions = {};", pairs.positions(words));
-    lines.add("ULONG faults = {};", words.patched(Patch::Kind::faults, 0));
+    lines.add("MEMORY keys = {};", pairs.keys(words));
+    lines.add("MEMORY positions = {};", pairs.positions(words));
+    lines.add("MEMORY faults = {};", words.memory(Patch::Kind::faults, 0));
     lines.add("int count = {};", words.int32(count));
     open_loop(lines, words, pairs.count());
     lines.add("LONG key = LONG(~(ULONG(1) << 63));");
@@ -445,9 +444,9 @@ Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits) 
   Lines lines;
   Reader reader({kernel.values}, words, kernel.op == ScatterOp::set);  // set moves words
   reader.declare(lines);
-  lines.add("ULONG out_at = {};", words.patched(Patch::Kind::address, kernel.out));
-  lines.add("ULONG keys = {};", pairs.keys(words));
-  lines.add("ULONG positions = {};", pairs.positions(words));
+  lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel.out));
+  lines.add("MEMORY keys = {};", pairs.keys(words));
+  lines.add("MEMORY positions = {};", pairs.positions(words));
   lines.add("LONG none = LONG(~(ULONG(1) << 63));");
   open_loop(lines, words, count);
   lines.add("LONG place = LONG(LOAD_U64_AGAIN(keys, e));");

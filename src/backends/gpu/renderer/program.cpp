@@ -173,8 +173,8 @@ void ProgramWriter::declare_buffers(Lines& lines) {
   for (const Input& input : program_.inputs) slots.insert(input.slot);
   for (const Output& output : program_.outputs) slots.insert(output.slot);
   for (const Table& table : program_.tables) slots.insert(table.slot);
-  for (const int s : slots) lines.add("ULONG {} = {};", slot(s), words_.patched(Patch::Kind::address, s));
-  if (!program_.tables.empty()) lines.add("ULONG faults = {};", words_.patched(Patch::Kind::faults, 0));
+  for (const int s : slots) lines.add("MEMORY {} = {};", slot(s), words_.memory(Patch::Kind::address, s));
+  if (!program_.tables.empty()) lines.add("MEMORY faults = {};", words_.memory(Patch::Kind::faults, 0));
 }
 
 void ProgramWriter::declare_places(Lines& lines, const std::string& part, const std::string& base, int first, int last,
@@ -217,7 +217,7 @@ std::string ProgramWriter::value(int i, ComputeType type) const {
 }
 
 std::string ProgramWriter::parameter(int index, ComputeType type) {
-  const std::string word = words_.patched(Patch::Kind::scalar, index);
+  const std::string word = words_.scalar(index);
   switch (type) {
     case ComputeType::f32: return fmt::format("FROM_BITS(UINT({}))", word);
     case ComputeType::f64: return fmt::format("FROM_BITS64({})", word);
@@ -335,8 +335,8 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
       const std::string seed = fmt::format("seed{}", i);
       const std::string draw = fmt::format("draw{}", i);
       const std::string position = fmt::format("position_of{}", i);
-      lines.add("ULONG {} = {};", seed, words_.patched(Patch::Kind::scalar, step.index));
-      lines.add("ULONG {} = {};", draw, words_.patched(Patch::Kind::scalar, step.index + 1));
+      lines.add("ULONG {} = {};", seed, words_.scalar(step.index));
+      lines.add("ULONG {} = {};", draw, words_.scalar(step.index + 1));
       lines.add("ULONG {} = ULONG({});", position, value(step.a, ComputeType::i64));
       return define(
           fmt::format("int(philox_word(UINT({0}), UINT({0} >> 32), UINT({1}), UINT({1} >> 32), UINT({2}), "

@@ -35,7 +35,8 @@ Reduction::Reduction(const Instruction& step, int number, ComputeType operand, b
 
 std::string Reduction::combined(const std::string& a, const std::string& b) const {
   const bool product = step_.reduce == ReduceOp::prod;
-  if (is_float(operand_)) return fmt::format("{} {} {}", a, product ? "*" : "+", b);
+  if (operand_ == ComputeType::f32) return fmt::format("{}_EXACT({}, {})", product ? "MUL" : "ADD", a, b);
+  if (operand_ == ComputeType::f64) return fmt::format("{} {} {}", a, product ? "*" : "+", b);
   return fmt::format("{}({}, {})", product ? "wrap_mul" : "wrap_add", a, b);
 }
 

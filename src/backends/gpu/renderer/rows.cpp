@@ -39,10 +39,8 @@ Launch launch(Lines& body, const ProgramWriter& writer, const Words& words, std:
   result.text.body = body.take();
   result.text.functions = writer.functions();
   result.text.threads = limits.threads;
-  result.text.words = words.size();
   result.groups = groups;
-  result.words = words.words();
-  result.patches = words.patches();
+  words.move_to(result);
   return result;
 }
 

@@ -254,8 +254,8 @@ class SplitKernel {
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       const Reduction& reduction = reductions[r];
       (reduction.is_ordered() ? ordered : extrema).push_back(reduction);
-      lines_.add("ULONG parts{} = {};", numbers[r],
-                 words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]));
+      lines_.add("MEMORY parts{} = {};", numbers[r],
+                 words_.memory(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]));
       start(reduction, "");
       if (reduction.is_ordered()) reduction.start(lines_, "_outer");
     }
@@ -294,8 +294,8 @@ class SplitKernel {
     }
     lines_.open("if (live && lane == 0) {{");
     for (const int r : numbers) {
-      lines_.add("ULONG values{} = {};", r,
-                 words_.patched(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(r)]));
+      lines_.add("MEMORY values{} = {};", r,
+                 words_.memory(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(r)]));
       lines_.add("STORE_U64(values{}, LONG(row), {});", r, to_word(writer_.type_of(r), ProgramWriter::name(r)));
     }
     lines_.close();
@@ -355,12 +355,10 @@ class SplitKernel {
     result.text.body = lines_.take();
     result.text.functions = writer_.functions();
     result.text.threads = kThreads;
-    result.text.words = words_.size();
     result.text.shared = shared_;
     result.groups =
         static_cast<std::uint32_t>(std::clamp<std::int64_t>((units + kTeams - 1) / kTeams, 1, plan_.limits.groups));
-    result.words = words_.words();
-    result.patches = words_.patches();
+    words_.move_to(result);
     return result;
   }
 
@@ -370,8 +368,8 @@ class SplitKernel {
     lines_.open("if (live && lane == 0) {{");
     const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
     for (std::size_t r = 0; r < reductions.size(); ++r) {
-      const std::string at = words_.patched(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
-      lines_.add("ULONG parts{} = {};", numbers[r], at);
+      const std::string at = words_.memory(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
+      lines_.add("MEMORY parts{} = {};", numbers[r], at);
       int field = 0;
       for (const auto& [name, type] : reductions[r].state()) {
         lines_.add("STORE_U64(parts{}, LONG(unit) + LONG({}) * {}, {});", numbers[r], field++, count,
@@ -403,8 +401,8 @@ class SplitKernel {
       if (plan_.code(i).kind != Kind::reduce) {
         if (plan_.phase(i) > after && plan_.phase(i) <= last) writer_.emit(lines_, i, "r");
       } else if (after < 0 && plan_.phase(i) < last) {
-        lines_.add("ULONG values{} = {};", i,
-                   words_.patched(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(i)]));
+        lines_.add("MEMORY values{} = {};", i,
+                   words_.memory(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(i)]));
         const ComputeType type = writer_.type_of(i);
         lines_.add("{} {} = {};", type_name(type), ProgramWriter::name(i),
                    from_word(type, fmt::format("LOAD_U64(values{}, LONG(row))", i)));

@@ -1,6 +1,7 @@
 // What every kernel's text is put together with: indented lines, and the parameter words that the text refers to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -55,19 +56,41 @@ class Words {
   }
   /// An integer in the index type.
   std::string index(std::int64_t value, bool wide) { return wide ? int64(value) : int32(value); }
-  /// Two words that are filled in at each launch.
-  std::string patched(Patch::Kind kind, int index, std::int64_t offset = 0) {
-    patches_.push_back({kind, static_cast<int>(words_.size()), index, offset});
+  /// Two words that are filled in with a scalar parameter at each launch.
+  std::string scalar(int index) {
+    patches_.push_back({Patch::Kind::scalar, static_cast<int>(words_.size()), index, 0});
     return uint64(0);
   }
+  /// Memory of a buffer, of faults or of scratch (MEMORY), from `offset` bytes on. What is named twice is one address.
+  std::string memory(Patch::Kind kind, int index, std::int64_t offset = 0) {
+    const auto same = [&](int word) {
+      return std::any_of(patches_.begin(), patches_.end(), [&](const Patch& patch) {
+        return patch.word == word && patch.kind == kind && patch.index == index;
+      });
+    };
+    const auto known = std::find_if(addresses_.begin(), addresses_.end(), same);
+    const auto number = known - addresses_.begin();
+    if (known == addresses_.end()) {
+      addresses_.push_back(static_cast<int>(words_.size()));
+      patches_.push_back({kind, static_cast<int>(words_.size()), index, 0});
+      words_.insert(words_.end(), 2, 0);
+    }
+    const std::string at = fmt::format("MEMORY_AT({}, {})", number, addresses_[static_cast<std::size_t>(number)]);
+    return offset == 0 ? at : fmt::format("{} + {}", at, uint64(static_cast<std::uint64_t>(offset)));
+  }
 
-  int size() const { return static_cast<int>(words_.size()); }
-  const std::vector<std::uint32_t>& words() const { return words_; }
-  const std::vector<Patch>& patches() const { return patches_; }
+  /// Completes a launch with all that was named.
+  void move_to(Launch& launch) const {
+    launch.text.words = static_cast<int>(words_.size());
+    launch.text.addresses = addresses_;
+    launch.words = words_;
+    launch.patches = patches_;
+  }
 
  private:
   std::vector<std::uint32_t> words_;
   std::vector<Patch> patches_;
+  std::vector<int> addresses_;  ///< their first words
 };
 
 }  // namespace gpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -42,6 +43,8 @@ constexpr const char* kHead = R"(#version 460
 #define THREAD gl_LocalInvocationIndex
 #define GROUP gl_WorkGroupID.x
 #define GROUPS gl_NumWorkGroups.x
+#define MEMORY uint64_t
+#define MEMORY_AT(n, w) ((uint64_t(P(w + 1)) << 32) | uint64_t(P(w)))
 #define UNROLL
 #define UNROLL_BY(n)
 #define BARRIER() barrier()
@@ -179,6 +182,9 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   text += fmt::format("#define FMA(x, y, z) {}(x, y, z)\n", arithmetic.fused_fma ? "fma" : "soft_fma");
   text += fmt::format("#define FMA_EXACT(x, y, z) {}(x, y, z)\n",
                       arithmetic.fused_fma && arithmetic.fma_keeps_subnormals ? "fma" : "soft_fma");
+  const bool exact_sums = arithmetic.sums_keep_subnormals;
+  text += fmt::format("#define ADD_EXACT(x, y) {}\n", exact_sums ? "((x) + (y))" : "exact_add(x, y)");
+  text += fmt::format("#define MUL_EXACT(x, y) {}\n", exact_sums ? "((x) * (y))" : "exact_mul(x, y)");
   std::string divide = "float divide(float x, float y) { return x / y; }\n";
   if (!arithmetic.exact_division) divide = "float divide(float x, float y) { return soft_div(x, y); }\n";
   text += fmt::format("#define SQRT(x) {}(x)\n", arithmetic.exact_square_root ? "sqrt" : "soft_sqrt");
@@ -198,18 +204,14 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
     text += fmt::format("shared {} {}[{}];\n", type_name(array.type), array.name, array.size);
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
-  const std::string own = kernel.functions + kernel.body;
-  // What the macros stand for is needed too, wherever they are used, and may be defined after its uses.
-  std::string needed = needed_functions(own);
-  const auto uses = [&](const char* macro) { return (needed + own).find(macro) != std::string::npos; };
-  const bool divides = !arithmetic.exact_division && uses("DIV(");
-  const bool roots = !arithmetic.exact_square_root && uses("SQRT(");
-  if (divides || roots) {
-    needed = needed_functions(own + (divides ? " soft_div " : "") + (roots ? " soft_sqrt " : ""));
-    text += "float soft_div(float x, float y);\nfloat soft_sqrt(float x);\n";
-  }
+  std::vector<Substitute> substitutes;
+  if (!exact_sums) substitutes = {{"ADD_EXACT(", "exact_add"}, {"MUL_EXACT(", "exact_mul"}};
+  if (!arithmetic.exact_division) substitutes.push_back({"DIV(", "soft_div"});
+  if (!arithmetic.exact_square_root) substitutes.push_back({"SQRT(", "soft_sqrt"});
+  const std::string needed = needed_functions(kernel.functions + kernel.body, substitutes);
+  text += "float soft_div(float x, float y);\nfloat soft_sqrt(float x);\n";  // used before they are defined
   text += with_suffixes(needed);
-  if (arithmetic.exact_division || divides) text += divide;
+  if (arithmetic.exact_division || needed.find("soft_div") != std::string::npos) text += divide;
   text += with_suffixes(kernel.functions);
   return text + "void main() {\n" + with_suffixes(kernel.body) + "}\n";
 }
