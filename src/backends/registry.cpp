@@ -34,7 +34,7 @@ const gpu::Found& found(DeviceKind kind) {
   if (kind == DeviceKind::cuda) return *cuda;
   static const auto* const vulkan = new gpu::Found(gpu::find_vulkan());
   if (kind == DeviceKind::vulkan) return *vulkan;
-  static const auto* const metal = new gpu::Found{{}, "this version has no Metal backend", "use --device cpu: a GPU would give the same bits"};
+  static const auto* const metal = new gpu::Found(gpu::find_metal());
   return *metal;
 }
 
@@ -58,7 +58,9 @@ std::string present() {
 std::unique_ptr<Backend> open(Device device) {
   if (device.kind == DeviceKind::ref) return make_reference_backend();
   if (device.kind == DeviceKind::cpu) return make_cpu_backend();
-  auto driver = device.kind == DeviceKind::cuda ? gpu::open_cuda(device.index) : gpu::open_vulkan(device.index);
+  auto driver = device.kind == DeviceKind::cuda     ? gpu::open_cuda(device.index)
+                : device.kind == DeviceKind::vulkan ? gpu::open_vulkan(device.index)
+                                                    : gpu::open_metal(device.index);
   return std::make_unique<gpu::GpuBackend>(device, std::move(driver), gpu::kernel_directory());
 }
 
@@ -81,14 +83,16 @@ void register_backend(std::unique_ptr<Backend> backend) {
 Backend& backend_of(Device device) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (const auto made = all.backends.find(device); made != all.backends.end() && made->second != nullptr) return *made->second;
+  if (const auto made = all.backends.find(device); made != all.backends.end() && made->second != nullptr)
+    return *made->second;
   if (!is_present(device)) {
     const std::string why = is_host(device) || !found(device.kind).devices.empty()
                                 ? ""
                                 : fmt::format(": {}\n  {}", found(device.kind).reason, found(device.kind).fix);
-    throw DeviceError(fmt::format("device {} is not available{}\n  devices present: {}\n"
-                                  "  fix: use one of them, e.g. Device::parse(\"cpu\")",
-                                  device.to_string(), why, present()));
+    throw DeviceError(
+        fmt::format("device {} is not available{}\n  devices present: {}\n"
+                    "  fix: use one of them, e.g. Device::parse(\"cpu\")",
+                    device.to_string(), why, present()));
   }
   std::unique_ptr<Backend>& backend = all.backends[device];
   if (backend == nullptr) {
@@ -99,8 +103,9 @@ Backend& backend_of(Device device) {
       failure = error.what();
     }
     if (backend == nullptr) {
-      throw DeviceError(fmt::format("device {} cannot be used: {}\n  fix: use another device, e.g. Device::parse(\"cpu\")",
-                                    device.to_string(), failure));
+      throw DeviceError(
+          fmt::format("device {} cannot be used: {}\n  fix: use another device, e.g. Device::parse(\"cpu\")",
+                      device.to_string(), failure));
     }
   }
   return *backend;
@@ -124,13 +129,15 @@ std::vector<MissingDevices> missing_devices() {
 }
 
 bool is_software(Device device) {
-  return !is_host(device) && is_present(device) && found(device.kind).devices[static_cast<std::size_t>(device.index)].software;
+  return !is_host(device) && is_present(device) &&
+         found(device.kind).devices[static_cast<std::size_t>(device.index)].software;
 }
 
 Device Device::parse(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind_text = text.substr(0, colon);
-  for (const DeviceKind kind : {DeviceKind::ref, DeviceKind::cpu, DeviceKind::cuda, DeviceKind::vulkan, DeviceKind::metal}) {
+  for (const DeviceKind kind :
+       {DeviceKind::ref, DeviceKind::cpu, DeviceKind::cuda, DeviceKind::vulkan, DeviceKind::metal}) {
     if (kind_text != name_of(kind)) continue;
     if (colon == std::string_view::npos) return {kind, 0};
     const std::string_view digits = text.substr(colon + 1);
@@ -142,8 +149,8 @@ Device Device::parse(std::string_view text) {
     }
     if (valid) return {kind, index};
   }
-  throw DeviceError(fmt::format("\"{}\" names no device\n  devices present: {}\n  fix: use cpu, ref, or a GPU like cuda:0",
-                                text, present()));
+  throw DeviceError(fmt::format(
+      "\"{}\" names no device\n  devices present: {}\n  fix: use cpu, ref, or a GPU like cuda:0", text, present()));
 }
 
 Device Device::best() {

@@ -19,9 +19,11 @@ struct DriverInfo {
   std::string name;      ///< of the device
   std::string api;       ///< e.g. "CUDA 13.0, sm_90, driver 580.159"
   std::string features;  ///< found or missing, in words
-  std::string identity;  ///< of everything that a compiled kernel depends on beside its source: for the disk cache
+  std::string identity;  ///< of everything that a compiled kernel depends on beside its source: for the disk cache;
+                         ///< empty where the system keeps compiled kernels itself
   std::uint64_t memory_bytes = 0;
   bool software = false;                ///< a processor in disguise
+  bool doubles = true;                  ///< its language has f64
   std::uint32_t groups = 65535;         ///< at most, in one launch
   int threads = 256;                    ///< in a workgroup
   int units = 16;                       ///< that run workgroups independently: multiprocessors, compute units
@@ -87,6 +89,8 @@ Found find_cuda();
 std::unique_ptr<Driver> open_cuda(int index);
 Found find_vulkan();
 std::unique_ptr<Driver> open_vulkan(int index);
+Found find_metal();
+std::unique_ptr<Driver> open_metal(int index);
 
 }  // namespace gpu
 }  // namespace v0

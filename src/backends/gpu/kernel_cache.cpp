@@ -85,19 +85,21 @@ std::shared_ptr<const Module> KernelCache::get(const KernelText& kernel, const A
   // Two hashes of 64 bits: one names the file, the other stands in it.
   const std::uint64_t name = hash_of(driver_.info().identity + "\n" + source);
   const std::uint64_t key = hash_of(source + "\n" + driver_.info().identity);
-  const std::string path = directory_.empty() ? "" : fmt::format("{}/{:016x}.bin", directory_, name);
+  const bool keeps = !directory_.empty() && !driver_.info().identity.empty();
+  const std::string path = !keeps ? "" : fmt::format("{}/{:016x}.bin", directory_, name);
   std::vector<std::byte> binary;
   if (!path.empty()) binary = read_entry(path, key);
-  if (binary.empty()) {
-    try {
+  std::shared_ptr<const Module> module;
+  try {
+    if (binary.empty()) {
       binary = driver_.compile(source);
-    } catch (const BackendError& error) {
-      throw BackendError(error.what() + save_source(directory_, source));
+      ++compiled_;
+      if (!path.empty()) write_entry(path, key, binary);
     }
-    ++compiled_;
-    if (!path.empty()) write_entry(path, key, binary);
+    module = driver_.load(binary, kernel);
+  } catch (const BackendError& error) {
+    throw BackendError(error.what() + save_source(directory_, source));
   }
-  std::shared_ptr<const Module> module = driver_.load(binary, kernel);
   if (modules_.size() >= kMostModules) modules_.clear();  // those in use stay alive in their executables
   modules_.emplace(std::move(known), module);
   return module;

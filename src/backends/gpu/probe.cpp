@@ -2,13 +2,12 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
-
-#include "kernels/scalar.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -16,8 +15,6 @@ namespace gpu {
 namespace {
 
 constexpr int kVectors = 4096;
-constexpr int kResults = 10;
-enum Result { sum, product, quotient, root, fused, from_long, fused_64, quotient_64, root_64, from_double };
 
 struct Vector {
   std::uint32_t a, b, c, pad;
@@ -52,120 +49,192 @@ std::vector<Vector> vectors() {
   return result;
 }
 
-KernelText probe_text() {
+/// What the kernel computes of a, b and c, and what comes of it in IEEE arithmetic; NaN of any kind is one result.
+struct Fact {
+  const char* text;  ///< a UINT in the kernel subset
+  std::uint32_t (*expected)(float a, float b, float c);
+  /// Where operands, intermediate results and the result are normal numbers or zero (ordinary): here devices may differ
+  /// in subnormals only. Null: everywhere.
+  bool (*ordinary)(float a, float b, float c);
+  const char* complaint;  ///< where ordinary results differ; null: there are variants
+};
+
+template <typename... Values> bool are_normal(Values... values) {
+  return ((std::fpclassify(values) != FP_SUBNORMAL && std::fabs(values) != std::numeric_limits<float>::min()) && ...);
+}
+std::uint32_t bits(float x) {
+  return std::isnan(x) ? 0x7fc00000 : std::bit_cast<std::uint32_t>(x);
+}
+std::uint32_t folded(double x) {
+  const auto word = std::bit_cast<std::uint64_t>(x);
+  return std::isnan(x) ? 0x7fc00000 : static_cast<std::uint32_t>(word) ^ static_cast<std::uint32_t>(word >> 32);
+}
+std::int64_t long_of(float a, float b) {
+  return static_cast<std::int64_t>((std::uint64_t{std::bit_cast<std::uint32_t>(a)} << 32) |
+                                   std::bit_cast<std::uint32_t>(b));
+}
+/// a's sign and significand with another exponent.
+float scaled(float a, std::uint32_t exponent) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x807fffffU) | exponent);
+}
+double x_of(float a) {
+  return static_cast<double>(a) * static_cast<double>(1.1F);
+}
+double y_of(float b) {
+  return static_cast<double>(b) * static_cast<double>(1.2F);
+}
+
+enum Index { sum, product, quotient, root, fused, kOthers };
+constexpr Fact kFacts[] = {
+    {"BITS(a + b)", [](float a, float b, float) { return bits(a + b); },
+     [](float a, float b, float) { return are_normal(a, b, a + b); }, "its additions are not IEEE's"},
+    {"BITS(a * b)", [](float a, float b, float) { return bits(a * b); },
+     [](float a, float b, float) { return are_normal(a, b, a * b); }, "its multiplications are not IEEE's"},
+    {"BITS(DIV(a, b))", [](float a, float b, float) { return bits(a / b); },
+     [](float a, float b, float) { return are_normal(a, b, a / b); }, nullptr},
+    {"BITS(SQRT(a))", [](float a, float, float) { return bits(std::sqrt(a)); },
+     [](float a, float, float) { return are_normal(a); }, nullptr},
+    {"BITS(FMA(a, b, c))", [](float a, float b, float c) { return bits(std::fma(a, b, c)); },
+     // A fused sum may be tiny only because terms cancel; what counts are its own bits.
+     [](float a, float b, float c) { return are_normal(a, b, c, std::fma(a, b, c)); }, nullptr},
+    {"BITS(a * b + c)", [](float a, float b, float c) { return bits(a * b + c); },
+     [](float a, float b, float c) { return are_normal(a, b, c, a * b, a * b + c); },
+     "it contracts a * b + c to one rounding where the text has two"},
+    {"BITS((a + b) - a)", [](float a, float b, float) { return bits((a + b) - a); },
+     [](float a, float b, float) { return are_normal(a, b, a + b, (a + b) - a); },
+     "it reassociates sums: (a + b) - a is not computed as written"},
+    {"UINT(SELECT(a < b, 1, 0)) + UINT(SELECT(a == b, 2, 0)) + UINT(SELECT(a != a, 4, 0))",
+     [](float a, float b, float) { return (a < b ? 1U : 0U) + (a == b ? 2U : 0U) + (std::isnan(a) ? 4U : 0U); },
+     [](float a, float b, float) { return are_normal(a, b); }, "it compares NaN, zeros or numbers wrongly"},
+    {"BITS(float(int(BITS(a))))",
+     [](float a, float, float) { return bits(static_cast<float>(static_cast<int>(std::bit_cast<std::uint32_t>(a)))); },
+     nullptr, "its conversions of integers do not round to nearest even"},
+    {"BITS(float(LONG((ULONG(BITS(a)) << 32) | ULONG(BITS(b)))))",
+     [](float a, float b, float) { return bits(static_cast<float>(long_of(a, b))); }, nullptr,
+     "its conversions of 64-bit integers do not round to nearest even"},
+    {"UINT(int(FROM_BITS((BITS(a) & 0x807fffffu) | 0x4a000000u)))",
+     [](float a, float, float) { return static_cast<std::uint32_t>(static_cast<int>(scaled(a, 0x4a000000U))); },
+     nullptr, "its conversions of f32 to integers do not round towards zero"},
+    {"UINT(ULONG(LONG(FROM_BITS((BITS(a) & 0x807fffffu) | 0x5d000000u))) >> 32)",
+     [](float a, float, float) {
+       const auto whole = static_cast<std::uint64_t>(static_cast<std::int64_t>(scaled(a, 0x5d000000U)));
+       return static_cast<std::uint32_t>(whole >> 32);
+     },
+     nullptr, "its conversions of f32 to 64-bit integers are wrong"},
+    {"UINT(int(BITS(a)) >> int(BITS(b) & 31u)) ^ UINT((ULONG(BITS(a)) * ULONG(BITS(b))) >> 32)",
+     [](float a, float b, float) {
+       const auto x = std::bit_cast<std::uint32_t>(a);
+       const auto y = std::bit_cast<std::uint32_t>(b);
+       return static_cast<std::uint32_t>(static_cast<int>(x) >> (y & 31)) ^
+              static_cast<std::uint32_t>((std::uint64_t{x} * y) >> 32);
+     },
+     nullptr, "its shifts or products of integers are wrong"},
+};
+/// Of doubles, where the language has them. NaN is not looked at.
+#define FOLDED(value) "UINT(BITS64(" value ")) ^ UINT(BITS64(" value ") >> 32)"
+enum DoubleIndex { fused_64, quotient_64, root_64, narrowed };
+constexpr Fact kDoubleFacts[] = {
+    {FOLDED("FMA64(x, y, double(c))"),
+     [](float a, float b, float c) { return folded(std::fma(x_of(a), y_of(b), static_cast<double>(c))); }, nullptr,
+     nullptr},
+    {FOLDED("x / y"), [](float a, float b, float) { return folded(x_of(a) / y_of(b)); }, nullptr, nullptr},
+    {FOLDED("SQRT64(x)"), [](float a, float, float) { return folded(std::sqrt(x_of(a))); }, nullptr, nullptr},
+    {"BITS(float(x))", [](float a, float, float) { return bits(static_cast<float>(x_of(a))); },
+     [](float a, float, float) { return are_normal(a, static_cast<float>(x_of(a))); },
+     "its conversions of f64 to f32 do not round to nearest even"},
+};
+#undef FOLDED
+
+std::vector<Fact> facts_of(bool doubles) {
+  std::vector<Fact> facts(std::begin(kFacts), std::end(kFacts));
+  if (doubles) facts.insert(facts.end(), std::begin(kDoubleFacts), std::end(kDoubleFacts));
+  return facts;
+}
+
+/// Thread i computes everything of vector i; its first address is the vectors', its second the results'.
+KernelText probe_text(const std::vector<Fact>& facts, bool doubles) {
   KernelText text;
-  text.words = 6;
-  text.body = fmt::format(R"(  ULONG from = (ULONG(P(1)) << 32) | ULONG(P(0));
-  ULONG to = (ULONG(P(3)) << 32) | ULONG(P(2));
+  text.words = 4;
+  text.addresses = {0, 2};
+  text.body = R"(  MEMORY from = MEMORY_AT(0, 0);
+  MEMORY to = MEMORY_AT(1, 2);
   int i = int(GROUP) * 256 + int(THREAD);
   float a = FROM_BITS(LOAD_U32(from, i * 4));
   float b = FROM_BITS(LOAD_U32(from, i * 4 + 1));
   float c = FROM_BITS(LOAD_U32(from, i * 4 + 2));
-  STORE_U32(to, i + {0}, BITS(a + b));
-  STORE_U32(to, i + {1}, BITS(a * b));
-  STORE_U32(to, i + {2}, BITS(DIV(a, b)));
-  STORE_U32(to, i + {3}, BITS(SQRT(a)));
-  STORE_U32(to, i + {4}, BITS(FMA(a, b, c)));
-  STORE_U32(to, i + {5}, BITS(float(LONG((ULONG(BITS(a)) << 32) | ULONG(BITS(b))))));
-  double x = double(a) * double(FROM_BITS(0x3f8ccccdu));
+)";
+  if (doubles) {
+    text.body += R"(  double x = double(a) * double(FROM_BITS(0x3f8ccccdu));
   double y = double(b) * double(FROM_BITS(0x3f99999au));
-  double fused = FMA64(x, y, double(c));
-  double divided = x / y;
-  double rooted = SQRT64(x);
-  STORE_U32(to, i + {6}, UINT(BITS64(fused)) ^ UINT(BITS64(fused) >> 32));
-  STORE_U32(to, i + {7}, UINT(BITS64(divided)) ^ UINT(BITS64(divided) >> 32));
-  STORE_U32(to, i + {8}, UINT(BITS64(rooted)) ^ UINT(BITS64(rooted) >> 32));
-  STORE_U32(to, i + {9}, BITS(float(x)));
-)",
-                          sum * kVectors, product * kVectors, quotient * kVectors, root * kVectors, fused * kVectors,
-                          from_long * kVectors, fused_64 * kVectors, quotient_64 * kVectors, root_64 * kVectors,
-                          from_double * kVectors);
+)";
+  }
+  for (std::size_t fact = 0; fact < facts.size(); ++fact) {
+    text.body += fmt::format("  STORE_U32(to, i + {}, {});\n", fact * kVectors, facts[fact].text);
+  }
   return text;
 }
 
-bool is_nan(std::uint32_t bits) {
-  return (bits & 0x7fffffff) > 0x7f800000;
-}
-bool is_tiny(std::uint32_t bits) {
-  return (bits & 0x7fffffff) <= 0x00800000 && (bits & 0x7fffffff) != 0;
+bool is_nan(std::uint32_t bits_of_result) {
+  return (bits_of_result & 0x7fffffff) > 0x7f800000;
 }
 
-std::uint32_t folded(double x) {
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  return static_cast<std::uint32_t>(bits) ^ static_cast<std::uint32_t>(bits >> 32);
-}
-
-/// How many results differ, apart from the bits of NaN.
+/// How many results differ.
 struct Differences {
   int all = 0;
-  int ordinary = 0;  ///< where neither operands nor result are subnormal
+  int ordinary = 0;  ///< where no number is subnormal
 };
 
 }  // namespace
 
 Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
+  const bool doubles = driver.info().doubles;
+  const std::vector<Fact> facts = facts_of(doubles);
   const std::vector<Vector> in = vectors();
-  std::vector<std::uint32_t> out(kVectors * kResults);
+  std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
   const std::uint64_t to = memory.allocate(4 * out.size());
   driver.upload(from, in.data(), in.size() * sizeof(Vector));
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(), {});
-  const std::uint32_t words[] = {static_cast<std::uint32_t>(from),
-                                 static_cast<std::uint32_t>(from >> 32),
-                                 static_cast<std::uint32_t>(to),
-                                 static_cast<std::uint32_t>(to >> 32),
-                                 0,
-                                 0};
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts, doubles), {});
+  const std::uint32_t words[] = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(from >> 32),
+                                 static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(to >> 32)};
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
   driver.launch(*module, kVectors / 256, words, accesses);
   driver.download(out.data(), to, 4 * out.size());
   memory.release(from);
   memory.release(to);
 
-  Differences differences[kResults];
+  std::vector<Differences> differences(facts.size());
   for (std::size_t i = 0; i < kVectors; ++i) {
     const auto a = std::bit_cast<float>(in[i].a);
     const auto b = std::bit_cast<float>(in[i].b);
     const auto c = std::bit_cast<float>(in[i].c);
-    const double x = static_cast<double>(a) * static_cast<double>(1.1F);
-    const double y = static_cast<double>(b) * static_cast<double>(1.2F);
-    const auto whole = static_cast<std::int64_t>((static_cast<std::uint64_t>(in[i].a) << 32) | in[i].b);
-    const float singles[] = {a + b, a * b, a / b, std::sqrt(a), std::fma(a, b, c), static_cast<float>(whole)};
-    const double doubles[] = {std::fma(x, y, static_cast<double>(c)), x / y, std::sqrt(x)};
-    for (std::size_t r = 0; r < kResults; ++r) {
-      const std::uint32_t got = out[r * kVectors + i];
-      const bool is_double = r >= fused_64 && r <= root_64;
-      if (is_double) {
-        const double expected = doubles[r - fused_64];
-        if (!std::isnan(expected) && got != folded(expected)) ++differences[r].all;
-        continue;
-      }
-      const float value = r == from_double ? static_cast<float>(x) : singles[r];
-      const auto expected = std::bit_cast<std::uint32_t>(value);
-      if (got == expected || (is_nan(got) && is_nan(expected))) continue;
-      ++differences[r].all;
-      const bool operands_tiny =
-          is_tiny(in[i].a) || (r != root && is_tiny(in[i].b)) || (r == fused && is_tiny(in[i].c));
-      // A fused sum may be tiny only because terms cancel; what counts are its own bits.
-      if (!operands_tiny && !is_tiny(expected)) ++differences[r].ordinary;
+    for (std::size_t f = 0; f < facts.size(); ++f) {
+      const std::uint32_t got = out[f * kVectors + i];
+      const std::uint32_t expected = facts[f].expected(a, b, c);
+      if (got == expected || (expected == 0x7fc00000 && (is_nan(got) || f >= std::size(kFacts)))) continue;
+      ++differences[f].all;
+      if (facts[f].ordinary == nullptr || facts[f].ordinary(a, b, c)) ++differences[f].ordinary;
     }
   }
-  const auto refuse = [&](const char* fact) {
+  for (std::size_t f = 0; f < facts.size(); ++f) {
+    if (facts[f].complaint == nullptr || differences[f].ordinary == 0) continue;
     throw BackendError(
-        fmt::format("{} cannot give exact results: {}\n  fix: use another device; all give the same bits",
-                    driver.info().name, fact));
-  };
-  if (differences[sum].all > 0) refuse("its additions are not IEEE's");
-  if (differences[product].all > 0) refuse("its multiplications are not IEEE's");
-  if (differences[from_long].all > 0) refuse("its conversions of 64-bit integers do not round to nearest even");
-  if (differences[from_double].ordinary > 0) refuse("its conversions of f64 to f32 do not round to nearest even");
+        fmt::format("{} cannot give exact results: {} ({} of {} cases)\n"
+                    "  fix: use another device; all give the same bits",
+                    driver.info().name, facts[f].complaint, differences[f].ordinary, kVectors));
+  }
   Arithmetic arithmetic;
   arithmetic.fused_fma = differences[fused].ordinary == 0;
   arithmetic.fma_keeps_subnormals = differences[fused].all == 0;
+  arithmetic.sums_keep_subnormals = differences[sum].all == 0 && differences[product].all == 0;
   arithmetic.exact_division = differences[quotient].ordinary == 0;
   arithmetic.exact_square_root = differences[root].ordinary == 0;
-  arithmetic.narrowing_keeps_subnormals = differences[from_double].all == 0;
-  arithmetic.f64 = differences[fused_64].all == 0 && differences[quotient_64].all == 0 && differences[root_64].all == 0;
+  arithmetic.f64 = doubles;
+  if (doubles) {
+    const Differences* of = differences.data() + std::size(kFacts);
+    arithmetic.narrowing_keeps_subnormals = of[narrowed].all == 0;
+    arithmetic.f64 = of[fused_64].all == 0 && of[quotient_64].all == 0 && of[root_64].all == 0;
+  }
   return arithmetic;
 }
 

@@ -207,7 +207,7 @@ std::string needed_functions(const std::string& body, std::span<const Substitute
   for (std::size_t taken = 0; taken <= substitutes.size(); ++taken) {  // functions may use other macros
     std::string used;
     for (const Substitute& substitute : substitutes) {
-      if ((needed + body).find(substitute.macro) != std::string::npos) used += std::string(" ") + substitute.function;
+      if ((needed + body).find(substitute.macro + "(") != std::string::npos) used += " " + substitute.function;
     }
     if (used == names) break;
     names = used;

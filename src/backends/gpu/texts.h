@@ -18,8 +18,8 @@ std::string needed_functions(std::string_view body);
 
 /// A macro that stands for a function of the texts on devices whose own operation is not exact.
 struct Substitute {
-  const char* macro;  ///< with its opening parenthesis
-  const char* function;
+  std::string macro;
+  std::string function;
 };
 /// Also what these stand for, wherever they are used.
 std::string needed_functions(const std::string& body, std::span<const Substitute> substitutes);

@@ -1,5 +1,10 @@
 // The texts that the renderer makes: deterministic, free of sizes, and accepted by NVRTC for several generations of
 // GPUs where NVRTC is installed (no GPU is needed).
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "backends/gpu/cuda/nvrtc.h"
@@ -85,6 +90,51 @@ TEST(GpuRender, SizesStayOutOfTheText) {
     const Rendered second = render(b, {});
     ASSERT_EQ(first.launches.size(), second.launches.size());
     EXPECT_EQ(cuda_source(first.launches[0].text), cuda_source(second.launches[0].text));
+  }
+}
+
+/// The macros and type names that a text defines, but for those that only other macros use.
+std::set<std::string> words_defined_by(const std::string& text) {
+  const std::set<std::string> own = {"UNROLL_TEXT", "PARTS_U8", "PARTS_U16", "JOINED_U8",
+                                     "JOINED_U16",  "LOAD4",    "STORE4",    "NARROW"};
+  std::set<std::string> words;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::string name;
+    if (line.starts_with("#define ")) name = line.substr(8, line.find_first_of(" (", 8) - 8);
+    if (line.starts_with("typedef ")) name = line.substr(line.rfind(' ') + 1, line.size() - line.rfind(' ') - 2);
+    if (!name.empty() && !own.contains(name)) words.insert(name);
+  }
+  return words;
+}
+
+TEST(GpuRender, DialectsDefineTheSameWords) {
+  KernelText kernel;
+  kernel.words = 1;
+  const std::set<std::string> cuda = words_defined_by(cuda_source(kernel));
+  EXPECT_EQ(words_defined_by(vulkan_source(kernel, {}, 32)), cuda);
+  std::set<std::string> metal = words_defined_by(metal_source(kernel, {}));
+  for (const char* of_doubles : {"DOUBLE", "BITS64", "FROM_BITS64", "FMA64", "SQRT64"}) {
+    EXPECT_FALSE(metal.contains(of_doubles)) << "Metal has no doubles";
+    metal.insert(of_doubles);
+  }
+  EXPECT_EQ(metal, cuda);
+}
+
+// Metal binds memory as numbered buffers, at most 31, the first of which is the parameters.
+TEST(GpuRender, MemoryIsNumberedOncePerBuffer) {
+  for (const Kernel& kernel : {softmax(100, 5000), softmax(100, 700), matmul(64, 64, 9000, DType::f32)}) {
+    for (const Launch& launch : render(kernel, {}).launches) {
+      const std::vector<int>& addresses = launch.text.addresses;
+      EXPECT_LT(addresses.size(), kMetalBuffers);
+      std::size_t patched = 0;
+      for (const Patch& patch : launch.patches) {
+        if (patch.kind == Patch::Kind::scalar) continue;
+        ++patched;
+        EXPECT_NE(std::find(addresses.begin(), addresses.end(), patch.word), addresses.end());
+      }
+      EXPECT_EQ(patched, addresses.size());
+    }
   }
 }
 

@@ -205,9 +205,9 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
   std::vector<Substitute> substitutes;
-  if (!exact_sums) substitutes = {{"ADD_EXACT(", "exact_add"}, {"MUL_EXACT(", "exact_mul"}};
-  if (!arithmetic.exact_division) substitutes.push_back({"DIV(", "soft_div"});
-  if (!arithmetic.exact_square_root) substitutes.push_back({"SQRT(", "soft_sqrt"});
+  if (!exact_sums) substitutes = {{"ADD_EXACT", "exact_add"}, {"MUL_EXACT", "exact_mul"}};
+  if (!arithmetic.exact_division) substitutes.push_back({"DIV", "soft_div"});
+  if (!arithmetic.exact_square_root) substitutes.push_back({"SQRT", "soft_sqrt"});
   const std::string needed = needed_functions(kernel.functions + kernel.body, substitutes);
   text += "float soft_div(float x, float y);\nfloat soft_sqrt(float x);\n";  // used before they are defined
   text += with_suffixes(needed);
