@@ -81,7 +81,7 @@ NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape,
                   CallSite where) {
   check_storage_only(op, inputs, dtype, where);
   if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
-    throw DTypeError(fmt::format("{} cannot hold f64: its doubles are not exact\n  fix: use f32, or another device; the CPU "
+    throw DTypeError(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones\n  fix: use f32, or another device; the CPU "
                                  "holds f64\n  at {}:{}",
                                  device.to_string(), where.file, where.line));
   }

@@ -112,6 +112,11 @@ std::string difference_of(const Answer& expected, const Answer& actual) {
 
 Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   Cell cell{.op = op.name, .dtype = dtype};
+  if (!backend_of(options.device).holds(dtype)) {
+    cell.status = CellStatus::unsupported;
+    cell.detail = fmt::format("{} cannot hold {}", options.device.to_string(), name_of(dtype));
+    return cell;
+  }
   std::string refusal;
   bool every_refusal_is_of_the_dtype = true;
   for (const Point& point : points_of(op, options.full)) {
