@@ -23,8 +23,8 @@ FUNCTION float integer_fma(float x, float y, float z) {
   UINT abs_z = BITS(z) & 0x7fffffffu;
   if (abs_x >= 0x7f800000u || abs_y >= 0x7f800000u) {
     // A subnormal factor of infinity must not be read as zero.
-    FLOAT x_factor = SELECT(abs_x == 0u, x, FROM_BITS(BITS(x) | 0x00800000u));
-    FLOAT y_factor = SELECT(abs_y == 0u, y, FROM_BITS(BITS(y) | 0x00800000u));
+    FLOAT x_factor = SELECT(abs_x - 1u < 0x007fffffu, FROM_BITS(BITS(x) | 0x00800000u), x);
+    FLOAT y_factor = SELECT(abs_y - 1u < 0x007fffffu, FROM_BITS(BITS(y) | 0x00800000u), y);
     return x_factor * y_factor + z;
   }
   if (abs_z >= 0x7f800000u) return z;

@@ -10,6 +10,8 @@
 #include <lockstep/error.h>
 #include <lockstep/random.h>
 
+#include "backends/backend.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace cli {

@@ -162,11 +162,6 @@ class MetalDriver : public Driver {
     api().copy(blit(), source.block->buffer.get(), source.offset, target.block->buffer.get(), target.offset,
                rounded(bytes));
   }
-  void clear(std::uint64_t to, std::size_t bytes) override {
-    const Pool pool;
-    const Place place = place_of(to);
-    api().fill(blit(), place.block->buffer.get(), {place.offset, rounded(bytes)}, 0);
-  }
 
   std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const override {
     return metal_source(kernel, arithmetic);

@@ -28,10 +28,6 @@ using UInteger = unsigned long;
 struct Size {
   UInteger width, height, depth;
 };
-struct Range {
-  UInteger location, length;
-};
-
 /// The functions that are called by name.
 struct Runtime {
   void* send = nullptr;
@@ -110,7 +106,6 @@ struct Api {
   Method<void(Size, Size)> dispatch{runtime, "dispatchThreadgroups:threadsPerThreadgroup:"};
   Method<void(Id, UInteger, Id, UInteger, UInteger)> copy{
       runtime, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"};
-  Method<void(Id, Range, std::uint8_t)> fill{runtime, "fillBuffer:range:value:"};
   Method<void()> end_encoding{runtime, "endEncoding"};
   Method<void()> commit{runtime, "commit"};
   Method<void()> wait{runtime, "waitUntilCompleted"};
