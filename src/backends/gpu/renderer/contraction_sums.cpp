@@ -139,7 +139,7 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, kernel.b_operand.slot));
   lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
   declare_zero(lines, words, kernel.type);
-  lines.add("int thread = int(THREAD);");
+  lines.add("int thread_id = int(THREAD);");
   lines.add("{} rows = {};", index, words.index(rows, wide));
   lines.add("{} size_k = {};", index, words.index(geometry.length, wide));
   lines.add("{} blocks = {};", index, words.index(blocks_of(geometry), wide));
@@ -152,8 +152,8 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   decompose(lines, words, geometry.shape, 0, geometry.m, "batch", "i", wide);
   matrix.access.declare(lines, words, "batch", "", 0, geometry.m, "i");
   vector.access.declare(lines, words, "batch", "", 0, geometry.m, "i");
-  lines.add("{0} block = first_block + {0}(thread / {1});", index, lanes);
-  lines.add("{0} row = first_row + {0}((thread & {1}) * {2});", index, lanes - 1, each);
+  lines.add("{0} block = first_block + {0}(thread_id / {1});", index, lanes);
+  lines.add("{0} row = first_row + {0}((thread_id & {1}) * {2});", index, lanes - 1, each);
   lines.add("float sum[{}];", vectors * each);
   lines.add("UNROLL");
   lines.add("for (int v = 0; v < {}; v++) sum[v] = zero;", vectors * each);
@@ -164,7 +164,7 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const int k_dim = geometry.k;
   // The vectors' elements of each team's block: x[team][v][k].
   const auto fill_vectors = [&] {
-    lines.open("for (int t = thread; t < {}; t += {}) {{", teams * vectors * kBlock, kThreads);
+    lines.open("for (int t = thread_id; t < {}; t += {}) {{", teams * vectors * kBlock, kThreads);
     lines.add("int at = t % {};", kBlock);
     lines.add("int v = t / {} % {};", kBlock, vectors);
     lines.add("{0} i{1} = (first_block + {0}(t / {2})) * {0}({3}) + {0}(at);", index, k_dim, kBlock * vectors, kBlock);
@@ -201,12 +201,12 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
     lines.add("{} left[{}];", index, kLoads);
     lines.add("UNROLL");
     lines.open("for (int j = 0; j < {}; j++) {{", kLoads);
-    lines.add("int chain = thread / {} + j * {};", kPerChain, kThreads / kPerChain);
+    lines.add("int chain = thread_id / {} + j * {};", kPerChain, kThreads / kPerChain);
     lines.add("{0} own = first_row + {0}(chain & {1});", index, lanes - 1);
     lines.add("own = SELECT(own < rows, own, rows - {}(1));", index);
     decompose(lines, words, geometry.shape, matrix.first, matrix.last, "own", "i", wide);
-    lines.add("{0} i{1} = (first_block + {0}(chain / {2})) * {0}({3}) + {0}((thread & {4}) * 4);", index, k_dim, lanes,
-              kBlock, kPerChain - 1);
+    lines.add("{0} i{1} = (first_block + {0}(chain / {2})) * {0}({3}) + {0}((thread_id & {4}) * 4);", index, k_dim,
+              lanes, kBlock, kPerChain - 1);
     lines.add("start[j] = {0}_batch + {1} + {2};", matrix.name,
               matrix.access.sum(words, -1, matrix.first, matrix.last, "i", false),
               matrix.access.sum(words, -1, k_dim, geometry.shape.rank(), "i", false));
@@ -231,17 +231,18 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
     lines.open("for (int j = 0; j < {}; j++) {{", kLoads);
     lines.add("UNROLL");
     lines.add(
-        "for (int i = 0; i < 4; i++) chains[((thread & {}) * 4 + i) * {} + thread / {} + j * {}] = next[j * 4 + i];",
+        "for (int i = 0; i < 4; i++) chains[((thread_id & {}) * 4 + i) * {} + thread_id / {} + j * {}] = next[j * 4 + "
+        "i];",
         kPerChain - 1, kChainStride, kPerChain, kThreads / kPerChain);
     lines.close();
     lines.add("BARRIER();");
     lines.add("UNROLL");
     lines.open("for (int i = 0; i < {}; i++) {{", kStep);
-    lines.add("float value = chains[i * {} + thread];", kChainStride);
+    lines.add("float value = chains[i * {} + thread_id];", kChainStride);
     lines.add("UNROLL");
-    lines.add(
-        "for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors,
-        product("value", fmt::format("x[(thread / {} * {} + v) * {} + at_k + i]", lanes, vectors, kBlock), "sum[v]"));
+    lines.add("for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors,
+              product("value", fmt::format("x[(thread_id / {} * {} + v) * {} + at_k + i]", lanes, vectors, kBlock),
+                      "sum[v]"));
     lines.close();
     lines.close();
   } else {
@@ -262,7 +263,7 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
     lines.add("at += step;");
     lines.add("UNROLL");
     lines.open("for (int v = 0; v < {}; v++) {{", vectors);
-    lines.add("float value = x[(thread / {} * {} + v) * {} + i];", lanes, vectors, kBlock);
+    lines.add("float value = x[(thread_id / {} * {} + v) * {} + i];", lanes, vectors, kBlock);
     lines.add("UNROLL");
     lines.add("for (int q = 0; q < 4; q++) sum[v * 4 + q] = {};",
               product(value(matrix, "words[q]"), "value", "sum[v * 4 + q]"));

@@ -61,9 +61,9 @@ class TileKernel {
       writer_.declare_buffers(lines_);
     }
     declare_zero(lines_, words_, kernel_.type);
-    lines_.add("int thread = int(THREAD);");
-    lines_.add("int thread_m = ((thread >> 7) * {} + ((thread & 31) >> 2)) * 4;", 8 * form_.subtiles_m);
-    lines_.add("int thread_n = (((thread >> 5) & 3) * {} + (thread & 3)) * 4;", 4 * form_.subtiles_n);
+    lines_.add("int thread_id = int(THREAD);");
+    lines_.add("int thread_m = ((thread_id >> 7) * {} + ((thread_id & 31) >> 2)) * 4;", 8 * form_.subtiles_m);
+    lines_.add("int thread_n = (((thread_id >> 5) & 3) * {} + (thread_id & 3)) * 4;", 4 * form_.subtiles_n);
     for (const auto& [name, size] :
          {std::pair{"m", geometry_.rows}, {"n", geometry_.columns}, {"k", geometry_.length}}) {
       lines_.add("{} size_{} = {};", index_, name, words_.index(size, wide));
@@ -179,20 +179,20 @@ class TileKernel {
   // The number of this thread's element (or vector) j in the tile, along the operand's own dimensions and along k.
   std::string own_of(const Loader& loader) const {
     switch (loader.loading) {
-      case Loading::own_vectors: return fmt::format("(thread & {}) * 4", loader.width / 4 - 1);
-      case Loading::k_vectors: return fmt::format("((thread >> 1) & {})", loader.width - 1);
-      case Loading::along_own: return fmt::format("(thread & {})", loader.width - 1);
-      case Loading::along_k: return fmt::format("(thread / {0} + j * {1})", form_.step, kThreads / form_.step);
+      case Loading::own_vectors: return fmt::format("(thread_id & {}) * 4", loader.width / 4 - 1);
+      case Loading::k_vectors: return fmt::format("((thread_id >> 1) & {})", loader.width - 1);
+      case Loading::along_own: return fmt::format("(thread_id & {})", loader.width - 1);
+      case Loading::along_k: return fmt::format("(thread_id / {0} + j * {1})", form_.step, kThreads / form_.step);
     }
     return "";
   }
   std::string k_of(const Loader& loader) const {
     switch (loader.loading) {
       case Loading::own_vectors:
-        return fmt::format("(thread / {} + j * {})", loader.width / 4, 4 * kThreads / loader.width);
-      case Loading::k_vectors: return fmt::format("((thread & 1) * 4 + (thread / {} + j) * 8)", 2 * loader.width);
-      case Loading::along_own: return fmt::format("(thread / {} + j * {})", loader.width, kThreads / loader.width);
-      case Loading::along_k: return fmt::format("(thread & {})", form_.step - 1);
+        return fmt::format("(thread_id / {} + j * {})", loader.width / 4, 4 * kThreads / loader.width);
+      case Loading::k_vectors: return fmt::format("((thread_id & 1) * 4 + (thread_id / {} + j) * 8)", 2 * loader.width);
+      case Loading::along_own: return fmt::format("(thread_id / {} + j * {})", loader.width, kThreads / loader.width);
+      case Loading::along_k: return fmt::format("(thread_id & {})", form_.step - 1);
     }
     return "";
   }
@@ -220,14 +220,14 @@ class TileKernel {
   // What `count` positions from `from` on contribute to addresses and bounds.
   void fill_tables(const std::string& from, const std::string& buffer, int count) {
     if (!a_.table && !b_.table) return;
-    lines_.open("if (thread < {}) {{", count);
-    lines_.add("{0} at = {1} + {0}(thread);", index_, from);
+    lines_.open("if (thread_id < {}) {{", count);
+    lines_.add("{0} at = {1} + {0}(thread_id);", index_, from);
     decompose(lines_, words_, geometry_.shape, geometry_.k, geometry_.shape.rank(), "at", "i", geometry_.wide);
     for (const Loader* loader : {&a_, &b_}) {
       if (!loader->table) continue;
       const Side& side = loader->side;
       for (int b = -1; b < side.access.bounds(); ++b) {
-        lines_.add("{0}_table{1}[{2} * {3} + thread] = {4};", side.name, suffix_of(b), buffer, form_.step,
+        lines_.add("{0}_table{1}[{2} * {3} + thread_id] = {4};", side.name, suffix_of(b), buffer, form_.step,
                    side.access.sum(words_, b, geometry_.k, geometry_.shape.rank(), "i", false));
       }
     }
@@ -417,7 +417,7 @@ class TileKernel {
     const int columns = form_.columns();
     const bool staged = form_.shared_totals && has_totals();
     const int stage_rows = form_.shared_totals ? form_.rows() : kStageRows;
-    lines_.add("int column = thread & {};", columns - 1);
+    lines_.add("int column = thread_id & {};", columns - 1);
     lines_.add("{0} n = first_n + {0}(column);", index_);
     decompose(lines_, words_, geometry_.shape, geometry_.n, geometry_.k, "n", "i", geometry_.wide);
     writer_.declare_places(lines_, "b", "", 0, geometry_.m, instructions, outputs, false);
@@ -434,7 +434,7 @@ class TileKernel {
       lines_.close();
       lines_.add("BARRIER();");
     }
-    lines_.open("for (int row = thread / {0}; row < {1}; row += {2}) {{", columns, stage_rows, kThreads / columns);
+    lines_.open("for (int row = thread_id / {0}; row < {1}; row += {2}) {{", columns, stage_rows, kThreads / columns);
     lines_.add("{0} m = first_m + {0}(stage_m + row);", index_);
     lines_.open("if (m < size_m && n < size_n) {{");
     decompose(lines_, words_, geometry_.shape, geometry_.m, geometry_.n, "m", "i", geometry_.wide);
