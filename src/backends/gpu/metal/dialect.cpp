@@ -115,7 +115,8 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   for (const SharedArray& array : kernel.shared) {
     text += fmt::format("  threadgroup {} {}[{}];\n", type_name(array.type), array.name, array.size);
   }
-  return text + kernel.body + "}\n";
+  // A name of the renderer's that is a word of the language.
+  return text + replaced(kernel.body, {{"thread", "own_thread"}}) + "}\n";
 }
 
 }  // namespace gpu
