@@ -18,7 +18,7 @@ constexpr std::string_view kStart = "FUNCTION ";
 
 struct Function {
   std::string text;
-  bool takes_doubles = false;  ///< a parameter is a double
+  bool takes_doubles = false;  ///< or returns them
   bool has_doubles = false;
   std::vector<std::string> words;
 };
@@ -162,7 +162,7 @@ class Library {
       const std::size_t parameters = function.text.find('(');
       std::size_t name = parameters;
       while (in_word(function.text[name - 1])) --name;
-      const std::string_view head = std::string_view(function.text).substr(parameters, open - start - parameters);
+      const std::string_view head = std::string_view(function.text).substr(0, open - start);
       function.takes_doubles = mentions_double(head);
       function.has_doubles = mentions_double(function.text);
       function.words = words_of(std::string_view(function.text).substr(parameters));
