@@ -27,6 +27,8 @@ struct Options {
   std::vector<std::string> cases;
   std::string folder = "lockstep-check";
   std::string html;
+  std::vector<std::string> dtypes;
+  bool brief = false;
   bool quick = false;
   bool full = false;
   bool as_json = false;
@@ -69,7 +71,8 @@ ExitCode rerun(const Options& options) {
 }
 
 ExitCode check_all_gradients(const Options& options) {
-  if (options.quick || options.full || !options.html.empty() || !options.cases.empty() || options.devices.size() > 1) {
+  if (options.brief || options.quick || options.full || !options.dtypes.empty() || !options.html.empty() ||
+      !options.cases.empty() || options.devices.size() > 1) {
     throw UsageError("--gradients takes --op, --json and one --device only");
   }
   const Device device = options.devices.empty() ? Device{} : chosen_device(options.devices[0]);
@@ -86,20 +89,26 @@ ExitCode check_all_gradients(const Options& options) {
 }
 
 ExitCode check(const Options& options) {
-  if (options.quick && options.full) throw UsageError("--quick and --full exclude each other");
+  if (options.brief + options.quick + options.full > 1) {
+    throw UsageError("--brief, --quick and --full exclude each other");
+  }
+  const Extent extent = options.full ? Extent::full : options.brief ? Extent::brief : Extent::quick;
+  std::vector<DType> dtypes;
+  for (const std::string& name : options.dtypes) dtypes.push_back(parse_dtype(name));
   check_names(options.ops);
   if (options.gradients) return check_all_gradients(options);
   if (!options.cases.empty()) return rerun(options);
   std::vector<CheckReport> reports;
   ExitCode code = kOk;
   for (const Device& device : chosen_devices(options)) {
-    CheckReport report{.device = device, .reference = {DeviceKind::ref, 0}, .full = options.full, .cells = {}};
+    CheckReport report{.device = device, .reference = {DeviceKind::ref, 0}, .extent = extent, .cells = {}};
     const auto start = std::chrono::steady_clock::now();
     std::unique_ptr<Progress> bar;
     report.cells = check_device({.reference = report.reference,
                                  .device = device,
-                                 .full = options.full,
+                                 .extent = extent,
                                  .only = options.ops,
+                                 .dtypes = dtypes,
                                  .folder = options.folder,
                                  .progress =
                                      [&](std::size_t done, std::size_t total) {
@@ -129,6 +138,8 @@ Run add_check(CLI::App& root) {
   const auto options = std::make_shared<Options>();
   command->add_option("--device", options->devices, "Which devices; without it, all but ref")->allow_extra_args(false);
   command->add_option("--op", options->ops, "Only this op; may be repeated")->allow_extra_args(false);
+  command->add_option("--dtype", options->dtypes, "Only this dtype; may be repeated")->allow_extra_args(false);
+  command->add_flag("--brief", options->brief, "One call for each of a few sizes");
   command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
   command->add_flag("--full", options->full, "Every combination; takes long");
   command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");

@@ -111,6 +111,8 @@ TEST(Check, WritesTheMatrixInThreeForms) {
 TEST(Check, RefusesWhatDoesNotExist) {
   EXPECT_EQ(run_command({"check", "--op", "abacus"}).exit_code, 2);
   EXPECT_EQ(run_command({"check", "--quick", "--full"}).exit_code, 2);
+  EXPECT_EQ(run_command({"check", "--brief", "--full"}).exit_code, 2);
+  EXPECT_EQ(run_command({"check", "--dtype", "f33"}).exit_code, 2);
   const TemporaryFolder folder;
   EXPECT_EQ(run_command({"check", "--case", folder.write("x", "text")}).exit_code, 1);
 }
@@ -121,7 +123,7 @@ TEST(Check, NoOpRefusesEveryCallForAnotherReasonThanItsDType) {
     int compared = 0;
     std::string refusal;
     for (const DType dtype : {DType::f32, DType::i64, DType::boolean}) {
-      for (const cli::Point& point : cli::points_of(op, false)) {
+      for (const cli::Point& point : cli::points_of(op, cli::Extent::quick)) {
         if (compared > 0) break;
         const cli::CallComparison call = cli::compare_call(op, dtype, point, options.device, options.device);
         compared += call.compared ? 1 : 0;

@@ -121,7 +121,7 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   }
   std::string refusal;
   bool every_refusal_is_of_the_dtype = true;
-  for (const Point& point : points_of(op, options.full)) {
+  for (const Point& point : points_of(op, options.extent)) {
     const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
     if (!call.difference.empty()) {
       if (cell.different++ == 0) {
@@ -174,11 +174,15 @@ std::vector<Cell> check_device(const CheckOptions& options, const std::vector<Ch
     const auto& only = options.only;
     if (only.empty() || std::find(only.begin(), only.end(), op.name) != only.end()) chosen.push_back(op);
   }
-  const std::size_t total = chosen.size() * kDTypeCount;
+  std::vector<DType> dtypes = options.dtypes;
+  for (int dtype = 0; options.dtypes.empty() && dtype < kDTypeCount; ++dtype) {
+    dtypes.push_back(static_cast<DType>(dtype));
+  }
+  const std::size_t total = chosen.size() * dtypes.size();
   std::vector<Cell> cells;
   for (const CheckOp& op : chosen) {
-    for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
-      cells.push_back(check_cell(op, static_cast<DType>(dtype), options));
+    for (const DType dtype : dtypes) {
+      cells.push_back(check_cell(op, dtype, options));
       if (options.progress) options.progress(cells.size(), total);
     }
   }

@@ -32,8 +32,9 @@ struct Cell {
 struct CheckOptions {
   Device reference = {DeviceKind::ref, 0};
   Device device;
-  bool full = false;
+  Extent extent = Extent::quick;
   std::vector<std::string> only;  ///< names of ops; none: all
+  std::vector<DType> dtypes;      ///< none: all
   std::string folder;             ///< where cases of differences go; empty: nowhere
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

@@ -54,8 +54,12 @@ std::span<const CheckOp> check_statistics_ops();
 /// All families, in the order of their names.
 std::vector<CheckOp> all_check_ops();
 
-/// The points at which an op is tried: --quick or --full.
-std::vector<Point> points_of(const CheckOp& op, bool full);
+/// How many points: one per size, a choice of sizes and layouts, or every combination.
+enum class Extent : std::uint8_t { brief, quick, full };
+const char* name_of(Extent extent);
+
+/// The points at which an op is tried.
+std::vector<Point> points_of(const CheckOp& op, Extent extent);
 
 // Results of ops that have two.
 inline Tensors both(const ValuesIndices& result) {

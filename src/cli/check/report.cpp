@@ -22,7 +22,7 @@ std::string summary(const CheckReport& report) {
   return fmt::format("{} of {} cells equal, {} different, {} unsupported; {} calls on {} against {}, {} in {:.1f} s",
                      report.count(CellStatus::equal), report.cells.size(), report.count(CellStatus::different),
                      report.count(CellStatus::unsupported), report.probes(), report.device.to_string(),
-                     report.reference.to_string(), report.full ? "full" : "quick", report.seconds);
+                     report.reference.to_string(), name_of(report.extent), report.seconds);
 }
 
 constexpr const char* kPageHead = R"page(<!DOCTYPE html>
@@ -129,7 +129,7 @@ void print_json(const CheckReport& report) {
   print_line(JsonObject()
                  .add("device", json(report.device.to_string()))
                  .add("reference", json(report.reference.to_string()))
-                 .add("mode", json(report.full ? "full" : "quick"))
+                 .add("mode", json(name_of(report.extent)))
                  .add("cells", json(report.cells.size()))
                  .add("equal", json(report.count(CellStatus::equal)))
                  .add("different", json(report.count(CellStatus::different)))

@@ -13,7 +13,7 @@ namespace cli {
 struct CheckReport {
   Device device;
   Device reference;
-  bool full = false;
+  Extent extent = Extent::quick;
   double seconds = 0;
   std::vector<Cell> cells;
 

@@ -107,7 +107,27 @@ std::vector<CheckOp> all_check_ops() {
   return ops;
 }
 
-std::vector<Point> points_of(const CheckOp& op, bool full) {
+const char* name_of(Extent extent) {
+  constexpr const char* kNames[] = {"brief", "quick", "full"};
+  return kNames[static_cast<std::size_t>(extent)];
+}
+
+// The k-th size with the k-th layout, variant and kind of values: all of them occur, if not together.
+std::vector<Point> brief_points_of(const CheckOp& op) {
+  std::vector<Point> points;
+  int k = 0;
+  for (const Size& size : sizes_of(op.form)) {
+    if (!size.quick) continue;
+    points.push_back({size.shape, static_cast<Layout>(k % kLayouts), k % 2 == 0 ? Values::special : Values::ordinary,
+                      k % op.variants});
+    ++k;
+  }
+  return points;
+}
+
+std::vector<Point> points_of(const CheckOp& op, Extent extent) {
+  if (extent == Extent::brief) return brief_points_of(op);
+  const bool full = extent == Extent::full;
   constexpr std::int64_t kQuickLayouts = 200;  // elements of a shape that --quick tries in every layout
   std::vector<Point> points;
   for (const Size& size : sizes_of(op.form)) {
