@@ -139,7 +139,7 @@ Run add_check(CLI::App& root) {
   command->add_option("--device", options->devices, "Which devices; without it, all but ref")->allow_extra_args(false);
   command->add_option("--op", options->ops, "Only this op; may be repeated")->allow_extra_args(false);
   command->add_option("--dtype", options->dtypes, "Only this dtype; may be repeated")->allow_extra_args(false);
-  command->add_flag("--brief", options->brief, "One call for each of a few sizes");
+  command->add_flag("--brief", options->brief, "Three calls of each op and dtype");
   command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
   command->add_flag("--full", options->full, "Every combination; takes long");
   command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/window.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -143,8 +144,10 @@ TEST(Situations, TransposedConvolutionOfStride5) {
 
 TEST(Situations, ResNet20HasTheSameLogits) {
   std::vector<std::uint64_t> hashes;
+  std::vector<std::uint64_t> kernels;
   for (const Device& device : test_devices()) {
     SCOPED_TRACE(device.to_string());
+    const std::uint64_t before = graph::window_statistics(device).kernels;
     manual_seed(20);
     models::CifarResNet model(10, 20);
     model.to(device);
@@ -152,6 +155,8 @@ TEST(Situations, ResNet20HasTheSameLogits) {
     const NoGrad no_grad;
     hashes.push_back(model(random({2, 3, 32, 32}, 1, device)).hash());
     EXPECT_EQ(hashes.back(), hashes.front());
+    kernels.push_back(graph::window_statistics(device).kernels - before);
+    EXPECT_EQ(kernels.back(), kernels.front());
   }
 }
 

@@ -54,7 +54,7 @@ std::span<const CheckOp> check_statistics_ops();
 /// All families, in the order of their names.
 std::vector<CheckOp> all_check_ops();
 
-/// How many points: one per size, a choice of sizes and layouts, or every combination.
+/// How many points: three, a choice of sizes and layouts, or every combination.
 enum class Extent : std::uint8_t { brief, quick, full };
 const char* name_of(Extent extent);
 

@@ -112,15 +112,17 @@ const char* name_of(Extent extent) {
   return kNames[static_cast<std::size_t>(extent)];
 }
 
-// The k-th size with the k-th layout, variant and kind of values: all of them occur, if not together.
+// The first, the middle and the last size, of another layout, variant and kind of values each.
 std::vector<Point> brief_points_of(const CheckOp& op) {
-  std::vector<Point> points;
-  int k = 0;
+  std::vector<Shape> shapes;
   for (const Size& size : sizes_of(op.form)) {
-    if (!size.quick) continue;
-    points.push_back({size.shape, static_cast<Layout>(k % kLayouts), k % 2 == 0 ? Values::special : Values::ordinary,
+    if (size.quick) shapes.push_back(size.shape);
+  }
+  std::vector<Point> points;
+  for (int k = 0; k < 3; ++k) {
+    const Shape& shape = shapes[k * (shapes.size() - 1) / 2];
+    points.push_back({shape, static_cast<Layout>(k % kLayouts), k == 1 ? Values::ordinary : Values::special,
                       k % op.variants});
-    ++k;
   }
   return points;
 }

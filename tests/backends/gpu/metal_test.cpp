@@ -113,6 +113,7 @@ TEST_F(MetalDriver, LargeGridsAreDispatchedInSlices) {
 }
 
 TEST_F(MetalDriver, MemoryThatIsNotThereIsNoAddress) {
+  const Setting memory("LOCKSTEP_METAL_MEMORY", "67108864");
   const std::unique_ptr<Driver> driver = open_metal(0);
   EXPECT_EQ(driver->allocate(std::size_t{1} << 50), 0u);
   const auto whole = static_cast<std::size_t>(driver->info().memory_bytes);
