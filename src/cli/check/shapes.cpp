@@ -121,8 +121,8 @@ std::vector<Point> brief_points_of(const CheckOp& op) {
   std::vector<Point> points;
   for (int k = 0; k < 3; ++k) {
     const Shape& shape = shapes[k * (shapes.size() - 1) / 2];
-    points.push_back({shape, static_cast<Layout>(k % kLayouts), k == 1 ? Values::ordinary : Values::special,
-                      k % op.variants});
+    points.push_back(
+        {shape, static_cast<Layout>(k % kLayouts), k == 1 ? Values::ordinary : Values::special, k % op.variants});
   }
   return points;
 }
