@@ -42,6 +42,24 @@ std::string without_comments(std::string_view text) {
   return result;
 }
 
+/// Whole words of `text` replaced.
+std::string replaced(std::string_view text, const std::unordered_map<std::string, std::string>& words) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && in_word(text[end])) ++end;
+    if (end == i) {
+      result += text[i++];
+      continue;
+    }
+    const std::string word(text.substr(i, end - i));
+    const auto found = words.find(word);
+    result += found == words.end() ? word : found->second;
+    i = end;
+  }
+  return result;
+}
+
 std::vector<std::string> list_of(std::string_view text) {
   std::vector<std::string> items(1);
   for (const char c : text) {
@@ -177,23 +195,6 @@ class Library {
 };
 
 }  // namespace
-
-std::string replaced(std::string_view text, const std::unordered_map<std::string, std::string>& words) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t end = i;
-    while (end < text.size() && in_word(text[end])) ++end;
-    if (end == i) {
-      result += text[i++];
-      continue;
-    }
-    const std::string word(text.substr(i, end - i));
-    const auto found = words.find(word);
-    result += found == words.end() ? word : found->second;
-    i = end;
-  }
-  return result;
-}
 
 std::string needed_functions(std::string_view body) {
   static const Library library;

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 namespace lockstep {
 inline namespace v0 {
@@ -16,9 +15,6 @@ std::span<const std::string_view> embedded_texts();
 /// The functions of the texts that `body` calls, and those that they call, in their order. Overloads for doubles are
 /// left out where nothing computes in double. A kernel compiles faster, and asks less of its device, without the rest.
 std::string needed_functions(std::string_view body);
-
-/// `text` with whole words replaced.
-std::string replaced(std::string_view text, const std::unordered_map<std::string, std::string>& words);
 
 /// A macro that stands for a function of the texts on devices whose own operation is not exact.
 struct Substitute {

@@ -98,11 +98,12 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   text += fmt::format("struct Parameters {{ uint words[{}]; uint first_group; uint groups; }};\n",
                       std::max(kernel.words, 1));
   const std::string needed = needed_functions(kernel.functions + kernel.body, substitutes);
-  // Used before they are defined.
-  for (const auto& [name, head] : {std::pair{"integer_fma", "float integer_fma(float x, float y, float z)"},
-                                   {"soft_div", "float soft_div(float x, float y)"},
-                                   {"soft_sqrt", "float soft_sqrt(float x)"}}) {
-    if (needed.find(name) != std::string::npos) text += fmt::format("FUNCTION {};\n", head);
+  // Used before they are defined; and what is rarely called does not stand at each of its uses.
+  for (const auto& [name, head] :
+       {std::pair{"integer_fma", "static __attribute__((noinline)) float integer_fma(float x, float y, float z)"},
+        {"soft_div", "FUNCTION float soft_div(float x, float y)"},
+        {"soft_sqrt", "FUNCTION float soft_sqrt(float x)"}}) {
+    if (needed.find(name) != std::string::npos) text += fmt::format("{};\n", head);
   }
   text += needed + kernel.functions;
   text += fmt::format("[[max_total_threads_per_threadgroup({})]] kernel void {}(\n", kernel.threads, kEntry);
@@ -115,8 +116,7 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   for (const SharedArray& array : kernel.shared) {
     text += fmt::format("  threadgroup {} {}[{}];\n", type_name(array.type), array.name, array.size);
   }
-  // A name of the renderer's that is a word of the language.
-  return text + replaced(kernel.body, {{"thread", "own_thread"}}) + "}\n";
+  return text + kernel.body + "}\n";
 }
 
 }  // namespace gpu

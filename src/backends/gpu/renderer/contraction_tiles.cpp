@@ -6,6 +6,7 @@
 // or along k where that can be, else one by one, neighbouring threads along whichever is contiguous. What k contributes
 // to addresses and bounds (the positions of a convolution's window) is computed once per step of k for all threads.
 #include <algorithm>
+#include <string_view>
 
 #include "backends/gpu/renderer/contraction.h"
 
@@ -45,6 +46,8 @@ class TileKernel {
         index_(geometry.wide ? "LONG" : "int"),
         type_(type_name(kernel.type)),
         single_(kernel.type == ComputeType::f32 || kernel.type == ComputeType::i32),
+        guarded_(kernel.type == ComputeType::f32 && !limits.arithmetic.fma_keeps_subnormals &&
+                 limits.arithmetic.fused_fma),
         a_(loader("a", kernel.a, geometry.a, true)),
         b_(loader("b", kernel.b_operand, geometry.b, false)) {}
 
@@ -93,6 +96,10 @@ class TileKernel {
     if (has_totals() && !form_.shared_totals) declare_sums("total");
     declare_sums("partial");
     fill_tables("begin_k", "0", 2 * form_.step);
+    if (guarded_) {
+      lines_.add("if (thread_id == 0) small[0] = 0;");
+      shared_.push_back({ComputeType::i32, "small", 1});
+    }
     lines_.add("BARRIER();");
     lines_.add("{} load_k = begin_k;", index_);
     lines_.add("int front = 0;");
@@ -290,8 +297,22 @@ class TileKernel {
     lines_.close();
   }
 
+  // If all elements of a tile are zero or 2^-40 and more, every product of two is a multiple of 2^-126, and so is every
+  // sum: none is subnormal, and the device's fma is exact. From the first smaller element on, until the tile is done,
+  // the slower one is used.
+  void note_small(const Loader& loader) {
+    lines_.open("{{");
+    lines_.add("bool found = false;");
+    lines_.add("UNROLL");
+    lines_.add("for (int j = 0; j < {}; j++) found = found || (BITS({}_next[j]) & 0x7fffffffu) - 1u < 0x2b7fffffu;",
+               loader.count, loader.side.name);
+    lines_.add("if (found) small[0] = 1;");
+    lines_.close();
+  }
+
   // Writes what was read to the tile behind.
   void put(const Loader& loader) {
+    if (guarded_) note_small(loader);
     const std::string& name = loader.side.name;
     const std::string tile = fmt::format("tile_{}", name);
     lines_.add("UNROLL");
@@ -321,7 +342,16 @@ class TileKernel {
   }
 
   void multiply() {
-    lines_.add("UNROLL");
+    if (!guarded_) return multiply("FMA_EXACT");
+    lines_.open("if (small[0] == 0) {{");
+    multiply("FMA");
+    lines_.close();
+    lines_.open("else {{");
+    multiply("FMA_EXACT");
+    lines_.close();
+  }
+  void multiply(const char* fma) {
+    if (!guarded_ || fma == std::string_view("FMA")) lines_.add("UNROLL");  // what is rare stays short
     lines_.open("for (int at_k = 0; at_k < {}; at_k++) {{", form_.step);
     lines_.add("{} x[{}];", type_, each_m());
     lines_.add("{} y[{}];", type_, each_n());
@@ -337,7 +367,9 @@ class TileKernel {
     lines_.open("for (int i = 0; i < {}; i++) {{", each_m());
     lines_.add("UNROLL");
     const std::string sum = fmt::format("partial[i * {} + j]", each_n());
-    lines_.add("for (int j = 0; j < {}; j++) {} = {};", each_n(), sum, fused(kernel_.type, "x[i]", "y[j]", sum));
+    const bool plain = kernel_.type == ComputeType::f32;
+    lines_.add("for (int j = 0; j < {}; j++) {} = {};", each_n(), sum,
+               plain ? fmt::format("{}(x[i], y[j], {})", fma, sum) : fused(kernel_.type, "x[i]", "y[j]", sum));
     lines_.close();
     lines_.close();
   }
@@ -457,7 +489,8 @@ class TileKernel {
   ProgramWriter writer_;
   const char* index_;
   const char* type_;
-  bool single_;  ///< words of 4 bytes
+  bool single_;   ///< words of 4 bytes
+  bool guarded_;  ///< small elements make the multiplications keep subnormals: see note_small
   Loader a_, b_;
   std::vector<SharedArray> shared_;
 };

@@ -1,0 +1,66 @@
+// Sums and products whose terms or partial results are subnormal: accumulators keep those on every device, also on one
+// that flushes them (docs/numerics.md section 1).
+#include <lockstep/ops.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+/// Values of both signs with exponents in [least, most]; one in eight is ordinary, or zero.
+Tensor tiny(const Shape& shape, int least, int most, std::uint64_t seed, Device device) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (float& value : values) {
+    const double significand = 1 + static_cast<double>(random() >> 41) * 0x1p-23;
+    const int exponent = least + static_cast<int>(random() % static_cast<std::uint64_t>(most - least + 1));
+    value = static_cast<float>(std::ldexp(significand, exponent)) * (random() % 2 == 0 ? 1.0F : -1.0F);
+    if (random() % 8 == 0) value = random() % 4 == 0 ? 0.0F : static_cast<float>(significand) * 0x1p-126F;
+  }
+  return Tensor::from(values, shape, device);
+}
+
+TEST(TinySums, ProductsOfEveryForm) {
+  constexpr std::int64_t kSizes[][3] = {{70, 66, 40}, {70, 66, 300}, {17, 5, 100},
+                                        {3, 3, 2000}, {1, 700, 600}, {300, 4, 516}};
+  for (const auto& [m, n, k] : kSizes) {
+    SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k));
+    same_everywhere([&, rows = m, columns = n, length = k](Device device) {
+      return matmul(tiny({rows, length}, -75, -50, 1, device), tiny({length, columns}, -75, -60, 2, device));
+    });
+    // Most terms are harmless, so that both ways of a tile meet in one product.
+    same_everywhere([&, rows = m, columns = n, length = k](Device device) {
+      const Tensor ordinary = random_tensor({rows, length}, DType::f32, 3, device);
+      const Tensor late =
+          cat({ordinary.narrow(1, 0, length / 2), tiny({rows, length - length / 2}, -75, -30, 4, device)}, 1);
+      return matmul(late, random_tensor({length, columns}, DType::f32, 5, device) * 0x1p-60);
+    });
+  }
+}
+
+TEST(TinySums, SumsProductsScansAndScatters) {
+  for (const std::int64_t length : {3, 100, 5000}) {
+    SCOPED_TRACE(length);
+    const auto of = [&](Device device) { return tiny({7, length}, -126, -120, 1, device); };
+    same_everywhere([&](Device device) { return sum(of(device), {1}); });
+    same_everywhere([&](Device device) { return sum(of(device), {0}); });
+    same_everywhere([&](Device device) { return cumsum(of(device), {1}); });
+    same_everywhere([&](Device device) { return prod(tiny({7, length}, -20, 18, 2, device), {1}); });
+    same_everywhere([&](Device device) { return cumprod(tiny({7, length}, -20, 18, 3, device), 1); });
+    same_everywhere([&](Device device) {
+      const Tensor index = remainder(arange(static_cast<double>(length), {.dtype = DType::i64, .device = device}), 4);
+      return scatter_add(zeros({7, 4}, {.device = device}), 1, index.reshape({1, length}).expand({7, length}),
+                         of(device));
+    });
+    same_everywhere([&](Device device) { return var(tiny({7, length}, -70, -60, 4, device), {1}); });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
