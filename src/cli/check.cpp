@@ -2,6 +2,8 @@
 // op's gradient against differences.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <limits>
 #include <memory>
 
 #include <fmt/format.h>
@@ -29,6 +31,8 @@ struct Options {
   std::string html;
   std::vector<std::string> dtypes;
   bool brief = false;
+  std::string part = "1/1";
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
   bool quick = false;
   bool full = false;
   bool as_json = false;
@@ -51,6 +55,17 @@ void check_names(const std::vector<std::string>& names) {
     if (std::any_of(ops.begin(), ops.end(), [&](const CheckOp& op) { return name == op.name; })) continue;
     throw UsageError(fmt::format("--op: there is no op {}", name));
   }
+}
+
+/// "2/5": the second of five parts.
+std::pair<std::size_t, std::size_t> part_of(const std::string& text) {
+  std::size_t part = 0;
+  std::size_t parts = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%5zu/%5zu%c", &part, &parts, &rest) != 2 || part < 1 || part > parts) {
+    throw UsageError(fmt::format("--part: \"{}\" is no part like 2/5", text));
+  }
+  return {part, parts};
 }
 
 ExitCode rerun(const Options& options) {
@@ -96,6 +111,7 @@ ExitCode check(const Options& options) {
   std::vector<DType> dtypes;
   for (const std::string& name : options.dtypes) dtypes.push_back(parse_dtype(name));
   check_names(options.ops);
+  const auto [part, parts] = part_of(options.part);
   if (options.gradients) return check_all_gradients(options);
   if (!options.cases.empty()) return rerun(options);
   std::vector<CheckReport> reports;
@@ -109,6 +125,9 @@ ExitCode check(const Options& options) {
                                  .extent = extent,
                                  .only = options.ops,
                                  .dtypes = dtypes,
+                                 .most_elements = options.most,
+                                 .part = part,
+                                 .parts = parts,
                                  .folder = options.folder,
                                  .progress =
                                      [&](std::size_t done, std::size_t total) {
@@ -142,6 +161,8 @@ Run add_check(CLI::App& root) {
   command->add_flag("--brief", options->brief, "Three calls of each op and dtype");
   command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
   command->add_flag("--full", options->full, "Every combination; takes long");
+  command->add_option("--most", options->most, "Only sizes of at most so many elements");
+  command->add_option("--part", options->part, "Only a part of the ops, e.g. 2/5: the second of five");
   command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");
   command->add_flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
   command->add_option("--html", options->html, "Write the matrix to this file, too");

@@ -95,11 +95,14 @@ NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape,
   node->id = next_id.fetch_add(1, std::memory_order_relaxed);
   bool from_sources = is_source(node->op) || !node->inputs.empty();
   for (const NodeRef& input : node->inputs) {
-    if (input == nullptr || input->ready.load(std::memory_order_acquire)) {
-      from_sources = from_sources && input == nullptr;
+    // Views are never computed themselves: what counts is whether the value behind them is.
+    const bool is_view = input != nullptr && std::holds_alternative<ViewOf>(input->op);
+    const Node* const value = is_view ? input->inputs[0].get() : input.get();
+    if (value == nullptr || value->ready.load(std::memory_order_acquire)) {
+      from_sources = from_sources && value == nullptr;
       continue;
     }
-    node->depth = std::max(node->depth, input->depth + 1);
+    node->depth = std::max(node->depth, value->depth + 1);
     from_sources = from_sources && input->source;
   }
   const bool chains = !std::holds_alternative<Reduce>(node->op) && !std::holds_alternative<Contract>(node->op) &&

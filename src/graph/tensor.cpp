@@ -27,7 +27,9 @@ Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device, Ca
   return Access::tensor(std::move(node));
 }
 
-void check(const Tensor& tensor, const char* op, CallSite site) { check_defined(op, {{"input", tensor}}, site); }
+void check(const Tensor& tensor, const char* op, CallSite site) {
+  if (!tensor.defined()) check_defined(op, {{"input", tensor}}, site);  // what it shows is costly to put together
+}
 
 // One element converted as a C++ cast would.
 template <typename From>

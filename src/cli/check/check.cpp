@@ -122,6 +122,7 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   std::string refusal;
   bool every_refusal_is_of_the_dtype = true;
   for (const Point& point : points_of(op, options.extent)) {
+    if (point.shape.numel() > options.most_elements) continue;
     const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
     if (!call.difference.empty()) {
       if (cell.different++ == 0) {
@@ -178,8 +179,10 @@ CallComparison compare_call(const CheckOp& op, DType dtype, const Point& point, 
 
 std::vector<Cell> check_device(const CheckOptions& options, const std::vector<CheckOp>& ops) {
   std::vector<CheckOp> chosen;
+  std::size_t number = 0;
   for (const CheckOp& op : ops) {
     const auto& only = options.only;
+    if (number++ % options.parts != options.part - 1) continue;
     if (only.empty() || std::find(only.begin(), only.end(), op.name) != only.end()) chosen.push_back(op);
   }
   std::vector<DType> dtypes = options.dtypes;

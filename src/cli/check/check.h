@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,11 @@ struct CheckOptions {
   Device reference = {DeviceKind::ref, 0};
   Device device;
   Extent extent = Extent::quick;
-  std::vector<std::string> only;  ///< names of ops; none: all
-  std::vector<DType> dtypes;      ///< none: all
-  std::string folder;             ///< where cases of differences go; empty: nowhere
+  std::vector<std::string> only;                                          ///< names of ops; none: all
+  std::vector<DType> dtypes;                                              ///< none: all
+  std::int64_t most_elements = std::numeric_limits<std::int64_t>::max();  ///< of the sizes that are tried
+  std::size_t part = 1, parts = 1;  ///< every parts-th op, beginning with number `part`, counted from 1
+  std::string folder;               ///< where cases of differences go; empty: nowhere
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 

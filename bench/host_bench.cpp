@@ -1,0 +1,70 @@
+// What launching kernels costs the host: recording ops, finding the cached plan, binding memory and launching, without
+// waiting for the device. One JSON object per line: {"name", "kernels", "us_per_kernel", "ms_per_step"}, medians.
+//
+//   host_bench [device]        default: cuda:0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/backend.h"
+#include "graph/window.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+void measure(const char* name, ls::Device device, const std::function<void()>& step) {
+  ls::Backend& backend = ls::backend_of(device);
+  const ls::BufferRef mark = backend.allocate(4);
+  const auto wait = [&] {
+    std::uint32_t word = 0;
+    backend.download(&word, *mark, 4);
+  };
+  for (int i = 0; i < 10; ++i) step();
+  std::vector<double> seconds;
+  const std::uint64_t before = ls::graph::window_statistics(device).kernels;
+  for (int i = 0; i < 50; ++i) {
+    wait();  // the queue is empty, so that no launch waits for a place in it
+    const auto start = std::chrono::steady_clock::now();
+    step();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  const double kernels =
+      static_cast<double>(ls::graph::window_statistics(device).kernels - before) / static_cast<double>(seconds.size());
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  std::printf("{\"name\": \"%s\", \"kernels\": %.0f, \"us_per_kernel\": %.3f, \"ms_per_step\": %.3f}\n", name, kernels,
+              1e6 * median / kernels, 1e3 * median);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const ls::Device device = ls::Device::parse(count > 1 ? arguments[1] : "cuda:0");
+    ls::manual_seed(1);
+    const ls::Tensor x = ls::randn({64, 64}, {.device = device}).eval();
+    measure("one_op", device, [&] { (x * 2.0).eval(); });
+    measure("chain_of_100", device, [&] {
+      ls::Tensor y = x;
+      for (int i = 0; i < 100; ++i) y = ls::matmul(y, x);
+      y.eval();
+    });
+
+    ls::models::CifarResNet net(10, 20);
+    net.to(device);
+    ls::optim::SGD optimizer(net.parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4});
+    const ls::Tensor images = ls::randn({2, 3, 8, 8}, {.device = device}).eval();
+    const ls::Tensor classes = ls::zeros({2}, {.dtype = ls::DType::i64, .device = device}).eval();
+    measure("resnet20_train", device, [&] { optimizer.step(ls::cross_entropy(net.forward(images), classes)); });
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
