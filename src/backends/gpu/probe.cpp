@@ -238,6 +238,18 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
   return arithmetic;
 }
 
+std::vector<std::uint32_t> exact_answers(std::span<const std::uint32_t> operands, bool doubles) {
+  static_assert(kProbeWords == kVectors * sizeof(Vector) / sizeof(std::uint32_t));
+  std::vector<std::uint32_t> answers;
+  for (const Fact& fact : facts_of(doubles)) {
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      const auto value = [&](std::size_t of) { return std::bit_cast<float>(operands[4 * i + of]); };
+      answers.push_back(fact.expected(value(0), value(1), value(2)));
+    }
+  }
+  return answers;
+}
+
 std::string to_string(const Arithmetic& arithmetic) {
   const char* fma = !arithmetic.fused_fma             ? "software fma"
                     : arithmetic.fma_keeps_subnormals ? "fma"

@@ -1,7 +1,11 @@
 // The start-up probe (docs/numerics.md): one small kernel that shows how a device computes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/gpu/kernel_cache.h"
 #include "backends/gpu/memory.h"
@@ -13,8 +17,13 @@ namespace gpu {
 /// The variants that give exact results. Throws BackendError with the failing fact where none does.
 Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels);
 
-/// The same in words, for `lockstep info`.
+/// In words, for `lockstep info`.
 std::string to_string(const Arithmetic& arithmetic);
+
+/// What a device that computes exactly writes when it runs the probe's kernel, whose operands are `kProbeWords` words:
+/// for devices of tests.
+inline constexpr std::size_t kProbeWords = 4 * 4096;
+std::vector<std::uint32_t> exact_answers(std::span<const std::uint32_t> operands, bool doubles);
 
 }  // namespace gpu
 }  // namespace v0
