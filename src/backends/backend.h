@@ -45,6 +45,8 @@ class Backend {
   /// Bytes [offset, offset + bytes) of a buffer, after all work that writes to it.
   virtual void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset = 0) = 0;
   virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
+  /// Begins what was run so far, where a device collects work. Waits for nothing.
+  virtual void start() {}
   /// Lines for `lockstep info`.
   virtual std::string description() const = 0;
   /// Whether tensors of a dtype can live on the device.

@@ -18,6 +18,8 @@ namespace graph {
 namespace {
 
 constexpr std::size_t kListed = 8;
+// Smaller values fill no memory, and there are many of them.
+constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
 
 /// Weak references that are looked through when they have doubled, so that dead ones do not pile up.
 template <typename T> class WeakList {
@@ -77,9 +79,12 @@ std::string size_text(std::size_t bytes) {
 }  // namespace
 
 void remember_stored(std::span<const NodeRef> nodes) {
+  if (std::all_of(nodes.begin(), nodes.end(), [](const NodeRef& node) { return node->bytes() < kLeastBytes; })) return;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  for (const NodeRef& node : nodes) all.stored[node->device].add(node);
+  for (const NodeRef& node : nodes) {
+    if (node->bytes() >= kLeastBytes) all.stored[node->device].add(node);
+  }
 }
 
 void remember_name(const std::shared_ptr<Handle>& handle) {

@@ -15,7 +15,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-/// Remembers nodes whose values were just stored, as long as they live.
+/// Remembers nodes whose values were just stored, as long as they live; not small ones.
 void remember_stored(std::span<const NodeRef> nodes);
 /// Remembers the name of a handle, as long as it lives.
 void remember_name(const std::shared_ptr<Handle>& handle);

@@ -47,6 +47,9 @@ struct DeviceWindow {
   std::mutex execute;
   PlanCache plans{kCachedPlans};
   std::deque<Unread> unread;  ///< oldest first
+  /// Fault words that were read, for later flushes. They are not given back: others would move into their memory, and
+  /// steps that repeat would not find theirs again.
+  std::vector<BufferRef> free_faults;
   std::size_t unread_bytes = 0;
   std::atomic<std::uint64_t> kernels{0};
   std::atomic<std::uint64_t> plans_made{0};
@@ -145,24 +148,70 @@ bool is_trivial(const Node& node) {
   return std::holds_alternative<Full>(node.op) || std::holds_alternative<Iota>(node.op);
 }
 
+// The node that is read when `node` is: behind a view, its input.
+const NodeRef& base_of(const NodeRef& node) {
+  return std::holds_alternative<ViewOf>(node->op) ? node->inputs[0] : node;
+}
+
+// Numbers of nodes: every flush looks up every node several times. Open addressing in one block of memory.
+class NodeNumbers {
+ public:
+  /// Whether the node is new; its number is 0 then.
+  bool add(const Node* node) {
+    if (2 * (used_ + 1) > table_.size()) grow();
+    Place& place = place_of(node);
+    if (place.first != nullptr) return false;
+    place.first = node;
+    ++used_;
+    return true;
+  }
+  int& operator[](const Node* node) { return place_of(node).second; }
+
+ private:
+  using Place = std::pair<const Node*, int>;
+  Place& place_of(const Node* node) {
+    const std::size_t mask = table_.size() - 1;
+    std::size_t at = (reinterpret_cast<std::uintptr_t>(node) * 0x9e3779b97f4a7c15u) >> 32 & mask;
+    while (table_[at].first != nullptr && table_[at].first != node) at = (at + 1) & mask;
+    return table_[at];
+  }
+  void grow() {
+    std::vector<Place> old(std::max<std::size_t>(64, 4 * table_.size()));
+    old.swap(table_);
+    for (const Place& place : old) {
+      if (place.first != nullptr) place_of(place.first) = place;
+    }
+  }
+
+  std::vector<Place> table_;
+  std::size_t used_ = 0;
+};
+
 Window describe(const std::vector<NodeRef>& roots) {
   Window window;
-  std::unordered_map<const Node*, int> seen;
-  std::vector<NodeRef> stack;
-  for (const NodeRef& root : roots) stack.push_back(root);
+  NodeNumbers numbers;
+  std::vector<NodeRef> found;
+  std::vector<const NodeRef*> stack;  // to members of nodes that `roots` keep alive
+  for (const NodeRef& root : roots) stack.push_back(&root);
   while (!stack.empty()) {
-    NodeRef node = std::move(stack.back());
+    const NodeRef& node = *stack.back();
     stack.pop_back();
-    if (!seen.emplace(node.get(), -1).second) continue;
-    if (!node->ready.load(std::memory_order_acquire)) {
-      for (const NodeRef& input : node->inputs) {
-        if (input != nullptr) stack.push_back(reading_of(input).base);
-      }
+    if (!numbers.add(node.get())) continue;
+    found.push_back(node);
+    if (node->ready.load(std::memory_order_acquire)) continue;
+    for (const NodeRef& input : node->inputs) {
+      if (input != nullptr) stack.push_back(&base_of(input));
     }
-    window.nodes.push_back(std::move(node));
   }
-  std::sort(window.nodes.begin(), window.nodes.end(), [](const NodeRef& a, const NodeRef& b) { return a->id < b->id; });
-  for (std::size_t i = 0; i < window.nodes.size(); ++i) seen[window.nodes[i].get()] = static_cast<int>(i);
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i]->id, i);
+  std::sort(order.begin(), order.end());
+  window.nodes.reserve(found.size());
+  window.entries.reserve(found.size());
+  for (const auto& [id, i] : order) {
+    numbers[found[i].get()] = static_cast<int>(window.nodes.size());
+    window.nodes.push_back(std::move(found[i]));
+  }
 
   for (const NodeRef& node : window.nodes) {
     Entry entry;
@@ -180,7 +229,7 @@ Window describe(const std::vector<NodeRef>& roots) {
         Entry::Operand operand;
         if (input != nullptr) {
           Reading reading = reading_of(input);
-          operand.entry = seen.at(reading.base.get());
+          operand.entry = numbers[reading.base.get()];
           if (contract != nullptr) {
             operand.view = i == 0 ? contract->a_view : contract->b_view;
           } else if (gather != nullptr && i == 0) {
@@ -198,7 +247,7 @@ Window describe(const std::vector<NodeRef>& roots) {
     window.entries.push_back(std::move(entry));
   }
   for (const NodeRef& root : roots) {
-    Entry& entry = window.entries[static_cast<std::size_t>(seen.at(root.get()))];
+    Entry& entry = window.entries[static_cast<std::size_t>(numbers[root.get()])];
     entry.wanted = !entry.given;
   }
   return window;
@@ -271,6 +320,15 @@ bool is_replaceable(const NodeRef& node) {
 // thread may be recording a node that reads a value whose handles are gone already: only the counts tell.) Not memory of
 // the user's, whose deleters must not run here, nor what indices are computed from, which is looked at after a fault.
 std::vector<bool> find_droppable(const Window& window) {
+  std::vector<bool> droppable(window.nodes.size(), false);
+  bool any = false;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const NodeRef& node = window.nodes[e];
+    droppable[e] = window.entries[e].given && !std::holds_alternative<Data>(node->op) &&
+                   node->handles.load(std::memory_order_relaxed) == 0;
+    any = any || droppable[e];
+  }
+  if (!any) return droppable;
   std::unordered_map<const Node*, long> uses;
   std::unordered_map<const Node*, long> view_uses;
   for (const NodeRef& node : window.nodes) {
@@ -299,12 +357,9 @@ std::vector<bool> find_droppable(const Window& window) {
       if (operand >= 0 && (kept[e] || (checked && i == 1))) kept[static_cast<std::size_t>(operand)] = true;
     }
   }
-  std::vector<bool> droppable(window.nodes.size(), false);
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     const NodeRef& node = window.nodes[e];
-    droppable[e] = window.entries[e].given && !kept[e] && !std::holds_alternative<Data>(node->op) &&
-                   node->handles.load(std::memory_order_relaxed) == 0 &&
-                   node.use_count() == 1 + uses[node.get()] && !shared.contains(node.get());
+    droppable[e] = droppable[e] && !kept[e] && node.use_count() == 1 + uses[node.get()] && !shared.contains(node.get());
   }
   return droppable;
 }
@@ -313,6 +368,20 @@ struct Outcome {
   std::vector<BufferRef> buffers;  ///< of wanted entries
   BufferRef faults;                ///< a word for each check of the plan's steps, in their order; null for none
 };
+
+BufferRef take_faults(DeviceWindow& state, Backend& backend, std::size_t count) {
+  constexpr std::size_t kLeast = 64;
+  const std::vector<std::uint32_t> zeros(count);
+  BufferRef words;
+  if (count <= kLeast && !state.free_faults.empty()) {
+    words = std::move(state.free_faults.back());
+    state.free_faults.pop_back();
+  } else {
+    words = backend.allocate(4 * std::max(count, kLeast));
+  }
+  backend.upload(*words, zeros.data(), 4 * count);
+  return words;
+}
 
 // Runs the plan. Nothing is published when a kernel throws.
 Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
@@ -340,9 +409,7 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
   std::span<std::uint32_t> faults;
   std::size_t next_fault = 0;
   if (plan.checks > 0) {
-    const std::vector<std::uint32_t> zeros(plan.checks);
-    outcome.faults = backend.allocate(4 * plan.checks);
-    backend.upload(*outcome.faults, zeros.data(), 4 * plan.checks);
+    outcome.faults = take_faults(state, backend, plan.checks);
     faults = {reinterpret_cast<std::uint32_t*>(outcome.faults->data()), plan.checks};
   }
   for (const Plan::Prepared& prepared : plan.steps) {
@@ -413,6 +480,7 @@ void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& release
       released.push_back(std::move(check.index));
     }
     state.unread_bytes -= oldest.bytes;
+    if (state.free_faults.size() <= kMostUnread) state.free_faults.push_back(oldest.faults);
     state.unread.pop_front();
   }
 }
@@ -560,6 +628,7 @@ void flush_window(Device device, const NodeRef& wanted) {
     if (!roots.empty()) {
       const std::shared_ptr<const Plan> plan = plan_for(state, backend, window);
       Outcome outcome = execute(state, backend, window, *plan);
+      backend.start();
       const auto checks = checks_of(state, window, *plan, outcome);
       std::vector<NodeRef> stored;
       for (std::size_t e = 0; e < outcome.buffers.size(); ++e) {

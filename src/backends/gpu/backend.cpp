@@ -117,7 +117,10 @@ class GpuExecutable : public Executable {
 };
 
 GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory)
-    : device_(device), driver_(std::move(driver)), memory_(*driver_), kernels_(*driver_, std::move(cache_directory)) {
+    : device_(device),
+      driver_(std::make_unique<ReplayingDriver>(std::move(driver))),
+      memory_(*driver_),
+      kernels_(*driver_, std::move(cache_directory)) {
   arithmetic_ = probe(*driver_, memory_, kernels_);
 }
 
@@ -151,7 +154,8 @@ void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
 std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
   // Positions that fit no device are no matter of what the kernel supports.
   if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
-    refuse_beyond_memory(driver_->info(), sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
+    refuse_beyond_memory(driver_->info(),
+                         sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
   }
   const RenderLimits limits{.threads = driver_->info().threads,
                             .groups = driver_->info().groups,
@@ -165,6 +169,11 @@ std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
   } catch (const BackendError& error) {
     throw BackendError(fmt::format("{}: {}\n  in the kernel {}", device_.to_string(), error.what(), to_string(kernel)));
   }
+}
+
+void GpuBackend::start() {
+  const std::lock_guard lock(mutex_);
+  driver_->start();
 }
 
 std::size_t GpuBackend::window_bytes() const {
@@ -188,6 +197,11 @@ void GpuBackend::reset_peak_memory() {
 MemoryStatistics GpuBackend::memory_statistics() const {
   const std::lock_guard lock(mutex_);
   return memory_.statistics();
+}
+
+std::uint64_t GpuBackend::replays() const {
+  const std::lock_guard lock(mutex_);
+  return driver_->replays();
 }
 
 std::size_t GpuBackend::compiled_kernels() const {

@@ -9,6 +9,7 @@
 #include "backends/gpu/driver.h"
 #include "backends/gpu/kernel_cache.h"
 #include "backends/gpu/memory.h"
+#include "backends/gpu/replay.h"
 #include "backends/memory.h"
 
 namespace lockstep {
@@ -25,6 +26,7 @@ class GpuBackend : public Backend, public ReportsMemory {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  void start() override;
   std::string description() const override;
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 
@@ -36,12 +38,14 @@ class GpuBackend : public Backend, public ReportsMemory {
   void reset_peak_memory() override;
   /// Kernels compiled by this process, not found in a cache.
   std::size_t compiled_kernels() const;
+  /// Lists of launches that were replayed.
+  std::uint64_t replays() const;
 
  private:
   friend class GpuExecutable;
 
   Device device_;
-  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<ReplayingDriver> driver_;
   mutable std::mutex mutex_;  ///< of everything below, and of the driver
   Memory memory_;
   KernelCache kernels_;

@@ -46,6 +46,20 @@ struct Access {
   friend bool operator==(const Access&, const Access&) = default;
 };
 
+/// One launch of a list.
+struct Command {
+  const Module* module = nullptr;
+  std::uint32_t groups = 0;
+  std::span<const std::uint32_t> words;
+  std::span<const Access> accesses;
+};
+
+/// Launches that were prepared to be repeated with one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 /// One device behind one API. Called by one thread at a time. Every function throws BackendError with the API's words.
 class Driver {
  public:
@@ -70,7 +84,18 @@ class Driver {
   /// `accesses`: all addresses in `words`. An address may stand there more than once.
   virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
                       std::span<const Access> accesses) = 0;
-  /// Starts what was recorded; waits for all of it.
+
+  // Launches that are repeated, for APIs that have something for that. The modules live as long as the recording.
+  /// Null where the API has nothing, or nothing for these.
+  virtual std::unique_ptr<Recording> record(std::span<const Command>) { return nullptr; }
+  virtual void replay(Recording&) {}
+  /// Whether `change` works: gives a recorded launch other words, for all replays to come.
+  virtual bool can_change() const { return false; }
+  virtual void change(Recording&, std::size_t /*launch*/, const Command&) {}
+
+  /// Starts what was launched, where launches are collected.
+  virtual void start() {}
+  /// Starts what was launched, and waits for all of it.
   virtual void wait() = 0;
 };
 

@@ -16,18 +16,22 @@ class Hazards {
  public:
   /// Remembers a command. Returns whether a barrier must stand before it, after which all earlier ones are forgotten.
   bool add(std::span<const Access> accesses) {
-    bool waits = open_.size() + accesses.size() > kMost;
+    bool waits = unknown_ || open_.size() + accesses.size() > kMost;
     for (const Access& later : accesses) {
       for (const Access& earlier : open_) {
         waits = waits || (later.address == earlier.address && (later.writes || earlier.writes));
       }
     }
     if (waits) open_.clear();
+    unknown_ = false;
     open_.insert(open_.end(), accesses.begin(), accesses.end());
     return waits;
   }
+  /// Remembers commands that may touch anything: the next one waits.
+  void add_unknown() { unknown_ = true; }
 
  private:
+  bool unknown_ = false;
   static constexpr std::size_t kMost = 128;  ///< bounds the search
   std::vector<Access> open_;                 ///< of commands since the last barrier
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,19 @@ std::size_t class_of(std::size_t bytes) {
   return (rounded + kLeast - 1) / kLeast * kLeast;
 }
 
+// Free blocks of one size, the lowest address first: so a step that allocates what the step before did gets the same
+// memory, whatever the order in which that was released, and its launches can be replayed.
+void put(std::vector<std::uint64_t>& free, std::uint64_t address) {
+  free.push_back(address);
+  std::push_heap(free.begin(), free.end(), std::greater<>());
+}
+std::uint64_t take_lowest(std::vector<std::uint64_t>& free) {
+  std::pop_heap(free.begin(), free.end(), std::greater<>());
+  const std::uint64_t address = free.back();
+  free.pop_back();
+  return address;
+}
+
 }  // namespace
 
 std::uint64_t Memory::allocate(std::size_t bytes) {
@@ -36,8 +50,7 @@ std::uint64_t Memory::allocate(std::size_t bytes) {
   if (size <= kSmall) {
     address = take_small(size);
   } else if (const auto found = large_.find(size); found != large_.end() && !found->second.empty()) {
-    address = found->second.back();
-    found->second.pop_back();
+    address = take_lowest(found->second);
     order_.erase(std::find(order_.begin(), order_.end(), std::pair{address, size}));
     statistics_.cached -= size;
   } else {
@@ -53,8 +66,7 @@ std::uint64_t Memory::allocate(std::size_t bytes) {
 std::uint64_t Memory::take_small(std::size_t size) {
   std::vector<std::uint64_t>& free = small_[size];
   if (!free.empty()) {
-    const std::uint64_t address = free.back();
-    free.pop_back();
+    const std::uint64_t address = take_lowest(free);
     statistics_.cached -= size;
     return address;
   }
@@ -98,10 +110,10 @@ void Memory::release(std::uint64_t address) {
   statistics_.live -= size;
   statistics_.cached += size;
   if (size <= kSmall) {
-    small_[size].push_back(address);
+    put(small_[size], address);
     return;
   }
-  large_[size].push_back(address);
+  put(large_[size], address);
   order_.emplace_back(address, size);
   const std::size_t most = std::max(kAlwaysCached, statistics_.peak + statistics_.peak / 4);
   trim_to(most > statistics_.live ? most - statistics_.live : 0);
@@ -111,7 +123,9 @@ void Memory::trim_to(std::size_t cached) {
   while (statistics_.cached > cached && !order_.empty()) {
     const auto [address, size] = order_.front();
     order_.pop_front();
-    std::erase(large_[size], address);
+    std::vector<std::uint64_t>& free = large_[size];
+    std::erase(free, address);
+    std::make_heap(free.begin(), free.end(), std::greater<>());
     statistics_.cached -= size;
     driver_.release(address);
   }

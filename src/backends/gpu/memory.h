@@ -43,8 +43,8 @@ class Memory {
 
   Driver& driver_;
   MemoryStatistics statistics_;
-  std::unordered_map<std::uint64_t, std::size_t> sizes_;  ///< of live buffers
-  std::map<std::size_t, std::vector<std::uint64_t>> small_;
+  std::unordered_map<std::uint64_t, std::size_t> sizes_;     ///< of live buffers
+  std::map<std::size_t, std::vector<std::uint64_t>> small_;  ///< free blocks by size, as heaps
   std::map<std::size_t, std::vector<std::uint64_t>> large_;
   std::deque<std::pair<std::uint64_t, std::size_t>> order_;  ///< cached large blocks, longest unused first
   std::uint64_t shared_next_ = 0;

@@ -37,6 +37,13 @@ TEST(Hazards, OneCommandMayReadWhatItWrites) {
   EXPECT_FALSE(waits(hazards, {reads(1), writes(1)}));
 }
 
+TEST(Hazards, AfterWhatIsNotKnownEverythingWaitsOnce) {
+  Hazards hazards;
+  hazards.add_unknown();
+  EXPECT_TRUE(waits(hazards, {reads(1)}));
+  EXPECT_FALSE(waits(hazards, {reads(1)}));
+}
+
 TEST(Hazards, LongRunsEndInABarrier) {
   Hazards hazards;
   int barriers = 0;

@@ -31,23 +31,26 @@ namespace {
 const std::string kNames[] = {"libvulkan.so.1", "libvulkan.so"};
 constexpr std::uint32_t kApiVersion = VK_API_VERSION_1_2;
 
-#define LOCKSTEP_INSTANCE_FUNCTIONS(X)                                                                               \
-  X(vkEnumeratePhysicalDevices)                                                                                      \
-  X(vkGetPhysicalDeviceProperties)                                                                                   \
-  X(vkGetPhysicalDeviceProperties2)                                                                                  \
-  X(vkGetPhysicalDeviceFeatures2) X(vkGetPhysicalDeviceQueueFamilyProperties) X(vkGetPhysicalDeviceMemoryProperties) \
-      X(vkCreateDevice) X(vkGetDeviceProcAddr)
-#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                              \
-  X(vkGetDeviceQueue)                                                                                             \
-  X(vkCreateBuffer)                                                                                               \
-  X(vkDestroyBuffer)                                                                                              \
-  X(vkGetBufferMemoryRequirements) X(vkAllocateMemory) X(vkFreeMemory) X(vkBindBufferMemory)                      \
-      X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers)               \
-          X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)      \
-              X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) \
-                  X(vkCmdBindPipeline) X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCreateShaderModule)             \
-                      X(vkDestroyShaderModule) X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout)               \
-                          X(vkCreateComputePipelines) X(vkDestroyPipeline)
+#define LOCKSTEP_INSTANCE_FUNCTIONS(X)        \
+  X(vkEnumeratePhysicalDevices)               \
+  X(vkGetPhysicalDeviceProperties)            \
+  X(vkGetPhysicalDeviceProperties2)           \
+  X(vkGetPhysicalDeviceFeatures2)             \
+  X(vkGetPhysicalDeviceQueueFamilyProperties) \
+  X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
+#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                                \
+  X(vkGetDeviceQueue)                                                                                               \
+  X(vkCreateBuffer)                                                                                                 \
+  X(vkDestroyBuffer)                                                                                                \
+  X(vkGetBufferMemoryRequirements)                                                                                  \
+  X(vkAllocateMemory)                                                                                               \
+  X(vkFreeMemory) X(vkBindBufferMemory) X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool)           \
+      X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) \
+          X(vkResetFences) X(vkGetFenceStatus) X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer)          \
+              X(vkCmdUpdateBuffer) X(vkCmdExecuteCommands) X(vkFreeCommandBuffers) X(vkCmdBindPipeline)             \
+                  X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCreateShaderModule) X(vkDestroyShaderModule)           \
+                      X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout) X(vkCreateComputePipelines)              \
+                          X(vkDestroyPipeline)
 
 /// The loader and one instance.
 struct Api {
@@ -243,8 +246,7 @@ class VulkanDriver : public Driver {
     for (std::size_t done = 0; done < bytes; done += kStagingBytes) {
       const std::size_t count = std::min(bytes - done, kStagingBytes);
       const auto [block, offset] = place_of(from + done);
-      begin_command({});
-      wait_for_all_before();  // `from` may lie inside an allocation
+      hazards_.add_unknown();  // `from` may lie inside an allocation
       copy_blocks(block->buffer, offset, staging_.buffer, 0, count, {});
       VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
       barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -311,19 +313,54 @@ class VulkanDriver : public Driver {
     const std::uint32_t bytes = static_cast<std::uint32_t>(4 * words.size());
     if (!pushes(words.size()) && batches_[current_].used + bytes + kAlignment > kRingBytes) submit();
     VkCommandBuffer commands = begin_command(accesses);
-    vk_->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
-    if (pushes(words.size())) {
-      if (bytes > 0)
-        vk_->vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, words.data());
-    } else {
-      Batch& batch = batches_[current_];
-      std::memcpy(batch.ring.host + batch.used, words.data(), bytes);
-      const std::uint64_t address = batch.ring.address + batch.used;
-      batch.used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      vk_->vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &address);
-    }
-    vk_->vkCmdDispatch(commands, groups, 1, 1);
+    dispatch(commands, kernel, groups, words, batches_[current_].ring, batches_[current_].used);
     if (++batches_[current_].launches >= kLaunchesPerBatch) submit();
+  }
+
+  std::unique_ptr<Recording> record(std::span<const Command> list) override {
+    std::size_t bytes = 0;
+    for (const Command& command : list) bytes += pushes(command.words.size()) ? 0 : aligned(4 * command.words.size());
+    auto recording = std::make_unique<VulkanRecording>(*this);
+    if (bytes > 0) {
+      const std::optional<Block> block = make_block(bytes, true);
+      if (!block.has_value()) return nullptr;
+      recording->words = *block;
+    }
+    VkCommandBufferAllocateInfo allocation{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    allocation.commandPool = pool_;
+    allocation.level = VK_COMMAND_BUFFER_LEVEL_SECONDARY;
+    allocation.commandBufferCount = 1;
+    check(vk_->vkAllocateCommandBuffers(device_, &allocation, &recording->commands), "vkAllocateCommandBuffers");
+    VkCommandBufferInheritanceInfo inheritance{VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO};
+    VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    info.pInheritanceInfo = &inheritance;
+    check(vk_->vkBeginCommandBuffer(recording->commands, &info), "vkBeginCommandBuffer");
+    Hazards hazards;
+    std::size_t used = 0;
+    for (const Command& command : list) {
+      if (hazards.add(command.accesses)) put_barrier(recording->commands);
+      dispatch(recording->commands, static_cast<const VulkanModule&>(*command.module), command.groups, command.words,
+               recording->words, used);
+    }
+    check(vk_->vkEndCommandBuffer(recording->commands), "vkEndCommandBuffer");
+    recording->launches = static_cast<int>(list.size());
+    return recording;
+  }
+  void replay(Recording& recording) override {
+    const auto& recorded = static_cast<const VulkanRecording&>(recording);
+    hazards_.add_unknown();
+    vk_->vkCmdExecuteCommands(begin_command({}), 1, &recorded.commands);
+    hazards_.add_unknown();
+    if ((batches_[current_].launches += recorded.launches) >= kLaunchesPerBatch) submit();
+  }
+
+  // While the device is busy, more is collected: a submission costs as much as ten launches.
+  void start() override {
+    for (const Batch& batch : batches_) {
+      if (batch.in_flight && vk_->vkGetFenceStatus(device_, batch.fence) == VK_NOT_READY) return;
+    }
+    submit();
   }
 
   void wait() override {
@@ -332,6 +369,26 @@ class VulkanDriver : public Driver {
   }
 
  private:
+  /// A command buffer that is executed from others.
+  struct VulkanRecording : Recording {
+    explicit VulkanRecording(VulkanDriver& made_by) : driver(made_by) {}
+    ~VulkanRecording() override {
+      try {
+        driver.wait();  // it may be executing
+      } catch (const BackendError&) {
+        // A lost device executes nothing.
+      }
+      if (commands != VK_NULL_HANDLE) driver.vk_->vkFreeCommandBuffers(driver.device_, driver.pool_, 1, &commands);
+      if (words.buffer == VK_NULL_HANDLE) return;
+      driver.vk_->vkDestroyBuffer(driver.device_, words.buffer, nullptr);
+      driver.vk_->vkFreeMemory(driver.device_, words.memory, nullptr);
+    }
+    VulkanDriver& driver;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    Block words;  ///< parameters that are too many to be pushed
+    int launches = 0;
+  };
+
   static constexpr std::size_t kStagingBytes = 16 << 20;
   static constexpr std::size_t kRingBytes = 256 << 10;
   static constexpr std::size_t kAlignment = 16;
@@ -348,6 +405,7 @@ class VulkanDriver : public Driver {
   };
 
   static std::array<Access, 1> writing(std::uint64_t address) { return {{{address, 0, true}}}; }
+  static std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
   static std::size_t rounded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
   bool pushes(std::size_t words) const { return words <= static_cast<std::size_t>(push_words_); }
 
@@ -428,11 +486,10 @@ class VulkanDriver : public Driver {
     VkCommandPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     pool_info.queueFamilyIndex = family_;
-    VkCommandPool pool = VK_NULL_HANDLE;
-    check(vk_->vkCreateCommandPool(device_, &pool_info, nullptr, &pool), "vkCreateCommandPool");
+    check(vk_->vkCreateCommandPool(device_, &pool_info, nullptr, &pool_), "vkCreateCommandPool");
     for (Batch& batch : batches_) {
       VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
-      info.commandPool = pool;
+      info.commandPool = pool_;
       info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
       info.commandBufferCount = 1;
       check(vk_->vkAllocateCommandBuffers(device_, &info, &batch.commands), "vkAllocateCommandBuffers");
@@ -513,17 +570,35 @@ class VulkanDriver : public Driver {
       batch.used = 0;
       batch.launches = 0;
     }
-    if (hazards_.add(accesses)) wait_for_all_before();
+    if (hazards_.add(accesses)) put_barrier(batch.commands);
     return batch.commands;
   }
 
-  void wait_for_all_before() {
+  // What is recorded next waits for everything before.
+  void put_barrier(VkCommandBuffer commands) {
     constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                            VK_ACCESS_TRANSFER_WRITE_BIT;
-    vk_->vkCmdPipelineBarrier(batches_[current_].commands, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                           VK_ACCESS_TRANSFER_WRITE_BIT;
+    vk_->vkCmdPipelineBarrier(commands, kStages, kStages, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  }
+
+  // `ring`: where parameters go that are too many to be pushed, from byte `used` on.
+  void dispatch(VkCommandBuffer commands, const VulkanModule& kernel, std::uint32_t groups,
+                std::span<const std::uint32_t> words, const Block& ring, std::size_t& used) {
+    const auto bytes = static_cast<std::uint32_t>(4 * words.size());
+    vk_->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
+    if (pushes(words.size())) {
+      if (bytes > 0)
+        vk_->vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, words.data());
+    } else {
+      std::memcpy(ring.host + used, words.data(), bytes);
+      const std::uint64_t address = ring.address + used;
+      used += aligned(bytes);
+      vk_->vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &address);
+    }
+    vk_->vkCmdDispatch(commands, groups, 1, 1);
   }
 
   void submit() {
@@ -558,6 +633,7 @@ class VulkanDriver : public Driver {
   std::map<std::uint64_t, Block> blocks_;
   Block staging_;
   Hazards hazards_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
   std::array<Batch, 4> batches_;
   std::size_t current_ = 0;
 };
