@@ -1,0 +1,103 @@
+// The CUDA texts that ops turn into are accepted by NVRTC for several generations of GPUs, where NVRTC is installed: no
+// GPU is needed. A sample of every kind of kernel here; every text of `lockstep check --full` in `make soak`.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/backend.h"
+#include "backends/gpu/backend.h"
+#include "backends/gpu/cuda/nvrtc.h"
+#include "backends/gpu/dialect.h"
+#include "cli/check/check.h"
+#include "support/fake_driver.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::array kArchitectures = {"sm_80", "sm_90", "sm_120"};
+
+// A GPU that compiles for all of them, and runs nothing.
+class CompilingDriver : public test::FakeDriver {
+ public:
+  CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {}
+  static std::atomic<int> texts;
+
+  std::string source(const gpu::KernelText& kernel, const gpu::Arithmetic&) const override {
+    return gpu::cuda_source(kernel);
+  }
+  std::vector<std::byte> compile(const std::string& source) const override {
+    for (const char* architecture : kArchitectures) {
+      if (gpu::nvrtc().compile(source, architecture).empty()) throw BackendError("NVRTC gave nothing");
+    }
+    ++texts;
+    return std::vector<std::byte>(1);
+  }
+  std::unique_ptr<gpu::Module> load(std::span<const std::byte>, const gpu::KernelText& kernel) override {
+    const std::string text = kernel.functions + kernel.body;
+    return FakeDriver::load(std::as_bytes(std::span(text)), kernel);
+  }
+};
+std::atomic<int> CompilingDriver::texts = 0;
+
+class CudaTexts : public ::testing::Test {
+ protected:
+  static constexpr Device kDevice{DeviceKind::cuda, 950};
+  void SetUp() override {
+    if (!gpu::nvrtc().is_usable()) GTEST_SKIP() << gpu::nvrtc().problem();
+    static const bool once = [] {
+      register_backend(std::make_unique<gpu::GpuBackend>(kDevice, std::make_unique<CompilingDriver>(), ""));
+      return true;
+    }();
+    (void)once;
+  }
+};
+
+TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
+  const TensorOptions options{.device = kDevice};
+  const Tensor x = zeros({5, 300}, options).eval();
+  const Tensor index = zeros({5, 300}, {.dtype = DType::i64, .device = kDevice}).eval();
+  const int before = CompilingDriver::texts;
+  const std::vector<std::pair<const char*, std::function<Tensor()>>> calls = {
+      {"random", [&] { return randn({64}, options); }},
+      {"rows", [&] { return softmax(x, -1); }},
+      {"columns", [&] { return sum(x, {0}); }},
+      {"long rows",
+       [&] {
+         return layer_norm(zeros({2, 9000}, options).eval() + 1.0, {9000});
+       }},
+      {"gather", [&] { return gather(x, 0, index) * 2.0; }},
+      {"scatter", [&] { return scatter_add(x, 1, index, x); }},
+      {"scatter", [&] { return scatter_reduce(x, 0, index, x, ReduceMode::amax); }},
+      {"scan", [&] { return cumsum(x, 1); }},
+      {"positions of a scan", [&] { return cummax(x, 0).indices; }},
+      {"sort", [&] { return argsort(x, 1); }},
+      {"update",
+       [&] {
+         return cat({x, x}, 1);
+       }},
+      {"contraction", [&] { return relu(matmul(x, x.transpose(0, 1))); }},
+      {"convolution",
+       [&] {
+         return conv2d(zeros({1, 8, 20, 20}, options).eval(), zeros({8, 8, 3, 3}, options).eval());
+       }},
+  };
+  for (const auto& [kind, call] : calls) EXPECT_NO_THROW(call().eval()) << kind;
+  EXPECT_GE(CompilingDriver::texts - before, static_cast<int>(calls.size()));
+}
+
+// Hours of one core.
+TEST_F(CudaTexts, DISABLED_OfTheWholeCheckCompile) {
+  const std::vector<cli::Cell> cells =
+      cli::check_device({.reference = kDevice, .device = kDevice, .extent = cli::Extent::full}, cli::all_check_ops());
+  for (const cli::Cell& cell : cells) {
+    // Values are garbage; what a call throws is not.
+    EXPECT_EQ(cell.detail.find("compile"), std::string::npos) << cell.op << " " << name_of(cell.dtype) << cell.detail;
+  }
+  EXPECT_GT(CompilingDriver::texts, 1000);
+}
+
+}  // namespace
+}  // namespace lockstep
