@@ -19,6 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compile_server/compile_server.h"
 #include "settings.h"
 
 extern char** environ;
@@ -75,8 +76,8 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}.{}", path, getpid(), number++);
 }
 
-/// Runs a command; its output is the result, in `message`.
-bool run(const std::vector<std::string>& words, const std::string& log, std::string& message) {
+/// Runs a program with its output in `log`; the status as waitpid gives it.
+int run(const std::vector<std::string>& words, const std::string& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -94,9 +95,17 @@ bool run(const std::vector<std::string>& words, const std::string& log, std::str
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  return status;
+}
+
+/// Whether a program, clang or another, ended well; what it said is the message.
+bool succeeds(const std::vector<std::string>& words, const std::string& log, std::string& message) {
+  int status = 0;
+  if (words[0] != settings::compiler() || !compile_by_server(words, log, status)) status = run(words, log);
   message = read(log);
   unlink(log.c_str());
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (status != 0 && message.empty()) message = fmt::format("{} ended with status {}", words[0], status);
+  return status == 0;
 }
 
 std::vector<std::string> flags(bool contracts, bool check) {
@@ -149,21 +158,33 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+/// Held by one process at a time.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : file_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (file_ < 0 || flock(file_, LOCK_EX) != 0) throw std::runtime_error("cannot lock " + path);
+  }
+  ~FileLock() { close(file_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int file_;
+};
+
 /// The precompiled header for some flags. One process makes it while the others wait.
 std::string precompiled(const std::vector<std::string>& words) {
   const std::string path = fmt::format("{}/{}.pch", Directory::path(), hash(joined(words) + identity()));
   if (access(path.c_str(), R_OK) == 0) return path;
-  const int lock = open((path + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (lock < 0 || flock(lock, LOCK_EX) != 0) throw std::runtime_error("cannot lock " + path);
+  const FileLock lock(path + ".lock");
   std::string message;
   bool made = access(path.c_str(), R_OK) == 0;
   if (!made) {
     const std::string unfinished = temporary_name(path);
     std::vector<std::string> command = words;
     command.insert(command.end(), {"-x", "c++-header", EMULATOR_HEADERS "/metal_stdlib", "-o", unfinished});
-    made = run(command, unfinished + ".log", message) && rename(unfinished.c_str(), path.c_str()) == 0;
+    made = succeeds(command, unfinished + ".log", message) && rename(unfinished.c_str(), path.c_str()) == 0;
   }
-  close(lock);
   if (!made) throw std::runtime_error("the emulator's metal_stdlib does not compile: " + message);
   return path;
 }
@@ -186,8 +207,8 @@ std::string shared_library(const std::string& code, bool contracts, bool& compil
   std::vector<std::string> command = words;
   command.insert(command.end(), {"-include-pch", precompiled(words), "-c", source, "-o", object});
   std::string message;
-  bool good = run(command, unfinished + ".log", message);
-  if (good) good = run({"ld", "-shared", "-z", "now", object, "-o", unfinished}, unfinished + ".log", message);
+  bool good = succeeds(command, unfinished + ".log", message);
+  if (good) good = succeeds({"ld", "-shared", "-z", "now", object, "-o", unfinished}, unfinished + ".log", message);
   unlink(source.c_str());
   unlink(object.c_str());
   if (!good) {
@@ -208,7 +229,7 @@ void check_address_spaces(const std::string& code, bool& checked) {
   std::vector<std::string> command = words;
   command.insert(command.end(), {"-include-pch", precompiled(words), "-fsyntax-only", source});
   std::string message;
-  const bool good = run(command, unfinished + ".log", message);
+  const bool good = succeeds(command, unfinished + ".log", message);
   unlink(source.c_str());
   if (!good) throw std::runtime_error(message);
   write(path, "");
