@@ -285,7 +285,8 @@ std::string ProgramWriter::function_of(Op op, ComputeType type) {
   const char* declared = type == ComputeType::f32 ? "FLOAT" : type == ComputeType::f64 ? "DOUBLE" : t;
   functions_ += fmt::format("#define T {}\n", t);
   if (comparison) {
-    functions_ += fmt::format("FUNCTION int {}({}) {{ return SELECT({}, 1, 0); }}\n", name, parameters, text);
+    functions_ += fmt::format("FUNCTION int {}({}) {{ return SELECT(bool({}), 1, 0); }}\n", name, parameters,
+                              text);  // some say so with an int, which GLSL does not take for a condition
   } else {
     functions_ +=
         fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters, declared, text,
