@@ -43,6 +43,7 @@ struct DeviceWindow {
   std::vector<std::weak_ptr<Node>> pending;
   std::size_t bytes = 0;  ///< at least what a flush would have to store
   int depth = 0;
+  std::atomic<std::size_t> limit_bytes{0};  ///< what the backend says; 0: not asked yet
 
   std::mutex execute;
   PlanCache plans{kCachedPlans};
@@ -71,10 +72,16 @@ Windows& windows() {
 }
 
 DeviceWindow& window_of(Device device) {
+  // Every op asks, nearly always for the device of the op before.
+  static thread_local Device last;
+  static thread_local DeviceWindow* found = nullptr;
+  if (found != nullptr && last == device) return *found;
   Windows& all = windows();
   const std::lock_guard lock(all.mutex);
   std::unique_ptr<DeviceWindow>& window = all.by_device[device];
   if (window == nullptr) window = std::make_unique<DeviceWindow>();
+  last = device;
+  found = window.get();
   return *window;
 }
 
@@ -574,7 +581,10 @@ void enter_window(const NodeRef& node) {
 void flush_if_full(Device device) {
   WindowLimits limits = window_limits();
   DeviceWindow& state = window_of(device);
-  if (limits.bytes == 0) limits.bytes = backend_of(device).window_bytes();
+  if (limits.bytes == 0) {
+    limits.bytes = state.limit_bytes.load(std::memory_order_relaxed);
+    if (limits.bytes == 0) state.limit_bytes = limits.bytes = backend_of(device).window_bytes();
+  }
   {
     const std::lock_guard lock(state.record);
     if (state.pending.size() < limits.nodes && state.depth < limits.depth && state.bytes < limits.bytes) return;
