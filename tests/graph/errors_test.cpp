@@ -97,7 +97,7 @@ TEST(Errors, WrongDTypeToRead) {
 TEST(Errors, Devices) {
   expect_error<DeviceError>([] { Device::parse("gpu"); }, {"\"gpu\"", "ref, cpu"});
   expect_error<DeviceError>([] { Device::parse("cuda:x"); }, {"cuda:x"});
-  expect_error<DeviceError>([] { ones({2}, {.device = Device::parse("metal:0")}); }, {"metal:0", "not available"});
+  expect_error<DeviceError>([] { ones({2}, {.device = Device::parse("metal:9999")}); }, {"metal:9999", "not available"});
   expect_error<DeviceError>([] { ones({2}).to(Device::parse("cpu:1")); }, {"cpu:1"});
   EXPECT_EQ(Device::parse("cpu"), (Device{DeviceKind::cpu, 0}));
   EXPECT_EQ(Device::parse("cuda:3").to_string(), "cuda:3");
