@@ -20,7 +20,6 @@ struct Seen {
   const gpu::Module* module;
   std::uint32_t groups;
   Words words;
-  friend bool operator==(const Seen&, const Seen&) = default;
 };
 
 struct Log {
