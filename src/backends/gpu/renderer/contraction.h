@@ -24,7 +24,8 @@ struct Geometry {
   int m = 0, n = 0, k = 0;  ///< first dimension of the group
   View a, b;
   Space epilogue;
-  bool wide = false;
+  bool far = false;                                             ///< some address or coordinate does not fit 31 bits
+  bool wide = false;                                            ///< nor some position in tiles
   std::int64_t batches = 1, rows = 1, columns = 1, length = 1;  ///< sizes of the groups
 };
 Geometry geometry_of(const ContractionKernel& kernel);
@@ -81,7 +82,8 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
 /// Block results of a matrix times up to 8 vectors; render_sums with tiles of 1 x 1 follows.
 bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
 Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
-Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+/// Without tiles, so that positions stay within the operands: sets `geometry.wide` anew.
+Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits);
 
 /// Bytes of block results for tiles of this size.
 std::size_t scratch_bytes(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns);

@@ -10,11 +10,13 @@ namespace gpu {
 
 namespace {
 constexpr int kThreads = 256;
-}
+constexpr std::int64_t kLongestWindow = 32;
+}  // namespace
 
-Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits) {
   const std::int64_t elements = geometry.batches * geometry.rows * geometry.columns;
-  const bool wide = geometry.wide;
+  const bool wide = geometry.far || elements >= std::int64_t{1} << 30;
+  geometry.wide = geometry.epilogue.wide = wide;
   const char* index = wide ? "LONG" : "int";
   const char* type = type_name(kernel.type);
   const int rank = geometry.shape.rank();
@@ -35,9 +37,12 @@ Launch render_direct(const ContractionKernel& kernel, const Geometry& geometry, 
   lines.add("{} total = zero;", type);
   lines.add("{} partial = zero;", type);
   lines.add("int done = 0;");
+  // The positions of a convolution's window belong to the text: unrolled, most of their checks fall together.
+  const bool window = (a.bounded() || b.bounded()) && geometry.length <= kLongestWindow;
   for (int d = geometry.k; d < rank; ++d) {
-    if (d + 1 == rank) lines.add("UNROLL_BY(4)");
-    lines.open("for ({0} i{1} = {0}(0); i{1} < {2}; i{1}++) {{", index, d, words.index(geometry.shape[d], wide));
+    if (window || d + 1 == rank) lines.add("{}", window ? "UNROLL" : "UNROLL_BY(4)");
+    const std::string size = window ? std::to_string(geometry.shape[d]) : words.index(geometry.shape[d], wide);
+    lines.open("for ({0} i{1} = {0}(0); i{1} < {2}; i{1}++) {{", index, d, size);
   }
   for (const Side* side : {&a, &b}) {
     const DType dtype = side->input->dtype;

@@ -136,11 +136,11 @@ Geometry geometry_of(const ContractionKernel& kernel) {
      : group == columns ? geometry.columns
                         : geometry.length) = sizes.numel();
   }
-  for (const Source& source : sources) geometry.wide = geometry.wide || is_wide(source.result);
+  for (const Source& source : sources) geometry.far = geometry.far || is_wide(source.result);
   // Positions go beyond the sizes by up to a tile and two steps of k.
   constexpr std::int64_t kNarrow = (std::int64_t{1} << 31) - 1024;
   const auto too_many = [&](std::int64_t x, std::int64_t y) { return y > 0 && x >= kNarrow / y; };
-  geometry.wide = geometry.wide || geometry.length >= kNarrow ||
+  geometry.wide = geometry.far || geometry.length >= kNarrow ||
                   too_many(geometry.batches * (geometry.rows + 128), geometry.columns + 128);
   geometry.a = sources[0].result;
   geometry.b = sources[1].result;
