@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostVectors = 8;
-constexpr int kStep = 16;          ///< of k in shared memory
-constexpr int kChainStride = 258;  ///< of chains in shared memory: transposed stores go to different banks
+constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
 
 std::int64_t blocks_of(const Geometry& geometry) {
   return (geometry.length + kBlock - 1) / kBlock;
@@ -125,6 +124,10 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const bool wide = geometry.wide;
   const char* index = wide ? "LONG" : "int";
   const int each = transposed ? 1 : 4;  // rows of a thread
+  // Of k in shared memory at once: neighbouring threads read 128 bytes of a chain, as vectors of 4.
+  const int step = size_of(matrix.input->dtype) == 4 ? 32 : 64;
+  const int per_chain = step / 4;  // threads
+  const int loads = step / 4;      // vectors per thread and step
   // Threads along rows; the others have other blocks, as many as there is shared memory for.
   constexpr int kMostBlocks = 12;
   int lanes = rows >= 512 * each ? kThreads : 32;
@@ -195,27 +198,25 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   lines.add("BARRIER();");
   fill_vectors();
   if (transposed) {
-    constexpr int kLoads = kThreads * kStep / 4 / kThreads;  // vectors of 4 per thread and step
-    constexpr int kPerChain = kStep / 4;
-    lines.add("{} start[{}];", index, kLoads);
-    lines.add("{} left[{}];", index, kLoads);
+    lines.add("{} start[{}];", index, loads);
+    lines.add("{} left[{}];", index, loads);
     lines.add("UNROLL");
-    lines.open("for (int j = 0; j < {}; j++) {{", kLoads);
-    lines.add("int chain = thread_id / {} + j * {};", kPerChain, kThreads / kPerChain);
+    lines.open("for (int j = 0; j < {}; j++) {{", loads);
+    lines.add("int chain = thread_id / {} + j * {};", per_chain, kThreads / per_chain);
     lines.add("{0} own = first_row + {0}(chain & {1});", index, lanes - 1);
     lines.add("own = SELECT(own < rows, own, rows - {}(1));", index);
     decompose(lines, words, geometry.shape, matrix.first, matrix.last, "own", "i", wide);
     lines.add("{0} i{1} = (first_block + {0}(chain / {2})) * {0}({3}) + {0}((thread_id & {4}) * 4);", index, k_dim,
-              lanes, kBlock, kPerChain - 1);
+              lanes, kBlock, per_chain - 1);
     lines.add("start[j] = {0}_batch + {1} + {2};", matrix.name,
               matrix.access.sum(words, -1, matrix.first, matrix.last, "i", false),
               matrix.access.sum(words, -1, k_dim, geometry.shape.rank(), "i", false));
     lines.add("left[j] = size_k - i{};", k_dim);
     lines.close();
-    lines.open("for (int at_k = 0; at_k < {}; at_k += {}) {{", kBlock, kStep);
-    lines.add("float next[{}];", kLoads * 4);
+    lines.open("for (int at_k = 0; at_k < {}; at_k += {}) {{", kBlock, step);
+    lines.add("float next[{}];", loads * 4);
     lines.add("UNROLL");
-    lines.open("for (int j = 0; j < {}; j++) {{", kLoads);
+    lines.open("for (int j = 0; j < {}; j++) {{", loads);
     lines.add("UINT words[4];");
     lines.open("if ({}(at_k) < left[j]) {{", index);
     lines.add("{}({}_at, start[j] + {}(at_k), words)", dtype_load, matrix.name, index);
@@ -228,16 +229,16 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
     lines.close();
     lines.add("BARRIER();");
     lines.add("UNROLL");
-    lines.open("for (int j = 0; j < {}; j++) {{", kLoads);
+    lines.open("for (int j = 0; j < {}; j++) {{", loads);
     lines.add("UNROLL");
     lines.add(
         "for (int i = 0; i < 4; i++) chains[((thread_id & {}) * 4 + i) * {} + thread_id / {} + j * {}] = next[j * 4 + "
         "i];",
-        kPerChain - 1, kChainStride, kPerChain, kThreads / kPerChain);
+        per_chain - 1, kChainStride, per_chain, kThreads / per_chain);
     lines.close();
     lines.add("BARRIER();");
     lines.add("UNROLL");
-    lines.open("for (int i = 0; i < {}; i++) {{", kStep);
+    lines.open("for (int i = 0; i < {}; i++) {{", step);
     lines.add("float value = chains[i * {} + thread_id];", kChainStride);
     lines.add("UNROLL");
     lines.add("for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors,
@@ -283,7 +284,7 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   lines.close();
   Launch result = finished(lines, words, "", units, limits);
   result.text.shared = {{ComputeType::f32, "x", teams * vectors * kBlock}};
-  if (transposed) result.text.shared.push_back({ComputeType::f32, "chains", kStep * kChainStride});
+  if (transposed) result.text.shared.push_back({ComputeType::f32, "chains", step * kChainStride});
   return result;
 }
 
