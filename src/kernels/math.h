@@ -46,6 +46,14 @@ FUNCTION int min_key(float x) {
   return SELECT(magnitude > 0x7f800000u, int(0x80000000u), max_key(x));
 }
 
+/// The larger (smaller) one in that order; x of two with the same key.
+FUNCTION float larger(float x, float y) {
+  return SELECT(max_key(y) > max_key(x), y, x);
+}
+FUNCTION float smaller(float x, float y) {
+  return SELECT(min_key(y) < min_key(x), y, x);
+}
+
 FUNCTION float float_abs(float x) {
   return FROM_BITS(BITS(x) & 0x7fffffffu);
 }

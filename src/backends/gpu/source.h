@@ -7,6 +7,9 @@
 //   BARRIER()                all threads of the workgroup, and what they wrote to shared arrays
 //   NEAR_BARRIER()           the same for 32 threads whose numbers begin at a multiple of 32; all threads call it
 //   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
+//   FLUSHED_F32(x)           the same, but that it may be any NaN
+//   ROUND_BF16(x) ENCODE_BF16(x)  cast_bf16(x) of a float, and its word
+//   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
 //   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one
 //   MEMORY_AT(n, w)          KernelText::addresses[n], whose words are w and w + 1; both are literals

@@ -106,10 +106,15 @@ std::string expanded(const std::string& text) {
 
 std::vector<std::string> words_of(std::string_view text) {
   std::set<std::string> words;
-  // The macros of ops.def that are functions.
-  if (text.find("CANONICAL_F32") != std::string_view::npos) words.insert("canonical");
-  if (text.find("FLOAT_KEY") != std::string_view::npos) words.insert("max_key");
-  if (text.find("MIN_KEY") != std::string_view::npos) words.insert("min_key");
+  // Macros that may stand for functions.
+  constexpr std::pair<std::string_view, const char*> kMacros[] = {
+      {"CANONICAL_F32(", "canonical"}, {"FLUSHED_F32(", "canonical"},   {"FLOAT_KEY(", "max_key"},
+      {"MIN_KEY(", "min_key"},         {"LARGER(", "larger"},           {"SMALLER(", "smaller"},
+      {"ROUND_BF16(", "cast_bf16"},    {"ENCODE_BF16(", "encode_bf16"},
+  };
+  for (const auto& [macro, function] : kMacros) {
+    if (text.find(macro) != std::string_view::npos) words.insert(function);
+  }
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
     while (end < text.size() && in_word(text[end])) ++end;

@@ -30,6 +30,43 @@ TEST(RowForms, ReductionsOfEveryLength) {
   }
 }
 
+// Neighbours at once: every number of threads that a row can have.
+TEST(RowForms, ShortAndLongRowsInVectors) {
+  int seed = 50;
+  for (const std::int64_t n : {4, 8, 12, 24, 32, 48, 64, 100, 128, 192, 256, 260, 520, 1032, 2056}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const auto s = static_cast<std::uint64_t>(++seed);
+      SCOPED_TRACE(fmt::format("rows of {}", n));
+      same_everywhere([&](Device device) {
+        const Tensor x = random_tensor({37, n}, dtype, s, device, true);
+        return softmax(x, -1) + sum(x, {1}, true) * prod(x * 0.5, {1}, true);
+      });
+    }
+  }
+  same_everywhere([](Device device) {
+    return sum((random_tensor({3, 96}, DType::f32, 1, device) * 9.0).to(DType::i32), {1});
+  });
+  same_everywhere([](Device device) { return sum(random_tensor({3, 96}, DType::f32, 1, device).to(DType::f64), {1}); });
+}
+
+// Zeros of both signs are equal: the first one wins.
+TEST(RowForms, ExtremaOfZeros) {
+  for (const std::int64_t n : {8, 64, 300, 4096}) {
+    for (const double sign : {1.0, -1.0}) {
+      const auto zeros = [&](Device device) {
+        const Tensor x = random_tensor({20, n}, DType::f32, 3, device) * sign;
+        return where(x > 0.5, x * 0.0, where(x < -0.5, x * 0.0, x * -sign * 0.0));
+      };
+      same_everywhere([&](Device device) { return amax(zeros(device), {1}); });
+      same_everywhere([&](Device device) { return amin(zeros(device), {1}); });
+      same_everywhere([&](Device device) {
+        const Tensor x = relu(zeros(device)) * sign;
+        return x * amax(x, {1}, true) + amin(abs(x), {1}, true);
+      });
+    }
+  }
+}
+
 TEST(RowForms, ColumnsAndChannels) {
   same_everywhere([](Device device) { return sum(random_tensor({5000, 6}, DType::f32, 1, device), {0}); });
   same_everywhere([](Device device) { return var(random_tensor({3, 4, 40, 45}, DType::f32, 2, device), {0, 2, 3}); });

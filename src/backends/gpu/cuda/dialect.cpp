@@ -37,13 +37,46 @@ typedef unsigned long long ULONG;
 #define MUL_HIGH(x, y) __umulhi(x, y)
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define CANONICAL_F32(x) quick_canonical(x)
+#define FLUSHED_F32(x) flushed(x, 0x00800000u)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
-// canonical(float) in four instructions that are mostly predicated away.
-FUNCTION float quick_canonical(float x) {
-  float kept = fabsf(x) <= FROM_BITS(0x00800000u) ? FROM_BITS(BITS(x) & 0x80000000u) : x;
-  return x != x ? FROM_BITS(0x7fc00000u) : kept;
+// x, or the zero of its sign where its magnitude is not above `least`: a factor of 1 or 0. Arithmetic makes but one NaN,
+// 0x7fffffff, which the minimum of words turns into ours; negative numbers are negative words.
+FUNCTION float flushed(float x, UINT least) {
+  float factor;
+  asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(factor) : "f"(fabsf(x)), "f"(FROM_BITS(least)));
+  return __fmul_rn(x, factor);
 }
+FUNCTION float quick_canonical(float x) {
+  return __int_as_float(min(__float_as_int(flushed(x, 0x00800000u)), 0x7fc00000));
+}
+#if __CUDA_ARCH__ >= 800
+#define LARGER(x, y) larger_f32(x, y)
+#define SMALLER(x, y) smaller_f32(x, y)
+#define ROUND_BF16(x) quick_bf16(x)
+#define ENCODE_BF16(x) (BITS(quick_bf16(x)) >> 16)
+FUNCTION float larger_f32(float x, float y) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+FUNCTION float smaller_f32(float x, float y) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+// cast_bf16: what rounds to 0x0080 becomes zero, too.
+FUNCTION float quick_bf16(float x) {
+  UINT word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(flushed(x, 0x00808000u)), "f"(0.0f));
+  return __int_as_float(min(int(word), 0x7fc00000));
+}
+#else
+#define LARGER(x, y) larger(x, y)
+#define SMALLER(x, y) smaller(x, y)
+#define ROUND_BF16(x) cast_bf16(x)
+#define ENCODE_BF16(x) encode_bf16(x)
+#endif
 #define THREAD threadIdx.x
 #define GROUP blockIdx.x
 #define GROUPS gridDim.x

@@ -37,8 +37,13 @@ using namespace metal;
 #define MUL_HIGH(x, y) mulhi(uint(x), uint(y))
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define CANONICAL_F32(x) canonical(x)
+#define FLUSHED_F32(x) canonical(x)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
+#define ROUND_BF16(x) cast_bf16(x)
+#define ENCODE_BF16(x) encode_bf16(x)
+#define LARGER(x, y) larger(x, y)
+#define SMALLER(x, y) smaller(x, y)
 #define THREAD thread_number
 #define GROUP (parameters.first_group + group_number)
 #define GROUPS parameters.groups

@@ -92,7 +92,7 @@ std::string encoded(DType dtype, const std::string& value, ComputeType type) {
   switch (type) {
     case ComputeType::f32:
       if (dtype == DType::f16) return fmt::format("encode_f16({})", value);
-      if (dtype == DType::bf16) return fmt::format("encode_bf16({})", value);
+      if (dtype == DType::bf16) return fmt::format("ENCODE_BF16({})", value);
       return fmt::format("BITS({})", value);
     case ComputeType::f64: return fmt::format("BITS64({})", value);
     case ComputeType::i32: return (size_of(dtype) == 8 ? "ULONG(LONG(" : "UINT((") + value + "))";
@@ -119,12 +119,41 @@ bool has_vectors(const View& view, DType dtype, int width) {
 
 }  // namespace
 
-bool ProgramWriter::choose_vectors() {
+// A float that only goes to bf16 is made canonical by that rounding; and which NaN it is does not matter to what
+// computes with it, if nothing looks at its bits.
+ProgramWriter::ProgramWriter(const Program& program, const Space& space, Words& words)
+    : program_(program), space_(space), words_(words) {
+  constexpr const char* kCanonical = "CANONICAL_F32";
+  constexpr const char* kFlushed = "FLUSHED_F32";
+  std::vector<bool> rounded(program.code.size(), true);
+  std::vector<bool> computed(program.code.size(), true);
+  for (const Instruction& step : program.code) {
+    const bool to_bf16 = step.kind == Kind::cast && step.dtype == DType::bf16;
+    const bool looks_at_bits = step.op == Op::signbit || step.op == Op::copysign || step.op == Op::nextafter;
+    const bool computes = step.kind == Kind::cast || step.kind == Kind::reduce ||
+                          (step.kind == Kind::elementwise && info_of(step.op).kind != OpKind::move && !looks_at_bits);
+    for (const int operand : {step.a, step.b, step.c}) {
+      if (operand < 0) continue;
+      if (!to_bf16) rounded[static_cast<std::size_t>(operand)] = false;
+      if (!computes) computed[static_cast<std::size_t>(operand)] = false;
+    }
+  }
+  for (const Output& output : program.outputs) {
+    const bool to_bf16 = output.dtype == DType::bf16 && !output.bits;
+    if (!to_bf16)
+      rounded[static_cast<std::size_t>(output.value)] = computed[static_cast<std::size_t>(output.value)] = false;
+  }
+  for (std::size_t i = 0; i < program.code.size(); ++i) {
+    finishes_.push_back(rounded[i] ? "" : computed[i] ? kFlushed : kCanonical);
+  }
+}
+
+bool ProgramWriter::choose_vectors(int most) {
   constexpr std::size_t kLongCode = 24;  // more would make texts that compile slowly
   const Shape& shape = space_.shape;
   if (shape.rank() == 0) return false;
   for (const int width : {8, 4}) {
-    if (shape[shape.rank() - 1] % width != 0) continue;
+    if (width > most || shape[shape.rank() - 1] % width != 0) continue;
     std::set<int> inputs;
     std::set<int> outputs;
     std::size_t largest = 0;
@@ -150,18 +179,29 @@ bool ProgramWriter::choose_vectors() {
   return false;
 }
 
-void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first) const {
-  for (const int i : vector_inputs_) {
+void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first,
+                                 const std::set<int>& instructions, const std::set<int>& outputs) const {
+  std::set<int> inputs;
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (step.kind == Kind::load || step.kind == Kind::load_bits) inputs.insert(step.index);
+  }
+  for (const int i : inputs) {
+    if (!vector_inputs_.contains(i)) continue;
     const Input& input = program_.inputs[static_cast<std::size_t>(i)];
     lines.add("UINT in{}_words[{}];", i, width_);
     lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words)", width_, 8 * size_of(input.dtype), slot(input.slot), i, part,
               first, i);
   }
-  for (const int o : vector_outputs_) lines.add("UINT out{}_words[{}];", o, width_);
+  for (const int o : outputs) {
+    if (vector_outputs_.contains(o)) lines.add("UINT out{}_words[{}];", o, width_);
+  }
 }
 
-void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const std::string& first) const {
-  for (const int o : vector_outputs_) {
+void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const std::string& first,
+                                  const std::set<int>& outputs) const {
+  for (const int o : outputs) {
+    if (!vector_outputs_.contains(o)) continue;
     const Output& out = program_.outputs[static_cast<std::size_t>(o)];
     lines.add("STORE{}_U{}({}, out{}_{} + {}, out{}_words)", width_, 8 * size_of(out.dtype), slot(out.slot), o, part,
               first, o);
@@ -264,9 +304,11 @@ std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, in
   return word;
 }
 
-std::string ProgramWriter::function_of(Op op, ComputeType type) {
+std::string ProgramWriter::function_of(Op op, ComputeType type, const char* finish) {
   const OpInfo& info = info_of(op);
-  const std::string name = fmt::format("op_{}_{}", info.name, suffix(type));
+  const bool finished = type == ComputeType::f32 && info.kind == OpKind::arithmetic;
+  const std::string name = fmt::format("op_{}_{}{}{}", info.name, suffix(type), finished && *finish != '\0' ? "_" : "",
+                                       finished ? finish : "");
   if (!known_.insert(name).second) return name;
   const RowText& row = kRows[static_cast<std::size_t>(op)];
   std::string text = is_integer(type) ? row.integers : row.floats;
@@ -290,15 +332,15 @@ std::string ProgramWriter::function_of(Op op, ComputeType type) {
   } else {
     functions_ +=
         fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters, declared, text,
-                    info.kind != OpKind::arithmetic ? "result"
-                    : type == ComputeType::f32      ? "CANONICAL_F32(result)"
+                    info.kind != OpKind::arithmetic ? std::string("result")
+                    : type == ComputeType::f32      ? fmt::format("{}(result)", finish)
                                                     : "canonical(result)");
   }
   functions_ += "#undef T\n";
   return name;
 }
 
-std::string ProgramWriter::elementwise(const Instruction& step) {
+std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
   if (info.kind == OpKind::comparison) {
@@ -306,11 +348,11 @@ std::string ProgramWriter::elementwise(const Instruction& step) {
     if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
   }
   std::string arguments;
-  for (int i = 0; i < info.arity; ++i) {
-    const int operand = i == 0 ? step.a : i == 1 ? step.b : step.c;
-    arguments += (i == 0 ? "" : ", ") + value(operand, type);
+  for (int o = 0; o < info.arity; ++o) {
+    const int operand = o == 0 ? step.a : o == 1 ? step.b : step.c;
+    arguments += (o == 0 ? "" : ", ") + value(operand, type);
   }
-  return fmt::format("{}({})", function_of(step.op, type), arguments);
+  return fmt::format("{}({})", function_of(step.op, type, finishes_[static_cast<std::size_t>(i)]), arguments);
 }
 
 void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
@@ -344,8 +386,14 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
                       "UINT({2} >> 32)))",
                       seed, draw, position));
     }
-    case Kind::elementwise: return define(elementwise(step));
+    case Kind::elementwise: return define(elementwise(step, i));
     case Kind::cast:
+      if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
+        if (step.dtype == DType::f32) {
+          return define(fmt::format("{}({})", finishes_[static_cast<std::size_t>(i)], name(step.a)));
+        }
+        if (step.dtype == DType::bf16) return define(fmt::format("ROUND_BF16({})", name(step.a)));
+      }
       return define(fmt::format("cast_{}({})", cast_name(step.dtype), value(step.a, compute_type(step.from))));
     case Kind::to_bits: {
       const std::string word = encoded(step.dtype, value(step.a, compute_type(step.dtype)), compute_type(step.dtype));

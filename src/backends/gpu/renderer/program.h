@@ -23,16 +23,18 @@ std::string converted(const std::string& value, ComputeType from, ComputeType to
 
 class ProgramWriter {
  public:
-  ProgramWriter(const Program& program, const Space& space, Words& words)
-      : program_(program), space_(space), words_(words) {}
+  ProgramWriter(const Program& program, const Space& space, Words& words);
 
   /// From here on `width` neighbours along the last dimension are computed together, in a loop over q: inputs and
   /// outputs that lie so that they can be moved at once are in arrays of words. False if there are none.
-  bool choose_vectors();
+  bool choose_vectors(int most = 8);
   int width() const { return width_; }
-  /// Reads the inputs' words from the addresses of `part` plus `first`; declares the outputs'.
-  void load_vectors(Lines& lines, const std::string& part, const std::string& first) const;
-  void store_vectors(Lines& lines, const std::string& part, const std::string& first) const;
+  /// Reads the words of the inputs that `instructions` load from the addresses of `part` plus `first`; declares those
+  /// of `outputs`.
+  void load_vectors(Lines& lines, const std::string& part, const std::string& first, const std::set<int>& instructions,
+                    const std::set<int>& outputs) const;
+  void store_vectors(Lines& lines, const std::string& part, const std::string& first,
+                     const std::set<int>& outputs) const;
 
   /// Declares the addresses of buffers. Before everything else.
   void declare_buffers(Lines& lines);
@@ -55,8 +57,8 @@ class ProgramWriter {
  private:
   std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
   std::string gather_word(Lines& lines, const Instruction& step, int i);
-  std::string elementwise(const Instruction& step);
-  std::string function_of(Op op, ComputeType type);
+  std::string elementwise(const Instruction& step, int i);
+  std::string function_of(Op op, ComputeType type, const char* finish);
   std::string parameter(int index, ComputeType type);
 
   const Program& program_;
@@ -64,6 +66,7 @@ class ProgramWriter {
   Words& words_;
   std::string functions_;
   std::set<std::string> known_;
+  std::vector<const char*> finishes_;  ///< of instructions: how their results become canonical
   int width_ = 1;
   std::set<int> vector_inputs_;
   std::set<int> vector_outputs_;

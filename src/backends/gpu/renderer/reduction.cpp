@@ -7,6 +7,12 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
+constexpr int kNear = 32;  ///< threads for which NEAR_BARRIER is enough
+
+const char* barrier_of(int threads) {
+  return threads <= kNear ? "NEAR_BARRIER();" : "BARRIER();";
+}
+
 std::string identity(ReduceOp op, ComputeType type) {
   const bool product = op == ReduceOp::prod;
   switch (type) {
@@ -157,18 +163,43 @@ std::vector<SharedArray> Reduction::stages(int index, int size) const {
   return arrays;
 }
 
-void Reduction::stage(Lines& lines, int index, const std::string& a, const std::string& b,
-                      const std::string& element) const {
-  lines.add("stage{}[{}] = {};", index, element, a);
-  if (step_.b >= 0 && step_.b != step_.a) lines.add("stage{}[{}] = {};", index + 1, element, b);
+void Reduction::stage(Lines& lines, const char* array, int index, const std::string& a, const std::string& b,
+                      const std::string& at) const {
+  lines.add("{}{}[{}] = {};", array, index, at, a);
+  if (step_.b >= 0 && step_.b != step_.a) lines.add("{}{}[{}] = {};", array, index + 1, at, b);
 }
 
-void Reduction::chain(Lines& lines, int index, int size) const {
+void Reduction::chain(Lines& lines, int index, const std::string& from, int size) const {
   lines.add("UNROLL_BY(16)");
   lines.open("for (int e = lane; e < {}; e += 64) {{", size > 0 ? std::to_string(size) : "int(length)");
-  const std::string a = fmt::format("stage{}[e]", index);
-  accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[e]", index + 1) : a, "e");
+  const std::string a = fmt::format("stage{}[{} + e]", index, from);
+  accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[{} + e]", index + 1, from) : a,
+             "e");
   lines.close();
+}
+
+void Reduction::start_lanes(Lines& lines, int width) const {
+  lines.add("{} r{}[{}];", type_name(operand_), number_, width);
+  lines.add("UNROLL");
+  lines.add("for (int q = 0; q < {}; q++) r{}[q] = {};", width, number_, identity(step_.reduce, operand_));
+}
+
+bool Reduction::is_float_extremum() const {
+  return !ordered_ && !position_ && operand_ == ComputeType::f32;
+}
+
+std::string Reduction::better(const std::string& a, const std::string& b) const {
+  return fmt::format("{}({}, {})", largest_ ? "LARGER" : "SMALLER", a, b);
+}
+
+void Reduction::start_quick(Lines& lines) const {
+  lines.add("float r{} = FROM_BITS({});", number_, largest_ ? "0xff800000u" : "0x7f800000u");
+  lines.add("int zero{} = 0x7fffffff;", number_);
+}
+
+void Reduction::find_zero(Lines& lines, const std::string& a, const std::string& element) const {
+  lines.add("if ((BITS({0}) << 1) == 0u && zero{1} == 0x7fffffff) zero{1} = ({2} << 1) | int(BITS({0}) >> 31);", a,
+            number_, element);
 }
 
 void Reduction::finish(Lines& lines, const std::string& s, const std::string& empty) const {
@@ -178,8 +209,12 @@ void Reduction::finish(Lines& lines, const std::string& s, const std::string& em
   lines.add("{0} v{1} = SELECT({2}, {0}({3}), canonical(r{1}{4}));", type_name(operand_), number_, empty, none, s);
 }
 
-std::vector<SharedArray> Reduction::shared(int threads) const {
+std::vector<SharedArray> Reduction::shared(int threads, bool quick) const {
   std::vector<SharedArray> arrays;
+  if (quick) {
+    return {{operand_, fmt::format("shared{}", number_), 2 * threads},
+            {ComputeType::i32, fmt::format("shared_zero{}", number_), threads}};
+  }
   if (!ordered_) {
     arrays.push_back({key_, fmt::format("shared_key{}", number_), threads});
     arrays.push_back({wide_ ? ComputeType::i64 : ComputeType::i32, fmt::format("shared_place{}", number_), threads});
@@ -190,9 +225,8 @@ std::vector<SharedArray> Reduction::shared(int threads) const {
 
 void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const std::string& suffix, int lanes,
                    int team_threads) {
-  constexpr int kNear = 32;
   if (reductions.empty()) return;
-  const char* const all = team_threads <= kNear ? "NEAR_BARRIER();" : "BARRIER();";
+  const char* const all = barrier_of(team_threads);
   lines.add("{}", all);
   for (const Reduction& reduction : reductions) reduction.share(lines, suffix);
   lines.add("{}", all);
@@ -216,6 +250,102 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
   if (team_threads > kNear) lines.add("BARRIER();");
   for (const Reduction& reduction : reductions) {
     reduction.fetch(lines, suffix, fmt::format("team * {}", team_threads));
+  }
+}
+
+void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads) {
+  if (reductions.empty()) return;
+  const char* const all = barrier_of(team_threads);
+  const std::string first = fmt::format("team * {}", lanes);
+  if (width > 1) lines.add("{}", all);
+  for (const Reduction& reduction : reductions) {
+    const int n = reduction.number();
+    if (width == 1) {
+      lines.add("if (lane < {0}) shared{1}[{2} + lane] = r{1};", lanes, n, first);
+    } else if (reduction.operand_type() == ComputeType::f32) {
+      for (int q = 0; q < width; q += 4)
+        lines.add("WRITE4(shared{0}, int(THREAD) * {1} + {2}, r{0}, {2})", n, width, q);
+    } else {
+      lines.add("for (int q = 0; q < {0}; q++) shared{1}[int(THREAD) * {0} + q] = r{1}[q];", width, n);
+    }
+  }
+  lines.add("{}", all);
+  // Two halvings at a time: a thread adds (l, l + 2n) and (l + n, l + 3n).
+  const auto quarter = [&](const Reduction& reduction, const std::string& at, int n) {
+    const auto place = [&](int offset) { return fmt::format("shared{}[{} + {}]", reduction.number(), at, offset); };
+    return reduction.combined("(" + reduction.combined(place(0), place(2 * n)) + ")",
+                              "(" + reduction.combined(place(n), place(3 * n)) + ")");
+  };
+  int count = lanes;
+  while (count > 4) {
+    count /= 4;
+    if (count < team_threads) lines.open("if (lane < {}) {{", count);
+    for (int i = 0; i < count; i += team_threads) {
+      const std::string at = fmt::format("{} + lane + {}", first, i);
+      for (const Reduction& reduction : reductions) {
+        lines.add("shared{}[{}] = {};", reduction.number(), at, quarter(reduction, at, count));
+      }
+    }
+    if (count < team_threads) lines.close();
+    lines.add("{}", count > 4 ? "NEAR_BARRIER();" : all);
+  }
+  for (const Reduction& reduction : reductions) {
+    const int n = reduction.number();
+    const std::string one = fmt::format("shared{}[{}]", n, first);
+    const std::string sum = count == 4   ? quarter(reduction, first, 1)
+                            : count == 2 ? reduction.combined(one, fmt::format("shared{}[{} + 1]", n, first))
+                                         : one;
+    lines.add("{} r{}_sum = {};", type_name(reduction.operand_type()), n, sum);
+  }
+}
+
+void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads) {
+  if (reductions.empty() || team_threads == 1) {
+    for (const Reduction& reduction : reductions) {
+      lines.add("if ((BITS(r{0}) << 1) == 0u) r{0} = FROM_BITS(UINT(zero{0}) << 31);", reduction.number());
+    }
+    return;
+  }
+  constexpr int kAtOnce = 8;
+  const char* const all = barrier_of(team_threads);
+  const auto best_of = [&](const Reduction& reduction, const std::string& from, int count) {
+    const int n = reduction.number();
+    for (int i = 0; i < count; ++i) {
+      const std::string value = fmt::format("shared{}[{} + {}]", n, from, i);
+      lines.add("r{0} = {1};", n, i == 0 ? value : reduction.better(fmt::format("r{}", n), value));
+    }
+  };
+  lines.add("{}", all);
+  const std::string team = fmt::format("team * {}", 2 * team_threads);
+  for (const Reduction& reduction : reductions) {
+    lines.add("shared{0}[{1} + lane] = r{0};", reduction.number(), team);
+    lines.add("shared_zero{0}[THREAD] = zero{0};", reduction.number());
+  }
+  lines.add("{}", all);
+  int from = 0;
+  int count = team_threads;
+  while (count > kAtOnce) {
+    const int next = count / kAtOnce;
+    lines.open("if (lane < {}) {{", next);
+    for (const Reduction& reduction : reductions) {
+      best_of(reduction, fmt::format("{} + {} + lane * {}", team, from, kAtOnce), kAtOnce);
+      lines.add("shared{0}[{1} + {2} + lane] = r{0};", reduction.number(), team, from + count);
+    }
+    lines.close();
+    lines.add("{}", next > kAtOnce && next <= kNear ? "NEAR_BARRIER();" : all);
+    from += count;
+    count = next;
+  }
+  for (const Reduction& reduction : reductions) {
+    const int n = reduction.number();
+    best_of(reduction, fmt::format("{} + {}", team, from), count);
+    lines.open("if ((BITS(r{}) << 1) == 0u) {{", n);
+    lines.open("for (int t = 0; t < {}; t++) {{", team_threads);
+    lines.add("int other = shared_zero{}[team * {} + t];", n, team_threads);
+    lines.add("zero{0} = SELECT(other < zero{0}, other, zero{0});", n);
+    lines.close();
+    lines.add("r{0} = FROM_BITS(UINT(zero{0}) << 31);", n);
+    lines.close();
   }
 }
 

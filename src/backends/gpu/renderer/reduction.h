@@ -34,8 +34,18 @@ class Reduction {
   /// The operands' elements in shared memory, and the chain of one lane over them: for rows whose elements are computed
   /// by more threads than there are lanes.
   std::vector<SharedArray> stages(int index, int size) const;
-  void stage(Lines& lines, int index, const std::string& a, const std::string& b, const std::string& element) const;
-  void chain(Lines& lines, int index, int size) const;  ///< size: of all rows, 0 if they differ
+  void stage(Lines& lines, const char* array, int index, const std::string& a, const std::string& b,
+             const std::string& at) const;
+  void chain(Lines& lines, int index, const std::string& from,
+             int size) const;  ///< size: of all rows, 0 if they differ
+  /// Sums and products: an accumulator for each of `width` neighbours, named r<number>[q].
+  void start_lanes(Lines& lines, int width) const;
+  /// Largest and smallest floats without positions: an accumulator of values, and where the first zero was, since zeros
+  /// of both signs are equal and the first one wins.
+  bool is_float_extremum() const;
+  void start_quick(Lines& lines) const;
+  void find_zero(Lines& lines, const std::string& a, const std::string& element) const;  ///< in ascending order
+  std::string better(const std::string& a, const std::string& b) const;
   /// Writes the accumulators to this thread's place in the shared arrays.
   void share(Lines& lines, const std::string& suffix) const;
   /// Combines this thread's place with another's.
@@ -44,11 +54,12 @@ class Reduction {
   void fetch(Lines& lines, const std::string& suffix, const std::string& from) const;
   /// Declares v<number>, the canonical value; `empty` is a condition.
   void finish(Lines& lines, const std::string& suffix, const std::string& empty) const;
-  std::vector<SharedArray> shared(int threads) const;
+  std::vector<SharedArray> shared(int threads, bool quick = false) const;
   ComputeType operand_type() const { return operand_; }
 
- private:
   std::string combined(const std::string& a, const std::string& b) const;
+
+ private:
   std::string beats(const std::string& key, const std::string& at, const std::string& best_key,
                     const std::string& best_at) const;
 
@@ -66,6 +77,12 @@ class Reduction {
 /// accumulators of all `team_threads` threads of the team.
 void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const std::string& suffix, int lanes,
                    int team_threads);
+
+/// Combines `lanes` (a power of two) sums of each team, of which every thread holds `width` neighbours in r<number>[q],
+/// or one in r<number> if width is 1. All threads get the result, in r<number>_sum.
+void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads);
+/// The same for float extrema of start_quick, in r<number>.
+void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads);
 
 }  // namespace gpu
 }  // namespace v0

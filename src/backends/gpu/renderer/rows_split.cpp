@@ -15,10 +15,11 @@ using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
 constexpr int kThreads = 256;
-constexpr int kTeams = kThreads / kLanes;
 constexpr std::int64_t kChunk = 4096;
-constexpr int kColumns = 32;     ///< rows side by side in a workgroup
-constexpr int kColumnLanes = 8;  ///< of a row, per thread, and threads per row
+constexpr int kColumns = 32;                                  ///< rows side by side in a workgroup
+constexpr int kColumnLanes = 8;                               ///< of a row, per thread, and threads per row
+constexpr std::initializer_list<const char*> kFirst = {"x"};  ///< names of operands
+constexpr std::initializer_list<const char*> kBoth = {"x", "y"};
 
 std::string to_word(ComputeType type, const std::string& value) {
   switch (type) {
@@ -117,35 +118,62 @@ class SplitKernel {
     const std::vector<int> stored = plan_.outputs(phase);
     const std::vector<Reduction> reductions = reductions_of(numbers);
     const std::set<int> computed = needed_by(numbers, stored);
-    begin(plan_.space.row_count * plan_.chunks);
+    const std::int64_t units = plan_.space.row_count * plan_.chunks;
+    const bool ordered = std::all_of(reductions.begin(), reductions.end(),
+                                     [](const Reduction& reduction) { return reduction.is_ordered(); });
+    const int width = ordered && writer_.choose_vectors() ? writer_.width() : 1;
+    team_ = kLanes / width;
+    begin(units);
     lines_.add("{} row = {};", index_, quotient(words_, "unit", plan_.chunks, wide_));
     lines_.add("{0} chunk = unit - row * {1};", index_, words_.index(plan_.chunks, wide_));
     write_row_values(phase, computed, stored);
-    for (const Reduction& reduction : reductions) start(reduction, "");
+    for (const Reduction& reduction : reductions) {
+      if (width > 1) {
+        reduction.start_lanes(lines_, width);
+      } else {
+        reduction.start(lines_, "");
+      }
+      for (SharedArray& array : reduction.shared(kThreads * width)) shared_.push_back(std::move(array));
+    }
+    const int rank = plan_.space.shape.rank();
+    const int last = rank - 1;
+    const std::set<int> outputs(stored.begin(), stored.end());
     lines_.add("UNROLL_BY(8)");
     lines_.open("for (int s = 0; s < {}; s++) {{", static_cast<int>(kChunk) / kLanes);
-    lines_.add("{0} element = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk), kLanes);
-    lines_.open("if (element < length) {{");
-    decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
-    writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
-                           {stored.begin(), stored.end()}, true);
-    for (const int i : computed) writer_.emit(lines_, i, "e");
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      const Instruction& reduce = plan_.code(numbers[r]);
-      const ComputeType type = reductions[r].operand_type();
-      reductions[r].accumulate(lines_, "", writer_.value(reduce.a, type),
-                               reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
-    }
-    if (!stored.empty()) {
-      lines_.open("if (live) {{");
-      for (const int o : stored) writer_.store(lines_, o, "e");
+    lines_.add("{0} {1} = chunk * {0}({2}) + {0}(lane + s * {3});", index_, width > 1 ? "group" : "element",
+               static_cast<int>(kChunk) / width, team_);
+    lines_.open("if ({} < length) {{", width > 1 ? fmt::format("group * {}({})", index_, width) : "element");
+    if (width > 1) {
+      Shape groups = plan_.space.shape;
+      groups[last] /= width;
+      decompose(lines_, words_, groups, plan_.space.rows, rank, "group", "g", wide_);
+      for (int d = plan_.space.rows; d < last; ++d) lines_.add("{0} i{1} = g{1};", index_, d);
+      lines_.add("{0} first = g{1} * {0}({2});", index_, last, width);
+      writer_.declare_places(lines_, "v", "row", plan_.space.rows, last, computed, outputs, false);
+      writer_.load_vectors(lines_, "v", "first", computed, outputs);
+      lines_.add("UNROLL");
+      lines_.open("for (int q = 0; q < {}; q++) {{", width);
+      lines_.add("{0} i{1} = first + {0}(q);", index_, last);
+      write_element(reductions, computed, stored, "v", last, "[q]");
       lines_.close();
+      if (!stored.empty()) {
+        lines_.open("if (live) {{");
+        writer_.store_vectors(lines_, "v", "first", outputs);
+        lines_.close();
+      }
+    } else {
+      decompose(lines_, words_, plan_.space.shape, plan_.space.rows, rank, "element", "i", wide_);
+      write_element(reductions, computed, stored, "row", plan_.space.rows, "");
     }
     lines_.close();
     lines_.close();
-    combine_lanes(lines_, reductions, "", kLanes, kLanes);
-    write_parts(numbers, reductions);
-    return end(plan_.space.row_count * plan_.chunks);
+    if (width > 1) {
+      combine_sums(lines_, reductions, kLanes, width, team_);
+    } else {
+      combine_lanes(lines_, reductions, "", kLanes, kLanes);
+    }
+    write_parts(numbers, reductions, width > 1 ? "_sum" : "");
+    return end(units);
   }
 
   // The same where neighbours in memory are of different rows: 32 rows side by side, each by 8 threads with 8 lanes
@@ -173,47 +201,60 @@ class SplitKernel {
     write_row_values(phase, computed, stored);
     for (const Reduction& reduction : reductions) {
       for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
-      for (int j = 0; j < kColumnLanes; ++j) reduction.start(lines_, fmt::format("_{}", j));
+      reduction.start_lanes(lines_, kColumnLanes);
     }
     const bool full = plan_.space.length % kChunk == 0;
     lines_.add("{0} first = chunk * {0}({1});", index_, static_cast<int>(kChunk));
     lines_.add("{0} end = SELECT(length - first < {0}({1}), length, first + {0}({1}));", index_,
                static_cast<int>(kChunk));
     lines_.open("for ({0} s = first + {0}(lane); s < end; s += {0}({1})) {{", index_, kLanes);
-    for (int j = 0; j < kColumnLanes; ++j) {
-      lines_.open("{{");
-      lines_.add("{0} element = s + {0}({1});", index_, j * kColumnLanes);
-      if (!full && j > 0) lines_.open("if (element < end) {{");
-      decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
-      writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
-                             {stored.begin(), stored.end()}, true);
-      for (const int i : computed) writer_.emit(lines_, i, "e");
-      for (std::size_t r = 0; r < reductions.size(); ++r) {
-        const Instruction& reduce = plan_.code(numbers[r]);
-        const ComputeType type = reductions[r].operand_type();
-        reductions[r].accumulate(lines_, fmt::format("_{}", j), writer_.value(reduce.a, type),
-                                 reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
+    // All loads before all sums: they should be under way together.
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      for (const char* operand : plan_.code(numbers[r]).b < 0 ? kFirst : kBoth) {
+        lines_.add("{} {}{}[{}];", type_name(reductions[r].operand_type()), operand, r, kColumnLanes);
       }
-      if (!stored.empty()) {
-        lines_.open("if (live) {{");
-        for (const int o : stored) writer_.store(lines_, o, "e");
-        lines_.close();
-      }
-      if (!full && j > 0) lines_.close();
+    }
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", kColumnLanes);
+    lines_.add("{0} element = s + {0}(q * {1});", index_, kColumnLanes);
+    if (!full) lines_.open("if (element < end) {{");
+    decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
+    writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
+                           {stored.begin(), stored.end()}, true);
+    for (const int i : computed) writer_.emit(lines_, i, "e");
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      const Instruction& reduce = plan_.code(numbers[r]);
+      const ComputeType type = reductions[r].operand_type();
+      lines_.add("x{}[q] = {};", r, writer_.value(reduce.a, type));
+      if (reduce.b >= 0) lines_.add("y{}[q] = {};", r, writer_.value(reduce.b, type));
+    }
+    if (!stored.empty()) {
+      lines_.open("if (live) {{");
+      for (const int o : stored) writer_.store(lines_, o, "e");
       lines_.close();
     }
+    if (!full) lines_.close();
+    lines_.close();
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", kColumnLanes);
+    if (!full) lines_.open("if (s + {}(q * {}) < end) {{", index_, kColumnLanes);
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      reductions[r].accumulate(lines_, "[q]", fmt::format("x{}[q]", r), fmt::format("y{}[q]", r), "");
+    }
+    if (!full) lines_.close();
+    lines_.close();
     lines_.close();
     // Lanes 32, 16 and 8 apart are in one thread, those less apart in others.
     for (const Reduction& reduction : reductions) {
       for (int h = kColumnLanes / 2; h > 0; h /= 2) {
         for (int j = 0; j < h; ++j) {
-          reduction.add(lines_, fmt::format("_{}", j), fmt::format("r{}_{}", reduction.number(), j + h));
+          reduction.add(lines_, fmt::format("[{}]", j), fmt::format("r{}[{}]", reduction.number(), j + h));
         }
       }
     }
     if (!reductions.empty()) {
       lines_.add("BARRIER();");
-      for (const Reduction& reduction : reductions) reduction.share(lines_, "_0");
+      for (const Reduction& reduction : reductions) reduction.share(lines_, "[0]");
       lines_.add("BARRIER();");
       lines_.open("for (int h = {}; h > 0; h >>= 1) {{", kColumnLanes / 2);
       lines_.open("if (lane < h) {{");
@@ -224,11 +265,10 @@ class SplitKernel {
       lines_.add("BARRIER();");
       lines_.close();
       for (const Reduction& reduction : reductions) {
-        reduction.start(lines_, "");
-        reduction.fetch(lines_, "", "column");
+        reduction.fetch(lines_, "[0]", "column");
       }
     }
-    write_parts(numbers, reductions);
+    write_parts(numbers, reductions, "[0]");
     Launch result = end(items);
     result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
     return result;
@@ -309,6 +349,25 @@ class SplitKernel {
   }
 
  private:
+  // One element's instructions; its places are counted from part `from`.
+  void write_element(const std::vector<Reduction>& reductions, const std::set<int>& computed,
+                     const std::vector<int>& stored, const std::string& from, int first_dim,
+                     const std::string& suffix) {
+    writer_.declare_places(lines_, "e", from, first_dim, plan_.space.shape.rank(), computed,
+                           {stored.begin(), stored.end()}, true);
+    for (const int i : computed) writer_.emit(lines_, i, "e");
+    for (const Reduction& reduction : reductions) {
+      const Instruction& reduce = plan_.code(reduction.number());
+      const ComputeType type = reduction.operand_type();
+      reduction.accumulate(lines_, suffix, writer_.value(reduce.a, type),
+                           reduce.b < 0 ? "" : writer_.value(reduce.b, type), "element");
+    }
+    if (stored.empty()) return;
+    lines_.open("if (live) {{");
+    for (const int o : stored) writer_.store(lines_, o, "e");
+    lines_.close();
+  }
+
   std::vector<Reduction> reductions_of(const std::vector<int>& numbers) const {
     std::vector<Reduction> result;
     for (const int i : numbers) result.emplace_back(plan_.code(i), i, writer_.type_of(plan_.code(i).a), wide_);
@@ -339,13 +398,13 @@ class SplitKernel {
   // Opens the loop over units: chunks or rows. A team without one computes the last one again and stores nothing.
   void begin(std::int64_t units) {
     writer_.declare_buffers(lines_);
-    lines_.add("int lane = int(THREAD) & {};", kLanes - 1);
-    lines_.add("int team = int(THREAD) / {};", kLanes);
+    lines_.add("int lane = int(THREAD) & {};", team_ - 1);
+    lines_.add("int team = int(THREAD) / {};", team_);
     lines_.add("{} length = {};", index_, words_.index(plan_.space.length, wide_));
     lines_.add("{} units = {};", index_, words_.index(units, wide_));
     lines_.open(
         "for ({0} first_unit = {0}(GROUP) * {0}({1}); first_unit < units; first_unit += {0}(GROUPS) * {0}({1})) {{",
-        index_, kTeams);
+        index_, kThreads / team_);
     lines_.add("bool live = first_unit + {}(team) < units;", index_);
     lines_.add("{0} unit = SELECT(live, first_unit + {0}(team), units - {0}(1));", index_);
   }
@@ -356,14 +415,15 @@ class SplitKernel {
     result.text.functions = writer_.functions();
     result.text.threads = kThreads;
     result.text.shared = shared_;
-    result.groups =
-        static_cast<std::uint32_t>(std::clamp<std::int64_t>((units + kTeams - 1) / kTeams, 1, plan_.limits.groups));
+    result.groups = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>((units + kThreads / team_ - 1) / (kThreads / team_), 1, plan_.limits.groups));
     words_.move_to(result);
     return result;
   }
 
   // Stores the results of `unit`'s chunk; the first lane does.
-  void write_parts(const std::vector<int>& numbers, const std::vector<Reduction>& reductions) {
+  void write_parts(const std::vector<int>& numbers, const std::vector<Reduction>& reductions,
+                   const std::string& suffix = "") {
     if (reductions.empty()) return;
     lines_.open("if (live && lane == 0) {{");
     const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
@@ -373,7 +433,7 @@ class SplitKernel {
       int field = 0;
       for (const auto& [name, type] : reductions[r].state()) {
         lines_.add("STORE_U64(parts{}, LONG(unit) + LONG({}) * {}, {});", numbers[r], field++, count,
-                   to_word(type, name));
+                   to_word(type, name + suffix));
       }
     }
     lines_.close();
@@ -421,6 +481,7 @@ class SplitKernel {
   ProgramWriter writer_;
   bool wide_;
   const char* index_;
+  int team_ = kLanes;  ///< threads of a unit
   std::vector<SharedArray> shared_;
 };
 

@@ -38,8 +38,13 @@ constexpr const char* kHead = R"(#version 460
 #define SQRT64(x) sqrt(x)
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define CANONICAL_F32(x) canonical(x)
+#define FLUSHED_F32(x) canonical(x)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
+#define ROUND_BF16(x) cast_bf16(x)
+#define ENCODE_BF16(x) encode_bf16(x)
+#define LARGER(x, y) larger(x, y)
+#define SMALLER(x, y) smaller(x, y)
 #define THREAD gl_LocalInvocationIndex
 #define GROUP gl_WorkGroupID.x
 #define GROUPS gl_NumWorkGroups.x
