@@ -15,7 +15,7 @@ std::size_t allocated = 0;  // under the run time's lock
 std::size_t buffers_made = 0;
 
 constexpr const char* kLibraryErrors = "MTLLibraryErrorDomain";
-constexpr long kCompileFailure = 3, kFunctionNotFound = 5;
+constexpr long kCompileFailure = 3;
 
 }  // namespace
 

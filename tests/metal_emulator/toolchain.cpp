@@ -128,7 +128,7 @@ std::vector<std::string> flags(bool contracts, bool check) {
                                     "-fno-pch-timestamp",  // files are compared by content, in the names
                                     "-I" EMULATOR_HEADERS};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {  // which never come without f16c
     words.insert(words.end(), {"-mavx2", "-mfma", "-mf16c"});
   }
 #endif
