@@ -32,6 +32,16 @@ constexpr int kUnits = 16;               // multiprocessors
 constexpr int kSharedBytes = 97;         // of a workgroup, if asked for
 constexpr int kFunctionSharedBytes = 8;  // attribute of functions: shared memory given at the launch
 
+/// A kernel in a graph, as libcuda has it (CUDA_KERNEL_NODE_PARAMS_v1).
+struct KernelNode {
+  Handle function;
+  unsigned groups_x, groups_y, groups_z;
+  unsigned threads_x, threads_y, threads_z;
+  unsigned shared_bytes;
+  void** parameters;
+  void** extra;
+};
+
 /// The driver's functions, by their names in libcuda.
 struct Api {
   os::SharedLibrary library;
@@ -57,6 +67,15 @@ struct Api {
   Status (*function_set)(Handle, int, int) = nullptr;
   Status (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
                    void**) = nullptr;
+  // Graphs, since CUDA 11.4; null where the driver lacks them.
+  Status (*graph_create)(Handle*, unsigned) = nullptr;
+  Status (*graph_destroy)(Handle) = nullptr;
+  Status (*graph_add_kernel)(Handle*, Handle, const Handle*, std::size_t, const KernelNode*) = nullptr;
+  Status (*graph_instantiate)(Handle*, Handle, unsigned long long) = nullptr;
+  Status (*graph_set_kernel)(Handle, Handle, const KernelNode*) = nullptr;
+  Status (*graph_launch)(Handle, Handle) = nullptr;
+  Status (*graph_exec_destroy)(Handle) = nullptr;
+  bool has_graphs = true;
   Status (*error_name)(Status, const char**) = nullptr;
   Status (*error_text)(Status, const char**) = nullptr;
   std::string missing;  ///< why the library cannot be used
@@ -90,6 +109,13 @@ struct Api {
     find("cuGetErrorName", error_name);
     find("cuGetErrorString", error_text);
     if (!missing.empty()) return;
+    find_optional("cuGraphCreate", graph_create);
+    find_optional("cuGraphDestroy", graph_destroy);
+    find_optional("cuGraphAddKernelNode", graph_add_kernel);
+    find_optional("cuGraphInstantiateWithFlags", graph_instantiate);
+    find_optional("cuGraphExecKernelNodeSetParams", graph_set_kernel);
+    find_optional("cuGraphLaunch", graph_launch);
+    find_optional("cuGraphExecDestroy", graph_exec_destroy);
     const Status status = init(0);
     if (status != 0) missing = "cuInit: " + text_of(status);
   }
@@ -105,6 +131,10 @@ struct Api {
  private:
   inline static const std::string kNames[] = {"libcuda.so.1", "libcuda.so"};
 
+  template <typename Function> void find_optional(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.function(name));
+    has_graphs = has_graphs && function != nullptr;
+  }
   template <typename Function> void find(const char* name, Function& function) {
     function = reinterpret_cast<Function>(library.function(name));
     if (function == nullptr) missing = fmt::format("libcuda.so.1 is too old: it lacks {}", name);
@@ -131,6 +161,18 @@ class CudaModule : public Module {
   Handle function_;
   unsigned threads_;
   unsigned shared_bytes_;  ///< to give at launches
+};
+
+/// A graph of kernels, each after the one before it.
+class CudaRecording : public Recording {
+ public:
+  ~CudaRecording() override {
+    if (executable != nullptr) api().graph_exec_destroy(executable);
+    if (graph != nullptr) api().graph_destroy(graph);
+  }
+  Handle graph = nullptr;
+  Handle executable = nullptr;
+  std::vector<Handle> nodes;
 };
 
 class CudaDriver : public Driver {
@@ -230,6 +272,38 @@ class CudaDriver : public Driver {
                        parameters, nullptr),
           "cuLaunchKernel");
   }
+  std::unique_ptr<Recording> record(std::span<const Command> commands) override {
+    if (!api().has_graphs) return nullptr;
+    enter();
+    auto recording = std::make_unique<CudaRecording>();
+    check(api().graph_create(&recording->graph, 0), "cuGraphCreate");
+    Handle last = nullptr;
+    for (const Command& command : commands) {
+      with_node(command, [&](const KernelNode& node) {
+        Handle added = nullptr;
+        check(api().graph_add_kernel(&added, recording->graph, &last, last == nullptr ? 0 : 1, &node),
+              "cuGraphAddKernelNode");
+        last = added;
+      });
+      recording->nodes.push_back(last);
+    }
+    check(api().graph_instantiate(&recording->executable, recording->graph, 0), "cuGraphInstantiate");
+    return recording;
+  }
+  void replay(Recording& recording) override {
+    enter();
+    check(api().graph_launch(static_cast<CudaRecording&>(recording).executable, stream_), "cuGraphLaunch");
+  }
+  bool can_change() const override { return true; }
+  void change(Recording& recording, std::size_t launch, const Command& command) override {
+    enter();
+    auto& recorded = static_cast<CudaRecording&>(recording);
+    with_node(command, [&](const KernelNode& node) {
+      check(api().graph_set_kernel(recorded.executable, recorded.nodes[launch], &node),
+            "cuGraphExecKernelNodeSetParams");
+    });
+  }
+
   void wait() override {
     enter();
     check(api().stream_wait(stream_), "cuStreamSynchronize");
@@ -237,6 +311,16 @@ class CudaDriver : public Driver {
 
  private:
   static constexpr std::size_t kStagedBytes = 64 << 10;
+
+  // The words are copied by the call that takes the node.
+  template <typename Use> static void with_node(const Command& command, Use use) {
+    const auto& kernel = static_cast<const CudaModule&>(*command.module);
+    std::uint32_t none = 0;
+    void* parameters[] = {command.words.empty() ? static_cast<void*>(&none)
+                                                : const_cast<void*>(static_cast<const void*>(command.words.data()))};
+    use(KernelNode{kernel.function(), command.groups, 1, 1, kernel.threads(), 1, 1, kernel.shared_bytes(), parameters,
+                   nullptr});
+  }
 
   static void check(Status status, const char* call) {
     if (status != 0) throw BackendError(fmt::format("cuda: {} failed: {}", call, api().text_of(status)));
