@@ -50,7 +50,7 @@ TEST(TinySums, SumsProductsScansAndScatters) {
     const auto of = [&](Device device) { return tiny({7, length}, -126, -120, 1, device); };
     same_everywhere([&](Device device) { return sum(of(device), {1}); });
     same_everywhere([&](Device device) { return sum(of(device), {0}); });
-    same_everywhere([&](Device device) { return cumsum(of(device), {1}); });
+    same_everywhere([&](Device device) { return cumsum(of(device), 1); });
     same_everywhere([&](Device device) { return prod(tiny({7, length}, -20, 18, 2, device), {1}); });
     same_everywhere([&](Device device) { return cumprod(tiny({7, length}, -20, 18, 3, device), 1); });
     same_everywhere([&](Device device) {
