@@ -124,15 +124,19 @@ Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, 
   const bool wide = geometry.wide;
   const char* index = wide ? "LONG" : "int";
   const int each = transposed ? 1 : 4;  // rows of a thread
-  // Of k in shared memory at once: neighbouring threads read 128 bytes of a chain, as vectors of 4.
-  const int step = size_of(matrix.input->dtype) == 4 ? 32 : 64;
-  const int per_chain = step / 4;  // threads
-  const int loads = step / 4;      // vectors per thread and step
   // Threads along rows; the others have other blocks, as many as there is shared memory for.
   constexpr int kMostBlocks = 12;
   int lanes = rows >= 512 * each ? kThreads : 32;
   while (kThreads / lanes * vectors > kMostBlocks && lanes < kThreads) lanes *= 2;
   const int teams = kThreads / lanes;
+  // Of k in shared memory at once, if it has the room: neighbouring threads read 128 bytes of a chain, as vectors of 4.
+  const auto fits = [&](int k) {
+    return sizeof(float) * static_cast<std::size_t>(teams * vectors * kBlock + k * kChainStride) <= limits.shared_bytes;
+  };
+  int step = size_of(matrix.input->dtype) == 4 ? 32 : 64;
+  while (step > 16 && !fits(step)) step /= 2;
+  const int per_chain = step / 4;  // threads
+  const int loads = step / 4;      // vectors per thread and step
   const std::int64_t row_groups = (rows + lanes * each - 1) / (lanes * each);
   const std::int64_t block_groups = (blocks_of(geometry) + teams - 1) / teams;
   const std::int64_t units = row_groups * block_groups * geometry.batches;

@@ -253,6 +253,18 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
   }
 }
 
+std::size_t shared_bytes_of(const std::vector<Reduction>& reductions, int threads, int width) {
+  std::size_t bytes = 0;
+  for (const Reduction& reduction : reductions) {
+    const bool quick = width > 1 && reduction.is_float_extremum();
+    for (const SharedArray& array : reduction.shared(threads * (reduction.is_ordered() ? width : 1), quick)) {
+      const bool is_long = array.type == ComputeType::f64 || array.type == ComputeType::i64;
+      bytes += static_cast<std::size_t>(array.size) * (is_long ? 8 : 4);
+    }
+  }
+  return bytes;
+}
+
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads) {
   if (reductions.empty()) return;
   const char* const all = barrier_of(team_threads);

@@ -73,6 +73,8 @@ class Reduction {
   bool wide_;
 };
 
+/// Bytes of shared memory that reductions take which keep `width` neighbours per thread (start_lanes), or one.
+std::size_t shared_bytes_of(const std::vector<Reduction>& reductions, int threads, int width);
 /// Combines the first `lanes` (a power of two) threads of each team by halving; what comes of it goes to the
 /// accumulators of all `team_threads` threads of the team.
 void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const std::string& suffix, int lanes,

@@ -121,7 +121,8 @@ class SplitKernel {
     const std::int64_t units = plan_.space.row_count * plan_.chunks;
     const bool ordered = std::all_of(reductions.begin(), reductions.end(),
                                      [](const Reduction& reduction) { return reduction.is_ordered(); });
-    const int width = ordered && writer_.choose_vectors() ? writer_.width() : 1;
+    const bool fits = shared_bytes_of(reductions, kThreads, 8) <= plan_.limits.shared_bytes;
+    const int width = ordered && fits && writer_.choose_vectors() ? writer_.width() : 1;
     team_ = kLanes / width;
     begin(units);
     lines_.add("{} row = {};", index_, quotient(words_, "unit", plan_.chunks, wide_));

@@ -168,8 +168,8 @@ class TeamKernel {
     if (space_.rows < space_.shape.rank() && limits_.threads == 4 * kLanes) {
       const std::int64_t short_row = kLongestPerLane * kLanes / 4;
       if (length <= short_row) {
-        const bool has_vectors = writer_.choose_vectors(length <= short_row / 2 || length % 8 != 0 ? 8 : 4);
-        if (has_vectors) {
+        const int most = length <= short_row / 2 || length % 8 != 0 ? 8 : 4;
+        if (combining_bytes(most) <= limits_.shared_bytes && writer_.choose_vectors(most)) {
           width_ = writer_.width();
           team_ = team_for(length / width_, kLanes / width_);
           return;
@@ -187,6 +187,16 @@ class TeamKernel {
     team_ = std::max(team_for(length, kLanes), 4);
   }
 
+  // Shared memory that combining takes, with `width` neighbours per thread. (Those of one: at least as much for
+  // extrema.)
+  std::size_t combining_bytes(int width) const {
+    std::vector<Reduction> all;
+    for (int phase = 0; phase <= last_phase_; ++phase) {
+      for (const Reduction& reduction : reductions_of(phase)) all.push_back(reduction);
+    }
+    return shared_bytes_of(all, limits_.threads, width);
+  }
+
   // Whether all sums of a phase have room in shared memory with teams of this size. All have words of one type.
   bool fits_staged(int team) const {
     std::set<ComputeType> types;
@@ -196,9 +206,8 @@ class TeamKernel {
       if (reduction.is_ordered()) types.insert(reduction.operand_type());
     }
     if (types.size() > 1 || types.contains(ComputeType::f64) || types.contains(ComputeType::i64)) return false;
-    constexpr std::size_t kOther = 8 << 10;  // what combining takes
     return staged_arrays(team).size() * 4 * static_cast<std::size_t>(stage_size(team) * limits_.threads / team) +
-               kOther <=
+               combining_bytes(1) <=
            limits_.shared_bytes;
   }
 
