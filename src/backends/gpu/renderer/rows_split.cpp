@@ -302,7 +302,7 @@ class SplitKernel {
     }
     lines_.open("for (LONG first = LONG(0); first < chunks; first += LONG({})) {{", static_cast<int>(kChunk));
     lines_.add("LONG end = SELECT(first + LONG({0}) < chunks, first + LONG({0}), chunks);", static_cast<int>(kChunk));
-    lines_.add("UNROLL_BY(4)");
+    lines_.add("UNROLL_BY(16)");
     lines_.open("for (LONG c = first + LONG(lane); c < end; c += LONG({})) {{", kLanes);
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       std::vector<std::string> fields;
