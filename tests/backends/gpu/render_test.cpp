@@ -138,6 +138,18 @@ TEST(GpuRender, MemoryIsNumberedOncePerBuffer) {
   }
 }
 
+TEST(GpuRender, SharedMemoryFitsTheSmallestDevice) {
+  const RenderLimits limits;  // 32 KB
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {
+    for (const Kernel& kernel : {matmul(300, 4, 516, dtype), matmul(600, 3, 516, dtype), matmul(1, 8192, 1024, dtype),
+                                 matmul(64, 64, 9000, dtype), matmul(4096, 4096, 600, dtype)}) {
+      for (const Launch& launch : render(kernel, limits).launches) {
+        EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes) << to_string(kernel);
+      }
+    }
+  }
+}
+
 class Nvrtc : public ::testing::Test {
  protected:
   void SetUp() override {
