@@ -38,9 +38,9 @@ bench: ## build and run the benchmarks
 	@$(release)
 	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
 
-soak: build ## fuzz every target for SOAK_SECONDS (default 3600); compile every CUDA text for three generations of GPUs
+soak: build ## fuzz every target for SOAK_SECONDS (default 3600); all of Metal on its emulator; compile every CUDA text for three generations of GPUs
 	@scripts/setup build test
-	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test fuzz
+	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test metal_full fuzz
 	@build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
 
 exhaustive: build ## the tests over every input of a function (hours of one core)
