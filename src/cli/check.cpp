@@ -7,13 +7,12 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "backends/backend.h"
 #include "cli/check/check.h"
 #include "cli/check/gradients.h"
 #include "cli/check/report.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/terminal.h"
 #include "core/os.h"
@@ -26,10 +25,10 @@ namespace {
 struct Options {
   std::vector<std::string> devices;
   std::vector<std::string> ops;
+  std::vector<std::string> dtypes;
   std::vector<std::string> cases;
   std::string folder = "lockstep-check";
   std::string html;
-  std::vector<std::string> dtypes;
   bool brief = false;
   std::string part = "1/1";
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -66,6 +65,19 @@ std::pair<std::size_t, std::size_t> part_of(const std::string& text) {
     throw UsageError(fmt::format("--part: \"{}\" is no part like 2/5", text));
   }
   return {part, parts};
+}
+
+std::vector<DType> chosen_dtypes(const Options& options) {
+  if (options.dtypes.empty()) return all_dtypes();
+  std::vector<DType> dtypes;
+  for (const std::string& name : options.dtypes) {
+    try {
+      dtypes.push_back(parse_dtype(name));
+    } catch (const DTypeError& error) {
+      throw UsageError(fmt::format("--dtype: {}", error.what()));
+    }
+  }
+  return dtypes;
 }
 
 ExitCode rerun(const Options& options) {
@@ -108,8 +120,6 @@ ExitCode check(const Options& options) {
     throw UsageError("--brief, --quick and --full exclude each other");
   }
   const Extent extent = options.full ? Extent::full : options.brief ? Extent::brief : Extent::quick;
-  std::vector<DType> dtypes;
-  for (const std::string& name : options.dtypes) dtypes.push_back(parse_dtype(name));
   check_names(options.ops);
   const auto [part, parts] = part_of(options.part);
   if (options.gradients) return check_all_gradients(options);
@@ -117,14 +127,18 @@ ExitCode check(const Options& options) {
   std::vector<CheckReport> reports;
   ExitCode code = kOk;
   for (const Device& device : chosen_devices(options)) {
-    CheckReport report{.device = device, .reference = {DeviceKind::ref, 0}, .extent = extent, .cells = {}};
+    CheckReport report{.device = device,
+                       .reference = {DeviceKind::ref, 0},
+                       .extent = extent,
+                       .dtypes = chosen_dtypes(options),
+                       .cells = {}};
     const auto start = std::chrono::steady_clock::now();
     std::unique_ptr<Progress> bar;
     report.cells = check_device({.reference = report.reference,
                                  .device = device,
                                  .extent = extent,
                                  .only = options.ops,
-                                 .dtypes = dtypes,
+                                 .dtypes = report.dtypes,
                                  .most_elements = options.most,
                                  .part = part,
                                  .parts = parts,
@@ -151,31 +165,30 @@ ExitCode check(const Options& options) {
 
 }  // namespace
 
-Run add_check(CLI::App& root) {
-  CLI::App* const command =
-      root.add_subcommand("check", "Compare every op of a device with the reference, bit for bit");
+void add_check(CommandLine& line) {
+  Subcommand command = line.subcommand("check", "Compare every op of a device with the reference, bit for bit");
   const auto options = std::make_shared<Options>();
-  command->add_option("--device", options->devices, "Which devices; without it, all but ref")->allow_extra_args(false);
-  command->add_option("--op", options->ops, "Only this op; may be repeated")->allow_extra_args(false);
-  command->add_option("--dtype", options->dtypes, "Only this dtype; may be repeated")->allow_extra_args(false);
-  command->add_flag("--brief", options->brief, "Three calls of each op and dtype");
-  command->add_flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
-  command->add_flag("--full", options->full, "Every combination; takes long");
-  command->add_option("--most", options->most, "Only sizes of at most so many elements");
-  command->add_option("--part", options->part, "Only a part of the ops, e.g. 2/5: the second of five");
-  command->add_flag("--json", options->as_json, "One JSON object a cell instead of text");
-  command->add_flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
-  command->add_option("--html", options->html, "Write the matrix to this file, too");
-  command->add_option("--cases", options->folder, "Folder for the cases of differences")->capture_default_str();
-  command->add_option("--case", options->cases, "Run the call of such a case again")->allow_extra_args(false);
-  command->footer(
+  command.option("--device", options->devices, "Which devices; without it, all but ref").one_value_each();
+  command.option("--op", options->ops, "Only this op; may be repeated").one_value_each();
+  command.option("--dtype", options->dtypes, "Only this dtype; may be repeated").one_value_each();
+  command.flag("--brief", options->brief, "Three calls of each op and dtype");
+  command.flag("--quick", options->quick, "A choice of sizes and layouts (the default)");
+  command.flag("--full", options->full, "Every combination; takes long");
+  command.option("--most", options->most, "Only sizes of at most so many elements");
+  command.option("--part", options->part, "Only a part of the ops, e.g. 2/5: the second of five");
+  command.flag("--json", options->as_json, "One JSON object a cell instead of text");
+  command.flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
+  command.option("--html", options->html, "Write the matrix to this file, too");
+  command.option("--cases", options->folder, "Folder for the cases of differences").show_default();
+  command.option("--case", options->cases, "Run the call of such a case again").one_value_each();
+  command.footer(
       "Examples:\n"
       "  lockstep check\n"
       "  lockstep check --device cpu --full --html check.html\n"
       "  lockstep check --op softmax --op conv2d --json\n"
       "  lockstep check --gradients\n"
       "Exit code 1 if one bit differs, or one gradient is wrong.");
-  return [options] { return check(*options); };
+  command.runs([options] { return check(*options); });
 }
 
 }  // namespace cli

@@ -9,10 +9,9 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/classifier.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
@@ -226,33 +225,28 @@ ExitCode classify(const Options& options) {
 
 }  // namespace
 
-Run add_classify(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("classify", "Classify pictures with a published network");
+void add_classify(CommandLine& line) {
+  Subcommand command = line.subcommand("classify", "Classify pictures with a published network");
   const auto options = std::make_shared<Options>();
   std::string names;
   for (const models::Architecture& architecture : models::architectures()) {
     names += (names.empty() ? "" : ", ") + architecture.name;
   }
-  command->add_option("--arch", options->architecture, "The network: " + names)->required();
-  command->add_option("--weights", options->weights, "Its weights: safetensors, or PyTorch (.pt, .pth, .th)")
-      ->required();
-  command->add_option("--labels", options->labels, "A file with the name of one class a line");
-  command->add_option("--device", options->device, "Where to compute: cpu, ref, ... or best")->capture_default_str();
-  command->add_option("--top", options->top, "How many classes to report")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--batch", options->batch, "Pictures computed at a time; no result depends on it")
-      ->check(CLI::Range(1, 65536));
-  command->add_flag("--json", options->as_json, "One JSON object a line instead of text");
-  command
-      ->add_option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
-      ->required();
-  command->footer(
+  command.option("--arch", options->architecture, "The network: " + names).required();
+  command.option("--weights", options->weights, "Its weights: safetensors, or PyTorch (.pt, .pth, .th)").required();
+  command.option("--labels", options->labels, "A file with the name of one class a line");
+  command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
+  command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
+  command.option("--batch", options->batch, "Pictures computed at a time; no result depends on it").range(1, 65536);
+  command.flag("--json", options->as_json, "One JSON object a line instead of text");
+  command.option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
+      .required();
+  command.footer(
       "Examples:\n"
       "  lockstep classify --arch resnet20-cifar --weights resnet20.th --top 1 test_batch.bin\n"
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");
-  return [options] { return classify(*options); };
+  command.runs([options] { return classify(*options); });
 }
 
 }  // namespace cli

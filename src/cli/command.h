@@ -1,12 +1,7 @@
-// The subcommands of `lockstep`. Each adds its options to the parser and returns what to run if it was chosen.
+// The subcommands of `lockstep`. Each adds itself and its options to the command line.
 #pragma once
 
-#include <functional>
 #include <stdexcept>
-
-namespace CLI {
-class App;
-}
 
 namespace lockstep {
 inline namespace v0 {
@@ -21,15 +16,15 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using Run = std::function<ExitCode()>;
+class CommandLine;
 
-Run add_info(CLI::App& root);
-Run add_classify(CLI::App& root);
-Run add_inspect(CLI::App& root);
-Run add_replay(CLI::App& root);
-Run add_demo(CLI::App& root);
-Run add_check(CLI::App& root);
-Run add_train(CLI::App& root);
+void add_info(CommandLine& line);
+void add_classify(CommandLine& line);
+void add_inspect(CommandLine& line);
+void add_replay(CommandLine& line);
+void add_demo(CommandLine& line);
+void add_check(CommandLine& line);
+void add_train(CommandLine& line);
 
 }  // namespace cli
 }  // namespace v0

@@ -5,12 +5,11 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/version.h>
 
 #include "backends/backend.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/demo.h"
 #include "cli/devices.h"
 #include "cli/json.h"
@@ -231,23 +230,23 @@ ExitCode demo(const Options& options) {
 
 }  // namespace
 
-Run add_demo(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("demo", "Classify and train on every device, and compare the bits");
+void add_demo(CommandLine& line) {
+  Subcommand command = line.subcommand("demo", "Classify and train on every device, and compare the bits");
   const auto options = std::make_shared<Options>();
-  command->add_option("--device", options->devices,
-                      "cpu, ref, cuda:0, ...; several to compare them (default: all, without GPUs in software)");
-  command->add_option("--out", options->out, "Folder for report.html, the plot and some digits")->capture_default_str();
-  command->add_option("--steps", options->steps, "Stop training after so many steps; 0: when it is done")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--pictures-only", options->pictures_only, "Classify only, write nothing");
-  command->add_flag("--json", options->as_json, "JSON lines instead of text, and no progress");
-  command->footer(
+  command.option("--device", options->devices,
+                 "cpu, ref, cuda:0, ...; several to compare them (default: all, without GPUs in software)");
+  command.option("--out", options->out, "Folder for report.html, the plot and some digits").show_default();
+  command.option("--steps", options->steps, "Stop training after so many steps; 0: when it is done")
+      .not_negative()
+      .show_default();
+  command.flag("--pictures-only", options->pictures_only, "Classify only, write nothing");
+  command.flag("--json", options->as_json, "JSON lines instead of text, and no progress");
+  command.footer(
       "Examples:\n"
       "  lockstep demo\n"
       "  lockstep demo --device cpu --device vulkan:0\n"
       "Training takes less than a minute on two cores. Exit code 1 if two devices differ in one bit.");
-  return [options] { return demo(*options); };
+  command.runs([options] { return demo(*options); });
 }
 
 }  // namespace cli

@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/device.h>
 #include <lockstep/error.h>
@@ -12,7 +11,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "core/os.h"
@@ -48,10 +47,8 @@ void print_json() {
   for (const std::string& name : isa_names()) isas.add(json(name));
   JsonArray devices;
   for (const Device& device : Device::all()) {
-    devices.add(JsonObject()
-                    .add("device", json(device.to_string()))
-                    .add("description", json(description_of(device)))
-                    .text());
+    devices.add(
+        JsonObject().add("device", json(device.to_string())).add("description", json(description_of(device))).text());
   }
   JsonArray unavailable;
   for (const MissingDevices& missing : missing_devices()) {
@@ -107,15 +104,15 @@ void print_text() {
 
 }  // namespace
 
-Run add_info(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("info", "Version, devices, and why others cannot be used");
+void add_info(CommandLine& line) {
+  Subcommand command = line.subcommand("info", "Version, devices, and why others cannot be used");
   const auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "One JSON object instead of text");
-  command->footer("Examples:\n  lockstep info\n  lockstep info --json");
-  return [as_json] {
+  command.flag("--json", *as_json, "One JSON object instead of text");
+  command.footer("Examples:\n  lockstep info\n  lockstep info --json");
+  command.runs([as_json] {
     *as_json ? print_json() : print_text();
     return kOk;
-  };
+  });
 }
 
 }  // namespace cli

@@ -4,11 +4,10 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/io.h>
 
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "core/os.h"
@@ -121,22 +120,24 @@ ExitCode inspect(const std::string& path, bool as_json) {
 
 }  // namespace
 
-Run add_inspect(CLI::App& root) {
+void add_inspect(CommandLine& line) {
   struct Options {
     std::string file;
     bool as_json = false;
   };
-  CLI::App* const command = root.add_subcommand("inspect", "List what a file of tensors, or a picture, holds");
+  Subcommand command = line.subcommand("inspect", "List what a file of tensors, or a picture, holds");
   const auto options = std::make_shared<Options>();
-  command->add_flag("--json", options->as_json, "One JSON object instead of text");
-  command->add_option("FILE", options->file, "safetensors, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
-      ->required();
-  command->footer(
+  command.flag("--json", options->as_json, "One JSON object instead of text");
+  command
+      .option("FILE", options->file,
+              "safetensors, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
+      .required();
+  command.footer(
       "Examples:\n"
       "  lockstep inspect model.safetensors\n"
       "  lockstep inspect --json checkpoint.pth\n"
       "Nothing in the file is executed, and its tensors are not read.");
-  return [options] { return inspect(options->file, options->as_json); };
+  command.runs([options] { return inspect(options->file, options->as_json); });
 }
 
 }  // namespace cli

@@ -1,14 +1,13 @@
-// The `lockstep` command: chooses the subcommand and turns what happens into an exit code and a line on standard error.
+// The `lockstep` command: runs the subcommand and turns what happens into an exit code and a line on standard error.
 #include <cstdio>
 #include <exception>
-#include <map>
+#include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/version.h>
 
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/terminal.h"
 
 namespace {
@@ -16,30 +15,23 @@ namespace {
 using namespace lockstep;
 using namespace lockstep::cli;
 
-int run(int argc, char** argv) {
-  CLI::App app{"Lockstep: the same answer on every device, to the last bit.", "lockstep"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", std::string(kVersion));
-  app.footer(
-      "Examples:\n"
-      "  lockstep demo\n"
-      "  lockstep classify --arch resnet20-cifar --weights resnet20.th photo.png\n"
-      "  lockstep train --data digits --arch lenet\n"
-      "  lockstep classify --help\n"
-      "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 unsupported cases (replay --strict).");
-  std::map<std::string, Run> commands;
-  commands["info"] = add_info(app);
-  commands["classify"] = add_classify(app);
-  commands["inspect"] = add_inspect(app);
-  commands["replay"] = add_replay(app);
-  commands["demo"] = add_demo(app);
-  commands["check"] = add_check(app);
-  commands["train"] = add_train(app);
+ExitCode run(int argc, char** argv) {
+  CommandLine line("lockstep", "Lockstep: the same answer on every device, to the last bit.", std::string(kVersion),
+                   "Examples:\n"
+                   "  lockstep demo\n"
+                   "  lockstep classify --arch resnet20-cifar --weights resnet20.th photo.png\n"
+                   "  lockstep train --data digits --arch lenet\n"
+                   "  lockstep classify --help\n"
+                   "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 unsupported cases (replay --strict).");
+  add_info(line);
+  add_classify(line);
+  add_inspect(line);
+  add_replay(line);
+  add_demo(line);
+  add_check(line);
+  add_train(line);
   try {
-    app.parse(argc, argv);
-    return commands.at(app.get_subcommands().front()->get_name())();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    return line.run(argc, argv);
   } catch (const UsageError& error) {
     fmt::print(stderr, "lockstep: {}\n", printable_lines(error.what()));
     return kUsage;

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
@@ -13,7 +12,7 @@
 #include "backends/backend.h"
 #include "cli/case_file.h"
 #include "cli/case_ops.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/compare.h"
 #include "cli/devices.h"
 #include "cli/json.h"
@@ -199,19 +198,19 @@ ExitCode replay(const Options& options) {
 
 }  // namespace
 
-Run add_replay(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("replay", "Run recorded cases and compare with their results");
+void add_replay(CommandLine& line) {
+  Subcommand command = line.subcommand("replay", "Run recorded cases and compare with their results");
   const auto options = std::make_shared<Options>();
-  command->add_option("--device", options->device, "Where to compute: cpu, ref, ... or best")->capture_default_str();
-  command->add_flag("--strict", options->strict, "Exit code 3 if a case, or its gradient, is not supported");
-  command->add_flag("--json", options->as_json, "One JSON object a case instead of text");
-  command->add_option("CASE", options->cases, "Case files, or folders of them")->required();
-  command->footer(
+  command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
+  command.flag("--strict", options->strict, "Exit code 3 if a case, or its gradient, is not supported");
+  command.flag("--json", options->as_json, "One JSON object a case instead of text");
+  command.option("CASE", options->cases, "Case files, or folders of them").required();
+  command.footer(
       "Examples:\n"
       "  lockstep replay tests/data/cases\n"
       "  lockstep replay --device ref --json conv2d_00.safetensors\n"
       "Exit code 1 if a case fails or a file cannot be read.");
-  return [options] { return replay(*options); };
+  command.runs([options] { return replay(*options); });
 }
 
 }  // namespace cli

@@ -5,14 +5,13 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <lockstep/check_finite.h>
 #include <lockstep/io.h>
 #include <lockstep/threads.h>
 #include <lockstep/train.h>
 
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
 #include "cli/state_hash.h"
@@ -187,63 +186,53 @@ ExitCode train(Options options) {
 
 }  // namespace
 
-Run add_train(CLI::App& root) {
-  CLI::App* const command = root.add_subcommand("train", "Train a network on pictures");
+void add_train(CommandLine& line) {
+  Subcommand command = line.subcommand("train", "Train a network on pictures");
   const auto options = std::make_shared<Options>();
   command
-      ->add_option("--data", options->data.source,
-                   "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
-      ->required();
-  command->add_option("--arch", options->architecture, "lenet, mlp, resnet20, ...: see docs/models.md")->required();
-  command->add_option("--epochs", options->epochs, "Passes over the training pictures")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  command->add_option("--steps", options->steps, "Stop after so many steps; 0: after the epochs")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--device", options->device, "cpu, ref, cuda:0, ..., or best")->capture_default_str();
-  command->add_option("--batch-size", options->batch, "Pictures a step (default: the network's)")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--lr", options->lr, "Learning rate (default: the network's and optimiser's)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--weight-decay", options->weight_decay, "Weight decay (default: the network's and optimiser's)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--optimizer", options->optimizer, "Default: the network's")
-      ->check(CLI::IsMember(optimizer_names()));
-  command->add_option("--schedule", options->schedule, "Of the learning rate (default: the network's)")
-      ->check(CLI::IsMember(schedule_names()));
-  command->add_option("--seed", options->seed, "Of weights, order and augmentation: the same seed, the same weights")
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "Of the CPU; no result depends on it (default: all)")
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--workers", options->workers, "Threads that prepare batches; no result depends on it")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
+      .option("--data", options->data.source,
+              "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
+      .required();
+  command.option("--arch", options->architecture, "lenet, mlp, resnet20, ...: see docs/models.md").required();
+  command.option("--epochs", options->epochs, "Passes over the training pictures").range(1, 1000000).show_default();
+  command.option("--steps", options->steps, "Stop after so many steps; 0: after the epochs")
+      .not_negative()
+      .show_default();
+  command.option("--device", options->device, "cpu, ref, cuda:0, ..., or best").show_default();
+  command.option("--batch-size", options->batch, "Pictures a step (default: the network's)").range(1, 1 << 20);
+  command.option("--lr", options->lr, "Learning rate (default: the network's and optimiser's)").positive();
+  command.option("--weight-decay", options->weight_decay, "Weight decay (default: the network's and optimiser's)")
+      .not_negative();
+  command.option("--optimizer", options->optimizer, "Default: the network's").one_of(optimizer_names());
+  command.option("--schedule", options->schedule, "Of the learning rate (default: the network's)")
+      .one_of(schedule_names());
+  command.option("--seed", options->seed, "Of weights, order and augmentation: the same seed, the same weights")
+      .show_default();
+  command.option("--threads", options->threads, "Of the CPU; no result depends on it (default: all)").range(1, 1024);
+  command.option("--workers", options->workers, "Threads that prepare batches; no result depends on it")
+      .range(0, 256)
+      .show_default();
   command
-      ->add_option("--limit", options->data.limit,
-                   "Train with the first so many pictures only, test with a tenth of that")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--image-size", options->data.side, "Side of the pictures of images:DIR (default: the network's)")
-      ->check(CLI::Range(8, 1024));
-  command->add_flag("--no-augment", options->no_augment, "No random crops and mirror images (cifar10 and images)");
-  command->add_option("--out", options->out, "Folder for weights, logs, plots and checkpoints")->capture_default_str();
-  command
-      ->add_option("--checkpoint-every", options->checkpoint_every,
-                   "Steps between checkpoints; 0: one after each epoch")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--check-finite", options->check_finite,
-                    "Compute op by op and name the first that makes a NaN or an infinity; slow");
-  command->add_flag("--resume", options->resume,
-                    "Continue the run in --out from its last checkpoint, to the same bits");
-  command->add_flag("--json", options->as_json, "One JSON object at the end instead of text, and no progress");
-  command->footer(
+      .option("--limit", options->data.limit, "Train with the first so many pictures only, test with a tenth of that")
+      .positive();
+  command.option("--image-size", options->data.side, "Side of the pictures of images:DIR (default: the network's)")
+      .range(8, 1024);
+  command.flag("--no-augment", options->no_augment, "No random crops and mirror images (cifar10 and images)");
+  command.option("--out", options->out, "Folder for weights, logs, plots and checkpoints").show_default();
+  command.option("--checkpoint-every", options->checkpoint_every, "Steps between checkpoints; 0: one after each epoch")
+      .not_negative()
+      .show_default();
+  command.flag("--check-finite", options->check_finite,
+               "Compute op by op and name the first that makes a NaN or an infinity; slow");
+  command.flag("--resume", options->resume, "Continue the run in --out from its last checkpoint, to the same bits");
+  command.flag("--json", options->as_json, "One JSON object at the end instead of text, and no progress");
+  command.footer(
       "Examples:\n"
       "  lockstep train --data digits --arch lenet --epochs 1\n"
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume\n"
       "Networks with a name in `lockstep classify` can be used there with --weights OUT/weights.safetensors.");
-  return [options] { return train(*options); };
+  command.runs([options] { return train(*options); });
 }
 
 }  // namespace cli

@@ -108,7 +108,18 @@ TEST(Check, WritesTheMatrixInThreeForms) {
   EXPECT_EQ(lines.back().at("different"), 0);
 }
 
+TEST(Check, TakesTheNamedDTypesOnly) {
+  const std::vector<nlohmann::json> lines =
+      run_command({"check", "--json", "--op", "add", "--op", "neg", "--dtype", "i32", "--dtype", "f16"}).json();
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0].at("op"), "neg");
+  EXPECT_EQ(lines[0].at("dtype"), "i32");
+  EXPECT_EQ(lines[3].at("op"), "add");
+  EXPECT_EQ(lines[3].at("dtype"), "f16");
+}
+
 TEST(Check, RefusesWhatDoesNotExist) {
+  EXPECT_EQ(run_command({"check", "--dtype", "f31"}).exit_code, 2);
   EXPECT_EQ(run_command({"check", "--op", "abacus"}).exit_code, 2);
   EXPECT_EQ(run_command({"check", "--quick", "--full"}).exit_code, 2);
   EXPECT_EQ(run_command({"check", "--brief", "--full"}).exit_code, 2);

@@ -12,10 +12,6 @@
 namespace lockstep::test {
 namespace {
 
-std::string asset(const std::string& name) {
-  return std::string(LOCKSTEP_SOURCE_DIR) + "/assets/demo/" + name;
-}
-
 std::vector<std::string> demo_arguments(const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"classify", "--arch", "resnet8-cifar", "--weights", asset("weights.safetensors"),
                                      "--json"};

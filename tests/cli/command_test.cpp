@@ -10,10 +10,6 @@
 namespace lockstep::test {
 namespace {
 
-std::string asset(const std::string& name) {
-  return std::string(LOCKSTEP_SOURCE_DIR) + "/assets/demo/" + name;
-}
-
 TEST(Command, WrongUsageExitsWithTwoAndSaysWhy) {
   const std::vector<std::vector<std::string>> wrong{
       {},

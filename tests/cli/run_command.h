@@ -41,6 +41,11 @@ inline std::string quoted(const std::string& word) {
   return result + "'";
 }
 
+/// A file of the demonstration.
+inline std::string asset(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/assets/demo/" + name;
+}
+
 /// `environment` holds assignments such as "LOCKSTEP_NUM_THREADS=2".
 inline CommandResult run_command(const std::vector<std::string>& arguments,
                                  const std::vector<std::string>& environment = {}) {

@@ -158,6 +158,12 @@ const char* name_of(CellStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
+std::vector<DType> all_dtypes() {
+  std::vector<DType> dtypes;
+  for (int dtype = 0; dtype < kDTypeCount; ++dtype) dtypes.push_back(static_cast<DType>(dtype));
+  return dtypes;
+}
+
 CallComparison compare_call(const CheckOp& op, DType dtype, const Point& point, Device reference, Device device) {
   const Answer expected = ask(op, dtype, point, reference);
   const Answer actual = ask(op, dtype, point, device);
@@ -185,14 +191,10 @@ std::vector<Cell> check_device(const CheckOptions& options, const std::vector<Ch
     if (number++ % options.parts != options.part - 1) continue;
     if (only.empty() || std::find(only.begin(), only.end(), op.name) != only.end()) chosen.push_back(op);
   }
-  std::vector<DType> dtypes = options.dtypes;
-  for (int dtype = 0; options.dtypes.empty() && dtype < kDTypeCount; ++dtype) {
-    dtypes.push_back(static_cast<DType>(dtype));
-  }
-  const std::size_t total = chosen.size() * dtypes.size();
+  const std::size_t total = chosen.size() * options.dtypes.size();
   std::vector<Cell> cells;
   for (const CheckOp& op : chosen) {
-    for (const DType dtype : dtypes) {
+    for (const DType dtype : options.dtypes) {
       cells.push_back(check_cell(op, dtype, options));
       if (options.progress) options.progress(cells.size(), total);
     }

@@ -18,6 +18,8 @@ namespace cli {
 enum class CellStatus : std::uint8_t { equal, different, unsupported };
 const char* name_of(CellStatus status);
 
+std::vector<DType> all_dtypes();
+
 /// What was found for an op and a dtype.
 struct Cell {
   std::string op;
@@ -34,15 +36,15 @@ struct CheckOptions {
   Device reference = {DeviceKind::ref, 0};
   Device device;
   Extent extent = Extent::quick;
-  std::vector<std::string> only;                                          ///< names of ops; none: all
-  std::vector<DType> dtypes;                                              ///< none: all
+  std::vector<std::string> only;  ///< names of ops; none: all
+  std::vector<DType> dtypes = all_dtypes();
   std::int64_t most_elements = std::numeric_limits<std::int64_t>::max();  ///< of the sizes that are tried
   std::size_t part = 1, parts = 1;  ///< every parts-th op, beginning with number `part`, counted from 1
   std::string folder;               ///< where cases of differences go; empty: nowhere
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-/// A cell per op and dtype, in the order of the table.
+/// A cell per op and dtype, in the order of the table; the dtypes of an op stand together.
 std::vector<Cell> check_device(const CheckOptions& options, const std::vector<CheckOp>& ops);
 
 /// One call on both devices. Empty: the same bits, or the same refusal; else what differs.

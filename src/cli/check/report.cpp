@@ -89,11 +89,11 @@ void print_matrix(const CheckReport& report) {
   const Style style;
   Table table;
   std::vector<Table::Cell> heads = {{""}};
-  for (int d = 0; d < kDTypeCount; ++d) heads.push_back({short_name(static_cast<DType>(d)), &Style::dim});
+  for (const DType dtype : report.dtypes) heads.push_back({short_name(dtype), &Style::dim});
   table.add(std::move(heads));
-  for (std::size_t row = 0; row < report.cells.size(); row += kDTypeCount) {
+  for (std::size_t row = 0; row < report.cells.size(); row += report.dtypes.size()) {
     std::vector<Table::Cell> line = {{report.cells[row].op}};
-    for (std::size_t d = 0; d < kDTypeCount; ++d) {
+    for (std::size_t d = 0; d < report.dtypes.size(); ++d) {
       switch (report.cells[row + d].status) {
         case CellStatus::equal: line.push_back({"=", &Style::good}); break;
         case CellStatus::different: line.push_back({"X", &Style::bad}); break;
@@ -144,11 +144,11 @@ std::string html_page(const std::vector<CheckReport>& reports) {
   for (const CheckReport& report : reports) {
     page += fmt::format("<h2>{}</h2><p>{}</p>\n<table><thead><tr><th></th>", escaped(report.device.to_string()),
                         escaped(summary(report)));
-    for (int d = 0; d < kDTypeCount; ++d) page += fmt::format("<th>{}</th>", short_name(static_cast<DType>(d)));
+    for (const DType dtype : report.dtypes) page += fmt::format("<th>{}</th>", short_name(dtype));
     page += "</tr></thead><tbody>\n";
-    for (std::size_t row = 0; row < report.cells.size(); row += kDTypeCount) {
+    for (std::size_t row = 0; row < report.cells.size(); row += report.dtypes.size()) {
       page += fmt::format("<tr data-op=\"{0}\"><th>{0}</th>", escaped(report.cells[row].op));
-      for (std::size_t d = 0; d < kDTypeCount; ++d) page += html_cell(report.cells[row + d]);
+      for (std::size_t d = 0; d < report.dtypes.size(); ++d) page += html_cell(report.cells[row + d]);
       page += "</tr>\n";
     }
     page += "</tbody></table>\n";

@@ -14,6 +14,7 @@ struct CheckReport {
   Device device;
   Device reference;
   Extent extent = Extent::quick;
+  std::vector<DType> dtypes = all_dtypes();
   double seconds = 0;
   std::vector<Cell> cells;
 

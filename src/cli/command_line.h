@@ -1,0 +1,81 @@
+// The options of the subcommands. Only command_line.cpp sees the parser behind them, CLI11: a compiler needs longer for
+// its header than for all else that a command is made of.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+
+/// What may be said about one option. A value that breaks a rule is wrong usage.
+class Option {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
+
+  Option& required();
+  Option& range(std::int64_t least, std::int64_t most);
+  Option& positive();
+  Option& not_negative();
+  Option& one_of(const std::vector<std::string>& words);
+  /// The help names the value that the variable has now.
+  Option& show_default();
+  /// Of a list: `--op a --op b`, not `--op a b`.
+  Option& one_value_each();
+
+ private:
+  CLI::Option* option_;
+};
+
+/// One subcommand. Options write into variables, which must live until it has run.
+class Subcommand {
+ public:
+  Subcommand(CLI::App& app, std::function<ExitCode()>& run) : app_(&app), run_(&run) {}
+
+  void flag(const char* name, bool& value, const char* help);
+  /// `--name`, or `NAME` for what stands on the line without a name.
+  Option option(const char* name, std::string& value, const std::string& help);
+  Option option(const char* name, std::vector<std::string>& value, const std::string& help);
+  Option option(const char* name, int& value, const std::string& help);
+  Option option(const char* name, std::int64_t& value, const std::string& help);
+  Option option(const char* name, std::uint64_t& value, const std::string& help);
+  Option option(const char* name, std::optional<double>& value, const std::string& help);
+  void footer(const char* text);
+  void runs(std::function<ExitCode()> run) { *run_ = std::move(run); }
+
+ private:
+  CLI::App* app_;
+  std::function<ExitCode()>* run_;
+};
+
+/// The whole command line.
+class CommandLine {
+ public:
+  CommandLine(const char* name, const char* description, const std::string& version, const char* footer);
+  ~CommandLine();
+
+  Subcommand subcommand(const char* name, const char* help);
+  /// Runs the subcommand that is asked for. Says what is wrong with the line, or the help, where that is asked for.
+  ExitCode run(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::map<const CLI::App*, std::function<ExitCode()>> runs_;
+};
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep
