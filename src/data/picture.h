@@ -11,6 +11,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace data {
 
+/// Height and width: far more than any file holds, and no product of two overflows.
+constexpr int kMaxSide = 1 << 16;
+
 struct Picture {
   int channels = 0;
   int height = 0;

@@ -12,14 +12,13 @@
 #include <lockstep/io/image.h>
 
 #include "core/os.h"
+#include "data/picture.h"
 #include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace data {
 namespace {
-
-constexpr int kMaxSide = 1 << 16;
 
 // The one of several names that the folder has.
 std::string find_file(const std::string& folder, const std::vector<std::string>& names) {

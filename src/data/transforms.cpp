@@ -18,8 +18,6 @@ inline namespace v0 {
 namespace data {
 namespace {
 
-constexpr int kMaxSide = 1 << 16;
-
 // False for NaN.
 template <typename T> bool in_range(T value, std::type_identity_t<T> low, std::type_identity_t<T> high) {
   return value >= low && value <= high;

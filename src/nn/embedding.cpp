@@ -15,7 +15,7 @@ inline namespace v0 {
 namespace nn {
 namespace {
 
-constexpr const char* kOp = "EmbeddingBag";
+constexpr const char* kBagOp = "EmbeddingBag";
 
 // The row's number counted from the start.
 std::optional<std::int64_t> padding_row(const std::string& path, std::int64_t rows, std::optional<std::int64_t> given) {
@@ -65,10 +65,10 @@ EmbeddingBag::Rows EmbeddingBag::rows_of_bags(const Tensor& ids, const std::opti
   Rows result{rows_of(weight, Operand(ids, site), padding_idx_), {}};
   if (factors) {
     const std::vector<graph::Shown> shown{{"ids", ids}, {"per_sample_weights", *factors}};
-    graph::check_defined(kOp, shown, site);
-    if (mode_ != BagMode::sum) graph::fail<ValueError>(kOp, "per_sample_weights need the mode sum", shown, "", site);
+    graph::check_defined(kBagOp, shown, site);
+    if (mode_ != BagMode::sum) graph::fail<ValueError>(kBagOp, "per_sample_weights need the mode sum", shown, "", site);
     if (factors->shape() != ids.shape()) {
-      graph::fail<ShapeError>(kOp, "per_sample_weights must have the shape of ids", shown, "", site);
+      graph::fail<ShapeError>(kBagOp, "per_sample_weights must have the shape of ids", shown, "", site);
     }
     result.values = mul(Operand(result.values, site), factors->unsqueeze(-1, site));
   }
@@ -101,9 +101,9 @@ Tensor EmbeddingBag::forward(const Operand& ids) const {
 
 Tensor EmbeddingBag::forward(const Operand& ids, const std::optional<Tensor>& per_sample_weights) const {
   const CallSite site = ids.site();
-  const Tensor& places = graph::tensor_operand(kOp, ids);
+  const Tensor& places = graph::tensor_operand(kBagOp, ids);
   if (places.rank() != 2) {
-    graph::fail<ShapeError>(kOp, "ids must be [bags, size]", {{"ids", ids}},
+    graph::fail<ShapeError>(kBagOp, "ids must be [bags, size]", {{"ids", ids}},
                             "bags of different sizes: bags(ids, offsets)", site);
   }
   if (places.shape()[1] == 0) {
@@ -118,12 +118,12 @@ Tensor EmbeddingBag::forward(const Operand& ids, const std::optional<Tensor>& pe
 Tensor EmbeddingBag::bags(const Operand& ids, const Tensor& offsets,
                           const std::optional<Tensor>& per_sample_weights) const {
   const CallSite site = ids.site();
-  const Tensor& places = graph::tensor_operand(kOp, ids);
+  const Tensor& places = graph::tensor_operand(kBagOp, ids);
   const std::vector<graph::Shown> shown{{"ids", ids}, {"offsets", offsets}};
-  graph::check_defined(kOp, shown, site);
-  graph::check_same_device(kOp, shown, site);
+  graph::check_defined(kBagOp, shown, site);
+  graph::check_same_device(kBagOp, shown, site);
   if (places.rank() != 1 || offsets.rank() != 1 || offsets.numel() == 0) {
-    graph::fail<ShapeError>(kOp, "ids must be [n] and offsets [bags], at least one", shown, "", site);
+    graph::fail<ShapeError>(kBagOp, "ids must be [n] and offsets [bags], at least one", shown, "", site);
   }
   // An element belongs to the last bag that starts at it or before: as many starts as there are, but one.
   const Tensor positions = arange(0, static_cast<double>(places.numel()), 1, {DType::i64, places.device()}, site);

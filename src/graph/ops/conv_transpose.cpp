@@ -32,7 +32,7 @@ struct Phases {
 };
 
 // One spatial dimension.
-struct Axis {
+struct TransposedAxis {
   std::int64_t input = 0;
   std::int64_t output = 0;
   std::int64_t stride = 1;
@@ -42,9 +42,9 @@ struct Axis {
   std::vector<Phases> phases;
 };
 
-Axis make_axis(std::int64_t input, std::int64_t output, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-               std::int64_t dilation) {
-  Axis axis{.input = input, .output = output, .stride = stride};
+TransposedAxis make_axis(std::int64_t input, std::int64_t output, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t padding, std::int64_t dilation) {
+  TransposedAxis axis{.input = input, .output = output, .stride = stride};
   axis.first = padding / stride;
   axis.skip = padding - axis.first * stride;
   axis.steps = (axis.skip + output + stride - 1) / stride;
@@ -75,7 +75,7 @@ Axis make_axis(std::int64_t input, std::int64_t output, std::int64_t kernel, std
 
 class Transposed {
  public:
-  Transposed(ConvOperands operands, std::vector<Axis> axes, std::int64_t groups, CallSite site)
+  Transposed(ConvOperands operands, std::vector<TransposedAxis> axes, std::int64_t groups, CallSite site)
       : operands_(std::move(operands)), axes_(std::move(axes)), groups_(groups), site_(site) {
     batch_ = operands_.input.shape()[0];
     channels_ = operands_.input.shape()[1] / groups_;
@@ -99,7 +99,7 @@ class Transposed {
   }
 
  private:
-  const Axis& axis(int d) const { return axes_[static_cast<std::size_t>(d)]; }
+  const TransposedAxis& axis(int d) const { return axes_[static_cast<std::size_t>(d)]; }
 
   // All phases of the dimensions from chosen.size() on, for the chosen phases of those before.
   Tensor join(std::vector<const Phases*>& chosen) {
@@ -189,7 +189,7 @@ class Transposed {
   }
 
   const ConvOperands operands_;
-  const std::vector<Axis> axes_;
+  const std::vector<TransposedAxis> axes_;
   const std::int64_t groups_;
   const CallSite site_;
   std::int64_t batch_ = 0;
@@ -198,7 +198,7 @@ class Transposed {
 };
 
 Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                  const std::vector<Axis>& axes, const Windows& windows, std::int64_t groups, CallSite site) {
+                  const std::vector<TransposedAxis>& axes, const Windows& windows, std::int64_t groups, CallSite site) {
   const Tensor y = [&] {
     const NoGrad scope;
     return Transposed({.input = input, .weight = weight, .bias = bias}, axes, groups, site).run();
@@ -207,22 +207,24 @@ Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional
   if (!is_tracing({&input, &weight, addend})) return y;
   std::vector<const Tensor*> operands{&input, &weight};
   if (bias) operands.push_back(addend);
-  return traced(y, "conv_transpose", operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
-    const Tensor g = cast(upstream, wide(upstream.dtype()), site);
-    std::vector<Tensor> gradients(wanted.size());
-    if (wanted[0]) {
-      gradients[0] = convolve(g, cast(weight, g.dtype(), site), input.shape().slice(2, input.rank()), windows, groups, site);
-    }
-    if (wanted[1]) {
-      gradients[1] = conv_weight_gradient(cast(input, g.dtype(), site), g, weight.shape(), windows, groups, site);
-    }
-    if (bias && wanted[2]) {
-      Shape channels = Shape::filled(g.rank() - 1, 1);
-      channels[0] = g.shape()[1];
-      gradients[2] = sum_to(g, channels, site).reshape({g.shape()[1]}, site);
-    }
-    return gradients;
-  });
+  return traced(
+      y, "conv_transpose", operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
+        const Tensor g = cast(upstream, wide(upstream.dtype()), site);
+        std::vector<Tensor> gradients(wanted.size());
+        if (wanted[0]) {
+          gradients[0] =
+              convolve(g, cast(weight, g.dtype(), site), input.shape().slice(2, input.rank()), windows, groups, site);
+        }
+        if (wanted[1]) {
+          gradients[1] = conv_weight_gradient(cast(input, g.dtype(), site), g, weight.shape(), windows, groups, site);
+        }
+        if (bias && wanted[2]) {
+          Shape channels = Shape::filled(g.rank() - 1, 1);
+          channels[0] = g.shape()[1];
+          gradients[2] = sum_to(g, channels, site).reshape({g.shape()[1]}, site);
+        }
+        return gradients;
+      });
 }
 
 Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
@@ -246,7 +248,7 @@ Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand&
   if (bias && bias->shape() != Shape{groups * group_channels}) {
     fail<ShapeError>(op, fmt::format("bias must have shape [{}]", groups * group_channels), shown, "", site);
   }
-  std::vector<Axis> axes;
+  std::vector<TransposedAxis> axes;
   Shape shape{operands.input.shape()[0], groups * group_channels};
   for (int d = 0; d < rank; ++d) {
     const std::int64_t size = operands.input.shape()[2 + d];
@@ -278,7 +280,7 @@ namespace graph {
 
 Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
                            std::int64_t groups, CallSite site) {
-  std::vector<Axis> axes;
+  std::vector<TransposedAxis> axes;
   for (int d = 0; d + 2 < g.rank(); ++d) {
     axes.push_back(make_axis(g.shape()[2 + d], input_shape[2 + d], weight.shape()[2 + d], windows.stride[d],
                              windows.before[d], windows.dilation[d]));

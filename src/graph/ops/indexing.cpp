@@ -11,20 +11,23 @@ namespace graph {
 void check_index(const char* op, const Tensor& input, const Tensor& index, CallSite site) {
   check_same_device(op, {{"input", input}, {"index", index}}, site);
   if (index.dtype() != DType::i64 && index.dtype() != DType::i32) {
-    fail<DTypeError>(op, "indices are i64 or i32", {{"input", input}, {"index", index}}, "cast: index.to(DType::i64)", site);
+    fail<DTypeError>(op, "indices are i64 or i32", {{"input", input}, {"index", index}}, "cast: index.to(DType::i64)",
+                     site);
   }
 }
 
 const Tensor& tensor_of(const char* op, const Operand& a) {
   check_defined(op, {{"input", a}}, a.site());
-  if (a.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor", a.site());
+  if (a.is_scalar())
+    fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor", a.site());
   return a.tensor();
 }
 
-namespace {
+Tensor at_least_1d(const Tensor& tensor, CallSite site) {
+  return tensor.rank() == 0 ? tensor.reshape({1}, site) : tensor;
+}
 
-// As in PyTorch a scalar is a tensor of one element for these ops.
-Tensor at_least_1d(const Tensor& tensor, CallSite site) { return tensor.rank() == 0 ? tensor.reshape({1}, site) : tensor; }
+namespace {
 
 // The sizes of `inner` do not exceed those of `outer`, outside `dim`.
 void check_fits(const char* op, const Tensor& inner, const Tensor& outer, int dim, const std::vector<Shown>& shown,
@@ -62,7 +65,8 @@ Tensor scatter_along(const char* op, ScatterOp how, const Operand& a, int dim, c
 }
 
 // A 1-d index along `dim` of `like`'s shape.
-Tensor spread_index(const char* op, const Tensor& input, const Tensor& index, int dim, const Shape& other, CallSite site) {
+Tensor spread_index(const char* op, const Tensor& input, const Tensor& index, int dim, const Shape& other,
+                    CallSite site) {
   check_index(op, input, index, site);
   if (index.rank() > 1) fail<ShapeError>(op, "the index must be 1-d", {{"input", input}, {"index", index}}, "", site);
   Shape column = Shape::filled(other.rank(), 1);
@@ -72,7 +76,8 @@ Tensor spread_index(const char* op, const Tensor& input, const Tensor& index, in
   return index.reshape(column, site).expand(full_shape, site);
 }
 
-Tensor scatter_slices(const char* op, ScatterOp how, const Operand& a, int dim, const Tensor& index, const Tensor& source) {
+Tensor scatter_slices(const char* op, ScatterOp how, const Operand& a, int dim, const Tensor& index,
+                      const Tensor& source) {
   const CallSite site = a.site();
   const Tensor& input = tensor_of(op, a);
   const Tensor self = at_least_1d(input, site);
@@ -134,7 +139,8 @@ Tensor take(const Operand& a, const Tensor& index) {
   const CallSite site = a.site();
   const Tensor& input = tensor_of("take", a);
   check_index("take", input, index, site);
-  return graph::gather(input.reshape({-1}, site), 0, index.reshape({-1}, site), site, "take").reshape(index.shape(), site);
+  return graph::gather(input.reshape({-1}, site), 0, index.reshape({-1}, site), site, "take")
+      .reshape(index.shape(), site);
 }
 
 Tensor index_select(const Operand& a, int dim, const Tensor& index) {
@@ -142,8 +148,8 @@ Tensor index_select(const Operand& a, int dim, const Tensor& index) {
   const Tensor& input = tensor_of("index_select", a);
   const Tensor source = at_least_1d(input, site);
   const int d = check_dim("index_select", source, dim, site);
-  const Tensor result =
-      graph::gather(source, d, spread_index("index_select", source, index, d, source.shape(), site), site, "index_select");
+  const Tensor result = graph::gather(source, d, spread_index("index_select", source, index, d, source.shape(), site),
+                                      site, "index_select");
   return input.rank() == 0 ? result.reshape({}, site) : result;
 }
 
@@ -167,7 +173,8 @@ Tensor one_hot(const Operand& a, std::optional<std::int64_t> num_classes) {
     fail<ValueError>("one_hot", "no classes to count", {{"classes", classes}}, "give num_classes", site);
   }
   const std::int64_t count = num_classes ? *num_classes : amax(classes).item<std::int64_t>() + 1;
-  if (count < 0) fail<ValueError>("one_hot", fmt::format("num_classes {} is negative", count), {{"classes", classes}}, "", site);
+  if (count < 0)
+    fail<ValueError>("one_hot", fmt::format("num_classes {} is negative", count), {{"classes", classes}}, "", site);
   Shape shape = classes.shape();
   shape.push_back(count);
   check_shape("one_hot", shape, DType::i64, site);
@@ -182,7 +189,8 @@ Tensor scatter(const Operand& a, int dim, const Tensor& index, const Operand& so
   if (!source.is_scalar()) return scatter_along("scatter", ScatterOp::set, a, dim, index, source.tensor(), true);
   const Tensor& input = tensor_of("scatter", a);
   check_index("scatter", input, index, a.site());
-  const Tensor value = full(index.shape(), source.scalar(), {.dtype = input.dtype(), .device = input.device()}, a.site());
+  const Tensor value =
+      full(index.shape(), source.scalar(), {.dtype = input.dtype(), .device = input.device()}, a.site());
   return scatter_along("scatter", ScatterOp::set, a, dim, index, value, true);
 }
 
@@ -205,10 +213,12 @@ Tensor scatter_reduce(const Operand& a, int dim, const Tensor& index, const Tens
   check_float(kOp, {"input", input}, site);
   const DType working = wide(input.dtype());
   const Tensor self = cast(input, working, site);
-  const Tensor total = scatter_along(kOp, ScatterOp::add, Operand(self, site), dim, index,
-                                     source.dtype() == input.dtype() ? cast(source, working, site) : source, include_self);
+  const Tensor total =
+      scatter_along(kOp, ScatterOp::add, Operand(self, site), dim, index,
+                    source.dtype() == input.dtype() ? cast(source, working, site) : source, include_self);
   const Tensor one = ones(index.shape(), {.dtype = working, .device = input.device()}, site);
-  const Tensor sources = scatter_along(kOp, ScatterOp::add, Operand(zeros_like(self, site), site), dim, index, one, true);
+  const Tensor sources =
+      scatter_along(kOp, ScatterOp::add, Operand(zeros_like(self, site), site), dim, index, one, true);
   // What nothing goes to stays as it is, bit for bit.
   const Tensor count = include_self ? sources + 1.0 : maximum(sources, 1.0);
   return where(sources > 0.0, cast(total / count, input.dtype(), site), input);

@@ -11,6 +11,8 @@ namespace graph {
 void check_index(const char* op, const Tensor& input, const Tensor& index, CallSite site);
 /// The operand's tensor; ValueError for scalars.
 const Tensor& tensor_of(const char* op, const Operand& a);
+/// As in PyTorch a scalar is a tensor of one element for these ops.
+Tensor at_least_1d(const Tensor& tensor, CallSite site);
 
 }  // namespace graph
 }  // namespace v0

@@ -12,8 +12,6 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
-Tensor at_least_1d(const Tensor& tensor, CallSite site) { return tensor.rank() == 0 ? tensor.reshape({1}, site) : tensor; }
-
 ValuesIndices chosen(const char* op, const Tensor& input, const Tensor& order, int dim, CallSite site) {
   return {graph::gather(input, dim, order, site, op), order};
 }
@@ -60,7 +58,8 @@ ValuesIndices topk(const Operand& a, std::int64_t k, int dim, bool largest) {
   const Tensor order = stored(sort_indices(x, d, largest, site).narrow(d, 0, k, site), site);
   const ValuesIndices best = chosen("topk", x, order, d, site);
   if (input.rank() != 0) return best;
-  return {best.values.reshape(k == 1 ? Shape{} : Shape{0}, site), best.indices.reshape(k == 1 ? Shape{} : Shape{0}, site)};
+  return {best.values.reshape(k == 1 ? Shape{} : Shape{0}, site),
+          best.indices.reshape(k == 1 ? Shape{} : Shape{0}, site)};
 }
 
 ValuesIndices kthvalue(const Operand& a, std::int64_t k, int dim, bool keepdim) {
@@ -91,8 +90,8 @@ Unique runs_of(const Tensor& x, CallSite site) {
                            0, site);
   const Tensor starts = nonzero(Operand(first, site)).select(1, 0, site);
   const Tensor run = scan(ScanOp::sum, cast(first, DType::i64, site), 0, site) - 1;
-  const Tensor ends = cat({starts.narrow(0, 1, starts.numel() - 1, site), full({1}, static_cast<double>(n), options, site)},
-                          0, site);
+  const Tensor ends =
+      cat({starts.narrow(0, 1, starts.numel() - 1, site), full({1}, static_cast<double>(n), options, site)}, 0, site);
   return {graph::gather(x, 0, starts, site, "unique"), run, ends - starts};
 }
 
@@ -104,7 +103,8 @@ Unique unique(const Operand& a) {
   const Tensor x = input.reshape({-1}, site);
   const Tensor order = stored(sort_indices(x, 0, false, site), site);
   const Unique runs = runs_of(graph::gather(x, 0, order, site, "unique"), site);
-  const Tensor inverse = graph::scatter(ScatterOp::set, zeros_like(order, site), 0, order, runs.inverse, true, site, "unique");
+  const Tensor inverse =
+      graph::scatter(ScatterOp::set, zeros_like(order, site), 0, order, runs.inverse, true, site, "unique");
   return {runs.values, inverse.reshape(input.shape(), site), runs.counts};
 }
 
@@ -118,7 +118,8 @@ Unique unique_consecutive(const Operand& a) {
 Tensor searchsorted(const Operand& a, const Operand& v, bool right) {
   const CallSite site = a.site();
   const Tensor& sorted = tensor_of("searchsorted", a);
-  Tensor values = v.is_scalar() ? full({}, v.scalar(), {.dtype = sorted.dtype(), .device = sorted.device()}, site) : v.tensor();
+  Tensor values =
+      v.is_scalar() ? full({}, v.scalar(), {.dtype = sorted.dtype(), .device = sorted.device()}, site) : v.tensor();
   const std::vector<Shown> shown{{"sorted", sorted}, {"values", values}};
   check_same_device("searchsorted", shown, site);
   check_same_dtype("searchsorted", shown, site);
@@ -163,7 +164,8 @@ Tensor bincount(const Operand& a, const std::optional<Tensor>& weights, std::int
   if (weights) {
     check_same_device("bincount", {{"input", input}, {"weights", *weights}}, site);
     if (weights->shape() != input.shape()) {
-      fail<ShapeError>("bincount", "weights must have the input's shape", {{"input", input}, {"weights", *weights}}, "", site);
+      fail<ShapeError>("bincount", "weights must have the input's shape", {{"input", input}, {"weights", *weights}}, "",
+                       site);
     }
   }
   const Tensor places = cast(input, DType::i64, site);

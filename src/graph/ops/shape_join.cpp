@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/ops/shape.h"
+#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -3,25 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "graph/ops/shape.h"
+#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 using namespace graph;
-
-namespace graph {
-
-const Tensor& tensor_operand(const char* op, const Operand& a) {
-  check_defined(op, {{"input", a}}, a.site());
-  if (a.is_scalar()) {
-    fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor, e.g. full({}, 1.0)",
-                     a.site());
-  }
-  return a.tensor();
-}
-
-}  // namespace graph
 
 Tensor Tensor::view(const Shape& to, CallSite site) const {
   const Tensor result = reshape(to, site);

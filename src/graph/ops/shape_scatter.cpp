@@ -1,7 +1,7 @@
 // A tensor with the elements of one of its views replaced.
 #include <fmt/format.h>
 
-#include "graph/ops/shape.h"
+#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {

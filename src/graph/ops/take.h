@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/ops/shape.h"
+#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {

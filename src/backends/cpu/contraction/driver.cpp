@@ -25,13 +25,6 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit;
-}
-
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;

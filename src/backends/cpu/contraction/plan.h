@@ -14,6 +14,13 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit;
+}
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return divide_up(value, unit) * unit;
+}
+
 /// One operand, ready to be packed.
 struct Side {
   int slot = 0;
@@ -63,7 +70,8 @@ struct Plan {
   std::optional<DirectOutput> direct;
 };
 
-/// Roles are chosen for the fastest of the ways in contraction.h. `lanes`: results per vector, `tile_columns`: width of the register tile; they decide who supplies the rows.
+/// Roles are chosen for the fastest of the ways in contraction.h. `lanes`: results per vector, `tile_columns`: width of
+/// the register tile; they decide who supplies the rows.
 Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t tile_columns);
 
 }  // namespace contraction

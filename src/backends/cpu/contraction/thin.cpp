@@ -9,13 +9,13 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-constexpr std::int64_t kMaxTableEntries = 1 << 20;
+constexpr std::int64_t kMaxThinTable = 1 << 20;
 
-bool suits(const Plan& plan, std::int64_t tile_rows) {
+bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
   return plan.type == ComputeType::f32 && side.dtype == DType::f32 &&
          plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
-         plan.k <= kMaxTableEntries && plan.columns <= kMaxTableEntries;
+         plan.k <= kMaxThinTable && plan.columns <= kMaxThinTable;
 }
 
 bool suits_along_k(const Plan& plan) {
@@ -57,7 +57,7 @@ ThinTable table_along_k(const Plan& plan, std::int64_t lanes) {
 }  // namespace
 
 std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_rows) {
-  if (!suits(plan, tile_rows)) return std::nullopt;
+  if (!suits_thin(plan, tile_rows)) return std::nullopt;
   if (suits_along_k(plan)) return table_along_k(plan, lanes);
   if (!suits_along_outer(plan)) return std::nullopt;
   const Geometry& geometry = plan.column_side.geometry;
@@ -69,7 +69,7 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, s
   std::vector<Piece> pieces(static_cast<std::size_t>(plan.columns));
   const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.columns, lanes, pieces.data());
   pieces.resize(static_cast<std::size_t>(count));
-  if (static_cast<std::int64_t>(classes.size()) * count > kMaxTableEntries) return std::nullopt;
+  if (static_cast<std::int64_t>(classes.size()) * count > kMaxThinTable) return std::nullopt;
   // Short pieces waste lanes; with several rows packing them densely pays.
   if (plan.rows > 1 && static_cast<std::int64_t>(count) * lanes > 2 * plan.columns) return std::nullopt;
 

@@ -19,13 +19,6 @@ constexpr std::int64_t kSharedBytes = std::int64_t{96} << 20;
 constexpr double kPackElement = 0.6;
 constexpr double kStartBlock = 1500;
 
-std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit;
-}
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return divide_up(value, unit) * unit;
-}
-
 // `blocks` nearly equal blocks that are multiples of `unit`.
 std::int64_t block_size(std::int64_t count, std::int64_t blocks, std::int64_t unit) {
   return round_up(divide_up(count, blocks), unit);

@@ -17,16 +17,12 @@ constexpr std::int64_t kMaxRowsOfScatteredTerms = 16;
 constexpr std::int64_t kLargePlane = 1024;
 constexpr std::int64_t kMaxRowsOfLargePlanes = 32;
 constexpr std::int64_t kMaxPlanes = 1 << 16;
-constexpr std::int64_t kMaxTableEntries = 1 << 19;
+constexpr std::int64_t kMaxWindowTable = 1 << 19;
 // Bytes of raw results that stay in cache from one block of k to the next, and of one row of them.
-constexpr std::int64_t kResultBytes = 256 << 10;
-constexpr std::int64_t kSegmentBytes = 2048;
+constexpr std::int64_t kWindowResultBytes = 256 << 10;
+constexpr std::int64_t kWindowSegmentBytes = 2048;
 
-std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit;
-}
-
-bool suits(const Plan& plan, std::int64_t lanes) {
+bool suits_windows(const Plan& plan, std::int64_t lanes) {
   const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
   const std::int64_t whole = divide_up(plan.n, lanes) * lanes;
@@ -36,7 +32,7 @@ bool suits(const Plan& plan, std::int64_t lanes) {
   return plan.type == ComputeType::f32 && side.dtype == DType::f32 && !plan.swapped &&
          side.order == Side::Order::along_outer && geometry.outer.inner_stride() == 1 &&
          (geometry.limits.empty() || side.fill == 0) && !geometry.bounded_in_batch() && plan.rows > kThinRows &&
-         plan.rows <= most_rows && plan.columns > 0 && plan.batches > 0 && plan.k > 0 && plan.k <= kMaxTableEntries &&
+         plan.rows <= most_rows && plan.columns > 0 && plan.batches > 0 && plan.k > 0 && plan.k <= kMaxWindowTable &&
          plan.columns / plan.n <= kMaxPlanes && 100 * whole <= 115 * plan.n;
 }
 
@@ -57,7 +53,7 @@ bool find_planes(const Plan& plan, WindowTable& table) {
 }  // namespace
 
 std::optional<WindowTable> make_window_table(const Plan& plan, std::int64_t lanes) {
-  if (!suits(plan, lanes)) return std::nullopt;
+  if (!suits_windows(plan, lanes)) return std::nullopt;
   const Geometry& geometry = plan.column_side.geometry;
   WindowTable table;
   if (!find_planes(plan, table)) return std::nullopt;
@@ -75,7 +71,7 @@ std::optional<WindowTable> make_window_table(const Plan& plan, std::int64_t lane
   std::vector<std::uint16_t> k_class;
   if (!classify_k(geometry, plan.k, table.k_address, k_class, classes)) return std::nullopt;
   const std::int64_t per_class = table.vectors * table.loads;
-  if (static_cast<std::int64_t>(classes.size()) * per_class > kMaxTableEntries) return std::nullopt;
+  if (static_cast<std::int64_t>(classes.size()) * per_class > kMaxWindowTable) return std::nullopt;
   for (const std::uint16_t c : k_class) table.k_masks.push_back(static_cast<std::uint32_t>(c * per_class));
 
   table.address.resize(static_cast<std::size_t>(per_class));
@@ -88,9 +84,8 @@ std::optional<WindowTable> make_window_table(const Plan& plan, std::int64_t lane
       const auto entry = static_cast<std::size_t>(vector * table.loads + p);
       table.address[entry] = piece.position.address - piece.begin;
       for (std::size_t c = 0; c < classes.size(); ++c) {
-        const Span span =
-            valid_span(geometry, geometry.outer, batch.coordinates.data(), classes[c].coordinates.data(),
-                       piece.position.coordinates.data(), piece.length);
+        const Span span = valid_span(geometry, geometry.outer, batch.coordinates.data(), classes[c].coordinates.data(),
+                                     piece.position.coordinates.data(), piece.length);
         const std::uint32_t lanes_with_data = ((1u << (span.last - span.first)) - 1) << (piece.begin + span.first);
         table.masks[c * static_cast<std::size_t>(per_class) + entry] = static_cast<std::uint16_t>(lanes_with_data);
       }
@@ -104,7 +99,7 @@ WindowTiling choose_window_tiling(const Plan& plan, const WindowTable& table, st
   const std::int64_t pairs = divide_up(table.vectors, 2);
   const std::int64_t row_tiles = divide_up(plan.rows, tile_rows);
   const std::int64_t pair_bytes = row_tiles * tile_rows * 2 * 64;
-  const std::int64_t most = std::clamp<std::int64_t>(kResultBytes / pair_bytes, 2, kSegmentBytes / 128);
+  const std::int64_t most = std::clamp<std::int64_t>(kWindowResultBytes / pair_bytes, 2, kWindowSegmentBytes / 128);
   const std::int64_t least_segments = divide_up(pairs, most);
   WindowTiling best;
   std::int64_t best_cost = -1;

@@ -9,13 +9,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::size_t idx(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-constexpr std::size_t idx(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 std::int64_t contiguous(const Access& access, const Tile& tile) {
   return contiguous_block(access, tile.outer, tile.depth, tile.begin, tile.count);
 }

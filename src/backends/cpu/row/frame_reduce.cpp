@@ -9,13 +9,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::size_t idx(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-constexpr std::size_t idx(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// What leaves every value as it is: -0 + x = x for every x (+0 would turn -0 into +0), and 1 * x = x.
 template <typename T> void fill_neutral(std::byte* to, ReduceTable::Kind kind, std::size_t n) {
   std::fill_n(reinterpret_cast<T*>(to), n, kind == ReduceTable::prod ? T(1) : -T(0));

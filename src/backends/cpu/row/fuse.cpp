@@ -9,8 +9,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
-
 ChainOp turned(ChainOp op) {
   switch (op) {
     case ChainOp::sub: return ChainOp::from;

@@ -22,6 +22,11 @@
 namespace lockstep {
 inline namespace v0 {
 
+/// A position, for the standard library.
+constexpr std::size_t idx(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
 enum class Layout : std::uint8_t { rows, columns };
 
 /// How many indices there are to either side.

@@ -31,13 +31,6 @@ constexpr std::int64_t kTransposedWidth = 128;
 // From here on the results are written past the caches.
 constexpr std::int64_t kStreamBytes = 32 << 20;
 
-constexpr std::size_t idx(int i) {
-  return static_cast<std::size_t>(i);
-}
-constexpr std::size_t idx(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 }  // namespace
 
 Planner::Planner(const Program& program, const PlanOptions& options)

@@ -10,13 +10,6 @@ namespace {
 // Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
 constexpr std::size_t kSlotPadding = 128;
 
-constexpr std::size_t idx(int i) {
-  return static_cast<std::size_t>(i);
-}
-constexpr std::size_t idx(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 }  // namespace
 
 void Planner::assign_slots(Pass& pass) {
