@@ -9,7 +9,7 @@ export JOBS
 export ASAN_TESTS ?= -LE '^(models|golden|install)$$' -E 'Exhaustive|Golden|Slow'
 # Data races can only be where threads are. One test goes back to TBB's own threads, which ThreadSanitizer cannot follow.
 export TSAN_TESTS ?= -R 'Thread|Parallel|Concurren' -E 'Exhaustive|Golden|Slow|ApplicationsExecutor'
-export FUZZ_SECONDS ?= 10
+export FUZZ_SECONDS ?= 5
 SOAK_SECONDS ?= 3600
 
 release = cmake --preset release $(quiet) && cmake --build --preset release -j $(JOBS)
@@ -38,10 +38,10 @@ bench: ## build and run the benchmarks
 	@$(release)
 	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
 
-soak: build ## fuzz every target for SOAK_SECONDS (default 3600); all of Metal on its emulator; compile every CUDA text for three generations of GPUs
+soak: build ## every test of devices in software, every CUDA text, SOAK_SECONDS (3600) of fuzzing for each target
 	@scripts/setup build test
-	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test metal_full fuzz
 	@build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
+	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test vulkan_full metal_full fuzz
 
 exhaustive: build ## the tests over every input of a function (hours of one core)
 	@for t in build/release/bin/lockstep_*_tests; do \

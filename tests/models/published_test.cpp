@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Published, EveryDeviceGivesTheSameBits) {
   LOCKSTEP_REQUIRE_DATA(test_data("resnet_cifar/resnet20.safetensors"));
   for (const Device device : test_devices()) {
-    const std::size_t count = device.kind == DeviceKind::ref ? 20 : 700;
+    const std::size_t count = is_software(device) ? 8 : device.kind == DeviceKind::ref ? 20 : 700;
     if (device == Device{}) continue;
     SCOPED_TRACE(device.to_string());
     const Tensor expected = cifar_logits("resnet20-cifar", "resnet20.safetensors", {}, 0, count);
