@@ -5,6 +5,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "backends/backend.h"
 #include "support/data.h"
 #include "support/tensors.h"
 
