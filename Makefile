@@ -4,11 +4,6 @@ SHELL := bash
 JOBS ?= $(shell nproc)
 export JOBS
 
-# What runs under the sanitizers: ctest arguments. Sanitized code is 2 to 20 times slower, so the tests that read real
-# models or repeat the whole of PyTorch's cases run in the release build only.
-export ASAN_TESTS ?= -LE '^(models|golden|install)$$' -E 'Exhaustive|Golden|Slow'
-# Data races can only be where threads are. One test goes back to TBB's own threads, which ThreadSanitizer cannot follow.
-export TSAN_TESTS ?= -R 'Thread|Parallel|Concurren' -E 'Exhaustive|Golden|Slow|ApplicationsExecutor'
 export FUZZ_SECONDS ?= 5
 SOAK_SECONDS ?= 3600
 

@@ -135,7 +135,7 @@ TEST_F(MetalDriver, ATextThatDoesNotCompileIsAnErrorInTheCompilersWords) {
   }
 }
 
-TEST_F(MetalDriver, APipelineOfTooFewThreadsIsRefused) {
+TEST_F(MetalDriver, APipelineForTooSmallGroupsIsRefused) {
   const Setting threads("LOCKSTEP_METAL_THREADS", "192");
   const std::unique_ptr<Driver> driver = open_metal(0);
   try {
