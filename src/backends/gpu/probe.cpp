@@ -132,18 +132,29 @@ constexpr Fact kFacts[] = {
 };
 /// Of doubles, where the language has them. NaN is not looked at.
 #define FOLDED(value) "UINT(BITS64(" value ")) ^ UINT(BITS64(" value ") >> 32)"
-enum DoubleIndex { fused_64, quotient_64, root_64, narrowed };
+enum DoubleIndex { fused_64, quotient_64, root_64, widened, narrowed };
 constexpr Fact kDoubleFacts[] = {
     {FOLDED("FMA64(x, y, double(c))"),
      [](float a, float b, float c) { return folded(std::fma(x_of(a), y_of(b), static_cast<double>(c))); }, nullptr,
      nullptr},
     {FOLDED("x / y"), [](float a, float b, float) { return folded(x_of(a) / y_of(b)); }, nullptr, nullptr},
     {FOLDED("SQRT64(x)"), [](float a, float, float) { return folded(std::sqrt(x_of(a))); }, nullptr, nullptr},
+    {FOLDED("double(c)"), [](float, float, float c) { return folded(static_cast<double>(c)); },
+     [](float, float, float c) { return are_normal(c); }, "its conversions of f32 to f64 are wrong"},
     {"BITS(float(x))", [](float a, float, float) { return bits(static_cast<float>(x_of(a))); },
      [](float a, float, float) { return are_normal(a, static_cast<float>(x_of(a))); },
      "its conversions of f64 to f32 do not round to nearest even"},
 };
 #undef FOLDED
+/// Of the variants chosen: what accumulators are made of keeps subnormals.
+constexpr Fact kChosenFacts[] = {
+    {"BITS(FMA_EXACT(a, b, c))", [](float a, float b, float c) { return bits(std::fma(a, b, c)); },
+     [](float a, float b, float) { return are_normal(a, b); }, "no variant of fma keeps subnormals"},
+    {"BITS(ADD_EXACT(a, b))", [](float a, float b, float) { return bits(a + b); }, nullptr,
+     "no variant of its additions keeps subnormals"},
+    {"BITS(MUL_EXACT(a, b))", [](float a, float b, float) { return bits(a * b); }, nullptr,
+     "no variant of its multiplications keeps subnormals"},
+};
 
 std::vector<Fact> facts_of(bool doubles) {
   std::vector<Fact> facts(std::begin(kFacts), std::end(kFacts));
@@ -152,7 +163,8 @@ std::vector<Fact> facts_of(bool doubles) {
 }
 
 /// Thread i computes everything of vector i; its first address is the vectors', its second the results'.
-KernelText probe_text(const std::vector<Fact>& facts, bool doubles) {
+KernelText probe_text(const std::vector<Fact>& facts) {
+  const bool doubles = facts.size() > std::size(kFacts);
   KernelText text;
   text.words = 4;
   text.addresses = {0, 2};
@@ -184,17 +196,15 @@ struct Differences {
   int ordinary = 0;  ///< where no number is subnormal
 };
 
-}  // namespace
-
-Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
-  const bool doubles = driver.info().doubles;
-  const std::vector<Fact> facts = facts_of(doubles);
+/// How many results of the facts' kernel differ, fact by fact. Throws BackendError where one must not.
+std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Arithmetic& arithmetic, Driver& driver,
+                                        Memory& memory, KernelCache& kernels) {
   const std::vector<Vector> in = vectors();
   std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
   const std::uint64_t to = memory.allocate(4 * out.size());
   driver.upload(from, in.data(), in.size() * sizeof(Vector));
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts, doubles), {});
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
   const std::uint32_t words[] = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(from >> 32),
                                  static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(to >> 32)};
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
@@ -223,6 +233,14 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
                     "  fix: use another device; all give the same bits",
                     driver.info().name, facts[f].complaint, differences[f].ordinary, kVectors));
   }
+  return differences;
+}
+
+}  // namespace
+
+Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
+  const bool doubles = driver.info().doubles;
+  const std::vector<Differences> differences = differences_of(facts_of(doubles), {}, driver, memory, kernels);
   Arithmetic arithmetic;
   arithmetic.fused_fma = differences[fused].ordinary == 0;
   arithmetic.fma_keeps_subnormals = differences[fused].all == 0;
@@ -232,8 +250,12 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
   arithmetic.f64 = doubles;
   if (doubles) {
     const Differences* of = differences.data() + std::size(kFacts);
+    arithmetic.widening_keeps_subnormals = of[widened].all == 0;
     arithmetic.narrowing_keeps_subnormals = of[narrowed].all == 0;
     arithmetic.f64 = of[fused_64].all == 0 && of[quotient_64].all == 0 && of[root_64].all == 0;
+  }
+  if (!(arithmetic.fma_keeps_subnormals && arithmetic.sums_keep_subnormals)) {
+    differences_of({std::begin(kChosenFacts), std::end(kChosenFacts)}, arithmetic, driver, memory, kernels);
   }
   return arithmetic;
 }

@@ -60,6 +60,7 @@ struct Arithmetic {
   bool sums_keep_subnormals = true;  ///< and products: ADD_EXACT, MUL_EXACT
   bool exact_division = true;
   bool exact_square_root = true;
+  bool widening_keeps_subnormals = true;   ///< of f32 to f64
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;

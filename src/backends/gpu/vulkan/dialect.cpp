@@ -101,8 +101,8 @@ double divide(double x, double y) { return x / y; }
 // fma in f64: the product is exact, the sum is rounded to odd, and the only rounding is the last one.
 constexpr const char* kSoftFma = R"(
 float soft_fma(float x, float y, float z) {
-  double product = double(x) * double(y);
-  double addend = double(z);
+  double product = WIDEN(x) * WIDEN(y);
+  double addend = WIDEN(z);
   double sum = product + addend;
   double b = sum - product;
   double t = sum - b;
@@ -117,6 +117,17 @@ float soft_fma(float x, float y, float z) {
   uint high = down && bits.x == 0u ? bits.y - 1u : bits.y;
   bits = inexact ? uvec2(low, high) : bits;
   return NARROW(bits);
+}
+)";
+
+// f32 to f64, subnormals kept: for devices whose conversion flushes them.
+constexpr const char* kSoftWidening = R"(
+double soft_widen(float x) {
+  uint magnitude = floatBitsToUint(x) & 0x7fffffffu;
+  if (magnitude == 0u || magnitude >= 0x00800000u) return double(x);
+  uvec2 bits = unpackDouble2x32(double(magnitude) * packDouble2x32(uvec2(0u, 0x36a00000u)));  // units of 2^-149
+  bits.y |= floatBitsToUint(x) & 0x80000000u;
+  return packDouble2x32(bits);
 }
 )";
 
@@ -179,6 +190,8 @@ std::string with_suffixes(const std::string& text) {
 std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words) {
   std::string text = kHead;
   if (!arithmetic.fused_fma || !arithmetic.fma_keeps_subnormals) {
+    text += arithmetic.widening_keeps_subnormals ? "#define WIDEN(x) double(x)\n"
+                                                 : std::string(kSoftWidening) + "#define WIDEN(x) soft_widen(x)\n";
     text += arithmetic.narrowing_keeps_subnormals
                 ? "#define NARROW(bits) float(packDouble2x32(bits))\n"
                 : std::string(kSoftNarrowing) + "#define NARROW(bits) soft_narrow(bits)\n";
