@@ -122,7 +122,7 @@ struct Input {
   friend bool operator==(const Input&, const Input&) = default;
 };
 
-/// A value written to a dense output: element offsets are sum strides[d] * i[d]; row values have inner strides 0.
+/// A value written to a dense output: elements are at offset + sum strides[d] * i[d]; row values have inner strides 0.
 /// Outputs never overlap inputs or each other, so values may be computed right into them.
 struct Output {
   int slot = 0;
@@ -130,6 +130,7 @@ struct Output {
   int value = 0;           ///< instruction
   bool bits = false;       ///< the value is words (from MOVE ops or load_bits), else it is encoded
   Shape strides;
+  std::int64_t offset = 0;
   friend bool operator==(const Output&, const Output&) = default;
 };
 

@@ -289,7 +289,7 @@ class Row {
         [&](const auto& values) {
           for (std::size_t i = 0; i < values.size(); ++i) {
             const std::int64_t* index = index_of(i);
-            std::int64_t address = 0;
+            std::int64_t address = output.offset;
             for (int d = 0; d < output.strides.rank(); ++d) address += output.strides[d] * index[d];
             const std::uint64_t word =
                 output.bits ? static_cast<std::uint64_t>(values[i]) : encode(output.dtype, values[i]);

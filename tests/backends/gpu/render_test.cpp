@@ -93,6 +93,24 @@ TEST(GpuRender, SizesStayOutOfTheText) {
   }
 }
 
+// Devices take vectors at multiples of their size only, and some say nothing where they are not.
+TEST(GpuRender, VectorsAreStoredWhereTheyAreAligned) {
+  UpdateKernel kernel;
+  kernel.elements = 1024;
+  kernel.self = 0;
+  kernel.out = 2;
+  kernel.region = View::contiguous({64});
+  kernel.values = {1, DType::f32, View::contiguous({64}), false};
+  const auto stores_vectors = [&](std::int64_t offset) {
+    kernel.region.offset = offset;
+    return render(kernel, {}).launches.back().text.body.find("STORE4_U32") != std::string::npos;
+  };
+  EXPECT_TRUE(stores_vectors(0));
+  EXPECT_TRUE(stores_vectors(16));
+  EXPECT_FALSE(stores_vectors(1));
+  EXPECT_FALSE(stores_vectors(2));
+}
+
 /// The macros and type names that a text defines, but for those that only other macros use.
 std::set<std::string> words_defined_by(const std::string& text) {
   const std::set<std::string> own = {"UNROLL_TEXT", "PARTS_U8", "PARTS_U16", "JOINED_U8",

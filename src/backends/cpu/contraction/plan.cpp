@@ -150,7 +150,7 @@ std::optional<DirectOutput> find_direct(const ContractionKernel& kernel, const B
   const std::int64_t columns = pick(sizes, swapped ? m_dims : n_dims).numel();
   if (across != 1 && columns != 1) return std::nullopt;
   return DirectOutput{.slot = output.slot,
-                      .offset = 0,
+                      .offset = output.offset,
                       .batch_strides = pick(output.strides, roles.both),
                       .row_stride = swapped ? *n_stride : *m_stride};
 }

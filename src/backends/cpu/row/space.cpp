@@ -159,7 +159,7 @@ Mapping map_space(const Program& program, Layout layout, bool merge_rows) {
     mapping.inputs.push_back(access(input.slot, input.dtype, view.offset, view.strides, view.bounds, view.fill));
   }
   for (const Output& output : program.outputs) {
-    mapping.outputs.push_back(access(output.slot, output.dtype, 0, output.strides, {}, 0));
+    mapping.outputs.push_back(access(output.slot, output.dtype, output.offset, output.strides, {}, 0));
   }
   for (const Position& position : program.positions) {
     mapping.positions.push_back(access(-1, DType::i64, position.offset, position.strides, {}, 0));

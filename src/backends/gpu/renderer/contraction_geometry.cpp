@@ -87,7 +87,7 @@ Geometry geometry_of(const ContractionKernel& kernel) {
   for (const std::int64_t size : kernel.epilogue.inner) space.push_back(size);
   const auto add = [&](View view) { sources.push_back({std::move(view), {0, b, b + m, -1}, {}}); };
   for (const Input& input : kernel.epilogue.inputs) add(input.view);
-  for (const Output& output : kernel.epilogue.outputs) add(dense(space, output.strides));
+  for (const Output& output : kernel.epilogue.outputs) add(dense(space, output.strides, output.offset));
   for (const Position& position : kernel.epilogue.positions) add(dense(space, position.strides, position.offset));
 
   // Batch dimensions along which one operand repeats are rows or columns of one larger product.

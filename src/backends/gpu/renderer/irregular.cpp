@@ -30,7 +30,7 @@ Shape joined(const Shape& rows, std::int64_t n) {
 }
 
 /// A program that moves words from an input to an output.
-RowKernel move_kernel(const Input& input, int out, const Shape& strides) {
+RowKernel move_kernel(const Input& input, int out, const Shape& strides, std::int64_t offset = 0) {
   RowKernel kernel;
   kernel.program.inner = input.view.shape;
   kernel.program.inputs = {input};
@@ -40,7 +40,7 @@ RowKernel move_kernel(const Input& input, int out, const Shape& strides) {
   load.dtype = input.dtype;
   load.index = 0;
   kernel.program.code = {load};
-  kernel.program.outputs = {{out, input.dtype, 0, true, strides}};
+  kernel.program.outputs = {{out, input.dtype, 0, true, strides, offset}};
   return kernel;
 }
 
@@ -182,14 +182,9 @@ Rendered render_kernel(const UpdateKernel& kernel, const RenderLimits& limits) {
     copy.copies_from = kernel.self;
     copy.copies_to = kernel.out;
   }
-  Rendered region = render_kernel(move_kernel(kernel.values, kernel.out, kernel.region.strides), limits);
-  for (Launch& write : region.launches) {
-    for (Patch& patch : write.patches) {
-      if (patch.index == kernel.out)
-        patch.offset = kernel.region.offset * static_cast<std::int64_t>(size_of(kernel.dtype));
-    }
-    rendered.launches.push_back(std::move(write));
-  }
+  const View& region = kernel.region;
+  Rendered writes = render_kernel(move_kernel(kernel.values, kernel.out, region.strides, region.offset), limits);
+  for (Launch& write : writes.launches) rendered.launches.push_back(std::move(write));
   return rendered;
 }
 

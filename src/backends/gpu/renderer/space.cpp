@@ -46,7 +46,7 @@ Space Space::of(const Program& program, bool keep_rows) {
   Shape shape = program.rows;
   for (const std::int64_t size : program.inner) shape.push_back(size);
   for (const Input& input : program.inputs) space.inputs.push_back(input.view);
-  for (const Output& output : program.outputs) space.outputs.push_back(dense(shape, output.strides));
+  for (const Output& output : program.outputs) space.outputs.push_back(dense(shape, output.strides, output.offset));
   for (const Position& position : program.positions) {
     space.positions.push_back(dense(shape, position.strides, position.offset));
   }
