@@ -35,7 +35,7 @@ template <Tensor (*op)(const Operand&, double)> Tensors with_alpha(Arguments& a)
   return {op(a[0], a.real("alpha", 1))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kActivationOps[] = {
     {"celu", kComputes, with_alpha<celu>},
     {"elu", kComputes, with_alpha<elu>},
     {"glu", kComputes, call_glu},
@@ -60,7 +60,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> activation_ops() {
-  return kOps;
+  return kActivationOps;
 }
 
 }  // namespace cli

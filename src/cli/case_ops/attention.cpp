@@ -26,7 +26,7 @@ Tensors call_rope(Arguments& a) {
                       .position_scale = a.real("position_scale", 1)})};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kAttentionOps[] = {
     {"rope", kComputes, call_rope},
     {"scaled_dot_product_attention", kComputes, call_attention},
 };
@@ -34,7 +34,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> attention_ops() {
-  return kOps;
+  return kAttentionOps;
 }
 
 }  // namespace cli

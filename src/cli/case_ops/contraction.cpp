@@ -58,7 +58,7 @@ Tensors call_multi_dot(Arguments& a) {
   return {multi_dot(a.all())};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kContractionOps[] = {
     {"addbmm", kComputes, scaled<addbmm>},
     {"addmm", kComputes, scaled<addmm>},
     {"addmv", kComputes, scaled<addmv>},
@@ -88,7 +88,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> contraction_ops() { return kOps; }
+std::span<const CaseOp> contraction_ops() {
+  return kContractionOps;
+}
 
 }  // namespace cli
 }  // namespace v0

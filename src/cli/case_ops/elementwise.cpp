@@ -28,7 +28,7 @@ Tensors call_pow(Arguments& a) {
   return {pow(a[0], a[1])};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kElementwiseOps[] = {
     {"abs", kComputes, unary<abs>},
     {"acos", kComputes, unary<acos>},
     {"acosh", kComputes, unary<acosh>},
@@ -106,7 +106,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> elementwise_ops() { return kOps; }
+std::span<const CaseOp> elementwise_ops() {
+  return kElementwiseOps;
+}
 
 }  // namespace cli
 }  // namespace v0

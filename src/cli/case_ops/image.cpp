@@ -40,7 +40,7 @@ Tensors call_affine_grid(Arguments& a) {
   return {affine_grid(a[0], a.sizes("size", {}), a.flag("align_corners"))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kImageOps[] = {
     {"affine_grid", kComputes, call_affine_grid},
     {"grid_sample", kComputes, call_grid_sample},
     {"interpolate", kComputes, call_interpolate},
@@ -49,7 +49,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> image_ops() {
-  return kOps;
+  return kImageOps;
 }
 
 }  // namespace cli

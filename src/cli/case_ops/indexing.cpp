@@ -80,7 +80,7 @@ Tensors call_masked_scatter(Arguments& a) {
   return {masked_scatter(a[0], a[1], a[2])};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kIndexingOps[] = {
     {"embedding", kMoves, call_embedding},
     {"gather", kMoves, select_along<gather>},
     {"index", kMoves, call_index},
@@ -102,7 +102,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> indexing_ops() { return kOps; }
+std::span<const CaseOp> indexing_ops() {
+  return kIndexingOps;
+}
 
 }  // namespace cli
 }  // namespace v0

@@ -58,7 +58,7 @@ Tensors call_ranking(Arguments& a) {
   return {margin_ranking_loss(a[0], a[1], a[2], a.real("margin", 0), reduction_of(a))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kLossOps[] = {
     {"binary_cross_entropy", kComputes, call_bce},
     {"binary_cross_entropy_with_logits", kComputes, call_bce_logits},
     {"cosine_embedding_loss", kComputes, call_cosine},
@@ -76,7 +76,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> loss_ops() {
-  return kOps;
+  return kLossOps;
 }
 
 }  // namespace cli

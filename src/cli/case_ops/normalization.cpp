@@ -57,7 +57,7 @@ Tensors call_weight_norm(Arguments& a) {
   return {weight_norm(a[0], a[1], static_cast<int>(a.integer("dim", 0)))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kNormalizationOps[] = {
     {"batch_norm", kComputes, call_batch_norm},
     {"group_norm", kComputes, call_group_norm},
     {"instance_norm", kComputes, call_instance_norm},
@@ -71,7 +71,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> normalization_ops() {
-  return kOps;
+  return kNormalizationOps;
 }
 
 }  // namespace cli

@@ -5,9 +5,13 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-int dim_or_last(Arguments& a) { return a.optional_dim("dim").value_or(-1); }
+int dim_or_last(Arguments& a) {
+  return a.optional_dim("dim").value_or(-1);
+}
 
-Tensors both(const ValuesIndices& result) { return {result.values, result.indices}; }
+Tensors both(const ValuesIndices& result) {
+  return {result.values, result.indices};
+}
 
 Tensors call_sort(Arguments& a) {
   a.flag("stable");  // it always is
@@ -48,22 +52,19 @@ Tensors call_histc(Arguments& a) {
   return {histc(a[0], a.integer("bins", 100), a.real("min", 0), a.real("max", 0))};
 }
 
-constexpr CaseOp kOps[] = {
-    {"argsort", kMoves, call_argsort},
-    {"bincount", kComputes, call_bincount},
-    {"bucketize", kMoves, call_bucketize},
-    {"histc", kComputes, call_histc},
-    {"kthvalue", kMoves, call_kthvalue},
-    {"searchsorted", kMoves, call_searchsorted},
-    {"sort", kMoves, call_sort},
-    {"topk", kMoves, call_topk},
-    {"unique", kMoves, different<unique>},
-    {"unique_consecutive", kMoves, different<unique_consecutive>},
+constexpr CaseOp kOrderOps[] = {
+    {"argsort", kMoves, call_argsort},     {"bincount", kComputes, call_bincount},
+    {"bucketize", kMoves, call_bucketize}, {"histc", kComputes, call_histc},
+    {"kthvalue", kMoves, call_kthvalue},   {"searchsorted", kMoves, call_searchsorted},
+    {"sort", kMoves, call_sort},           {"topk", kMoves, call_topk},
+    {"unique", kMoves, different<unique>}, {"unique_consecutive", kMoves, different<unique_consecutive>},
 };
 
 }  // namespace
 
-std::span<const CaseOp> order_ops() { return kOps; }
+std::span<const CaseOp> order_ops() {
+  return kOrderOps;
+}
 
 }  // namespace cli
 }  // namespace v0

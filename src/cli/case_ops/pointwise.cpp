@@ -58,7 +58,7 @@ template <Tensor (*op)(const Operand&, std::int64_t)> Tensors triangle(Arguments
   return {op(a[0], a.integer("diagonal", 0))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kPointwiseOps[] = {
     {"addcdiv", kComputes, with_value<addcdiv>},
     {"addcmul", kComputes, with_value<addcmul>},
     {"clamp", kMoves, call_clamp},
@@ -87,7 +87,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> pointwise_ops() {
-  return kOps;
+  return kPointwiseOps;
 }
 
 }  // namespace cli

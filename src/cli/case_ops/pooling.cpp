@@ -12,7 +12,8 @@ PoolOptions pool_options(Arguments& a) {
           .ceil_mode = a.flag("ceil_mode")};
 }
 
-template <Tensor (*values)(const Operand&, const PoolOptions&), ValuesIndices (*both)(const Operand&, const PoolOptions&)>
+template <Tensor (*values)(const Operand&, const PoolOptions&),
+          ValuesIndices (*both)(const Operand&, const PoolOptions&)>
 Tensors maximum_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.dilation = a.sizes("dilation", {1});
@@ -51,7 +52,7 @@ Tensors unpooled(Arguments& a) {
   return {op(a[0], a[1], pool_options(a), size)};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kPoolingOps[] = {
     {"adaptive_avg_pool1d", kComputes, adaptive_average<adaptive_avg_pool1d>},
     {"adaptive_avg_pool2d", kComputes, adaptive_average<adaptive_avg_pool2d>},
     {"adaptive_avg_pool3d", kComputes, adaptive_average<adaptive_avg_pool3d>},
@@ -75,7 +76,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> pooling_ops() {
-  return kOps;
+  return kPoolingOps;
 }
 
 }  // namespace cli

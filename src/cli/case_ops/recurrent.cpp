@@ -60,7 +60,7 @@ template <Tensor (*op)(const Operand&, const Tensor&, const RecurrentWeights&)> 
   return {op(a[0], a[1], cell_weights(a))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kRecurrentOps[] = {
     {"gru", kComputes, layers<gru>},
     {"gru_cell", kComputes, cell<gru_cell>},
     {"lstm", kComputes, call_lstm},
@@ -74,7 +74,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> recurrent_ops() {
-  return kOps;
+  return kRecurrentOps;
 }
 
 }  // namespace cli

@@ -87,7 +87,7 @@ Tensors call_diff(Arguments& a) {
                a.named("append"))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kReductionOps[] = {
     {"all", kComputes, reduction<all>},
     {"amax", kMoves, reduction<amax>},
     {"amin", kMoves, reduction<amin>},
@@ -132,7 +132,7 @@ constexpr CaseOp kOps[] = {
 }  // namespace
 
 std::span<const CaseOp> reduction_ops() {
-  return kOps;
+  return kReductionOps;
 }
 
 }  // namespace cli

@@ -179,7 +179,7 @@ Tensors call_fold(Arguments& a) {
   return {fold(a[0], a.sizes("output_size", {}), unfold_options(a))};
 }
 
-constexpr CaseOp kOps[] = {
+constexpr CaseOp kShapeOps[] = {
     {"broadcast_tensors", kMoves, call_broadcast_tensors},
     {"channel_shuffle", kMoves, call_channel_shuffle},
     {"chunk", kMoves, call_chunk},
@@ -225,7 +225,9 @@ constexpr CaseOp kOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> shape_ops() { return kOps; }
+std::span<const CaseOp> shape_ops() {
+  return kShapeOps;
+}
 
 }  // namespace cli
 }  // namespace v0

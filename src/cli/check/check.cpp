@@ -33,10 +33,6 @@ struct Answer {
   bool is_dtype_error = false;
 };
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
   Answer answer;
   try {

@@ -111,10 +111,6 @@ Sum slope_of(const Call& made) {
   return slope;
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 // Where the op is defined at this point, if anywhere.
 std::optional<Slope> defined_slope(const CheckOp& op, const Point& point, bool shared, Device device,
                                    GradientResult& result) {

@@ -26,6 +26,8 @@ enum class Form : std::uint8_t {
   sequence,     ///< [L, N, C]
 };
 
+inline constexpr int kDims = 3;  ///< variants of an op along a dimension: the last, the first, the second (Probe::dim)
+
 struct CheckOp {
   const char* name;  ///< as declared in include/lockstep/ops
   Form form;

@@ -27,7 +27,7 @@ template <Drop op> Tensors dropped(Probe& p) {
   return {op(p.x(), kRates[p.variant()], p.variant() != 3, &generator)};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kActivationOps[] = {
 #define UNARY(name) \
   { #name, Form::elementwise, 1, unary < name> }
     UNARY(selu),
@@ -80,7 +80,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_activation_ops() {
-  return kOps;
+  return kActivationOps;
 }
 
 }  // namespace cli

@@ -22,7 +22,7 @@ Tensors attention(Probe& p) {
   return {scaled_dot_product_attention(query, key, value, options)};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kAttentionOps[] = {
     {"scaled_dot_product_attention", Form::matrix, 5, attention},
     {"rope", Form::sequence, 3,
      [](Probe& p) -> Tensors {
@@ -40,7 +40,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_attention_ops() {
-  return kOps;
+  return kAttentionOps;
 }
 
 }  // namespace cli

@@ -65,7 +65,7 @@ Tensors transposed_convolution(Probe& p) {
   return {op(input, w, std::nullopt, options)};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kContractionOps[] = {
     {"matmul", Form::matrix, 4,
      [](Probe& p) -> Tensors {
        switch (p.variant()) {
@@ -145,7 +145,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_contraction_ops() {
-  return kOps;
+  return kContractionOps;
 }
 
 }  // namespace cli

@@ -11,7 +11,7 @@ std::int64_t diagonal(const Probe& p) {
   return kDiagonals[p.variant()];
 }
 
-const CheckOp kOps[] = {
+const CheckOp kCreationOps[] = {
     {"full", Form::elementwise, 2,
      [](Probe& p) -> Tensors { return {full(p.shape(), p.variant() == 0 ? 3 : 0, p.options())}; }},
     {"zeros", Form::elementwise, 1, [](Probe& p) -> Tensors { return {zeros(p.shape(), p.options())}; }},
@@ -60,7 +60,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_creation_ops() {
-  return kOps;
+  return kCreationOps;
 }
 
 }  // namespace cli

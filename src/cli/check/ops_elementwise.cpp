@@ -5,7 +5,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-const CheckOp kOps[] = {
+const CheckOp kElementwiseOps[] = {
 #define UNARY(name) \
   { #name, Form::elementwise, 1, unary < name> }
     UNARY(neg),
@@ -109,7 +109,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_elementwise_ops() {
-  return kOps;
+  return kElementwiseOps;
 }
 
 }  // namespace cli

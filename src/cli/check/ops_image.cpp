@@ -54,7 +54,7 @@ UnfoldOptions windows(Probe& p) {
   return options;
 }
 
-const CheckOp kOps[] = {
+const CheckOp kImageOps[] = {
     {"interpolate", Form::image, 12, [](Probe& p) -> Tensors { return resampled(p, interpolate); }},
     {"upsample", Form::image, 2, [](Probe& p) -> Tensors { return resampled(p, upsample); }},
     {"grid_sample", Form::image, 7, sampled},
@@ -90,7 +90,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_image_ops() {
-  return kOps;
+  return kImageOps;
 }
 
 }  // namespace cli

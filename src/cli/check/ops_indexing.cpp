@@ -19,7 +19,7 @@ Shape resized(Probe& p, std::int64_t size) {
 // Few positions, so that they repeat.
 constexpr std::int64_t kFew = 5;
 
-const CheckOp kOps[] = {
+const CheckOp kIndexingOps[] = {
     {"gather", Form::rows, 2,
      [](Probe& p) -> Tensors { return {gather(p.x(), p.dim(), p.index(resized(p, kFew), limit(p)))}; }},
     {"take_along_dim", Form::rows, 2,
@@ -87,7 +87,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_indexing_ops() {
-  return kOps;
+  return kIndexingOps;
 }
 
 }  // namespace cli

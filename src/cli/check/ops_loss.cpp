@@ -42,7 +42,7 @@ Tensor classes(Probe& p) {
   return p.index({p.size(0), p.size(2)}, p.size(1));
 }
 
-const CheckOp kOps[] = {
+const CheckOp kLossOps[] = {
     {"mse_loss", Form::elementwise, 4,
      [](Probe& p) -> Tensors {
        return regression(p, [](const Tensor& a, const Tensor& b, Reduction r) { return mse_loss(a, b, r); });
@@ -146,7 +146,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_loss_ops() {
-  return kOps;
+  return kLossOps;
 }
 
 }  // namespace cli

@@ -20,7 +20,7 @@ Tensors all_of(const InstanceNormResult& r) {
   return {r.output, r.running_mean, r.running_var};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kNormalizationOps[] = {
     {"layer_norm", Form::rows, 2,
      [](Probe& p) -> Tensors {
        if (p.variant() == 0) return {layer_norm(p.x(), last(p))};
@@ -72,7 +72,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_normalization_ops() {
-  return kOps;
+  return kNormalizationOps;
 }
 
 }  // namespace cli

@@ -13,7 +13,7 @@ std::int64_t some(Probe& p) {
   return std::min<std::int64_t>(size, 1 + size / 3);
 }
 
-const CheckOp kOps[] = {
+const CheckOp kOrderOps[] = {
     {"sort", Form::rows, 3, [](Probe& p) { return both(sort(p.x(), p.dim(), p.variant() == 1)); }},
     {"argsort", Form::rows, 3, [](Probe& p) -> Tensors { return {argsort(p.x(), p.dim(), p.variant() == 2)}; }},
     {"topk", Form::rows, 3, [](Probe& p) { return both(topk(p.x(), some(p), p.dim(), p.variant() != 1)); }},
@@ -53,7 +53,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_order_ops() {
-  return kOps;
+  return kOrderOps;
 }
 
 }  // namespace cli

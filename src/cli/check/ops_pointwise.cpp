@@ -24,7 +24,7 @@ template <typename Op> Tensors ternary(Probe& p, Op op) {
   return {op(a, b, p.x())};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kPointwiseOps[] = {
 #define UNARY(name) \
   { #name, Form::elementwise, 1, unary < name> }
     UNARY(sinc),
@@ -83,7 +83,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_pointwise_ops() {
-  return kOps;
+  return kPointwiseOps;
 }
 
 }  // namespace cli

@@ -74,7 +74,7 @@ template <ValuesIndices (*op)(const Operand&, const Shape&), int dims> Tensors a
   return {result.values, result.indices};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kPoolingOps[] = {
     {"max_pool1d", Form::signal, 4, pool<max_pool1d, 1, true>},
     {"max_pool2d", Form::image, 4, pool<max_pool2d, 2, true>},
     {"max_pool3d", Form::volume, 4, pool<max_pool3d, 3, true>},
@@ -107,7 +107,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_pooling_ops() {
-  return kOps;
+  return kPoolingOps;
 }
 
 }  // namespace cli

@@ -43,7 +43,7 @@ Tensors layer(Probe& p) {
   return {result.output, result.hidden};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kRecurrentOps[] = {
     {"lstm_cell", Form::sequence, 2,
      [](Probe& p) -> Tensors {
        const Tensor x = p.x({p.size(1), p.size(2)});
@@ -68,7 +68,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_recurrent_ops() {
-  return kOps;
+  return kRecurrentOps;
 }
 
 }  // namespace cli

@@ -7,9 +7,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-constexpr int kDims = 3;  // the last, the first, the second: see Probe::dim
-
-const CheckOp kOps[] = {
+const CheckOp kReductionOps[] = {
 #define REDUCTION(name) \
   { #name, Form::rows, 3, reduction < name> }
     REDUCTION(sum),
@@ -77,7 +75,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_reduction_ops() {
-  return kOps;
+  return kReductionOps;
 }
 
 }  // namespace cli

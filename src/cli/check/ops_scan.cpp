@@ -5,9 +5,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-constexpr int kDims = 3;  // the last, the first, the second: see Probe::dim
-
-const CheckOp kOps[] = {
+const CheckOp kScanOps[] = {
     {"cumsum", Form::rows, 4,
      [](Probe& p) -> Tensors {
        return {p.variant() == 3 ? cumsum(p.x(), p.dim(), DType::f32) : cumsum(p.x(), p.dim())};
@@ -31,7 +29,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_scan_ops() {
-  return kOps;
+  return kScanOps;
 }
 
 }  // namespace cli

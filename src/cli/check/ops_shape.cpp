@@ -22,7 +22,7 @@ Tensor scattered_into(Probe& p, const Shape& shape) {
   return p.variant() == 1 && shape.rank() > 0 ? contiguous(a.flip({0})) : a;
 }
 
-const CheckOp kOps[] = {
+const CheckOp kShapeOps[] = {
     {"cat", Form::rows, 2,
      [](Probe& p) -> Tensors {
        return {cat({p.x(), p.x(), p.x()}, p.dim())};
@@ -142,7 +142,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_shape_ops() {
-  return kOps;
+  return kShapeOps;
 }
 
 }  // namespace cli

@@ -20,7 +20,7 @@ template <Quantile op> Tensors shares(Probe& p) {
   return {op(a, 0.3, p.dim(), p.variant() % 2 == 1, kModes[p.variant()])};
 }
 
-const CheckOp kOps[] = {
+const CheckOp kStatisticsOps[] = {
     {"median", Form::rows, 3,
      [](Probe& p) -> Tensors {
        if (p.variant() == 2) return {median(p.x())};
@@ -45,7 +45,7 @@ const CheckOp kOps[] = {
 }  // namespace
 
 std::span<const CheckOp> check_statistics_ops() {
-  return kOps;
+  return kStatisticsOps;
 }
 
 }  // namespace cli

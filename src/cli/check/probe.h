@@ -34,6 +34,11 @@ struct Point {
 /// "[3, 1025] transposed special #2".
 std::string to_string(const Point& point);
 
+/// Of the message of an error: the problem, without the fix.
+inline std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
 /// Where the operands of an op are whose gradient is checked: ops differ in where they are defined.
 enum class Domain : std::uint8_t {
   any,       ///< (-2, 2)
