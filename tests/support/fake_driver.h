@@ -28,7 +28,6 @@ struct FakeDevice {
   bool compiles = true;                             ///< else the compiler refuses
   int compiled = 0, loaded = 0, launches = 0, waits = 0;
   std::size_t in_use = 0;
-  std::map<std::uint64_t, std::size_t> blocks;
 };
 
 class FakeDriver : public gpu::Driver {
@@ -40,7 +39,10 @@ class FakeDriver : public gpu::Driver {
     info_.memory_bytes = device_->memory_limit;
   }
   ~FakeDriver() override {
-    for (const auto& [address, bytes] : device_->blocks) std::free(reinterpret_cast<void*>(address));
+    for (const auto& [address, bytes] : blocks_) {
+      device_->in_use -= bytes;
+      std::free(reinterpret_cast<void*>(address));
+    }
   }
 
   const gpu::DriverInfo& info() const override { return info_; }
@@ -50,14 +52,14 @@ class FakeDriver : public gpu::Driver {
     if (bytes > device_->memory_limit - device_->in_use) return 0;
     const auto address = reinterpret_cast<std::uint64_t>(std::calloc(bytes, 1));
     device_->in_use += bytes;
-    device_->blocks.emplace(address, bytes);
+    blocks_.emplace(address, bytes);
     return address;
   }
   void release(std::uint64_t address) override {
     check();
-    const auto found = device_->blocks.find(address);
+    const auto found = blocks_.find(address);
     device_->in_use -= found->second;
-    device_->blocks.erase(found);
+    blocks_.erase(found);
     std::free(reinterpret_cast<void*>(address));
   }
   void upload(std::uint64_t to, const void* from, std::size_t bytes) override {
@@ -122,6 +124,7 @@ class FakeDriver : public gpu::Driver {
 
   std::shared_ptr<FakeDevice> device_;
   gpu::DriverInfo info_;
+  std::map<std::uint64_t, std::size_t> blocks_;  ///< of this driver: a later one on the same device has its own
   bool probe_is_loaded_ = false;  ///< a backend's first kernel
 };
 
