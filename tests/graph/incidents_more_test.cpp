@@ -237,7 +237,7 @@ TEST(Incidents, FailedWorkIsReportedToAllThatReadIt) {
 }
 
 // candle: a new seed reached draws that were still waiting to run
-TEST(Incidents, ASeedDoesNotReachEarlierDraws) {
+TEST(Incidents, ASeedDoesNotReachEarlierDrawsSlow) {
   manual_seed(1);
   const std::uint64_t first = randn({1 << 24}).hash();
   const WithWindow window(kUnbounded);
