@@ -77,11 +77,16 @@ std::int64_t long_of(float a, float b) {
 float scaled(float a, std::uint32_t exponent) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x807fffffU) | exponent);
 }
+/// A normal f64 of a's bits, made without a conversion, which may flush: a itself where that is normal.
+double z_of(float a) {
+  const std::uint64_t word = std::bit_cast<std::uint32_t>(a);
+  return std::bit_cast<double>(((word & 0x80000000) << 32) | (((word & 0x7fffffff) << 29) + 0x3800000000000000));
+}
 double x_of(float a) {
-  return static_cast<double>(a) * static_cast<double>(1.1F);
+  return z_of(a) * static_cast<double>(1.1F);
 }
 double y_of(float b) {
-  return static_cast<double>(b) * static_cast<double>(1.2F);
+  return z_of(b) * static_cast<double>(1.2F);
 }
 
 enum Index { sum, product, quotient, root, fused, kOthers };
@@ -134,15 +139,14 @@ constexpr Fact kFacts[] = {
 #define FOLDED(value) "UINT(BITS64(" value ")) ^ UINT(BITS64(" value ") >> 32)"
 enum DoubleIndex { fused_64, quotient_64, root_64, widened, narrowed };
 constexpr Fact kDoubleFacts[] = {
-    {FOLDED("FMA64(x, y, double(c))"),
-     [](float a, float b, float c) { return folded(std::fma(x_of(a), y_of(b), static_cast<double>(c))); }, nullptr,
-     nullptr},
+    {FOLDED("FMA64(x, y, z)"), [](float a, float b, float c) { return folded(std::fma(x_of(a), y_of(b), z_of(c))); },
+     nullptr, nullptr},
     {FOLDED("x / y"), [](float a, float b, float) { return folded(x_of(a) / y_of(b)); }, nullptr, nullptr},
     {FOLDED("SQRT64(x)"), [](float a, float, float) { return folded(std::sqrt(x_of(a))); }, nullptr, nullptr},
     {FOLDED("double(c)"), [](float, float, float c) { return folded(static_cast<double>(c)); },
      [](float, float, float c) { return are_normal(c); }, "its conversions of f32 to f64 are wrong"},
     {"BITS(float(x))", [](float a, float, float) { return bits(static_cast<float>(x_of(a))); },
-     [](float a, float, float) { return are_normal(a, static_cast<float>(x_of(a))); },
+     [](float a, float, float) { return are_normal(static_cast<float>(x_of(a))); },
      "its conversions of f64 to f32 do not round to nearest even"},
 };
 #undef FOLDED
@@ -176,8 +180,15 @@ KernelText probe_text(const std::vector<Fact>& facts) {
   float c = FROM_BITS(LOAD_U32(from, i * 4 + 2));
 )";
   if (doubles) {
-    text.body += R"(  double x = double(a) * double(FROM_BITS(0x3f8ccccdu));
-  double y = double(b) * double(FROM_BITS(0x3f99999au));
+    for (const char* const number : {"a", "b", "c"}) {
+      text.body += fmt::format(
+          "  ULONG wide_{0} = (ULONG(BITS({0}) & 0x80000000u) << 32) | "
+          "((ULONG(BITS({0}) & 0x7fffffffu) << 29) + 0x3800000000000000);\n",
+          number);
+    }
+    text.body += R"(  double x = FROM_BITS64(wide_a) * double(FROM_BITS(0x3f8ccccdu));
+  double y = FROM_BITS64(wide_b) * double(FROM_BITS(0x3f99999au));
+  double z = FROM_BITS64(wide_c);
 )";
   }
   for (std::size_t fact = 0; fact < facts.size(); ++fact) {
