@@ -20,3 +20,4 @@
 #include <lockstep/threads.h>
 #include <lockstep/train.h>
 #include <lockstep/version.h>
+#include <lockstep/work.h>

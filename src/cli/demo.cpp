@@ -48,6 +48,8 @@ void print_json(const PictureDemo& demo) {
                    .add("predictions", predictions.text())
                    .add("correct", json(result.right))
                    .add("logits_hash", json(hex(result.hash)))
+                   .add("kernels", json(result.work.kernels))
+                   .add("bytes_moved", json(result.work.bytes))
                    .add("seconds", json(result.seconds))
                    .text());
   }
@@ -77,6 +79,8 @@ void print_json(const ComparedTraining& compared, bool equal) {
                  .add("loss_bits", json(bits_text(compared.loss)))
                  .add("weights_hash", json(hex(compared.weights_hash)))
                  .add("equal", json(equal))
+                 .add("kernels", json(compared.work.kernels))
+                 .add("bytes_moved", json(compared.work.bytes))
                  .add("seconds", json(compared.seconds))
                  .text());
 }

@@ -10,12 +10,40 @@
 #include <lockstep/device.h>
 #include <lockstep/io/image.h>
 #include <lockstep/train.h>
+#include <lockstep/work.h>
 
 #include "cli/classifier.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
+
+// --- work -----------------------------------------------------------------------------------------------------------
+
+/// Counts what is run from its beginning on, on a device and on the processor, which prepares inputs. The same number
+/// for every device.
+class WorkCounter {
+ public:
+  explicit WorkCounter(Device device) : device_(device), before_(now()) {}
+  WorkStatistics count() const {
+    const WorkStatistics after = now();
+    return {after.kernels - before_.kernels, after.bytes - before_.bytes};
+  }
+
+ private:
+  WorkStatistics now() const {
+    WorkStatistics work = work_statistics(device_);
+    if (device_ != Device{}) {
+      const WorkStatistics processor = work_statistics();
+      work.kernels += processor.kernels;
+      work.bytes += processor.bytes;
+    }
+    return work;
+  }
+
+  Device device_;
+  WorkStatistics before_;
+};
 
 // --- pictures -------------------------------------------------------------------------------------------------------
 
@@ -30,6 +58,7 @@ struct PictureResult {
   std::vector<Prediction> predictions;
   std::size_t right = 0;
   std::uint64_t hash = 0;
+  WorkStatistics work;
   double seconds = 0;
 };
 
@@ -79,6 +108,7 @@ struct ComparedTraining {
   float loss = 0;  ///< of the last step
   std::uint64_t losses_hash = 0;
   std::uint64_t weights_hash = 0;
+  WorkStatistics work;
   double seconds = 0;
 
   bool same_as(const ComparedTraining& other) const {

@@ -25,12 +25,14 @@ std::vector<Picture> load_pictures(const std::filesystem::path& folder) {
 
 PictureResult run_on(Device device, const models::Architecture& architecture, const io::TensorMap& weights,
                      const PictureDemo& demo) {
+  const WorkCounter work(device);  // weights are prepared when they are moved or when they are used
   const Classifier classifier(architecture, weights, device);
   std::vector<io::Image> images;
   for (const Picture& picture : demo.pictures) images.push_back(classifier.fit(picture.image));
   const auto start = std::chrono::steady_clock::now();
   PictureResult result{.device = device, .predictions = classifier.classify(images)};
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.work = work.count();
   ElementHasher hasher(DType::f32);
   for (std::size_t i = 0; i < demo.pictures.size(); ++i) {
     hasher.update(std::as_bytes(std::span(result.predictions[i].logits)));

@@ -88,6 +88,7 @@ TrainingDemo train_on_digits(const TrainingOptions& options) {
 }
 
 ComparedTraining first_steps_on(Device device) {
+  const WorkCounter work(device);
   const auto start = std::chrono::steady_clock::now();
   const data::DatasetPtr train = data::transform(data::digits(kComparedSteps * kComparedBatch, kSeed), {kNormalize});
   data::DataLoader loader(train, {.batch_size = kComparedBatch, .shuffle = true, .seed = kSeed, .device = device});
@@ -102,6 +103,7 @@ ComparedTraining first_steps_on(Device device) {
           .loss = static_cast<float>(fit.records.back().loss),
           .losses_hash = losses.digest(),
           .weights_hash = hash_of(model.state_dict()),
+          .work = work.count(),
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 

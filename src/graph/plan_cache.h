@@ -19,8 +19,10 @@ struct Plan {
   struct Prepared {
     Step step;
     std::unique_ptr<Executable> executable;
-    std::vector<int> released;  ///< entries that no later step reads, given ones among them
-    bool may_replace = false;   ///< no later step reads what step.replaces
+    std::vector<int> released;       ///< entries that no later step reads, given ones among them
+    bool may_replace = false;        ///< no later step reads what step.replaces
+    std::size_t bytes = 0;           ///< that the kernel moves
+    std::size_t bytes_in_place = 0;  ///< where it replaces
   };
   std::vector<Prepared> steps;
   std::size_t checks = 0;  ///< fault words of all steps

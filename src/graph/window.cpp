@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include <lockstep/work.h>
+
 #include "backends/backend.h"
 #include "core/assert.h"
 #include "graph/check.h"
@@ -18,6 +20,7 @@
 #include "graph/plan_cache.h"
 #include "graph/schedule.h"
 #include "kernels/storage.h"
+#include "kernels/traffic.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -53,6 +56,7 @@ struct DeviceWindow {
   std::vector<BufferRef> free_faults;
   std::size_t unread_bytes = 0;
   std::atomic<std::uint64_t> kernels{0};
+  std::atomic<std::uint64_t> moved_bytes{0};
   std::atomic<std::uint64_t> plans_made{0};
   std::atomic<std::uint64_t> plans_reused{0};
 };
@@ -283,9 +287,15 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   std::vector<int> last_use(window.entries.size(), -1);
   for (Step& step : schedule(window.entries)) {
     auto executable = backend.compile(step.kernel);
-    for (const int entry : step.slots) last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
+    std::vector<std::size_t> slot_bytes;
+    for (const int entry : step.slots) {
+      last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
+      slot_bytes.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    }
     plan->checks += step.checks.size();
-    plan->steps.push_back({std::move(step), std::move(executable), {}, false});
+    const std::size_t bytes = bytes_moved(step.kernel, slot_bytes);
+    const std::size_t in_place = bytes_moved(step.kernel, slot_bytes, true);
+    plan->steps.push_back({std::move(step), std::move(executable), {}, false, bytes, in_place});
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;
@@ -447,6 +457,7 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
     prepared.executable->run({slots, parameters, faults, next_fault});
     next_fault += prepared.step.checks.size();
     state.kernels.fetch_add(1, std::memory_order_relaxed);
+    state.moved_bytes.fetch_add(replaced ? prepared.bytes_in_place : prepared.bytes, std::memory_order_relaxed);
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();
@@ -706,9 +717,16 @@ std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {
 WindowStatistics window_statistics(Device device) {
   DeviceWindow& state = window_of(device);
   const std::lock_guard lock(state.record);
-  return {state.pending.size(), state.kernels.load(), state.plans_made.load(), state.plans_reused.load()};
+  return {state.pending.size(), state.kernels.load(), state.moved_bytes.load(), state.plans_made.load(),
+          state.plans_reused.load()};
 }
 
 }  // namespace graph
+
+WorkStatistics work_statistics(Device device) {
+  const graph::WindowStatistics statistics = graph::window_statistics(device);
+  return {statistics.kernels, statistics.bytes};
+}
+
 }  // namespace v0
 }  // namespace lockstep

@@ -40,8 +40,9 @@ std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
 
 /// Figures for tests and `memory` reports.
 struct WindowStatistics {
-  std::size_t pending = 0;      ///< nodes recorded and not computed
-  std::uint64_t kernels = 0;    ///< run so far
+  std::size_t pending = 0;    ///< nodes recorded and not computed
+  std::uint64_t kernels = 0;  ///< run so far
+  std::uint64_t bytes = 0;    ///< that they moved
   std::uint64_t plans_made = 0;
   std::uint64_t plans_reused = 0;
 };

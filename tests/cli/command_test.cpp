@@ -137,6 +137,8 @@ TEST(Demo, EveryDeviceIsRightAndEqual) {
   for (int device = 0; device < 2; ++device) {
     EXPECT_EQ(lines[device].at("correct"), 12);
     EXPECT_EQ(lines[device].at("logits_hash"), lines[0].at("logits_hash"));
+    EXPECT_EQ(lines[device].at("kernels"), lines[0].at("kernels"));
+    EXPECT_EQ(lines[device].at("bytes_moved"), lines[0].at("bytes_moved"));
   }
   EXPECT_EQ(lines[2].at("equal"), true);
   const CommandResult text = run_command({"demo", "--pictures-only"});
