@@ -1,6 +1,7 @@
 #include "backends/gpu/backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -157,18 +158,29 @@ std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
     refuse_beyond_memory(driver_->info(),
                          sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
   }
-  const RenderLimits limits{.threads = driver_->info().threads,
-                            .groups = driver_->info().groups,
-                            .units = driver_->info().units,
-                            .shared_bytes = driver_->info().shared_bytes,
-                            .arithmetic = arithmetic_};
-  Rendered rendered = render(kernel, limits);
-  const std::lock_guard lock(mutex_);
-  try {
-    return std::make_unique<GpuExecutable>(*this, std::move(rendered), kernel);
-  } catch (const BackendError& error) {
-    throw BackendError(fmt::format("{}: {}\n  in the kernel {}", device_.to_string(), error.what(), to_string(kernel)));
+  RenderLimits limits{.threads = driver_->info().threads,
+                      .groups = driver_->info().groups,
+                      .units = driver_->info().units,
+                      .shared_bytes = driver_->info().shared_bytes,
+                      .arithmetic = arithmetic_};
+  for (;;) {
+    Rendered rendered = render(kernel, limits);
+    const std::lock_guard lock(mutex_);
+    try {
+      return std::make_unique<GpuExecutable>(*this, std::move(rendered), kernel);
+    } catch (const TooManyThreads& error) {
+      // Written once more, for as many as the device runs of this kernel: results do not depend on it.
+      const auto most = static_cast<unsigned>(std::min(error.most, limits.threads - 1));
+      limits.threads = static_cast<int>(std::bit_floor(most));
+      if (limits.threads < kLeastThreads) throw in_kernel(error, kernel);
+    } catch (const BackendError& error) {
+      throw in_kernel(error, kernel);
+    }
   }
+}
+
+BackendError GpuBackend::in_kernel(const BackendError& error, const Kernel& kernel) const {
+  return BackendError(fmt::format("{}: {}\n  in the kernel {}", device_.to_string(), error.what(), to_string(kernel)));
 }
 
 void GpuBackend::start() {

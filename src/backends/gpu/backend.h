@@ -44,6 +44,8 @@ class GpuBackend : public Backend, public ReportsMemory {
  private:
   friend class GpuExecutable;
 
+  BackendError in_kernel(const BackendError& error, const Kernel& kernel) const;
+
   Device device_;
   std::unique_ptr<ReplayingDriver> driver_;
   mutable std::mutex mutex_;  ///< of everything below, and of the driver

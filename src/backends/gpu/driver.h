@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/error.h>
+
 #include "backends/gpu/source.h"
 
 namespace lockstep {
@@ -34,6 +36,13 @@ struct DriverInfo {
 class Module {
  public:
   virtual ~Module() = default;
+};
+
+/// A kernel of which the device runs fewer threads together than the text was written for.
+class TooManyThreads : public BackendError {
+ public:
+  TooManyThreads(const std::string& what, int most_threads) : BackendError(what), most(most_threads) {}
+  int most;
 };
 
 /// Memory that a launch reaches through an address among its parameter words. Work that only touches other memory, or
@@ -80,6 +89,7 @@ class Driver {
   virtual std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const = 0;
   /// Compiles; what comes back may be kept on disk.
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
+  /// Throws TooManyThreads where the device says so after it has compiled.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
   /// `accesses`: all addresses in `words`. An address may stand there more than once.
   virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,

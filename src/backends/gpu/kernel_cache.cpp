@@ -97,6 +97,8 @@ std::shared_ptr<const Module> KernelCache::get(const KernelText& kernel, const A
       if (!path.empty()) write_entry(path, key, binary);
     }
     module = driver_.load(binary, kernel);
+  } catch (const TooManyThreads&) {
+    throw;
   } catch (const BackendError& error) {
     throw BackendError(error.what() + save_source(directory_, source));
   }

@@ -19,7 +19,8 @@ class KernelCache {
   /// `directory`: where files are kept; empty for none.
   KernelCache(Driver& driver, std::string directory) : driver_(driver), directory_(std::move(directory)) {}
 
-  /// The compiled kernel. Throws BackendError, naming a file that holds the source, when it does not compile.
+  /// The compiled kernel. Throws BackendError, naming a file that holds the source, when it does not compile, and what
+  /// the driver throws for a text with too many threads.
   std::shared_ptr<const Module> get(const KernelText& kernel, const Arithmetic& arithmetic);
   std::size_t size() const { return modules_.size(); }
   std::size_t compiled() const { return compiled_; }

@@ -167,14 +167,16 @@ std::vector<Fact> facts_of(bool doubles) {
 }
 
 /// Thread i computes everything of vector i; its first address is the vectors', its second the results'.
+static_assert(kLeastThreads == 64);
 KernelText probe_text(const std::vector<Fact>& facts) {
   const bool doubles = facts.size() > std::size(kFacts);
   KernelText text;
   text.words = 4;
   text.addresses = {0, 2};
+  text.threads = kLeastThreads;  // every device runs so many
   text.body = R"(  MEMORY from = MEMORY_AT(0, 0);
   MEMORY to = MEMORY_AT(1, 2);
-  int i = int(GROUP) * 256 + int(THREAD);
+  int i = int(GROUP) * 64 + int(THREAD);
   float a = FROM_BITS(LOAD_U32(from, i * 4));
   float b = FROM_BITS(LOAD_U32(from, i * 4 + 1));
   float c = FROM_BITS(LOAD_U32(from, i * 4 + 2));
@@ -219,7 +221,7 @@ std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Ar
   const std::uint32_t words[] = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(from >> 32),
                                  static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(to >> 32)};
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
-  driver.launch(*module, kVectors / 256, words, accesses);
+  driver.launch(*module, kVectors / kLeastThreads, words, accesses);
   driver.download(out.data(), to, 4 * out.size());
   memory.release(from);
   memory.release(to);

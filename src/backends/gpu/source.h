@@ -93,9 +93,12 @@ struct Rendered {
   std::size_t scratch_bytes = 0;
 };
 
+/// A row's sum has 64 lanes, and each has a thread.
+inline constexpr int kLeastThreads = 64;
+
 /// What the renderer has to know of a device.
 struct RenderLimits {
-  int threads = 256;
+  int threads = 256;  ///< of a workgroup: a power of two, kLeastThreads to 256
   std::uint32_t groups = 65535;
   int units = 16;                       ///< that run workgroups independently
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup

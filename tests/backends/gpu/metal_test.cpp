@@ -141,7 +141,8 @@ TEST_F(MetalDriver, APipelineForTooSmallGroupsIsRefused) {
   try {
     loaded(*driver, add_text());
     FAIL() << "no error was thrown";
-  } catch (const BackendError& error) {
+  } catch (const TooManyThreads& error) {
+    EXPECT_EQ(error.most, 192);
     for (const char* part : {"256", "192", "fix:"}) EXPECT_NE(std::string(error.what()).find(part), std::string::npos);
   }
 }

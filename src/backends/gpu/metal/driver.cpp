@@ -193,10 +193,12 @@ class MetalDriver : public Driver {
     if (pipeline == nullptr) throw BackendError("metal: no pipeline for a kernel: " + error_of(error));
     const UInteger most = api().most_threads(pipeline.get());
     if (most < static_cast<UInteger>(kernel.threads)) {
-      throw BackendError(fmt::format(
-          "metal: a kernel needs workgroups of {} threads, and {} runs at most {} of it together\n"
-          "  fix: compute this on another device, e.g. x.to(Device::parse(\"cpu\")); all give the same bits",
-          kernel.threads, info_.name, most));
+      throw TooManyThreads(
+          fmt::format(
+              "metal: a kernel needs workgroups of {} threads, and {} runs at most {} of it together\n"
+              "  fix: compute this on another device, e.g. x.to(Device::parse(\"cpu\")); all give the same bits",
+              kernel.threads, info_.name, most),
+          static_cast<int>(most));
     }
     return std::make_unique<MetalModule>(std::move(pipeline), kernel.threads, kernel.addresses);
   }

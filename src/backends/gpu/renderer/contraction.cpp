@@ -21,8 +21,10 @@ std::int64_t tiles_of(const Geometry& geometry, const TileForm& form) {
   return geometry.batches * over(geometry.rows, form.rows()) * over(geometry.columns, form.columns());
 }
 
-// A few outputs per batch, or a side too narrow for tiles, and a k that one thread can walk along.
-bool is_direct(const Geometry& geometry) {
+// A workgroup that is too small for tiles; a few outputs per batch, or a side too narrow for tiles, and a k that one
+// thread can walk along.
+bool is_direct(const Geometry& geometry, const RenderLimits& limits) {
+  if (limits.threads < kTileThreads) return true;
   constexpr std::int64_t kNarrow = 16;
   constexpr std::int64_t kLongest = 512;
   const std::int64_t least = std::min(geometry.rows, geometry.columns);
@@ -90,7 +92,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   if (kernel.b.numel() == 0 || kernel.m.numel() == 0 || kernel.n.numel() == 0) return {};
   const Geometry geometry = geometry_of(kernel);
   Rendered rendered;
-  if (is_direct(geometry)) {
+  if (is_direct(geometry, limits)) {
     rendered.launches.push_back(render_direct(kernel, geometry, limits));
     return rendered;
   }

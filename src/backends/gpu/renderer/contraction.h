@@ -64,6 +64,9 @@ std::string added(ComputeType type, const std::string& x, const std::string& y);
 /// Reads 4 neighbours: `UINT <words>[4]`.
 const char* load4_of(DType dtype);
 
+/// Of workgroups that share what they load.
+constexpr int kTileThreads = 256;
+
 /// How a tile is made: 256 threads, each with subtiles of 4 x 4 outputs.
 struct TileForm {
   int subtiles_m = 1, subtiles_n = 1;  ///< per thread

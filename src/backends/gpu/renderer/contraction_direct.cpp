@@ -9,7 +9,6 @@ inline namespace v0 {
 namespace gpu {
 
 namespace {
-constexpr int kThreads = 256;
 constexpr std::int64_t kLongestWindow = 32;
 }  // namespace
 
@@ -31,7 +30,7 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   declare_zero(lines, words, kernel.type);
   lines.add("{} elements = {};", index, words.index(elements, wide));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
-             kThreads);
+             limits.threads);
   decompose(lines, words, geometry.shape, 0, geometry.k, "e", "i", wide);
   for (const Side* side : {&a, &b}) side->access.declare(lines, words, "own", "", 0, geometry.k, "i");
   lines.add("{} total = zero;", type);
@@ -85,9 +84,9 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   Launch result;
   result.text.body = lines.take();
   result.text.functions = writer.functions();
-  result.text.threads = kThreads;
-  result.groups =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, limits.groups));
+  result.text.threads = limits.threads;
+  result.groups = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>((elements + limits.threads - 1) / limits.threads, 1, limits.groups));
   words.move_to(result);
   return result;
 }

@@ -10,7 +10,7 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kTileThreads;
 constexpr int kMostVectors = 8;
 constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
 

@@ -15,7 +15,7 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kTileThreads;
 constexpr int kStageRows = 32;
 
 enum class Loading { own_vectors, k_vectors, along_own, along_k };

@@ -14,7 +14,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
 
 Shape dense_strides(const Shape& shape) {
@@ -79,17 +78,17 @@ class Reader {
 Launch launch(Lines& lines, const Words& words, std::int64_t items, const RenderLimits& limits) {
   Launch result;
   result.text.body = lines.take();
-  result.text.threads = kThreads;
-  result.groups =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, limits.groups));
+  result.text.threads = limits.threads;
+  result.groups = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>((items + limits.threads - 1) / limits.threads, 1, limits.groups));
   words.move_to(result);
   return result;
 }
 
-void open_loop(Lines& lines, Words& words, std::int64_t items) {
+void open_loop(Lines& lines, Words& words, std::int64_t items, const RenderLimits& limits) {
   lines.add("int total = {};", words.int32(items));
-  lines.add("int stride = int(GROUPS) * {};", kThreads);
-  lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < total; e += stride) {{", kThreads);
+  lines.add("int stride = int(GROUPS) * {};", limits.threads);
+  lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < total; e += stride) {{", limits.threads);
 }
 
 void check_size(const Kernel& kernel, std::int64_t elements) {
@@ -123,7 +122,7 @@ Launch exchange(const Pairs& pairs, std::int64_t block, std::int64_t distance, c
   lines.add("int distance = {};", words.int32(distance));
   lines.add("int block = {};", words.int32(block));
   lines.add("int last = {};", words.int32(pairs.padded - 1));
-  open_loop(lines, words, pairs.count() / 2);
+  open_loop(lines, words, pairs.count() / 2, limits);
   lines.add("int low = e & (distance - 1);");
   lines.add("int a = (e - low) * 2 + low;");
   lines.add("int b = a + distance;");
@@ -208,7 +207,7 @@ Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits) {
     lines.add("MEMORY keys = {};", pairs.keys(words));
     lines.add("MEMORY positions = {};", pairs.positions(words));
     lines.add("int length = {};", words.int32(kernel.n));
-    open_loop(lines, words, pairs.count());
+    open_loop(lines, words, pairs.count(), limits);
     lines.add("int row = {};", quotient(words, "e", pairs.padded, false));
     lines.add("int at = e - row * {};", words.int32(pairs.padded));
     lines.add("LONG key = LONG(~(ULONG(1) << 63));");
@@ -231,7 +230,7 @@ Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits) {
     lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel.out));
     const Shape shape = joined(kernel.rows, kernel.n);
     lines.add("int length = {};", words.int32(kernel.n));
-    open_loop(lines, words, rows * kernel.n);
+    open_loop(lines, words, rows * kernel.n, limits);
     lines.add("int row = {};", quotient(words, "e", kernel.n, false));
     lines.add("int at = e - row * length;");
     decompose(lines, words, shape, 0, shape.rank(), "e", "i", false);
@@ -263,7 +262,7 @@ Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits) {
   const bool positions = kernel.op == ScanOp::argmax || kernel.op == ScanOp::argmin;
   const bool largest = kernel.op == ScanOp::max || kernel.op == ScanOp::argmax;
   const char* t = type_name(type);
-  constexpr int kTeams = kThreads / 64;
+  const int teams = limits.threads / 64;
   Words words;
   Lines lines;
   Reader reader({kernel.input}, words);
@@ -302,7 +301,7 @@ Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits) {
   lines.add("int rows = {};", words.int32(rows));
   lines.add("int lane = int(THREAD) & 63;");
   lines.add("int team = int(THREAD) / 64;");
-  lines.open("for (int first_row = int(GROUP) * {0}; first_row < rows; first_row += int(GROUPS) * {0}) {{", kTeams);
+  lines.open("for (int first_row = int(GROUP) * {0}; first_row < rows; first_row += int(GROUPS) * {0}) {{", teams);
   lines.add("bool live = first_row + team < rows;");
   lines.add("int row = SELECT(live, first_row + team, rows - 1);");
   // Of chunk totals: the same scan, one level up, in step with the chunks.
@@ -383,7 +382,7 @@ Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits) {
   lines.close();
   Rendered rendered;
   Launch result = launch(lines, words, rows * 64, limits);
-  result.text.shared = {{type, "totals_value", kThreads}, {ComputeType::i32, "totals_at", kThreads}};
+  result.text.shared = {{type, "totals_value", limits.threads}, {ComputeType::i32, "totals_at", limits.threads}};
   rendered.launches.push_back(std::move(result));
   return rendered;
 }
@@ -410,7 +409,7 @@ Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits) 
     lines.add("MEMORY positions = {};", pairs.positions(words));
     lines.add("MEMORY faults = {};", words.memory(Patch::Kind::faults, 0));
     lines.add("int count = {};", words.int32(count));
-    open_loop(lines, words, pairs.count());
+    open_loop(lines, words, pairs.count(), limits);
     lines.add("LONG key = LONG(~(ULONG(1) << 63));");
     lines.open("if (e < count) {{");
     reader.read(lines, 0, "e");
@@ -443,7 +442,7 @@ Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits) 
   lines.add("MEMORY keys = {};", pairs.keys(words));
   lines.add("MEMORY positions = {};", pairs.positions(words));
   lines.add("LONG none = LONG(~(ULONG(1) << 63));");
-  open_loop(lines, words, count);
+  open_loop(lines, words, count, limits);
   lines.add("LONG place = LONG(LOAD_U64_AGAIN(keys, e));");
   lines.add("bool first = place != none;");
   lines.add("if (e > 0) first = first && LONG(LOAD_U64_AGAIN(keys, e - 1)) != place;");

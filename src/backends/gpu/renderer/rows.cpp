@@ -97,7 +97,8 @@ Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits) {
                      std::none_of(program.outputs.begin(), program.outputs.end(), [&](const Output& output) {
                        return program.code[static_cast<std::size_t>(output.value)].extent == Extent::row;
                      });
-  if (!plain && (program.inner.numel() > kChunk || prefers_columns(program))) return render_long_rows(program, limits);
+  if (!plain && (program.inner.numel() > kChunk || prefers_columns(program, limits)))
+    return render_long_rows(program, limits);
   Rendered rendered;
   if (!plain) {
     rendered.launches.push_back(render_team(program, limits));

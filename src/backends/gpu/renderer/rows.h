@@ -16,7 +16,7 @@ Launch launch(Lines& body, const ProgramWriter& writer, const Words& words, std:
 /// Rows of up to 4096 elements, with reductions.
 Launch render_team(const Program& program, const RenderLimits& limits);
 /// Whether neighbours in memory are of different rows, and there are enough of them for render_long_rows.
-bool prefers_columns(const Program& program);
+bool prefers_columns(const Program& program, const RenderLimits& limits);
 /// Rows of more than 4096 elements: several launches, which work on the chunks of a row in parallel.
 Rendered render_long_rows(const Program& program, const RenderLimits& limits);
 

@@ -14,7 +14,6 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
-constexpr int kThreads = 256;
 constexpr std::int64_t kChunk = 4096;
 constexpr int kColumns = 32;                                  ///< rows side by side in a workgroup
 constexpr int kColumnLanes = 8;                               ///< of a row, per thread, and threads per row
@@ -121,7 +120,7 @@ class SplitKernel {
     const std::int64_t units = plan_.space.row_count * plan_.chunks;
     const bool ordered = std::all_of(reductions.begin(), reductions.end(),
                                      [](const Reduction& reduction) { return reduction.is_ordered(); });
-    const bool fits = shared_bytes_of(reductions, kThreads, 8) <= plan_.limits.shared_bytes;
+    const bool fits = shared_bytes_of(reductions, plan_.limits.threads, 8) <= plan_.limits.shared_bytes;
     const int width = ordered && fits && writer_.choose_vectors() ? writer_.width() : 1;
     team_ = kLanes / width;
     begin(units);
@@ -134,7 +133,7 @@ class SplitKernel {
       } else {
         reduction.start(lines_, "");
       }
-      for (SharedArray& array : reduction.shared(kThreads * width)) shared_.push_back(std::move(array));
+      for (SharedArray& array : reduction.shared(plan_.limits.threads * width)) shared_.push_back(std::move(array));
     }
     const int rank = plan_.space.shape.rank();
     const int last = rank - 1;
@@ -201,7 +200,7 @@ class SplitKernel {
     lines_.add("{} unit = row * {} + chunk;", index_, words_.index(plan_.chunks, wide_));
     write_row_values(phase, computed, stored);
     for (const Reduction& reduction : reductions) {
-      for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
+      for (SharedArray& array : reduction.shared(plan_.limits.threads)) shared_.push_back(std::move(array));
       reduction.start_lanes(lines_, kColumnLanes);
     }
     const bool full = plan_.space.length % kChunk == 0;
@@ -405,7 +404,7 @@ class SplitKernel {
     lines_.add("{} units = {};", index_, words_.index(units, wide_));
     lines_.open(
         "for ({0} first_unit = {0}(GROUP) * {0}({1}); first_unit < units; first_unit += {0}(GROUPS) * {0}({1})) {{",
-        index_, kThreads / team_);
+        index_, plan_.limits.threads / team_);
     lines_.add("bool live = first_unit + {}(team) < units;", index_);
     lines_.add("{0} unit = SELECT(live, first_unit + {0}(team), units - {0}(1));", index_);
   }
@@ -414,10 +413,10 @@ class SplitKernel {
     Launch result;
     result.text.body = lines_.take();
     result.text.functions = writer_.functions();
-    result.text.threads = kThreads;
+    result.text.threads = plan_.limits.threads;
     result.text.shared = shared_;
-    result.groups = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>((units + kThreads / team_ - 1) / (kThreads / team_), 1, plan_.limits.groups));
+    result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+        (units + plan_.limits.threads / team_ - 1) / (plan_.limits.threads / team_), 1, plan_.limits.groups));
     words_.move_to(result);
     return result;
   }
@@ -473,7 +472,7 @@ class SplitKernel {
 
   void start(const Reduction& reduction, const std::string& suffix) {
     reduction.start(lines_, suffix);
-    for (SharedArray& array : reduction.shared(kThreads)) shared_.push_back(std::move(array));
+    for (SharedArray& array : reduction.shared(plan_.limits.threads)) shared_.push_back(std::move(array));
   }
 
   const Plan& plan_;
@@ -488,7 +487,8 @@ class SplitKernel {
 
 }  // namespace
 
-bool prefers_columns(const Program& program) {
+bool prefers_columns(const Program& program, const RenderLimits& limits) {
+  if (limits.threads != kColumns * kColumnLanes) return false;
   constexpr std::int64_t kFew = 1024;  // chunks: fewer would leave a GPU without work
   const Space space = Space::of(program, true);
   const std::int64_t chunks = (space.length + kChunk - 1) / kChunk;
@@ -511,7 +511,7 @@ bool prefers_columns(const Program& program) {
 
 Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
   const Plan plan(program, limits);
-  const bool columns = prefers_columns(program);
+  const bool columns = prefers_columns(program, limits);
   Rendered rendered;
   rendered.scratch_bytes = plan.scratch_bytes;
   for (int phase = 0; phase <= plan.last_phase; ++phase) {
