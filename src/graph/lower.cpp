@@ -423,8 +423,9 @@ class Lowering {
       kernel.self = slot_of(self.operands[0].entry);
       kernel.values = input(e, 1);
       kernel.out = slot_of(e);
+      // Not where the values are elements of the same tensor: they would be read while others are written over them.
+      if (kernel.values.slot != kernel.self) step_.replaces = self.operands[0].entry;
       step_.kernel = std::move(kernel);
-      step_.replaces = self.operands[0].entry;
     }
     step_.writes.push_back(e);
   }

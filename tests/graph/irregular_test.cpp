@@ -151,6 +151,22 @@ TEST(Update, OfAValueThatNothingElseHoldsIsInPlace) {
   EXPECT_EQ(sum(held).item<float>(), 8 * (0 + 1 + 2 + 3 + 4 + 59));
 }
 
+// In place they would be read while others are written over them.
+TEST(Update, OfValuesThatAreItsOwnReadsTheOldOnes) {
+  constexpr std::int64_t kSize = 100000;
+  same_everywhere([](Device device) {
+    const auto shifted = [&] {
+      const Tensor x = arange(0, kSize, 1, {.dtype = DType::f32, .device = device}) * 3.0;
+      return slice_scatter(x, x.narrow(0, 0, kSize - 7), 0, {.start = 7});
+    };
+    const std::vector<float> result = shifted().to_vector<float>();
+    for (const std::int64_t i : {0, 6, 7, 14, 50000, 99999}) {
+      EXPECT_EQ(result[static_cast<std::size_t>(i)], static_cast<float>(3 * (i < 7 ? i : i - 7))) << i;
+    }
+    return shifted();
+  });
+}
+
 TEST(Update, NeverWritesIntoTheUsersMemory) {
   const std::vector<float> given(16, 3);
   Tensor x = Tensor::from_blob(given.data(), {16}, DType::f32);
