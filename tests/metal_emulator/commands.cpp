@@ -1,5 +1,7 @@
 #include "commands.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "settings.h"
@@ -196,6 +198,11 @@ void ComputeEncoder::dispatch(MtlSize threads, MtlSize threadgroup) {
     bound.unused = false;
     if (bound.buffer) {
       run.buffers[index] = bound.buffer->data() + bound.offset;
+      const auto same = std::find(run.buffers.begin(), run.buffers.end(), run.buffers[index]) - run.buffers.begin();
+      if (same != parameter.index) {
+        sentence(fmt::format("the same memory is bound at indices {} and {}; arguments must not overlap",
+                             std::min<long>(same, parameter.index), std::max<long>(same, parameter.index)));
+      }
       used.push_back(bound.buffer);
     } else if (bound.length != 0) {
       constants.emplace_back(index, bound.bytes);

@@ -83,9 +83,9 @@ struct Devices {
                    compiles.texts, compiles.compiled, compiles.checked, runs.dispatches, runs.threads,
                    objc::live_objects() == 0 ? "nothing" : objc::live_object_list().c_str());
     }
-    if (settings::abort_on_leaks() && objc::live_objects() != 0) {
-      misuse("never released: " + objc::live_object_list());
-    }
+    const settings::Leaks fatal = settings::fatal_leaks();
+    const std::string left = objc::live_object_list(fatal == settings::Leaks::transient);
+    if (fatal != settings::Leaks::ignored && !left.empty()) misuse("never released: " + left);
   }
 };
 const Devices devices;

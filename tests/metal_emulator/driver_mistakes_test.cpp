@@ -126,6 +126,19 @@ TEST_F(DriverMistakes, Bindings) {
   end();
 }
 
+TEST_F(DriverMistakes, OnePieceOfMemoryUnderTwoIndices) {
+  const Owned pipeline = metal_.pipeline(
+      "kernel void k(device uint* a [[buffer(0)]], device uint* b [[buffer(1)]],\n"
+      "              uint i [[thread_position_in_grid]]) { b[i] = a[i]; }\n");
+  begin();
+  send<void>(encoder_, "setComputePipelineState:", id(pipeline));
+  bind_buffer(128, 1);
+  dispatch({32, 1, 1});
+  bind_buffer(0, 1);
+  EXPECT_DEATH(dispatch({32, 1, 1}), "the same memory is bound at indices 0 and 1; arguments must not overlap");
+  end();
+}
+
 TEST_F(DriverMistakes, Dispatches) {
   begin();
   EXPECT_DEATH(dispatch({0, 1, 1}), "a dispatch of no threads");
@@ -183,6 +196,21 @@ TEST_F(DriverMistakes, ALeakIsCounted) {
         std::exit(0);
       },
       "never released: .*MTLBuffer");
+  // A process may end with the memory that it has; but not with a string of which it forgot to let go.
+  EXPECT_EXIT(
+      {
+        setenv("LOCKSTEP_METAL_LEAKS", "transient", 1);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_DEATH(
+      {
+        setenv("LOCKSTEP_METAL_LEAKS", "transient", 1);
+        const Pool pool;
+        send(string("kept"), "retain");
+        std::exit(0);
+      },
+      "never released: .*NSString");
   send<void>(leaked, "release");
   EXPECT_EQ(live_objects(), before);
 }

@@ -85,11 +85,13 @@ std::size_t live_objects() {
   return Objects::instance().count;
 }
 
-std::string live_object_list() {
+std::string live_object_list(bool transient) {
+  static const std::set<std::string> kept = {"MTLDevice", "MTLCommandQueue", "MTLBuffer", "MTLComputePipelineState"};
   const std::lock_guard guard(lock());
   std::string list;
   for (const auto& [name, count] : Objects::instance().live) {
-    if (count != 0) list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, name);
+    if (count != 0 && !(transient && kept.contains(name)))
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, name);
   }
   return list;
 }

@@ -81,8 +81,9 @@ std::recursive_mutex& lock();
 Class& class_named(const std::string& name);
 Selector selector(const std::string& name);
 std::size_t live_objects();
-/// Live objects by class, for a report.
-std::string live_object_list();
+/// Live objects by class, for a report. `transient`: only those that no driver keeps as long as the process lives,
+/// which may end without taking leave of its devices.
+std::string live_object_list(bool transient = false);
 
 /// The object behind a handle; a released one, or one of another class than T, is misuse.
 Object& any(id handle);

@@ -84,8 +84,9 @@ bool unified_memory() {
 std::size_t failing_submission() {
   return number("LOCKSTEP_METAL_FAIL", 0);
 }
-bool abort_on_leaks() {
-  return is("LOCKSTEP_METAL_LEAKS", "abort", "ignore");
+Leaks fatal_leaks() {
+  if (value("LOCKSTEP_METAL_LEAKS", "") == "transient") return Leaks::transient;
+  return is("LOCKSTEP_METAL_LEAKS", "abort", "ignore") ? Leaks::all : Leaks::ignored;
 }
 bool report() {
   return number("LOCKSTEP_METAL_REPORT", 0) != 0;

@@ -28,7 +28,9 @@ int system_version();
 bool unified_memory();
 /// Which command buffer shall fail, counted from 1; 0 for none.
 std::size_t failing_submission();
-bool abort_on_leaks();
+/// Which objects must not live at the end.
+enum class Leaks { ignored, all, transient };
+Leaks fatal_leaks();
 bool report();
 }  // namespace settings
 

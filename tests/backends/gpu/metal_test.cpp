@@ -151,13 +151,14 @@ TEST_F(MetalDriver, APipelineForTooSmallGroupsIsRefused) {
 TEST_F(MetalDriver, AFailedCommandBufferIsReportedToEveryLaterCall) {
   const std::unique_ptr<Driver> driver = open_metal(0);
   const std::uint64_t a = driver->allocate(4096);
+  const std::uint64_t b = driver->allocate(4096);
   const std::unique_ptr<Module> module = loaded(*driver, add_text());
   std::vector<std::uint32_t> out(100);
   std::string failure;
   // The emulator counts the command buffers of the process, and this is not its first: the number to fail catches up.
   for (int number = 1; failure.empty() && number < 20000; number += 2) {
     const Setting failing("LOCKSTEP_METAL_FAIL", std::to_string(number).c_str());
-    add(*driver, *module, a, a, 1, 100, 1);
+    add(*driver, *module, a, b, 1, 100, 1);
     try {
       driver->download(out.data(), a, 400);
     } catch (const BackendError& error) {
@@ -167,7 +168,7 @@ TEST_F(MetalDriver, AFailedCommandBufferIsReportedToEveryLaterCall) {
   EXPECT_NE(failure.find("Timeout"), std::string::npos) << failure;
   EXPECT_THROW(driver->wait(), BackendError);
   EXPECT_THROW(driver->download(out.data(), a, 400), BackendError);
-  EXPECT_THROW(add(*driver, *module, a, a, 1, 100, 1), BackendError);
+  EXPECT_THROW(add(*driver, *module, a, b, 1, 100, 1), BackendError);
   driver->release(a);  // cannot fail
 }
 
@@ -197,6 +198,7 @@ TEST_F(MetalDriver, GivesBackAllItTook) {
     const std::unique_ptr<Driver> driver = open_metal(0);
     const std::uint64_t a = driver->allocate(4096);
     const std::uint64_t b = driver->allocate(20 << 20);
+    const std::uint64_t c = driver->allocate(4096);
     const std::vector<std::uint32_t> in = numbers(1024);
     driver->upload(a, in.data(), 4096);
     const std::unique_ptr<Module> module = loaded(*driver, add_text());
@@ -206,7 +208,7 @@ TEST_F(MetalDriver, GivesBackAllItTook) {
     std::vector<std::uint32_t> out(1024);
     driver->download(out.data(), b, 4096);
     driver->release(a);
-    add(*driver, *module, b, b, 1, 1000, 2);  // left behind, not submitted
+    add(*driver, *module, c, b, 1, 1000, 2);  // left behind, not submitted
   };
   use();
   const long before = live();

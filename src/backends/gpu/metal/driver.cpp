@@ -204,8 +204,9 @@ class MetalDriver : public Driver {
   }
 
   void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
-              std::span<const Access>) override {
+              std::span<const Access> accesses) override {
     const Pool pool;
+    check_aliases(accesses);
     const auto& kernel = static_cast<const MetalModule&>(module);
     for (std::uint32_t first = 0; first < groups;) {
       const std::uint32_t slice = std::min(groups - first, kernel.pace()->groups);
@@ -245,6 +246,15 @@ class MetalDriver : public Driver {
     const std::size_t offset = address - found->first;
     LOCKSTEP_ASSERT(offset < found->second.bytes);
     return {&found->second, offset};
+  }
+
+  // Metal's compiler takes it that arguments do not overlap.
+  static void check_aliases(std::span<const Access> accesses) {
+    for (std::size_t i = 0; i < accesses.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        LOCKSTEP_ASSERT(accesses[i].address != accesses[j].address || !(accesses[i].writes || accesses[j].writes));
+      }
+    }
   }
 
   void dispatch(const MetalModule& kernel, std::span<const std::uint32_t> words, std::uint32_t first,
