@@ -1,5 +1,5 @@
 // A character language model: a transformer of two layers learns a sonnet and writes on from its first letter.
-//   example_char_lm [steps = 300]
+//   example_char_lm [steps = 300] [device = cpu]
 #include <lockstep/lockstep.h>
 
 #include <cstdlib>
@@ -52,6 +52,7 @@ struct Model : ls::nn::Module {
 
 int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 300;
+  const ls::Device device = ls::Device::parse(argc > 2 ? argv[2] : "cpu");
   ls::manual_seed(1);
 
   std::string alphabet;
@@ -61,14 +62,16 @@ int main(int argc, char** argv) {
     numbers.push_back(static_cast<std::int64_t>(alphabet.find(letter)));
   }
   const auto characters = static_cast<std::int64_t>(alphabet.size());
-  const ls::Tensor text = ls::Tensor::from(numbers, {static_cast<std::int64_t>(numbers.size())});
+  const ls::Tensor text = ls::Tensor::from(numbers, {static_cast<std::int64_t>(numbers.size())}, device);
   const ls::Tensor windows = text.unfold(0, kLength + 1, 1);  // every stretch of the text with what follows it
 
   Model model(characters);
+  model.to(device);
   ls::optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
   float first = 0, last = 0;
   for (int step = 0; step < steps; ++step) {
-    const ls::Tensor batch = ls::index_select(windows, 0, ls::randint(0, windows.size(0), {kBatch}));
+    const ls::Tensor batch = ls::index_select(
+        windows, 0, ls::randint(0, windows.size(0), {kBatch}, {.dtype = ls::DType::i64, .device = device}));
     const ls::Tensor scores = model.forward(batch.narrow(1, 0, kLength));
     const ls::Tensor loss = ls::cross_entropy(scores.flatten(0, 1), batch.narrow(1, 1, kLength).flatten());
     optimizer.step(loss);
@@ -83,7 +86,7 @@ int main(int argc, char** argv) {
   while (written.size() < 160) {
     const auto length = std::min(static_cast<std::int64_t>(written.size()), kLength);
     const ls::Tensor context =
-        ls::Tensor::from(std::vector<std::int64_t>(written.end() - length, written.end()), {1, length});
+        ls::Tensor::from(std::vector<std::int64_t>(written.end() - length, written.end()), {1, length}, device);
     const ls::Tensor scores = model.forward(context).select(1, length - 1);
     written.push_back(ls::multinomial(ls::softmax(scores / 0.5, 1), 1).item<std::int64_t>());
   }

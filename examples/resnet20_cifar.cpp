@@ -2,7 +2,7 @@
 // SGD with momentum, the learning rate divided by 10 at half and at three quarters of the run, crops and flips. It
 // saves a checkpoint after every epoch; started again with the same directory, it goes on from there.
 //
-//   example_resnet20_cifar <folder with data_batch_1.bin ...> [epochs] [directory of the run]
+//   example_resnet20_cifar <folder with data_batch_1.bin ...> [epochs] [directory of the run] [device]
 //   example_resnet20_cifar tiny       a few steps on random pictures
 #include <lockstep/lockstep.h>
 
@@ -33,13 +33,13 @@ double accuracy(ls::nn::Layer& model, data::DataLoader& loader) {
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "";
   if (folder.empty()) {
-    std::cerr << "usage: " << argv[0] << " <folder of CIFAR-10>|tiny [epochs] [directory of the run]\n";
+    std::cerr << "usage: " << argv[0] << " <folder of CIFAR-10>|tiny [epochs] [directory of the run] [device]\n";
     return 2;
   }
   const bool tiny = folder == "tiny";
   const int epochs = argc > 2 ? std::atoi(argv[2]) : tiny ? 2 : 160;
   const std::string run = argc > 3 ? argv[3] : "";
-  const ls::Device device = ls::Device::best();
+  const ls::Device device = argc > 4 ? ls::Device::parse(argv[4]) : ls::Device::best();
   ls::manual_seed(1);
 
   const data::Normalize normalize{{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};

@@ -4,7 +4,8 @@
 
 namespace ls = lockstep;
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+  if (argc != 3) return std::cerr << "usage: example_ten_lines WEIGHTS PICTURE\n", 2;
   const auto& resnet20 = ls::models::architecture("resnet20-cifar");
   const auto weights = ls::io::load_weights(argv[1]);
   const auto image = ls::models::preprocess(resnet20.preprocessing, {ls::io::load_image(argv[2])});
