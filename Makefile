@@ -1,7 +1,7 @@
 # The commands of this repository. A fresh Debian or Ubuntu machine needs only `make demo` and `make test`.
 .DEFAULT_GOAL := help
 SHELL := bash
-JOBS ?= $(shell nproc)
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 export JOBS
 
 export FUZZ_SECONDS ?= 5

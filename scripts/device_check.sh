@@ -3,7 +3,10 @@
 # recorded cases, agreement tests, speed. The table comes last; equal hashes on two machines mean equal bits.
 #
 #   scripts/device_check.sh [folder of built programs]      default: build/release/bin, built first
+#
+# For macOS, too: bash 3.2, and none of GNU's extensions.
 set -uo pipefail
+export LC_ALL=C  # numbers have points
 cd "$(dirname "$0")/.." || exit
 
 bin=${1:-}
@@ -41,8 +44,8 @@ demo() {
 info=$("$bin/lockstep" info --json)
 # No mapfile: macOS has an old bash.
 isas=() devices=()
-while read -r name; do isas+=("$name"); done < <(grep -o '"available_isas":\[[^]]*\]' <<<"$info" | grep -oE '"(scalar|neon|avx2|avx512)"' | tr -d '"')
-while read -r name; do devices+=("$name"); done < <(grep -o '{"device":"[^"]*","description"' <<<"$info" | sed 's/.*"device":"\([^"]*\)".*/\1/')
+while read -r name; do isas+=("$name"); done < <(grep -oE '"available_isas":\[[^]]*\]' <<<"$info" | grep -oE '"(scalar|neon|avx2|avx512)"' | tr -d '"')
+while read -r name; do devices+=("$name"); done < <(grep -oE '[{]"device":"[^"]*","description"' <<<"$info" | sed 's/.*"device":"\([^"]*\)".*/\1/')
 
 for isa in "${isas[@]}"; do demo "$isa"; done
 for device in "${devices[@]}"; do
@@ -55,9 +58,11 @@ for tests in backends graph; do
   case $result in *FAILED*) status=1 ;; esac
   row "all, against ref" "-" "-" "lockstep_${tests}_tests: $result"
 done
-# GPUs: every form of kernel against the reference and the CPU, and speed beside PyTorch where it is installed.
+# GPUs: every op and every form of kernel against the reference, and speed beside PyTorch where it is installed.
 for device in "${devices[@]}"; do
   case $device in cuda:* | vulkan:* | metal:*) ;; *) continue ;; esac
+  result=$("$bin/lockstep" check --brief --device "$device" | tail -1) || status=1
+  row "$device" "-" "-" "every op: $result"
   [ -x "$bin/lockstep_graph_tests" ] || continue
   result=$(LOCKSTEP_TEST_DEVICES=$device "$bin/lockstep_graph_tests" --gtest_brief=1 \
     --gtest_filter='ContractionForms*:RowForms*:TinySums*:DeviceThreads*' 2>&1 |
@@ -69,13 +74,13 @@ for device in "${devices[@]}"; do
   [ -x "$bench" ] || bench=$bin/bench/gpu_bench
   case $device in cuda:*) ;; *) continue ;; esac
   if [ -x "$bench" ] && python3 -c 'import torch' 2>/dev/null; then
-    python3 bench/peers/gpu_compare.py "$bench" --device "$device" 
+    python3 bench/peers/gpu_compare.py "$bench" --device "$device"
   fi
 done
 if [ -x "$bin/bench/model_bench" ]; then
   while IFS=, read -r name _ time _ unit _; do
-    row "cpu" "-" "-" "$(printf '%s: %.3f ms' "${name//\"/}" "$(awk "BEGIN { print $time / 1e6 }")")"
-  done < <("$bin/bench/model_bench" --benchmark_format=csv 2>/dev/null | grep '^"resnet\|^"matmul\|^"layer_norm')
+    row "cpu" "-" "-" "$(awk -v name="$name" -v time="$time" 'BEGIN { printf "%s: %.3f ms", name, time / 1e6 }')"
+  done < <("$bin/bench/model_bench" --benchmark_format=csv 2>/dev/null | grep -E '^"(resnet|matmul|layer_norm)' | tr -d '"')
 fi
 
 printf '\n| %-22s | %-16s | %-8s | %s\n|---|---|---|---\n' device "logits hash" time what
