@@ -493,11 +493,11 @@ Step lower(const std::vector<Entry>& entries, const Fusion& fusion, int group) {
 }
 
 bool is_canonical(DType dtype, std::uint64_t bits) {
-  const auto free_of_subnormals = [](std::uint64_t magnitude, std::uint64_t smallest_normal) {
-    return magnitude == 0 || magnitude >= smallest_normal;
+  const auto is_zero_or_above = [](std::uint64_t magnitude, std::uint64_t smallest_normal) {
+    return magnitude == 0 || magnitude > smallest_normal;
   };
-  if (dtype == DType::f32) return free_of_subnormals(bits & 0x7fffffffu, 0x00800000u);
-  if (dtype == DType::bf16) return free_of_subnormals(bits & 0x7fffu, 0x0080u);
+  if (dtype == DType::f32) return is_zero_or_above(bits & 0x7fffffffu, 0x00800000u);
+  if (dtype == DType::bf16) return is_zero_or_above(bits & 0x7fffu, 0x0080u);
   return true;
 }
 

@@ -102,7 +102,7 @@ bool has_subnormals(const Node& node) {
       for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
         std::uint32_t bits;
         std::memcpy(&bits, data + 4 * i, 4);
-        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x007fffffu);
+        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x00800000u);
       }
       found = any != 0;
     }

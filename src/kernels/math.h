@@ -668,6 +668,18 @@ FUNCTION float soft_div(float a, float b) {
   return FROM_BITS(result);
 }
 
+/// x / d by way of `inverse`, the correctly rounded 1 / d, where d is in [2^-16, 2^60); or false, where the quotient may
+/// be another one, among others if `inverse` is NaN. q is less than 1.5 ulp off. `rest` is exact if q is off by no more
+/// than one, and then the last step rounds correctly (Markstein): a midpoint is no nearer to x / d than what `inverse` is
+/// off can move it. Of quotients between 1 and 1.5 ulp away the same holds but for significands of x above 2 - 3 * 2^-23
+/// that are below d's: of those there is one pair, for which it is right too. Above 2^-60 no rest is subnormal.
+FUNCTION bool quick_quotient(float x, float d, float inverse, OUT(FLOAT, quotient)) {
+  FLOAT q = x * inverse;
+  FLOAT rest = FMA(q, d, -x);  // of the other sign, so that x = -0 gives -0
+  quotient = FMA(-rest, inverse, q);
+  return quotient * quotient > FROM_BITS(0x03800000u /* 2^-120 */) || quotient == FROM_BITS(0u);
+}
+
 // --- f16 and bf16 ----------------------------------------------------------------------------------------------------
 
 /// The f16 nearest to x, halves to even, in the low 16 bits; subnormals are kept.

@@ -181,6 +181,46 @@ TEST(MathSoftDivision, EqualsIeeeDivisionOfCanonicalNumbers) {
   }
 }
 
+TEST(MathQuickQuotient, EqualsIeeeDivisionWhereItAnswers) {
+  std::uint64_t answered = 0;
+  const auto check = [&](float x, float d) {
+    float quotient;
+    if (!scalar::quick_quotient(x, d, 1.0F / d, quotient)) return;
+    ++answered;
+    ASSERT_EQ(BITS(quotient), BITS(scalar::canonical(x / d))) << x << " / " << d;
+  };
+  // Significands around the ends of their range, where quotients are furthest off before they are corrected.
+  constexpr std::uint32_t kEdge = 300;
+  const auto edge = [](std::uint32_t i) {
+    return i < kEdge ? i : i < 2 * kEdge ? 0x007fffffU - (i - kEdge) : 0x003504f3U - kEdge / 2 + (i - 2 * kEdge);
+  };
+  for (std::uint32_t i = 0; i < 3 * kEdge; ++i) {
+    for (std::uint32_t j = 0; j < 3 * kEdge; ++j) {
+      check(FROM_BITS(0x3f800000U | edge(i)), FROM_BITS(0x3f800000U | edge(j)));
+    }
+  }
+  constexpr std::uint64_t kPairs = 4'000'000;
+  for (std::uint64_t i = 0; i < kPairs; ++i) {
+    const std::uint64_t word = test::mix(i);
+    const float d = FROM_BITS(0x37800000U + static_cast<std::uint32_t>(word >> 32) % 0x26000000U);  // [2^-16, 2^60)
+    check(FROM_BITS((static_cast<std::uint32_t>(word) & 0x807fffffU) | 0x3f800000U), d);
+    check(scalar::canonical(FROM_BITS(static_cast<std::uint32_t>(word))), d);
+    // Quotients that are halfway between two floats but for little: odd multiples of half a unit, and their neighbours.
+    const double middle = (1.0 + static_cast<double>((word & 0x7fffffU) * 2 + 1) / 0x1p24) * static_cast<double>(d);
+    const auto near = static_cast<float>(middle);
+    for (const float x : {near, std::nextafter(near, 0.0F), std::nextafter(near, kInfinity)}) check(x, d);
+  }
+  EXPECT_GT(answered, kPairs * 9 / 2);
+  float quotient;
+  EXPECT_TRUE(scalar::quick_quotient(-0.0F, 3.0F, 1.0F / 3.0F, quotient));
+  EXPECT_EQ(BITS(quotient), 0x80000000U);
+  EXPECT_FALSE(scalar::quick_quotient(kInfinity, 3.0F, 1.0F / 3.0F, quotient));
+  EXPECT_FALSE(scalar::quick_quotient(std::nanf(""), 3.0F, 1.0F / 3.0F, quotient));
+  EXPECT_FALSE(scalar::quick_quotient(1.0F, 3.0F, std::nanf(""), quotient));
+  EXPECT_FALSE(scalar::quick_quotient(0.0F, 0.0F, std::nanf(""), quotient));
+  EXPECT_FALSE(scalar::quick_quotient(0x1p-100F, 3.0F, 1.0F / 3.0F, quotient));
+}
+
 TEST(Canonical, FlushesUpToTheSmallestNormalAndHasOneNan) {
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x00800000U))), 0U);
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x80800000U))), 0x80000000U);

@@ -2,6 +2,7 @@
 // dialect gives it the spelling of its language:
 //
 //   THREAD GROUP GROUPS      number of the thread in its workgroup, of the workgroup, and how many there are (UINT)
+//   RARE_FUNCTION            FUNCTION of what is seldom called
 //   UNROLL                   before a loop of constant length whose arrays belong into registers
 //   UNROLL_BY(n)             before a loop whose loads should be under way together
 //   BARRIER()                all threads of the workgroup, and what they wrote to shared arrays

@@ -49,6 +49,52 @@ TEST(RowForms, ShortAndLongRowsInVectors) {
   same_everywhere([](Device device) { return sum(random_tensor({3, 96}, DType::f32, 1, device).to(DType::f64), {1}); });
 }
 
+// Many rows that are read once: as few threads per row as there are lanes.
+TEST(RowForms, ManyRowsAtOnce) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::u8}) {
+    for (const std::int64_t n : {264, 1032, 4096}) {
+      SCOPED_TRACE(fmt::format("rows of {}", n));
+      const std::int64_t rows = n > 1000 ? 1100 : 9000;
+      same_everywhere([&](Device device) {
+        return sum((random_tensor({rows, n}, DType::f32, 21, device) * 50.0).to(dtype).eval(), {1});
+      });
+    }
+  }
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({1100, 800}, DType::bf16, 22, device).eval();
+    return var(x, {1}, 1, true) + mean(x * x - 1.0, {1}, true);
+  });
+}
+
+// More chunks than a chunk has elements.
+TEST(RowForms, ChunksOfChunks) {
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({4096 + 64}, DType::f32, 23, device).eval();
+    return sum(x.reshape({1, 4160}).expand({4099, 4160}) * random_tensor({4099, 1}, DType::f32, 24, device).eval());
+  });
+}
+
+// By values of every size and kind: the inverse of the row's value serves some of them.
+TEST(RowForms, DivisionsByRowValues) {
+  const std::vector<float> divisors = {1.0F,     3.0F,    -3.0F,   0.0F,    -0.0F,     1e-5F, 1.5e-5F,  1.6e-5F,
+                                       1e30F,    1.2e18F, 1.1e18F, 3e38F,   1.3e-38F,  -1.0F, 16777215, 0.99999994F,
+                                       INFINITY, NAN,     7.0F,    4097.0F, 123456.0F, 1e9F,  2.5F,     0.1F};
+  const auto rows = static_cast<std::int64_t>(divisors.size());
+  for (const std::int64_t n : {8, 64, 200, 3000, 5000}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(fmt::format("rows of {}", n));
+      same_everywhere([&](Device device) {
+        const Tensor d = Tensor::from(divisors, {rows, 1}).to(device);
+        Tensor x = random_tensor({rows, n}, DType::f32, 31, device, true);
+        // From the smallest numbers to the largest, zeros of both signs among them.
+        x = x * exp(random_tensor({rows, n}, DType::f32, 32, device) * 40.0);
+        x = where(random_tensor({rows, n}, DType::f32, 33, device) > 1.0, x * 0.0, x).to(dtype).eval();
+        return x / (d.to(dtype) + sum(x * 0.0, {1}, true)) + x / d.to(dtype) + x / 3.0 + x / -3.0;
+      });
+    }
+  }
+}
+
 // Zeros of both signs are equal: the first one wins.
 TEST(RowForms, ExtremaOfZeros) {
   for (const std::int64_t n : {8, 64, 300, 4096}) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kPrelude = R"(
 #define FUNCTION static __device__ __forceinline__
+#define RARE_FUNCTION static __device__ __noinline__
 #define FLOAT float
 #define DOUBLE double
 typedef unsigned int UINT;

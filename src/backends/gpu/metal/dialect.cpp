@@ -25,6 +25,7 @@ constexpr const char* kHead = R"(#include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
 #define FUNCTION static inline
+#define RARE_FUNCTION static __attribute__((noinline))
 #define FLOAT float
 #define UINT uint
 #define LONG long

@@ -36,6 +36,10 @@ const char* suffix(ComputeType type) {
   return "";
 }
 
+const char* finish_macro(Finish finish) {
+  return finish == Finish::none ? "" : finish == Finish::flushed ? "FLUSHED_F32" : "CANONICAL_F32";
+}
+
 const char* cast_name(DType dtype) {
   return dtype == DType::boolean ? "bool" : name_of(dtype).data();
 }
@@ -119,34 +123,8 @@ bool has_vectors(const View& view, DType dtype, int width) {
 
 }  // namespace
 
-// A float that only goes to bf16 is made canonical by that rounding; and which NaN it is does not matter to what
-// computes with it, if nothing looks at its bits.
 ProgramWriter::ProgramWriter(const Program& program, const Space& space, Words& words)
-    : program_(program), space_(space), words_(words) {
-  constexpr const char* kCanonical = "CANONICAL_F32";
-  constexpr const char* kFlushed = "FLUSHED_F32";
-  std::vector<bool> rounded(program.code.size(), true);
-  std::vector<bool> computed(program.code.size(), true);
-  for (const Instruction& step : program.code) {
-    const bool to_bf16 = step.kind == Kind::cast && step.dtype == DType::bf16;
-    const bool looks_at_bits = step.op == Op::signbit || step.op == Op::copysign || step.op == Op::nextafter;
-    const bool computes = step.kind == Kind::cast || step.kind == Kind::reduce ||
-                          (step.kind == Kind::elementwise && info_of(step.op).kind != OpKind::move && !looks_at_bits);
-    for (const int operand : {step.a, step.b, step.c}) {
-      if (operand < 0) continue;
-      if (!to_bf16) rounded[static_cast<std::size_t>(operand)] = false;
-      if (!computes) computed[static_cast<std::size_t>(operand)] = false;
-    }
-  }
-  for (const Output& output : program.outputs) {
-    const bool to_bf16 = output.dtype == DType::bf16 && !output.bits;
-    if (!to_bf16)
-      rounded[static_cast<std::size_t>(output.value)] = computed[static_cast<std::size_t>(output.value)] = false;
-  }
-  for (std::size_t i = 0; i < program.code.size(); ++i) {
-    finishes_.push_back(rounded[i] ? "" : computed[i] ? kFlushed : kCanonical);
-  }
-}
+    : program_(program), space_(space), words_(words), finishes_(program) {}
 
 bool ProgramWriter::choose_vectors(int most) {
   constexpr std::size_t kLongCode = 24;  // more would make texts that compile slowly
@@ -179,22 +157,44 @@ bool ProgramWriter::choose_vectors(int most) {
   return false;
 }
 
-void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first,
-                                 const std::set<int>& instructions, const std::set<int>& outputs) const {
+std::set<int> ProgramWriter::vector_inputs_of(const std::set<int>& instructions) const {
   std::set<int> inputs;
   for (const int i : instructions) {
     const Instruction& step = program_.code[static_cast<std::size_t>(i)];
-    if (step.kind == Kind::load || step.kind == Kind::load_bits) inputs.insert(step.index);
+    const bool loads = step.kind == Kind::load || step.kind == Kind::load_bits;
+    if (loads && vector_inputs_.contains(step.index)) inputs.insert(step.index);
   }
-  for (const int i : inputs) {
-    if (!vector_inputs_.contains(i)) continue;
+  return inputs;
+}
+
+void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first,
+                                 const std::set<int>& instructions, const std::set<int>& outputs) const {
+  for (const int i : vector_inputs_of(instructions)) {
     const Input& input = program_.inputs[static_cast<std::size_t>(i)];
     lines.add("UINT in{}_words[{}];", i, width_);
     lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words)", width_, 8 * size_of(input.dtype), slot(input.slot), i, part,
               first, i);
   }
+  declare_words(lines, outputs);
+}
+
+void ProgramWriter::declare_words(Lines& lines, const std::set<int>& outputs) const {
   for (const int o : outputs) {
     if (vector_outputs_.contains(o)) lines.add("UINT out{}_words[{}];", o, width_);
+  }
+}
+
+void ProgramWriter::declare_batch(Lines& lines, int count, const std::set<int>& instructions) {
+  batched_ = true;
+  for (const int i : vector_inputs_of(instructions)) lines.add("UINT in{}_words[{}][{}];", i, count, width_);
+}
+
+void ProgramWriter::load_batch(Lines& lines, const std::string& part, const std::string& first,
+                               const std::set<int>& instructions) const {
+  for (const int i : vector_inputs_of(instructions)) {
+    const Input& input = program_.inputs[static_cast<std::size_t>(i)];
+    lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words[b])", width_, 8 * size_of(input.dtype), slot(input.slot), i,
+              part, first, i);
   }
 }
 
@@ -205,6 +205,32 @@ void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const s
     const Output& out = program_.outputs[static_cast<std::size_t>(o)];
     lines.add("STORE{}_U{}({}, out{}_{} + {}, out{}_words)", width_, 8 * size_of(out.dtype), slot(out.slot), o, part,
               first, o);
+  }
+}
+
+void ProgramWriter::declare_inverses(Lines& lines, const std::set<int>& instructions) {
+  const auto type_and_extent = [&](int i, Extent extent) {
+    return type_of(i) == ComputeType::f32 && program_.code[static_cast<std::size_t>(i)].extent == extent;
+  };
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (step.kind != Kind::elementwise || step.op != Op::div || step.type != ComputeType::f32) continue;
+    if (!type_and_extent(step.a, Extent::vector) || !type_and_extent(step.b, Extent::row)) continue;
+    if (!inverses_.insert(step.b).second) continue;
+    if (known_.insert("quotient").second) {
+      functions_ +=
+          "FUNCTION float inverse_of(float d) {\n"
+          "  return SELECT(BITS(d) - 0x37800000u < 0x26000000u /* 2^-16 to 2^60 */, DIV(1.0f, d), "
+          "FROM_BITS(0x7fc00000u));\n"
+          "}\n"
+          "RARE_FUNCTION float full_quotient(float x, float d) { return CANONICAL_F32(DIV(x, d)); }\n"
+          "FUNCTION float quotient(float x, float d, float inverse) {\n"
+          "  FLOAT result;\n"
+          "  if (!quick_quotient(x, d, inverse, result)) result = full_quotient(x, d);\n"
+          "  return result;\n"
+          "}\n";
+    }
+    lines.add("float inverse{0} = inverse_of({1});", step.b, name(step.b));
   }
 }
 
@@ -274,7 +300,7 @@ std::string ProgramWriter::load_word(Lines& lines, const Instruction& step, int 
   const std::string load = fmt::format("{}({}, {})", load_of(input.dtype), slot(input.slot), access.address(part));
   const std::string word = fmt::format("w{}", i);
   if (vector_inputs_.contains(step.index)) {
-    lines.add("UINT {} = in{}_words[q];", word, step.index);
+    lines.add("UINT {} = in{}_words{}[q];", word, step.index, batched_ ? "[b]" : "");
     return word;
   }
   if (!access.bounded()) {
@@ -304,11 +330,11 @@ std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, in
   return word;
 }
 
-std::string ProgramWriter::function_of(Op op, ComputeType type, const char* finish) {
+std::string ProgramWriter::function_of(Op op, ComputeType type, Finish finish) {
   const OpInfo& info = info_of(op);
   const bool finished = type == ComputeType::f32 && info.kind == OpKind::arithmetic;
-  const std::string name = fmt::format("op_{}_{}{}{}", info.name, suffix(type), finished && *finish != '\0' ? "_" : "",
-                                       finished ? finish : "");
+  const std::string macro = finished ? finish_macro(finish) : "";
+  const std::string name = fmt::format("op_{}_{}{}{}", info.name, suffix(type), macro.empty() ? "" : "_", macro);
   if (!known_.insert(name).second) return name;
   const RowText& row = kRows[static_cast<std::size_t>(op)];
   std::string text = is_integer(type) ? row.integers : row.floats;
@@ -333,7 +359,7 @@ std::string ProgramWriter::function_of(Op op, ComputeType type, const char* fini
     functions_ +=
         fmt::format("FUNCTION {0} {1}({2}) {{ {3} result = {4}; return {5}; }}\n", t, name, parameters, declared, text,
                     info.kind != OpKind::arithmetic ? std::string("result")
-                    : type == ComputeType::f32      ? fmt::format("{}(result)", finish)
+                    : type == ComputeType::f32      ? fmt::format("{}(result)", macro)
                                                     : "canonical(result)");
   }
   functions_ += "#undef T\n";
@@ -347,12 +373,15 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
     type = type_of(step.a);
     if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
   }
+  if (step.op == Op::div && type_of(step.a) == ComputeType::f32 && inverses_.contains(step.b)) {
+    return fmt::format("quotient({}, {}, inverse{})", name(step.a), name(step.b), step.b);
+  }
   std::string arguments;
   for (int o = 0; o < info.arity; ++o) {
     const int operand = o == 0 ? step.a : o == 1 ? step.b : step.c;
     arguments += (o == 0 ? "" : ", ") + value(operand, type);
   }
-  return fmt::format("{}({})", function_of(step.op, type, finishes_[static_cast<std::size_t>(i)]), arguments);
+  return fmt::format("{}({})", function_of(step.op, type, finishes_.results[static_cast<std::size_t>(i)]), arguments);
 }
 
 void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
@@ -390,7 +419,8 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
         if (step.dtype == DType::f32) {
-          return define(fmt::format("{}({})", finishes_[static_cast<std::size_t>(i)], name(step.a)));
+          return define(
+              fmt::format("{}({})", finish_macro(finishes_.results[static_cast<std::size_t>(i)]), name(step.a)));
         }
         if (step.dtype == DType::bf16) return define(fmt::format("ROUND_BF16({})", name(step.a)));
       }
@@ -421,7 +451,8 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
     word = encoded(out.dtype, name(out.value), type);
     if (!is_integer(type)) word = (type == ComputeType::f64 ? "BITS64(" : "BITS(") + name(out.value) + ")";
   } else {
-    word = encoded(out.dtype, name(out.value), type);
+    const bool is_rounded = out.dtype == DType::bf16 && finishes_.bf16[static_cast<std::size_t>(out.value)];
+    word = is_rounded ? fmt::format("(BITS({}) >> 16)", name(out.value)) : encoded(out.dtype, name(out.value), type);
   }
   if (vector_outputs_.contains(output)) return lines.add("out{}_words[q] = {};", output, word);
   lines.add("{}({}, out{}_{}, {});", store_of(out.dtype), slot(out.slot), output, part, word);

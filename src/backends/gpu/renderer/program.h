@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "backends/gpu/renderer/finish.h"
 #include "backends/gpu/renderer/space.h"
 
 namespace lockstep {
@@ -33,6 +34,12 @@ class ProgramWriter {
   /// of `outputs`.
   void load_vectors(Lines& lines, const std::string& part, const std::string& first, const std::set<int>& instructions,
                     const std::set<int>& outputs) const;
+  /// The same in two steps, for `count` groups of neighbours whose loads are under way together: arrays for all of
+  /// them, and the loads of group b. Elements are then taken from group b.
+  void declare_batch(Lines& lines, int count, const std::set<int>& instructions);
+  void load_batch(Lines& lines, const std::string& part, const std::string& first,
+                  const std::set<int>& instructions) const;
+  void end_batch() { batched_ = false; }
   void store_vectors(Lines& lines, const std::string& part, const std::string& first,
                      const std::set<int>& outputs) const;
 
@@ -42,6 +49,9 @@ class ProgramWriter {
   /// Bounds are checked in the last part, where addresses are complete.
   void declare_places(Lines& lines, const std::string& part, const std::string& base, int first, int last,
                       const std::set<int>& instructions, const std::set<int>& outputs, bool complete);
+  /// Declares the inverses of row values that `instructions` divide by. From here on their quotients are computed with
+  /// them: an inverse costs as much as a quotient, but is needed once per row. Needs a fused FMA.
+  void declare_inverses(Lines& lines, const std::set<int>& instructions);
   /// Declares v<i>, the value of instruction i, from places of `part`. Not for reductions.
   void emit(Lines& lines, int i, const std::string& part);
   void store(Lines& lines, int output, const std::string& part);
@@ -58,7 +68,9 @@ class ProgramWriter {
   std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
   std::string gather_word(Lines& lines, const Instruction& step, int i);
   std::string elementwise(const Instruction& step, int i);
-  std::string function_of(Op op, ComputeType type, const char* finish);
+  std::string function_of(Op op, ComputeType type, Finish finish);
+  void declare_words(Lines& lines, const std::set<int>& outputs) const;
+  std::set<int> vector_inputs_of(const std::set<int>& instructions) const;
   std::string parameter(int index, ComputeType type);
 
   const Program& program_;
@@ -66,7 +78,9 @@ class ProgramWriter {
   Words& words_;
   std::string functions_;
   std::set<std::string> known_;
-  std::vector<const char*> finishes_;  ///< of instructions: how their results become canonical
+  Finishes finishes_;
+  std::set<int> inverses_;  ///< row values whose inverse is declared
+  bool batched_ = false;
   int width_ = 1;
   std::set<int> vector_inputs_;
   std::set<int> vector_outputs_;

@@ -1,6 +1,7 @@
 #include "backends/gpu/renderer/reduction.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace lockstep {
 inline namespace v0 {
@@ -102,13 +103,13 @@ void Reduction::add(Lines& lines, const std::string& s, const std::string& resul
   lines.add("{} = {};", r, combined(r, result));
 }
 
-void Reduction::share(Lines& lines, const std::string& s) const {
+void Reduction::share(Lines& lines, const std::string& s, const std::string& place) const {
   if (!ordered_) {
-    lines.add("shared_key{}[THREAD] = key{}{};", number_, number_, s);
-    lines.add("shared_place{}[THREAD] = place{}{};", number_, number_, s);
+    lines.add("shared_key{}[{}] = key{}{};", number_, place, number_, s);
+    lines.add("shared_place{}[{}] = place{}{};", number_, place, number_, s);
     if (position_) return;
   }
-  lines.add("shared{}[THREAD] = r{}{};", number_, number_, s);
+  lines.add("shared{}[{}] = r{}{};", number_, place, number_, s);
 }
 
 void Reduction::combine(Lines& lines, const std::string& other) const {
@@ -184,6 +185,28 @@ void Reduction::start_lanes(Lines& lines, int width) const {
   lines.add("for (int q = 0; q < {}; q++) r{}[q] = {};", width, number_, identity(step_.reduce, operand_));
 }
 
+void Reduction::write_lanes(Lines& lines, int width) const {
+  if (operand_ != ComputeType::f32) {
+    return lines.add("for (int q = 0; q < {0}; q++) shared{1}[int(THREAD) * {0} + q] = r{1}[q];", width, number_);
+  }
+  for (int q = 0; q < width; q += 4) {
+    lines.add("WRITE4(shared{0}, int(THREAD) * {1} + {2}, r{0}, {2})", number_, width, q);
+  }
+}
+
+void Reduction::read_lanes(Lines& lines, const std::string& from, int width) const {
+  if (operand_ != ComputeType::f32) {
+    return lines.add("for (int q = 0; q < {0}; q++) r{1}[q] = shared{1}[{2} + q];", width, number_, from);
+  }
+  for (int q = 0; q < width; q += 4) lines.add("READ4(shared{0}, {1} + {2}, r{0}, {2})", number_, from, q);
+}
+
+void Reduction::halve(Lines& lines, int from, int to) const {
+  for (int h = from / 2; h >= to; h /= 2) {
+    for (int q = 0; q < h; ++q) add(lines, fmt::format("[{}]", q), fmt::format("r{}[{}]", number_, q + h));
+  }
+}
+
 bool Reduction::is_float_extremum() const {
   return !ordered_ && !position_ && operand_ == ComputeType::f32;
 }
@@ -204,9 +227,10 @@ void Reduction::find_zero(Lines& lines, const std::string& a, const std::string&
 
 void Reduction::finish(Lines& lines, const std::string& s, const std::string& empty) const {
   if (position_) return lines.add("LONG v{0} = LONG(place{0}{1});", number_, s);
-  if (!ordered_) return lines.add("{0} v{1} = canonical(r{1}{2});", type_name(operand_), number_, s);
+  const char* canonical = operand_ == ComputeType::f32 ? "CANONICAL_F32" : "canonical";
+  if (!ordered_) return lines.add("{0} v{1} = {2}(r{1}{3});", type_name(operand_), number_, canonical, s);
   const char* none = step_.reduce == ReduceOp::prod ? "1" : "0";
-  lines.add("{0} v{1} = SELECT({2}, {0}({3}), canonical(r{1}{4}));", type_name(operand_), number_, empty, none, s);
+  lines.add("{0} v{1} = SELECT({2}, {0}({3}), {4}(r{1}{5}));", type_name(operand_), number_, empty, none, canonical, s);
 }
 
 std::vector<SharedArray> Reduction::shared(int threads, bool quick) const {
@@ -265,8 +289,54 @@ std::size_t shared_bytes_of(const std::vector<Reduction>& reductions, int thread
   return bytes;
 }
 
+namespace {
+
+/// Halves n values until one is left.
+std::string halved(const Reduction& reduction, const std::function<std::string(int)>& value, int n) {
+  std::vector<std::string> values;
+  for (int i = 0; i < n; ++i) values.push_back(value(i));
+  for (int h = n / 2; h > 0; h /= 2) {
+    for (int i = 0; i < h; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      values[at] = reduction.combined("(" + values[at] + ")", "(" + values[at + static_cast<std::size_t>(h)] + ")");
+    }
+  }
+  return values[0];
+}
+
+/// combine_sums where a thread holds as many lanes as there are threads, or more: those of all threads with the same
+/// place in their groups first, then the places.
+void combine_few_threads(Lines& lines, const std::vector<Reduction>& reductions, int width, int threads) {
+  const std::string first = fmt::format("team * {}", threads * width);
+  const bool alone = threads == 1;
+  if (!alone) {
+    lines.add("NEAR_BARRIER();");
+    for (const Reduction& reduction : reductions) reduction.write_lanes(lines, width);
+    lines.add("NEAR_BARRIER();");
+    for (int i = 0; i < width; i += threads) {
+      for (const Reduction& reduction : reductions) {
+        const auto place = [&](int j) {
+          return fmt::format("shared{}[{} + lane + {}]", reduction.number(), first, i + j * width);
+        };
+        lines.add("{} = {};", place(0), halved(reduction, place, threads));
+      }
+    }
+    lines.add("NEAR_BARRIER();");
+  }
+  for (const Reduction& reduction : reductions) {
+    const int n = reduction.number();
+    if (!alone) reduction.read_lanes(lines, first, width);
+    lines.add("{} r{}_sum = {};", type_name(reduction.operand_type()), n,
+              halved(
+                  reduction, [&](int q) { return fmt::format("r{}[{}]", n, q); }, width));
+  }
+}
+
+}  // namespace
+
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads) {
   if (reductions.empty()) return;
+  if (width >= team_threads) return combine_few_threads(lines, reductions, width, team_threads);
   const char* const all = barrier_of(team_threads);
   const std::string first = fmt::format("team * {}", lanes);
   if (width > 1) lines.add("{}", all);
@@ -274,11 +344,8 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
     const int n = reduction.number();
     if (width == 1) {
       lines.add("if (lane < {0}) shared{1}[{2} + lane] = r{1};", lanes, n, first);
-    } else if (reduction.operand_type() == ComputeType::f32) {
-      for (int q = 0; q < width; q += 4)
-        lines.add("WRITE4(shared{0}, int(THREAD) * {1} + {2}, r{0}, {2})", n, width, q);
     } else {
-      lines.add("for (int q = 0; q < {0}; q++) shared{1}[int(THREAD) * {0} + q] = r{1}[q];", width, n);
+      reduction.write_lanes(lines, width);
     }
   }
   lines.add("{}", all);
@@ -322,6 +389,16 @@ void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int t
   const char* const all = barrier_of(team_threads);
   const auto best_of = [&](const Reduction& reduction, const std::string& from, int count) {
     const int n = reduction.number();
+    if (count % 4 == 0) {
+      lines.open("{{");
+      lines.add("float others[{}];", count);
+      for (int i = 0; i < count; i += 4) lines.add("READ4(shared{}, {} + {}, others, {})", n, from, i, i);
+      lines.add("r{} = others[0];", n);
+      for (int i = 1; i < count; ++i) {
+        lines.add("r{} = {};", n, reduction.better(fmt::format("r{}", n), fmt::format("others[{}]", i)));
+      }
+      return lines.close();
+    }
     for (int i = 0; i < count; ++i) {
       const std::string value = fmt::format("shared{}[{} + {}]", n, from, i);
       lines.add("r{0} = {1};", n, i == 0 ? value : reduction.better(fmt::format("r{}", n), value));
@@ -352,6 +429,7 @@ void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int t
     const int n = reduction.number();
     best_of(reduction, fmt::format("{} + {}", team, from), count);
     lines.open("if ((BITS(r{}) << 1) == 0u) {{", n);
+    lines.add("UNROLL_BY(1)");
     lines.open("for (int t = 0; t < {}; t++) {{", team_threads);
     lines.add("int other = shared_zero{}[team * {} + t];", n, team_threads);
     lines.add("zero{0} = SELECT(other < zero{0}, other, zero{0});", n);

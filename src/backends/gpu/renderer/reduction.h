@@ -40,14 +40,19 @@ class Reduction {
              int size) const;  ///< size: of all rows, 0 if they differ
   /// Sums and products: an accumulator for each of `width` neighbours, named r<number>[q].
   void start_lanes(Lines& lines, int width) const;
+  /// Writes them to this thread's `width` places of the shared array, and reads others from there.
+  void write_lanes(Lines& lines, int width) const;
+  void read_lanes(Lines& lines, const std::string& from, int width) const;
+  /// Of `from` accumulators of a thread, whose lanes are as far apart as their numbers say, leaves the first `to`.
+  void halve(Lines& lines, int from, int to) const;
   /// Largest and smallest floats without positions: an accumulator of values, and where the first zero was, since zeros
   /// of both signs are equal and the first one wins.
   bool is_float_extremum() const;
   void start_quick(Lines& lines) const;
   void find_zero(Lines& lines, const std::string& a, const std::string& element) const;  ///< in ascending order
   std::string better(const std::string& a, const std::string& b) const;
-  /// Writes the accumulators to this thread's place in the shared arrays.
-  void share(Lines& lines, const std::string& suffix) const;
+  /// Writes the accumulators to a place in the shared arrays: this thread's.
+  void share(Lines& lines, const std::string& suffix, const std::string& place = "THREAD") const;
   /// Combines this thread's place with another's.
   void combine(Lines& lines, const std::string& other) const;
   /// Reads the team's result into the accumulators.

@@ -49,10 +49,23 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
   const char* index = space.wide ? "LONG" : "int";
   const int rank = space.shape.rank();
   writer.declare_buffers(lines);
+  std::set<int> code;
+  for (const int i : all_of(program.code.size())) {
+    if (program.code[static_cast<std::size_t>(i)].kind == Kind::constant) {
+      writer.emit(lines, i, "");
+    } else {
+      code.insert(i);
+    }
+  }
+  std::set<int> by_constants;
+  for (const int i : code) {
+    const int divisor = program.code[static_cast<std::size_t>(i)].b;
+    if (divisor >= 0 && !code.contains(divisor)) by_constants.insert(i);
+  }
+  if (limits.arithmetic.fused_fma) writer.declare_inverses(lines, by_constants);
   if (writer.choose_vectors()) {
     const int width = writer.width();
     const int last = rank - 1;
-    const std::set<int> code = all_of(program.code.size());
     const std::set<int> outputs = all_of(program.outputs.size());
     Shape groups = space.shape;
     groups[last] /= width;
@@ -80,8 +93,8 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
   lines.add("{0} stride = {0}(GROUPS) * {1};", index, limits.threads);
   lines.open("for ({0} e = {0}(GROUP) * {1} + {0}(THREAD); e < total; e += stride) {{", index, limits.threads);
   decompose(lines, words, space.shape, 0, rank, "e", "i", space.wide);
-  writer.declare_places(lines, "e", "", 0, rank, all_of(program.code.size()), all_of(program.outputs.size()), true);
-  for (std::size_t i = 0; i < program.code.size(); ++i) writer.emit(lines, static_cast<int>(i), "e");
+  writer.declare_places(lines, "e", "", 0, rank, code, all_of(program.outputs.size()), true);
+  for (const int i : code) writer.emit(lines, i, "e");
   for (std::size_t o = 0; o < program.outputs.size(); ++o) writer.store(lines, static_cast<int>(o), "e");
   lines.close();
   return launch(lines, writer, words, groups_for(total, limits.threads, limits), limits);
@@ -97,8 +110,10 @@ Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits) {
                      std::none_of(program.outputs.begin(), program.outputs.end(), [&](const Output& output) {
                        return program.code[static_cast<std::size_t>(output.value)].extent == Extent::row;
                      });
-  if (!plain && (program.inner.numel() > kChunk || prefers_columns(program, limits)))
+  if (!plain &&
+      (program.inner.numel() > kChunk || prefers_columns(program, limits) || prefers_streams(program, limits))) {
     return render_long_rows(program, limits);
+  }
   Rendered rendered;
   if (!plain) {
     rendered.launches.push_back(render_team(program, limits));

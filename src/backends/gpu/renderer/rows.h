@@ -15,9 +15,12 @@ Launch launch(Lines& body, const ProgramWriter& writer, const Words& words, std:
 
 /// Rows of up to 4096 elements, with reductions.
 Launch render_team(const Program& program, const RenderLimits& limits);
+/// Whether a row's elements are read but once, and there are enough rows for render_long_rows to keep a device busy
+/// with as few threads per row as there are lanes.
+bool prefers_streams(const Program& program, const RenderLimits& limits);
 /// Whether neighbours in memory are of different rows, and there are enough of them for render_long_rows.
 bool prefers_columns(const Program& program, const RenderLimits& limits);
-/// Rows of more than 4096 elements: several launches, which work on the chunks of a row in parallel.
+/// Rows of any length: work on their chunks of 4096 in parallel, and with more than one, several launches.
 Rendered render_long_rows(const Program& program, const RenderLimits& limits);
 
 }  // namespace gpu

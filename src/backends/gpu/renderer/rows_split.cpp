@@ -1,7 +1,9 @@
 // Row programs whose rows are longer than a chunk of 4096 elements, in the order of docs/numerics.md section 4: chunks
-// are reduced in parallel by teams of 64 lanes, a second kernel reduces the chunks' results by R again, and later
-// phases of the program read the row values that came of it. Results wait in scratch memory, one 64-bit word each.
+// are reduced in parallel by teams that follow the 64 lanes, a second kernel reduces the chunks' results by R again,
+// and later phases of the program read the row values that came of it. Results wait in scratch memory, one 64-bit word
+// each. Shorter rows, too, where they are read but once and there are many of them: a chunk's result is its row's.
 #include <algorithm>
+#include <bit>
 
 #include "backends/gpu/renderer/reduction.h"
 #include "backends/gpu/renderer/rows.h"
@@ -15,6 +17,8 @@ using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
 constexpr std::int64_t kChunk = 4096;
+constexpr int kBatch = 8;                                     ///< loads of a thread that are under way together
+constexpr std::size_t kShortCode = 8;                         ///< more is not repeated for each of them
 constexpr int kColumns = 32;                                  ///< rows side by side in a workgroup
 constexpr int kColumnLanes = 8;                               ///< of a row, per thread, and threads per row
 constexpr std::initializer_list<const char*> kFirst = {"x"};  ///< names of operands
@@ -96,9 +100,16 @@ struct Plan {
     }
     return result;
   }
-  bool has_row_outputs() const {
-    return std::any_of(program.outputs.begin(), program.outputs.end(),
-                       [&](const Output& output) { return is_row(output.value); });
+  std::set<int> row_outputs() const {
+    std::set<int> result;
+    for (std::size_t o = 0; o < program.outputs.size(); ++o) {
+      if (is_row(program.outputs[o].value)) result.insert(static_cast<int>(o));
+    }
+    return result;
+  }
+  /// Row values that are stored once the results of `of_phase` are there.
+  std::set<int> row_outputs(int of_phase) const {
+    return of_phase == last_reductions ? row_outputs() : std::set<int>();
   }
 };
 
@@ -126,7 +137,7 @@ class SplitKernel {
     begin(units);
     lines_.add("{} row = {};", index_, quotient(words_, "unit", plan_.chunks, wide_));
     lines_.add("{0} chunk = unit - row * {1};", index_, words_.index(plan_.chunks, wide_));
-    write_row_values(phase, computed, stored);
+    write_row_values(phase, computed, stored_in(phase, stored));
     for (const Reduction& reduction : reductions) {
       if (width > 1) {
         reduction.start_lanes(lines_, width);
@@ -135,44 +146,24 @@ class SplitKernel {
       }
       for (SharedArray& array : reduction.shared(plan_.limits.threads * width)) shared_.push_back(std::move(array));
     }
-    const int rank = plan_.space.shape.rank();
-    const int last = rank - 1;
-    const std::set<int> outputs(stored.begin(), stored.end());
-    lines_.add("UNROLL_BY(8)");
-    lines_.open("for (int s = 0; s < {}; s++) {{", static_cast<int>(kChunk) / kLanes);
-    lines_.add("{0} {1} = chunk * {0}({2}) + {0}(lane + s * {3});", index_, width > 1 ? "group" : "element",
-               static_cast<int>(kChunk) / width, team_);
-    lines_.open("if ({} < length) {{", width > 1 ? fmt::format("group * {}({})", index_, width) : "element");
     if (width > 1) {
-      Shape groups = plan_.space.shape;
-      groups[last] /= width;
-      decompose(lines_, words_, groups, plan_.space.rows, rank, "group", "g", wide_);
-      for (int d = plan_.space.rows; d < last; ++d) lines_.add("{0} i{1} = g{1};", index_, d);
-      lines_.add("{0} first = g{1} * {0}({2});", index_, last, width);
-      writer_.declare_places(lines_, "v", "row", plan_.space.rows, last, computed, outputs, false);
-      writer_.load_vectors(lines_, "v", "first", computed, outputs);
-      lines_.add("UNROLL");
-      lines_.open("for (int q = 0; q < {}; q++) {{", width);
-      lines_.add("{0} i{1} = first + {0}(q);", index_, last);
-      write_element(reductions, computed, stored, "v", last, "[q]");
-      lines_.close();
-      if (!stored.empty()) {
-        lines_.open("if (live) {{");
-        writer_.store_vectors(lines_, "v", "first", outputs);
-        lines_.close();
-      }
+      write_vectors(reductions, computed, stored, width);
     } else {
-      decompose(lines_, words_, plan_.space.shape, plan_.space.rows, rank, "element", "i", wide_);
+      lines_.add("UNROLL_BY(8)");
+      lines_.open("for (int s = 0; s < {}; s++) {{", static_cast<int>(kChunk) / kLanes);
+      lines_.add("{0} element = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk), team_);
+      lines_.open("if (element < length) {{");
+      decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
       write_element(reductions, computed, stored, "row", plan_.space.rows, "");
+      lines_.close();
+      lines_.close();
     }
-    lines_.close();
-    lines_.close();
     if (width > 1) {
       combine_sums(lines_, reductions, kLanes, width, team_);
     } else {
       combine_lanes(lines_, reductions, "", kLanes, kLanes);
     }
-    write_parts(numbers, reductions, width > 1 ? "_sum" : "");
+    write_results(phase, numbers, reductions, width > 1 ? "_sum" : "");
     return end(units);
   }
 
@@ -185,6 +176,7 @@ class SplitKernel {
     const std::set<int> computed = needed_by(numbers, stored);
     const std::int64_t blocks = (plan_.space.row_count + kColumns - 1) / kColumns;
     const std::int64_t items = blocks * plan_.chunks;
+    teams_ = kColumns;
     writer_.declare_buffers(lines_);
     lines_.add("int column = int(THREAD) & {};", kColumns - 1);
     lines_.add("int lane = int(THREAD) / {};", kColumns);
@@ -198,52 +190,27 @@ class SplitKernel {
     lines_.add("bool live = row < rows;");
     lines_.add("row = SELECT(live, row, rows - {}(1));", index_);
     lines_.add("{} unit = row * {} + chunk;", index_, words_.index(plan_.chunks, wide_));
-    write_row_values(phase, computed, stored);
+    write_row_values(phase, computed, stored_in(phase, stored));
     for (const Reduction& reduction : reductions) {
       for (SharedArray& array : reduction.shared(plan_.limits.threads)) shared_.push_back(std::move(array));
       reduction.start_lanes(lines_, kColumnLanes);
     }
-    const bool full = plan_.space.length % kChunk == 0;
     lines_.add("{0} first = chunk * {0}({1});", index_, static_cast<int>(kChunk));
     lines_.add("{0} end = SELECT(length - first < {0}({1}), length, first + {0}({1}));", index_,
                static_cast<int>(kChunk));
-    lines_.open("for ({0} s = first + {0}(lane); s < end; s += {0}({1})) {{", index_, kLanes);
-    // All loads before all sums: they should be under way together.
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      for (const char* operand : plan_.code(numbers[r]).b < 0 ? kFirst : kBoth) {
-        lines_.add("{} {}{}[{}];", type_name(reductions[r].operand_type()), operand, r, kColumnLanes);
-      }
-    }
-    lines_.add("UNROLL");
-    lines_.open("for (int q = 0; q < {}; q++) {{", kColumnLanes);
-    lines_.add("{0} element = s + {0}(q * {1});", index_, kColumnLanes);
-    if (!full) lines_.open("if (element < end) {{");
-    decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
-    writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
-                           {stored.begin(), stored.end()}, true);
-    for (const int i : computed) writer_.emit(lines_, i, "e");
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      const Instruction& reduce = plan_.code(numbers[r]);
-      const ComputeType type = reductions[r].operand_type();
-      lines_.add("x{}[q] = {};", r, writer_.value(reduce.a, type));
-      if (reduce.b >= 0) lines_.add("y{}[q] = {};", r, writer_.value(reduce.b, type));
-    }
-    if (!stored.empty()) {
-      lines_.open("if (live) {{");
-      for (const int o : stored) writer_.store(lines_, o, "e");
+    lines_.add("{0} s = first + {0}(lane);", index_);
+    const int loads = column_loads(computed);
+    lines_.add("UNROLL_BY(1)");
+    lines_.open("for (; s + {0}({1}) < end; s += {0}({2})) {{", index_, (loads - 1) * kColumnLanes,
+                loads * kColumnLanes);
+    write_column(numbers, reductions, computed, stored, loads, false);
+    lines_.close();
+    if (plan_.space.length % kChunk != 0) {
+      lines_.add("UNROLL_BY(1)");
+      lines_.open("for (; s < end; s += {}({})) {{", index_, kLanes);
+      write_column(numbers, reductions, computed, stored, kColumnLanes, true);
       lines_.close();
     }
-    if (!full) lines_.close();
-    lines_.close();
-    lines_.add("UNROLL");
-    lines_.open("for (int q = 0; q < {}; q++) {{", kColumnLanes);
-    if (!full) lines_.open("if (s + {}(q * {}) < end) {{", index_, kColumnLanes);
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      reductions[r].accumulate(lines_, "[q]", fmt::format("x{}[q]", r), fmt::format("y{}[q]", r), "");
-    }
-    if (!full) lines_.close();
-    lines_.close();
-    lines_.close();
     // Lanes 32, 16 and 8 apart are in one thread, those less apart in others.
     for (const Reduction& reduction : reductions) {
       for (int h = kColumnLanes / 2; h > 0; h /= 2) {
@@ -268,7 +235,7 @@ class SplitKernel {
         reduction.fetch(lines_, "[0]", "column");
       }
     }
-    write_parts(numbers, reductions, "[0]");
+    write_results(phase, numbers, reductions, "[0]");
     Launch result = end(items);
     result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
     return result;
@@ -278,16 +245,20 @@ class SplitKernel {
   Launch sums(int phase) {
     const std::vector<int> numbers = plan_.reductions(phase);
     const std::vector<Reduction> reductions = reductions_of(numbers);
+    const bool ordered_only = std::all_of(reductions.begin(), reductions.end(),
+                                          [](const Reduction& reduction) { return reduction.is_ordered(); });
+    // Else a team for each row.
+    const bool whole_group = ordered_only && plan_.limits.threads > kLanes && plan_.chunks > kLanes &&
+                             plan_.space.row_count < plan_.limits.units;
+    if (whole_group) teams_ = 1;
+    // Lanes that no chunk is for are left out.
+    const auto lanes = std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(plan_.chunks, 4, kLanes)));
+    team_ = static_cast<int>(lanes);
     begin(plan_.space.row_count);
     lines_.add("{} row = unit;", index_);
-    std::set<int> outputs;
-    if (phase == plan_.last_reductions) {
-      for (std::size_t o = 0; o < plan_.program.outputs.size(); ++o) {
-        if (plan_.is_row(plan_.program.outputs[o].value)) outputs.insert(static_cast<int>(o));
-      }
-    }
-    write_row_values(phase, {}, {outputs.begin(), outputs.end()});
-    lines_.add("LONG chunks = {};", words_.int64(plan_.chunks));
+    const std::set<int> outputs = plan_.row_outputs(phase);
+    write_row_values(phase, {}, outputs);
+    lines_.add("int chunks = {};", words_.int32(plan_.chunks));
     const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
     std::vector<Reduction> ordered;
     std::vector<Reduction> extrema;
@@ -299,16 +270,20 @@ class SplitKernel {
       start(reduction, "");
       if (reduction.is_ordered()) reduction.start(lines_, "_outer");
     }
-    lines_.open("for (LONG first = LONG(0); first < chunks; first += LONG({})) {{", static_cast<int>(kChunk));
-    lines_.add("LONG end = SELECT(first + LONG({0}) < chunks, first + LONG({0}), chunks);", static_cast<int>(kChunk));
-    lines_.add("UNROLL_BY(16)");
-    lines_.open("for (LONG c = first + LONG(lane); c < end; c += LONG({})) {{", kLanes);
+    // Chunks of chunks: each team of the group has its own, or each row's team has all.
+    const int teams = whole_group ? plan_.limits.threads / kLanes : 1;
+    lines_.open("for (int start = 0; start < chunks; start += {}) {{", teams * static_cast<int>(kChunk));
+    lines_.add("int first = start{};", whole_group ? fmt::format(" + team * {}", static_cast<int>(kChunk)) : "");
+    lines_.add("int end = SELECT(chunks - first < {0}, chunks, first + {0});", static_cast<int>(kChunk));
+    lines_.add("UNROLL_BY({})", team_ < kLanes ? 1 : whole_group ? 32 : 16);
+    lines_.open("for (int c = first + lane; c < end; c += {}) {{", team_);
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       std::vector<std::string> fields;
       int field = 0;
       for (const auto& [name, type] : reductions[r].state()) {
-        fields.push_back(from_word(type, fmt::format("LOAD_U64(parts{}, LONG(row) * chunks + c + LONG({}) * {})",
-                                                     numbers[r], field++, count)));
+        fields.push_back(
+            from_word(type, fmt::format("LOAD_U64(parts{}, LONG(row) * LONG(chunks) + LONG(c) + LONG({}) * {})",
+                                        numbers[r], field++, count)));
       }
       if (reductions[r].is_ordered()) {
         reductions[r].add(lines_, "", fields[0]);
@@ -318,8 +293,8 @@ class SplitKernel {
     }
     lines_.close();
     if (!ordered.empty()) {
-      combine_lanes(lines_, ordered, "", kLanes, kLanes);
-      lines_.open("if (lane == (int(first >> 12) & {})) {{", kLanes - 1);
+      combine_lanes(lines_, ordered, "", team_, team_);
+      lines_.open("if (first < chunks && lane == ((first >> 12) & {})) {{", team_ - 1);
       for (const Reduction& reduction : ordered) {
         reduction.add(lines_, "_outer", fmt::format("r{}", reduction.number()));
       }
@@ -327,28 +302,145 @@ class SplitKernel {
       for (const Reduction& reduction : ordered) reduction.restart(lines_, "");
     }
     lines_.close();
-    combine_lanes(lines_, ordered, "_outer", kLanes, kLanes);
-    combine_lanes(lines_, extrema, "", kLanes, kLanes);
+    if (whole_group) {
+      // Lane l of the chunks of chunks is in team l mod 4.
+      lines_.add("BARRIER();");
+      lines_.open("if ((lane & {}) == team) {{", teams - 1);
+      for (const Reduction& reduction : ordered) reduction.share(lines_, "_outer", "lane");
+      lines_.close();
+      lines_.add("BARRIER();");
+      for (const Reduction& reduction : ordered) reduction.fetch(lines_, "_outer", "lane");
+    }
+    combine_lanes(lines_, ordered, "_outer", team_, team_);
+    combine_lanes(lines_, extrema, "", team_, team_);
     for (const Reduction& reduction : reductions) {
       reduction.finish(lines_, reduction.is_ordered() ? "_outer" : "", "length == 0");
     }
-    lines_.open("if (live && lane == 0) {{");
-    for (const int r : numbers) {
-      lines_.add("MEMORY values{} = {};", r,
-                 words_.memory(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(r)]));
-      lines_.add("STORE_U64(values{}, LONG(row), {});", r, to_word(writer_.type_of(r), ProgramWriter::name(r)));
-    }
-    lines_.close();
-    if (!outputs.empty()) {
-      write_row_code(phase, phase + 1);
-      lines_.open("if (live && lane == 0) {{");
-      for (const int o : outputs) writer_.store(lines_, o, "row");
-      lines_.close();
-    }
+    write_row_results(phase, numbers, outputs);
     return end(plan_.space.row_count);
   }
 
  private:
+  // A chunk's elements by groups of `width` neighbours. Where there are enough of them, many loads come before what
+  // takes them, so that they are under way together; none of these has to be checked.
+  void write_vectors(const std::vector<Reduction>& reductions, const std::set<int>& computed,
+                     const std::vector<int>& stored, int width) {
+    const std::set<int> outputs(stored.begin(), stored.end());
+    const bool full = plan_.space.length % kChunk == 0;
+    const int steps = static_cast<int>(kChunk) / kLanes;
+    const int batch = computed.size() <= kShortCode ? kBatch : 1;
+    if (!full) {
+      lines_.add("{0} rest = length - chunk * {0}({1});", index_, static_cast<int>(kChunk));
+      lines_.add("int elements = SELECT(rest < {0}({1}), int(rest), {1});", index_, static_cast<int>(kChunk));
+    }
+    lines_.add("UNROLL_BY(1)");
+    lines_.open("for (int first_step = 0; first_step < {}; first_step += {}) {{",
+                full ? std::to_string(steps) : fmt::format("elements / {} * {}", kLanes * batch, batch), batch);
+    writer_.declare_batch(lines_, batch, computed);
+    for (const bool loads : {true, false}) {
+      lines_.add("UNROLL");
+      lines_.open("for (int b = 0; b < {}; b++) {{", batch);
+      lines_.add("int s = first_step + b;");
+      write_places(computed, outputs, width);
+      if (loads) {
+        writer_.load_batch(lines_, "v", "first", computed);
+      } else {
+        writer_.load_vectors(lines_, "v", "first", {}, outputs);
+        write_group(reductions, computed, stored, width);
+      }
+      lines_.close();
+    }
+    lines_.close();
+    writer_.end_batch();
+    if (full) return;
+    lines_.add("UNROLL_BY(1)");
+    lines_.open("for (int s = elements / {} * {}; s * {} < elements; s++) {{", kLanes * batch, batch, kLanes);
+    lines_.open("if ((lane + s * {}) * {} < elements) {{", team_, width);
+    write_places(computed, outputs, width);
+    writer_.load_vectors(lines_, "v", "first", computed, outputs);
+    write_group(reductions, computed, stored, width);
+    lines_.close();
+    lines_.close();
+  }
+
+  // How many elements of a column a thread loads before it adds them: their bytes are under way together.
+  int column_loads(const std::set<int>& computed) const {
+    std::size_t smallest = 4;
+    for (const int i : computed) {
+      const Instruction& step = plan_.code(i);
+      if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
+      smallest = std::min(smallest, size_of(plan_.program.inputs[static_cast<std::size_t>(step.index)].dtype));
+    }
+    return computed.size() <= kShortCode ? kColumnLanes * 4 / static_cast<int>(smallest) : kColumnLanes;
+  }
+
+  // `count` elements of a column: s, s + 8, ...
+  void write_column(const std::vector<int>& numbers, const std::vector<Reduction>& reductions,
+                    const std::set<int>& computed, const std::vector<int>& stored, int count, bool checked) {
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      for (const char* operand : plan_.code(numbers[r]).b < 0 ? kFirst : kBoth) {
+        lines_.add("{} {}{}[{}];", type_name(reductions[r].operand_type()), operand, r, count);
+      }
+    }
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", count);
+    lines_.add("{0} element = s + {0}(q * {1});", index_, kColumnLanes);
+    if (checked) lines_.open("if (element < end) {{");
+    decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
+    writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
+                           {stored.begin(), stored.end()}, true);
+    for (const int i : computed) writer_.emit(lines_, i, "e");
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      const Instruction& reduce = plan_.code(numbers[r]);
+      const ComputeType type = reductions[r].operand_type();
+      lines_.add("x{}[q] = {};", r, writer_.value(reduce.a, type));
+      if (reduce.b >= 0) lines_.add("y{}[q] = {};", r, writer_.value(reduce.b, type));
+    }
+    if (!stored.empty()) {
+      lines_.open("if (live) {{");
+      for (const int o : stored) writer_.store(lines_, o, "e");
+      lines_.close();
+    }
+    if (checked) lines_.close();
+    lines_.close();
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", count);
+    if (checked) lines_.open("if (s + {}(q * {}) < end) {{", index_, kColumnLanes);
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      reductions[r].accumulate(lines_, fmt::format("[q & {}]", kColumnLanes - 1), fmt::format("x{}[q]", r),
+                               fmt::format("y{}[q]", r), "");
+    }
+    if (checked) lines_.close();
+    lines_.close();
+  }
+
+  // Where this thread's group of neighbours of step s is.
+  void write_places(const std::set<int>& computed, const std::set<int>& outputs, int width) {
+    const int last = plan_.space.shape.rank() - 1;
+    lines_.add("{0} group = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk) / width, team_);
+    Shape groups = plan_.space.shape;
+    groups[last] /= width;
+    decompose(lines_, words_, groups, plan_.space.rows, last + 1, "group", "g", wide_);
+    for (int d = plan_.space.rows; d < last; ++d) lines_.add("{0} i{1} = g{1};", index_, d);
+    lines_.add("{0} first = g{1} * {0}({2});", index_, last, width);
+    writer_.declare_places(lines_, "v", "row", plan_.space.rows, last, computed, outputs, false);
+  }
+
+  // A group's elements, whose words are loaded.
+  void write_group(const std::vector<Reduction>& reductions, const std::set<int>& computed,
+                   const std::vector<int>& stored, int width) {
+    const int last = plan_.space.shape.rank() - 1;
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", width);
+    lines_.add("{0} i{1} = first + {0}(q);", index_, last);
+    write_element(reductions, computed, stored, "v", last, "[q]");
+    lines_.close();
+    if (stored.empty()) return;
+    lines_.open("if (live) {{");
+    writer_.store_vectors(lines_, "v", "first", {stored.begin(), stored.end()});
+    lines_.close();
+  }
+
   // One element's instructions; its places are counted from part `from`.
   void write_element(const std::vector<Reduction>& reductions, const std::set<int>& computed,
                      const std::vector<int>& stored, const std::string& from, int first_dim,
@@ -402,9 +494,15 @@ class SplitKernel {
     lines_.add("int team = int(THREAD) / {};", team_);
     lines_.add("{} length = {};", index_, words_.index(plan_.space.length, wide_));
     lines_.add("{} units = {};", index_, words_.index(units, wide_));
+    if (teams_ == 0) teams_ = plan_.limits.threads / team_;
     lines_.open(
         "for ({0} first_unit = {0}(GROUP) * {0}({1}); first_unit < units; first_unit += {0}(GROUPS) * {0}({1})) {{",
-        index_, plan_.limits.threads / team_);
+        index_, teams_);
+    if (teams_ == 1) {
+      lines_.add("bool live = team == 0;");
+      lines_.add("{} unit = first_unit;", index_);
+      return;
+    }
     lines_.add("bool live = first_unit + {}(team) < units;", index_);
     lines_.add("{0} unit = SELECT(live, first_unit + {0}(team), units - {0}(1));", index_);
   }
@@ -415,10 +513,43 @@ class SplitKernel {
     result.text.functions = writer_.functions();
     result.text.threads = plan_.limits.threads;
     result.text.shared = shared_;
-    result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-        (units + plan_.limits.threads / team_ - 1) / (plan_.limits.threads / team_), 1, plan_.limits.groups));
+    result.groups =
+        static_cast<std::uint32_t>(std::clamp<std::int64_t>((units + teams_ - 1) / teams_, 1, plan_.limits.groups));
     words_.move_to(result);
     return result;
+  }
+
+  // What a kernel of chunks stores: a row's only chunk has the row's result.
+  std::set<int> stored_in(int phase, const std::vector<int>& stored) const {
+    std::set<int> outputs = plan_.chunks == 1 ? plan_.row_outputs(phase) : std::set<int>();
+    outputs.insert(stored.begin(), stored.end());
+    return outputs;
+  }
+  void write_results(int phase, const std::vector<int>& numbers, const std::vector<Reduction>& reductions,
+                     const std::string& suffix) {
+    if (plan_.chunks > 1) return write_parts(numbers, reductions, suffix);
+    for (const Reduction& reduction : reductions) {
+      reduction.finish(lines_, reduction.is_ordered() ? suffix : "", "length == 0");
+    }
+    write_row_results(phase, numbers, plan_.row_outputs(phase));
+  }
+
+  // Stores a row's results for later phases, and `outputs`; the first lane does.
+  void write_row_results(int phase, const std::vector<int>& numbers, const std::set<int>& outputs) {
+    if (phase < plan_.last_phase) {
+      lines_.open("if (live && lane == 0) {{");
+      for (const int r : numbers) {
+        lines_.add("MEMORY values{} = {};", r,
+                   words_.memory(Patch::Kind::scratch, 0, plan_.values[static_cast<std::size_t>(r)]));
+        lines_.add("STORE_U64(values{}, LONG(row), {});", r, to_word(writer_.type_of(r), ProgramWriter::name(r)));
+      }
+      lines_.close();
+    }
+    if (outputs.empty()) return;
+    write_row_code(phase, phase + 1);
+    lines_.open("if (live && lane == 0) {{");
+    for (const int o : outputs) writer_.store(lines_, o, "row");
+    lines_.close();
   }
 
   // Stores the results of `unit`'s chunk; the first lane does.
@@ -440,7 +571,7 @@ class SplitKernel {
   }
 
   // Row values that are known when `phase` begins.
-  void write_row_values(int phase, const std::set<int>& computed, const std::vector<int>& outputs) {
+  void write_row_values(int phase, const std::set<int>& computed, const std::set<int>& outputs) {
     std::set<int> instructions = computed;
     std::set<int> rows;
     for (int i = 0; i < plan_.size(); ++i) {
@@ -448,10 +579,10 @@ class SplitKernel {
     }
     instructions.insert(rows.begin(), rows.end());
     decompose(lines_, words_, plan_.space.shape, 0, plan_.space.rows, "row", "i", wide_);
-    writer_.declare_places(lines_, "row", "", 0, plan_.space.rows, instructions, {outputs.begin(), outputs.end()},
-                           false);
+    writer_.declare_places(lines_, "row", "", 0, plan_.space.rows, instructions, outputs, false);
     writer_.declare_places(lines_, "r", "row", 0, 0, rows, {}, true);
     write_row_code(-1, phase);
+    if (plan_.limits.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
   }
 
   // Row instructions of the phases (after, last]; reductions of earlier phases are read.
@@ -482,10 +613,26 @@ class SplitKernel {
   bool wide_;
   const char* index_;
   int team_ = kLanes;  ///< threads of a unit
+  int teams_ = 0;      ///< units of a workgroup; if 1, all teams are of that one
   std::vector<SharedArray> shared_;
 };
 
 }  // namespace
+
+bool prefers_streams(const Program& program, const RenderLimits& limits) {
+  constexpr std::int64_t kShort = 256;  // elements: render_team has a thread or few for such rows
+  const Plan plan(program, limits);
+  const Space& space = plan.space;
+  if (space.rows == 0 || space.rows == space.shape.rank() || space.length <= kShort || plan.chunks > 1) return false;
+  if (plan.last_reductions != 0 || plan.last_phase != 0) return false;
+  for (const int r : plan.reductions(0)) {
+    if (!Reduction(plan.code(r), r, plan.code(r).type, space.wide).is_ordered()) return false;
+  }
+  Words words;
+  ProgramWriter writer(program, space, words);
+  return writer.choose_vectors() &&
+         space.row_count * (kLanes / writer.width()) >= std::int64_t{2} * limits.threads * limits.units;
+}
 
 bool prefers_columns(const Program& program, const RenderLimits& limits) {
   if (limits.threads != kColumns * kColumnLanes) return false;
@@ -520,7 +667,7 @@ Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
       SplitKernel kernel(plan);
       rendered.launches.push_back(columns ? kernel.columns(phase) : kernel.chunks(phase));
     }
-    if (reduces || (phase == 0 && plan.last_reductions < 0 && plan.has_row_outputs())) {
+    if ((reduces && plan.chunks > 1) || (phase == 0 && plan.last_reductions < 0 && !plan.row_outputs().empty())) {
       rendered.launches.push_back(SplitKernel(plan).sums(reduces ? phase : -1));
     }
   }

@@ -4,7 +4,9 @@
 //
 // Which thread computes which element is free; only the order of sums is not (docs/numerics.md section 4: 64 lanes).
 //
-//   lanes    each thread follows the chains of its own lanes: one lane, or the 4 or 8 neighbours that it loads at once
+//   lanes    each thread follows the chains of its own lanes: one lane, or the 4 or 8 neighbours that it loads at once,
+//   and
+//            of short rows several such groups
 //   staged   longer rows: elements are computed by as many threads as there are, 16 or so each, and what is summed
 //            passes through shared memory to the 64 threads that follow the lanes
 #include <algorithm>
@@ -171,7 +173,9 @@ class TeamKernel {
         const int most = length <= short_row / 2 || length % 8 != 0 ? 8 : 4;
         if (combining_bytes(most) <= limits_.shared_bytes && writer_.choose_vectors(most)) {
           width_ = writer_.width();
-          team_ = team_for(length / width_, kLanes / width_);
+          const int groups = team_for(length / width_, kLanes / width_);
+          while (groups / sets_ > 1 && 2 * sets_ * length <= std::int64_t{kLongestPerLane} * groups) sets_ *= 2;
+          team_ = groups / sets_;
           return;
         }
       } else {
@@ -289,7 +293,8 @@ class TeamKernel {
         lines_.add("{} = {};", r, reduction.better(r, a));
         if (!held_.contains(reduce.a)) reduction.find_zero(lines_, a, "element");
       } else {
-        reduction.accumulate(lines_, width_ > 1 && reduction.is_ordered() ? "[q]" : "", a, b, "element");
+        const std::string lane = sets_ > 1 ? fmt::format("[s % {} * {} + q]", sets_, width_) : "[q]";
+        reduction.accumulate(lines_, width_ > 1 && reduction.is_ordered() ? lane : "", a, b, "element");
       }
     }
     if (stored.empty()) return;
@@ -373,7 +378,7 @@ class TeamKernel {
       if (is_quick(reduction)) {
         reduction.start_quick(lines_);
       } else if (lanes) {
-        reduction.start_lanes(lines_, width_);
+        reduction.start_lanes(lines_, sets_ * width_);
       } else {
         reduction.start(lines_, "");
       }
@@ -381,6 +386,7 @@ class TeamKernel {
         shared_.push_back(std::move(array));
       }
     }
+    if (limits_.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
     if (width_ > 1) {
@@ -433,6 +439,7 @@ class TeamKernel {
       }
       lines_.close();
     }
+    for (const Reduction& reduction : ordered) reduction.halve(lines_, sets_ * width_, width_);
     if (width_ > 1) {
       combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_);
     } else {
@@ -468,6 +475,7 @@ class TeamKernel {
   std::set<int> declared_;
   int team_ = kLanes;  ///< threads of a row
   int width_ = 1;      ///< neighbours that a thread computes together
+  int sets_ = 1;       ///< such groups per thread that are lanes of their own
   int steps_ = 0;      ///< such groups per thread
   bool full_ = false;  ///< rows have steps_ * team_ * width_ elements, so that none has to be checked
   bool staged_ = false;

@@ -22,6 +22,7 @@ constexpr const char* kHead = R"(#version 460
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_16bit_storage : require
 #define FUNCTION
+#define RARE_FUNCTION
 #define FLOAT float
 #define DOUBLE double
 #define UINT uint

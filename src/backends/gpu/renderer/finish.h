@@ -1,0 +1,28 @@
+// How results of a program's instructions become canonical (docs/numerics.md section 1): not at all where nothing that
+// takes them can tell.
+#pragma once
+
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+enum class Finish {
+  none,
+  flushed,  ///< no number up to the smallest normal, but any NaN
+  canonical
+};
+
+struct Finishes {
+  std::vector<Finish> results;  ///< of instructions, f32: elementwise arithmetic and casts to f32
+  std::vector<bool> bf16;       ///< results of casts to bf16 from f32: their word is the upper half of their bits
+
+  explicit Finishes(const Program& program);
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
