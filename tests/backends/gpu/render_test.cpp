@@ -156,6 +156,30 @@ TEST(GpuRender, MemoryIsNumberedOncePerBuffer) {
   }
 }
 
+TEST(GpuRender, WorkgroupsAreAsSmallAsTheDeviceAsks) {
+  SortKernel sort;
+  sort.rows = {3};
+  sort.n = 500;
+  sort.input = {0, DType::f32, View::contiguous({3, 500}), false};
+  sort.out = 1;
+  sort.out_strides = {500, 1};
+  ScanKernel scan;
+  scan.rows = {3};
+  scan.n = 5000;
+  scan.input = {0, DType::f32, View::contiguous({3, 5000}), false};
+  scan.out = 1;
+  scan.out_strides = {5000, 1};
+  const Kernel kernels[] = {softmax(10, 7), softmax(10, 700), softmax(3, 50000), one_op(Op::exp, DType::f32),
+                            matmul(100, 200, 1000, DType::f32), matmul(4096, 4, 4096, DType::f32), sort, scan};
+  for (const int threads : {256, 128, kLeastThreads}) {
+    for (const Kernel& kernel : kernels) {
+      for (const Launch& launch : render(kernel, {.threads = threads}).launches) {
+        EXPECT_LE(launch.text.threads, threads) << to_string(kernel);
+      }
+    }
+  }
+}
+
 TEST(GpuRender, SharedMemoryFitsTheSmallestDevice) {
   const RenderLimits limits;  // 32 KB
   for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {
