@@ -26,6 +26,7 @@ class CommandBuffer;
 
 class Queue : public objc::Object {
  public:
+  bool is_kept() const override { return true; }
   static constexpr const char* kName = "MTLCommandQueue";
   explicit Queue(Object& device) : Object(objc::class_named(kName)), device_(&device) {}
   ~Queue() override;
@@ -53,6 +54,7 @@ class CommandBuffer : public objc::Object {
   void enqueue() {}
   void commit();
   void wait();
+  bool is_kept() const override { return status_ == Status::not_enqueued || status_ == Status::committed; }
   unsigned long status() { return static_cast<unsigned long>(status_); }
   objc::id error() { return error_ ? error_->handle() : nullptr; }
   double start_time() { return status_ == Status::completed ? 1.0 : 0.0; }
@@ -77,6 +79,7 @@ class CommandBuffer : public objc::Object {
 /// What compute and blit encoders have in common.
 class Encoder : public objc::Object {
  public:
+  bool is_kept() const override { return !ended_; }
   static constexpr const char* kName = "MTLCommandEncoder";
   Encoder(const char* name, CommandBuffer& commands) : Object(objc::class_named(name)), commands_(&commands) {}
   ~Encoder() override;

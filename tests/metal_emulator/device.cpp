@@ -20,6 +20,7 @@ bool supported_family(long family) {
 
 class Device : public objc::Object {
  public:
+  bool is_kept() const override { return true; }
   static constexpr const char* kName = "MTLDevice";
   explicit Device(std::size_t number) : Object(objc::class_named(kName)), number_(number) {}
 

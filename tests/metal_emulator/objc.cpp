@@ -20,7 +20,6 @@ std::map<std::string, Class*>& classes() {
 /// Never destroyed: static objects of a driver may send messages while the process ends.
 struct Objects {
   std::deque<Handle> handles;
-  std::map<std::string, std::size_t> live;
   std::size_t count = 0;
   static Objects& instance() {
     static auto* objects = new Objects;
@@ -61,13 +60,11 @@ Selector selector(const std::string& name) {
 Object::Object(Class& type) {
   Objects& objects = Objects::instance();
   handle_ = &objects.handles.emplace_back(Handle{&type, this});
-  ++objects.live[type.name];
   ++objects.count;
 }
 
 Object::~Object() {
   Objects& objects = Objects::instance();
-  --objects.live[handle_->isa->name];
   --objects.count;
   handle_->object = nullptr;
 }
@@ -86,13 +83,13 @@ std::size_t live_objects() {
 }
 
 std::string live_object_list(bool transient) {
-  static const std::set<std::string> kept = {"MTLDevice", "MTLCommandQueue", "MTLBuffer", "MTLComputePipelineState"};
   const std::lock_guard guard(lock());
-  std::string list;
-  for (const auto& [name, count] : Objects::instance().live) {
-    if (count != 0 && !(transient && kept.contains(name)))
-      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, name);
+  std::map<std::string, std::size_t> live;
+  for (const Handle& handle : Objects::instance().handles) {
+    if (handle.object != nullptr && !(transient && handle.object->is_kept())) ++live[handle.isa->name];
   }
+  std::string list;
+  for (const auto& [name, count] : live) list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, name);
   return list;
 }
 

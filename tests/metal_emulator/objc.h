@@ -31,6 +31,8 @@ class Object {
   const Class& type() const;
   void retain() { ++count_; }
   void release();
+  /// Whether a driver may have it when the process ends: what it keeps, and work that is not done.
+  virtual bool is_kept() const { return false; }
 
  private:
   friend struct Root;
@@ -81,8 +83,7 @@ std::recursive_mutex& lock();
 Class& class_named(const std::string& name);
 Selector selector(const std::string& name);
 std::size_t live_objects();
-/// Live objects by class, for a report. `transient`: only those that no driver keeps as long as the process lives,
-/// which may end without taking leave of its devices.
+/// Live objects by class, for a report. `transient`: without those that are kept.
 std::string live_object_list(bool transient = false);
 
 /// The object behind a handle; a released one, or one of another class than T, is misuse.

@@ -13,6 +13,7 @@ namespace emulator {
 
 class Buffer : public objc::Object {
  public:
+  bool is_kept() const override { return true; }
   static constexpr const char* kName = "MTLBuffer";
   enum class Storage : unsigned long { shared_memory = 0, private_memory = 2 };
   /// Null when there is no memory for it.
@@ -89,6 +90,7 @@ class Library : public objc::Object {
 
 class Pipeline : public objc::Object {
  public:
+  bool is_kept() const override { return true; }
   static constexpr const char* kName = "MTLComputePipelineState";
   static objc::id make(objc::id function, objc::id* error);
 
