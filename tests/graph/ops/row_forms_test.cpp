@@ -74,6 +74,23 @@ TEST(RowForms, ChunksOfChunks) {
   });
 }
 
+// Data may hold what no result does: subnormals, which are read as zero, and the smallest normal number, which is read
+// as it is but becomes zero when it is cast.
+TEST(RowForms, SmallestNumbersOfGivenData) {
+  std::vector<std::uint16_t> bf16(512);
+  std::vector<std::uint32_t> f32(512);
+  for (std::size_t i = 0; i < bf16.size(); ++i) {
+    bf16[i] = static_cast<std::uint16_t>(i % 2 == 0 ? 0x0080U : 0x8081U - i % 3);
+    f32[i] = static_cast<std::uint32_t>(bf16[i]) << 16;
+  }
+  same_everywhere([&](Device device) {
+    const Tensor x = Tensor::from_bytes(bf16.data(), 2 * bf16.size(), {8, 64}, DType::bf16).to(device);
+    const Tensor y = Tensor::from_bytes(f32.data(), 4 * f32.size(), {8, 64}, DType::f32).to(device);
+    return (sum(x, {1}, true).to(DType::f32) + abs(x).to(DType::f32) * 1e30) +
+           (maximum(y, -y) + sum(y, {1}, true)) * 1e30;
+  });
+}
+
 // By values of every size and kind: the inverse of the row's value serves some of them.
 TEST(RowForms, DivisionsByRowValues) {
   const std::vector<float> divisors = {1.0F,     3.0F,    -3.0F,   0.0F,    -0.0F,     1e-5F, 1.5e-5F,  1.6e-5F,
