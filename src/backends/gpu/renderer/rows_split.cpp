@@ -4,6 +4,7 @@
 // each. Shorter rows, too, where they are read but once and there are many of them: a chunk's result is its row's.
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "backends/gpu/renderer/reduction.h"
 #include "backends/gpu/renderer/rows.h"
@@ -17,10 +18,11 @@ using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
 constexpr std::int64_t kChunk = 4096;
-constexpr int kBatch = 8;                                     ///< loads of a thread that are under way together
-constexpr std::size_t kShortCode = 8;                         ///< more is not repeated for each of them
-constexpr int kColumns = 32;                                  ///< rows side by side in a workgroup
-constexpr int kColumnLanes = 8;                               ///< of a row, per thread, and threads per row
+constexpr int kBatch = 8;              ///< loads of a thread that are under way together
+constexpr int kGroupsPerUnit = 4;      ///< for fewer registers a compiler would rather load one after the other
+constexpr std::size_t kShortCode = 8;  ///< more is not repeated for each of them
+constexpr int kColumns = 32;           ///< rows side by side in a workgroup
+constexpr int kColumnLanes = 8;        ///< of a row, per thread, and threads per row
 constexpr std::initializer_list<const char*> kFirst = {"x"};  ///< names of operands
 constexpr std::initializer_list<const char*> kBoth = {"x", "y"};
 
@@ -164,7 +166,9 @@ class SplitKernel {
       combine_lanes(lines_, reductions, "", kLanes, kLanes);
     }
     write_results(phase, numbers, reductions, width > 1 ? "_sum" : "");
-    return end(units);
+    Launch result = end(units);
+    if (computed.size() <= kShortCode) result.text.groups_per_unit = kGroupsPerUnit;
+    return result;
   }
 
   // The same where neighbours in memory are of different rows: 32 rows side by side, each by 8 threads with 8 lanes
@@ -238,6 +242,7 @@ class SplitKernel {
     write_results(phase, numbers, reductions, "[0]");
     Launch result = end(items);
     result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
+    if (computed.size() <= kShortCode) result.text.groups_per_unit = kGroupsPerUnit;
     return result;
   }
 
@@ -275,22 +280,45 @@ class SplitKernel {
     lines_.open("for (int start = 0; start < chunks; start += {}) {{", teams * static_cast<int>(kChunk));
     lines_.add("int first = start{};", whole_group ? fmt::format(" + team * {}", static_cast<int>(kChunk)) : "");
     lines_.add("int end = SELECT(chunks - first < {0}, chunks, first + {0});", static_cast<int>(kChunk));
-    lines_.add("UNROLL_BY({})", team_ < kLanes ? 1 : whole_group ? 32 : 16);
-    lines_.open("for (int c = first + lane; c < end; c += {}) {{", team_);
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      std::vector<std::string> fields;
-      int field = 0;
-      for (const auto& [name, type] : reductions[r].state()) {
-        fields.push_back(
-            from_word(type, fmt::format("LOAD_U64(parts{}, LONG(row) * LONG(chunks) + LONG(c) + LONG({}) * {})",
-                                        numbers[r], field++, count)));
+    lines_.add("int c = first + lane;");
+    // Batches of loads that are under way together, and what is left.
+    const auto word = [&](std::size_t r, int field, const std::string& at) {
+      return fmt::format("LOAD_U64(parts{}, LONG(row) * LONG(chunks) + LONG({}) + LONG({}) * {})", numbers[r], at,
+                         field, count);
+    };
+    const auto take = [&](const std::function<std::string(std::size_t, int)>& word_of) {
+      for (std::size_t r = 0; r < reductions.size(); ++r) {
+        std::vector<std::string> fields;
+        for (const auto& [name, type] : reductions[r].state()) {
+          fields.push_back(from_word(type, word_of(r, static_cast<int>(fields.size()))));
+        }
+        if (reductions[r].is_ordered()) {
+          reductions[r].add(lines_, "", fields[0]);
+        } else {
+          reductions[r].merge(lines_, fields);
+        }
       }
-      if (reductions[r].is_ordered()) {
-        reductions[r].add(lines_, "", fields[0]);
-      } else {
-        reductions[r].merge(lines_, fields);
+    };
+    if (plan_.chunks > kBatch * kLanes) {
+      lines_.add("UNROLL_BY(1)");
+      lines_.open("for (; c + {} < end; c += {}) {{", (2 * kBatch - 1) * team_, 2 * kBatch * team_);
+      for (std::size_t r = 0; r < reductions.size(); ++r) {
+        for (std::size_t field = 0; field < reductions[r].state().size(); ++field) {
+          lines_.add("ULONG words{}_{}[{}];", r, field, 2 * kBatch);
+          lines_.add("UNROLL");
+          lines_.add("for (int b = 0; b < {}; b++) words{}_{}[b] = {};", 2 * kBatch, r, field,
+                     word(r, static_cast<int>(field), fmt::format("c + b * {}", team_)));
+        }
       }
+      lines_.add("UNROLL");
+      lines_.open("for (int b = 0; b < {}; b++) {{", 2 * kBatch);
+      take([](std::size_t r, int field) { return fmt::format("words{}_{}[b]", r, field); });
+      lines_.close();
+      lines_.close();
     }
+    lines_.add("UNROLL_BY(1)");
+    lines_.open("for (; c < end; c += {}) {{", team_);
+    take([&](std::size_t r, int field) { return word(r, field, "c"); });
     lines_.close();
     if (!ordered.empty()) {
       combine_lanes(lines_, ordered, "", team_, team_);
@@ -317,7 +345,9 @@ class SplitKernel {
       reduction.finish(lines_, reduction.is_ordered() ? "_outer" : "", "length == 0");
     }
     write_row_results(phase, numbers, outputs);
-    return end(plan_.space.row_count);
+    Launch result = end(plan_.space.row_count);
+    result.text.groups_per_unit = kGroupsPerUnit;
+    return result;
   }
 
  private:
