@@ -1,17 +1,18 @@
 #include <lockstep/autograd.h>
 
 #include <algorithm>
-#include <map>
+#include <queue>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/random.h>
 
+#include "core/pool.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/numbers.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -57,24 +58,28 @@ class Backward {
   /// Only records for which `wanted` holds, and what leads to them, are visited.
   template <typename IsWanted> void find_paths(IsWanted wanted) {
     // Depth first without recursion: a record leads somewhere if it is wanted or one of its operands leads there.
-    std::vector<std::pair<Record*, std::size_t>> stack{{root_.get(), 0}};
-    std::unordered_set<const Record*> seen{root_.get()};
+    std::vector<std::pair<const Record*, std::size_t>> stack;
+    const auto visit = [&](const Record* record) {
+      if (!numbers_.add(record)) return;
+      on_path_.push_back(false);
+      stack.emplace_back(record, 0);
+    };
+    visit(root_.get());
     while (!stack.empty()) {
       auto& [record, next] = stack.back();
       if (next == record->operands.size()) {
-        const bool leads = wanted(*record) || std::any_of(record->operands.begin(), record->operands.end(),
-                                                          [&](const Record::Operand& operand) {
-                                                            return on_path_.contains(operand.record.get());
-                                                          });
-        if (leads) on_path_.insert(record);
+        on_path_[number(record)] = wanted(*record) || std::any_of(record->operands.begin(), record->operands.end(),
+                                                                  [&](const Record::Operand& operand) {
+                                                                    return reaches(operand.record.get());
+                                                                  });
         stack.pop_back();
         continue;
       }
-      Record* const operand = record->operands[next++].record.get();
-      if (operand != nullptr && seen.insert(operand).second) stack.emplace_back(operand, 0);
+      const Record* const operand = record->operands[next++].record.get();
+      if (operand != nullptr) visit(operand);
     }
   }
-  bool reaches(const Record* record) const { return on_path_.contains(record); }
+  bool reaches(const Record* record) const { return record != nullptr && on_path_[number(record)]; }
 
   /// Calls done(record, gradient) for each record on the way, with its whole gradient.
   template <typename Done> void run(Done done) {
@@ -83,13 +88,19 @@ class Backward {
       bool value;
       ~Restore() { set_gradients_on(value); }
     } restore{before};
-    using Key = std::pair<std::uint64_t, Record*>;
-    std::map<Key, std::pair<RecordRef, Tensor>, std::greater<>> pending;
-    if (reaches(root_.get())) pending.emplace(Key{root_->id, root_.get()}, std::pair(root_, seed_));
+    // The root keeps all records alive. Those with a gradient, the one with the highest id first.
+    std::priority_queue<std::pair<std::uint64_t, Record*>> pending;
+    std::vector<Tensor> sums(on_path_.size());
+    const auto add_to = [&](Record* record, const Tensor& gradient) {
+      Tensor& sum = sums[number(record)];
+      if (!sum.defined()) pending.emplace(record->id, record);
+      sum = sum.defined() ? add(sum, gradient) : gradient;
+    };
+    if (reaches(root_.get())) add_to(root_.get(), seed_);
     while (!pending.empty()) {
-      auto node = pending.extract(pending.begin());
-      const RecordRef record = node.mapped().first;
-      Tensor g = node.mapped().second;
+      Record* const record = pending.top().second;
+      pending.pop();
+      Tensor g = std::exchange(sums[number(record)], Tensor());
       for (const auto& hook : record->hooks) {
         const Tensor changed = hook(g);
         if (!changed.defined()) continue;
@@ -101,10 +112,7 @@ class Backward {
       }
       done(*record, g);
       if (record->is_leaf) continue;
-      pass_on(*record, g, [&](const RecordRef& operand, Tensor gradient) {
-        const auto [found, fresh] = pending.try_emplace(Key{operand->id, operand.get()}, operand, gradient);
-        if (!fresh) found->second.second = add(found->second.second, gradient);
-      });
+      pass_on(*record, g, add_to);
     }
   }
 
@@ -120,13 +128,13 @@ class Backward {
     Tensor result;
     if (record.result != nullptr) {
       // With its history, so that gradients of gradients reach it.
-      result = Access::from_handle(std::make_shared<Handle>(record.result->node, keep_alive(record)));
+      result = Access::from_handle(make_pooled<Handle>(record.result->node, keep_alive(record)));
     }
     const std::vector<Tensor> gradients = record.rule(g, wanted, result);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i] || !gradients[i].defined()) continue;
       const Record::Operand& operand = record.operands[i];
-      give(operand.record, cast(sum_to(gradients[i], operand.shape, site_), operand.dtype, site_));
+      give(operand.record.get(), cast(sum_to(gradients[i], operand.shape, site_), operand.dtype, site_));
     }
     if (!options_.retain_graph && !options_.create_graph) {
       record.released = true;
@@ -138,12 +146,15 @@ class Backward {
   // The shared pointer behind a record that is being visited.
   RecordRef keep_alive(Record& record) { return options_.create_graph ? record.shared_from_this() : nullptr; }
 
+  std::size_t number(const Record* record) const { return static_cast<std::size_t>(numbers_.find(record)); }
+
   const char* op_;
   const GradientOptions& options_;
   CallSite site_;
   RecordRef root_;
   Tensor seed_;
-  std::unordered_set<const Record*> on_path_;
+  Numbers<Record> numbers_;
+  std::vector<bool> on_path_;  ///< by number
 };
 
 const RecordRef& leaf_of(const char* op, const Tensor& leaf, CallSite site) {

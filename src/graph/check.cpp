@@ -26,8 +26,8 @@ std::string title_of(const Shown& shown) {
 
 }  // namespace
 
-std::string message(std::string_view op, std::string_view what, const std::vector<Shown>& operands,
-                    std::string_view fix, CallSite site) {
+std::string message(std::string_view op, std::string_view what, const Operands& operands, std::string_view fix,
+                    CallSite site) {
   std::string text = fmt::format("{}: {}\n", op, what);
   for (const Shown& shown : operands) text += line_of(shown);
   if (!fix.empty()) text += fmt::format("  fix: {}\n", fix);
@@ -35,7 +35,7 @@ std::string message(std::string_view op, std::string_view what, const std::vecto
   return text;
 }
 
-void check_defined(std::string_view op, const std::vector<Shown>& operands, CallSite site) {
+void check_defined(std::string_view op, const Operands& operands, CallSite site) {
   for (const Shown& shown : operands) {
     if (shown.tensor != nullptr && !shown.tensor->defined()) {
       fail<ValueError>(op, fmt::format("{} is an undefined tensor", shown.label), operands,
@@ -44,7 +44,7 @@ void check_defined(std::string_view op, const std::vector<Shown>& operands, Call
   }
 }
 
-void check_same_device(std::string_view op, const std::vector<Shown>& operands, CallSite site) {
+void check_same_device(std::string_view op, const Operands& operands, CallSite site) {
   check_defined(op, operands, site);
   const Shown* first = nullptr;
   for (const Shown& shown : operands) {
@@ -60,7 +60,7 @@ void check_same_device(std::string_view op, const std::vector<Shown>& operands, 
   }
 }
 
-void check_same_dtype(std::string_view op, const std::vector<Shown>& operands, CallSite site) {
+void check_same_dtype(std::string_view op, const Operands& operands, CallSite site) {
   const Shown* first = nullptr;
   for (const Shown& shown : operands) {
     if (shown.tensor == nullptr) continue;
@@ -81,14 +81,14 @@ void check_float(std::string_view op, const Shown& operand, CallSite site) {
                    fmt::format("cast it, e.g. {}.to(DType::f32)", title_of(operand)), site);
 }
 
-void check_computes(std::string_view op, DType dtype, const std::vector<Shown>& operands, CallSite site) {
+void check_computes(std::string_view op, DType dtype, const Operands& operands, CallSite site) {
   if (!is_storage_only(dtype)) return;
   fail<DTypeError>(op, fmt::format("{} elements are stored and moved, but do not compute", name_of(dtype)), operands,
                    "read them (to_vector, read_bytes), convert them, and make a tensor of another type with Tensor::from",
                    site);
 }
 
-Shape broadcast_shape(std::string_view op, const std::vector<Shown>& operands, CallSite site) {
+Shape broadcast_shape(std::string_view op, const Operands& operands, CallSite site) {
   Shape result;
   bool first = true;
   for (const Shown& shown : operands) {

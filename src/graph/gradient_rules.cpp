@@ -1,6 +1,7 @@
 #include "graph/gradient_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "graph/gradients.h"
@@ -44,11 +45,17 @@ Tensor sum_to(const Tensor& g, const Shape& shape, CallSite site) {
 // --- elementwise and casts
 // --------------------------------------------------------------------------------------------
 
-Tensor trace_elementwise(const Tensor& result, Op op, const std::vector<lockstep::Operand>& operands) {
-  std::vector<const Tensor*> tensors;
-  for (const lockstep::Operand& operand : operands) {
-    if (!operand.is_scalar()) tensors.push_back(&operand.tensor());
+Tensor trace_elementwise(const Tensor& result, Op op, std::span<const lockstep::Operand> operands) {
+  constexpr std::size_t kMost = 3;
+  std::array<const Tensor*, kMost> tensor_operands;
+  std::array<std::uint8_t, kMost> position{};  // of each tensor operand among all
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].is_scalar()) continue;
+    position[count] = static_cast<std::uint8_t>(i);
+    tensor_operands[count++] = &operands[i].tensor();
   }
+  const std::span<const Tensor* const> tensors(tensor_operands.data(), count);
   if (!is_tracing(tensors) || !is_float(result.dtype())) return result;
   const CallSite site = operands[0].site();
   // What the gradients of tracked operands read; scalars become tensors that kernels see as constants.
@@ -58,17 +65,14 @@ Tensor trace_elementwise(const Tensor& result, Op op, const std::vector<lockstep
     if (i >= gradient_count(op)) fail_no_gradient(info_of(op).name, operands[i].tensor(), site);
     reads |= gradient_reads(op, i);
   }
-  std::vector<Tensor> kept(operands.size());
-  std::vector<std::size_t> position;  // of each tensor operand among all
+  std::array<Tensor, kMost> kept;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (!operands[i].is_scalar()) position.push_back(i);
     if ((reads >> i & 1u) == 0) continue;
     kept[i] = operands[i].is_scalar()
                   ? full({}, operands[i].scalar(), {.dtype = result.dtype(), .device = result.device()}, site)
                   : operands[i].tensor();
   }
-  Rule rule = [op, kept = std::move(kept), position = std::move(position)](const Tensor& g, const Wanted& wanted,
-                                                                           const Tensor& value) {
+  Rule rule = [op, kept = std::move(kept), position](const Tensor& g, const Wanted& wanted, const Tensor& value) {
     Gradients gradients(wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i]) gradients[i] = elementwise_gradient(op, position[i], kept, value, g);

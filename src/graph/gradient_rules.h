@@ -17,7 +17,7 @@ Tensor view_gradient(const Tensor& g, const View& view, const Shape& shape, Call
 
 // The results of primitives with their records, where a float operand is tracked. Each is called by the function that
 // makes the node.
-Tensor trace_elementwise(const Tensor& result, Op op, const std::vector<lockstep::Operand>& operands);
+Tensor trace_elementwise(const Tensor& result, Op op, std::span<const lockstep::Operand> operands);
 Tensor trace_cast(const Tensor& result, const Tensor& from);
 Tensor trace_view(const Tensor& result, const Tensor& from, const View& view);
 Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const Tensor& a, const Tensor* b);

@@ -97,7 +97,7 @@ const std::vector<unsigned>& reads_of(Op op) {
 std::size_t gradient_count(Op op) { return reads_of(op).size(); }
 unsigned gradient_reads(Op op, std::size_t of) { return reads_of(op)[of]; }
 
-Tensor elementwise_gradient(Op op, std::size_t of, const std::vector<Tensor>& inputs, const Tensor& result,
+Tensor elementwise_gradient(Op op, std::size_t of, std::span<const Tensor> inputs, const Tensor& result,
                             const Tensor& g) {
   // The names of the table's gradient column.
   const Tensor& a = inputs[0];

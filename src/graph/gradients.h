@@ -13,7 +13,7 @@ namespace graph {
 
 /// The gradient of op(inputs...) = result with respect to operand `of`, given the upstream gradient `g`, in the result's
 /// shape (not yet summed over broadcast dimensions). Only what gradient_reads names has to be defined.
-Tensor elementwise_gradient(Op op, std::size_t of, const std::vector<Tensor>& inputs, const Tensor& result,
+Tensor elementwise_gradient(Op op, std::size_t of, std::span<const Tensor> inputs, const Tensor& result,
                             const Tensor& g);
 /// How many operands have a gradient: 0 for comparisons and integer ops. For `where`: 3, the condition's is undefined.
 std::size_t gradient_count(Op op);

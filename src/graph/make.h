@@ -17,7 +17,7 @@ namespace graph {
 inline const NodeRef& node_of(const Tensor& tensor) { return Access::node(tensor); }
 
 /// An elementwise op with all checks: devices, dtypes, broadcasting, scalars.
-Tensor elementwise(Op op, const std::vector<Operand>& operands);
+Tensor elementwise(Op op, std::initializer_list<Operand> operands);
 /// dtype conversion without checks of devices; the same tensor if nothing changes.
 Tensor cast(const Tensor& tensor, DType dtype, CallSite site);
 /// Keeps dims with size 1. Dtypes as the primitive wants them (sums of integers: i64).

@@ -7,6 +7,7 @@
 #include <lockstep/error.h>
 
 #include "backends/backend.h"
+#include "core/pool.h"
 #include "graph/check.h"
 #include "graph/finite.h"
 #include "graph/fusion.h"
@@ -39,7 +40,7 @@ const char* name_of_computation(const Primitive& op) {
   return nullptr;
 }
 
-void check_storage_only(const Primitive& op, const std::vector<NodeRef>& inputs, DType dtype, CallSite where) {
+void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype, CallSite where) {
   const auto check = [&](DType type) {
     const char* const name = is_storage_only(type) ? name_of_computation(op) : nullptr;
     if (name != nullptr) check_computes(name, type, {}, where);
@@ -52,40 +53,46 @@ void check_storage_only(const Primitive& op, const std::vector<NodeRef>& inputs,
 
 }  // namespace
 
-// Releasing a long chain recursively would overflow the stack: the outermost destructor releases all.
+// Releasing a long chain recursively would overflow the stack: the destructor at the greatest depth allowed releases
+// all that is left.
 Node::~Node() {
-  if (inputs.empty()) return;
+  constexpr int kMostDepth = 64;
+  static thread_local int level = 0;
   static thread_local std::vector<NodeRef>* releasing = nullptr;
-  if (releasing != nullptr) {
+  if (level < kMostDepth) {
+    ++level;
+    inputs.clear();
+    --level;
+  } else if (releasing != nullptr) {
     for (NodeRef& input : inputs) releasing->push_back(std::move(input));
-    return;
+  } else {
+    std::vector<NodeRef> pending;
+    for (NodeRef& input : inputs) pending.push_back(std::move(input));
+    releasing = &pending;
+    while (!pending.empty()) {
+      const NodeRef last = std::move(pending.back());
+      pending.pop_back();
+    }
+    releasing = nullptr;
   }
-  std::vector<NodeRef> pending = std::move(inputs);
-  releasing = &pending;
-  while (!pending.empty()) {
-    const NodeRef last = std::move(pending.back());
-    pending.pop_back();
-  }
-  releasing = nullptr;
 }
 
 Tensor Access::tensor(NodeRef node) {
   const Device device = node->device;
   Tensor tensor;
-  tensor.handle_ = std::make_shared<Handle>(std::move(node));
+  tensor.handle_ = make_pooled<Handle>(std::move(node));
   flush_if_full(device);
   return tensor;
 }
 
-NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
-                  CallSite where) {
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where) {
   check_storage_only(op, inputs, dtype, where);
   if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
     throw DTypeError(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones\n  fix: use f32, or another device; the CPU "
                                  "holds f64\n  at {}:{}",
                                  device.to_string(), where.file, where.line));
   }
-  auto node = std::make_shared<Node>();
+  auto node = make_pooled<Node>();
   node->op = std::move(op);
   node->inputs = std::move(inputs);
   node->shape = shape;

@@ -8,13 +8,16 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <lockstep/tensor.h>
 
+#include "core/assert.h"
 #include "core/buffer.h"
 #include "core/view.h"
 #include "kernels/kernel.h"
@@ -28,6 +31,41 @@ using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
 
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
+
+/// What a node is computed from, in place: no primitive has more than three. An operand that is a scalar is null.
+class Inputs {
+ public:
+  Inputs() = default;
+  Inputs(std::initializer_list<NodeRef> nodes) {
+    for (const NodeRef& node : nodes) push_back(node);
+  }
+  Inputs(Inputs&& other) noexcept : nodes_(std::move(other.nodes_)), size_(std::exchange(other.size_, 0)) {}
+  Inputs& operator=(Inputs&& other) noexcept {
+    nodes_ = std::move(other.nodes_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  void push_back(NodeRef node) {
+    LOCKSTEP_ASSERT(size_ < nodes_.size());
+    nodes_[size_++] = std::move(node);
+  }
+  void clear() {
+    while (size_ > 0) nodes_[--size_] = nullptr;
+  }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  NodeRef& operator[](std::size_t i) { return nodes_[i]; }
+  const NodeRef& operator[](std::size_t i) const { return nodes_[i]; }
+  NodeRef* begin() { return nodes_.data(); }
+  NodeRef* end() { return nodes_.data() + size_; }
+  const NodeRef* begin() const { return nodes_.data(); }
+  const NodeRef* end() const { return nodes_.data() + size_; }
+
+ private:
+  std::array<NodeRef, 3> nodes_;
+  std::size_t size_ = 0;
+};
 
 // The primitives (docs/design.md). Values are dense row-major tensors of the node's shape and dtype.
 
@@ -104,7 +142,7 @@ bool is_irregular(const Primitive& op);
 
 struct Node {
   Primitive op;
-  std::vector<NodeRef> inputs;
+  Inputs inputs;
   Shape shape;
   DType dtype = DType::f32;
   Device device;
@@ -174,8 +212,7 @@ struct Access {
 
 /// Makes a node and, when it is work to be done, enters it into its device's window. Shapes and dtypes are already
 /// checked by the op rules.
-NodeRef make_node(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, Device device,
-                  CallSite where);
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where);
 
 /// The view through which `node` is read, and the node whose buffer is read.
 struct Reading {

@@ -29,7 +29,6 @@ struct Plan {
 };
 
 using PlanKey = std::vector<std::uint64_t>;
-PlanKey key_of(const std::vector<Entry>& entries);
 
 /// At most `capacity` plans; the least recently used one is dropped.
 class PlanCache {

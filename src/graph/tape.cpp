@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/pool.h"
 #include "graph/check.h"
 #include "graph/live_tensors.h"
 
@@ -40,30 +41,23 @@ Record::~Record() {
   releasing = nullptr;
 }
 
-bool is_tracing(const std::vector<const Tensor*>& operands) {
+bool is_tracing(std::span<const Tensor* const> operands) {
   return gradients_on && std::any_of(operands.begin(), operands.end(), [](const Tensor* operand) {
            return operand != nullptr && Access::handle(*operand)->record != nullptr;
          });
 }
 
-bool is_tracing(std::initializer_list<const Tensor*> operands) {
-  if (!gradients_on) return false;
-  for (const Tensor* operand : operands) {
-    if (operand != nullptr && Access::handle(*operand)->record != nullptr) return true;
-  }
-  return false;
-}
-
-Tensor traced(const Tensor& result, const char* name, const std::vector<const Tensor*>& operands, Rule rule,
+Tensor traced(const Tensor& result, const char* name, std::span<const Tensor* const> operands, Rule rule,
               bool reads_result) {
   LOCKSTEP_ASSERT(is_float(result.dtype()));
   const NodeRef& node = Access::node(result);
-  auto record = std::make_shared<Record>();
+  auto record = make_pooled<Record>();
   record->id = node->id;
   record->name = name;
   record->shape = node->shape;
   record->dtype = node->dtype;
   record->where = node->where;
+  record->operands.reserve(operands.size());
   for (const Tensor* operand : operands) {
     const std::shared_ptr<Handle>& handle = Access::handle(*operand);
     record->operands.push_back({handle->record, operand->shape(), operand->dtype()});
@@ -71,8 +65,8 @@ Tensor traced(const Tensor& result, const char* name, const std::vector<const Te
     if (handle->record != nullptr) record->id = std::max(record->id, handle->record->id + 1);
   }
   record->rule = std::move(rule);
-  if (reads_result) record->result = std::make_shared<Handle>(node);
-  auto handle = std::make_shared<Handle>(node, std::move(record));
+  if (reads_result) record->result = make_pooled<Handle>(node);
+  auto handle = make_pooled<Handle>(node, std::move(record));
   handle->name = result.name();
   remember_name(handle);
   return Access::from_handle(std::move(handle));
@@ -80,7 +74,7 @@ Tensor traced(const Tensor& result, const char* name, const std::vector<const Te
 
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
   const NodeRef& node = Access::node(tensor);
-  auto record = std::make_shared<Record>();
+  auto record = make_pooled<Record>();
   record->id = node->id;
   record->name = "leaf";
   record->shape = node->shape;
@@ -88,7 +82,7 @@ Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
   record->where = site;
   record->is_leaf = true;
   record->sink = std::move(sink);
-  auto handle = std::make_shared<Handle>(node, std::move(record));
+  auto handle = make_pooled<Handle>(node, std::move(record));
   handle->name = tensor.name();
   remember_name(handle);
   return Access::from_handle(std::move(handle));
@@ -97,7 +91,7 @@ Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
 Tensor untraced(const Tensor& tensor) {
   const std::shared_ptr<Handle>& handle = Access::handle(tensor);
   if (handle->record == nullptr) return tensor;
-  auto bare = std::make_shared<Handle>(handle->node);
+  auto bare = make_pooled<Handle>(handle->node);
   bare->name = handle->name;
   remember_name(bare);
   return Access::from_handle(std::move(bare));

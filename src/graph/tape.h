@@ -8,6 +8,8 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <lockstep/tensor.h>
@@ -49,12 +51,18 @@ struct Record : std::enable_shared_from_this<Record> {
 /// Switches recording in this thread; returns what it was.
 bool set_gradients_on(bool on);
 /// Whether ops on these are to be recorded: gradients are on in this thread, and one of them is tracked.
-bool is_tracing(std::initializer_list<const Tensor*> operands);
-bool is_tracing(const std::vector<const Tensor*>& operands);
+bool is_tracing(std::span<const Tensor* const> operands);
+inline bool is_tracing(std::initializer_list<const Tensor*> operands) {
+  return is_tracing(std::span(operands.begin(), operands.size()));
+}
 
 /// The same value with a record. The result must be a float tensor.
-Tensor traced(const Tensor& result, const char* name, const std::vector<const Tensor*>& operands, Rule rule,
+Tensor traced(const Tensor& result, const char* name, std::span<const Tensor* const> operands, Rule rule,
               bool reads_result = false);
+inline Tensor traced(const Tensor& result, const char* name, std::initializer_list<const Tensor*> operands, Rule rule,
+                     bool reads_result = false) {
+  return traced(result, name, std::span(operands.begin(), operands.size()), std::move(rule), reads_result);
+}
 /// The same value as a leaf, whose gradient backward() adds to `sink`.
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site);
 /// The same value without one.

@@ -1,25 +1,20 @@
 #include "graph/window.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <unordered_map>
-#include <unordered_set>
 
 #include <lockstep/work.h>
 
 #include "backends/backend.h"
 #include "core/assert.h"
-#include "graph/check.h"
-#include "graph/fusion.h"
+#include "graph/describe.h"
 #include "graph/index_check.h"
 #include "graph/live_tensors.h"
-#include "graph/lower.h"
+#include "graph/numbers.h"
 #include "graph/plan_cache.h"
 #include "graph/schedule.h"
-#include "kernels/storage.h"
 #include "kernels/traffic.h"
 
 namespace lockstep {
@@ -89,184 +84,9 @@ DeviceWindow& window_of(Device device) {
   return *window;
 }
 
-// --- describing the window for the scheduler --------------------------------------------------------------------
-
-bool has_subnormals(const Node& node) {
-  const std::byte* data = node.buffer->data();
-  const std::size_t count = static_cast<std::size_t>(node.shape.numel());
-  bool found = false;
-  if (node.dtype == DType::f32) {
-    // Without early exit in the inner loop, so that it vectorises.
-    for (std::size_t start = 0; start < count && !found; start += 4096) {
-      std::uint32_t any = 0;
-      for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
-        std::uint32_t bits;
-        std::memcpy(&bits, data + 4 * i, 4);
-        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x00800000u);
-      }
-      found = any != 0;
-    }
-  } else if (node.dtype == DType::bf16) {
-    for (std::size_t i = 0; i < count && !found; ++i) {
-      std::uint16_t bits;
-      std::memcpy(&bits, data + 2 * i, 2);
-      found = !is_canonical(DType::bf16, bits);
-    }
-  }
-  return found;
-}
-
-// Whether a value is free of subnormals; looks at given data once.
-bool find_canonical(Node& node) {
-  if (node.dtype != DType::f32 && node.dtype != DType::bf16) return true;
-  std::int8_t known = node.canonical.load(std::memory_order_relaxed);
-  if (known >= 0) return known == 1;
-  const auto* elementwise = std::get_if<Elementwise>(&node.op);
-  const auto* view = std::get_if<ViewOf>(&node.op);
-  bool canonical = true;
-  if (const auto* full = std::get_if<Full>(&node.op)) {
-    canonical = is_canonical(DType::f32, full->value.bits);
-  } else if (node.ready.load(std::memory_order_acquire)) {
-    canonical = is_host(node.device) && !has_subnormals(node);  // GPUs look while they load
-  } else if (view != nullptr) {
-    canonical = find_canonical(*node.inputs[0]) &&
-                (view->view.bounds.empty() || is_canonical(node.dtype, view->view.fill));
-  } else if (std::holds_alternative<Gather>(node.op) || std::holds_alternative<Scatter>(node.op) ||
-             std::holds_alternative<Update>(node.op)) {
-    for (const NodeRef& input : node.inputs) {
-      canonical = canonical && (input->dtype != node.dtype || find_canonical(*input));
-    }
-  } else if (elementwise != nullptr && info_of(elementwise->op).kind == OpKind::move) {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != nullptr) {
-        canonical = canonical && (node.inputs[i]->dtype != node.dtype || find_canonical(*node.inputs[i]));
-      } else {
-        canonical = canonical && is_canonical(DType::f32, elementwise->scalars[i].bits);
-      }
-    }
-  }
-  node.canonical.store(canonical ? 1 : 0, std::memory_order_relaxed);
-  return canonical;
-}
-
-// The nodes that a flush has to look at, as the scheduler sees them: everything that `roots` need.
-struct Window {
-  std::vector<NodeRef> nodes;
-  std::vector<Entry> entries;
-};
-
-bool is_trivial(const Node& node) {
-  return std::holds_alternative<Full>(node.op) || std::holds_alternative<Iota>(node.op);
-}
-
-// The node that is read when `node` is: behind a view, its input.
-const NodeRef& base_of(const NodeRef& node) {
-  return std::holds_alternative<ViewOf>(node->op) ? node->inputs[0] : node;
-}
-
-// Numbers of nodes: every flush looks up every node several times. Open addressing in one block of memory.
-class NodeNumbers {
- public:
-  /// Whether the node is new; its number is 0 then.
-  bool add(const Node* node) {
-    if (2 * (used_ + 1) > table_.size()) grow();
-    Place& place = place_of(node);
-    if (place.first != nullptr) return false;
-    place.first = node;
-    ++used_;
-    return true;
-  }
-  int& operator[](const Node* node) { return place_of(node).second; }
-
- private:
-  using Place = std::pair<const Node*, int>;
-  Place& place_of(const Node* node) {
-    const std::size_t mask = table_.size() - 1;
-    std::size_t at = (reinterpret_cast<std::uintptr_t>(node) * 0x9e3779b97f4a7c15u) >> 32 & mask;
-    while (table_[at].first != nullptr && table_[at].first != node) at = (at + 1) & mask;
-    return table_[at];
-  }
-  void grow() {
-    std::vector<Place> old(std::max<std::size_t>(64, 4 * table_.size()));
-    old.swap(table_);
-    for (const Place& place : old) {
-      if (place.first != nullptr) place_of(place.first) = place;
-    }
-  }
-
-  std::vector<Place> table_;
-  std::size_t used_ = 0;
-};
-
-Window describe(const std::vector<NodeRef>& roots) {
-  Window window;
-  NodeNumbers numbers;
-  std::vector<NodeRef> found;
-  std::vector<const NodeRef*> stack;  // to members of nodes that `roots` keep alive
-  for (const NodeRef& root : roots) stack.push_back(&root);
-  while (!stack.empty()) {
-    const NodeRef& node = *stack.back();
-    stack.pop_back();
-    if (!numbers.add(node.get())) continue;
-    found.push_back(node);
-    if (node->ready.load(std::memory_order_acquire)) continue;
-    for (const NodeRef& input : node->inputs) {
-      if (input != nullptr) stack.push_back(&base_of(input));
-    }
-  }
-  std::vector<std::pair<std::uint64_t, std::size_t>> order;
-  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i]->id, i);
-  std::sort(order.begin(), order.end());
-  window.nodes.reserve(found.size());
-  window.entries.reserve(found.size());
-  for (const auto& [id, i] : order) {
-    numbers[found[i].get()] = static_cast<int>(window.nodes.size());
-    window.nodes.push_back(std::move(found[i]));
-  }
-
-  for (const NodeRef& node : window.nodes) {
-    Entry entry;
-    entry.op = &node->op;
-    entry.shape = node->shape;
-    entry.dtype = kernel_dtype(node->dtype);
-    entry.given = node->ready.load(std::memory_order_acquire);
-    entry.wanted = !entry.given && !is_trivial(*node) && node->handles.load(std::memory_order_relaxed) > 0;
-    entry.canonical = find_canonical(*node);
-    if (!entry.given) {
-      const auto* contract = std::get_if<Contract>(&node->op);
-      const auto* gather = std::get_if<Gather>(&node->op);
-      for (std::size_t i = 0; i < node->inputs.size(); ++i) {
-        const NodeRef& input = node->inputs[i];
-        Entry::Operand operand;
-        if (input != nullptr) {
-          Reading reading = reading_of(input);
-          operand.entry = numbers[reading.base.get()];
-          if (contract != nullptr) {
-            operand.view = i == 0 ? contract->a_view : contract->b_view;
-          } else if (gather != nullptr && i == 0) {
-            operand.view = gather->source;
-          } else if (std::holds_alternative<Reduce>(node->op) || is_irregular(node->op) ||
-                     reading.view.shape == node->shape) {
-            operand.view = std::move(reading.view);
-          } else {
-            operand.view = reading.view.expanded(node->shape);
-          }
-        }
-        entry.operands.push_back(std::move(operand));
-      }
-    }
-    window.entries.push_back(std::move(entry));
-  }
-  for (const NodeRef& root : roots) {
-    Entry& entry = window.entries[static_cast<std::size_t>(numbers[root.get()])];
-    entry.wanted = !entry.given;
-  }
-  return window;
-}
-
 Scalar parameter(const Window& window, const ParameterSource& source) {
   if (source.entry < 0) return source.constant;
-  const Primitive& op = *window.entries[static_cast<std::size_t>(source.entry)].op;
+  const Primitive& op = window.nodes[static_cast<std::size_t>(source.entry)]->op;
   if (const auto* elementwise = std::get_if<Elementwise>(&op)) {
     return elementwise->scalars[static_cast<std::size_t>(source.position)];
   }
@@ -278,14 +98,14 @@ Scalar parameter(const Window& window, const ParameterSource& source) {
 // --- executing ------------------------------------------------------------------------------------------------
 
 std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, const Window& window) {
-  PlanKey key = key_of(window.entries);
+  PlanKey key = key_of(window);
   if (std::shared_ptr<const Plan> known = state.plans.find(key)) {
     state.plans_reused.fetch_add(1, std::memory_order_relaxed);
     return known;
   }
   auto plan = std::make_shared<Plan>();
-  std::vector<int> last_use(window.entries.size(), -1);
-  for (Step& step : schedule(window.entries)) {
+  std::vector<int> last_use(window.nodes.size(), -1);
+  for (Step& step : schedule(entries_of(window))) {
     auto executable = backend.compile(step.kernel);
     std::vector<std::size_t> slot_bytes;
     for (const int entry : step.slots) {
@@ -299,12 +119,11 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;
-    plan->steps[s].may_replace =
-        replaced >= 0 && !window.entries[static_cast<std::size_t>(replaced)].wanted &&
-        last_use[static_cast<std::size_t>(replaced)] == static_cast<int>(s);
+    plan->steps[s].may_replace = replaced >= 0 && !window.values[static_cast<std::size_t>(replaced)].wanted &&
+                                 last_use[static_cast<std::size_t>(replaced)] == static_cast<int>(s);
   }
   for (std::size_t e = 0; e < last_use.size(); ++e) {
-    if (last_use[e] >= 0 && !window.entries[e].wanted) {
+    if (last_use[e] >= 0 && !window.values[e].wanted) {
       plan->steps[static_cast<std::size_t>(last_use[e])].released.push_back(static_cast<int>(e));
     }
   }
@@ -340,43 +159,51 @@ std::vector<bool> find_droppable(const Window& window) {
   std::vector<bool> droppable(window.nodes.size(), false);
   bool any = false;
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
-    const NodeRef& node = window.nodes[e];
-    droppable[e] = window.entries[e].given && !std::holds_alternative<Data>(node->op) &&
-                   node->handles.load(std::memory_order_relaxed) == 0;
+    const Node& node = *window.nodes[e];
+    droppable[e] = window.values[e].given && !std::holds_alternative<Data>(node.op) &&
+                   node.handles.load(std::memory_order_relaxed) == 0;
     any = any || droppable[e];
   }
   if (!any) return droppable;
-  std::unordered_map<const Node*, long> uses;
-  std::unordered_map<const Node*, long> view_uses;
-  for (const NodeRef& node : window.nodes) {
-    for (const NodeRef& input : node->inputs) {
-      if (input == nullptr) continue;
+  // References that the window's nodes hold: to values, a view being one for all that read through it, and to views.
+  std::vector<long> uses(window.nodes.size(), 0);
+  struct ViewUse {
+    const NodeRef* view;
+    std::size_t base;
+    long uses;
+  };
+  std::vector<ViewUse> views;
+  Numbers<Node> view_numbers;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const std::span<const int> operands = window.operands(e);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] < 0 || !droppable[static_cast<std::size_t>(operands[i])]) continue;
+      const auto base = static_cast<std::size_t>(operands[i]);
+      const NodeRef& input = window.nodes[e]->inputs[i];
       if (!std::holds_alternative<ViewOf>(input->op)) {
-        ++uses[input.get()];
-      } else if (++view_uses[input.get()] == 1) {
-        ++uses[input->inputs[0].get()];
+        ++uses[base];
+      } else if (view_numbers.add(input.get())) {
+        views.push_back({&input, base, 1});
+        ++uses[base];
+      } else {
+        ++views[static_cast<std::size_t>(view_numbers[input.get()])].uses;
       }
     }
   }
-  std::unordered_set<const Node*> shared;
-  for (const NodeRef& node : window.nodes) {
-    for (const NodeRef& input : node->inputs) {
-      if (input == nullptr || !std::holds_alternative<ViewOf>(input->op)) continue;
-      if (input.use_count() != view_uses[input.get()]) shared.insert(input->inputs[0].get());
-    }
+  for (const ViewUse& use : views) {
+    if (use.view->use_count() != use.uses) droppable[use.base] = false;
   }
   std::vector<bool> kept(window.nodes.size(), false);
-  for (std::size_t e = window.entries.size(); e-- > 0;) {
-    const Entry& entry = window.entries[e];
-    const bool checked = std::holds_alternative<Gather>(*entry.op) || std::holds_alternative<Scatter>(*entry.op);
-    for (std::size_t i = 0; i < entry.operands.size(); ++i) {
-      const int operand = entry.operands[i].entry;
-      if (operand >= 0 && (kept[e] || (checked && i == 1))) kept[static_cast<std::size_t>(operand)] = true;
+  for (std::size_t e = window.nodes.size(); e-- > 0;) {
+    const Primitive& op = window.nodes[e]->op;
+    const bool checked = std::holds_alternative<Gather>(op) || std::holds_alternative<Scatter>(op);
+    const std::span<const int> operands = window.operands(e);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] >= 0 && (kept[e] || (checked && i == 1))) kept[static_cast<std::size_t>(operands[i])] = true;
     }
   }
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
-    const NodeRef& node = window.nodes[e];
-    droppable[e] = droppable[e] && !kept[e] && node.use_count() == 1 + uses[node.get()] && !shared.contains(node.get());
+    droppable[e] = droppable[e] && !kept[e] && window.nodes[e].use_count() == 1 + uses[e];
   }
   return droppable;
 }
@@ -404,7 +231,7 @@ BufferRef take_faults(DeviceWindow& state, Backend& backend, std::size_t count) 
 Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, const Plan& plan) {
   Outcome outcome;
   std::vector<BufferRef>& buffers = outcome.buffers;
-  buffers.resize(window.entries.size());
+  buffers.resize(window.nodes.size());
   const std::vector<bool> droppable = find_droppable(window);
   // Given values that were overwritten or dropped: lost if a later kernel throws.
   struct Lost {
@@ -419,7 +246,7 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
     }
   } lost;
   for (std::size_t e = 0; e < buffers.size(); ++e) {
-    if (window.entries[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
+    if (window.values[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
   }
   std::vector<std::byte*> slots;
   std::vector<Scalar> parameters;
@@ -434,7 +261,7 @@ Outcome execute(DeviceWindow& state, Backend& backend, const Window& window, con
     if (prepared.may_replace) {
       const auto from = static_cast<std::size_t>(prepared.step.replaces);
       const auto to = static_cast<std::size_t>(prepared.step.writes[0]);
-      if (!window.entries[from].given) {
+      if (!window.values[from].given) {
         buffers[to] = buffers[from];
         replaced = true;
       } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
@@ -487,7 +314,7 @@ void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& release
         const Reading reading = reading_of(check.index);
         BufferRef buffer = reading.base->buffer;
         if (buffer == nullptr) {
-          const Window window = describe({reading.base});
+          const Window window = describe({&reading.base, 1});
           buffer = execute(state, backend, window, *plan_for(state, backend, window)).buffers.back();
         }
         std::vector<std::byte> bytes(reading.base->bytes());
@@ -508,7 +335,7 @@ std::vector<std::shared_ptr<const IndexChecks>> checks_of(DeviceWindow& state, c
                                                           const Outcome& outcome) {
   CheckedValues values(window.nodes.size());
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
-    if (!window.entries[e].given || !is_unsettled(*window.nodes[e])) continue;
+    if (!window.values[e].given || !is_unsettled(*window.nodes[e])) continue;
     for (const std::shared_ptr<IndexCheck>& check : *window.nodes[e]->checks) {
       if (!check->settled.load(std::memory_order_relaxed)) values.add(e, check);
     }
@@ -529,8 +356,8 @@ std::vector<std::shared_ptr<const IndexChecks>> checks_of(DeviceWindow& state, c
   if (values.empty()) return {};
   std::vector<std::shared_ptr<const IndexChecks>> lists;
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
-    for (const Entry::Operand& operand : window.entries[e].operands) {
-      if (operand.entry >= 0) values.inherit(e, static_cast<std::size_t>(operand.entry));
+    for (const int operand : window.operands(e)) {
+      if (operand >= 0) values.inherit(e, static_cast<std::size_t>(operand));
     }
     lists.push_back(values.of(e));
   }
@@ -543,9 +370,9 @@ bool spread_failures(Window& window) {
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     Node& node = *window.nodes[e];
     if (node.failure == nullptr) node.failure = error_of(node);
-    for (const Entry::Operand& operand : window.entries[e].operands) {
-      if (operand.entry < 0 || node.failure != nullptr) continue;
-      node.failure = window.nodes[static_cast<std::size_t>(operand.entry)]->failure;
+    for (const int operand : window.operands(e)) {
+      if (operand < 0 || node.failure != nullptr) continue;
+      node.failure = window.nodes[static_cast<std::size_t>(operand)]->failure;
     }
     any = any || node.failure != nullptr;
   }
@@ -653,7 +480,7 @@ void flush_window(Device device, const NodeRef& wanted) {
       const auto checks = checks_of(state, window, *plan, outcome);
       std::vector<NodeRef> stored;
       for (std::size_t e = 0; e < outcome.buffers.size(); ++e) {
-        if (!window.entries[e].wanted) continue;
+        if (!window.values[e].wanted) continue;
         Node& node = *window.nodes[e];
         drop_inputs(node);
         LOCKSTEP_ASSERT(outcome.buffers[e] != nullptr);
@@ -710,7 +537,7 @@ std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {
   if (roots.empty()) return lines;
   const std::lock_guard executing(window_of(roots[0]->device).execute);
   const Window window = describe(roots);
-  for (const Step& step : schedule(window.entries)) lines.push_back(to_string(step.kernel));
+  for (const Step& step : schedule(entries_of(window))) lines.push_back(to_string(step.kernel));
   return lines;
 }
 

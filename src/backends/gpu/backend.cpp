@@ -10,6 +10,7 @@
 
 #include "backends/gpu/probe.h"
 #include "core/assert.h"
+#include "core/pool.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -91,13 +92,15 @@ class GpuExecutable : public Executable {
 
   /// Memory for the time of one call: later work comes after this one's.
   struct Temporary {
-    Temporary(Memory& from, std::size_t bytes) : memory(from), address(bytes == 0 ? 0 : from.allocate(bytes)) {}
+    Temporary(Memory& from, std::size_t size)
+        : memory(from), bytes(size), address(size == 0 ? 0 : from.allocate(size)) {}
     ~Temporary() {
-      if (address != 0) memory.release(address);
+      if (address != 0) memory.release(address, bytes);
     }
     Temporary(const Temporary&) = delete;
     Temporary& operator=(const Temporary&) = delete;
     Memory& memory;
+    std::size_t bytes;
     std::uint64_t address;
   };
 
@@ -117,6 +120,24 @@ class GpuExecutable : public Executable {
   std::size_t scratch_bytes_;
 };
 
+/// Memory of a backend, which it goes back to.
+class GpuBuffer : public Buffer {
+ public:
+  GpuBuffer(GpuBackend& backend, std::uint64_t address, std::size_t bytes)
+      : Buffer(backend.device(), reinterpret_cast<void*>(address), bytes, nullptr), backend_(backend) {}
+  ~GpuBuffer() {
+    const std::lock_guard lock(backend_.mutex_);
+    try {
+      backend_.memory_.release(reinterpret_cast<std::uint64_t>(data()), bytes());
+    } catch (const BackendError&) {
+      // Releasing cannot fail. What is wrong with the device, every later call will say.
+    }
+  }
+
+ private:
+  GpuBackend& backend_;
+};
+
 GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory)
     : device_(device),
       driver_(std::make_unique<ReplayingDriver>(std::move(driver))),
@@ -128,14 +149,7 @@ GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::strin
 BufferRef GpuBackend::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t address = memory_.allocate(bytes);
-  return std::make_shared<Buffer>(device_, reinterpret_cast<void*>(address), bytes, [this, address] {
-    const std::lock_guard release_lock(mutex_);
-    try {
-      memory_.release(address);
-    } catch (const BackendError&) {
-      // Releasing cannot fail. What is wrong with the device, every later call will say.
-    }
-  });
+  return make_pooled<GpuBuffer>(*this, address, bytes);
 }
 
 void GpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {

@@ -43,6 +43,7 @@ class GpuBackend : public Backend, public ReportsMemory {
 
  private:
   friend class GpuExecutable;
+  friend class GpuBuffer;
 
   BackendError in_kernel(const BackendError& error, const Kernel& kernel) const;
 

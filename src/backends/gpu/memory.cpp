@@ -56,7 +56,6 @@ std::uint64_t Memory::allocate(std::size_t bytes) {
   } else {
     address = from_driver(size);
   }
-  sizes_.emplace(address, size);
   statistics_.live += size;
   statistics_.peak = std::max(statistics_.peak, statistics_.live);
   statistics_.recent_peak = statistics_.peak;
@@ -102,11 +101,9 @@ std::uint64_t Memory::from_driver(std::size_t size) {
   return address;
 }
 
-void Memory::release(std::uint64_t address) {
-  const auto found = sizes_.find(address);
-  LOCKSTEP_ASSERT(found != sizes_.end());
-  const std::size_t size = found->second;
-  sizes_.erase(found);
+void Memory::release(std::uint64_t address, std::size_t bytes) {
+  const std::size_t size = class_of(bytes);
+  LOCKSTEP_ASSERT(statistics_.live >= size);
   statistics_.live -= size;
   statistics_.cached += size;
   if (size <= kSmall) {

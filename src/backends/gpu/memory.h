@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include <lockstep/memory.h>
@@ -30,7 +29,8 @@ class Memory {
 
   /// Throws OutOfMemoryError.
   std::uint64_t allocate(std::size_t bytes);
-  void release(std::uint64_t address);
+  /// `bytes`: as they were allocated.
+  void release(std::uint64_t address, std::size_t bytes);
   /// Gives all cached memory back to the driver.
   void trim();
   const MemoryStatistics& statistics() const { return statistics_; }
@@ -43,7 +43,6 @@ class Memory {
 
   Driver& driver_;
   MemoryStatistics statistics_;
-  std::unordered_map<std::uint64_t, std::size_t> sizes_;     ///< of live buffers
   std::map<std::size_t, std::vector<std::uint64_t>> small_;  ///< free blocks by size, as heaps
   std::map<std::size_t, std::vector<std::uint64_t>> large_;
   std::deque<std::pair<std::uint64_t, std::size_t>> order_;  ///< cached large blocks, longest unused first

@@ -223,8 +223,8 @@ std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Ar
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
   driver.launch(*module, kVectors / kLeastThreads, words, accesses);
   driver.download(out.data(), to, 4 * out.size());
-  memory.release(from);
-  memory.release(to);
+  memory.release(from, in.size() * sizeof(Vector));
+  memory.release(to, 4 * out.size());
 
   std::vector<Differences> differences(facts.size());
   for (std::size_t i = 0; i < kVectors; ++i) {

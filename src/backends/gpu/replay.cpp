@@ -134,7 +134,7 @@ bool ReplayingDriver::replay_collected() {
   } else {
     for (const std::size_t i : different) driver_->change(*known->recording, i, collected_.command(i));
   }
-  if (!different.empty()) known->list = collected_;
+  if (!different.empty()) std::swap(known->list, collected_);  // the caller clears what was collected
   driver_->replay(*known->recording);
   ++replays_;
   return true;

@@ -49,7 +49,7 @@ DType returned(DType dtype) {
   return is_float(dtype) ? dtype : accumulated(dtype);
 }
 
-void check_operands(const char* op, const std::vector<Shown>& shown, CallSite site) {
+void check_operands(const char* op, const Operands& shown, CallSite site) {
   for (const Shown& operand : shown) {
     if (operand.tensor == nullptr) {
       fail<ValueError>(op, fmt::format("{} must be a tensor", operand.label), shown, "make the scalar a tensor", site);

@@ -15,7 +15,7 @@ DType accumulated(DType dtype);
 DType returned(DType dtype);
 
 /// Tensors (no scalars), defined, on one device, of one dtype.
-void check_operands(const char* op, const std::vector<Shown>& shown, CallSite site);
+void check_operands(const char* op, const Operands& shown, CallSite site);
 
 /// The primitive over two readings; the result has shape (b..., m..., n...) and the accumulation dtype.
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype, CallSite site);

@@ -23,7 +23,7 @@ unsigned type_bit(DType dtype) {
   }
 }
 
-[[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const std::vector<Shown>& shown, CallSite site) {
+[[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const Operands& shown, CallSite site) {
   std::string fix;
   if ((info.types & (kTypeF32 | kTypeF64)) != 0 && !is_float(dtype)) {
     fix = "cast the operands, e.g. a.to(DType::f32)";
@@ -37,17 +37,29 @@ unsigned type_bit(DType dtype) {
 
 }  // namespace
 
-Tensor elementwise(Op op, const std::vector<Operand>& operands) {
+Tensor elementwise(Op op, std::initializer_list<Operand> list) {
+  const std::span operands(list.begin(), list.size());
   const OpInfo& info = info_of(op);
   CallSite site = operands.front().site();
-  std::vector<Shown> shown;
-  shown.reserve(operands.size());
-  for (std::size_t i = 0; i < operands.size(); ++i) shown.emplace_back(kLabels[operands.size() - 1][i], operands[i]);
-  check_same_device(info.name, shown, site);
+  // What errors show is put together for them alone.
+  const auto shown = [&] {
+    std::vector<Shown> result;
+    for (std::size_t i = 0; i < operands.size(); ++i) result.emplace_back(kLabels[operands.size() - 1][i], operands[i]);
+    return result;
+  };
+  const Tensor* any = nullptr;
+  for (const Operand& operand : operands) {
+    if (operand.is_scalar()) continue;
+    const Tensor& tensor = operand.tensor();
+    if (!tensor.defined() || (any != nullptr && tensor.device() != any->device())) {
+      check_same_device(info.name, shown(), site);
+    }
+    any = &tensor;
+  }
 
   const bool is_where = op == Op::where;
   if (is_where && (operands[0].is_scalar() || operands[0].tensor().dtype() != DType::boolean)) {
-    fail<DTypeError>(info.name, "the condition must be a bool tensor", shown, "compare something, e.g. x > 0", site);
+    fail<DTypeError>(info.name, "the condition must be a bool tensor", shown(), "compare something, e.g. x > 0", site);
   }
   // The dtype of the values: the tensors', which agree; scalars follow.
   const Tensor* first = nullptr;
@@ -55,7 +67,9 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
     if (operands[i].is_scalar()) continue;
     if (first == nullptr) first = &operands[i].tensor();
     if (operands[i].tensor().dtype() != first->dtype()) {
-      check_same_dtype(info.name, is_where ? std::vector<Shown>(shown.begin() + 1, shown.end()) : shown, site);
+      std::vector<Shown> values = shown();
+      if (is_where) values.erase(values.begin());
+      check_same_dtype(info.name, values, site);
     }
   }
   DType dtype = DType::f32;
@@ -64,16 +78,14 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
   } else if (is_where) {
     if (operands[1].integral() && operands[2].integral()) dtype = DType::i64;
   } else {
-    fail<ValueError>(info.name, "needs a tensor operand", shown, "make one of the scalars a tensor, e.g. full({}, 1.0)",
-                     site);
+    fail<ValueError>(info.name, "needs a tensor operand", shown(),
+                     "make one of the scalars a tensor, e.g. full({}, 1.0)", site);
   }
-  if (info.kind != OpKind::move) check_computes(info.name, dtype, shown, site);
-  if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown, site);
+  if (info.kind != OpKind::move && is_storage_only(dtype)) check_computes(info.name, dtype, shown(), site);
+  if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown(), site);
 
   Elementwise primitive{.op = op};
-  std::vector<NodeRef> inputs;
-  inputs.reserve(operands.size());
-  const Tensor* any = nullptr;
+  Inputs inputs;
   bool same_shapes = true;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].is_scalar()) {
@@ -82,11 +94,10 @@ Tensor elementwise(Op op, const std::vector<Operand>& operands) {
       continue;
     }
     const Tensor& tensor = operands[i].tensor();
-    if (any != nullptr && tensor.shape() != any->shape()) same_shapes = false;
-    any = &tensor;
+    if (tensor.shape() != any->shape()) same_shapes = false;
     inputs.push_back(node_of(tensor));
   }
-  const Shape shape = same_shapes ? any->shape() : broadcast_shape(info.name, shown, site);
+  const Shape shape = same_shapes ? any->shape() : broadcast_shape(info.name, shown(), site);
   if (!same_shapes) check_shape(info.name, shape, dtype, site);
   const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
   return trace_elementwise(

@@ -8,7 +8,7 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
-Tensor make(Primitive op, std::vector<NodeRef> inputs, const Shape& shape, DType dtype, CallSite site) {
+Tensor make(Primitive op, Inputs inputs, const Shape& shape, DType dtype, CallSite site) {
   const Device device = inputs[0]->device;
   return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device, site));
 }

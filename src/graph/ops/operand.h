@@ -46,7 +46,7 @@ struct Together {
   DType working;  ///< what a composition computes in
   CallSite site;
 };
-inline Together together(const char* op, const std::vector<Shown>& operands, CallSite site, bool floats_only) {
+inline Together together(const char* op, const Operands& operands, CallSite site, bool floats_only) {
   check_same_device(op, operands, site);
   check_same_dtype(op, operands, site);
   for (const Shown& shown : operands) {

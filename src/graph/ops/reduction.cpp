@@ -17,7 +17,7 @@ Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, CallSite site, c
     if ((dims >> d & 1u) != 0) shape[d] = 1;
   }
   const bool indices = op == ReduceOp::argmax || op == ReduceOp::argmin;
-  std::vector<NodeRef> inputs{node_of(a)};
+  Inputs inputs{node_of(a)};
   if (b != nullptr) inputs.push_back(node_of(*b));
   const Tensor result = Access::tensor(
       make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(), a.device(), site));

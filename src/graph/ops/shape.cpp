@@ -20,7 +20,8 @@ Tensor view_tensor(const NodeRef& base, View view, DType dtype, CallSite site) {
 Tensor stored(const Tensor& tensor, CallSite site) {
   const Tensor copy = Access::tensor(make_node(Elementwise{.op = Op::copy}, {node_of(tensor)}, tensor.shape(),
                                                tensor.dtype(), tensor.device(), site));
-  return trace_elementwise(copy, Op::copy, {Operand(tensor, site)});
+  const Operand operand(tensor, site);
+  return trace_elementwise(copy, Op::copy, {&operand, 1});
 }
 
 }  // namespace graph

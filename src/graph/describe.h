@@ -1,0 +1,43 @@
+// What a flush has to look at: the pending values that some nodes need, in an order in which they can be computed. From
+// this the scheduler gets its entries, and the plan cache its key.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/node.h"
+#include "graph/plan_cache.h"
+#include "graph/schedule.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// Values by their place in the list; never views. References keep the nodes alive.
+struct Window {
+  struct Value {
+    bool given = false;      ///< its buffer exists already
+    bool wanted = false;     ///< its value must be stored
+    bool canonical = false;  ///< f32/bf16: free of subnormals
+    std::uint32_t first_operand = 0;
+    std::uint32_t operand_count = 0;
+  };
+  std::vector<NodeRef> nodes;
+  std::vector<Value> values;
+  std::vector<int> all_operands;  ///< the places of what the inputs of nodes read; -1: a scalar
+
+  std::span<const int> operands(std::size_t value) const {
+    return std::span(all_operands).subspan(values[value].first_operand, values[value].operand_count);
+  }
+};
+
+/// Everything that `roots` need, them included.
+Window describe(std::span<const NodeRef> roots);
+std::vector<Entry> entries_of(const Window& window);
+/// Equal for windows with equal entries; written without making them.
+PlanKey key_of(const Window& window);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
