@@ -45,6 +45,12 @@ class Backend {
   /// Bytes [offset, offset + bytes) of a buffer, after all work that writes to it.
   virtual void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset = 0) = 0;
   virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
+  /// The same for all kernels of a plan, which a device's compiler may take side by side.
+  virtual std::vector<std::unique_ptr<Executable>> compile_all(std::span<const Kernel* const> kernels) {
+    std::vector<std::unique_ptr<Executable>> result;
+    for (const Kernel* kernel : kernels) result.push_back(compile(*kernel));
+    return result;
+  }
   /// Begins what was run so far, where a device collects work. Waits for nothing.
   virtual void start() {}
   /// Lines for `lockstep info`.

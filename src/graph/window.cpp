@@ -105,17 +105,21 @@ std::shared_ptr<const Plan> plan_for(DeviceWindow& state, Backend& backend, cons
   }
   auto plan = std::make_shared<Plan>();
   std::vector<int> last_use(window.nodes.size(), -1);
-  for (Step& step : schedule(entries_of(window))) {
-    auto executable = backend.compile(step.kernel);
+  std::vector<Step> steps = schedule(entries_of(window));
+  std::vector<const Kernel*> kernels;
+  for (const Step& step : steps) kernels.push_back(&step.kernel);
+  std::vector<std::unique_ptr<Executable>> executables = backend.compile_all(kernels);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    Step& step = steps[s];
     std::vector<std::size_t> slot_bytes;
     for (const int entry : step.slots) {
-      last_use[static_cast<std::size_t>(entry)] = static_cast<int>(plan->steps.size());
+      last_use[static_cast<std::size_t>(entry)] = static_cast<int>(s);
       slot_bytes.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
     }
     plan->checks += step.checks.size();
     const std::size_t bytes = bytes_moved(step.kernel, slot_bytes);
     const std::size_t in_place = bytes_moved(step.kernel, slot_bytes, true);
-    plan->steps.push_back({std::move(step), std::move(executable), {}, false, bytes, in_place});
+    plan->steps.push_back({std::move(step), std::move(executables[s]), {}, false, bytes, in_place});
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;

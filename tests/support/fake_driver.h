@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -26,7 +27,8 @@ struct FakeDevice {
   std::size_t memory_limit = std::size_t{1} << 30;  ///< of all allocations together
   bool lost = false;                                ///< everything fails from now on
   bool compiles = true;                             ///< else the compiler refuses
-  int compiled = 0, loaded = 0, launches = 0, waits = 0;
+  std::atomic<int> compiled = 0;                    ///< by several threads
+  int loaded = 0, launches = 0, waits = 0;
   std::size_t in_use = 0;
 };
 

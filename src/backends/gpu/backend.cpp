@@ -167,29 +167,55 @@ void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
 }
 
 std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
+  const Kernel* const kernels[] = {&kernel};
+  return std::move(compile_all(kernels)[0]);
+}
+
+std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const Kernel* const> kernels) {
+  std::vector<Rendered> all;
+  for (const Kernel* kernel : kernels) all.push_back(rendered(*kernel, driver_->info().threads));
+  std::vector<const KernelText*> texts;
+  for (const Rendered& one : all) {
+    for (const Launch& launch : one.launches) texts.push_back(&launch.text);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    kernels_.prepare(texts, arithmetic_);
+  }
+  std::vector<std::unique_ptr<Executable>> executables;
+  for (std::size_t k = 0; k < kernels.size(); ++k) executables.push_back(executable(std::move(all[k]), *kernels[k]));
+  return executables;
+}
+
+Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   // Positions that fit no device are no matter of what the kernel supports.
   if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
     refuse_beyond_memory(driver_->info(),
                          sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
   }
-  RenderLimits limits{.threads = driver_->info().threads,
-                      .groups = driver_->info().groups,
-                      .units = driver_->info().units,
-                      .shared_bytes = driver_->info().shared_bytes,
-                      .arithmetic = arithmetic_};
+  const RenderLimits limits{.threads = threads,
+                            .groups = driver_->info().groups,
+                            .units = driver_->info().units,
+                            .shared_bytes = driver_->info().shared_bytes,
+                            .arithmetic = arithmetic_};
+  return render(kernel, limits);
+}
+
+std::unique_ptr<Executable> GpuBackend::executable(Rendered launches, const Kernel& kernel) {
+  int threads = driver_->info().threads;
   for (;;) {
-    Rendered rendered = render(kernel, limits);
-    const std::lock_guard lock(mutex_);
     try {
-      return std::make_unique<GpuExecutable>(*this, std::move(rendered), kernel);
+      const std::lock_guard lock(mutex_);
+      return std::make_unique<GpuExecutable>(*this, std::move(launches), kernel);
     } catch (const TooManyThreads& error) {
       // Written once more, for as many as the device runs of this kernel: results do not depend on it.
-      const auto most = static_cast<unsigned>(std::min(error.most, limits.threads - 1));
-      limits.threads = static_cast<int>(std::bit_floor(most));
-      if (limits.threads < kLeastThreads) throw in_kernel(error, kernel);
+      const auto most = static_cast<unsigned>(std::min(error.most, threads - 1));
+      threads = static_cast<int>(std::bit_floor(most));
+      if (threads < kLeastThreads) throw in_kernel(error, kernel);
     } catch (const BackendError& error) {
       throw in_kernel(error, kernel);
     }
+    launches = rendered(kernel, threads);
   }
 }
 

@@ -26,6 +26,7 @@ class GpuBackend : public Backend, public ReportsMemory {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  std::vector<std::unique_ptr<Executable>> compile_all(std::span<const Kernel* const> kernels) override;
   void start() override;
   std::string description() const override;
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
@@ -45,6 +46,8 @@ class GpuBackend : public Backend, public ReportsMemory {
   friend class GpuExecutable;
   friend class GpuBuffer;
 
+  Rendered rendered(const Kernel& kernel, int threads) const;
+  std::unique_ptr<Executable> executable(Rendered launches, const Kernel& kernel);
   BackendError in_kernel(const BackendError& error, const Kernel& kernel) const;
 
   Device device_;

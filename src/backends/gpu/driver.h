@@ -69,7 +69,8 @@ class Recording {
   virtual ~Recording() = default;
 };
 
-/// One device behind one API. Called by one thread at a time. Every function throws BackendError with the API's words.
+/// One device behind one API. Called by one thread at a time, but where it says otherwise. Every function throws
+/// BackendError with the API's words.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -85,6 +86,7 @@ class Driver {
   virtual void download(void* to, std::uint64_t from, std::size_t bytes) = 0;
   virtual void copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
 
+  // These two by several threads at once.
   /// The kernel in the device's language.
   virtual std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const = 0;
   /// Compiles; what comes back may be kept on disk.

@@ -1,6 +1,10 @@
 #include "backends/gpu/kernel_cache.h"
 
+#include <algorithm>
 #include <cstring>
+#include <future>
+#include <thread>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -78,33 +82,72 @@ std::string save_source(const std::string& directory, const std::string& source)
 
 }  // namespace
 
-std::shared_ptr<const Module> KernelCache::get(const KernelText& kernel, const Arithmetic& arithmetic) {
-  std::string known = key_of(kernel);
-  if (const auto found = modules_.find(known); found != modules_.end()) return found->second;
-  const std::string source = driver_.source(kernel, arithmetic);
+void KernelCache::make(Missing& missing, const Arithmetic& arithmetic) {
+  missing.source = driver_.source(*missing.kernel, arithmetic);
   // Two hashes of 64 bits: one names the file, the other stands in it.
-  const std::uint64_t name = hash_of(driver_.info().identity + "\n" + source);
-  const std::uint64_t key = hash_of(source + "\n" + driver_.info().identity);
-  const bool keeps = !directory_.empty() && !driver_.info().identity.empty();
+  const std::string& identity = driver_.info().identity;
+  const std::uint64_t name = hash_of(identity + "\n" + missing.source);
+  const std::uint64_t key = hash_of(missing.source + "\n" + identity);
+  const bool keeps = !directory_.empty() && !identity.empty();
   const std::string path = !keeps ? "" : fmt::format("{}/{:016x}.bin", directory_, name);
-  std::vector<std::byte> binary;
-  if (!path.empty()) binary = read_entry(path, key);
-  std::shared_ptr<const Module> module;
+  if (keeps) missing.binary = read_entry(path, key);
+  if (!missing.binary.empty()) return;
+  missing.binary = driver_.compile(missing.source);
+  compiled_.fetch_add(1, std::memory_order_relaxed);
+  if (keeps) write_entry(path, key, missing.binary);
+}
+
+std::shared_ptr<const Module> KernelCache::load(Missing& missing) {
+  std::shared_ptr<const Module> module = driver_.load(missing.binary, *missing.kernel);
+  if (modules_.size() >= kMostModules) modules_.clear();  // those in use stay alive in their executables
+  modules_.emplace(std::move(missing.known), module);
+  return module;
+}
+
+std::shared_ptr<const Module> KernelCache::get(const KernelText& kernel, const Arithmetic& arithmetic) {
+  Missing missing{&kernel, key_of(kernel)};
+  if (const auto found = modules_.find(missing.known); found != modules_.end()) return found->second;
   try {
-    if (binary.empty()) {
-      binary = driver_.compile(source);
-      ++compiled_;
-      if (!path.empty()) write_entry(path, key, binary);
-    }
-    module = driver_.load(binary, kernel);
+    make(missing, arithmetic);
+    return load(missing);
   } catch (const TooManyThreads&) {
     throw;
   } catch (const BackendError& error) {
-    throw BackendError(error.what() + save_source(directory_, source));
+    throw BackendError(error.what() + save_source(directory_, missing.source));
   }
-  if (modules_.size() >= kMostModules) modules_.clear();  // those in use stay alive in their executables
-  modules_.emplace(std::move(known), module);
-  return module;
+}
+
+void KernelCache::prepare(std::span<const KernelText* const> kernels, const Arithmetic& arithmetic) {
+  std::vector<Missing> all;
+  std::unordered_set<std::string> seen;
+  for (const KernelText* kernel : kernels) {
+    std::string known = key_of(*kernel);
+    if (modules_.contains(known) || !seen.insert(known).second) continue;
+    all.push_back({kernel, std::move(known)});
+  }
+  if (all.size() < 2) return;
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      try {
+        make(all[i], arithmetic);
+      } catch (const BackendError&) {
+        all[i].binary.clear();  // get() meets the error again, where it can be told
+      }
+    }
+  };
+  std::vector<std::future<void>> helpers;
+  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), all.size());
+  for (std::size_t t = 1; t < threads; ++t) helpers.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& helper : helpers) helper.get();
+  for (Missing& missing : all) {
+    try {
+      if (!missing.binary.empty()) load(missing);
+    } catch (const BackendError&) {
+      // As above.
+    }
+  }
 }
 
 std::string kernel_directory() {
