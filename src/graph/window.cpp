@@ -509,8 +509,28 @@ void flush(Device device, const NodeRef& wanted) {
   with_largest_tensors(device, [&] { flush_window(device, wanted); });
 }
 
+namespace {
+
+// A read ends the window, also that of a value which a full window has computed already: so a loop that reads a value
+// in each step ends its windows at the same places in each, and finds its plans again. Not a read of given data, which
+// threads may do at any time beside the one that records.
+void end_window(const Node& node) {
+  if (std::holds_alternative<Data>(node.op) || window_statistics(node.device).pending == 0) return;
+  try {
+    flush(node.device);
+  } catch (const Error&) {
+    // It is about other values. They are still pending, and say it when they are read.
+  }
+}
+
+}  // namespace
+
 void compute(const NodeRef& node) {
-  if (!node->ready.load(std::memory_order_acquire)) flush(node->device, node);
+  if (!node->ready.load(std::memory_order_acquire)) {
+    flush(node->device, node);
+  } else {
+    end_window(*node);
+  }
   if (is_unsettled(*node)) {
     DeviceWindow& state = window_of(node->device);
     std::vector<NodeRef> released;

@@ -99,6 +99,32 @@ TEST(Window, RepeatedStepsReuseTheirPlan) {
   EXPECT_EQ(after.plans_reused, before.plans_reused + 10);
 }
 
+// A loop without an optimiser whose loss is computed before it is read, by a window that fills on the way back.
+TEST(Window, LoopThatReadsItsLossReusesItsPlans) {
+  const WithWindow window({.nodes = 32, .depth = 256, .bytes = 1 << 30});
+  Tensor weight = random_tensor({4, 4}, DType::f32, 1).eval();
+  const Tensor x = random_tensor({4, 4}, DType::f32, 2).eval();
+  std::uint64_t plans = 0;
+  for (int step = 0; step < 12; ++step) {
+    const Tensor leaf = requires_grad(weight);
+    Tensor y = x;
+    for (int layer = 0; layer < 7; ++layer) y = tanh(matmul(y, leaf));
+    const Tensor loss = sum(y * y);
+    weight = detach(leaf) - gradients(loss, {leaf})[0] * 0.01;
+    loss.item<float>();
+    EXPECT_EQ(pending(), 0u);
+    if (step == 2) plans = graph::window_statistics(Device{}).plans_made;
+  }
+  EXPECT_EQ(graph::window_statistics(Device{}).plans_made, plans);
+}
+
+TEST(Window, ReadingGivenDataComputesNothing) {
+  const Tensor x = random_tensor({10}, DType::f32, 1);
+  const Tensor y = x + 1.0;
+  x.to_vector<float>();
+  EXPECT_EQ(pending(), 1u);
+}
+
 TEST(Window, PlansOfDifferentScalarsDiffer) {
   const Tensor x = ones({4}).eval();
   EXPECT_EQ((x * 2.0 + 1.0).narrow(0, 0, 1).item<float>(), 3.0f);
