@@ -1,5 +1,7 @@
 #include <lockstep/shape.h>
 
+#include <algorithm>
+
 #include <lockstep/error.h>
 
 #include <fmt/format.h>
@@ -7,24 +9,35 @@
 
 namespace lockstep {
 inline namespace v0 {
+namespace {
+
+[[noreturn]] void throw_full() {
+  throw ShapeError(fmt::format("a shape holds at most {} dimensions", Shape::kCapacity));
+}
+
+}  // namespace
 
 Shape::Shape(std::initializer_list<std::int64_t> sizes)
     : Shape(std::span<const std::int64_t>(sizes.begin(), sizes.size())) {}
 
 Shape::Shape(std::span<const std::int64_t> sizes) {
-  for (const std::int64_t size : sizes) push_back(size);
+  if (sizes.size() > kCapacity) throw_full();
+  rank_ = static_cast<int>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), begin());
 }
 
 Shape Shape::filled(int rank, std::int64_t value) {
+  if (rank > kCapacity) throw_full();
   Shape shape;
-  for (int i = 0; i < rank; ++i) shape.push_back(value);
+  shape.rank_ = rank;
+  std::fill(shape.begin(), shape.end(), value);
   return shape;
 }
 
 void Shape::push_back(std::int64_t size) { insert(rank_, size); }
 
 void Shape::insert(int position, std::int64_t size) {
-  if (rank_ == kCapacity) throw ShapeError(fmt::format("a shape holds at most {} dimensions", kCapacity));
+  if (rank_ == kCapacity) throw_full();
   for (int i = rank_; i > position; --i) (*this)[i] = (*this)[i - 1];
   ++rank_;
   (*this)[position] = size;
