@@ -12,7 +12,7 @@
 
 /// An integer in f32, with 14 bits or more.
 FUNCTION float odd_f32(LONG x) {
-  ULONG sign = ULONG(0) - (ULONG(x) >> 63);
+  ULONG sign = SIGN_MASK64(ULONG(x));
   ULONG magnitude = (ULONG(x) ^ sign) - sign;
   int shift = SELECT((magnitude >> 24) == ULONG(0), 0, 10);
   shift = SELECT((magnitude >> 34) == ULONG(0), shift, 20);

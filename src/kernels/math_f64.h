@@ -5,7 +5,7 @@
 /// A result as it is stored: the one NaN.
 FUNCTION double canonical_f64(double x) {
   ULONG nan =
-      ULONG(0) - ((ULONG(0x7ff0000000000000) - (BITS64(x) & ULONG(0x7fffffffffffffff))) >> 63);  // as in canonical_f32
+      SIGN_MASK64(ULONG(0x7ff0000000000000) - (BITS64(x) & ULONG(0x7fffffffffffffff)));  // as in canonical_f32
   return FROM_BITS64((BITS64(x) & ~nan) | (ULONG(0x7ff8000000000000) & nan));
 }
 FUNCTION double canonical(double x) {
@@ -206,7 +206,7 @@ FUNCTION double ls_tanh(double x) {
 FUNCTION double ls_sigmoid(double x) {
   ULONG bits = BITS64(x);
   ULONG magnitude = bits & ULONG(0x7fffffffffffffff);
-  ULONG negative = ULONG(0) - (bits >> 63);
+  ULONG negative = SIGN_MASK64(bits);
   DOUBLE a = FROM_BITS64(SELECT(magnitude > ULONG(0x4087500000000000) /* 746 */, ULONG(0x4087500000000000), magnitude));
   // E = e^-|x|; 1 / (1 + E) for positive, E / (1 + E) for negative x
   DOUBLE high;

@@ -19,7 +19,7 @@ FUNCTION double ls_tan(double x) {
   DOUBLE q_low;
   quotient_parts(blend(odd, -c, s), blend(odd, -c_low, s_low), blend(odd, s, c), blend(odd, s_low, c_low), q, q_low);
   DOUBLE sum = q + q_low;
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   ULONG result = BITS64(blend(tiny, FROM_BITS64(magnitude), sum)) ^ sign;
   return FROM_BITS64(SELECT(magnitude >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result));
 }
@@ -79,7 +79,7 @@ FUNCTION double ls_atan(double x) {
   DOUBLE high;
   DOUBLE low;
   angle_parts(a, 0.0, 1.0, 0.0, high, low);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   ULONG result = BITS64(blend(tiny, a, high)) | (BITS64(x) & ULONG(0x8000000000000000));
   return FROM_BITS64(SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result));
 }
@@ -108,7 +108,7 @@ FUNCTION double ls_asin(double x) {
   DOUBLE high;
   DOUBLE low;
   angle_parts(a, 0.0, r, r_low, high, low);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   ULONG result = BITS64(blend(tiny, a, high)) | (BITS64(x) & ULONG(0x8000000000000000));
   return FROM_BITS64(SELECT(magnitude > one, ULONG(0x7ff8000000000000), result));
 }
@@ -132,7 +132,7 @@ FUNCTION double ls_acos(double x) {
   DOUBLE high;
   DOUBLE low;
   angle_parts(r, r_low, a, 0.0, high, low);
-  DOUBLE result = reflected_angle(ULONG(0) - (BITS64(x) >> 63), high, low);
+  DOUBLE result = reflected_angle(SIGN_MASK64(BITS64(x)), high, low);
   return FROM_BITS64(SELECT(magnitude > one, ULONG(0x7ff8000000000000), BITS64(result)));
 }
 
@@ -155,11 +155,11 @@ FUNCTION double ls_atan2(double a, double b) {
   DOUBLE high;
   DOUBLE low;
   angle_parts(y, 0.0, x, 0.0, high, low);
-  ULONG negative = ULONG(0) - (BITS64(b) >> 63);
+  ULONG negative = SIGN_MASK64(BITS64(b));
   DOUBLE angle = reflected_angle(negative, high, low);
   // where the angle is the quotient, that may be subnormal
   DOUBLE quotient = FROM_BITS64(abs_a) / FROM_BITS64(abs_b);
-  ULONG tiny = (ULONG(0) - ((BITS64(quotient) - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63)) & ~negative;
+  ULONG tiny = SIGN_MASK64(BITS64(quotient) - ULONG(0x3e40000000000000) /* 2^-27 */) & ~negative;
   ULONG result = BITS64(blend(tiny & ~(infinite_a | infinite_b | origin), quotient, angle));
   result = result | (BITS64(a) & ULONG(0x8000000000000000));
   result = SELECT(abs_a > infinity, ULONG(0x7ff8000000000000), result);

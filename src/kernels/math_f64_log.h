@@ -90,7 +90,7 @@ FUNCTION void log_near_one(double f, double f_low, OUT(DOUBLE, high), OUT(DOUBLE
 FUNCTION void split_log(double x, double x_low, OUT(DOUBLE, e), OUT(DOUBLE, f), OUT(DOUBLE, f_low)) {
   ULONG bits = BITS64(x);
   DOUBLE enlarged = x * 18014398509481984.0 /* 2^54 */;
-  ULONG subnormal = ULONG(0) - ((bits - ULONG(0x0010000000000000)) >> 63);
+  ULONG subnormal = SIGN_MASK64(bits - ULONG(0x0010000000000000));
   ULONG normal = (BITS64(enlarged) & subnormal) | (bits & ~subnormal);
   ULONG d = normal - ULONG(0x3fe6a09e667f3bcd) + ULONG(0x4000000000000000);  // e + 1024 by an unsigned shift
   DOUBLE biased = FROM_BITS64((d >> 52) | ULONG(0x4330000000000000)) - 4503599627371520.0 /* 2^52 + 1024 */;
@@ -171,7 +171,7 @@ FUNCTION double ls_log1p(double x) {
   DOUBLE l;
   log_parts(s, s_low, h, l);
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3c90000000000000) /* 2^-54 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3c90000000000000) /* 2^-54 */);
   return blend(tiny, x, log_result(s, h));
 }
 
@@ -181,7 +181,7 @@ FUNCTION double ls_asinh(double x) {
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
   ULONG sign = BITS64(x) & ULONG(0x8000000000000000);
   DOUBLE whole = FROM_BITS64(magnitude);
-  ULONG large = ULONG(0) - ((ULONG(0x41b0000000000000) /* 2^28 */ - magnitude) >> 63);
+  ULONG large = SIGN_MASK64(ULONG(0x41b0000000000000) /* 2^28 */ - magnitude);
   DOUBLE a = blend(large, 1.0, whole);
   // log(1 + a + a^2 / (1 + sqrt(1 + a^2))), for large a log(a) + log(2)
   DOUBLE a2;
@@ -212,7 +212,7 @@ FUNCTION double ls_asinh(double x) {
   DOUBLE result = h;
   DOUBLE sum = h + (l + FROM_BITS64(ULONG(0x3fe62e42fefa39ef) /* 0.693147181 */));
   result = blend(large, sum, result);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   result = blend(tiny, whole, result);
   ULONG word = SELECT(magnitude == ULONG(0x7ff0000000000000), magnitude, BITS64(result)) | sign;
   return FROM_BITS64(SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), word));
@@ -220,7 +220,7 @@ FUNCTION double ls_asinh(double x) {
 
 FUNCTION double ls_acosh(double x) {
   ULONG bits = BITS64(x);
-  ULONG large = ULONG(0) - ((ULONG(0x41b0000000000000) /* 2^28 */ - (bits & ULONG(0x7fffffffffffffff))) >> 63);
+  ULONG large = SIGN_MASK64(ULONG(0x41b0000000000000) /* 2^28 */ - (bits & ULONG(0x7fffffffffffffff)));
   DOUBLE a = blend(large, 1.0, SELECT(x < 1.0, 1.0, x));
   // log(1 + t + sqrt(t (x + 1))) with t = x - 1, for large x log(x) + log(2)
   DOUBLE t = a - 1.0;
@@ -254,7 +254,7 @@ FUNCTION double ls_acosh(double x) {
 FUNCTION double ls_atanh(double x) {
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
   ULONG sign = BITS64(x) & ULONG(0x8000000000000000);
-  ULONG outside = ULONG(0) - ((ULONG(0x3fefffffffffffff) - magnitude) >> 63);
+  ULONG outside = SIGN_MASK64(ULONG(0x3fefffffffffffff) - magnitude);
   DOUBLE a = FROM_BITS64(magnitude & ~outside);
   // log(1 + 2 a / (1 - a)) / 2
   DOUBLE d;
@@ -269,7 +269,7 @@ FUNCTION double ls_atanh(double x) {
   DOUBLE h;
   DOUBLE l;
   log_parts(u, u_low + f_low, h, l);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   ULONG word = BITS64(blend(tiny, a, 0.5 * h));
   word = SELECT(magnitude == ULONG(0x3ff0000000000000), ULONG(0x7ff0000000000000), word) | sign;
   return FROM_BITS64(SELECT(magnitude > ULONG(0x3ff0000000000000), ULONG(0x7ff8000000000000), word));
@@ -286,7 +286,7 @@ FUNCTION double ls_logaddexp(double a, double b) {
   DOUBLE d_low;
   two_sum(smaller, -larger, d, d_low);
   ULONG magnitude = BITS64(d) & ULONG(0x7fffffffffffffff);
-  ULONG far = ULONG(0) - ((ULONG(0x4087500000000000) /* 746 */ - magnitude) >> 63);
+  ULONG far = SIGN_MASK64(ULONG(0x4087500000000000) /* 746 */ - magnitude);
   DOUBLE high;
   DOUBLE low;
   LONG n;
@@ -303,7 +303,7 @@ FUNCTION double ls_logaddexp(double a, double b) {
   DOUBLE s_low;
   two_sum(larger, h, s, s_low);
   DOUBLE sum = s + (s_low + l);
-  ULONG infinite = ULONG(0) - ((ULONG(0x7fefffffffffffff) - (BITS64(larger) & ULONG(0x7fffffffffffffff))) >> 63);
+  ULONG infinite = SIGN_MASK64(ULONG(0x7fefffffffffffff) - (BITS64(larger) & ULONG(0x7fffffffffffffff)));
   DOUBLE result = blend(far | infinite, larger, sum);
   return FROM_BITS64(SELECT(a + b == a + b, BITS64(result), BITS64(SELECT(a == a, SELECT(b == b, larger, b), a))));
 }

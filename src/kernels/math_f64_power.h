@@ -37,7 +37,7 @@ FUNCTION double ls_expm1(double x) {
   two_sum(high, -one, d, d_low);
   DOUBLE value = d + (d_low + low);
   DOUBLE scaled = scale_by_power(value, n);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3c90000000000000) /* 2^-54 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3c90000000000000) /* 2^-54 */);
   ULONG result = BITS64(blend(tiny, x, scaled));
   return FROM_BITS64(SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result));
 }
@@ -80,7 +80,7 @@ FUNCTION double ls_sinh(double x) {
   p = FMA64(p, z, FROM_BITS64(ULONG(0x3fc5555555555555) /* 0.166666667 */));
   DOUBLE az = a * z;
   DOUBLE small = FMA64(az, p, a);
-  ULONG near = ULONG(0) - ((magnitude - ULONG(0x3fe0000000000000) /* 0.5 */) >> 63);
+  ULONG near = SIGN_MASK64(magnitude - ULONG(0x3fe0000000000000) /* 0.5 */);
   ULONG result = BITS64(blend(near, small, large)) | sign;
   return FROM_BITS64(SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result));
 }
@@ -117,7 +117,7 @@ FUNCTION double ls_pow(double a, double b) {
   DOUBLE p_low;
   two_product(limited, h, p, p_low);
   p_low = FMA64(limited, l, p_low);
-  ULONG far = ULONG(0) - ((ULONG(0x408f400000000000) /* 1000 */ - (BITS64(p) & ULONG(0x7fffffffffffffff))) >> 63);
+  ULONG far = SIGN_MASK64(ULONG(0x408f400000000000) /* 1000 */ - (BITS64(p) & ULONG(0x7fffffffffffffff)));
   DOUBLE cut = FROM_BITS64((BITS64(p) & ULONG(0x8000000000000000)) | ULONG(0x408f400000000000));
   DOUBLE high;
   DOUBLE low;
@@ -125,7 +125,7 @@ FUNCTION double ls_pow(double a, double b) {
   exp_parts(blend(far, cut, p), FROM_BITS64(BITS64(p_low) & ~far), high, low, n);
   ULONG result = BITS64(scale_by_power(high, n));
   // a = 0 and infinite a: as if the logarithm were infinite
-  ULONG to_zero = ULONG(0) - (sign_b >> 63);  // an infinite a to the power b
+  ULONG to_zero = SIGN_MASK64(sign_b);  // an infinite a to the power b
   result = SELECT(abs_a == ULONG(0x7ff0000000000000), ULONG(0x7ff0000000000000) & ~to_zero, result);
   result = SELECT(abs_a == ULONG(0), ULONG(0x7ff0000000000000) & to_zero, result);
   DOUBLE half_b = 0.5 * b;

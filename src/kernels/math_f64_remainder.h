@@ -5,7 +5,7 @@
 /// less than 2^53: the fma is exact then, and the result at most one divisor too small. One step is enough unless the
 /// quotient is larger; 42 are for any two doubles.
 FUNCTION double remainder_magnitude(double a, double b) {
-  ULONG subnormal = ULONG(0) - ((BITS64(b) - ULONG(0x0010000000000000)) >> 63);
+  ULONG subnormal = SIGN_MASK64(BITS64(b) - ULONG(0x0010000000000000));
   ULONG enlarged = BITS64(b * 18014398509481984.0 /* 2^54 */) >> 52;
   LONG exponent_b = LONG((enlarged & subnormal) | ((BITS64(b) >> 52) & ~subnormal)) - LONG(subnormal & ULONG(54));
   DOUBLE rest = a;
@@ -40,7 +40,7 @@ FUNCTION double ls_fmod(double a, double b) {
 /// A remainder of zero has the sign of a, any other one that of b, as in PyTorch.
 FUNCTION double ls_remainder(double a, double b) {
   DOUBLE rest = ls_fmod(a, b);
-  ULONG opposite = ULONG(0) - ((BITS64(rest) ^ BITS64(b)) >> 63);
+  ULONG opposite = SIGN_MASK64(BITS64(rest) ^ BITS64(b));
   DOUBLE sum = rest + b;
   ULONG add = SELECT(rest == 0.0, ULONG(0), opposite);
   return blend(add, sum, rest);

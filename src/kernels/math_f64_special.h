@@ -38,13 +38,13 @@ FUNCTION double ls_erfc(double x) {
   DOUBLE s_low;
   fast_two_sum(2.0, -high * scale, s, s_low);
   DOUBLE negative = s + FMA64(-low, scale, s_low);
-  ULONG result = BITS64(blend(ULONG(0) - (BITS64(x) >> 63), negative, positive));
+  ULONG result = BITS64(blend(SIGN_MASK64(BITS64(x)), negative, positive));
   return FROM_BITS64(SELECT(magnitude > ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result));
 }
 
 FUNCTION double ls_erfinv(double x) {
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
-  ULONG outside = ULONG(0) - ((ULONG(0x3fefffffffffffff) - magnitude) >> 63);
+  ULONG outside = SIGN_MASK64(ULONG(0x3fefffffffffffff) - magnitude);
   DOUBLE a = FROM_BITS64(magnitude & ~outside);
   DOUBLE c = 1.0 - a;
   // A start, good to 2^-26, as a polynomial in w = -log(1 - x^2) or in its root
@@ -93,13 +93,13 @@ FUNCTION double ls_erfinv(double x) {
   DOUBLE z = y * y;
   DOUBLE d = y - a;
   DOUBLE small = FMA64(y, erf_polynomial(z), d) * scale;
-  ULONG center = ULONG(0) - ((magnitude - ULONG(0x3fe0000000000000) /* 0.5 */) >> 63);
+  ULONG center = SIGN_MASK64(magnitude - ULONG(0x3fe0000000000000) /* 0.5 */);
   DOUBLE u = blend(center, small, difference) / e_high * FROM_BITS64(ULONG(0x3ffc5bf891b4ef6b) /* 1.77245385 */);
   DOUBLE step = u / FMA64(u, y, 1.0);
   DOUBLE result = y - step;
   DOUBLE factor = FROM_BITS64(ULONG(0x3fec5bf891b4ef6b) /* 0.886226925 */);
   DOUBLE line = FMA64(a, factor, a * FROM_BITS64(ULONG(0xbc8618f13eb7ca89) /* -3.83329325e-17 */));
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);
   ULONG word = BITS64(blend(tiny, line, result));
   word = SELECT(magnitude == ULONG(0x3ff0000000000000), ULONG(0x7ff0000000000000), word);
   word = word | (BITS64(x) & ULONG(0x8000000000000000));
@@ -254,8 +254,8 @@ FUNCTION void lgamma_parts(double a, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
 FUNCTION double ls_lgamma(double x) {
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
   ULONG infinity = ULONG(0x7ff0000000000000);
-  ULONG usable = ULONG(0) - ((magnitude - infinity) >> 63);
-  usable = usable & (ULONG(0) - ((ULONG(0) - magnitude) >> 63));  // finite and not 0
+  ULONG usable = SIGN_MASK64(magnitude - infinity);
+  usable = usable & SIGN_MASK64(ULONG(0) - magnitude);  // finite and not 0
   DOUBLE a = blend(usable, FROM_BITS64(magnitude), 1.0);
   DOUBLE high;
   DOUBLE low;
@@ -267,7 +267,7 @@ FUNCTION double ls_lgamma(double x) {
   DOUBLE c_low;
   sin_cos_pi(a, s, s_low, c, c_low);
   ULONG pole = ULONG(0) - SELECT(s == 0.0, ULONG(1), ULONG(0));
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3c30000000000000) /* 2^-60 */) >> 63);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3c30000000000000) /* 2^-60 */);
   ULONG sign = BITS64(s) & ULONG(0x8000000000000000);
   DOUBLE sine = FROM_BITS64((BITS64(blend(pole | tiny, 1.0, s))) & ULONG(0x7fffffffffffffff));
   DOUBLE sine_low = FROM_BITS64((BITS64(s_low) ^ sign) & ~(pole | tiny));
@@ -289,7 +289,7 @@ FUNCTION double ls_lgamma(double x) {
   two_sum(FROM_BITS64(ULONG(0x3ff250d048e7a1bd) /* 1.14472989 */), -h, d, d_low);
   two_sum(d, -high, e, e_low);
   DOUBLE reflected = e + (e_low + ((d_low + (FROM_BITS64(ULONG(0x3c67abf2ad8d5088) /* 1.02659512e-17 */) - l)) - low));
-  ULONG negative = (ULONG(0) - (BITS64(x) >> 63)) & ~tiny;
+  ULONG negative = SIGN_MASK64(BITS64(x)) & ~tiny;
   ULONG result = BITS64(blend(negative, reflected, high));
   result = (infinity & negative & pole) | (result & ~(negative & pole));
   result = (result & usable) | (infinity & ~usable);
@@ -374,8 +374,8 @@ FUNCTION void digamma_parts(double a, OUT(DOUBLE, high), OUT(DOUBLE, low)) {
 FUNCTION double ls_digamma(double x) {
   ULONG magnitude = BITS64(x) & ULONG(0x7fffffffffffffff);
   ULONG infinity = ULONG(0x7ff0000000000000);
-  ULONG usable = ULONG(0) - ((magnitude - infinity) >> 63);
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3c30000000000000) /* 2^-60 */) >> 63);
+  ULONG usable = SIGN_MASK64(magnitude - infinity);
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3c30000000000000) /* 2^-60 */);
   DOUBLE a = blend(usable & ~tiny, FROM_BITS64(magnitude), 1.0);
   DOUBLE high;
   DOUBLE low;
@@ -385,7 +385,7 @@ FUNCTION double ls_digamma(double x) {
   quotient_parts(1.0, 0.0, a, 0.0, y, y_low);
   // positive x: psi(a). Negative x: psi(1 + a) + pi cot(pi a), where psi(1 + a) = psi(a) + 1 / a
   ULONG below_one = ULONG(0) - SELECT(a < 1.0, ULONG(1), ULONG(0));
-  ULONG negative = ULONG(0) - (BITS64(x) >> 63);
+  ULONG negative = SIGN_MASK64(BITS64(x));
   ULONG add = below_one ^ negative;  // -1 / a for positive x below 1, 1 / a for negative x from -1
   ULONG sign = ~negative & ULONG(0x8000000000000000);
   DOUBLE term = FROM_BITS64((BITS64(y) ^ sign) & add);

@@ -153,7 +153,7 @@ FUNCTION double sin_cos_result(double y, double y_low, ULONG quadrant, ULONG sig
   ULONG odd = ULONG(0) - (quadrant & ULONG(1));
   ULONG result = (cosine & odd) | (sine & ~odd);
   result = result ^ ((quadrant & ULONG(2)) << 62) ^ sign;
-  ULONG tiny = ULONG(0) - ((magnitude - ULONG(0x3e40000000000000) /* 2^-27 */) >> 63);  // sin x = x
+  ULONG tiny = SIGN_MASK64(magnitude - ULONG(0x3e40000000000000) /* 2^-27 */);  // sin x = x
   tiny = tiny & ~odd;
   result = ((magnitude | sign) & tiny) | (result & ~tiny);
   result = SELECT(magnitude >= ULONG(0x7ff0000000000000), ULONG(0x7ff8000000000000), result);
@@ -169,7 +169,7 @@ FUNCTION void reduce(ULONG magnitude, OUT(DOUBLE, y), OUT(DOUBLE, y_low), OUT(UL
   ULONG quadrant1;
   reduce_small(FROM_BITS64(magnitude), y0, low0, quadrant0);
   reduce_large(magnitude, y1, low1, quadrant1);
-  ULONG large = ULONG(0) - ((ULONG(0x41d0000000000000) /* 2^30 */ - magnitude) >> 63);
+  ULONG large = SIGN_MASK64(ULONG(0x41d0000000000000) /* 2^30 */ - magnitude);
   y = FROM_BITS64((BITS64(y1) & large) | (BITS64(y0) & ~large));
   y_low = FROM_BITS64((BITS64(low1) & large) | (BITS64(low0) & ~large));
   quadrant = (quadrant1 & large) | (quadrant0 & ~large);

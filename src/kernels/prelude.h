@@ -41,6 +41,8 @@
 #define FROM_BITS(u) __builtin_bit_cast(float, std::uint32_t(u))
 #define BITS64(x) __builtin_bit_cast(std::uint64_t, x)
 #define FROM_BITS64(u) __builtin_bit_cast(double, std::uint64_t(u))
+/// All ones where the highest bit of 64 is set, else 0.
+#define SIGN_MASK64(u) (ULONG(0) - ((u) >> 63))
 
 // Correctly rounded primitives.
 #define FMA(x, y, z) __builtin_fmaf(x, y, z)

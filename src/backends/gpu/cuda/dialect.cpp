@@ -27,6 +27,7 @@ typedef unsigned long long ULONG;
 #define FROM_BITS(u) __uint_as_float(u)
 #define BITS64(x) ULONG(__double_as_longlong(x))
 #define FROM_BITS64(u) __longlong_as_double(LONG(u))
+#define SIGN_MASK64(u) (ULONG(0) - ((u) >> 63))
 #define FMA(x, y, z) __fmaf_rn(x, y, z)
 #define FMA_EXACT(x, y, z) __fmaf_rn(x, y, z)
 #define ADD_EXACT(x, y) ((x) + (y))

@@ -36,6 +36,7 @@ using namespace metal;
 #define BITS(x) as_type<uint>(x)
 #define FROM_BITS(u) as_type<float>(uint(u))
 #define MUL_HIGH(x, y) mulhi(uint(x), uint(y))
+#define SIGN_MASK64(u) (ULONG(0) - ((u) >> 63))
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define CANONICAL_F32(x) canonical(x)
 #define FLUSHED_F32(x) canonical(x)

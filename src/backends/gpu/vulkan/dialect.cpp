@@ -35,6 +35,7 @@ constexpr const char* kHead = R"(#version 460
 #define FROM_BITS(u) uintBitsToFloat(u)
 #define BITS64(x) packUint2x32(unpackDouble2x32(x))
 #define FROM_BITS64(u) packDouble2x32(unpackUint2x32(u))
+#define SIGN_MASK64(u) sign_mask(u)
 #define FMA64(x, y, z) fma(x, y, z)
 #define SQRT64(x) sqrt(x)
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
@@ -94,6 +95,11 @@ uint mul_high(uint x, uint y) {
   return high;
 }
 #define MUL_HIGH(x, y) mul_high(x, y)
+// Not 0 - (u >> 63), which NVIDIA's compiler (580.159) gets wrong where the mask and its complement are used.
+uint64_t sign_mask(uint64_t u) {
+  uint word = 0u - (uint(u >> 32) >> 31);
+  return packUint2x32(uvec2(word, word));
+}
 float divide(float x, float y);
 double divide(double x, double y) { return x / y; }
 #define DIV(x, y) divide(x, y)
