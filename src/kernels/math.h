@@ -310,90 +310,93 @@ FUNCTION float ls_sigmoid(float x) {
   return FROM_BITS(result);
 }
 
-/// x Phi(x) with full relative precision in the negative tail, where 0.5 x (1 + erf) has no correct digit. Phi(-a) is
-/// e^(-a^2/2) P(t) / (a + 2), t = (a - 2) / (a + 2); everything but P's higher terms is carried in two floats.
-/// gelu(-inf) is -0, its limit.
+/// x Phi(x) with full relative precision in the negative tail, where 0.5 x (1 + erf) has no correct digit. With a = |x|
+/// and h = a / (a + 2), a Phi(-a) is h e^(-(a^2 + l(h)) / 2); l is c h + h (h - 1) q(h), whose second term is small, so
+/// that its rounding errors are. h solves a - (a + 2) h = 0 in one step from an estimate. gelu(-inf) is -0, its limit.
 FUNCTION float ls_gelu(float x) {
-  UINT bits = BITS(x);
-  UINT magnitude = bits & 0x7fffffffu;
-  FLOAT a = FROM_BITS(SELECT(magnitude > 0x41525709u, 0x41525709u /* -gelu(-13.1462) is about 2^-126 */, magnitude));
+  FLOAT magnitude = float_abs(x);
+  FLOAT limit = FROM_BITS(0x41526666u /* 13.1499996 */);  // -gelu(-13.1462) is about 2^-126
+  FLOAT a = SELECT(magnitude > limit, limit, magnitude);  // NaN stays
   FLOAT s = a * a;
   FLOAT s_low = FMA(a, a, -s);
-  FLOAT high;
-  FLOAT low;
-  int n;
-  FLOAT half_s = FROM_BITS(0xbf000000u /* -0.5 */) * s;
-  FLOAT half_s_low = FROM_BITS(0xbf000000u /* -0.5 */) * s_low;
-  exp_parts_wide(half_s, half_s_low, high, low, n);
-  // y + y_low = 1 / (a + 2)
+  // 1 / (a + 2), relative error below 2^-14.8: a guess by integers, then a parabola
   FLOAT d = a + FROM_BITS(0x40000000u /* 2 */);
-  FLOAT d1 = d - FROM_BITS(0x40000000u /* 2 */);
-  FLOAT d_low = a - d1;
-  FLOAT y = reciprocal_estimate(d);
-  FLOAT e = FMA(-d, y, FROM_BITS(0x3f800000u /* 1 */));
-  e = FMA(-d_low, y, e);
-  FLOAT y_low = y * e;
-  // t + t_low = (a - 2) / (a + 2)
-  FLOAT u = a - FROM_BITS(0x40000000u /* 2 */);
-  FLOAT u1 = u + FROM_BITS(0x40000000u /* 2 */);
-  FLOAT u_low = a - u1;
-  FLOAT t0 = u * y;
-  FLOAT r = FMA(-d, t0, u);
-  r = FMA(-d_low, t0, r) + u_low;
-  FLOAT t = FMA(r, y, t0);
-  FLOAT t1 = t0 - t;
-  FLOAT t_low = FMA(r, y, t1);
-  // P(t) = c0 + t (c1 + t q(t)), the two last steps in two floats
-  FLOAT q = FROM_BITS(0xb88a07b2u /* -6.58178615e-05 */);
-  q = FMA(q, t, FROM_BITS(0xb91c855du /* -0.00014927001 */));
-  q = FMA(q, t, FROM_BITS(0x390bf056u /* 0.000133456051 */));
-  q = FMA(q, t, FROM_BITS(0x3a5b5114u /* 0.000836626859 */));
-  q = FMA(q, t, FROM_BITS(0x3a57d2c5u /* 0.000823300623 */));
-  q = FMA(q, t, FROM_BITS(0xbaffcbd6u /* -0.00195157039 */));
-  q = FMA(q, t, FROM_BITS(0xbbdcacc3u /* -0.00673446199 */));
-  q = FMA(q, t, FROM_BITS(0xb9f64926u /* -0.000469752762 */));
-  q = FMA(q, t, FROM_BITS(0x3d166717u /* 0.0367194079 */));
-  q = FMA(q, t, FROM_BITS(0x3cebe877u /* 0.0287973713 */));
-  FLOAT c1 = FROM_BITS(0xbea9add9u /* -0.331404477 */);
-  FLOAT p = FMA(q, t, c1);
-  FLOAT p1 = c1 - p;
-  FLOAT p_low = FMA(q, t, p1);
-  FLOAT w = p * t;
-  FLOAT w_low = FMA(p, t, -w);
-  w_low = FMA(p_low, t, w_low) + FROM_BITS(0x32adc6f8u /* 2.02303312e-08 */);
-  w_low = FMA(p, t_low, w_low);
-  FLOAT g = w + FROM_BITS(0x3f2c22eeu /* 0.672407985 */);
-  FLOAT g1 = g - FROM_BITS(0x3f2c22eeu /* 0.672407985 */);
-  FLOAT g2 = w - g1;
-  FLOAT g_low = g2 + w_low;
-  // h + h_low = (y + y_low) (g + g_low); f + f_low = (high + low) (h + h_low) = Phi(-a) 2^-n
-  FLOAT h = y * g;
-  FLOAT h_low = FMA(y, g, -h);
-  h_low = FMA(y, g_low, h_low);
-  h_low = FMA(y_low, g, h_low);
-  FLOAT f = high * h;
-  FLOAT f_low = FMA(high, h, -f);
-  f_low = FMA(low, h, f_low);
-  f_low = FMA(high, h_low, f_low);
-  FLOAT af = a * f;
-  FLOAT af_low = FMA(a, f, -af);
-  af_low = FMA(a, f_low, af_low);
+  FLOAT guess = FROM_BITS(0x7ef34000u - BITS(d));
+  FLOAT v = FMA(-d, guess, FROM_BITS(0x3fc01fd2u /* 1.50097108 */));
+  FLOAT y = FMA(v, v, FROM_BITS(0x3f3fc061u /* 0.749029219 */)) * guess;
+  FLOAT h0 = a * y;
+  FLOAT e = FMA(FROM_BITS(0xc0000000u /* -2 */), h0, a);
+  e = FMA(-a, h0, e);
+  FLOAT h = FMA(e, y, h0);
+  FLOAT u = h - FROM_BITS(0x3f800000u /* 1 */);
+  FLOAT q = FROM_BITS(0x3dd6b112u /* 0.104829922 */);
+  q = FMA(q, u, FROM_BITS(0x3dfdfbb6u /* 0.124015257 */));
+  q = FMA(q, u, FROM_BITS(0xbfa29541u /* -1.27017987 */));
+  q = FMA(q, u, FROM_BITS(0xc094ed02u /* -4.65393162 */));
+  q = FMA(q, u, FROM_BITS(0xc0dd088bu /* -6.90729284 */));
+  q = FMA(q, u, FROM_BITS(0xc09c2536u /* -4.87954235 */));
+  q = FMA(q, u, FROM_BITS(0xbf8eacb0u /* -1.114645 */));
+  q = FMA(q, u, FROM_BITS(0x3b670118u /* 0.00352484547 */));
+  q = FMA(q, u, FROM_BITS(0xbf34c0ddu /* -0.70606786 */));
+  q = FMA(q, u, FROM_BITS(0x3e229ec3u /* 0.158808753 */));
+  FLOAT hu = h * u;
+  FLOAT l_low = FMA(hu, q, s_low);
+  // a^2 + l = r - n 2 log 2; e^(-r / 2) = 1 + w
+  FLOAT l_high = FROM_BITS(0x3feb3c11u /* 1.83777058 */);
+  FLOAT sum = FMA(h, l_high, s);
+  FLOAT t = FMA(sum, FROM_BITS(0xbf38aa3bu /* -0.721347511 */), FROM_BITS(0x4b400000u /* 12582912 */));
+  FLOAT n = t - FROM_BITS(0x4b400000u /* 12582912 */);
+  FLOAT r = FMA(n, FROM_BITS(0x3fb17200u /* 1.3862915 */), s);
+  r = FMA(h, l_high, r) + l_low;
+  r = FMA(n, FROM_BITS(0x363fbe8eu /* 2.85721353e-06 */), r);
+  FLOAT p = FROM_BITS(0x37bb718bu /* 2.23450097e-05 */);
+  p = FMA(p, r, FROM_BITS(0xb9893869u /* -0.000261727051 */));
+  p = FMA(p, r, FROM_BITS(0x3b2aa526u /* 0.00260383775 */));
+  p = FMA(p, r, FROM_BITS(0xbcaaaa1cu /* -0.0208330676 */));
+  p = FMA(p, r, FROM_BITS(0x3e000002u /* 0.12500003 */));
+  FLOAT r2 = r * r;
+  FLOAT half_r = FROM_BITS(0xbf000000u /* -0.5 */) * r;
+  FLOAT w = FMA(p, r2, half_r);
   // a - a Phi(-a) for positive, -a Phi(-a) for negative x
-  int m = SELECT(n < -100, -100, n);  // beside a, smaller ones do not count, and might be subnormal
-  FLOAT scale = FROM_BITS(UINT(m + 127) << 23);
-  FLOAT upper = FMA(-af, scale, a);
-  FLOAT rest = FMA(-af, scale, a - upper);  // a - upper is exact: upper is between a / 2 and a
-  rest = FMA(-af_low, scale, rest);
-  FLOAT positive = upper + rest;
-  FLOAT tail = af + af_low;
-  UINT negative = (BITS(tail) + (UINT(n) << 23)) | 0x80000000u;
-  UINT result = SELECT(bits > 0x7fffffffu, negative, BITS(positive));
+  FLOAT scale = FROM_BITS((BITS(t) << 23) + 0x3f800000u);
+  FLOAT g = FMA(h, w, h);
+  UINT bits = BITS(x);
+  FLOAT positive = FROM_BITS(SELECT(bits > 0x80000000u, 0x80000000u, bits));
+  FLOAT result = FMA(-g, scale, positive);
   FLOAT half_x = FROM_BITS(0x3f000000u /* 0.5 */) * x;
-  result = SELECT(magnitude < 0x32000000u /* 2^-27 */, BITS(half_x), result);
-  UINT far = SELECT(bits > 0x7fffffffu, 0x80000000u, bits);
-  result = SELECT(magnitude > 0x41525709u, far, result);
-  result = SELECT(magnitude > 0x7f800000u, 0x7fc00000u, result);
-  return FROM_BITS(result);
+  return SELECT(magnitude < FROM_BITS(0x32000000u /* 2^-27 */), half_x, result);
+}
+
+/// For a value of bf16, something that rounds to the same bf16 as ls_gelu (proved by trying all): h P(h) e^(-a^2 / 2)
+/// with h = a / (1 + a / 4), to about 2^-18, for 26 instead of 45 operations.
+FUNCTION float ls_gelu_to_bf16(float x) {
+  FLOAT magnitude = float_abs(x);
+  FLOAT limit = FROM_BITS(0x41530000u /* 13.1875 */);     // -gelu of it is below 2^-126
+  FLOAT a = SELECT(magnitude > limit, limit, magnitude);  // NaN stays
+  FLOAT s = a * a;                                        // exact
+  FLOAT d = FMA(a, FROM_BITS(0x3e800000u /* 0.25 */), FROM_BITS(0x3f800000u /* 1 */));
+  FLOAT guess = FROM_BITS(0x7ef5e21du - BITS(d));
+  FLOAT v = FMA(-d, guess, FROM_BITS(0x3fc01e42u /* 1.5009234 */));
+  FLOAT h = FMA(v, v, FROM_BITS(0x3f3fbc48u /* 0.748966694 */)) * guess * a;
+  FLOAT p = FROM_BITS(0xb79ed181u /* -1.89326256e-05 */);
+  p = FMA(p, h, FROM_BITS(0x39356c66u /* 0.000173018867 */));
+  p = FMA(p, h, FROM_BITS(0x39bce191u /* 0.000360262144 */));
+  p = FMA(p, h, FROM_BITS(0xbc4e86f6u /* -0.0126054194 */));
+  p = FMA(p, h, FROM_BITS(0x3da7b3bbu /* 0.0818857774 */));
+  p = FMA(p, h, FROM_BITS(0xbe8c493eu /* -0.273996294 */));
+  p = FMA(p, h, FROM_BITS(0x3f0000bcu /* 0.500011206 */));
+  FLOAT t = FMA(s, FROM_BITS(0xbf38aa3bu /* -0.721347511 */), FROM_BITS(0x4b400000u /* 12582912 */));
+  FLOAT n = t - FROM_BITS(0x4b400000u /* 12582912 */);
+  FLOAT r = FMA(n, FROM_BITS(0x3fb17218u /* 1.38629436 */), s);
+  FLOAT e = FROM_BITS(0x3b29d142u /* 0.00259120809 */);
+  e = FMA(e, r, FROM_BITS(0xbcabefdfu /* -0.0209884029 */));
+  e = FMA(e, r, FROM_BITS(0x3dfffdccu /* 0.124995798 */));
+  e = FMA(e, r, FROM_BITS(0xbefffb59u /* -0.499964505 */));
+  e = FMA(e, r, FROM_BITS(0x3f800261u /* 1.0000726 */));
+  FLOAT scale = FROM_BITS((BITS(t) << 23) + 0x3f800000u);
+  UINT bits = BITS(x);
+  FLOAT positive = FROM_BITS(SELECT(bits > 0x80000000u, 0x80000000u, bits));
+  return FMA(-(h * scale), p * e, positive);
 }
 
 // --- reciprocal square root ------------------------------------------------------------------------------------------

@@ -31,14 +31,14 @@ HWY_INLINE float without_small(float x) {
 }
 
 // Functions of a sum or difference that give canonical results the same bits whether or not that was made canonical
-// first: any NaN becomes the one NaN, and what is no larger than the smallest normal gives 1 (exp) or is halved (gelu).
+// first: any NaN becomes one, and what is no larger than the smallest normal gives 1 (exp) or is halved (gelu).
 struct exp_of_sub {
   static constexpr int arity = 2;
   static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_exp(a - b)); }
 };
 struct gelu_of_add {
   static constexpr int arity = 2;
-  static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_gelu(a + b)); }
+  static HWY_INLINE float apply(float a, float b, float) { return canonical(ls_gelu(a + b)); }
 };
 
 ElementwiseTable make_table() {
