@@ -10,6 +10,8 @@
 //   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
 //   FLUSHED_F32(x)           the same, but that it may be any NaN
 //   ROUND_BF16(x) ENCODE_BF16(x)  cast_bf16(x) of a float, and its word
+//   FLUSHED_BF16(x)          cast_bf16(x), but that it may be any NaN
+//   ROUND_F16(x) ENCODE_F16(x) DECODE_F16(word)  cast_f16(x) of a float, its word, and the float of a word
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
 //   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one

@@ -44,6 +44,24 @@ TEST_P(Pointwise, SameEverywhere) {
   check([](T a, T b, T c) { return masked_fill(a, b > 0, c.select(0, 0)); });
 }
 
+// Conversions and canonical results, which devices have instructions of their own for; words, so that NaNs are compared.
+TEST(PointwiseValues, EveryWordOfSixteenBitsIsTheSameEverywhere) {
+  const Tensor words = arange(-32768, 32768).to(DType::i16);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const std::vector<std::function<Tensor(const Tensor&)>> calls = {
+        [](const Tensor& x) { return x.to(DType::f32).bitcast(DType::i32); },
+        [](const Tensor& x) { return (x * 1.0).bitcast(DType::i16); },
+        [](const Tensor& x) { return (x * 1.01 + x).bitcast(DType::i16); },
+        [](const Tensor& x) { return gelu(x).bitcast(DType::i16); },
+        [](const Tensor& x) { return (gelu(x + x) * x).bitcast(DType::i16); },
+        [dtype](const Tensor& x) { return (x.to(DType::f32) * 1.00195312).to(dtype).bitcast(DType::i16); },
+    };
+    for (const auto& call : calls) {
+      same_everywhere([&](Device device) { return call(words.to(device).bitcast(dtype)); });
+    }
+  }
+}
+
 TEST(PointwiseValues, LerpGivesBothEndsExactly) {
   const Tensor a = random_tensor({99}, DType::f32, 1);
   const Tensor b = random_tensor({99}, DType::f32, 2) * 1e6;

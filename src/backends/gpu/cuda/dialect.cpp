@@ -56,7 +56,11 @@ FUNCTION float quick_canonical(float x) {
 #define LARGER(x, y) larger_f32(x, y)
 #define SMALLER(x, y) smaller_f32(x, y)
 #define ROUND_BF16(x) quick_bf16(x)
+#define FLUSHED_BF16(x) __uint_as_float(bf16_word(x))
 #define ENCODE_BF16(x) (BITS(quick_bf16(x)) >> 16)
+#define DECODE_F16(word) quick_half(word)
+#define ROUND_F16(x) quick_half(half_word(x) >> 16)
+#define ENCODE_F16(x) (half_word(x) >> 16)
 FUNCTION float larger_f32(float x, float y) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
@@ -67,17 +71,35 @@ FUNCTION float smaller_f32(float x, float y) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
   return result;
 }
-// cast_bf16: what rounds to 0x0080 becomes zero, too.
-FUNCTION float quick_bf16(float x) {
+// cast_bf16 but for the NaN: what rounds to 0x0080 becomes zero, too.
+FUNCTION UINT bf16_word(float x) {
   UINT word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(flushed(x, 0x00808000u)), "f"(0.0f));
-  return __int_as_float(min(int(word), 0x7fc00000));
+  return word;
+}
+FUNCTION float quick_bf16(float x) {
+  return __int_as_float(min(int(bf16_word(x)), 0x7fc00000));
+}
+// encode_f16, in the upper half. As above, the conversion makes but one NaN.
+FUNCTION UINT half_word(float x) {
+  UINT word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x), "f"(0.0f));
+  return UINT(min(int(word), 0x7e000000));
+}
+FUNCTION float quick_half(UINT word) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"((unsigned short)word));
+  return result != result ? FROM_BITS(0x7fc00000u) : result;
 }
 #else
 #define LARGER(x, y) larger(x, y)
 #define SMALLER(x, y) smaller(x, y)
 #define ROUND_BF16(x) cast_bf16(x)
+#define FLUSHED_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
+#define DECODE_F16(word) decode_f16(word)
+#define ROUND_F16(x) cast_f16(x)
+#define ENCODE_F16(x) encode_f16(x)
 #endif
 #define THREAD threadIdx.x
 #define GROUP blockIdx.x

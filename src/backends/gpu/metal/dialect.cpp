@@ -43,7 +43,11 @@ using namespace metal;
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
 #define ROUND_BF16(x) cast_bf16(x)
+#define FLUSHED_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
+#define DECODE_F16(word) decode_f16(word)
+#define ROUND_F16(x) cast_f16(x)
+#define ENCODE_F16(x) encode_f16(x)
 #define LARGER(x, y) larger(x, y)
 #define SMALLER(x, y) smaller(x, y)
 #define THREAD thread_number

@@ -53,8 +53,10 @@ std::vector<Freedom> freedoms_of(const Program& program) {
     }
   }
   for (const Output& output : program.outputs) {
-    if (output.dtype == DType::bf16 && !output.bits) continue;
-    freedoms[static_cast<std::size_t>(output.value)] = {false, false, false};
+    // What was cast to bf16 is stored as it is.
+    const auto value = static_cast<std::size_t>(output.value);
+    if (output.dtype == DType::bf16 && !output.bits && program.code[value].kind != Kind::cast) continue;
+    freedoms[value] = {false, false, false};
   }
   return freedoms;
 }
@@ -64,6 +66,7 @@ std::vector<Freedom> freedoms_of(const Program& program) {
 Finishes::Finishes(const Program& program)
     : results(program.code.size(), Finish::canonical), bf16(program.code.size(), false) {
   const std::vector<Freedom> freedoms = freedoms_of(program);
+  for (const Freedom& freedom : freedoms) only_to_bf16.push_back(freedom.rounded_to_bf16);
   std::vector<bool> clean(program.code.size(), true);  // never a number up to the smallest normal, but zeros
   for (std::size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
@@ -84,6 +87,7 @@ Finishes::Finishes(const Program& program)
         const bool of_f32 = compute_type(step.from) == ComputeType::f32 &&
                             program.code[static_cast<std::size_t>(step.a)].type == ComputeType::f32;
         bf16[i] = of_f32 && step.dtype == DType::bf16;
+        if (bf16[i] && freedoms[i].any_nan) results[i] = Finish::flushed;
         if (!of_f32 || step.dtype != DType::f32) continue;
         break;
       }

@@ -17,8 +17,9 @@ enum class Finish {
 };
 
 struct Finishes {
-  std::vector<Finish> results;  ///< of instructions, f32: elementwise arithmetic and casts to f32
-  std::vector<bool> bf16;       ///< results of casts to bf16 from f32: their word is the upper half of their bits
+  std::vector<Finish> results;     ///< of instructions, f32: elementwise arithmetic and casts; bf16: not none
+  std::vector<bool> bf16;          ///< results of casts to bf16 from f32: their word is the upper half of their bits
+  std::vector<bool> only_to_bf16;  ///< results that nothing takes but roundings to bf16
 
   explicit Finishes(const Program& program);
 };

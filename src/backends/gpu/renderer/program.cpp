@@ -77,7 +77,7 @@ std::string decoded(DType dtype, const std::string& word, bool canonical) {
     case DType::i16: return fmt::format("(int(({}) << 16) >> 16)", word);
     case DType::u32:
     case DType::i64: return fmt::format("LONG({})", word);
-    case DType::f16: return fmt::format("decode_f16({})", word);
+    case DType::f16: return fmt::format("DECODE_F16({})", word);
     case DType::bf16:
       return canonical ? fmt::format("FROM_BITS(({}) << 16)", word) : fmt::format("decode_bf16({})", word);
     case DType::f32:
@@ -95,7 +95,7 @@ std::string decoded(DType dtype, const std::string& word, bool canonical) {
 std::string encoded(DType dtype, const std::string& value, ComputeType type) {
   switch (type) {
     case ComputeType::f32:
-      if (dtype == DType::f16) return fmt::format("encode_f16({})", value);
+      if (dtype == DType::f16) return fmt::format("ENCODE_F16({})", value);
       if (dtype == DType::bf16) return fmt::format("ENCODE_BF16({})", value);
       return fmt::format("BITS({})", value);
     case ComputeType::f64: return fmt::format("BITS64({})", value);
@@ -366,6 +366,12 @@ std::string ProgramWriter::function_of(Op op, ComputeType type, Finish finish) {
   return name;
 }
 
+bool ProgramWriter::holds_bf16(int i) const {
+  const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+  if (step.kind == Kind::load) return program_.inputs[static_cast<std::size_t>(step.index)].dtype == DType::bf16;
+  return step.kind == Kind::cast && step.dtype == DType::bf16;
+}
+
 std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
@@ -375,6 +381,10 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   }
   if (step.op == Op::div && type_of(step.a) == ComputeType::f32 && inverses_.contains(step.b)) {
     return fmt::format("quotient({}, {}, inverse{})", name(step.a), name(step.b), step.b);
+  }
+  if (step.op == Op::gelu_erf && type == ComputeType::f32 && finishes_.only_to_bf16[static_cast<std::size_t>(i)] &&
+      holds_bf16(step.a)) {
+    return fmt::format("ls_gelu_to_bf16({})", name(step.a));
   }
   std::string arguments;
   for (int o = 0; o < info.arity; ++o) {
@@ -422,7 +432,11 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
           return define(
               fmt::format("{}({})", finish_macro(finishes_.results[static_cast<std::size_t>(i)]), name(step.a)));
         }
-        if (step.dtype == DType::bf16) return define(fmt::format("ROUND_BF16({})", name(step.a)));
+        if (step.dtype == DType::f16) return define(fmt::format("ROUND_F16({})", name(step.a)));
+        if (step.dtype == DType::bf16) {
+          const bool any_nan = finishes_.results[static_cast<std::size_t>(i)] == Finish::flushed;
+          return define(fmt::format("{}_BF16({})", any_nan ? "FLUSHED" : "ROUND", name(step.a)));
+        }
       }
       return define(fmt::format("cast_{}({})", cast_name(step.dtype), value(step.a, compute_type(step.from))));
     case Kind::to_bits: {

@@ -67,6 +67,7 @@ class ProgramWriter {
  private:
   std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
   std::string gather_word(Lines& lines, const Instruction& step, int i);
+  bool holds_bf16(int i) const;
   std::string elementwise(const Instruction& step, int i);
   std::string function_of(Op op, ComputeType type, Finish finish);
   void declare_words(Lines& lines, const std::set<int>& outputs) const;
