@@ -290,6 +290,7 @@ int main(int count, char** arguments) {
     launches(bench);
     rows(bench, "", ls::DType::f32);
     rows(bench, "_bf16", ls::DType::bf16);
+    rows(bench, "_f16", ls::DType::f16);
     adam(bench);
     products(bench);
     models(bench);

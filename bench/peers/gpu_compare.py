@@ -77,7 +77,7 @@ def cases():
     def chain(x, r, b, w):
         return F.layer_norm(F.gelu(x + b) + r, (4096,), w, b)
 
-    for suffix, dtype in (("", torch.float32), ("_bf16", torch.bfloat16)):
+    for suffix, dtype in (("", torch.float32), ("_bf16", torch.bfloat16), ("_f16", torch.float16)):
         def add(name, operation, *shapes, dtype=dtype, suffix=suffix):
             result[name + suffix] = lambda: with_operands(operation, *shapes, dtype=dtype)
         add("copy", lambda to, x: to.copy_(x), big, big)

@@ -107,6 +107,9 @@ class FakeDriver : public gpu::Driver {
     ++device_->waits;
   }
 
+ protected:
+  gpu::DriverInfo info_;
+
  private:
   struct FakeModule : gpu::Module {
     bool probes = false;
@@ -125,7 +128,6 @@ class FakeDriver : public gpu::Driver {
   }
 
   std::shared_ptr<FakeDevice> device_;
-  gpu::DriverInfo info_;
   std::map<std::uint64_t, std::size_t> blocks_;  ///< of this driver: a later one on the same device has its own
   bool probe_is_loaded_ = false;                 ///< a backend's first kernel
 };
