@@ -148,7 +148,7 @@ TEST(MathSpecialValues, AreThoseOfTheCLibrary) {
   EXPECT_EQ(BITS(scalar::ls_sin(kInfinity)), kNan);
   EXPECT_EQ(scalar::ls_rsqrt(-0.0F), -kInfinity);
   EXPECT_EQ(scalar::ls_sigmoid(0.0F), 0.5F);
-  EXPECT_EQ(BITS(scalar::ls_gelu(-kInfinity)), 0x80000000U);
+  EXPECT_EQ(BITS(scalar::canonical(scalar::ls_gelu(-kInfinity))), 0x80000000U);
   EXPECT_EQ(scalar::ls_gelu(kInfinity), kInfinity);
 }
 

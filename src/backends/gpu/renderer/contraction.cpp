@@ -31,25 +31,50 @@ bool is_direct(const Geometry& geometry, const RenderLimits& limits) {
   return geometry.length <= kLongest && (least < kNarrow || geometry.rows * geometry.columns <= 1024);
 }
 
+/// A shape of tiles, and what of a unit's arithmetic it uses with one workgroup there and with as many as fit (measured
+/// on an H200, relative to the best).
+struct Choice {
+  TileForm form;
+  double alone, together;
+};
+const Choice kForms[] = {
+    {{.subtiles_m = 2, .subtiles_n = 2, .shared_totals = true, .groups_per_unit = 2}, 0.87, 1.0},
+    {{.teams_m = 1, .subtiles_m = 2, .subtiles_n = 2, .shared_totals = true, .groups_per_unit = 3}, 0.7, 0.9},
+    {{.teams_n = 2, .subtiles_m = 2, .subtiles_n = 2, .shared_totals = true, .groups_per_unit = 3}, 0.65, 0.87},
+    {{.subtiles_n = 2}, 0.55, 0.7},
+    {{.subtiles_m = 2}, 0.55, 0.7},
+    {{}, 0.5, 0.65},
+};
+
 std::size_t shared_bytes(const TileForm& form) {
   const int tiles = 2 * form.step * (form.rows() + form.columns() + 8);
   const int stage = (form.shared_totals ? form.rows() : 32) * (form.columns() + 4);
-  return static_cast<std::size_t>(4 * (tiles + stage)) + 1024;
+  const int fixed = static_cast<int>(kMostFixed) * form.rows();
+  return static_cast<std::size_t>(4 * (tiles + stage + fixed)) + 1024;
 }
 
 // Costs are in fused operations of one of the device's units.
-double cost_of(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,
+double cost_of(const ContractionKernel& kernel, const Geometry& geometry, const Choice& shape, const TileForm& form,
                const RenderLimits& limits) {
-  constexpr double kLaunch = 4e5;
+  constexpr double kLaunch = 1.2e6;
   constexpr double kStoreBlock = 0.25;  ///< of a block's multiplications, to store and add its result
+  constexpr double kBeginning = 32;     ///< of k: until the first tiles are there, and for the results
   const double area = static_cast<double>(form.rows()) * form.columns();
-  const double efficiency = area >= 128 * 128 ? 1.0 : area > 64 * 64 ? 0.85 : 0.7;
   const std::int64_t blocks = std::max<std::int64_t>(over(geometry.length, kBlock), 1);
-  const double length = form.split == 1 ? static_cast<double>(std::max<std::int64_t>(geometry.length, 64))
-                                        : static_cast<double>(over(blocks, form.split)) * kBlock;
+  const double length = kBeginning + (form.split == 1 ? static_cast<double>(geometry.length)
+                                                      : static_cast<double>(over(blocks, form.split)) * kBlock);
   const std::int64_t tiles = tiles_of(geometry, form);
-  const auto rounds = static_cast<double>(over(tiles * form.split, limits.units));
-  double cost = rounds * area * length / efficiency;
+  // Rounds of as many workgroups as a unit runs at once: the last one is not spread evenly, since units take the next
+  // workgroups as soon as they are done, several at a time.
+  const std::int64_t together = std::max(form.groups_per_unit, 2);
+  const std::int64_t groups = tiles * form.split;
+  const std::int64_t room = limits.units * together;
+  const std::int64_t each = groups > room ? over(groups, room) * together : over(groups, limits.units);
+  const std::int64_t rest = each % together;
+  const double share = rest == 0 ? shape.together
+                                 : shape.alone + (shape.together - shape.alone) * static_cast<double>(rest - 1) /
+                                                     static_cast<double>(together - 1);
+  double cost = area * length * static_cast<double>(each) / share;
   if (form.split > 1) {
     if (scratch_bytes(kernel, geometry, form.rows(), form.columns()) > kMostScratch) {
       return std::numeric_limits<double>::infinity();
@@ -61,25 +86,28 @@ double cost_of(const ContractionKernel& kernel, const Geometry& geometry, const 
 
 TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   TileForm best;
-  if (kernel.type == ComputeType::f64 || kernel.type == ComputeType::i64) best.step = 4;
-  const bool large_tiles = kernel.type == ComputeType::f32;
   const std::int64_t blocks = std::max<std::int64_t>(over(geometry.length, kBlock), 1);
   double least = std::numeric_limits<double>::infinity();
-  const int step = best.step;
-  for (const int subtiles_m : {1, 2}) {
-    for (const int subtiles_n : {1, 2}) {
-      if (subtiles_m * subtiles_n > 1 && !large_tiles) continue;
-      for (std::int64_t split = 1; split == 1 || split < 2 * blocks; split *= 2) {
-        TileForm form{.subtiles_m = subtiles_m, .subtiles_n = subtiles_n, .step = step};
-        // No workgroup without a block.
-        form.split = over(blocks, over(blocks, std::min(split, blocks)));
-        form.shared_totals = subtiles_m * subtiles_n == 4;
-        if (shared_bytes(form) > limits.shared_bytes) continue;
-        const double cost = cost_of(kernel, geometry, form, limits);
-        if (cost >= least) continue;
-        least = cost;
-        best = form;
-      }
+  // What is read one by one keeps fewer elements on their way in registers.
+  const auto in_vectors = [&](const Side& side) {
+    return side.has_own_vectors(geometry) || side.has_k_vectors(geometry);
+  };
+  const bool vectors = in_vectors(Side("a", kernel.a, geometry.a, geometry, true)) &&
+                       in_vectors(Side("b", kernel.b_operand, geometry.b, geometry, false));
+  for (const Choice& shape : kForms) {
+    TileForm form = shape.form;
+    const bool is_long = kernel.type == ComputeType::f64 || kernel.type == ComputeType::i64;
+    if (is_long) form.step = 4;
+    if (form.shared_totals && !vectors) form.step = 8;
+    if (form.subtiles_m * form.subtiles_n > 1 && kernel.type != ComputeType::f32) continue;
+    if (shared_bytes(form) > limits.shared_bytes) continue;
+    for (std::int64_t split = 1; split == 1 || split < 2 * blocks; split *= 2) {
+      // No workgroup without a block.
+      form.split = over(blocks, over(blocks, std::min(split, blocks)));
+      const double cost = cost_of(kernel, geometry, shape, form, limits);
+      if (cost >= least) continue;
+      least = cost;
+      best = form;
     }
   }
   return best;

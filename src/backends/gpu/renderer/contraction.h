@@ -15,7 +15,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-constexpr int kBlock = 256;  ///< of k: the canonical block
+constexpr int kBlock = 256;            ///< of k: the canonical block
+constexpr std::size_t kMostFixed = 4;  ///< values of an epilogue that tiles keep for each row
 
 /// The iteration space (b, m, n, k) after merging, and every view over all of it. Batch dimensions that only one
 /// operand depends on have become rows or columns.
@@ -43,9 +44,9 @@ struct Side {
   bool left;          ///< a
 
   bool bounded() const { return access.bounded(); }
-  /// Whether 4 neighbours along its own dimensions (along k) can be read at once.
+  /// Whether 4 neighbours along its own dimensions (`count` along k) can be read at once.
   bool has_own_vectors(const Geometry& geometry) const;
-  bool has_k_vectors(const Geometry& geometry) const;
+  bool has_k_vectors(const Geometry& geometry, int count = 4) const;
   /// Whether neighbouring threads should read along k.
   bool prefers_k(const Geometry& geometry) const;
 };
@@ -58,23 +59,34 @@ std::string beyond_word(const Side& side);
 /// Declares `zero`, where chains begin. Its value is a parameter: some drivers drop the addition of a constant zero,
 /// which would leave a product of -0 as it is.
 void declare_zero(Lines& lines, Words& words, ComputeType type);
+/// Whether the device's fma flushes subnormals, so that FMA_EXACT is slow. If all elements that are multiplied are zero
+/// or 2^-40 and more, every product of two is a multiple of 2^-126, and so is every sum: none is subnormal, and the
+/// device's fma is exact. From the first smaller element on, until the workgroup turns to other outputs, the slower one
+/// is used.
+bool is_guarded(const ContractionKernel& kernel, const RenderLimits& limits);
+std::string is_small(const std::string& value);
 /// acc + x * y, fused, and the sum of block results.
 std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum);
 std::string added(ComputeType type, const std::string& x, const std::string& y);
+/// The name of what makes a sum canonical.
+const char* canonical_of(ComputeType type);
 /// Reads 4 neighbours: `UINT <words>[4]`.
 const char* load4_of(DType dtype);
 
-/// Of workgroups that share what they load.
+/// The most that workgroups which share what they load have.
 constexpr int kTileThreads = 256;
 
-/// How a tile is made: 256 threads, each with subtiles of 4 x 4 outputs.
+/// How a tile is made: teams of 32 threads, 8 x 4, each with subtiles of 4 x 4 outputs.
 struct TileForm {
+  int teams_m = 2, teams_n = 4;
   int subtiles_m = 1, subtiles_n = 1;  ///< per thread
   int step = 16;                       ///< of k in shared memory
   bool shared_totals = false;          ///< sums of blocks are kept in shared memory
+  int groups_per_unit = 0;             ///< workgroups that should run on a unit at once, which bounds registers
   std::int64_t split = 1;              ///< workgroups along k
-  int rows() const { return 64 * subtiles_m; }
-  int columns() const { return 64 * subtiles_n; }
+  int threads() const { return 32 * teams_m * teams_n; }
+  int rows() const { return 32 * teams_m * subtiles_m; }
+  int columns() const { return 16 * teams_n * subtiles_n; }
 };
 
 Launch render_tiles(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,

@@ -72,7 +72,7 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
     lines.add("if ((done & {}) != 0) partial = {};", kBlock - 1, added(kernel.type, "total", "partial"));
     lines.add("else partial = total;");
   }
-  lines.add("{} accumulator = canonical(partial);", type);
+  lines.add("{} accumulator = {}(partial);", type, canonical_of(kernel.type));
   std::set<int> instructions;
   std::set<int> outputs;
   for (std::size_t i = 0; i < kernel.epilogue.code.size(); ++i) instructions.insert(static_cast<int>(i));

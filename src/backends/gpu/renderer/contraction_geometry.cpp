@@ -127,7 +127,7 @@ Geometry geometry_of(const ContractionKernel& kernel) {
     for (Source& source : sources) {
       if (takes_part(source)) {
         append(source.result, parts[next++]);
-      } else {
+      } else if (group != inner) {
         append_zeros(source.result, merged);
       }
     }
@@ -151,7 +151,7 @@ Geometry geometry_of(const ContractionKernel& kernel) {
     geometry.epilogue.outputs.push_back(sources[next++].result);
   for (std::size_t i = 0; i < kernel.epilogue.positions.size(); ++i)
     geometry.epilogue.positions.push_back(sources[next++].result);
-  geometry.epilogue.shape = geometry.shape;
+  for (int d = 0; d < geometry.k; ++d) geometry.epilogue.shape.push_back(geometry.shape[d]);
   geometry.epilogue.wide = geometry.wide;
   return geometry;
 }
@@ -168,14 +168,14 @@ Side::Side(const char* side_name, const Input& operand, const View& view_of, con
 
 namespace {
 
-// 4 neighbours along dimension d always exist together and start at a multiple of 4 elements.
-bool has_vectors(const Side& side, int d) {
-  if (side.bounded() || side.view.strides[d] != 1 || side.view.shape[d] % 4 != 0 || side.view.offset % 4 != 0) {
+// `count` neighbours along dimension d always exist together and start at a multiple of as many elements.
+bool has_vectors(const Side& side, int d, int count) {
+  if (side.bounded() || side.view.strides[d] != 1 || side.view.shape[d] % count != 0 || side.view.offset % count != 0) {
     return false;
   }
   if (size_of(side.input->dtype) != 4 && size_of(side.input->dtype) != 2) return false;
   for (int other = 0; other < side.view.rank(); ++other) {
-    if (other != d && side.view.strides[other] % 4 != 0) return false;
+    if (other != d && side.view.strides[other] % count != 0) return false;
   }
   return true;
 }
@@ -183,12 +183,12 @@ bool has_vectors(const Side& side, int d) {
 }  // namespace
 
 bool Side::has_own_vectors(const Geometry&) const {
-  return last > first && has_vectors(*this, last - 1);
+  return last > first && has_vectors(*this, last - 1, 4);
 }
 
-bool Side::has_k_vectors(const Geometry& geometry) const {
+bool Side::has_k_vectors(const Geometry& geometry, int count) const {
   const int last_k = geometry.shape.rank() - 1;
-  return last_k >= geometry.k && has_vectors(*this, last_k);
+  return last_k >= geometry.k && has_vectors(*this, last_k, count);
 }
 
 bool Side::prefers_k(const Geometry& geometry) const {
@@ -218,6 +218,14 @@ void declare_zero(Lines& lines, Words& words, ComputeType type) {
   lines.add("{0} zero = {0}(FROM_BITS({1}));", name, words.uint32(0));
 }
 
+bool is_guarded(const ContractionKernel& kernel, const RenderLimits& limits) {
+  return kernel.type == ComputeType::f32 && !limits.arithmetic.fma_keeps_subnormals && limits.arithmetic.fused_fma;
+}
+
+std::string is_small(const std::string& value) {
+  return fmt::format("(BITS({}) & 0x7fffffffu) - 1u < 0x2b7fffffu", value);
+}
+
 std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum) {
   switch (type) {
     case ComputeType::f32: return fmt::format("FMA_EXACT({}, {}, {})", x, y, sum);
@@ -229,6 +237,10 @@ std::string fused(ComputeType type, const std::string& x, const std::string& y, 
 std::string added(ComputeType type, const std::string& x, const std::string& y) {
   if (is_integer(type)) return fmt::format("wrap_add({}, {})", x, y);
   return type == ComputeType::f32 ? fmt::format("ADD_EXACT({}, {})", x, y) : fmt::format("{} + {}", x, y);
+}
+
+const char* canonical_of(ComputeType type) {
+  return type == ComputeType::f32 ? "CANONICAL_F32" : "canonical";
 }
 
 const char* load4_of(DType dtype) {

@@ -1,4 +1,4 @@
-// Contractions by tiles: 256 threads compute 64 or 128 rows times 64 or 128 columns. While one step of k is multiplied
+// Contractions by tiles: a workgroup computes 64 or 128 rows times 64 or 128 columns. While one step of k is multiplied
 // out of shared memory, the next one is on its way into registers. Each thread has subtiles of 4 x 4 outputs, so that
 // shared memory is read four values at a time.
 //
@@ -15,7 +15,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = kTileThreads;
 constexpr int kStageRows = 32;
 
 enum class Loading { own_vectors, k_vectors, along_own, along_k };
@@ -28,10 +27,9 @@ struct Loader {
   int stride;  ///< of the tile in shared memory
   int count;   ///< elements per thread and step
   bool table;  ///< what k contributes is looked up
+  int places;  ///< of the operand's own dimensions that a thread reads at
 
   bool vectors() const { return loading == Loading::own_vectors || loading == Loading::k_vectors; }
-  /// Places of the operand's own dimensions that a thread reads at.
-  int places() const { return loading == Loading::along_k ? count : 1; }
 };
 
 class TileKernel {
@@ -46,8 +44,7 @@ class TileKernel {
         index_(geometry.wide ? "LONG" : "int"),
         type_(type_name(kernel.type)),
         single_(kernel.type == ComputeType::f32 || kernel.type == ComputeType::i32),
-        guarded_(kernel.type == ComputeType::f32 && !limits.arithmetic.fma_keeps_subnormals &&
-                 limits.arithmetic.fused_fma),
+        guarded_(is_guarded(kernel, limits)),
         a_(loader("a", kernel.a, geometry.a, true)),
         b_(loader("b", kernel.b_operand, geometry.b, false)) {}
 
@@ -65,8 +62,10 @@ class TileKernel {
     }
     declare_zero(lines_, words_, kernel_.type);
     lines_.add("int thread_id = int(THREAD);");
-    lines_.add("int thread_m = ((thread_id >> 7) * {} + ((thread_id & 31) >> 2)) * 4;", 8 * form_.subtiles_m);
-    lines_.add("int thread_n = (((thread_id >> 5) & 3) * {} + (thread_id & 3)) * 4;", 4 * form_.subtiles_n);
+    lines_.add("int thread_m = ((thread_id / {}) * {} + ((thread_id & 31) >> 2)) * 4;", 32 * form_.teams_n,
+               8 * form_.subtiles_m);
+    lines_.add("int thread_n = (((thread_id >> 5) & {}) * {} + (thread_id & 3)) * 4;", form_.teams_n - 1,
+               4 * form_.subtiles_n);
     for (const auto& [name, size] :
          {std::pair{"m", geometry_.rows}, {"n", geometry_.columns}, {"k", geometry_.length}}) {
       lines_.add("{} size_{} = {};", index_, name, words_.index(size, wide));
@@ -94,7 +93,10 @@ class TileKernel {
     prepare(a_, "m");
     prepare(b_, "n");
     if (has_totals() && !form_.shared_totals) declare_sums("total");
-    declare_sums("partial");
+    // A loop over canonical blocks around the one over steps: sums stay in their registers from step to step.
+    const bool blocks = is_split() || has_totals();
+    if (!blocks) declare_sums("partial");
+    if (!is_split()) fill_fixed();
     fill_tables("begin_k", "0", 2 * form_.step);
     if (guarded_) {
       lines_.add("if (thread_id == 0) small[0] = 0;");
@@ -110,31 +112,36 @@ class TileKernel {
       put(*loader);
     }
     lines_.add("BARRIER();");
-    lines_.open("for ({0} k = begin_k; k < end_k; k += {0}({1})) {{", index_, form_.step);
+    if (blocks) {
+      lines_.open("for ({0} block_k = begin_k; block_k < end_k; block_k += {0}({1})) {{", index_, kBlock);
+      lines_.add("{0} stop_k = SELECT(end_k - block_k > {0}({1}), block_k + {0}({1}), end_k);", index_, kBlock);
+      declare_sums("partial");
+    }
+    lines_.open("for ({0} k = {1}; k < {2}; k += {0}({3})) {{", index_, blocks ? "block_k" : "begin_k",
+                blocks ? "stop_k" : "end_k", form_.step);
     lines_.add("load_k = k + {}({});", index_, form_.step);
     lines_.add("back = 1 - front;");
-    lines_.add("bool more = load_k < end_k;");
-    lines_.open("if (more) {{");
     load(a_);
     load(b_);
-    lines_.close();
     multiply();
     fill_tables(fmt::format("load_k + {}({})", index_, form_.step), "front", form_.step);
-    lines_.open("if (more) {{");
     put(a_);
     put(b_);
-    lines_.close();
-    end_block();
     lines_.add("BARRIER();");
     lines_.add("front = back;");
     lines_.close();
+    if (blocks) {
+      end_block();
+      lines_.close();
+    }
+    if (has_totals() && form_.shared_totals) lines_.add("BARRIER();");
     if (!is_split()) write_outputs();
     lines_.close();
     Launch result;
     result.text.body = lines_.take();
     result.text.functions = writer_.functions();
-    result.text.threads = kThreads;
-    result.text.groups_per_unit = form_.shared_totals ? 2 : 0;
+    result.text.threads = form_.threads();
+    result.text.groups_per_unit = form_.groups_per_unit;
     result.text.shared = std::move(shared_);
     result.text.shared.push_back({kernel_.type, "tile_a", 2 * form_.step * a_.stride});
     result.text.shared.push_back({kernel_.type, "tile_b", 2 * form_.step * b_.stride});
@@ -162,11 +169,11 @@ class TileKernel {
   int stage_stride() const { return form_.columns() + padding(); }
 
   Loader loader(const char* name, const Input& input, const View& view, bool left) const {
-    Loader result{Side(name, input, view, geometry_, left), Loading::along_own, 0, 0, 0, false};
+    Loader result{Side(name, input, view, geometry_, left), Loading::along_own, 0, 0, 0, false, 1};
     const Side& side = result.side;
     result.width = left ? form_.rows() : form_.columns();
     result.stride = result.width + padding();
-    result.count = result.width * form_.step / kThreads;
+    result.count = result.width * form_.step / form_.threads();
     if (result.count % 4 == 0 && form_.step >= 8 && side.has_k_vectors(geometry_)) {
       result.loading = Loading::k_vectors;
     }
@@ -174,6 +181,12 @@ class TileKernel {
     if (!result.vectors() && side.prefers_k(geometry_)) result.loading = Loading::along_k;
     const bool plain = geometry_.shape.rank() - geometry_.k <= 1 && !side.bounded();
     result.table = !plain && (result.loading == Loading::own_vectors || result.loading == Loading::along_own);
+    switch (result.loading) {
+      case Loading::own_vectors: result.places = std::max(1, result.width / 4 / form_.threads()); break;
+      case Loading::k_vectors: result.places = std::max(1, 2 * result.width / form_.threads()); break;
+      case Loading::along_own: result.places = std::max(1, result.width / form_.threads()); break;
+      case Loading::along_k: result.places = result.count; break;
+    }
     return result;
   }
 
@@ -185,23 +198,29 @@ class TileKernel {
 
   // The number of this thread's element (or vector) j in the tile, along the operand's own dimensions and along k.
   std::string own_of(const Loader& loader) const {
+    const std::string v = vector_of(loader);
     switch (loader.loading) {
-      case Loading::own_vectors: return fmt::format("(thread_id & {}) * 4", loader.width / 4 - 1);
-      case Loading::k_vectors: return fmt::format("((thread_id >> 1) & {})", loader.width - 1);
-      case Loading::along_own: return fmt::format("(thread_id & {})", loader.width - 1);
-      case Loading::along_k: return fmt::format("(thread_id / {0} + j * {1})", form_.step, kThreads / form_.step);
+      case Loading::own_vectors: return fmt::format("({} & {}) * 4", v, loader.width / 4 - 1);
+      case Loading::k_vectors: return fmt::format("(({} >> 1) & {})", v, loader.width - 1);
+      case Loading::along_own: return fmt::format("({} & {})", v, loader.width - 1);
+      case Loading::along_k:
+        return fmt::format("(thread_id / {0} + j * {1})", form_.step, form_.threads() / form_.step);
     }
     return "";
   }
   std::string k_of(const Loader& loader) const {
     switch (loader.loading) {
-      case Loading::own_vectors:
-        return fmt::format("(thread_id / {} + j * {})", loader.width / 4, 4 * kThreads / loader.width);
-      case Loading::k_vectors: return fmt::format("((thread_id & 1) * 4 + (thread_id / {} + j) * 8)", 2 * loader.width);
-      case Loading::along_own: return fmt::format("(thread_id / {} + j * {})", loader.width, kThreads / loader.width);
+      case Loading::own_vectors: return fmt::format("((thread_id + j * {}) / {})", form_.threads(), loader.width / 4);
+      case Loading::k_vectors:
+        return fmt::format("((thread_id & 1) * 4 + (thread_id + j * {}) / {} * 8)", form_.threads(), 2 * loader.width);
+      case Loading::along_own: return fmt::format("((thread_id + j * {}) / {})", form_.threads(), loader.width);
       case Loading::along_k: return fmt::format("(thread_id & {})", form_.step - 1);
     }
     return "";
+  }
+  // The number of what this thread reads as its element (or vector) j.
+  std::string vector_of(const Loader& loader) const {
+    return loader.places == 1 ? "thread_id" : fmt::format("(thread_id + j * {})", form_.threads());
   }
 
   // Where the rows (columns) of this thread's elements begin. Beyond the end the last one is read again.
@@ -209,10 +228,10 @@ class TileKernel {
     const Side& side = loader.side;
     side.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
     for (int b = -1; b < side.access.bounds(); ++b) {
-      lines_.add("{} {}_begin{}[{}];", index_, side.name, suffix_of(b), loader.places());
+      lines_.add("{} {}_begin{}[{}];", index_, side.name, suffix_of(b), loader.places);
     }
     lines_.add("UNROLL");
-    lines_.open("for (int j = 0; j < {}; j++) {{", loader.places());
+    lines_.open("for (int j = 0; j < {}; j++) {{", loader.places);
     lines_.add("{0} own = first_{1} + {0}({2});", index_, own, own_of(loader));
     lines_.add("own = SELECT(own < size_{0}, own, size_{0} - {1}({2}));", own, index_,
                loader.loading == Loading::own_vectors ? 4 : 1);
@@ -259,7 +278,9 @@ class TileKernel {
     lines_.open("for (int j = 0; j < {}; j++) {{", loader.vectors() ? loader.count / 4 : loader.count);
     lines_.add("int at_k = {};", k_of(loader));
     lines_.add("{0} element_k = load_k + {0}(at_k);", index_);
-    const std::string place = loader.places() > 1 ? "j" : "0";
+    const std::string place = loader.places == 1                   ? "0"
+                              : loader.loading == Loading::along_k ? "j"
+                                                                   : fmt::format("j & {}", loader.places - 1);
     if (!loader.table) decompose(lines_, words_, geometry_.shape, geometry_.k, rank, "element_k", "i", geometry_.wide);
     for (int b = -1; b < side.access.bounds(); ++b) {
       const std::string of_k = loader.table
@@ -297,15 +318,12 @@ class TileKernel {
     lines_.close();
   }
 
-  // If all elements of a tile are zero or 2^-40 and more, every product of two is a multiple of 2^-126, and so is every
-  // sum: none is subnormal, and the device's fma is exact. From the first smaller element on, until the tile is done,
-  // the slower one is used.
   void note_small(const Loader& loader) {
     lines_.open("{{");
     lines_.add("bool found = false;");
     lines_.add("UNROLL");
-    lines_.add("for (int j = 0; j < {}; j++) found = found || (BITS({}_next[j]) & 0x7fffffffu) - 1u < 0x2b7fffffu;",
-               loader.count, loader.side.name);
+    lines_.add("for (int j = 0; j < {}; j++) found = found || {};", loader.count,
+               is_small(loader.side.name + "_next[j]"));
     lines_.add("if (found) small[0] = 1;");
     lines_.close();
   }
@@ -366,10 +384,14 @@ class TileKernel {
     lines_.add("UNROLL");
     lines_.open("for (int i = 0; i < {}; i++) {{", each_m());
     lines_.add("UNROLL");
+    // To and fro: what the last multiplication of a row read stays at hand for the next row.
+    lines_.open("for (int s = 0; s < {}; s++) {{", each_n());
+    lines_.add("int j = (i & 1) == 0 ? s : {} - s;", each_n() - 1);
     const std::string sum = fmt::format("partial[i * {} + j]", each_n());
     const bool plain = kernel_.type == ComputeType::f32;
-    lines_.add("for (int j = 0; j < {}; j++) {} = {};", each_n(), sum,
+    lines_.add("{} = {};", sum,
                plain ? fmt::format("{}(x[i], y[j], {})", fma, sum) : fused(kernel_.type, "x[i]", "y[j]", sum));
+    lines_.close();
     lines_.close();
     lines_.close();
   }
@@ -388,13 +410,11 @@ class TileKernel {
     lines_.close();
   }
 
-  // At the end of each canonical block: the first partial is kept, later ones are added.
+  // At the end of a canonical block: the first partial is kept, later ones are added.
   void end_block() {
-    if (!is_split() && !has_totals()) return;
-    lines_.open("if ((int(load_k) & {}) == 0 || !more) {{", kBlock - 1);
     const std::string at = fmt::format("x * {} + s * 4", each_n());
     if (is_split()) {
-      lines_.add("LONG from = (LONG(k / {}({})) * LONG(tiles) + LONG(tile)) * LONG({});", index_, kBlock,
+      lines_.add("LONG from = (LONG(block_k / {}({})) * LONG(tiles) + LONG(tile)) * LONG({});", index_, kBlock,
                  form_.rows() * form_.columns());
       open_outputs();
       lines_.add("LONG to = from + LONG(row * {} + column);", form_.columns());
@@ -403,7 +423,7 @@ class TileKernel {
     } else if (form_.shared_totals) {
       open_outputs();
       lines_.add("int at = row * {} + column;", stage_stride());
-      lines_.open("if (k >= begin_k + {}({})) {{", index_, kBlock);
+      lines_.open("if (block_k > begin_k) {{");
       lines_.add("{} before[4];", type_);
       read4("stage", "at", "before", "0");
       lines_.add("UNROLL");
@@ -414,12 +434,9 @@ class TileKernel {
       close_outputs();
     } else {
       lines_.add("UNROLL");
-      lines_.add("for (int x = 0; x < {}; x++) total[x] = SELECT(k < {}({}), partial[x], {});", each_m() * each_n(),
-                 index_, kBlock, added(kernel_.type, "total[x]", "partial[x]"));
+      lines_.add("for (int x = 0; x < {}; x++) total[x] = SELECT(block_k == begin_k, partial[x], {});",
+                 each_m() * each_n(), added(kernel_.type, "total[x]", "partial[x]"));
     }
-    lines_.add("UNROLL");
-    lines_.add("for (int x = 0; x < {}; x++) partial[x] = zero;", each_m() * each_n());
-    lines_.close();
   }
 
   void store4(const std::string& at) {
@@ -437,19 +454,60 @@ class TileKernel {
     }
   }
 
+  // What the epilogue computes from the row alone: once for all columns, kept in shared memory where they need it.
+  void fill_fixed() {
+    const Program& program = kernel_.epilogue;
+    fixed_ = writer_.fixed_along(geometry_.n, geometry_.k);
+    const auto needs = [&](int i) {
+      if (i >= 0 && fixed_.contains(i)) shared_fixed_.insert(i);
+    };
+    for (std::size_t i = 0; i < program.code.size(); ++i) {
+      if (fixed_.contains(static_cast<int>(i))) continue;
+      for (const int operand : {program.code[i].a, program.code[i].b, program.code[i].c}) needs(operand);
+    }
+    for (const Output& output : program.outputs) needs(output.value);
+    // Constants are parameters already.
+    const auto loads = [&](int i) {
+      return program.code[static_cast<std::size_t>(i)].kind != Instruction::Kind::constant;
+    };
+    if (shared_fixed_.size() > kMostFixed || std::none_of(fixed_.begin(), fixed_.end(), loads)) {
+      fixed_.clear();
+      shared_fixed_.clear();
+      return;
+    }
+    lines_.open("{{");
+    writer_.declare_places(lines_, "b", "", 0, geometry_.m, fixed_, {}, false);
+    lines_.open("for (int row = thread_id; row < {}; row += {}) {{", form_.rows(), form_.threads());
+    lines_.add("{0} m = first_m + {0}(row);", index_);
+    lines_.add("m = SELECT(m < size_m, m, size_m - {}(1));", index_);
+    decompose(lines_, words_, geometry_.shape, geometry_.m, geometry_.n, "m", "i", geometry_.wide);
+    writer_.declare_places(lines_, "e", "b", geometry_.m, geometry_.n, fixed_, {}, true);
+    for (const int i : fixed_) writer_.emit(lines_, i, "e");
+    for (const int i : shared_fixed_) {
+      lines_.add("fixed{}[row] = {};", i, ProgramWriter::name(i));
+      shared_.push_back({writer_.type_of(i), fmt::format("fixed{}", i), form_.rows()});
+    }
+    lines_.close();
+    lines_.close();
+  }
+
   // Results pass through shared memory, so that neighbouring threads write neighbours, and so that the epilogue's text
   // stands once.
   void write_outputs() {
     const Program& program = kernel_.epilogue;
     std::set<int> instructions;
     std::set<int> outputs;
-    for (std::size_t i = 0; i < program.code.size(); ++i) instructions.insert(static_cast<int>(i));
+    for (std::size_t i = 0; i < program.code.size(); ++i) {
+      if (!fixed_.contains(static_cast<int>(i))) instructions.insert(static_cast<int>(i));
+    }
     for (std::size_t o = 0; o < program.outputs.size(); ++o) outputs.insert(static_cast<int>(o));
     const char* sums = has_totals() ? "total" : "partial";
     const int columns = form_.columns();
     const bool staged = form_.shared_totals && has_totals();
     const int stage_rows = form_.shared_totals ? form_.rows() : kStageRows;
-    lines_.add("int column = thread_id & {};", columns - 1);
+    const bool vectors = geometry_.k > geometry_.n && writer_.choose_vectors_for(instructions, outputs);
+    const int lanes = columns / (vectors ? 4 : 1);  // threads of a row
+    lines_.add("int column = (thread_id & {}) * {};", lanes - 1, columns / lanes);
     lines_.add("{0} n = first_n + {0}(column);", index_);
     decompose(lines_, words_, geometry_.shape, geometry_.n, geometry_.k, "n", "i", geometry_.wide);
     writer_.declare_places(lines_, "b", "", 0, geometry_.m, instructions, outputs, false);
@@ -466,14 +524,33 @@ class TileKernel {
       lines_.close();
       lines_.add("BARRIER();");
     }
-    lines_.open("for (int row = thread_id / {0}; row < {1}; row += {2}) {{", columns, stage_rows, kThreads / columns);
+    lines_.open("for (int row = thread_id / {0}; row < {1}; row += {2}) {{", lanes, stage_rows,
+                form_.threads() / lanes);
     lines_.add("{0} m = first_m + {0}(stage_m + row);", index_);
     lines_.open("if (m < size_m && n < size_n) {{");
     decompose(lines_, words_, geometry_.shape, geometry_.m, geometry_.n, "m", "i", geometry_.wide);
-    lines_.add("{} accumulator = canonical(stage[row * {} + column]);", type_, stage_stride());
+    const std::string at = fmt::format("row * {} + column", stage_stride());
+    if (vectors) {
+      lines_.add("{} results[4];", type_);
+      read4("stage", at, "results", "0");
+    }
     writer_.declare_places(lines_, "e", "n", geometry_.m, geometry_.n, instructions, outputs, true);
+    for (const int i : shared_fixed_) {
+      lines_.add("{} {} = fixed{}[stage_m + row];", type_name(writer_.type_of(i)), ProgramWriter::name(i), i);
+    }
+    if (vectors) {
+      writer_.load_vectors(lines_, "e", "0", instructions, outputs);
+      lines_.add("UNROLL");
+      lines_.open("for (int q = 0; q < 4; q++) {{");
+    }
+    lines_.add("{} accumulator = {}({});", type_, canonical_of(kernel_.type),
+               vectors ? "results[q]" : fmt::format("stage[{}]", at));
     for (const int i : instructions) writer_.emit(lines_, i, "e");
     for (const int o : outputs) writer_.store(lines_, o, "e");
+    if (vectors) {
+      lines_.close();
+      writer_.store_vectors(lines_, "e", "0", outputs);
+    }
     lines_.close();
     lines_.close();
     lines_.add("BARRIER();");
@@ -490,8 +567,10 @@ class TileKernel {
   const char* index_;
   const char* type_;
   bool single_;   ///< words of 4 bytes
-  bool guarded_;  ///< small elements make the multiplications keep subnormals: see note_small
+  bool guarded_;  ///< small elements make the multiplications keep subnormals: see is_guarded
   Loader a_, b_;
+  std::set<int> fixed_;         ///< instructions of the epilogue that fill_fixed computes
+  std::set<int> shared_fixed_;  ///< and those that others read
   std::vector<SharedArray> shared_;
 };
 

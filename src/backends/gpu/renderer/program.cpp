@@ -157,6 +157,29 @@ bool ProgramWriter::choose_vectors(int most) {
   return false;
 }
 
+bool ProgramWriter::choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs) {
+  constexpr int kWidth = 4;
+  const Shape& shape = space_.shape;
+  if (shape.rank() == 0 || shape[shape.rank() - 1] % kWidth != 0) return false;
+  std::set<int> inputs;
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (step.kind == Kind::iota) return false;
+    if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
+    const auto index = static_cast<std::size_t>(step.index);
+    if (!has_vectors(space_.inputs[index], program_.inputs[index].dtype, kWidth)) return false;
+    inputs.insert(step.index);
+  }
+  for (const int o : outputs) {
+    const auto index = static_cast<std::size_t>(o);
+    if (!has_vectors(space_.outputs[index], program_.outputs[index].dtype, kWidth)) return false;
+  }
+  width_ = kWidth;
+  vector_inputs_ = std::move(inputs);
+  vector_outputs_ = outputs;
+  return true;
+}
+
 std::set<int> ProgramWriter::vector_inputs_of(const std::set<int>& instructions) const {
   std::set<int> inputs;
   for (const int i : instructions) {
@@ -276,6 +299,29 @@ void ProgramWriter::declare_places(Lines& lines, const std::string& part, const 
     Access(fmt::format("in{}", input), space_.inputs[static_cast<std::size_t>(input)], space_.wide)
         .check_bounds(lines, words_, part);
   }
+}
+
+std::set<int> ProgramWriter::fixed_along(int first, int last) const {
+  const auto varies = [&](const View& view) {
+    for (int d = first; d < last; ++d) {
+      if (view.strides[d] != 0) return true;
+      for (const Bound& bound : view.bounds) {
+        if (bound.m[d] != 0) return true;
+      }
+    }
+    return false;
+  };
+  std::set<int> fixed;
+  for (std::size_t i = 0; i < program_.code.size(); ++i) {
+    const Instruction& step = program_.code[i];
+    const auto index = static_cast<std::size_t>(step.index);
+    if (step.kind == Kind::accumulator || step.kind == Kind::reduce) continue;
+    if ((step.kind == Kind::load || step.kind == Kind::load_bits) && varies(space_.inputs[index])) continue;
+    if (step.kind == Kind::iota && varies(space_.positions[index])) continue;
+    const auto has = [&](int operand) { return operand < 0 || fixed.contains(operand); };
+    if (has(step.a) && has(step.b) && has(step.c)) fixed.insert(static_cast<int>(i));
+  }
+  return fixed;
 }
 
 std::string ProgramWriter::value(int i, ComputeType type) const {

@@ -29,6 +29,8 @@ class ProgramWriter {
   /// From here on `width` neighbours along the last dimension are computed together, in a loop over q: inputs and
   /// outputs that lie so that they can be moved at once are in arrays of words. False if there are none.
   bool choose_vectors(int most = 8);
+  /// The same for 4 neighbours, but only if all that `instructions` load and all of `outputs` is moved at once.
+  bool choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs);
   int width() const { return width_; }
   /// Reads the words of the inputs that `instructions` load from the addresses of `part` plus `first`; declares those
   /// of `outputs`.
@@ -59,6 +61,9 @@ class ProgramWriter {
   std::string value(int i, ComputeType type) const;
   static std::string name(int i) { return "v" + std::to_string(i); }
   ComputeType type_of(int i) const { return program_.code[static_cast<std::size_t>(i)].type; }
+
+  /// The instructions whose values are the same along dims [first, last).
+  std::set<int> fixed_along(int first, int last) const;
 
   /// The functions of the ops that were emitted.
   std::string functions() const { return functions_; }

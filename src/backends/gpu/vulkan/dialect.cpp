@@ -21,6 +21,7 @@ constexpr const char* kHead = R"(#version 460
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
 #define FUNCTION
 #define RARE_FUNCTION
 #define FLOAT float
@@ -56,8 +57,6 @@ constexpr const char* kHead = R"(#version 460
 #define GROUPS gl_NumWorkGroups.x
 #define MEMORY uint64_t
 #define MEMORY_AT(n, w) ((uint64_t(P(w + 1)) << 32) | uint64_t(P(w)))
-#define UNROLL
-#define UNROLL_BY(n)
 #define BARRIER() barrier()
 #define NEAR_BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
@@ -200,6 +199,9 @@ std::string with_suffixes(const std::string& text) {
 
 std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words) {
   std::string text = kHead;
+  // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
+  const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
+  text += fmt::format("#define UNROLL {0}\n#define UNROLL_BY(n) {0}\n", unroll);
   if (!arithmetic.fused_fma || !arithmetic.fma_keeps_subnormals) {
     text += arithmetic.widening_keeps_subnormals ? "#define WIDEN(x) double(x)\n"
                                                  : std::string(kSoftWidening) + "#define WIDEN(x) soft_widen(x)\n";

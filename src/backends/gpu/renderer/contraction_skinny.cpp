@@ -1,0 +1,358 @@
+// Contractions of a matrix with up to 8 vectors: each thread follows the chains of one block of k for one row of the
+// matrix, or for four where rows are neighbours in memory. The matrix is read once, straight from memory; block
+// results go to scratch memory, and render_sums adds them.
+#include <algorithm>
+
+#include "backends/gpu/renderer/contraction.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = kTileThreads;
+constexpr int kMostVectors = 8;
+constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
+
+std::int64_t over(std::int64_t x, std::int64_t y) {
+  return (x + y - 1) / y;
+}
+
+class SkinnyKernel {
+ public:
+  SkinnyKernel(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
+      : kernel_(kernel),
+        limits_(limits),
+        geometry_(geometry),
+        left_(geometry.rows >= geometry.columns),
+        a_("a", kernel.a, geometry.a, geometry, true),
+        b_("b", kernel.b_operand, geometry.b, geometry, false),
+        matrix_(left_ ? a_ : b_),
+        vector_(left_ ? b_ : a_),
+        vectors_(static_cast<int>(vector_.size)),
+        index_(geometry.wide ? "LONG" : "int"),
+        guarded_(is_guarded(kernel, limits)),
+        transposed_(matrix_.has_k_vectors(geometry)),
+        paired_(transposed_ && size_of(matrix_.input->dtype) == 2 && matrix_.has_k_vectors(geometry, 8)),
+        each_(transposed_ ? 1 : 4) {
+    // Threads along rows; the others have other blocks, as many as there is shared memory for.
+    constexpr int kMostBlocks = 12;
+    lanes_ = matrix_.size >= 512 * each_ ? kThreads : 32;
+    while (kThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kThreads) lanes_ *= 2;
+    teams_ = kThreads / lanes_;
+    const auto fits = [&](int words) {
+      const int all = teams_ * vectors_ * kBlock + words * kChainStride;
+      return sizeof(float) * static_cast<std::size_t>(all) <= limits.shared_bytes;
+    };
+    while (step_ > 16 && !fits(step_)) step_ /= 2;
+  }
+
+  Launch render() {
+    const bool wide = geometry_.wide;
+    const std::int64_t blocks = over(geometry_.length, kBlock);
+    const std::int64_t row_groups = over(matrix_.size, lanes_ * each_);
+    const std::int64_t block_groups = over(blocks, teams_);
+    const std::int64_t units = row_groups * block_groups * geometry_.batches;
+    lines_.add("MEMORY a_at = {};", words_.memory(Patch::Kind::address, kernel_.a.slot));
+    lines_.add("MEMORY b_at = {};", words_.memory(Patch::Kind::address, kernel_.b_operand.slot));
+    lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
+    declare_zero(lines_, words_, kernel_.type);
+    lines_.add("int thread_id = int(THREAD);");
+    lines_.add("{} rows = {};", index_, words_.index(matrix_.size, wide));
+    lines_.add("{} size_k = {};", index_, words_.index(geometry_.length, wide));
+    lines_.add("{} blocks = {};", index_, words_.index(blocks, wide));
+    lines_.add("{} units = {};", index_, words_.index(units, wide));
+    lines_.open("for ({0} unit = {0}(GROUP); unit < units; unit += {0}(GROUPS)) {{", index_);
+    lines_.add("{} rest = {};", index_, quotient(words_, "unit", row_groups, wide));
+    lines_.add("{0} first_row = (unit - rest * {1}) * {0}({2});", index_, words_.index(row_groups, wide),
+               lanes_ * each_);
+    lines_.add("{} batch = {};", index_, quotient(words_, "rest", block_groups, wide));
+    lines_.add("{0} first_block = (rest - batch * {1}) * {0}({2});", index_, words_.index(block_groups, wide), teams_);
+    decompose(lines_, words_, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
+    matrix_.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
+    vector_.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
+    lines_.add("{0} block = first_block + {0}(thread_id / {1});", index_, lanes_);
+    lines_.add("{0} row = first_row + {0}((thread_id & {1}) * {2});", index_, lanes_ - 1, each_);
+    lines_.add("float sum[{}];", vectors_ * each_);
+    lines_.add("UNROLL");
+    lines_.add("for (int v = 0; v < {}; v++) sum[v] = zero;", vectors_ * each_);
+    lines_.add("BARRIER();");
+    if (guarded_) {
+      lines_.add("if (thread_id == 0) small[0] = 0;");
+      lines_.add("BARRIER();");
+    }
+    fill_vectors();
+    if (transposed_) {
+      walk_chains();
+    } else {
+      lines_.add("BARRIER();");
+      walk_rows();
+    }
+    store();
+    lines_.close();
+    Launch result;
+    result.text.body = lines_.take();
+    result.text.threads = kThreads;
+    result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
+    words_.move_to(result);
+    result.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
+    if (transposed_) result.text.shared.push_back({ComputeType::i32, "chains", step_ * kChainStride});
+    if (guarded_) result.text.shared.push_back({ComputeType::i32, "small", 1});
+    return result;
+  }
+
+ private:
+  int k_dim() const { return geometry_.k; }
+  int rank() const { return geometry_.shape.rank(); }
+  static std::string value(const Side& side, const std::string& word) {
+    return decoded(side.input->dtype, word, side.input->canonical);
+  }
+  // One multiplication of an element of the matrix (m) and of vector v.
+  std::string product(const char* fma, const std::string& m, const std::string& v, const std::string& sum) const {
+    return fmt::format("{}({}, {}, {})", fma, left_ ? m : v, left_ ? v : m, sum);
+  }
+  // Element k of this thread's block of vector v.
+  std::string element(const std::string& k) const {
+    return fmt::format("x[(thread_id / {} * {} + v) * {} + {}]", lanes_, vectors_, kBlock, k);
+  }
+
+  // The vectors' elements of each team's block: x[team][v][k].
+  void fill_vectors() {
+    const bool wide = geometry_.wide;
+    lines_.open("for (int t = thread_id; t < {}; t += {}) {{", teams_ * vectors_ * kBlock, kThreads);
+    lines_.add("int at = t % {};", kBlock);
+    lines_.add("int v = t / {} % {};", kBlock, vectors_);
+    lines_.add("{0} i{1} = (first_block + {0}(t / {2})) * {0}({3}) + {0}(at);", index_, k_dim(), kBlock * vectors_,
+               kBlock);
+    lines_.add("{0} own = {0}(v);", index_);
+    decompose(lines_, words_, geometry_.shape, vector_.first, vector_.last, "own", "i", wide);
+    for (int bound = -1; bound < vector_.access.bounds(); ++bound) {
+      lines_.add("{0} {1}_e{2} = {1}_batch{2} + {3} + {4};", index_, vector_.name, suffix_of(bound),
+                 vector_.access.sum(words_, bound, vector_.first, vector_.last, "i", false),
+                 vector_.access.sum(words_, bound, k_dim(), rank(), "i", false));
+    }
+    vector_.access.check_bounds(lines_, words_, "e");
+    lines_.add("UINT word = {};", beyond_word(vector_));
+    lines_.open("if (i{} < size_k) {{", k_dim());
+    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(vector_.input->dtype), vector_.name);
+    if (vector_.bounded()) {
+      lines_.add("word = {};", words_.uint32(vector_.view.fill));
+      lines_.add("if ({}) word = {};", vector_.access.inside("e"), load);
+    } else {
+      lines_.add("word = {};", load);
+    }
+    lines_.close();
+    lines_.add("float value = {};", value(vector_, "word"));
+    lines_.add("x[t] = value;");
+    if (guarded_) lines_.add("if ({}) small[0] = 1;", is_small("value"));
+    lines_.close();
+  }
+
+  // Chains are contiguous in memory: a step of all of the workgroup's chains passes through shared memory, as words.
+  // Neighbouring threads read 128 bytes of a chain, as vectors of 4 words.
+  void walk_chains() {
+    const int per_chain = step_ / 4;  // threads
+    const int loads = step_ / 4;      // vectors per thread and step
+    const int each_word = paired_ ? 2 : 1;
+    const std::string& name = matrix_.name;
+    lines_.add("{} start[{}];", index_, loads);
+    lines_.add("{} left[{}];", index_, loads);
+    lines_.add("UNROLL");
+    lines_.open("for (int j = 0; j < {}; j++) {{", loads);
+    lines_.add("int chain = thread_id / {} + j * {};", per_chain, kThreads / per_chain);
+    lines_.add("{0} own = first_row + {0}(chain & {1});", index_, lanes_ - 1);
+    lines_.add("own = SELECT(own < rows, own, rows - {}(1));", index_);
+    decompose(lines_, words_, geometry_.shape, matrix_.first, matrix_.last, "own", "i", geometry_.wide);
+    lines_.add("{0} i{1} = (first_block + {0}(chain / {2})) * {0}({3}) + {0}((thread_id & {4}) * {5});", index_,
+               k_dim(), lanes_, kBlock, per_chain - 1, 4 * each_word);
+    lines_.add("start[j] = {0}_batch + {1} + {2};", name,
+               matrix_.access.sum(words_, -1, matrix_.first, matrix_.last, "i", false),
+               matrix_.access.sum(words_, -1, k_dim(), rank(), "i", false));
+    lines_.add("left[j] = size_k - i{};", k_dim());
+    lines_.close();
+    lines_.add("UINT next[{}];", loads * 4);
+    load_chains("0");
+    lines_.open("for (int at_k = 0; at_k < {}; at_k += {}) {{", kBlock, step_ * each_word);
+    lines_.add("BARRIER();");
+    if (guarded_) lines_.add("bool found = false;");
+    lines_.add("UNROLL");
+    lines_.open("for (int j = 0; j < {}; j++) {{", loads);
+    lines_.add("int to = (thread_id & {}) * {} + thread_id / {} + j * {};", per_chain - 1, 4 * kChainStride, per_chain,
+               kThreads / per_chain);
+    lines_.add("UNROLL");
+    lines_.open("for (int i = 0; i < 4; i++) {{");
+    lines_.add("UINT word = next[j * 4 + i];");
+    lines_.add("chains[to + i * {}] = int(word);", kChainStride);
+    if (guarded_) note_small("word", each_word);
+    lines_.close();
+    lines_.close();
+    if (guarded_) lines_.add("if (found) small[0] = 1;");
+    lines_.add("BARRIER();");
+    // The next step is on its way while this one is multiplied.
+    lines_.open("if (at_k + {} < {}) {{", step_ * each_word, kBlock);
+    load_chains(fmt::format("at_k + {}", step_ * each_word));
+    lines_.close();
+    multiply([&](const char* fma) {
+      lines_.open("for (int i = 0; i < {}; i++) {{", step_);
+      lines_.add("UINT word = UINT(chains[i * {} + thread_id]);", kChainStride);
+      for (int part = 0; part < each_word; ++part) {
+        lines_.add("float value{} = {};", part, value(matrix_, part_of("word", part)));
+        lines_.add("UNROLL");
+        lines_.add("for (int v = 0; v < {0}; v++) sum[v] = {1};", vectors_,
+                   product(fma, fmt::format("value{}", part),
+                           element(fmt::format("at_k + i * {} + {}", each_word, part)), "sum[v]"));
+      }
+      lines_.close();
+    });
+    lines_.close();
+  }
+  // Reads this thread's vectors of the step that begins `from` elements after the block.
+  void load_chains(const std::string& from) {
+    const int loads = step_ / 4;
+    const std::string& name = matrix_.name;
+    lines_.add("UNROLL");
+    lines_.open("for (int j = 0; j < {}; j++) {{", loads);
+    lines_.add("UINT words[4];");
+    lines_.open("if ({}({}) < left[j]) {{", index_, from);
+    if (paired_) {
+      lines_.add("LOAD4_U32({0}_at, (start[j] + {1}({2})) / {1}(2), words)", name, index_, from);
+    } else {
+      lines_.add("{}({}_at, start[j] + {}({}), words)", load4_of(matrix_.input->dtype), name, index_, from);
+    }
+    lines_.close();
+    lines_.open("else {{");
+    const std::string beyond = beyond_word(matrix_);
+    lines_.add("for (int i = 0; i < 4; i++) words[i] = {};",
+               paired_ ? fmt::format("({0} << 16) | {0}", beyond) : beyond);
+    lines_.close();
+    lines_.add("UNROLL");
+    lines_.add("for (int i = 0; i < 4; i++) next[j * 4 + i] = words[i];");
+    lines_.close();
+  }
+  // Element `part` of a word.
+  std::string part_of(const std::string& word, int part) const {
+    return !paired_ ? word : part == 0 ? fmt::format("({} & 0xffffu)", word) : fmt::format("({} >> 16)", word);
+  }
+
+  void note_small(const std::string& word, int parts) {
+    for (int part = 0; part < parts; ++part) {
+      lines_.add("float value{} = {};", part, value(matrix_, part_of(word, part)));
+      lines_.add("found = found || {};", is_small(fmt::format("value{}", part)));
+    }
+  }
+
+  // Rows are neighbours in memory: a thread walks down four of them.
+  void walk_rows() {
+    lines_.add("{0} own = SELECT(row < rows, row, rows - {0}({1}));", index_, each_);
+    decompose(lines_, words_, geometry_.shape, matrix_.first, matrix_.last, "own", "i", geometry_.wide);
+    lines_.add("{0} i{1} = block * {0}({2});", index_, k_dim(), kBlock);
+    lines_.add("{0} at = {1}_batch + {2} + {3};", index_, matrix_.name,
+               matrix_.access.sum(words_, -1, matrix_.first, matrix_.last, "i", false),
+               matrix_.access.sum(words_, -1, k_dim(), rank(), "i", false));
+    lines_.add("{} stride = {};", index_, words_.index(matrix_.view.strides[k_dim()], geometry_.wide));
+    lines_.add("{} left = size_k - i{};", index_, k_dim());
+    lines_.add("int count = left < {0}({1}) ? int(left) : {1};", index_, kBlock);
+    if (guarded_) lines_.add("bool found = small[0] != 0;");
+    lines_.add("int at_k = 0;");
+    walk_rows(16);
+    walk_rows(1);
+  }
+  // While there are so many elements of k left, whose loads are under way together.
+  void walk_rows(int together) {
+    lines_.open("for (; at_k + {0} <= count; at_k += {0}) {{", together);
+    lines_.add("float values[{}];", 4 * together);
+    lines_.add("UNROLL");
+    lines_.open("for (int i = 0; i < {}; i++) {{", together);
+    lines_.add("UINT words[4];");
+    lines_.add("{}({}_at, at, words)", load4_of(matrix_.input->dtype), matrix_.name);
+    lines_.add("at += stride;");
+    lines_.add("UNROLL");
+    lines_.add("for (int q = 0; q < 4; q++) values[i * 4 + q] = {};", value(matrix_, "words[q]"));
+    lines_.close();
+    if (guarded_) {
+      lines_.add("UNROLL");
+      lines_.add("for (int i = 0; i < {}; i++) found = found || {};", 4 * together, is_small("values[i]"));
+    }
+    multiply([&](const char* fma) {
+      lines_.open("for (int i = 0; i < {}; i++) {{", together);
+      lines_.add("UNROLL");
+      lines_.open("for (int v = 0; v < {}; v++) {{", vectors_);
+      lines_.add("float value = {};", element("at_k + i"));
+      lines_.add("UNROLL");
+      lines_.add("for (int q = 0; q < 4; q++) sum[v * 4 + q] = {};",
+                 product(fma, "values[i * 4 + q]", "value", "sum[v * 4 + q]"));
+      lines_.close();
+      lines_.close();
+    });
+    lines_.close();
+  }
+
+  // The loop that `loop` writes, with the fma that is exact for what was found.
+  template <typename Loop> void multiply(Loop loop) {
+    if (!guarded_) {
+      lines_.add("UNROLL");
+      return loop("FMA_EXACT");
+    }
+    lines_.open("if ({}) {{", transposed_ ? "small[0] == 0" : "!found");
+    lines_.add("UNROLL");
+    loop("FMA");
+    lines_.close();
+    lines_.open("else {{");
+    loop("FMA_EXACT");
+    lines_.close();
+  }
+
+  void store() {
+    lines_.open("if (row < rows && block < blocks) {{");
+    lines_.add("UNROLL");
+    lines_.open("for (int v = 0; v < {}; v++) {{", vectors_ * each_);
+    const std::string m = left_ ? fmt::format("LONG(row) + LONG(v % {})", each_) : fmt::format("LONG(v / {})", each_);
+    const std::string n = left_ ? fmt::format("LONG(v / {})", each_) : fmt::format("LONG(row) + LONG(v % {})", each_);
+    lines_.add("LONG place = (((LONG(block) * {0} + LONG(batch)) * {1}) + {2}) * {3} + {4};",
+               words_.int64(geometry_.batches), words_.int64(geometry_.rows), m, words_.int64(geometry_.columns), n);
+    lines_.add("STORE_U32(scratch, place, BITS(sum[v]));");
+    lines_.close();
+    lines_.close();
+  }
+
+  const ContractionKernel& kernel_;
+  const RenderLimits& limits_;
+  const Geometry& geometry_;
+  Words words_;
+  Lines lines_;
+  bool left_;  ///< the matrix is a
+  Side a_, b_;
+  const Side& matrix_;
+  const Side& vector_;
+  int vectors_;
+  const char* index_;
+  bool guarded_;     ///< see is_guarded
+  bool transposed_;  ///< a thread's chain is contiguous in memory
+  bool paired_;      ///< elements of 2 bytes stay two in a word on their way
+  int each_;         ///< rows of a thread
+  int lanes_ = 0;    ///< threads along rows
+  int teams_ = 0;    ///< that have other blocks
+  int step_ = 32;    ///< of k in shared memory at once, in words
+};
+
+}  // namespace
+
+bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry) {
+  if (geometry.length <= kBlock || kernel.type != ComputeType::f32) return false;
+  if (geometry.shape.rank() - geometry.k != 1) return false;
+  const bool left = geometry.rows >= geometry.columns;
+  const std::int64_t vectors = left ? geometry.columns : geometry.rows;
+  const std::int64_t rows = left ? geometry.rows : geometry.columns;
+  if (vectors > kMostVectors || rows < 32) return false;
+  const Side matrix(left ? "a" : "b", left ? kernel.a : kernel.b_operand, left ? geometry.a : geometry.b, geometry,
+                    left);
+  return matrix.has_k_vectors(geometry) || matrix.has_own_vectors(geometry);
+}
+
+Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+  return SkinnyKernel(kernel, geometry, limits).render();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
