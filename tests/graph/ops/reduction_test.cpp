@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <source_location>
 
 #include "support/tensors.h"
 
@@ -19,8 +18,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, Reductions, ::testing::Values(DType::f16, DType
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
 TEST_P(Reductions, SameEverywhere) {
-  const auto check = [&](auto op, std::source_location at = std::source_location::current()) {
-    const ::testing::ScopedTrace trace(at.file_name(), static_cast<int>(at.line()), "this op");
+  const auto check = [&](auto op, int line = __builtin_LINE()) {
+    const ::testing::ScopedTrace trace(__FILE__, line, "this op");
     same_everywhere([&](Device device) { return op(random_tensor({4, 9, 67}, GetParam(), 1, device, true)); });
   };
   using T = const Tensor&;
