@@ -112,7 +112,7 @@ void Memory::release(std::uint64_t address, std::size_t bytes) {
   }
   put(large_[size], address);
   order_.emplace_back(address, size);
-  const std::size_t most = std::max(kAlwaysCached, statistics_.peak + statistics_.peak / 4);
+  const std::size_t most = std::max(kAlwaysCached, 2 * statistics_.peak);  // sizes that do not serve each other
   trim_to(most > statistics_.live ? most - statistics_.live : 0);
 }
 
