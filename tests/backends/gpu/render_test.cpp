@@ -222,7 +222,6 @@ TEST_F(Nvrtc, CompilesEveryOpOfEveryType) {
     DType dtype;
     unsigned type;
   } types[] = {{DType::f32, kTypeF32}, {DType::f64, kTypeF64}, {DType::i16, kTypeInt}, {DType::i64, kTypeInt}};
-  // All ops of a type in one text: what they share is compiled once.
   for (const auto& [dtype, type] : types) {
     for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
       const Op op = static_cast<Op>(i);
