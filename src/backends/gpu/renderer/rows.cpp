@@ -4,6 +4,7 @@
 
 #include "backends/gpu/renderer/kinds.h"
 #include "backends/gpu/renderer/rows.h"
+#include "backends/gpu/renderer/rows_split_plan.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -12,7 +13,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr std::int64_t kChunk = 4096;
 constexpr int kGroupsPerUnit = 32;  ///< of elementwise kernels: starting more costs more than it brings
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "backends/gpu/renderer/reduction.h"
 #include "backends/gpu/renderer/rows.h"
+#include "backends/gpu/renderer/rows_split_plan.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,7 +18,6 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
-constexpr std::int64_t kChunk = 4096;
 constexpr int kBatch = 8;              ///< loads of a thread that are under way together
 constexpr int kGroupsPerUnit = 4;      ///< for fewer registers a compiler would rather load one after the other
 constexpr std::size_t kShortCode = 8;  ///< more is not repeated for each of them
@@ -43,82 +43,10 @@ std::string from_word(ComputeType type, const std::string& word) {
   return "";
 }
 
-/// What all launches know: in which phase each instruction is computed, and where results wait.
-struct Plan {
-  const Program& program;
-  const RenderLimits& limits;
-  Space space;
-  std::vector<int> phases;
-  int last_phase = 0;        ///< of vector outputs and reductions
-  int last_reductions = -1;  ///< the last phase with reductions
-  std::int64_t chunks = 1;
-  std::size_t scratch_bytes = 0;
-  std::vector<std::int64_t> parts;   ///< of reductions, by instruction: offset of the chunks' results
-  std::vector<std::int64_t> values;  ///< offset of the rows' values
-
-  Plan(const Program& of, const RenderLimits& with) : program(of), limits(with), space(Space::of(of, true)) {
-    chunks = (space.length + kChunk - 1) / kChunk;
-    for (int i = 0; i < size(); ++i) {
-      int phase = 0;
-      for (const int operand : {code(i).a, code(i).b, code(i).c}) {
-        if (operand < 0) continue;
-        const bool reduced = code(operand).kind == Kind::reduce;
-        phase = std::max(phase, phases[static_cast<std::size_t>(operand)] + (reduced ? 1 : 0));
-      }
-      phases.push_back(phase);
-      if (code(i).kind == Kind::reduce) last_reductions = std::max(last_reductions, phase);
-    }
-    last_phase = std::max(last_reductions, 0);
-    for (const Output& output : program.outputs) {
-      if (!is_row(output.value)) last_phase = std::max(last_phase, phases[static_cast<std::size_t>(output.value)]);
-    }
-    parts.resize(program.code.size());
-    values.resize(program.code.size());
-    for (int i = 0; i < size(); ++i) {
-      if (code(i).kind != Kind::reduce) continue;
-      parts[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
-      scratch_bytes += static_cast<std::size_t>(3 * 8 * space.row_count * chunks);
-      values[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
-      scratch_bytes += static_cast<std::size_t>(8 * space.row_count);
-    }
-  }
-
-  const Instruction& code(int i) const { return program.code[static_cast<std::size_t>(i)]; }
-  int size() const { return static_cast<int>(program.code.size()); }
-  bool is_row(int i) const { return code(i).extent == Extent::row; }
-  int phase(int i) const { return phases[static_cast<std::size_t>(i)]; }
-  std::vector<int> reductions(int of_phase) const {
-    std::vector<int> result;
-    for (int i = 0; i < size(); ++i) {
-      if (code(i).kind == Kind::reduce && phase(i) == of_phase) result.push_back(i);
-    }
-    return result;
-  }
-  std::vector<int> outputs(int of_phase) const {
-    std::vector<int> result;
-    for (std::size_t o = 0; o < program.outputs.size(); ++o) {
-      const int value = program.outputs[o].value;
-      if (!is_row(value) && phase(value) == of_phase) result.push_back(static_cast<int>(o));
-    }
-    return result;
-  }
-  std::set<int> row_outputs() const {
-    std::set<int> result;
-    for (std::size_t o = 0; o < program.outputs.size(); ++o) {
-      if (is_row(program.outputs[o].value)) result.insert(static_cast<int>(o));
-    }
-    return result;
-  }
-  /// Row values that are stored once the results of `of_phase` are there.
-  std::set<int> row_outputs(int of_phase) const {
-    return of_phase == last_reductions ? row_outputs() : std::set<int>();
-  }
-};
-
 /// One launch of a plan.
 class SplitKernel {
  public:
-  explicit SplitKernel(const Plan& plan)
+  explicit SplitKernel(const SplitPlan& plan)
       : plan_(plan),
         writer_(plan.program, plan.space, words_),
         wide_(plan.space.wide),
@@ -636,7 +564,7 @@ class SplitKernel {
     for (SharedArray& array : reduction.shared(plan_.limits.threads)) shared_.push_back(std::move(array));
   }
 
-  const Plan& plan_;
+  const SplitPlan& plan_;
   Words words_;
   Lines lines_;
   ProgramWriter writer_;
@@ -651,7 +579,7 @@ class SplitKernel {
 
 bool prefers_streams(const Program& program, const RenderLimits& limits) {
   constexpr std::int64_t kShort = 256;  // elements: render_team has a thread or few for such rows
-  const Plan plan(program, limits);
+  const SplitPlan plan(program, limits);
   const Space& space = plan.space;
   if (space.rows == 0 || space.rows == space.shape.rank() || space.length <= kShort || plan.chunks > 1) return false;
   if (plan.last_reductions != 0 || plan.last_phase != 0) return false;
@@ -687,7 +615,7 @@ bool prefers_columns(const Program& program, const RenderLimits& limits) {
 }
 
 Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
-  const Plan plan(program, limits);
+  const SplitPlan plan(program, limits);
   const bool columns = prefers_columns(program, limits);
   Rendered rendered;
   rendered.scratch_bytes = plan.scratch_bytes;

@@ -1,0 +1,49 @@
+// How a program of long rows (rows_split.cpp) is cut into launches: what is computed in which phase, and where results
+// wait in scratch memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "backends/gpu/renderer/space.h"
+#include "backends/gpu/source.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+constexpr std::int64_t kChunk = 4096;  ///< elements of a row that are reduced together
+
+struct SplitPlan {
+  const Program& program;
+  const RenderLimits& limits;
+  Space space;
+  std::vector<int> phases;   ///< by instruction
+  int last_phase = 0;        ///< of vector outputs and reductions
+  int last_reductions = -1;  ///< the last phase with reductions
+  std::int64_t chunks = 1;
+  std::size_t scratch_bytes = 0;
+  std::vector<std::int64_t> parts;   ///< of reductions, by instruction: offset of the chunks' results
+  std::vector<std::int64_t> values;  ///< offset of the rows' values
+
+  SplitPlan(const Program& of, const RenderLimits& with);
+
+  const Instruction& code(int i) const { return program.code[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(program.code.size()); }
+  bool is_row(int i) const { return code(i).extent == Extent::row; }
+  int phase(int i) const { return phases[static_cast<std::size_t>(i)]; }
+  std::vector<int> reductions(int of_phase) const;
+  std::vector<int> outputs(int of_phase) const;
+  std::set<int> row_outputs() const;
+  /// Row values that are stored once the results of `of_phase` are there.
+  std::set<int> row_outputs(int of_phase) const {
+    return of_phase == last_reductions ? row_outputs() : std::set<int>();
+  }
+};
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
