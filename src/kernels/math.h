@@ -111,7 +111,8 @@ FUNCTION void exp_polynomial(float r, float r_low, OUT(FLOAT, high), OUT(FLOAT, 
   low = h2 + s_low;
 }
 
-/// exp(x + x_low) = (high + low) * 2^n for |x| < 200, x_low no larger than x's rounding error and |x| < 2 unless 0.
+/// exp(x + x_low) = (high + low) * 2^n for |x| < 200, x_low no larger than x's rounding error and |x| < 2 unless -0,
+/// which costs nothing: compilers drop additions of it.
 FUNCTION void exp_parts(float x, float x_low, OUT(FLOAT, high), OUT(FLOAT, low), OUT(int, n)) {
   FLOAT t = FMA(x, FROM_BITS(0x3fb8aa3bu /* 1.44269502 */), FROM_BITS(0x4b400000u /* 12582912 */));
   FLOAT k = t - FROM_BITS(0x4b400000u /* 12582912 */);
@@ -140,19 +141,17 @@ FUNCTION void exp_parts_wide(float x, float x_low, OUT(FLOAT, high), OUT(FLOAT, 
   exp_polynomial(r, r_low, high, low);
 }
 
+/// Canonical, but that NaN is any NaN.
 FUNCTION float ls_exp(float x) {
-  UINT bits = BITS(x);
   FLOAT high;
   FLOAT low;
   int n;
-  exp_parts(x, FROM_BITS(0u), high, low, n);
-  // The exponent is added as an integer: no subnormal product. Below the first limit the result is no normal number.
-  UINT result = BITS(high) + (UINT(n) << 23);
-  result = SELECT(bits > 0xc2af0000u /* -87.5 */, 0u, result);
-  UINT magnitude = bits & 0x7fffffffu;
-  result = SELECT(int(bits) > 0x42b17217 /* 88.7228317, the last finite one */, 0x7f800000u, result);
-  result = SELECT(magnitude > 0x7f800000u, 0x7fc00000u, result);
-  return FROM_BITS(result);
+  exp_parts(x, FROM_BITS(0x80000000u), high, low, n);
+  // The exponent is added as an integer: no subnormal product.
+  FLOAT result = FROM_BITS(BITS(high) + (UINT(n) << 23));
+  FLOAT above = x + FROM_BITS(0x7f800000u);  // infinity, or NaN
+  result = SELECT(x < FROM_BITS(0xc2aeac4fu /* -87.3365402, the last above 2^-126 */), FROM_BITS(0u), result);
+  return SELECT(x <= FROM_BITS(0x42b17217u /* 88.7228317, the last finite one */), result, above);
 }
 
 // --- logarithm -------------------------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ FUNCTION float ls_tanh(float x) {
   FLOAT low;
   int n;
   FLOAT a2 = a + a;
-  exp_parts(a2, FROM_BITS(0u), high, low, n);
+  exp_parts(a2, FROM_BITS(0x80000000u), high, low, n);
   FLOAT scale = FROM_BITS(UINT(n + 127) << 23);
   FLOAT e = high * scale;
   FLOAT d = e + FROM_BITS(0x3f800000u /* 1 */);
@@ -289,7 +288,7 @@ FUNCTION float ls_sigmoid(float x) {
   FLOAT high;
   FLOAT low;
   int n;
-  exp_parts(-a, FROM_BITS(0u), high, low, n);
+  exp_parts(-a, FROM_BITS(0x80000000u), high, low, n);
   int m = SELECT(n < -100, -100, n);  // beside 1, smaller ones do not count, and might be subnormal
   FLOAT scale = FROM_BITS(UINT(m + 127) << 23);
   FLOAT e = high * scale;

@@ -5,7 +5,7 @@
 FUNCTION void exp_with_inverse(float a, UINT e_sign, OUT(FLOAT, sum), OUT(FLOAT, sum_low), OUT(int, n)) {
   FLOAT high;
   FLOAT low;
-  exp_parts(a, FROM_BITS(0u), high, low, n);
+  exp_parts(a, FROM_BITS(0x80000000u), high, low, n);
   FLOAT y = reciprocal_estimate(high);
   FLOAT e = FMA(-high, y, FROM_BITS(0x3f800000u /* 1 */));
   e = FMA(-low, y, e);

@@ -172,7 +172,7 @@ FUNCTION float ls_expm1(float x) {
   FLOAT high;
   FLOAT low;
   int n;
-  exp_parts(a, FROM_BITS(0u), high, low, n);
+  exp_parts(a, FROM_BITS(0x80000000u), high, low, n);
   // Half of it, as 2^128 is no float.
   FLOAT scale = FROM_BITS(UINT(n + 126) << 23);
   FLOAT sum;

@@ -1,5 +1,5 @@
-// The f32 functions of math.h as scalar code against double precision: a stratified sample of 2^24 inputs. All functions
-// as the CPU computes them, and all inputs: tests/backends/cpu/elementary_test.cpp.
+// The f32 functions of math.h as scalar code against double precision: a stratified sample of 2^24 inputs. All
+// functions as the CPU computes them, and all inputs: tests/backends/cpu/elementary_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -122,6 +122,17 @@ TEST(MathHardCase, GeluForBf16RoundsAsGeluForEveryValue) {
     const float x = scalar::decode_bf16(word);
     ASSERT_EQ(scalar::encode_bf16(scalar::ls_gelu_to_bf16(x)), scalar::encode_bf16(scalar::ls_gelu(x))) << x;
   }
+}
+
+TEST(MathHardCase, ExpIsCanonicalByItself) {
+  for (std::uint32_t bits = 0xc2ae0000U; bits <= 0xc2c00000U; ++bits) {
+    const float result = scalar::ls_exp(FROM_BITS(bits));
+    ASSERT_EQ(BITS(result), BITS(scalar::canonical(result))) << FROM_BITS(bits);
+  }
+  EXPECT_GT(BITS(scalar::ls_exp(FROM_BITS(0xc2aeac4fU))), 0x00800000U);
+  EXPECT_EQ(BITS(scalar::ls_exp(FROM_BITS(0xc2aeac50U))), 0U);
+  EXPECT_EQ(BITS(scalar::ls_exp(-kInfinity)), 0U);
+  EXPECT_EQ(BITS(scalar::ls_exp(kInfinity)), 0x7f800000U);
 }
 
 TEST(MathHardCase, SmallVariantsOfSineAndCosineGiveTheSameBits) {

@@ -23,18 +23,14 @@ namespace {
 
 #include "backends/cpu/row/elementwise_loops.h"
 
-/// canonical for results whose NaN is the one NaN already.
-HWY_INLINE float without_small(float x) {
-  const std::uint32_t bits = BITS(x);
-  const auto small = static_cast<std::uint32_t>(static_cast<std::int32_t>((bits & 0x7fffffffu) - 0x00800001u) >> 31);
-  return FROM_BITS(bits & ~(small & 0x7fffffffu));
-}
-
 // Functions of a sum or difference that give canonical results the same bits whether or not that was made canonical
 // first: any NaN becomes one, and what is no larger than the smallest normal gives 1 (exp) or is halved (gelu).
 struct exp_of_sub {
   static constexpr int arity = 2;
-  static HWY_INLINE float apply(float a, float b, float) { return without_small(ls_exp(a - b)); }
+  static HWY_INLINE float apply(float a, float b, float) {
+    // Canonical, but that NaN is any quiet NaN.
+    return FROM_BITS(std::min(BITS(ls_exp(a - b)), 0x7fc00000u));
+  }
 };
 struct gelu_of_add {
   static constexpr int arity = 2;
