@@ -679,7 +679,14 @@ FUNCTION bool quick_quotient(float x, float d, float inverse, OUT(FLOAT, quotien
   FLOAT q = x * inverse;
   FLOAT rest = FMA(q, d, -x);  // of the other sign, so that x = -0 gives -0
   quotient = FMA(-rest, inverse, q);
-  return quotient * quotient > FROM_BITS(0x03800000u /* 2^-120 */) || quotient == FROM_BITS(0u);
+  return float_abs(quotient) > FROM_BITS(0x21800000u /* 2^-60 */) || quotient == FROM_BITS(0u);
+}
+
+/// The same for a quotient that is only rounded to bf16: q is no more than one off x / d as a float, or both become
+/// zero or infinite, so that it rounds to the same bf16 unless it is next to the middle of two of them.
+FUNCTION bool quick_quotient_to_bf16(float x, float inverse, OUT(FLOAT, quotient)) {
+  quotient = x * inverse;
+  return inverse == inverse && (BITS(quotient) << 16) - 0x7ffe0000u > 0x00040000u;
 }
 
 // --- f16 and bf16 ----------------------------------------------------------------------------------------------------

@@ -239,6 +239,36 @@ TEST(MathQuickQuotient, EqualsIeeeDivisionWhereItAnswers) {
   EXPECT_FALSE(scalar::quick_quotient(0x1p-100F, 3.0F, 1.0F / 3.0F, quotient));
 }
 
+TEST(MathQuickQuotient, RoundsToTheSameBf16WhereItAnswers) {
+  std::uint64_t answered = 0;
+  const auto check = [&](float x, float d) {
+    float quotient;
+    if (!scalar::quick_quotient_to_bf16(x, 1.0F / d, quotient)) return;
+    ++answered;
+    ASSERT_EQ(scalar::encode_bf16(quotient), scalar::encode_bf16(scalar::canonical(x / d))) << x << " / " << d;
+  };
+  constexpr std::uint64_t kPairs = 2'000'000;
+  for (std::uint64_t i = 0; i < kPairs; ++i) {
+    const std::uint64_t word = test::mix(i);
+    const float d = FROM_BITS(0x37800000U + static_cast<std::uint32_t>(word >> 32) % 0x26000000U);  // [2^-16, 2^60)
+    check(scalar::canonical(FROM_BITS(static_cast<std::uint32_t>(word))), d);
+    // Quotients that are halfway between two of bf16 but for little, of any size; those around the least and the
+    // largest number.
+    const int exponent = i % 3 == 0 ? -126 : i % 3 == 1 ? 127 : static_cast<int>(word >> 40 & 0xff) - 128;
+    const double middle = (1.0 + static_cast<double>((word & 0x7fU) * 2 + 1) / 0x1p8) * static_cast<double>(d);
+    auto x = scalar::canonical(static_cast<float>(std::ldexp(middle, exponent)));
+    for (int step = -3; step <= 3; ++step)
+      check(scalar::canonical(FROM_BITS(BITS(x) + static_cast<unsigned>(step))), d);
+  }
+  EXPECT_GT(answered, kPairs * 2);
+  float quotient;
+  EXPECT_FALSE(scalar::quick_quotient_to_bf16(1.0F, std::nanf(""), quotient));
+  EXPECT_TRUE(scalar::quick_quotient_to_bf16(-0.0F, 1.0F / 3.0F, quotient));
+  EXPECT_EQ(BITS(quotient), 0x80000000U);
+  EXPECT_TRUE(scalar::quick_quotient_to_bf16(-kInfinity, 1.0F / 3.0F, quotient));
+  EXPECT_EQ(quotient, -kInfinity);
+}
+
 TEST(Canonical, FlushesUpToTheSmallestNormalAndHasOneNan) {
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x00800000U))), 0U);
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x80800000U))), 0x80000000U);

@@ -10,8 +10,9 @@
 //   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
 //   FLUSHED_F32(x)           the same, but that it may be any NaN
 //   ROUND_BF16(x) ENCODE_BF16(x)  cast_bf16(x) of a float, and its word
-//   FLUSHED_BF16(x)          cast_bf16(x), but that it may be any NaN
 //   ROUND_F16(x) ENCODE_F16(x) DECODE_F16(word)  cast_f16(x) of a float, its word, and the float of a word
+//   ANY_ROUND_BF16(x) ANY_ROUND_F16(x) ANY_DECODE_F16(word)  the same, but that it may be any NaN
+//   NEAREST_BF16(x)          and any number up to the smallest normal
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
 //   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one
@@ -21,6 +22,7 @@
 //   STORE_U8/16/32/64(a, i, word)
 //   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
 //   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
+//   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4
 //   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators

@@ -56,10 +56,13 @@ FUNCTION float quick_canonical(float x) {
 #define LARGER(x, y) larger_f32(x, y)
 #define SMALLER(x, y) smaller_f32(x, y)
 #define ROUND_BF16(x) quick_bf16(x)
-#define FLUSHED_BF16(x) __uint_as_float(bf16_word(x))
+#define ANY_ROUND_BF16(x) __uint_as_float(nearest_word(flushed(x, 0x00808000u)))
+#define NEAREST_BF16(x) __uint_as_float(nearest_word(x))
 #define ENCODE_BF16(x) (BITS(quick_bf16(x)) >> 16)
 #define DECODE_F16(word) quick_half(word)
+#define ANY_DECODE_F16(word) float_of_half(word)
 #define ROUND_F16(x) quick_half(half_word(x) >> 16)
+#define ANY_ROUND_F16(x) float_of_half(any_half_word(x) >> 16)
 #define ENCODE_F16(x) (half_word(x) >> 16)
 FUNCTION float larger_f32(float x, float y) {
   float result;
@@ -71,35 +74,67 @@ FUNCTION float smaller_f32(float x, float y) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
   return result;
 }
-// cast_bf16 but for the NaN: what rounds to 0x0080 becomes zero, too.
-FUNCTION UINT bf16_word(float x) {
+FUNCTION UINT nearest_word(float x) {
   UINT word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(flushed(x, 0x00808000u)), "f"(0.0f));
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x), "f"(0.0f));
   return word;
 }
+// What rounds to 0x0080 becomes zero, too.
 FUNCTION float quick_bf16(float x) {
-  return __int_as_float(min(int(bf16_word(x)), 0x7fc00000));
+  return __int_as_float(min(int(nearest_word(flushed(x, 0x00808000u))), 0x7fc00000));
 }
 // encode_f16, in the upper half. As above, the conversion makes but one NaN.
-FUNCTION UINT half_word(float x) {
+FUNCTION UINT any_half_word(float x) {
   UINT word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x), "f"(0.0f));
-  return UINT(min(int(word), 0x7e000000));
+  return word;
 }
-FUNCTION float quick_half(UINT word) {
+FUNCTION UINT half_word(float x) {
+  return UINT(min(int(any_half_word(x)), 0x7e000000));
+}
+FUNCTION float float_of_half(UINT word) {
   float result;
   asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"((unsigned short)word));
+  return result;
+}
+FUNCTION float quick_half(UINT word) {
+  float result = float_of_half(word);
   return result != result ? FROM_BITS(0x7fc00000u) : result;
 }
 #else
 #define LARGER(x, y) larger(x, y)
 #define SMALLER(x, y) smaller(x, y)
 #define ROUND_BF16(x) cast_bf16(x)
-#define FLUSHED_BF16(x) cast_bf16(x)
+#define ANY_ROUND_BF16(x) cast_bf16(x)
+#define NEAREST_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
 #define DECODE_F16(word) decode_f16(word)
+#define ANY_DECODE_F16(word) decode_f16(word)
 #define ROUND_F16(x) cast_f16(x)
+#define ANY_ROUND_F16(x) cast_f16(x)
 #define ENCODE_F16(x) encode_f16(x)
+#endif
+#if __CUDA_ARCH__ >= 900
+#define JOINED_BF16(floats2, j) bf16_pair(floats2[j], floats2[j + 1])
+#define JOINED_F16(floats2, j) half_pair(floats2[j], floats2[j + 1])
+// Two at once, as the words of one: factors of 1 or 0, and minima that make our NaN.
+FUNCTION UINT bf16_pair(float low, float high) {
+  UINT pair, factors;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  asm("set.gt.bf16x2.bf16x2 %0, %1, %2;" : "=r"(factors) : "r"(pair & 0x7fff7fffu), "r"(0x00800080u));
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(factors));
+  asm("min.s16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x7fc07fc0u));
+  return pair;
+}
+FUNCTION UINT half_pair(float low, float high) {
+  UINT pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  asm("min.s16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x7e007e00u));
+  return pair;
+}
+#else
+#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))
+#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
 #endif
 #define THREAD threadIdx.x
 #define GROUP blockIdx.x
@@ -136,6 +171,10 @@ FUNCTION float quick_half(UINT word) {
 #define STORE8_U8(a, i, words8) *(uint2*)((unsigned char*)(a) + (i)) = make_uint2(JOINED_U8(words8, 0), JOINED_U8(words8, 4));
 #define STORE4_U16(a, i, words4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
 #define STORE8_U16(a, i, words8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
+#define STORE4_BF16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
+#define STORE8_BF16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
+#define STORE4_F16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
+#define STORE8_F16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 #define READ4(s, i, array4, j) { float4 v = *(const float4*)&s[i]; array4[j] = v.x; array4[(j) + 1] = v.y; array4[(j) + 2] = v.z; array4[(j) + 3] = v.w; }
 #define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
 )";

@@ -43,10 +43,13 @@ using namespace metal;
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
 #define ROUND_BF16(x) cast_bf16(x)
-#define FLUSHED_BF16(x) cast_bf16(x)
+#define ANY_ROUND_BF16(x) cast_bf16(x)
+#define NEAREST_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
 #define DECODE_F16(word) decode_f16(word)
+#define ANY_DECODE_F16(word) decode_f16(word)
 #define ROUND_F16(x) cast_f16(x)
+#define ANY_ROUND_F16(x) cast_f16(x)
 #define ENCODE_F16(x) encode_f16(x)
 #define LARGER(x, y) larger(x, y)
 #define SMALLER(x, y) smaller(x, y)
@@ -83,6 +86,12 @@ using namespace metal;
 #define STORE4_U32(a, i, words4) { STORE4(STORE_U32, a, i, words4, 0) }
 #define STORE8_U8(a, i, words8) { STORE4(STORE_U8, a, i, words8, 0) STORE4(STORE_U8, a, i, words8, 4) }
 #define STORE8_U16(a, i, words8) { STORE4(STORE_U16, a, i, words8, 0) STORE4(STORE_U16, a, i, words8, 4) }
+#define STORE_BF16(a, i, x) STORE_U16(a, i, ENCODE_BF16(x))
+#define STORE_F16(a, i, x) STORE_U16(a, i, ENCODE_F16(x))
+#define STORE4_BF16(a, i, floats4) { STORE4(STORE_BF16, a, i, floats4, 0) }
+#define STORE8_BF16(a, i, floats8) { STORE4(STORE_BF16, a, i, floats8, 0) STORE4(STORE_BF16, a, i, floats8, 4) }
+#define STORE4_F16(a, i, floats4) { STORE4(STORE_F16, a, i, floats4, 0) }
+#define STORE8_F16(a, i, floats8) { STORE4(STORE_F16, a, i, floats8, 0) STORE4(STORE_F16, a, i, floats8, 4) }
 #define READ4(s, i, array4, j) { int from4 = i; array4[j] = s[from4]; array4[(j) + 1] = s[from4 + 1]; array4[(j) + 2] = s[from4 + 2]; array4[(j) + 3] = s[from4 + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
 )";

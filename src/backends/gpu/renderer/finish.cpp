@@ -33,30 +33,49 @@ bool gives_operands(const Instruction& step) {
          step.op == Op::minimum;
 }
 
-/// What all that take a value allow it to be.
+/// Whether results are canonical by themselves, but for their NaN.
+bool gives_clean(const Instruction& step) {
+  return step.kind == Kind::elementwise && step.op == Op::exp;
+}
+
+/// What all that take a value allow it to be. Rounding to 16 bits makes canonical.
 struct Freedom {
-  bool rounded_to_bf16 = true;  ///< which makes it canonical
+  bool taken = false;
+  bool to_bf16 = true;  ///< only roundings to bf16 take it
+  bool to_f16 = true;
   bool any_nan = true;
   bool small = true;
+
+  bool rounded(DType dtype) const { return taken && (dtype == DType::bf16 ? to_bf16 : dtype == DType::f16 && to_f16); }
+  bool rounded() const { return rounded(DType::bf16) || rounded(DType::f16); }
 };
 
 std::vector<Freedom> freedoms_of(const Program& program) {
   std::vector<Freedom> freedoms(program.code.size());
+  const auto take = [&](int value, const Freedom& by) {
+    if (value < 0) return;
+    Freedom& freedom = freedoms[static_cast<std::size_t>(value)];
+    freedom.taken = true;
+    freedom.to_bf16 = freedom.to_bf16 && by.to_bf16;
+    freedom.to_f16 = freedom.to_f16 && by.to_f16;
+    freedom.any_nan = freedom.any_nan && by.any_nan;
+    freedom.small = freedom.small && by.small;
+  };
   for (const Instruction& step : program.code) {
-    const bool to_bf16 = step.kind == Kind::cast && step.dtype == DType::bf16;
-    for (const int operand : {step.a, step.b, step.c}) {
-      if (operand < 0) continue;
-      Freedom& freedom = freedoms[static_cast<std::size_t>(operand)];
-      freedom.rounded_to_bf16 = freedom.rounded_to_bf16 && to_bf16;
-      freedom.any_nan = freedom.any_nan && takes_any_nan(step);
-      freedom.small = freedom.small && takes_small(step);
-    }
+    Freedom by;
+    by.to_bf16 = step.kind == Kind::cast && step.dtype == DType::bf16;
+    by.to_f16 = step.kind == Kind::cast && step.dtype == DType::f16;
+    by.any_nan = takes_any_nan(step);
+    by.small = takes_small(step);
+    for (const int operand : {step.a, step.b, step.c}) take(operand, by);
   }
   for (const Output& output : program.outputs) {
-    // What was cast to bf16 is stored as it is.
-    const auto value = static_cast<std::size_t>(output.value);
-    if (output.dtype == DType::bf16 && !output.bits && program.code[value].kind != Kind::cast) continue;
-    freedoms[value] = {false, false, false};
+    Freedom by;
+    by.to_bf16 = output.dtype == DType::bf16 && !output.bits;
+    by.to_f16 = output.dtype == DType::f16 && !output.bits;
+    by.any_nan = by.to_bf16 || by.to_f16;
+    by.small = false;
+    take(output.value, by);
   }
   return freedoms;
 }
@@ -66,19 +85,24 @@ std::vector<Freedom> freedoms_of(const Program& program) {
 Finishes::Finishes(const Program& program)
     : results(program.code.size(), Finish::canonical), bf16(program.code.size(), false) {
   const std::vector<Freedom> freedoms = freedoms_of(program);
-  for (const Freedom& freedom : freedoms) only_to_bf16.push_back(freedom.rounded_to_bf16);
+  for (const Freedom& freedom : freedoms) only_to_bf16.push_back(freedom.rounded(DType::bf16));
   std::vector<bool> clean(program.code.size(), true);  // never a number up to the smallest normal, but zeros
   for (std::size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];
+    const Freedom& freedom = freedoms[i];
+    const bool any_nan = freedom.taken && freedom.any_nan;
     const auto is_clean = [&](int operand) { return operand < 0 || clean[static_cast<std::size_t>(operand)]; };
     if (step.type != ComputeType::f32) continue;
     switch (step.kind) {
       case Kind::load:
-        clean[i] = program.inputs[static_cast<std::size_t>(step.index)].canonical || step.dtype == DType::f16;
+      case Kind::gather: {
+        const auto index = static_cast<std::size_t>(step.index);
+        const bool canonical =
+            step.kind == Kind::load ? program.inputs[index].canonical : program.tables[index].canonical;
+        clean[i] = canonical || step.dtype == DType::f16;
+        if (any_nan) results[i] = Finish::flushed;
         continue;
-      case Kind::gather:
-        clean[i] = program.tables[static_cast<std::size_t>(step.index)].canonical || step.dtype == DType::f16;
-        continue;
+      }
       case Kind::constant:
       case Kind::load_bits:
       case Kind::gather_bits:
@@ -86,10 +110,16 @@ Finishes::Finishes(const Program& program)
       case Kind::cast: {
         const bool of_f32 = compute_type(step.from) == ComputeType::f32 &&
                             program.code[static_cast<std::size_t>(step.a)].type == ComputeType::f32;
+        if (of_f32 && freedom.rounded(step.dtype)) {
+          results[i] = Finish::none;  // stored, or cast once more
+          clean[i] = false;
+          continue;
+        }
         bf16[i] = of_f32 && step.dtype == DType::bf16;
-        if (bf16[i] && freedoms[i].any_nan) results[i] = Finish::flushed;
-        if (!of_f32 || step.dtype != DType::f32) continue;
-        break;
+        if (of_f32 && step.dtype == DType::f32) break;
+        if (of_f32 && any_nan) results[i] = freedom.small ? Finish::rounded : Finish::flushed;
+        clean[i] = results[i] != Finish::rounded;
+        continue;
       }
       case Kind::elementwise:
         if (!is_arithmetic(step)) {
@@ -99,12 +129,11 @@ Finishes::Finishes(const Program& program)
         break;
       default: continue;
     }
-    const Freedom& freedom = freedoms[i];
-    const bool stays_clean = gives_operands(step) && is_clean(step.a) && is_clean(step.b);
+    const bool stays_clean = gives_clean(step) || (gives_operands(step) && is_clean(step.a) && is_clean(step.b));
     Finish& finish = results[i];
-    if (freedom.rounded_to_bf16 || (freedom.any_nan && (freedom.small || stays_clean))) {
+    if (freedom.rounded() || (any_nan && (freedom.small || stays_clean))) {
       finish = Finish::none;
-    } else if (freedom.any_nan) {
+    } else if (any_nan) {
       finish = Finish::flushed;
     }
     clean[i] = finish != Finish::none || stays_clean;

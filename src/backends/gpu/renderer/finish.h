@@ -12,13 +12,14 @@ namespace gpu {
 
 enum class Finish {
   none,
+  rounded,  ///< to 16 bits, and nothing else
   flushed,  ///< no number up to the smallest normal, but any NaN
   canonical
 };
 
 struct Finishes {
-  std::vector<Finish> results;     ///< of instructions, f32: elementwise arithmetic and casts; bf16: not none
-  std::vector<bool> bf16;          ///< results of casts to bf16 from f32: their word is the upper half of their bits
+  std::vector<Finish> results;  ///< of instructions, f32: loads of f16, elementwise arithmetic, casts (none: unrounded)
+  std::vector<bool> bf16;  ///< results rounded to bf16 by a cast from f32: their word is the upper half of their bits
   std::vector<bool> only_to_bf16;  ///< results that nothing takes but roundings to bf16
 
   explicit Finishes(const Program& program);

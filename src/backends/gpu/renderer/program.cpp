@@ -37,7 +37,26 @@ const char* suffix(ComputeType type) {
 }
 
 const char* finish_macro(Finish finish) {
-  return finish == Finish::none ? "" : finish == Finish::flushed ? "FLUSHED_F32" : "CANONICAL_F32";
+  switch (finish) {
+    case Finish::none:
+    case Finish::rounded: return "";
+    case Finish::flushed: return "FLUSHED_F32";
+    case Finish::canonical: break;
+  }
+  return "CANONICAL_F32";
+}
+
+/// Null for what is not rounded to 16 bits.
+const char* rounding_macro(DType dtype, Finish finish) {
+  if (dtype != DType::f16 && dtype != DType::bf16) return nullptr;
+  const bool half = dtype == DType::f16;
+  switch (finish) {
+    case Finish::none: return "";
+    case Finish::rounded: return half ? "ANY_ROUND_F16" : "NEAREST_BF16";
+    case Finish::flushed: return half ? "ANY_ROUND_F16" : "ANY_ROUND_BF16";
+    case Finish::canonical: break;
+  }
+  return half ? "ROUND_F16" : "ROUND_BF16";
 }
 
 const char* cast_name(DType dtype) {
@@ -203,8 +222,15 @@ void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const st
 
 void ProgramWriter::declare_words(Lines& lines, const std::set<int>& outputs) const {
   for (const int o : outputs) {
-    if (vector_outputs_.contains(o)) lines.add("UINT out{}_words[{}];", o, width_);
+    if (!vector_outputs_.contains(o)) continue;
+    lines.add("{} out{}_words[{}];", rounds_at_store(o) ? "float" : "UINT", o, width_);
   }
+}
+
+bool ProgramWriter::rounds_at_store(int output) const {
+  const Output& out = program_.outputs[static_cast<std::size_t>(output)];
+  if (out.bits || type_of(out.value) != ComputeType::f32) return false;
+  return out.dtype == DType::f16 || (out.dtype == DType::bf16 && !finishes_.bf16[static_cast<std::size_t>(out.value)]);
 }
 
 void ProgramWriter::declare_batch(Lines& lines, int count, const std::set<int>& instructions) {
@@ -226,8 +252,9 @@ void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const s
   for (const int o : outputs) {
     if (!vector_outputs_.contains(o)) continue;
     const Output& out = program_.outputs[static_cast<std::size_t>(o)];
-    lines.add("STORE{}_U{}({}, out{}_{} + {}, out{}_words)", width_, 8 * size_of(out.dtype), slot(out.slot), o, part,
-              first, o);
+    const std::string words =
+        rounds_at_store(o) ? (out.dtype == DType::f16 ? "F16" : "BF16") : fmt::format("U{}", 8 * size_of(out.dtype));
+    lines.add("STORE{}_{}({}, out{}_{} + {}, out{}_words)", width_, words, slot(out.slot), o, part, first, o);
   }
 }
 
@@ -246,12 +273,7 @@ void ProgramWriter::declare_inverses(Lines& lines, const std::set<int>& instruct
           "  return SELECT(BITS(d) - 0x37800000u < 0x26000000u /* 2^-16 to 2^60 */, DIV(1.0f, d), "
           "FROM_BITS(0x7fc00000u));\n"
           "}\n"
-          "RARE_FUNCTION float full_quotient(float x, float d) { return CANONICAL_F32(DIV(x, d)); }\n"
-          "FUNCTION float quotient(float x, float d, float inverse) {\n"
-          "  FLOAT result;\n"
-          "  if (!quick_quotient(x, d, inverse, result)) result = full_quotient(x, d);\n"
-          "  return result;\n"
-          "}\n";
+          "RARE_FUNCTION float full_quotient(float x, float d) { return CANONICAL_F32(DIV(x, d)); }\n";
     }
     lines.add("float inverse{0} = inverse_of({1});", step.b, name(step.b));
   }
@@ -418,15 +440,46 @@ bool ProgramWriter::holds_bf16(int i) const {
   return step.kind == Kind::cast && step.dtype == DType::bf16;
 }
 
+bool ProgramWriter::divides_by_inverse(int i) const {
+  const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+  return step.kind == Kind::elementwise && step.op == Op::div && type_of(step.a) == ComputeType::f32 &&
+         inverses_.contains(step.b);
+}
+
+void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions, const std::set<int>& outputs,
+                                const std::function<void()>& elements) {
+  const bool divides =
+      std::any_of(instructions.begin(), instructions.end(), [&](int i) { return divides_by_inverse(i); });
+  // What is stored one by one may be an operand of what is computed once more.
+  const bool stays = std::all_of(outputs.begin(), outputs.end(), [&](int o) { return vector_outputs_.contains(o); });
+  if (!divides || !stays) return elements();
+  lines.add("bool doubtful = false;");
+  quotients_ = Quotients::quick;
+  elements();
+  lines.open("if (doubtful) {{");
+  quotients_ = Quotients::full;
+  elements();
+  lines.close();
+  quotients_ = Quotients::each;
+}
+
+void ProgramWriter::quotient(Lines& lines, const Instruction& step, int i) const {
+  const std::string full = fmt::format("full_quotient({}, {})", name(step.a), name(step.b));
+  if (quotients_ == Quotients::full) return lines.add("float {} = {};", name(i), full);
+  const std::string quick =
+      finishes_.only_to_bf16[static_cast<std::size_t>(i)]
+          ? fmt::format("quick_quotient_to_bf16({}, inverse{}, {})", name(step.a), step.b, name(i))
+          : fmt::format("quick_quotient({}, {}, inverse{}, {})", name(step.a), name(step.b), step.b, name(i));
+  lines.add("float {};", name(i));
+  lines.add("if (!{}) {};", quick, quotients_ == Quotients::quick ? "doubtful = true" : name(i) + " = " + full);
+}
+
 std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
   if (info.kind == OpKind::comparison) {
     type = type_of(step.a);
     if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
-  }
-  if (step.op == Op::div && type_of(step.a) == ComputeType::f32 && inverses_.contains(step.b)) {
-    return fmt::format("quotient({}, {}, inverse{})", name(step.a), name(step.b), step.b);
   }
   if (step.op == Op::gelu_erf && type == ComputeType::f32 && finishes_.only_to_bf16[static_cast<std::size_t>(i)] &&
       holds_bf16(step.a)) {
@@ -446,15 +499,20 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
   const auto words_as_value = [&](const std::string& word) {
     return fmt::format("{}({})", type_name(step.type), word);
   };
+  const Finish finish = finishes_.results[static_cast<std::size_t>(i)];
+  const auto loaded = [&](DType dtype, const std::string& word, bool canonical) {
+    return dtype == DType::f16 && finish == Finish::flushed ? fmt::format("ANY_DECODE_F16({})", word)
+                                                            : decoded(dtype, word, canonical);
+  };
   switch (step.kind) {
     case Kind::load: {
       const Input& input = program_.inputs[static_cast<std::size_t>(step.index)];
-      return define(decoded(input.dtype, load_word(lines, step, i, part), input.canonical));
+      return define(loaded(input.dtype, load_word(lines, step, i, part), input.canonical));
     }
     case Kind::load_bits: return define(words_as_value(load_word(lines, step, i, part)));
     case Kind::gather: {
       const Table& table = program_.tables[static_cast<std::size_t>(step.index)];
-      return define(decoded(table.dtype, gather_word(lines, step, i), table.canonical));
+      return define(loaded(table.dtype, gather_word(lines, step, i), table.canonical));
     }
     case Kind::gather_bits: return define(words_as_value(gather_word(lines, step, i)));
     case Kind::constant: return define(parameter(step.index, step.type));
@@ -471,17 +529,14 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
                       "UINT({2} >> 32)))",
                       seed, draw, position));
     }
-    case Kind::elementwise: return define(elementwise(step, i));
+    case Kind::elementwise:
+      if (divides_by_inverse(i)) return quotient(lines, step, i);
+      return define(elementwise(step, i));
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
-        if (step.dtype == DType::f32) {
-          return define(
-              fmt::format("{}({})", finish_macro(finishes_.results[static_cast<std::size_t>(i)]), name(step.a)));
-        }
-        if (step.dtype == DType::f16) return define(fmt::format("ROUND_F16({})", name(step.a)));
-        if (step.dtype == DType::bf16) {
-          const bool any_nan = finishes_.results[static_cast<std::size_t>(i)] == Finish::flushed;
-          return define(fmt::format("{}_BF16({})", any_nan ? "FLUSHED" : "ROUND", name(step.a)));
+        if (step.dtype == DType::f32) return define(fmt::format("{}({})", finish_macro(finish), name(step.a)));
+        if (const char* round = rounding_macro(step.dtype, finish)) {
+          return define(fmt::format("{}({})", round, name(step.a)));
         }
       }
       return define(fmt::format("cast_{}({})", cast_name(step.dtype), value(step.a, compute_type(step.from))));
@@ -507,6 +562,9 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
   const Output& out = program_.outputs[static_cast<std::size_t>(output)];
   const ComputeType type = type_of(out.value);
   std::string word;
+  if (vector_outputs_.contains(output) && rounds_at_store(output)) {
+    return lines.add("out{}_words[q] = {};", output, name(out.value));
+  }
   if (out.bits) {
     word = encoded(out.dtype, name(out.value), type);
     if (!is_integer(type)) word = (type == ComputeType::f64 ? "BITS64(" : "BITS(") + name(out.value) + ")";

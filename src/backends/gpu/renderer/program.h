@@ -1,6 +1,7 @@
 // The instructions of a Program as statements of the kernel subset. Used by row kernels and by epilogues.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -54,6 +55,10 @@ class ProgramWriter {
   /// Declares the inverses of row values that `instructions` divide by. From here on their quotients are computed with
   /// them: an inverse costs as much as a quotient, but is needed once per row. Needs a fused FMA.
   void declare_inverses(Lines& lines, const std::set<int>& instructions);
+  /// Has `elements` write the loop over neighbours of which nothing but `outputs` remains. All their quotients share
+  /// one branch: where one is doubtful, everything is computed once more.
+  void write_group(Lines& lines, const std::set<int>& instructions, const std::set<int>& outputs,
+                   const std::function<void()>& elements);
   /// Declares v<i>, the value of instruction i, from places of `part`. Not for reductions.
   void emit(Lines& lines, int i, const std::string& part);
   void store(Lines& lines, int output, const std::string& part);
@@ -73,9 +78,13 @@ class ProgramWriter {
   std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
   std::string gather_word(Lines& lines, const Instruction& step, int i);
   bool holds_bf16(int i) const;
+  bool divides_by_inverse(int i) const;
+  void quotient(Lines& lines, const Instruction& step, int i) const;
   std::string elementwise(const Instruction& step, int i);
   std::string function_of(Op op, ComputeType type, Finish finish);
   void declare_words(Lines& lines, const std::set<int>& outputs) const;
+  /// Whether the words of a vector output are floats yet, which are rounded to 16 bits together.
+  bool rounds_at_store(int output) const;
   std::set<int> vector_inputs_of(const std::set<int>& instructions) const;
   std::string parameter(int index, ComputeType type);
 
@@ -86,6 +95,9 @@ class ProgramWriter {
   std::set<std::string> known_;
   Finishes finishes_;
   std::set<int> inverses_;  ///< row values whose inverse is declared
+  /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
+  enum class Quotients { each, quick, full };
+  Quotients quotients_ = Quotients::each;
   bool batched_ = false;
   int width_ = 1;
   std::set<int> vector_inputs_;

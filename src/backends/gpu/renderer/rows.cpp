@@ -77,13 +77,15 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
     lines.add("{0} first = g{1} * {0}({2});", index, last, width);
     writer.declare_places(lines, "v", "", 0, last, code, outputs, false);
     writer.load_vectors(lines, "v", "first", code, outputs);
-    lines.add("UNROLL");
-    lines.open("for (int q = 0; q < {}; q++) {{", width);
-    lines.add("{0} i{1} = first + {0}(q);", index, last);
-    writer.declare_places(lines, "e", "v", last, rank, code, outputs, true);
-    for (const int i : code) writer.emit(lines, i, "e");
-    for (const int o : outputs) writer.store(lines, o, "e");
-    lines.close();
+    writer.write_group(lines, code, outputs, [&] {
+      lines.add("UNROLL");
+      lines.open("for (int q = 0; q < {}; q++) {{", width);
+      lines.add("{0} i{1} = first + {0}(q);", index, last);
+      writer.declare_places(lines, "e", "v", last, rank, code, outputs, true);
+      for (const int i : code) writer.emit(lines, i, "e");
+      for (const int o : outputs) writer.store(lines, o, "e");
+      lines.close();
+    });
     writer.store_vectors(lines, "v", "first", outputs);
     lines.close();
     const std::uint32_t most = std::min(limits.groups, static_cast<std::uint32_t>(kGroupsPerUnit * limits.units));

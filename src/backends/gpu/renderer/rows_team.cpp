@@ -338,12 +338,19 @@ class TeamKernel {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       lines_.add("{} staged{}[{}];", type_name(stages[i].type), i, width_);
     }
-    lines_.add("UNROLL");
-    lines_.open("for (int q = 0; q < {}; q++) {{", width_);
-    lines_.add("{0} i{1} = first + {0}(q);", index, last);
-    lines_.add("int element = group * {} + q;", width_);
-    write_element(phase, reductions, fmt::format("s * {} + q", width_), "v", last);
-    lines_.close();
+    const auto elements = [&] {
+      lines_.add("UNROLL");
+      lines_.open("for (int q = 0; q < {}; q++) {{", width_);
+      lines_.add("{0} i{1} = first + {0}(q);", index, last);
+      lines_.add("int element = group * {} + q;", width_);
+      write_element(phase, reductions, fmt::format("s * {} + q", width_), "v", last);
+      lines_.close();
+    };
+    if (reductions.empty()) {
+      writer_.write_group(lines_, computed, stored, elements);
+    } else {
+      elements();
+    }
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const std::string at = fmt::format("team * {} + group * {}", stage_size(team_), width_);
       if (stages[i].type == ComputeType::f32) {

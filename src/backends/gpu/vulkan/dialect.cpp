@@ -45,10 +45,13 @@ constexpr const char* kHead = R"(#version 460
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
 #define ROUND_BF16(x) cast_bf16(x)
-#define FLUSHED_BF16(x) cast_bf16(x)
+#define ANY_ROUND_BF16(x) cast_bf16(x)
+#define NEAREST_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
 #define DECODE_F16(word) decode_f16(word)
+#define ANY_DECODE_F16(word) decode_f16(word)
 #define ROUND_F16(x) cast_f16(x)
+#define ANY_ROUND_F16(x) cast_f16(x)
 #define ENCODE_F16(x) encode_f16(x)
 #define LARGER(x, y) larger(x, y)
 #define SMALLER(x, y) smaller(x, y)
@@ -88,6 +91,12 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uv
 #define STORE8_U8(a, i, words8) Words2((a) + uint64_t(int64_t(i))).at = uvec2(JOINED_U8(words8, 0), JOINED_U8(words8, 4));
 #define STORE4_U16(a, i, words4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
 #define STORE8_U16(a, i, words8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
+#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))
+#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
+#define STORE4_BF16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
+#define STORE8_BF16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
+#define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
+#define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 #define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
 #define STORE_U64(a, i, word) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at = (word)

@@ -1,0 +1,162 @@
+// Row programs over the numbers at which GPUs change their ways: where rounding to 16 bits has its borders, where exp
+// ends, quotients next to the middle of two bf16. Compared as words, so that every NaN is the one NaN.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+DType words_of(DType dtype) {
+  return dtype == DType::f32 ? DType::i32 : DType::i16;
+}
+
+Tensor tensor_of(const std::vector<std::uint32_t>& words, const Shape& shape, Device device) {
+  return Tensor::from_bytes(words.data(), 4 * words.size(), shape, DType::f32).to(device);
+}
+
+/// Every word of a 16-bit dtype, as it is.
+Tensor every_word(DType dtype, Device device) {
+  std::vector<std::uint16_t> words(65536);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint16_t>(i);
+  return Tensor::from_bytes(words.data(), 2 * words.size(), {64, 1024}, dtype).to(device);
+}
+
+/// Floats around `step` apart ones, of every sign and exponent.
+std::vector<std::uint32_t> around_steps(std::uint32_t step) {
+  std::vector<std::uint32_t> words;
+  for (std::uint64_t word = 0; word <= 0xffffffffU; word += step) {
+    for (const int off : {-1, 0, 1, 2})
+      words.push_back(static_cast<std::uint32_t>(word) + static_cast<std::uint32_t>(off));
+  }
+  return words;
+}
+
+TEST(RowEdges, RoundingTo16Bits) {
+  // Halves of the steps of bf16, and of f16's normal numbers; every 61st of those, whose subnormals have others.
+  const std::vector<std::uint32_t> steps = around_steps(0x8000);
+  const std::vector<std::uint32_t> small_steps = around_steps(0x1000 * 61);
+  for (const std::vector<std::uint32_t>& words : {steps, small_steps}) {
+    const auto columns = static_cast<std::int64_t>(words.size()) / 8 / 16 * 16;
+    const std::vector<std::uint32_t> used(words.begin(), words.begin() + 8 * columns);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      SCOPED_TRACE(name_of(dtype));
+      same_everywhere([&](Device device) {
+        return tensor_of(used, {8, columns}, device).to(dtype).bitcast(DType::i16);
+      });
+      same_everywhere([&](Device device) {
+        return (tensor_of(used, {8, columns}, device) * 0.75).to(dtype).bitcast(DType::i16);
+      });
+      // One by one: no neighbours.
+      same_everywhere([&](Device device) {
+        return tensor_of(used, {8, columns}, device).transpose(0, 1).to(dtype).bitcast(DType::i16);
+      });
+    }
+  }
+}
+
+TEST(RowEdges, EveryWordOf16Bits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const auto same = [&](const std::function<Tensor(const Tensor&)>& compute) {
+      same_everywhere([&](Device device) {
+        const Tensor result = compute(every_word(dtype, device));
+        return result.bitcast(words_of(result.dtype()));
+      });
+    };
+    same([](const Tensor& x) { return x * 1.0; });
+    same([](const Tensor& x) { return -x; });
+    same([](const Tensor& x) { return relu(x); });
+    same([](const Tensor& x) { return maximum(x, -x); });
+    same([](const Tensor& x) { return x.to(DType::f32); });
+    same([](const Tensor& x) { return (x.to(DType::f32) * 0.5).to(x.dtype()); });
+    same([](const Tensor& x) { return (x + x) * 0.25 + x; });
+    same([](const Tensor& x) { return where(x > 0.0, x, x.to(DType::f32).to(x.dtype())); });
+    same([](const Tensor& x) { return gelu(x * 0.5) * 1e30; });
+    same([](const Tensor& x) { return gelu(x); });
+    same([](const Tensor& x) { return exp(x); });
+    same([](const Tensor& x) { return copysign(relu(x), x); });
+    same([](const Tensor& x) { return sum(x, {1}); });
+    same([](const Tensor& x) { return amax(x, {1}); });
+    same([](const Tensor& x) { return x / 3.0; });
+  }
+}
+
+TEST(RowEdges, ExpAtItsEnds) {
+  std::vector<std::uint32_t> words;
+  for (const std::uint32_t center : {0xc2aeac4fU, 0xc2af0000U, 0x42b17217U, 0x00000000U, 0x80000000U, 0x7f800000U,
+                                     0xff800000U, 0x00800000U, 0x80800000U, 0xc2b00000U, 0x7fc00000U, 0xffc00000U}) {
+    for (std::uint32_t off = 0; off < 512; ++off) words.push_back(center - 256 + off);
+  }
+  const Shape shape{static_cast<std::int64_t>(words.size()) / 512, 512};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    same_everywhere(
+        [&](Device device) { return exp(tensor_of(words, shape, device)).to(dtype).bitcast(words_of(dtype)); });
+    same_everywhere([&](Device device) {
+      const Tensor x = tensor_of(words, shape, device);
+      return (exp(x - 0.0) * exp(x)).to(dtype).bitcast(words_of(dtype));
+    });
+    same_everywhere(
+        [&](Device device) { return softmax(tensor_of(words, shape, device).to(dtype), 1).bitcast(words_of(dtype)); });
+  }
+}
+
+// Each row's sum is its first element, which is so large that the others vanish beside it.
+TEST(RowEdges, QuotientsBySums) {
+  std::mt19937_64 random(5);
+  const std::vector<float> divisors = {1.0F,    3.0F,      1.9999999F, 1.0000001F, 0x1p-16F, 0x1.8p-17F, 0x1.fffffep59F,
+                                       0x1p60F, 1.234e20F, 3.4e38F,    1.3e-30F,   -7.0F,    kInfinity,  0x1.6a09e6p0F};
+  const auto rows = static_cast<std::int64_t>(divisors.size());
+  for (const std::int64_t columns : {64, 1024, 4096}) {
+    std::vector<float> values;
+    for (const float divisor : divisors) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const std::uint64_t word = random();
+        // Quotients that are halfway between two of bf16 or f16 but for little, ordinary ones, and zeros.
+        const int bits = word % 2 == 0 ? 8 : 11;
+        const double middle = 1 + (static_cast<double>(word >> 8 & 0x7ff) * 2 + 1) / (1 << (bits + 4));
+        const int exponent = -60 - static_cast<int>(word >> 24 & 63);
+        auto value = static_cast<float>(std::ldexp(middle * static_cast<double>(divisor), exponent));
+        if (word % 3 == 0) value = std::nextafter(value, word % 5 == 0 ? 0.0F : kInfinity);
+        if (word % 7 == 0) value = word % 11 == 0 ? -0.0F : 0.0F;
+        values.push_back(i == 0 ? divisor : value);
+      }
+    }
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(fmt::format("{} of {}", name_of(dtype), columns));
+      same_everywhere([&](Device device) {
+        const Tensor x = Tensor::from(values, {rows, columns}).to(device);
+        return (x / sum(x, {1}, true)).to(dtype).bitcast(words_of(dtype));
+      });
+      // The same quotients where they are ordinary numbers.
+      same_everywhere([&](Device device) {
+        const Tensor x = Tensor::from(values, {rows, columns}).to(device);
+        return (x * 0x1p58 / sum(x, {1}, true)).to(dtype).bitcast(words_of(dtype));
+      });
+    }
+  }
+  // NaN and infinities among them.
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    same_everywhere([&](Device device) {
+      const Tensor x = random_tensor({40, 1024}, DType::f32, 3, device, true);
+      return (x / sum(abs(random_tensor({40, 1024}, DType::f32, 4, device)), {1}, true))
+          .to(dtype)
+          .bitcast(words_of(dtype));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
