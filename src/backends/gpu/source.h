@@ -21,6 +21,7 @@
 //   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
 //   STORE_U8/16/32/64(a, i, word)
 //   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
+//   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2
 //   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
 //   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4

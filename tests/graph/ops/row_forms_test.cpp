@@ -144,6 +144,38 @@ TEST(RowForms, ColumnsAndChannels) {
   same_everywhere([](Device device) { return sum(random_tensor({300, 301}, DType::f32, 4, device)); });
 }
 
+// Neighbouring columns of 2 bytes are read at once where there are enough of them, if rows begin at a multiple of 4
+// bytes and everything else that is read is the same for both.
+TEST(RowForms, PairsOfColumns) {
+  for (const auto& [dtype, columns] : {std::pair<DType, std::int64_t>{DType::bf16, 8704},
+                                       {DType::f16, 8706},
+                                       {DType::i16, 8704},
+                                       {DType::bf16, 8705}}) {
+    SCOPED_TRACE(fmt::format("{} columns", columns));
+    same_everywhere([&, dtype = dtype, columns = columns](Device device) {
+      const Tensor x = (random_tensor({70, columns}, DType::f32, 10, device) * 50.0).to(dtype).eval();
+      return sum(x, {0});
+    });
+  }
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({4224}, DType::bf16, 11, device).eval();
+    return sum(x.expand({4097, 4224}) * random_tensor({4097, 1}, DType::bf16, 16, device).eval(), {0});
+  });
+  const auto x = [](Device device) { return random_tensor({18, 70, 500}, DType::bf16, 12, device, true).eval(); };
+  same_everywhere([&](Device device) {
+    return (mean(x(device) * x(device) + 1.0, {1}) + sum(x(device), {1})) *
+           random_tensor({500}, DType::bf16, 13, device);
+  });
+  same_everywhere([&](Device device) {
+    return sum(x(device).to(DType::f32) * random_tensor({70, 1}, DType::f32, 14, device), {1});
+  });
+  same_everywhere([&](Device device) {
+    return sum(x(device).to(DType::f32) * random_tensor({70, 500}, DType::f32, 15, device), {1});
+  });
+  same_everywhere([&](Device device) { return var(x(device), {1}); });
+  same_everywhere([&](Device device) { return sum(x(device).narrow(2, 1, 498), {1}); });
+}
+
 TEST(RowForms, LongRowsOfOtherTypes) {
   for (const DType dtype : {DType::f64, DType::i32, DType::i64, DType::f16}) {
     same_everywhere([&](Device device) {

@@ -158,6 +158,7 @@ FUNCTION UINT half_pair(float low, float high) {
 #define STORE_U32(a, i, word) ((UINT*)(a))[i] = (word)
 #define STORE_U64(a, i, word) ((ULONG*)(a))[i] = (word)
 #define LOAD4_U32(a, i, words4) { uint4 v = __ldg((const uint4*)((const UINT*)(a) + (i))); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD2_U16(a, i, words2) { UINT v = __ldg((const UINT*)((const unsigned short*)(a) + (i))); PARTS_U16(v, words2, 0) }
 #define LOAD4_U16(a, i, words4) { uint2 v = __ldg((const uint2*)((const unsigned short*)(a) + (i))); words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) *(uint4*)((UINT*)(a) + (i)) = make_uint4(words4[0], words4[1], words4[2], words4[3]);
 #define LOAD4_U8(a, i, words4) { UINT v = __ldg((const UINT*)((const unsigned char*)(a) + (i))); words4[0] = v & 0xffu; words4[1] = (v >> 8) & 0xffu; words4[2] = (v >> 16) & 0xffu; words4[3] = v >> 24; }

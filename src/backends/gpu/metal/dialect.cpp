@@ -76,6 +76,7 @@ using namespace metal;
 #define STORE_U64(a, i, word) ((device ulong*)(a))[i] = (word)
 #define LOAD4(load, a, i, words4, j) words4[j] = load(a, (i) + (j)); words4[(j) + 1] = load(a, (i) + (j) + 1); words4[(j) + 2] = load(a, (i) + (j) + 2); words4[(j) + 3] = load(a, (i) + (j) + 3);
 #define STORE4(store, a, i, words4, j) store(a, (i) + (j), words4[j]); store(a, (i) + (j) + 1, words4[(j) + 1]); store(a, (i) + (j) + 2, words4[(j) + 2]); store(a, (i) + (j) + 3, words4[(j) + 3]);
+#define LOAD2_U16(a, i, words2) { words2[0] = LOAD_U16(a, i); words2[1] = LOAD_U16(a, (i) + 1); }
 #define LOAD4_U8(a, i, words4) { LOAD4(LOAD_U8, a, i, words4, 0) }
 #define LOAD4_U16(a, i, words4) { LOAD4(LOAD_U16, a, i, words4, 0) }
 #define LOAD4_U32(a, i, words4) { LOAD4(LOAD_U32, a, i, words4, 0) }

@@ -130,14 +130,18 @@ std::string converted(const std::string& value, ComputeType from, ComputeType to
 
 namespace {
 
-// Elements of up to 4 bytes that lie side by side along the last dimension, groups of `width` of them aligned.
-bool has_vectors(const View& view, DType dtype, int width) {
-  const int last = view.rank() - 1;
-  if (size_of(dtype) > 4 || !view.bounds.empty() || view.strides[last] != 1 || view.offset % width != 0) return false;
-  for (int d = 0; d < last; ++d) {
-    if (view.strides[d] % width != 0) return false;
+// Elements of up to 4 bytes that lie side by side along dimension `along`, groups of `width` of them aligned.
+bool has_vectors(const View& view, DType dtype, int width, int along) {
+  if (size_of(dtype) > 4 || !view.bounds.empty() || view.strides[along] != 1 || view.offset % width != 0) return false;
+  for (int d = 0; d < view.rank(); ++d) {
+    if (d != along && view.strides[d] % width != 0) return false;
   }
   return true;
+}
+
+// The same along the last dimension.
+bool has_vectors(const View& view, DType dtype, int width) {
+  return has_vectors(view, dtype, width, view.rank() - 1);
 }
 
 }  // namespace
@@ -196,6 +200,28 @@ bool ProgramWriter::choose_vectors_for(const std::set<int>& instructions, const 
   width_ = kWidth;
   vector_inputs_ = std::move(inputs);
   vector_outputs_ = outputs;
+  return true;
+}
+
+bool ProgramWriter::choose_pairs(int d, const std::set<int>& instructions) {
+  constexpr int kWidth = 2;
+  if (space_.shape[d] % kWidth != 0) return false;
+  const std::set<int> fixed = fixed_along(d, d + 1);
+  std::set<int> inputs;
+  for (const int i : instructions) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    if (fixed.contains(i)) continue;
+    if (step.kind == Kind::iota) return false;
+    if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
+    const auto index = static_cast<std::size_t>(step.index);
+    const DType dtype = program_.inputs[index].dtype;
+    if (size_of(dtype) != 2 || !has_vectors(space_.inputs[index], dtype, kWidth, d)) return false;
+    inputs.insert(step.index);
+  }
+  if (inputs.empty()) return false;
+  width_ = kWidth;
+  vector_inputs_ = std::move(inputs);
+  vector_outputs_.clear();
   return true;
 }
 

@@ -32,6 +32,9 @@ class ProgramWriter {
   bool choose_vectors(int most = 8);
   /// The same for 4 neighbours, but only if all that `instructions` load and all of `outputs` is moved at once.
   bool choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs);
+  /// The same for 2 neighbours of 2 bytes each along dimension `d`, if all that `instructions` load is such or the same
+  /// for both.
+  bool choose_pairs(int d, const std::set<int>& instructions);
   int width() const { return width_; }
   /// Reads the words of the inputs that `instructions` load from the addresses of `part` plus `first`; declares those
   /// of `outputs`.

@@ -78,6 +78,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer Bytes8 { uin
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Words2 { uvec2 at; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uvec4 at; };
 #define LOAD4_U32(a, i, words4) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 2)).at; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD2_U16(a, i, words2) { uint v = Bytes4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v, words2, 0) }
 #define LOAD4_U16(a, i, words4) { uvec2 v = Words2((a) + (uint64_t(int64_t(i)) << 1)).at; words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) Words4((a) + (uint64_t(int64_t(i)) << 2)).at = uvec4(words4[0], words4[1], words4[2], words4[3]);
 #define LOAD4_U8(a, i, words4) { uint v = Bytes4((a) + uint64_t(int64_t(i))).at; PARTS_U8(v, words4, 0) }
