@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kThreads = kTileThreads;
 constexpr int kMostVectors = 8;
+constexpr int kGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
 constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
 
 std::int64_t over(std::int64_t x, std::int64_t y) {
@@ -93,6 +94,7 @@ class SkinnyKernel {
     Launch result;
     result.text.body = lines_.take();
     result.text.threads = kThreads;
+    if (!transposed_) result.text.groups_per_unit = kGroupsPerUnit;
     result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
     words_.move_to(result);
     result.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};

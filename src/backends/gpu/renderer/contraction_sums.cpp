@@ -1,6 +1,7 @@
 // Contractions whose blocks of k are computed in parallel: block results go to scratch memory, and this second kernel
 // adds them in ascending order and runs the epilogue.
 #include <algorithm>
+#include <bit>
 
 #include "backends/gpu/renderer/contraction.h"
 
@@ -10,7 +11,7 @@ namespace gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTogether = 8;  ///< block results that are loaded at once
+constexpr int kMostTogether = 32;  ///< block results that are loaded at once
 
 std::set<int> all_of(std::size_t n) {
   std::set<int> all;
@@ -49,7 +50,10 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   lines.add("{} elements = {};", index, words.index(elements, wide));
   lines.add("{} size_m = {};", index, words.index(geometry.rows, wide));
   lines.add("{} size_n = {};", index, words.index(geometry.columns, wide));
-  lines.add("int blocks = {};", words.int32((geometry.length + kBlock - 1) / kBlock));
+  const std::int64_t blocks = (geometry.length + kBlock - 1) / kBlock;
+  const auto together =
+      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostTogether))));
+  lines.add("int blocks = {};", words.int32(blocks));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
              kThreads);
   lines.add("{0} tile = e / {0}({1});", index, tile_rows * tile_columns);
@@ -65,16 +69,16 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const char* none = is_integer(kernel.type) ? "0" : size_of(stored) == 8 ? "(ULONG(1) << 63)" : "0x80000000u";
   const char* word = word_type_of(stored);
   lines.add("{} total = {};", type, decoded(stored, fmt::format("{}({})", word, none), true));
-  lines.open("for (int block = 0; block < blocks; block += {}) {{", kTogether);
-  lines.add("{} parts[{}];", word, kTogether);
+  lines.open("for (int block = 0; block < blocks; block += {}) {{", together);
+  lines.add("{} parts[{}];", word, together);
   lines.add("UNROLL");
-  lines.open("for (int i = 0; i < {}; i++) {{", kTogether);
+  lines.open("for (int i = 0; i < {}; i++) {{", together);
   lines.add("parts[i] = {}({});", word, none);
   lines.add("if (block + i < blocks) parts[i] = {}(scratch, LONG(e) + LONG(block + i) * LONG(elements));",
             load_of(stored));
   lines.close();
   lines.add("UNROLL");
-  lines.add("for (int i = 0; i < {}; i++) total = {};", kTogether,
+  lines.add("for (int i = 0; i < {}; i++) total = {};", together,
             added(kernel.type, "total", decoded(stored, "parts[i]", true)));
   lines.close();
   lines.add("{} accumulator = {}(total);", type, canonical_of(kernel.type));
