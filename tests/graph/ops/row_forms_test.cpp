@@ -126,6 +126,20 @@ TEST(RowForms, ExtremaOfZeros) {
         const Tensor x = relu(zeros(device)) * sign;
         return x * amax(x, {1}, true) + amin(abs(x), {1}, true);
       });
+      // Where exp takes the difference, any zero will do; the sign shows elsewhere.
+      same_everywhere([&](Device device) { return softmax(zeros(device), 1); });
+      same_everywhere([&](Device device) {
+        const Tensor x = zeros(device);
+        return exp(x - amax(x, {1}, true)) / copysign(exp(x), amax(x, {1}, true));
+      });
+      same_everywhere([&](Device device) {
+        const Tensor x = zeros(device);
+        return exp(x - amax(x, {1}, true)) / amax(x, {1}, true);
+      });
+      same_everywhere([&](Device device) {
+        const Tensor top = amax(zeros(device), {1}, true);
+        return where(top.bitcast(DType::i32) == 0, exp(zeros(device) - top), 2.0);
+      });
     }
   }
 }

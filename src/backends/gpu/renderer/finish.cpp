@@ -9,6 +9,10 @@ namespace {
 
 using Kind = Instruction::Kind;
 
+bool is_float(ComputeType type) {
+  return type == ComputeType::f32 || type == ComputeType::f64;
+}
+
 bool is_arithmetic(const Instruction& step) {
   return step.kind == Kind::elementwise && info_of(step.op).kind == OpKind::arithmetic;
 }
@@ -24,6 +28,20 @@ bool takes_any_nan(const Instruction& step) {
 /// gelu: half of it) as for its zero.
 bool takes_small(const Instruction& step) {
   return step.kind == Kind::elementwise && (step.op == Op::exp || step.op == Op::gelu_erf);
+}
+
+/// Whether `step` tells no zero from the other, as a float.
+bool takes_any_zero(const Instruction& step) {
+  return step.kind == Kind::elementwise &&
+         (step.op == Op::exp || (info_of(step.op).kind == OpKind::comparison && step.op != Op::signbit));
+}
+
+/// Whether the result is the same or the other zero if `operand`, a float or the bits of one, is the other zero.
+bool passes_zero(const Instruction& step, int operand) {
+  if (step.kind == Kind::to_bits || step.kind == Kind::from_bits) return true;
+  if (step.kind != Kind::elementwise) return false;
+  if (step.op == Op::where) return operand != step.a;
+  return is_float(step.type) && (step.op == Op::add || step.op == Op::sub || step.op == Op::mul || step.op == Op::neg);
 }
 
 /// Whether results are operands, but for their sign.
@@ -80,10 +98,27 @@ std::vector<Freedom> freedoms_of(const Program& program) {
   return freedoms;
 }
 
+std::vector<bool> any_zero_of(const Program& program) {
+  std::vector<bool> any_zero(program.code.size(), true);
+  for (const Output& output : program.outputs) any_zero[static_cast<std::size_t>(output.value)] = false;
+  for (std::size_t i = program.code.size(); i-- > 0;) {  // what takes a value comes after it
+    const Instruction& step = program.code[i];
+    for (const int operand : {step.a, step.b, step.c}) {
+      if (operand < 0) continue;
+      const auto value = static_cast<std::size_t>(operand);
+      if (is_float(program.code[value].type) && takes_any_zero(step)) continue;
+      any_zero[value] = any_zero[value] && any_zero[i] && passes_zero(step, operand);
+    }
+  }
+  return any_zero;
+}
+
 }  // namespace
 
 Finishes::Finishes(const Program& program)
-    : results(program.code.size(), Finish::canonical), bf16(program.code.size(), false) {
+    : results(program.code.size(), Finish::canonical),
+      bf16(program.code.size(), false),
+      any_zero(any_zero_of(program)) {
   const std::vector<Freedom> freedoms = freedoms_of(program);
   for (const Freedom& freedom : freedoms) only_to_bf16.push_back(freedom.rounded(DType::bf16));
   std::vector<bool> clean(program.code.size(), true);  // never a number up to the smallest normal, but zeros

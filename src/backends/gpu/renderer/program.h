@@ -73,6 +73,9 @@ class ProgramWriter {
   /// The instructions whose values are the same along dims [first, last).
   std::set<int> fixed_along(int first, int last) const;
 
+  /// Whether nothing can tell which zero value i is, if it is one.
+  bool is_any_zero(int i) const { return finishes_.any_zero[static_cast<std::size_t>(i)]; }
+
   /// The functions of the ops that were emitted.
   std::string functions() const { return functions_; }
   std::string slot(int number) const { return "slot" + std::to_string(number); }

@@ -217,7 +217,7 @@ std::string Reduction::better(const std::string& a, const std::string& b) const 
 
 void Reduction::start_quick(Lines& lines) const {
   lines.add("float r{} = FROM_BITS({});", number_, largest_ ? "0xff800000u" : "0x7f800000u");
-  lines.add("int zero{} = 0x7fffffff;", number_);
+  if (!any_zero_) lines.add("int zero{} = 0x7fffffff;", number_);
 }
 
 void Reduction::find_zero(Lines& lines, const std::string& a, const std::string& element) const {
@@ -236,8 +236,9 @@ void Reduction::finish(Lines& lines, const std::string& s, const std::string& em
 std::vector<SharedArray> Reduction::shared(int threads, bool quick) const {
   std::vector<SharedArray> arrays;
   if (quick) {
-    return {{operand_, fmt::format("shared{}", number_), 2 * threads},
-            {ComputeType::i32, fmt::format("shared_zero{}", number_), threads}};
+    arrays.push_back({operand_, fmt::format("shared{}", number_), 2 * threads});
+    if (!any_zero_) arrays.push_back({ComputeType::i32, fmt::format("shared_zero{}", number_), threads});
+    return arrays;
   }
   if (!ordered_) {
     arrays.push_back({key_, fmt::format("shared_key{}", number_), threads});
@@ -381,6 +382,7 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
 void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads) {
   if (reductions.empty() || team_threads == 1) {
     for (const Reduction& reduction : reductions) {
+      if (reduction.takes_any_zero()) continue;
       lines.add("if ((BITS(r{0}) << 1) == 0u) r{0} = FROM_BITS(UINT(zero{0}) << 31);", reduction.number());
     }
     return;
@@ -408,7 +410,7 @@ void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int t
   const std::string team = fmt::format("team * {}", 2 * team_threads);
   for (const Reduction& reduction : reductions) {
     lines.add("shared{0}[{1} + lane] = r{0};", reduction.number(), team);
-    lines.add("shared_zero{0}[THREAD] = zero{0};", reduction.number());
+    if (!reduction.takes_any_zero()) lines.add("shared_zero{0}[THREAD] = zero{0};", reduction.number());
   }
   lines.add("{}", all);
   int from = 0;
@@ -428,6 +430,7 @@ void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int t
   for (const Reduction& reduction : reductions) {
     const int n = reduction.number();
     best_of(reduction, fmt::format("{} + {}", team, from), count);
+    if (reduction.takes_any_zero()) continue;
     lines.open("if ((BITS(r{}) << 1) == 0u) {{", n);
     lines.add("UNROLL_BY(1)");
     lines.open("for (int t = 0; t < {}; t++) {{", team_threads);

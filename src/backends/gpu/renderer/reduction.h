@@ -48,6 +48,9 @@ class Reduction {
   /// Largest and smallest floats without positions: an accumulator of values, and where the first zero was, since zeros
   /// of both signs are equal and the first one wins.
   bool is_float_extremum() const;
+  /// Of start_quick: any zero will do.
+  void take_any_zero() { any_zero_ = true; }
+  bool takes_any_zero() const { return any_zero_; }
   void start_quick(Lines& lines) const;
   void find_zero(Lines& lines, const std::string& a, const std::string& element) const;  ///< in ascending order
   std::string better(const std::string& a, const std::string& b) const;
@@ -75,6 +78,7 @@ class Reduction {
   bool ordered_;
   bool largest_ = false;
   bool position_ = false;  ///< argmax, argmin
+  bool any_zero_ = false;
   bool wide_;
 };
 

@@ -247,6 +247,7 @@ class TeamKernel {
     for (int i = 0; i < size(); ++i) {
       if (code(i).kind == Kind::reduce && phases_[static_cast<std::size_t>(i)] == phase) {
         result.emplace_back(code(i), i, writer_.type_of(code(i).a), space_.wide);
+        if (writer_.is_any_zero(i)) result.back().take_any_zero();
       }
     }
     return result;
@@ -291,7 +292,7 @@ class TeamKernel {
       } else if (is_quick(reduction)) {
         const std::string r = fmt::format("r{}", reduction.number());
         lines_.add("{} = {};", r, reduction.better(r, a));
-        if (!held_.contains(reduce.a)) reduction.find_zero(lines_, a, "element");
+        if (!held_.contains(reduce.a) && !reduction.takes_any_zero()) reduction.find_zero(lines_, a, "element");
       } else {
         const std::string lane = sets_ > 1 ? fmt::format("[s % {} * {} + q]", sets_, width_) : "[q]";
         reduction.accumulate(lines_, width_ > 1 && reduction.is_ordered() ? lane : "", a, b, "element");
@@ -413,7 +414,7 @@ class TeamKernel {
   void find_zeros(const std::vector<Reduction>& reductions) {
     for (const Reduction& reduction : reductions) {
       const int a = code(reduction.number()).a;
-      if (!is_quick(reduction) || !held_.contains(a)) continue;
+      if (!is_quick(reduction) || reduction.takes_any_zero() || !held_.contains(a)) continue;
       lines_.open("if ((BITS(r{}) << 1) == 0u) {{", reduction.number());
       lines_.add("UNROLL");
       lines_.open("for (int x = 0; x < {}; x++) {{", steps_ * width_);
