@@ -28,6 +28,8 @@ class WritingDriver : public ls::test::FakeDriver {
   WritingDriver(std::string folder, std::string architecture)
       : FakeDriver(device()), folder_(std::move(folder)), architecture_(std::move(architecture)) {
     info_.units = 132;
+    info_.shared_bytes = 227 << 10;
+    info_.copies_to_shared = true;
   }
   static inline std::string name;            ///< of the case; empty while operands are made
   static inline std::atomic<int> count = 0;  ///< of its kernels, which compile side by side

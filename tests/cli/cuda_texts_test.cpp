@@ -22,7 +22,10 @@ constexpr std::array kArchitectures = {"sm_80", "sm_90", "sm_120"};
 // A GPU that compiles for all of them, and runs nothing.
 class CompilingDriver : public test::FakeDriver {
  public:
-  CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {}
+  CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {
+    info_.shared_bytes = 160 << 10;
+    info_.copies_to_shared = true;
+  }
   static std::atomic<int> texts;
 
   std::string source(const gpu::KernelText& kernel, const gpu::Arithmetic&) const override {
@@ -63,6 +66,13 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
   const std::vector<std::pair<const char*, std::function<Tensor()>>> calls = {
       {"random", [&] { return randn({64}, options); }},
       {"rows", [&] { return softmax(x, -1); }},
+      {"rows that are copied to shared memory",
+       [&] {
+         const Tensor bytes = zeros({3, 2000}, {.dtype = DType::u8, .device = kDevice}).eval();
+         const Tensor half = zeros({3, 2000}, {.dtype = DType::f16, .device = kDevice}).eval();
+         const Tensor float32 = zeros({3, 2000}, options).eval();
+         return softmax(float32 * half.to(DType::f32) + bytes.to(DType::f32) + sum(float32), -1);
+       }},
       {"columns", [&] { return sum(x, {0}); }},
       {"long rows",
        [&] {

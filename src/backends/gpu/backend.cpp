@@ -197,6 +197,7 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
                             .groups = driver_->info().groups,
                             .units = driver_->info().units,
                             .shared_bytes = driver_->info().shared_bytes,
+                            .copies_to_shared = driver_->info().copies_to_shared,
                             .arithmetic = arithmetic_};
   return render(kernel, limits);
 }

@@ -30,6 +30,7 @@ struct DriverInfo {
   int threads = 256;                    ///< in a workgroup
   int units = 16;                       ///< that run workgroups independently: multiprocessors, compute units
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup, at most
+  bool copies_to_shared = false;        ///< can be filled without registers (cp.async)
 };
 
 /// A compiled kernel, ready to be launched.

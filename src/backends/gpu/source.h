@@ -55,6 +55,7 @@ struct KernelText {
   int words = 0;               ///< of parameters
   std::vector<int> addresses;  ///< the first words of those that are addresses
   int groups_per_unit = 0;     ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
+  bool copies = false;         ///< to shared memory: RenderLimits::copies_to_shared
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -108,6 +109,7 @@ struct RenderLimits {
   std::uint32_t groups = 65535;
   int units = 16;                       ///< that run workgroups independently
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup
+  bool copies_to_shared = false;        ///< the device copies memory there without registers (cp.async)
   Arithmetic arithmetic;
 };
 

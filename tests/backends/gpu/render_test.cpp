@@ -46,6 +46,20 @@ Kernel softmax(std::int64_t rows, std::int64_t n) {
   return RowKernel{builder.program()};
 }
 
+// x + y less its sum, of rows: two inputs that are read at the same time.
+Kernel centred(std::int64_t rows, std::int64_t n) {
+  Random random(1);
+  ProgramBuilder builder({rows}, {n});
+  const auto input = [&] {
+    const int buffer = builder.add_buffer(random, DType::f32, 16);
+    return builder.load(builder.add_input(buffer, DType::f32, View::contiguous({rows, n})));
+  };
+  const int x = input();
+  const int sum = builder.op(Op::add, ComputeType::f32, x, input());
+  builder.output(builder.op(Op::sub, ComputeType::f32, sum, builder.reduce(ReduceOp::sum, sum)), DType::f32);
+  return RowKernel{builder.program()};
+}
+
 // Every op of every type, as one program each.
 Kernel one_op(Op op, DType dtype) {
   Random random(1);
@@ -169,14 +183,34 @@ TEST(GpuRender, WorkgroupsAreAsSmallAsTheDeviceAsks) {
   scan.input = {0, DType::f32, View::contiguous({3, 5000}), false};
   scan.out = 1;
   scan.out_strides = {5000, 1};
-  const Kernel kernels[] = {softmax(10, 7), softmax(10, 700), softmax(3, 50000), one_op(Op::exp, DType::f32),
-                            matmul(100, 200, 1000, DType::f32), matmul(4096, 4, 4096, DType::f32), sort, scan};
+  const Kernel kernels[] = {softmax(10, 7),
+                            softmax(10, 700),
+                            softmax(3, 50000),
+                            one_op(Op::exp, DType::f32),
+                            matmul(100, 200, 1000, DType::f32),
+                            matmul(4096, 4, 4096, DType::f32),
+                            sort,
+                            scan};
   for (const int threads : {256, 128, kLeastThreads}) {
     for (const Kernel& kernel : kernels) {
       for (const Launch& launch : render(kernel, {.threads = threads}).launches) {
         EXPECT_LE(launch.text.threads, threads) << to_string(kernel);
       }
     }
+  }
+}
+
+TEST(GpuRender, RowsAreCopiedToSharedMemoryWhereTheDeviceCan) {
+  const Kernel kernel = centred(100, 4096);
+  const RenderLimits limits{.shared_bytes = 160 << 10, .copies_to_shared = true};
+  const Launch copying = render(kernel, limits).launches.at(0);
+  EXPECT_TRUE(copying.text.copies);
+  EXPECT_NE(copying.text.body.find("COPY_TO_SHARED"), std::string::npos);
+  EXPECT_LE(3 * shared_bytes_of(copying.text), limits.shared_bytes);
+  for (const RenderLimits& other : {RenderLimits{.shared_bytes = 160 << 10}, RenderLimits{.copies_to_shared = true}}) {
+    const Launch plain = render(kernel, other).launches.at(0);
+    EXPECT_FALSE(plain.text.copies);
+    EXPECT_EQ(plain.text.body.find("COPY_TO_SHARED"), std::string::npos);
   }
 }
 

@@ -180,6 +180,21 @@ FUNCTION UINT half_pair(float low, float high) {
 #define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
 )";
 
+// Copies that need no registers (sm_80), for KernelText::copies: what LOAD would give is taken from shared memory once
+// the thread's copies have arrived.
+constexpr const char* kCopies = R"(
+#define COPY_TO_SHARED(s, i, bytes, from) asm volatile("cp.async." CACHED_##bytes ".shared.global [%0], [%1], " #bytes ";" :: "r"(UINT(__cvta_generic_to_shared((const char*)(s) + (i) * bytes))), "l"(from) : "memory");
+#define CACHED_4 "ca"
+#define CACHED_8 "ca"
+#define CACHED_16 "cg"
+#define COPIES_ARRIVED() asm volatile("cp.async.wait_all;" ::: "memory")
+#define TAKE4_U32(s, i, words4) { uint4 v = ((const uint4*)(s))[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define TAKE4_U16(s, i, words4) { uint2 v = ((const uint2*)(s))[i]; PARTS_U16(v.x, words4, 0) PARTS_U16(v.y, words4, 2) }
+#define TAKE8_U16(s, i, words8) { uint4 v = ((const uint4*)(s))[i]; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
+#define TAKE4_U8(s, i, words4) { UINT v = ((const UINT*)(s))[i]; PARTS_U8(v, words4, 0) }
+#define TAKE8_U8(s, i, words8) { uint2 v = ((const uint2*)(s))[i]; PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
+)";
+
 std::size_t bytes_of(const SharedArray& array) {
   const bool is_long = array.type == ComputeType::f64 || array.type == ComputeType::i64;
   return (static_cast<std::size_t>(array.size) * (is_long ? 8 : 4) + 15) / 16 * 16;
@@ -208,10 +223,10 @@ std::string cuda_source(const KernelText& kernel) {
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   return fmt::format(
-      "{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}}}\n",
-      kPrelude, std::max(kernel.words, 1), needed_functions(kernel.functions + kernel.body), kernel.functions, bounds,
-      kEntry, shared, kernel.body);
+      kPrelude, kernel.copies ? kCopies : "", std::max(kernel.words, 1),
+      needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, kernel.body);
 }
 
 }  // namespace gpu

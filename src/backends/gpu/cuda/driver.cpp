@@ -209,6 +209,7 @@ class CudaDriver : public Driver {
     check(api().device_attribute(&shared_bytes, kSharedBytes, device), "cuDeviceGetAttribute");
     info_.units = units;
     info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
+    info_.copies_to_shared = major >= 8;
   }
 
   const DriverInfo& info() const override { return info_; }

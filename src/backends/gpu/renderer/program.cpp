@@ -236,8 +236,10 @@ std::set<int> ProgramWriter::vector_inputs_of(const std::set<int>& instructions)
 }
 
 void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const std::string& first,
-                                 const std::set<int>& instructions, const std::set<int>& outputs) const {
+                                 const std::set<int>& instructions, const std::set<int>& outputs,
+                                 const Copies& taken) const {
   for (const int i : vector_inputs_of(instructions)) {
+    if (taken.contains(i)) continue;
     const Input& input = program_.inputs[static_cast<std::size_t>(i)];
     lines.add("UINT in{}_words[{}];", i, width_);
     lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words)", width_, 8 * size_of(input.dtype), slot(input.slot), i, part,
@@ -270,6 +272,39 @@ void ProgramWriter::load_batch(Lines& lines, const std::string& part, const std:
     const Input& input = program_.inputs[static_cast<std::size_t>(i)];
     lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words[b])", width_, 8 * size_of(input.dtype), slot(input.slot), i,
               part, first, i);
+  }
+}
+
+std::set<int> ProgramWriter::vector_inputs_by_row(const std::set<int>& instructions) const {
+  std::set<int> inputs = vector_inputs_of(instructions);
+  std::erase_if(inputs, [&](int i) {
+    const View& view = space_.inputs[static_cast<std::size_t>(i)];
+    for (int d = 0; d < space_.rows; ++d) {
+      if (view.strides[d] != 0) return false;
+    }
+    return true;
+  });
+  return inputs;
+}
+
+std::size_t ProgramWriter::bytes_at_once(int input) const {
+  return static_cast<std::size_t>(width_) * size_of(program_.inputs[static_cast<std::size_t>(input)].dtype);
+}
+
+void ProgramWriter::start_copies(Lines& lines, const std::string& part, const std::string& first, const std::string& at,
+                                 const Copies& copies) const {
+  for (const auto& [i, array] : copies) {
+    const Input& input = program_.inputs[static_cast<std::size_t>(i)];
+    lines.add("COPY_TO_SHARED({}, {}, {}, {} + ULONG(in{}_{} + {}) * {})", array, at, bytes_at_once(i),
+              slot(input.slot), i, part, first, size_of(input.dtype));
+  }
+}
+
+void ProgramWriter::take_copies(Lines& lines, const std::string& at, const Copies& copies) const {
+  for (const auto& [i, array] : copies) {
+    lines.add("UINT in{}_words[{}];", i, width_);
+    lines.add("TAKE{}_U{}({}, {}, in{}_words)", width_, 8 * size_of(program_.inputs[static_cast<std::size_t>(i)].dtype),
+              array, at, i);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -36,16 +37,25 @@ class ProgramWriter {
   /// for both.
   bool choose_pairs(int d, const std::set<int>& instructions);
   int width() const { return width_; }
-  /// Reads the words of the inputs that `instructions` load from the addresses of `part` plus `first`; declares those
-  /// of `outputs`.
+  /// Inputs, and the shared arrays that they are copied to.
+  using Copies = std::map<int, std::string>;
+  /// Reads the words of the inputs that `instructions` load from the addresses of `part` plus `first`, but of `taken`,
+  /// whose words are there; declares those of `outputs`.
   void load_vectors(Lines& lines, const std::string& part, const std::string& first, const std::set<int>& instructions,
-                    const std::set<int>& outputs) const;
+                    const std::set<int>& outputs, const Copies& taken = {}) const;
   /// The same in two steps, for `count` groups of neighbours whose loads are under way together: arrays for all of
   /// them, and the loads of group b. Elements are then taken from group b.
   void declare_batch(Lines& lines, int count, const std::set<int>& instructions);
   void load_batch(Lines& lines, const std::string& part, const std::string& first,
                   const std::set<int>& instructions) const;
   void end_batch() { batched_ = false; }
+  /// The inputs of `instructions` that load_vectors reads and that lie elsewhere in each row.
+  std::set<int> vector_inputs_by_row(const std::set<int>& instructions) const;
+  /// Starts to copy what load_vectors would read to place `at` of those arrays, and later takes the words from there.
+  void start_copies(Lines& lines, const std::string& part, const std::string& first, const std::string& at,
+                    const Copies& copies) const;
+  void take_copies(Lines& lines, const std::string& at, const Copies& copies) const;
+  std::size_t bytes_at_once(int input) const;
   void store_vectors(Lines& lines, const std::string& part, const std::string& first,
                      const std::set<int>& outputs) const;
 

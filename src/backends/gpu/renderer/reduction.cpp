@@ -171,8 +171,14 @@ void Reduction::stage(Lines& lines, const char* array, int index, const std::str
 }
 
 void Reduction::chain(Lines& lines, int index, const std::string& from, int size) const {
-  lines.add("UNROLL_BY(16)");
-  lines.open("for (int e = lane; e < {}; e += 64) {{", size > 0 ? std::to_string(size) : "int(length)");
+  if (size % 64 == 0 && size > 0) {  // at most 64 per lane, which load before they add
+    lines.add("UNROLL");
+    lines.open("for (int first = 0; first < {}; first += 64) {{", size);
+    lines.add("int e = first + lane;");
+  } else {
+    lines.add("UNROLL_BY(16)");
+    lines.open("for (int e = lane; e < int(length); e += 64) {{");
+  }
   const std::string a = fmt::format("stage{}[{} + e]", index, from);
   accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[{} + e]", index + 1, from) : a,
              "e");

@@ -23,8 +23,12 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int kLanes = 64;
-constexpr int kLongestPerLane = 16;  ///< elements: more make texts that compile for seconds
-constexpr int kMostHeldWords = 64;   ///< per thread, across phases
+constexpr int kLongestPerLane = 16;    ///< elements: more make texts that compile for seconds
+constexpr int kMostHeldWords = 64;     ///< per thread, across phases
+constexpr int kFewHeldWords = 32;      ///< with more, compilers spend registers until too few workgroups run at once:
+constexpr int kGroupsOfManyWords = 4;  ///< these should, on each unit
+constexpr std::size_t kMostBytesUnderWay = 64;  ///< of a thread's loads into registers
+constexpr int kLeastGroups = 3;                 ///< of a unit at once, whose rows have room in shared memory
 
 class TeamKernel {
  public:
@@ -32,6 +36,7 @@ class TeamKernel {
       : program_(program), limits_(limits), space_(Space::of(program, true)), writer_(program_, space_, words_) {
     find_phases();
     choose_form();
+    choose_copies();
   }
 
   Launch render() {
@@ -60,6 +65,8 @@ class TeamKernel {
     lines_.close();
     Launch result = launch(lines_, writer_, words_, groups_for(space_.row_count, teams, limits_), limits_);
     result.text.shared = shared_;
+    result.text.copies = !copied_.empty();
+    if (staged_ && copied_.empty() && held_words() > kFewHeldWords) result.text.groups_per_unit = kGroupsOfManyWords;
     return result;
   }
 
@@ -67,6 +74,7 @@ class TeamKernel {
   const Instruction& code(int i) const { return program_.code[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(program_.code.size()); }
   bool is_row(int i) const { return code(i).extent == Extent::row; }
+  bool loads_input(int i) const { return code(i).kind == Kind::load || code(i).kind == Kind::load_bits; }
 
   std::set<int> row_instructions() const {
     std::set<int> result;
@@ -140,9 +148,7 @@ class TeamKernel {
     const std::int64_t steps = std::max<std::int64_t>((length + at_once - 1) / at_once, 1);
     steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
     full_ = length == static_cast<std::int64_t>(steps_) * at_once;
-    int words = 0;
-    for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
-    holds_ = words * steps_ * width_ <= kMostHeldWords;
+    holds_ = held_words() <= kMostHeldWords;
     if (holds_) return;
     held_.clear();
     // Without registers each phase computes all that it needs.
@@ -158,6 +164,33 @@ class TeamKernel {
           if (operand >= 0) work.push_back(operand);
         }
       }
+    }
+  }
+
+  int held_words() const {
+    int words = 0;
+    for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
+    return words * steps_ * width_;
+  }
+
+  // Where a thread would need many registers to have all that it reads of a row under way at once, shared memory does.
+  void choose_copies() {
+    if (!limits_.copies_to_shared || !staged_ || !holds_ || width_ == 1) return;
+    const std::set<int> inputs = writer_.vector_inputs_by_row(computed_[0]);
+    const auto bytes_of = [&](int input) { return static_cast<std::size_t>(steps_) * writer_.bytes_at_once(input); };
+    std::size_t bytes = 0;
+    for (const int i : inputs) bytes += bytes_of(i);
+    if (bytes <= kMostBytesUnderWay) return;
+    if (kLeastGroups * (staged_bytes(team_) + bytes * static_cast<std::size_t>(limits_.threads)) > limits_.shared_bytes)
+      return;
+    // What is summed may stand where what it is computed from stood: both in the order of elements.
+    const std::size_t stage = shared_.empty() ? 0 : static_cast<std::size_t>(stage_size(team_) / team_) * sizeof(float);
+    for (const int i : inputs) {
+      const bool replaced = bytes_of(i) == stage && copied_.empty();
+      const std::string array = replaced ? "stage0" : fmt::format("copy{}", i);
+      copied_.emplace(i, array);
+      if (replaced) continue;
+      shared_.push_back({ComputeType::f32, array, static_cast<int>(bytes_of(i) / sizeof(float)) * limits_.threads});
     }
   }
 
@@ -210,9 +243,11 @@ class TeamKernel {
       if (reduction.is_ordered()) types.insert(reduction.operand_type());
     }
     if (types.size() > 1 || types.contains(ComputeType::f64) || types.contains(ComputeType::i64)) return false;
+    return staged_bytes(team) <= limits_.shared_bytes;
+  }
+  std::size_t staged_bytes(int team) const {
     return staged_arrays(team).size() * 4 * static_cast<std::size_t>(stage_size(team) * limits_.threads / team) +
-               combining_bytes(1) <=
-           limits_.shared_bytes;
+           combining_bytes(1);
   }
 
   // The shared arrays of the phase that needs most.
@@ -314,11 +349,8 @@ class TeamKernel {
     if (!full_) lines_.close();
   }
 
-  // The same by groups of neighbours, which are loaded and stored at once.
-  void write_vectors(int phase, const std::vector<Reduction>& reductions) {
-    const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
-    const std::vector<int> list = outputs_of(phase);
-    const std::set<int> stored(list.begin(), list.end());
+  // Where group s of this thread's neighbours begins in the row; it is there in the block that is opened.
+  void open_group(const std::set<int>& computed, const std::set<int>& stored) {
     const char* index = space_.wide ? "LONG" : "int";
     const int last = space_.shape.rank() - 1;
     Shape groups = space_.shape;
@@ -329,7 +361,32 @@ class TeamKernel {
     for (int d = space_.rows; d < last; ++d) lines_.add("{0} i{1} = g{1};", index, d);
     lines_.add("{0} first = g{1} * {0}({2});", index, last, width_);
     writer_.declare_places(lines_, "v", "row", space_.rows, last, computed, stored, false);
-    writer_.load_vectors(lines_, "v", "first", computed, stored);
+  }
+
+  void write_copies() {
+    std::set<int> loads = computed_[0];
+    std::erase_if(loads, [&](int i) { return !loads_input(i) || !copied_.contains(code(i).index); });
+    lines_.add("UNROLL");
+    lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
+    open_group(loads, {});
+    writer_.start_copies(lines_, "v", "first", copied_at(), copied_);
+    if (!full_) lines_.close();
+    lines_.close();
+    lines_.add("COPIES_ARRIVED();");
+  }
+  std::string copied_at() const { return fmt::format("team * {} + group", steps_ * team_); }
+
+  // The same by groups of neighbours, which are loaded and stored at once.
+  void write_vectors(int phase, const std::vector<Reduction>& reductions) {
+    const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
+    const std::vector<int> list = outputs_of(phase);
+    const std::set<int> stored(list.begin(), list.end());
+    const char* index = space_.wide ? "LONG" : "int";
+    const int last = space_.shape.rank() - 1;
+    open_group(computed, stored);
+    const ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
+    writer_.take_copies(lines_, copied_at(), taken);
+    writer_.load_vectors(lines_, "v", "first", computed, stored, taken);
     std::vector<SharedArray> stages;
     for (const Reduction& reduction : reductions) {
       if (!staged_ || !reduction.is_ordered()) continue;
@@ -395,6 +452,7 @@ class TeamKernel {
       }
     }
     if (limits_.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
+    if (phase == 0 && !copied_.empty()) write_copies();
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
     if (width_ > 1) {
@@ -481,11 +539,12 @@ class TeamKernel {
   std::vector<std::set<int>> computed_;  ///< vector values, by phase
   std::set<int> held_;                   ///< of those, what later phases take from registers
   std::set<int> declared_;
-  int team_ = kLanes;  ///< threads of a row
-  int width_ = 1;      ///< neighbours that a thread computes together
-  int sets_ = 1;       ///< such groups per thread that are lanes of their own
-  int steps_ = 0;      ///< such groups per thread
-  bool full_ = false;  ///< rows have steps_ * team_ * width_ elements, so that none has to be checked
+  int team_ = kLanes;             ///< threads of a row
+  int width_ = 1;                 ///< neighbours that a thread computes together
+  int sets_ = 1;                  ///< such groups per thread that are lanes of their own
+  int steps_ = 0;                 ///< such groups per thread
+  ProgramWriter::Copies copied_;  ///< what the first phase takes from shared memory
+  bool full_ = false;             ///< rows have steps_ * team_ * width_ elements, so that none has to be checked
   bool staged_ = false;
   bool holds_ = false;
 };
