@@ -56,6 +56,28 @@ TEST(ContractionForms, MatricesOfEveryShape) {
   }
 }
 
+// Rows enough for workgroups that have all of k, more of it than they have at once.
+TEST(ContractionForms, MatricesTimesAFewVectors) {
+  int seed = 200;
+  for (const Product& p : {Product{1, 4300, 1, 2100},
+                           {1, 300, 1, 5000},
+                           {1, 100, 2, 2304},
+                           {1, 130, 5, 4100},
+                           {1, 260, 8, 1032},
+                           {3, 70, 1, 2200}}) {
+    const auto s = static_cast<std::uint64_t>(++seed);
+    SCOPED_TRACE(fmt::format("{} x [{}, {}] x [{}, {}]", p.batch, p.m, p.k, p.k, p.n));
+    const bool left = seed % 2 == 1;
+    const DType dtype = seed % 3 == 0 ? DType::bf16 : seed % 3 == 1 ? DType::f16 : DType::f32;
+    same_everywhere([&](Device device) {
+      const Tensor a = operand({p.batch, p.m, p.k}, false, dtype, s, device);
+      const Tensor x = operand({p.batch, p.k, p.n}, true, dtype, s + 100, device);
+      const Tensor product = left ? matmul(a, x) : matmul(x.transpose(-1, -2), a.transpose(-1, -2));
+      return gelu(product + random_tensor({left ? p.n : p.m}, dtype, s + 200, device)) * 2.0;
+    });
+  }
+}
+
 TEST(ContractionForms, OtherTypes) {
   for (const DType dtype : {DType::i8, DType::i32, DType::i64, DType::f64}) {
     for (const Product& p : {Product{1, 70, 65, 300}, {2, 20, 21, 9}, {1, 33, 1, 600}}) {

@@ -125,10 +125,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
     return rendered;
   }
   if (is_skinny(kernel, geometry) && scratch_bytes(kernel, geometry, 1, 1) <= kMostScratch) {
-    rendered.scratch_bytes = scratch_bytes(kernel, geometry, 1, 1);
-    rendered.launches.push_back(render_skinny(kernel, geometry, limits));
-    rendered.launches.push_back(render_sums(kernel, geometry, 1, 1, limits));
-    return rendered;
+    return render_skinny(kernel, geometry, limits);
   }
   const TileForm form = tile_form(kernel, geometry, limits);
   rendered.launches.push_back(render_tiles(kernel, geometry, form, limits));

@@ -3,7 +3,8 @@
 //
 //   tiles    a workgroup computes a tile of outputs; both operands pass through shared memory
 //   split    few outputs, long k: workgroups compute blocks of k in parallel, a second kernel adds their results
-//   skinny   a matrix times a few vectors: as split, but the matrix is read once, straight from memory
+//   skinny   a matrix times a few vectors: it is read once, straight from memory; as split, or with rows enough each
+//            workgroup has all of k for some of them
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 #pragma once
 
@@ -94,9 +95,12 @@ Launch render_tiles(const ContractionKernel& kernel, const Geometry& geometry, c
 /// Adds block results, which lie in scratch memory as [block][tile][rows][columns], and runs the epilogue.
 Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns,
                    const RenderLimits& limits);
-/// Block results of a matrix times up to 8 vectors; render_sums with tiles of 1 x 1 follows.
+/// Makes the sum `total` of all blocks canonical, runs the epilogue for (`batch`, `m`, `n`) and stores.
+void write_result(Lines& lines, Words& words, ProgramWriter& writer, const ContractionKernel& kernel,
+                  const Geometry& geometry, bool wide, const std::string& total);
+/// A matrix times up to 8 vectors.
 bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
-Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 /// Without tiles, so that positions stay within the operands: sets `geometry.wide` anew.
 Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits);
 

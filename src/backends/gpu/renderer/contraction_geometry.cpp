@@ -137,8 +137,8 @@ Geometry geometry_of(const ContractionKernel& kernel) {
                         : geometry.length) = sizes.numel();
   }
   for (const Source& source : sources) geometry.far = geometry.far || is_wide(source.result);
-  // Positions go beyond the sizes by up to a tile and two steps of k.
-  constexpr std::int64_t kNarrow = (std::int64_t{1} << 31) - 1024;
+  // Positions go beyond the sizes by up to a tile and two steps of k, or as many blocks as a workgroup has of k.
+  constexpr std::int64_t kNarrow = (std::int64_t{1} << 31) - (1 << 13);
   const auto too_many = [&](std::int64_t x, std::int64_t y) { return y > 0 && x >= kNarrow / y; };
   geometry.wide = geometry.far || geometry.length >= kNarrow ||
                   too_many(geometry.batches * (geometry.rows + 128), geometry.columns + 128);

@@ -1,7 +1,9 @@
 // Contractions of a matrix with up to 8 vectors: each thread follows the chains of one block of k for one row of the
-// matrix, or for four where rows are neighbours in memory. The matrix is read once, straight from memory; block
-// results go to scratch memory, and render_sums adds them.
+// matrix, or for four where rows are neighbours in memory. The matrix is read once, straight from memory. Where it is
+// contiguous along k and has rows enough for all of the device, a workgroup has all of k for 32 rows or more and
+// finishes their results. Else block results go to scratch memory, and render_sums adds them.
 #include <algorithm>
+#include <optional>
 
 #include "backends/gpu/renderer/contraction.h"
 
@@ -36,11 +38,9 @@ class SkinnyKernel {
         transposed_(matrix_.has_k_vectors(geometry)),
         paired_(transposed_ && size_of(matrix_.input->dtype) == 2 && matrix_.has_k_vectors(geometry, 8)),
         each_(transposed_ ? 1 : 4) {
-    // Threads along rows; the others have other blocks, as many as there is shared memory for.
-    constexpr int kMostBlocks = 12;
-    lanes_ = matrix_.size >= 512 * each_ ? kThreads : 32;
-    while (kThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kThreads) lanes_ *= 2;
-    teams_ = kThreads / lanes_;
+    choose_lanes(32);
+    whole_ = transposed_ && over(matrix_.size, lanes_) * geometry.batches >= limits.units;
+    if (!whole_ && matrix_.size >= 512 * each_) choose_lanes(kThreads);
     const auto fits = [&](int words) {
       const int all = teams_ * vectors_ * kBlock + words * kChainStride;
       return sizeof(float) * static_cast<std::size_t>(all) <= limits.shared_bytes;
@@ -48,15 +48,21 @@ class SkinnyKernel {
     while (step_ > 16 && !fits(step_)) step_ /= 2;
   }
 
-  Launch render() {
+  Rendered render() {
     const bool wide = geometry_.wide;
     const std::int64_t blocks = over(geometry_.length, kBlock);
     const std::int64_t row_groups = over(matrix_.size, lanes_ * each_);
-    const std::int64_t block_groups = over(blocks, teams_);
+    const std::int64_t block_groups = whole_ ? 1 : over(blocks, teams_);
     const std::int64_t units = row_groups * block_groups * geometry_.batches;
     lines_.add("MEMORY a_at = {};", words_.memory(Patch::Kind::address, kernel_.a.slot));
     lines_.add("MEMORY b_at = {};", words_.memory(Patch::Kind::address, kernel_.b_operand.slot));
-    lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
+    std::optional<ProgramWriter> writer;
+    if (whole_) {
+      writer.emplace(kernel_.epilogue, geometry_.epilogue, words_);
+      writer->declare_buffers(lines_);
+    } else {
+      lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
+    }
     declare_zero(lines_, words_, kernel_.type);
     lines_.add("int thread_id = int(THREAD);");
     lines_.add("{} rows = {};", index_, words_.index(matrix_.size, wide));
@@ -72,8 +78,15 @@ class SkinnyKernel {
     decompose(lines_, words_, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
     matrix_.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
     vector_.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
-    lines_.add("{0} block = first_block + {0}(thread_id / {1});", index_, lanes_);
     lines_.add("{0} row = first_row + {0}((thread_id & {1}) * {2});", index_, lanes_ - 1, each_);
+    if (transposed_) begin_chains();
+    if (whole_) {
+      lines_.add("float total[{}];", vectors_);
+      lines_.add("UNROLL");
+      lines_.add("for (int v = 0; v < {}; v++) total[v] = FROM_BITS(0x80000000u);", vectors_);
+      lines_.open("for (; first_block < blocks; first_block += {0}({1})) {{", index_, teams_);
+    }
+    if (!whole_) lines_.add("{0} block = first_block + {0}(thread_id / {1});", index_, lanes_);
     lines_.add("float sum[{}];", vectors_ * each_);
     lines_.add("UNROLL");
     lines_.add("for (int v = 0; v < {}; v++) sum[v] = zero;", vectors_ * each_);
@@ -89,21 +102,40 @@ class SkinnyKernel {
       lines_.add("BARRIER();");
       walk_rows();
     }
-    store();
+    if (whole_) {
+      add_blocks();
+      lines_.close();
+      store_results(*writer);
+    } else {
+      store_blocks();
+    }
     lines_.close();
-    Launch result;
-    result.text.body = lines_.take();
-    result.text.threads = kThreads;
-    if (!transposed_) result.text.groups_per_unit = kGroupsPerUnit;
-    result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
-    words_.move_to(result);
-    result.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
-    if (transposed_) result.text.shared.push_back({ComputeType::i32, "chains", step_ * kChainStride});
-    if (guarded_) result.text.shared.push_back({ComputeType::i32, "small", 1});
-    return result;
+    Launch launch;
+    launch.text.body = lines_.take();
+    if (whole_) launch.text.functions = writer->functions();
+    launch.text.threads = kThreads;
+    if (whole_ || !transposed_) launch.text.groups_per_unit = kGroupsPerUnit;
+    launch.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
+    words_.move_to(launch);
+    launch.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
+    if (transposed_) launch.text.shared.push_back({ComputeType::i32, "chains", step_ * kChainStride});
+    if (guarded_) launch.text.shared.push_back({ComputeType::i32, "small", 1});
+    Rendered rendered;
+    rendered.launches.push_back(std::move(launch));
+    if (whole_) return rendered;
+    rendered.scratch_bytes = scratch_bytes(kernel_, geometry_, 1, 1);
+    rendered.launches.push_back(render_sums(kernel_, geometry_, 1, 1, limits_));
+    return rendered;
   }
 
  private:
+  // Threads along rows, at least so many; the others have other blocks, as many as there is shared memory for.
+  void choose_lanes(int least) {
+    constexpr int kMostBlocks = 12;
+    lanes_ = least;
+    while (kThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kThreads) lanes_ *= 2;
+    teams_ = kThreads / lanes_;
+  }
   int k_dim() const { return geometry_.k; }
   int rank() const { return geometry_.shape.rank(); }
   static std::string value(const Side& side, const std::string& word) {
@@ -121,10 +153,11 @@ class SkinnyKernel {
   // The vectors' elements of each team's block: x[team][v][k].
   void fill_vectors() {
     const bool wide = geometry_.wide;
-    lines_.open("for (int t = thread_id; t < {}; t += {}) {{", teams_ * vectors_ * kBlock, kThreads);
-    lines_.add("int at = t % {};", kBlock);
-    lines_.add("int v = t / {} % {};", kBlock, vectors_);
-    lines_.add("{0} i{1} = (first_block + {0}(t / {2})) * {0}({3}) + {0}(at);", index_, k_dim(), kBlock * vectors_,
+    static_assert(kThreads == kBlock);
+    lines_.add("UNROLL");
+    lines_.open("for (int j = 0; j < {}; j++) {{", teams_ * vectors_);
+    lines_.add("int v = j % {};", vectors_);
+    lines_.add("{0} i{1} = (first_block + {0}(j / {2})) * {0}({3}) + {0}(thread_id);", index_, k_dim(), vectors_,
                kBlock);
     lines_.add("{0} own = {0}(v);", index_);
     decompose(lines_, words_, geometry_.shape, vector_.first, vector_.last, "own", "i", wide);
@@ -145,14 +178,15 @@ class SkinnyKernel {
     }
     lines_.close();
     lines_.add("float value = {};", value(vector_, "word"));
-    lines_.add("x[t] = value;");
+    lines_.add("x[j * {} + thread_id] = value;", kThreads);
     if (guarded_) lines_.add("if ({}) small[0] = 1;", is_small("value"));
     lines_.close();
   }
 
   // Chains are contiguous in memory: a step of all of the workgroup's chains passes through shared memory, as words.
-  // Neighbouring threads read 128 bytes of a chain, as vectors of 4 words.
-  void walk_chains() {
+  // Neighbouring threads read 128 bytes of a chain, as vectors of 4 words. The first step is on its way while the
+  // vectors are read.
+  void begin_chains() {
     const int per_chain = step_ / 4;  // threads
     const int loads = step_ / 4;      // vectors per thread and step
     const int each_word = paired_ ? 2 : 1;
@@ -174,6 +208,11 @@ class SkinnyKernel {
     lines_.close();
     lines_.add("UINT next[{}];", loads * 4);
     load_chains("0");
+  }
+  void walk_chains() {
+    const int per_chain = step_ / 4;
+    const int loads = step_ / 4;
+    const int each_word = paired_ ? 2 : 1;
     lines_.open("for (int at_k = 0; at_k < {}; at_k += {}) {{", kBlock, step_ * each_word);
     lines_.add("BARRIER();");
     if (guarded_) lines_.add("bool found = false;");
@@ -191,9 +230,16 @@ class SkinnyKernel {
     if (guarded_) lines_.add("if (found) small[0] = 1;");
     lines_.add("BARRIER();");
     // The next step is on its way while this one is multiplied.
-    lines_.open("if (at_k + {} < {}) {{", step_ * each_word, kBlock);
-    load_chains(fmt::format("at_k + {}", step_ * each_word));
-    lines_.close();
+    const int step = step_ * each_word;
+    if (whole_) {
+      lines_.add("{0} next_k = first_block * {0}({1}) + {0}(SELECT(at_k + {2} < {1}, at_k + {2}, {3}));", index_,
+                 kBlock, step, teams_ * kBlock);
+      load_chains("next_k");
+    } else {
+      lines_.open("if (at_k + {} < {}) {{", step, kBlock);
+      load_chains(fmt::format("at_k + {}", step));
+      lines_.close();
+    }
     multiply([&](const char* fma) {
       lines_.open("for (int i = 0; i < {}; i++) {{", step_);
       lines_.add("UINT word = UINT(chains[i * {} + thread_id]);", kChainStride);
@@ -304,7 +350,37 @@ class SkinnyKernel {
     lines_.close();
   }
 
-  void store() {
+  // Adds the results of the blocks that the workgroup just had, in ascending order.
+  void add_blocks() {
+    lines_.add("BARRIER();");
+    lines_.add("UNROLL");
+    lines_.add("for (int v = 0; v < {}; v++) chains[v * {} + thread_id] = int(BITS(sum[v]));", vectors_, kThreads);
+    lines_.add("BARRIER();");
+    lines_.open("if (thread_id < {}) {{", lanes_);
+    lines_.add("UNROLL");
+    lines_.open("for (int t = 0; t < {}; t++) {{", teams_);
+    lines_.open("if (first_block + {}(t) < blocks) {{", index_);
+    lines_.add("UNROLL");
+    lines_.add("for (int v = 0; v < {}; v++) total[v] = {};", vectors_,
+               added(kernel_.type, "total[v]",
+                     fmt::format("FROM_BITS(UINT(chains[v * {} + t * {} + thread_id]))", kThreads, lanes_)));
+    lines_.close();
+    lines_.close();
+    lines_.close();
+  }
+
+  void store_results(ProgramWriter& writer) {
+    lines_.open("if (thread_id < {} && row < rows) {{", lanes_);
+    lines_.add("UNROLL");
+    lines_.open("for (int v = 0; v < {}; v++) {{", vectors_);
+    lines_.add("{} m = {};", index_, left_ ? "row" : fmt::format("{}(v)", index_));
+    lines_.add("{} n = {};", index_, left_ ? fmt::format("{}(v)", index_) : "row");
+    write_result(lines_, words_, writer, kernel_, geometry_, geometry_.wide, "total[v]");
+    lines_.close();
+    lines_.close();
+  }
+
+  void store_blocks() {
     lines_.open("if (row < rows && block < blocks) {{");
     lines_.add("UNROLL");
     lines_.open("for (int v = 0; v < {}; v++) {{", vectors_ * each_);
@@ -322,7 +398,8 @@ class SkinnyKernel {
   const Geometry& geometry_;
   Words words_;
   Lines lines_;
-  bool left_;  ///< the matrix is a
+  bool left_;           ///< the matrix is a
+  bool whole_ = false;  ///< a workgroup has all blocks of its rows
   Side a_, b_;
   const Side& matrix_;
   const Side& vector_;
@@ -351,7 +428,7 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry) {
   return matrix.has_k_vectors(geometry) || matrix.has_own_vectors(geometry);
 }
 
-Launch render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   return SkinnyKernel(kernel, geometry, limits).render();
 }
 

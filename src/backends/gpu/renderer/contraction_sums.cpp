@@ -31,6 +31,19 @@ DType stored_as(ComputeType type) {
 
 }  // namespace
 
+void write_result(Lines& lines, Words& words, ProgramWriter& writer, const ContractionKernel& kernel,
+                  const Geometry& geometry, bool wide, const std::string& total) {
+  lines.add("{} accumulator = {}({});", type_name(kernel.type), canonical_of(kernel.type), total);
+  decompose(lines, words, geometry.shape, 0, geometry.m, "batch", "i", wide);
+  decompose(lines, words, geometry.shape, geometry.m, geometry.n, "m", "i", wide);
+  decompose(lines, words, geometry.shape, geometry.n, geometry.k, "n", "i", wide);
+  const std::set<int> instructions = all_of(kernel.epilogue.code.size());
+  const std::set<int> outputs = all_of(kernel.epilogue.outputs.size());
+  writer.declare_places(lines, "e", "", 0, geometry.k, instructions, outputs, true);
+  for (const int i : instructions) writer.emit(lines, i, "e");
+  for (const int o : outputs) writer.store(lines, o, "e");
+}
+
 Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns,
                    const RenderLimits& limits) {
   const std::int64_t tiles_m = (geometry.rows + tile_rows - 1) / tile_rows;
@@ -81,15 +94,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   lines.add("for (int i = 0; i < {}; i++) total = {};", together,
             added(kernel.type, "total", decoded(stored, "parts[i]", true)));
   lines.close();
-  lines.add("{} accumulator = {}(total);", type, canonical_of(kernel.type));
-  decompose(lines, words, geometry.shape, 0, geometry.m, "batch", "i", wide);
-  decompose(lines, words, geometry.shape, geometry.m, geometry.n, "m", "i", wide);
-  decompose(lines, words, geometry.shape, geometry.n, geometry.k, "n", "i", wide);
-  const std::set<int> instructions = all_of(kernel.epilogue.code.size());
-  const std::set<int> outputs = all_of(kernel.epilogue.outputs.size());
-  writer.declare_places(lines, "e", "", 0, geometry.k, instructions, outputs, true);
-  for (const int i : instructions) writer.emit(lines, i, "e");
-  for (const int o : outputs) writer.store(lines, o, "e");
+  write_result(lines, words, writer, kernel, geometry, wide, "total");
   lines.close();
   lines.close();
   Launch result;
