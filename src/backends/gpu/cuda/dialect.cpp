@@ -114,7 +114,7 @@ FUNCTION float quick_half(UINT word) {
 #define ANY_ROUND_F16(x) cast_f16(x)
 #define ENCODE_F16(x) encode_f16(x)
 #endif
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 12  // min.s16x2
 #define JOINED_BF16(floats2, j) bf16_pair(floats2[j], floats2[j + 1])
 #define JOINED_F16(floats2, j) half_pair(floats2[j], floats2[j + 1])
 // Two at once, as the words of one: factors of 1 or 0, and minima that make our NaN.
