@@ -66,18 +66,20 @@ TEST(RowForms, ManyRowsAtOnce) {
   });
 }
 
-// Rows of several inputs, more of them than a device runs at once.
-TEST(RowForms, MoreRowsThanRunAtOnce) {
-  const auto normalised = [](std::int64_t rows, std::int64_t n, DType dtype, Device device) {
-    const Tensor x = random_tensor({2, rows / 2, n}, dtype, 25, device).eval();
-    const Tensor y = random_tensor({rows / 2, 2, n}, dtype, 26, device).eval();
-    const Tensor z = (abs(random_tensor({2, rows / 2, n}, DType::f32, 28, device)) * 30.0).to(DType::u8).eval();
+// Rows of several inputs may pass through shared memory.
+TEST(RowForms, RowsOfSeveralInputs) {
+  const auto normalised = [](std::int64_t n, DType dtype, Device device) {
+    const Tensor x = random_tensor({2, 19, n}, dtype, 25, device).eval();
+    const Tensor y = random_tensor({19, 2, n}, dtype, 26, device).eval();
+    const Tensor z = (abs(random_tensor({2, 19, n}, DType::f32, 28, device)) * 30.0).to(DType::u8).eval();
     const Tensor weight = random_tensor({n}, dtype, 27, device).eval();
     return layer_norm(x * weight + y.transpose(0, 1) * z.to(dtype), {n}, weight);
   };
-  same_everywhere([&](Device device) { return normalised(600, 4096, DType::f32, device); });
-  same_everywhere([&](Device device) { return normalised(1350, 1032, DType::f32, device); });
-  same_everywhere([&](Device device) { return normalised(1350, 640, DType::bf16, device); });
+  for (const std::int64_t n : {640, 1032, 2048, 4096}) {
+    SCOPED_TRACE(fmt::format("rows of {}", n));
+    same_everywhere([&](Device device) { return normalised(n, DType::f32, device); });
+    same_everywhere([&](Device device) { return normalised(n, DType::bf16, device); });
+  }
 }
 
 // More chunks than a chunk has elements.

@@ -183,10 +183,11 @@ class TeamKernel {
     if (bytes <= kMostBytesUnderWay) return;
     if (kLeastGroups * (staged_bytes(team_) + bytes * static_cast<std::size_t>(limits_.threads)) > limits_.shared_bytes)
       return;
-    // What is summed may stand where what it is computed from stood: both in the order of elements.
-    const std::size_t stage = shared_.empty() ? 0 : static_cast<std::size_t>(stage_size(team_) / team_) * sizeof(float);
+    // What is summed may stand where what it is computed from stood, if both lie there element by element.
+    const bool in_order = !shared_.empty() && steps_ * width_ * team_ == stage_size(team_);
+    const std::size_t floats = static_cast<std::size_t>(width_) * sizeof(float);
     for (const int i : inputs) {
-      const bool replaced = bytes_of(i) == stage && copied_.empty();
+      const bool replaced = in_order && copied_.empty() && writer_.bytes_at_once(i) == floats;
       const std::string array = replaced ? "stage0" : fmt::format("copy{}", i);
       copied_.emplace(i, array);
       if (replaced) continue;
