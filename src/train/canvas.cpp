@@ -135,9 +135,9 @@ void PixelCanvas::text(CanvasPoint at, std::string_view text, double size, Colou
   const double length = static_cast<double>(text.size()) * kFontAdvance * unit;
   double x = at.first - (anchor == Anchor::start ? 0 : anchor == Anchor::middle ? length / 2 : length);
   for (const char letter : text) {
-    for (const std::vector<CanvasPoint>& line : glyph(letter)) {
+    for (const std::vector<GridPoint>& line : glyph(letter)) {
       std::vector<CanvasPoint> points;
-      for (const CanvasPoint& p : line)
+      for (const GridPoint& p : line)
         points.emplace_back(x + p.first * unit, at.second + (p.second - kFontBaseline) * unit);
       stroke(points, colour, size / 10);
     }

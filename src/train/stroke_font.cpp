@@ -65,11 +65,11 @@ const std::map<char, std::string_view>& font() {
 
 }  // namespace
 
-std::vector<std::vector<CanvasPoint>> glyph(char letter) {
+std::vector<std::vector<GridPoint>> glyph(char letter) {
   if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
   const auto found = font().find(letter);
   const std::string_view code = found == font().end() ? "01 41 46 06 01" : found->second;
-  std::vector<std::vector<CanvasPoint>> lines;
+  std::vector<std::vector<GridPoint>> lines;
   for (std::size_t i = 0; i + 1 < code.size(); i += 3) {
     if (i == 0 || code[i - 1] == '|') lines.emplace_back();
     lines.back().emplace_back(code[i] - '0', code[i + 1] - '0');
