@@ -26,23 +26,3 @@
 #else
 #define LOCKSTEP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
-
-// Defines `const Table& function(Isa isa)` out of one `const Table& local()` per target. Use in an HWY_ONCE section.
-#if (defined(__x86_64__) || defined(__i386__)) && defined(LOCKSTEP_SANITIZED)
-#define LOCKSTEP_TABLE_OF_ISA(Table, function, local)              \
-  const Table& function(Isa isa) {                                 \
-    return isa == Isa::avx2 ? N_AVX2::local() : HWY_STATIC_DISPATCH(local)(); \
-  }
-#elif defined(__x86_64__) || defined(__i386__)
-#define LOCKSTEP_TABLE_OF_ISA(Table, function, local)              \
-  const Table& function(Isa isa) {                                 \
-    switch (isa) {                                                 \
-      case Isa::avx512: return N_AVX3::local();                    \
-      case Isa::avx2: return N_AVX2::local();                      \
-      default: return HWY_STATIC_DISPATCH(local)();                \
-    }                                                              \
-  }
-#else
-#define LOCKSTEP_TABLE_OF_ISA(Table, function, local) \
-  const Table& function(Isa) { return HWY_STATIC_DISPATCH(local)(); }
-#endif

@@ -1,10 +1,6 @@
 // Compiles in_place-inl.h once per instruction set; by itself, since it takes as long as all of kernels.cpp.
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/in_place_kernels.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include "backends/cpu/contraction/in_place-inl.h"
 #include "backends/cpu/contraction/in_place.h"

@@ -1,15 +1,11 @@
 // Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set, and
 // prepares what packing walks over.
 
-#include "backends/cpu/simd_targets.h"
+#define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
+#include "backends/cpu/simd_table.h"
 
 #include <algorithm>
 #include <memory>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
 
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/packing-inl.h"

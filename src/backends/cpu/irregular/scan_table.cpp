@@ -1,10 +1,6 @@
 // The loops of scans. See scan_table.h.
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/irregular/scan_table.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -12,10 +8,7 @@
 #include "backends/cpu/irregular/scan_table.h"
 #include "kernels/prelude.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace lockstep {
-inline namespace v0 {
-namespace HWY_NAMESPACE {
+LOCKSTEP_TARGET_BEGIN()
 namespace {
 
 #include "kernels/texts.h"
@@ -47,8 +40,6 @@ template <int op, typename T> HWY_INLINE T combine(T a, T b) {
     return beats<op>(b, a) ? b : a;
   }
 }
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
 using F4 = hn::FixedTag<float, 4>;
@@ -289,21 +280,4 @@ ScanTable make_table() {
 
 }  // namespace
 
-const ScanTable& scans() {
-  static const ScanTable table = make_table();
-  return table;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace v0
-}  // namespace lockstep
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace lockstep {
-inline namespace v0 {
-HWY_EXPORT(scans);
-LOCKSTEP_TABLE_OF_ISA(ScanTable, scan_table, scans)
-}  // namespace v0
-}  // namespace lockstep
-#endif
+LOCKSTEP_TARGET_END(ScanTable, scan_table, make_table())

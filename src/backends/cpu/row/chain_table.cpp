@@ -3,24 +3,15 @@
 //
 // Intermediate NaNs keep whatever bits they have: a NaN stays one in every op of a chain, and only its last result is
 // seen. Everything else is made canonical after every op, as docs/numerics.md section 1 asks.
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/row/chain_table.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include <algorithm>
 
 #include "backends/cpu/row/tables.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace lockstep {
-inline namespace v0 {
-namespace HWY_NAMESPACE {
+LOCKSTEP_TARGET_BEGIN()
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
@@ -168,23 +159,10 @@ void sum_of_squares(float* lanes, const float* first, const ChainLink* links, st
 // Where MulAdd rounds twice there are no chains.
 constexpr bool kHasChains = HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
 
-}  // namespace
-
-const ChainTable& chain() {
-  static const ChainTable table = kHasChains ? ChainTable{store, stream, sum, sum_of_squares} : ChainTable{};
-  return table;
+constexpr ChainTable make_table() {
+  return kHasChains ? ChainTable{store, stream, sum, sum_of_squares} : ChainTable{};
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace v0
-}  // namespace lockstep
-HWY_AFTER_NAMESPACE();
+}  // namespace
 
-#if HWY_ONCE
-namespace lockstep {
-inline namespace v0 {
-HWY_EXPORT(chain);
-LOCKSTEP_TABLE_OF_ISA(ChainTable, chain_table, chain)
-}  // namespace v0
-}  // namespace lockstep
-#endif
+LOCKSTEP_TARGET_END(ChainTable, chain_table, make_table())

@@ -1,11 +1,7 @@
 // The loops that connect buffers with compute types: loads, stores, casts, words, iota and random words. What a cast
 // means stands in kernels/cast.h.
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/row/convert_table.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include <cstring>
 #include <type_traits>
@@ -13,13 +9,8 @@
 #include "backends/cpu/row/tables.h"
 #include "kernels/prelude.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace lockstep {
-inline namespace v0 {
-namespace HWY_NAMESPACE {
+LOCKSTEP_TARGET_BEGIN()
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 #include "kernels/texts.h"
 
@@ -299,21 +290,4 @@ ConvertTable make_table() {
 
 }  // namespace
 
-const ConvertTable& convert() {
-  static const ConvertTable table = make_table();
-  return table;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace v0
-}  // namespace lockstep
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace lockstep {
-inline namespace v0 {
-HWY_EXPORT(convert);
-LOCKSTEP_TABLE_OF_ISA(ConvertTable, convert_table, convert)
-}  // namespace v0
-}  // namespace lockstep
-#endif
+LOCKSTEP_TARGET_END(ConvertTable, convert_table, make_table())

@@ -1,23 +1,14 @@
 // The loops of reductions (docs/numerics.md section 4), for rows (64 lanes) and for columns (an accumulator each).
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/row/reduce_table.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include <type_traits>
 
 #include "backends/cpu/row/tables.h"
 #include "kernels/prelude.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace lockstep {
-inline namespace v0 {
-namespace HWY_NAMESPACE {
+LOCKSTEP_TARGET_BEGIN()
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 #include "kernels/texts.h"
 
@@ -244,21 +235,4 @@ ReduceTable make_table() {
 
 }  // namespace
 
-const ReduceTable& reduce() {
-  static const ReduceTable table = make_table();
-  return table;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace v0
-}  // namespace lockstep
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace lockstep {
-inline namespace v0 {
-HWY_EXPORT(reduce);
-LOCKSTEP_TABLE_OF_ISA(ReduceTable, reduce_table, reduce)
-}  // namespace v0
-}  // namespace lockstep
-#endif
+LOCKSTEP_TARGET_END(ReduceTable, reduce_table, make_table())

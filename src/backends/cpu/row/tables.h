@@ -1,5 +1,5 @@
 // The loops of row programs, compiled once per instruction set. They work on dense arrays of a compute type, in and out
-// of conversions excepted; the executor (execute.cpp) sees them through these tables of function pointers.
+// of conversions excepted; the executor (frame.h) sees them through these tables of function pointers.
 //
 // Arrays of one call are either the same array or do not overlap. Sizes may be 0.
 #pragma once

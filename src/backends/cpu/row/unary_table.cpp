@@ -1,12 +1,8 @@
 // The loops of the elementwise ops, generated from ops.def: one per op, compute type and choice of scalar operands.
 // The compiler vectorises them for each instruction set. Here: the unary ones before sin; the file is split to compile
 // in parallel.
-#include "backends/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/row/unary_table.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "backends/cpu/simd_table.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -14,10 +10,7 @@
 #include "backends/cpu/row/tables.h"
 #include "kernels/prelude.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace lockstep {
-inline namespace v0 {
-namespace HWY_NAMESPACE {
+LOCKSTEP_TARGET_BEGIN()
 namespace {
 
 #include "backends/cpu/row/elementwise_loops.h"
@@ -33,21 +26,4 @@ ElementwiseTable make_table() {
 
 }  // namespace
 
-const ElementwiseTable& unary() {
-  static const ElementwiseTable table = make_table();
-  return table;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace v0
-}  // namespace lockstep
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace lockstep {
-inline namespace v0 {
-HWY_EXPORT(unary);
-LOCKSTEP_TABLE_OF_ISA(ElementwiseTable, unary_table, unary)
-}  // namespace v0
-}  // namespace lockstep
-#endif
+LOCKSTEP_TARGET_END(ElementwiseTable, unary_table, make_table())

@@ -1,0 +1,31 @@
+// The table of elementwise loops is compiled in three parts, side by side; here they become one.
+#include "backends/cpu/row/tables.h"
+
+#include <mutex>
+
+namespace lockstep {
+inline namespace v0 {
+
+const ElementwiseTable& unary_table(Isa isa);   // unary_table.cpp: before sin
+const ElementwiseTable& trig_table(Isa isa);    // trig_table.cpp: from sin on
+const ElementwiseTable& binary_table(Isa isa);  // binary_table.cpp: everything else
+
+const ElementwiseTable& elementwise_table(Isa isa) {
+  constexpr std::size_t count = static_cast<std::size_t>(Isa::avx512) + 1;
+  static std::array<ElementwiseTable, count> tables;
+  static std::array<std::once_flag, count> once;
+  ElementwiseTable& table = tables[static_cast<std::size_t>(isa)];
+  std::call_once(once[static_cast<std::size_t>(isa)], [&] {
+    table = binary_table(isa);
+    const ElementwiseTable &early = unary_table(isa), &late = trig_table(isa);
+    for (int op = 0; op < kOpCount; ++op) {
+      if (info_of(static_cast<Op>(op)).arity != 1) continue;
+      const auto i = static_cast<std::size_t>(op);
+      table.op[i] = static_cast<Op>(op) < Op::sin ? early.op[i] : late.op[i];
+    }
+  });
+  return table;
+}
+
+}  // namespace v0
+}  // namespace lockstep
