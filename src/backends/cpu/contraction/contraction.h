@@ -2,15 +2,19 @@
 // docs/numerics.md section 6. The bits do not depend on the instruction set, the thread count or the tiles.
 //
 // How it works, and where to read it:
-//   geometry.h      an operand as three groups of dimensions (batch, outer, k) with checked coordinates
-//   plan.h          a kernel normalised: which operand is broadcast, which is vectorised, where results go
-//   packing-inl.h   operands are copied, block by block, into panels; reading goes through the view (no im2col)
-//   tile-inl.h      the register tile that multiplies two panels
-//   window-inl.h    the register tile over columns that stay where they are (convolutions of few output channels)
-//   in_place-inl.h  the register tile over rows that stay where they are (weight gradients of convolutions)
-//   thin-inl.h      a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix)
-//   epilogue.h      blocks of results as the row program wants them
-//   driver.cpp      blocks and threads
+//   geometry.h          an operand as three groups of dimensions (batch, outer, k) with checked coordinates
+//   side.h              one operand with its geometry, and how its panels are filled
+//   plan.h              a kernel normalised: which operand is broadcast, which is vectorised, where results go
+//   panels.h            blocks of operands side by side
+//   packing-inl.h       operands are copied, block by block, into panels; reading goes through the view (no im2col)
+//   tile-inl.h          the register tile that multiplies two panels
+//   epilogue.h          blocks of results as the row program wants them
+//   way.h               what the ways share; compile_contraction takes the first that suits a kernel:
+//   thin_way.cpp        a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix);
+//                       where that is: thin.h, how it multiplies: thin-inl.h
+//   window_way.cpp      columns stay where they are (convolutions of few output channels): window.h, window-inl.h
+//   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
+//   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses
 #pragma once
 
 #include <memory>

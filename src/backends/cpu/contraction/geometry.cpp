@@ -40,6 +40,20 @@ void Group::simplify() {
   }
 }
 
+Group group_of(const View& view, const std::vector<Bound>& bounds, const std::vector<int>& dims) {
+  Group group;
+  for (const int d : dims) {
+    group.sizes.push_back(view.shape[d]);
+    group.strides.push_back(view.strides[d]);
+  }
+  for (const Bound& bound : bounds) {
+    Shape coefficients;
+    for (const int d : dims) coefficients.push_back(bound.m[d]);
+    group.coefficients.push_back(coefficients);
+  }
+  return group;
+}
+
 bool Geometry::stepped() const {
   return std::any_of(limits.begin(), limits.end(), [](const Limit& limit) { return limit.step != 1; });
 }

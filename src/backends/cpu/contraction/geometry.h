@@ -35,6 +35,9 @@ struct Group {
   bool invariant_in(int dim) const;
 };
 
+/// The dims `dims` of a view whose bounds are `bounds`.
+Group group_of(const View& view, const std::vector<Bound>& bounds, const std::vector<int>& dims);
+
 /// Limits of one checked coordinate: lo <= c < hi, step divides c, and c / step * stride joins the address (step > 1).
 struct Limit {
   std::int64_t offset = 0;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/panels.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -95,15 +95,15 @@ bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t colum
          rows.geometry.bounds() <= 3;
 }
 
-std::optional<InPlaceTable> make_in_place_table(const Plan& plan) {
-  const Side& side = plan.row_side;
+std::optional<InPlaceTable> make_in_place_table(const Side& side, std::int64_t row_count, std::int64_t column_count,
+                                                std::int64_t k) {
   const Geometry& geometry = side.geometry;
-  if (plan.type != ComputeType::f32 || !suits_in_place(side, plan.rows, plan.columns, plan.k)) return std::nullopt;
+  if (!suits_in_place(side, row_count, column_count, k)) return std::nullopt;
   InPlaceTable table;
   Group rows = geometry.outer;
   Group terms = geometry.k;
   if (geometry.bounds() == 0) {
-    table.k_per_plane = plan.k;
+    table.k_per_plane = k;
     table.row_address = addresses(rows);
   } else {
     const auto strides = source_strides(geometry);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/side.h"
 #include "backends/cpu/isa.h"
 
 namespace lockstep {
@@ -66,10 +66,11 @@ using InPlaceFunction = void (*)(const InPlaceArgs&);
 /// For f32; null on instruction sets without vectors.
 InPlaceFunction in_place_function(Isa isa);
 
-/// Whether `rows` as rows, `columns` other rows and a k of that length suit this way; decides the roles in make_plan.
+/// Whether f32 contractions of `rows`, with so many rows, columns and k, suit this way; decides the roles in make_plan.
 bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k);
 /// Nothing where suits_in_place does not hold or the view is of another form.
-std::optional<InPlaceTable> make_in_place_table(const Plan& plan);
+std::optional<InPlaceTable> make_in_place_table(const Side& rows, std::int64_t row_count, std::int64_t column_count,
+                                                std::int64_t k);
 
 /// Elements of a padded copy for the given blocks of k's own dims.
 std::int64_t padded_size(const InPlaceTable& table, std::int64_t k_planes);

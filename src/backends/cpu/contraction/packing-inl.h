@@ -1,4 +1,4 @@
-// Copies a block of an operand into panels (kernels.h), per instruction set: decoding, flushing subnormals and putting
+// Copies a block of an operand into panels (panels.h), per instruction set: decoding, flushing subnormals and putting
 // the fill where a view has no data. Three ways, chosen by Side::Order:
 //   along outer   one panel row (fixed k) at a time; its pieces and, per class of k, their valid lanes are known before
 //   along k       one lane at a time into a staging area (or straight from memory), then transposed

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/cpu/contraction/geometry.h"
+#include "backends/cpu/contraction/side.h"
 #include "kernels/kernel.h"
 
 namespace lockstep {
@@ -20,19 +20,6 @@ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t unit) {
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return divide_up(value, unit) * unit;
 }
-
-/// One operand, ready to be packed.
-struct Side {
-  int slot = 0;
-  DType dtype = DType::f32;
-  bool flush = false;  ///< subnormals of this operand read as zeros of their sign
-  std::uint64_t fill = 0;
-  Geometry geometry;
-  /// How panels are filled. `along_outer`: one row of a panel at a time; `along_k`: one lane at a time, then
-  /// transposed; `by_element`: views with inserted zeros.
-  enum class Order : std::uint8_t { along_outer, along_k, by_element };
-  Order order = Order::along_outer;
-};
 
 /// Maps the linear index of some batch dimensions to the kernel's linear batch index.
 struct BatchMap {

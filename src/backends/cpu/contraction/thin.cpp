@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/panels.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -20,7 +20,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/panels.h"
 
 // Only targets whose MulAdd is one rounding may use it; the others compute one element at a time.
 #undef LOCKSTEP_SCALAR_TILE

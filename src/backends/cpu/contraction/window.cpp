@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/panels.h"
+#include "backends/cpu/contraction/thin.h"
 
 namespace lockstep {
 inline namespace v0 {

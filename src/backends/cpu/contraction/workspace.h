@@ -10,7 +10,7 @@
 
 #include <lockstep/error.h>
 
-#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/panels.h"
 
 namespace lockstep {
 inline namespace v0 {

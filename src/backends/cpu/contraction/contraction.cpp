@@ -1,0 +1,41 @@
+#include "backends/cpu/contraction/contraction.h"
+
+#include <utility>
+
+#include "backends/cpu/contraction/way.h"
+
+namespace lockstep {
+inline namespace v0 {
+
+std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel) {
+  return compile_contraction(kernel, selected_isa());
+}
+
+std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa) {
+  using namespace contraction;
+  const KernelSet& kernels = kernel_set(kernel.type, isa);
+  Task task{.kernels = kernels,
+            .plan = make_plan(kernel, kernels.lanes, kernels.tile_columns),
+            .epilogue = kernel.epilogue,
+            .isa = isa};
+  const Plan& plan = task.plan;
+  if (kernels.thin != nullptr) {
+    if (auto table = make_thin_table(plan, kernels.lanes, kernels.tile_rows)) {
+      return make_thin_way(std::move(task), std::move(*table));
+    }
+  }
+  if (kernels.window != nullptr) {
+    if (auto table = make_window_table(plan, kernels.lanes)) {
+      return make_window_way(std::move(task), std::move(*table));
+    }
+  }
+  if (const InPlaceFunction loop = in_place_function(isa); loop != nullptr && plan.type == ComputeType::f32) {
+    if (auto table = make_in_place_table(plan.row_side, plan.rows, plan.columns, plan.k)) {
+      return make_in_place_way(std::move(task), std::move(*table), loop);
+    }
+  }
+  return make_packed_way(std::move(task));
+}
+
+}  // namespace v0
+}  // namespace lockstep

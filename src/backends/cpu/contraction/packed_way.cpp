@@ -1,0 +1,105 @@
+// The way of every contraction that no other way suits: cuts the results into blocks (tiling.h), packs what they need,
+// multiplies block of k by block of k, and runs the epilogue on each block of results while it is in cache. Blocks are
+// the unit of work of the threads.
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/threads.h>
+
+#include "backends/cpu/contraction/tiling.h"
+#include "backends/cpu/contraction/way.h"
+#include "backends/cpu/threads.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+class PackedWay final : public Way {
+ public:
+  explicit PackedWay(Task task) : Way(std::move(task)) {}
+
+ private:
+  struct Job {
+    const Binding& binding;
+    Tiling tiling;
+    const std::byte* rows = nullptr;  ///< packed as a whole, or null
+    const std::byte* columns = nullptr;
+  };
+
+  void compute(const Binding& binding) const override {
+    Job job{.binding = binding, .tiling = choose_tiling(plan_, kernels_, num_threads())};
+    const Tiling& tiling = job.tiling;
+    SharedPanels& shared = SharedPanels::of_this_thread();
+    if (tiling.pack_rows_once) job.rows = pack_all(binding, Operand::rows, tiling.serial, shared.rows);
+    if (tiling.pack_columns_once) job.columns = pack_all(binding, Operand::columns, tiling.serial, shared.columns);
+    const std::int64_t per_batch = tiling.row_blocks * tiling.column_blocks;
+    const std::int64_t units = plan_.batches * per_batch;
+    parallel_for(units, tiling.serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t block = unit % per_batch;
+        compute_block(job, unit / per_batch, block / tiling.column_blocks, block % tiling.column_blocks);
+      }
+    });
+  }
+
+  void compute_block(const Job& job, std::int64_t batch, std::int64_t row_block, std::int64_t column_block) const {
+    const Tiling& tiling = job.tiling;
+    Workspace& workspace = Workspace::of_this_thread();
+    Block block;
+    block.batch = batch;
+    block.row = row_block * tiling.block_rows;
+    block.rows = std::min(tiling.block_rows, plan_.rows - block.row);
+    block.column = column_block * tiling.block_columns;
+    block.columns = std::min(tiling.block_columns, plan_.columns - block.column);
+
+    MultiplyArgs args;
+    args.rows = block.rows;
+    args.columns = block.columns;
+    args.row_panel_stride = panel_stride(Operand::rows);
+    args.column_panel_stride = panel_stride(Operand::columns);
+    if (plan_.direct) {
+      args.results = direct_results(job.binding, block);
+      args.results_stride = plan_.direct->row_stride;
+    } else {
+      // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
+      args.results_stride = round_up(block.columns, kernels_.tile_columns) + 64 / element_size();
+      args.results = workspace.results.reserve(block.rows * args.results_stride * element_size());
+      args.padded = true;
+    }
+    const Position row_batch = plan_.row_side.geometry.batch_position(batch);
+    const Position column_batch = plan_.column_side.geometry.batch_position(batch);
+    for (std::int64_t k = 0; k < k_blocks(); ++k) {
+      args.row_panels =
+          panels(job.binding, Operand::rows, job.rows, row_batch, block.batch, block.row, block.rows, k, workspace);
+      args.column_panels = panels(job.binding, Operand::columns, job.columns, column_batch, block.batch, block.column,
+                                  block.columns, k, workspace);
+      args.k_count = k_count(k);
+      args.first = k == 0;
+      args.finish = plan_.direct.has_value() && k + 1 == k_blocks();
+      kernels_.multiply(args);
+    }
+    if (!plan_.direct) epilogue_.run(job.binding, block, args.results, args.results_stride, workspace);
+  }
+
+  void* direct_results(const Binding& binding, const Block& block) const {
+    const DirectOutput& direct = *plan_.direct;
+    std::int64_t address = direct.offset + block.row * direct.row_stride + block.column;
+    std::int64_t index = block.batch;
+    for (int d = plan_.batch.rank() - 1; d >= 0; --d) {
+      address += index % plan_.batch[d] * direct.batch_strides[d];
+      index /= plan_.batch[d];
+    }
+    return binding.slots[static_cast<std::size_t>(direct.slot)] + address * element_size();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_packed_way(Task task) {
+  return std::make_unique<PackedWay>(std::move(task));
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,114 @@
+// The way of few rows: stretches of columns are the unit of work, each for all of k, read straight from the view.
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/threads.h>
+
+#include "backends/cpu/contraction/decode.h"
+#include "backends/cpu/contraction/way.h"
+#include "backends/cpu/threads.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+// Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
+constexpr std::int64_t kThinPieces = 512;
+constexpr std::int64_t kThinWork = 40000;
+
+class ThinWay final : public Way {
+ public:
+  ThinWay(Task task, ThinTable table) : Way(std::move(task)), table_(std::move(table)) {}
+
+ private:
+  void compute(const Binding& binding) const override {
+    // Work per thread in multiply-adds of a vector, for pieces that stay in the first caches.
+    const std::int64_t pieces = table_.pieces();
+    const std::int64_t parts = divide_up(pieces, std::max<std::int64_t>(kThinPieces, divide_up(pieces, num_threads())));
+    const std::int64_t blocks = divide_up(pieces, kThinPieces);
+    const std::int64_t per_batch = plan_.batches >= 4 * num_threads() ? blocks : std::max(parts, blocks);
+    const std::int64_t step = divide_up(pieces, per_batch);
+    const std::int64_t units = plan_.batches * divide_up(pieces, step);
+    const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
+    const std::int64_t together = step == pieces ? batches_of_a_call() : 1;
+    parallel_for(units, std::max<std::int64_t>(1, kThinWork / work), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; unit += together) {
+        const std::int64_t piece = unit % divide_up(pieces, step) * step;
+        const std::int64_t batches = std::min(together, end - unit);
+        compute_pieces(binding, unit / divide_up(pieces, step), batches, piece, std::min(piece + step, pieces));
+      }
+    });
+  }
+
+  // How many batches fit in one call: their results stay in the first cache.
+  std::int64_t batches_of_a_call() const {
+    const bool rows_follow = plan_.rows == 1 && !plan_.swapped && plan_.batch_map.identity();
+    return rows_follow ? std::clamp<std::int64_t>(kThinPieces / table_.pieces(), 1, 64) : 1;
+  }
+
+  // Several batches only if each is one row of the kernel (batches_of_a_call).
+  void compute_pieces(const Binding& binding, std::int64_t batch, std::int64_t batches, std::int64_t piece_begin,
+                      std::int64_t piece_end) const {
+    Workspace& workspace = Workspace::of_this_thread();
+    const std::int64_t lanes = kernels_.lanes;
+    const auto panel_bytes = (plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack;
+    float* rows = reinterpret_cast<float*>(workspace.rows.reserve(panel_bytes));
+    const Side& side = plan_.column_side;
+    ThinArgs args;
+    args.table = &table_;
+    args.flush = side.flush;
+    args.piece_begin = piece_begin;
+    args.piece_end = piece_end;
+    args.rows = rows;
+    args.row_count = plan_.rows;
+    args.k = plan_.k;
+    args.results_stride = (piece_end - piece_begin + 1) * lanes;
+    const std::int64_t count = plan_.rows * batches;
+    float* const results =
+        reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
+    for (std::int64_t b = 0; b < batches; ++b) {
+      args.rows_stride = load_rows(binding, batch + b, rows, workspace);
+      args.data =
+          reinterpret_cast<const float*>(data(binding, Operand::columns)) + side.geometry.batch_address(batch + b);
+      args.results = results + b * plan_.rows * args.results_stride;
+      kernels_.thin(args);
+    }
+    const std::int64_t column = table_.begin[static_cast<std::size_t>(piece_begin)];
+    const Block block{.batch = batch,
+                      .row = 0,
+                      .rows = count,
+                      .column = column,
+                      .columns = table_.begin[static_cast<std::size_t>(piece_end)] - column};
+    epilogue_.run(binding, block, results, args.results_stride, workspace);
+  }
+
+  // The rows of one batch for all of k, as [k][row]. Returns the distance between neighbouring k.
+  std::int64_t load_rows(const Binding& binding, std::int64_t batch, float* rows, Workspace& workspace) const {
+    const Side& side = plan_.row_side;
+    const Geometry& geometry = side.geometry;
+    if (plan_.rows == 1 && side.dtype == DType::f32 && geometry.limits.empty() && geometry.k.sizes.rank() <= 1) {
+      const float* from = reinterpret_cast<const float*>(data(binding, Operand::rows)) + geometry.batch_address(batch);
+      const std::int64_t stride = geometry.k.inner_stride();
+      for (std::int64_t k = 0; k < plan_.k; ++k) rows[k] = decode<float>(from[k * stride], side.flush);
+      return 1;
+    }
+    const Position position = geometry.batch_position(batch);
+    for (std::int64_t k = 0; k * kBlock < plan_.k; ++k) {
+      pack(binding, Operand::rows, position, 0, plan_.rows, k, rows + k * kBlock * kernels_.tile_rows, workspace);
+    }
+    return kernels_.tile_rows;
+  }
+
+  ThinTable table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table) {
+  return std::make_unique<ThinWay>(std::move(task), std::move(table));
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+// What the ways to run a contraction share: the kernel as the CPU sees it, and packing. A way decides what is packed,
+// which blocks of results are a unit of work, and which inner loop multiplies; each has a file, *_way.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "backends/backend.h"
+#include "backends/cpu/contraction/epilogue.h"
+#include "backends/cpu/contraction/in_place.h"
+#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/workspace.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// A contraction with its loops.
+struct Task {
+  const KernelSet& kernels;
+  Plan plan;
+  const Program& epilogue;
+  Isa isa;
+};
+
+/// Any contraction: both operands packed, block by block.
+std::unique_ptr<Executable> make_packed_way(Task task);
+/// Few rows: columns from the view.
+std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table);
+/// Convolutions of few output channels: rows packed, columns from the view.
+std::unique_ptr<Executable> make_window_way(Task task, WindowTable table);
+/// Few columns and a long k: columns packed, rows from the view or a padded copy of it.
+std::unique_ptr<Executable> make_in_place_way(Task task, InPlaceTable table, InPlaceFunction loop);
+
+class Way : public Executable {
+ public:
+  void run(const Binding& binding) const final {
+    if (plan_.batches * plan_.rows * plan_.columns != 0) compute(binding);
+  }
+
+ protected:
+  enum class Operand : std::uint8_t { rows, columns };
+
+  explicit Way(Task task)
+      : kernels_(task.kernels),
+        plan_(std::move(task.plan)),
+        epilogue_(task.epilogue, plan_, element_size(), task.isa) {}
+
+  /// There are results to compute.
+  virtual void compute(const Binding& binding) const = 0;
+
+  std::int64_t element_size() const { return static_cast<std::int64_t>(kernels_.element_size); }
+  const Side& side(Operand operand) const { return operand == Operand::rows ? plan_.row_side : plan_.column_side; }
+  const std::byte* data(const Binding& binding, Operand operand) const {
+    return binding.slots[static_cast<std::size_t>(side(operand).slot)];
+  }
+  std::int64_t k_blocks() const { return std::max<std::int64_t>(1, divide_up(plan_.k, kBlock)); }
+  std::int64_t k_count(std::int64_t block) const { return std::min(kBlock, plan_.k - block * kBlock); }
+
+  /// Elements from one panel to the next; the same for every block of k.
+  std::int64_t panel_stride(Operand operand) const {
+    return width(operand) * std::min(kBlock, plan_.k) + kPanelSlack / element_size();
+  }
+  /// Packs [outer_begin, outer_begin + outer_count) of one block of k.
+  void pack(const Binding& binding, Operand operand, const Position& batch, std::int64_t outer_begin,
+            std::int64_t outer_count, std::int64_t k_block, void* panels, Workspace& workspace) const;
+  /// The whole operand, as [batch][block of k][panel].
+  const std::byte* pack_all(const Binding& binding, Operand operand, bool serial, GrowingBuffer& buffer) const;
+  /// The panels of one block, out of what pack_all returned, or packed now if that is null. `position`: of the batch.
+  const void* panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,
+                     std::int64_t batch, std::int64_t begin, std::int64_t count, std::int64_t k_block,
+                     Workspace& workspace) const;
+
+  const KernelSet& kernels_;
+  const Plan plan_;
+  const Epilogue epilogue_;
+
+ private:
+  std::int64_t width(Operand operand) const {
+    return operand == Operand::rows ? kernels_.tile_rows : kernels_.tile_columns;
+  }
+  std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
+  std::int64_t block_stride(Operand operand) const {
+    return divide_up(outer(operand), width(operand)) * panel_stride(operand);
+  }
+};
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
