@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/cpu/row/plan.h"
+#include "backends/cpu/row/space.h"
 #include "core/assert.h"
 
 namespace lockstep {

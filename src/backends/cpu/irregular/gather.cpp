@@ -6,7 +6,7 @@
 
 #include "backends/cpu/irregular/elements.h"
 #include "backends/cpu/irregular/irregular.h"
-#include "backends/cpu/row/plan.h"
+#include "backends/cpu/row/space.h"
 #include "backends/cpu/threads.h"
 #include "core/fp_state.h"
 

@@ -11,7 +11,7 @@
 #include "backends/cpu/irregular/scatter.h"
 #include "backends/cpu/irregular/scratch.h"
 #include "backends/cpu/irregular/settle.h"
-#include "backends/cpu/row/plan.h"
+#include "backends/cpu/row/space.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
 

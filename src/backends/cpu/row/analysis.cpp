@@ -1,6 +1,7 @@
+#include "backends/cpu/row/analysis.h"
+
 #include <algorithm>
 
-#include "backends/cpu/row/planner.h"
 #include "core/assert.h"
 
 namespace lockstep {

@@ -1,9 +1,5 @@
 #include "backends/cpu/row/plan.h"
 
-#include <algorithm>
-
-#include "backends/cpu/row/planner.h"
-
 namespace lockstep {
 inline namespace v0 {
 
@@ -13,10 +9,6 @@ ReduceTable::Kind RowReduction::kind() const {
 
 ReduceTable::Order RowReduction::order() const {
   return op == ReduceOp::min || op == ReduceOp::argmin ? ReduceTable::min : ReduceTable::max;
-}
-
-RowPlan make_plan(const Program& program, const PlanOptions& options) {
-  return Planner(program, options).plan();
 }
 
 }  // namespace v0

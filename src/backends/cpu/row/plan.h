@@ -1,5 +1,5 @@
 // The plan of a row program: which value is computed in which pass over a unit of work, where it lives, and which loop
-// computes it. Made once per kernel (plan.cpp), executed by frame.h.
+// computes it. Made once per kernel (planner.h), executed by frame.h.
 //
 // Two layouts; both give the order of reductions that docs/numerics.md section 4 asks for.
 //   rows      a unit is one row; tiles run along the row. Row values are scalars.
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/row/access.h"
+#include "backends/cpu/row/space.h"
 #include "backends/cpu/row/tables.h"
 #include "kernels/kernel.h"
 
@@ -26,13 +27,6 @@ inline namespace v0 {
 constexpr std::size_t idx(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
-
-enum class Layout : std::uint8_t { rows, columns };
-
-/// How many indices there are to either side.
-struct Space {
-  std::int64_t outer_count = 1, along_count = 1;
-};
 
 /// Where a value lives while a frame executes.
 struct Place {
@@ -155,27 +149,6 @@ struct RowPlan {
   bool has_blocks() const { return layout == Layout::rows && width > 1; }
   std::int64_t chunks() const { return (sequence + kChunk - 1) / kChunk; }
 };
-
-struct PlanOptions {
-  Isa isa = Isa::scalar;
-  bool epilogue = false;  ///< run in segments of rows: keep rows and inner dims apart, and rows whole
-};
-
-RowPlan make_plan(const Program& program, const PlanOptions& options);
-
-/// The iteration space of a program for one layout (space.cpp).
-struct Mapping {
-  Space space;
-  std::vector<Access> inputs, outputs, positions;
-};
-/// The layout that reads and writes memory in longer runs. `has_row_values`: rows and inner dims mean something.
-Layout choose_layout(const Program& program, bool has_row_values);
-Mapping map_space(const Program& program, Layout layout, bool merge_rows);
-/// For programs without row values: the dim along which some input is contiguous while it strides along the last dim,
-/// or -1. Tiles over both dims use every cache line of it as a whole.
-int transposed_dim(const Program& program);
-/// The same program over the space whose inner dim is the program's dim `dim` and whose rows are all others.
-Program with_inner_dim(const Program& program, int dim);
 
 }  // namespace v0
 }  // namespace lockstep

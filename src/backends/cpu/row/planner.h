@@ -1,45 +1,23 @@
-// Makes a RowPlan. In three strokes, one file each: what the values are and when they can be known (analysis.cpp), the
-// shape of the tiles and the memory of a frame, then the steps of each pass (planner.cpp, fuse.cpp, slots.cpp).
+// Makes a RowPlan. In three strokes: what the values are and when they can be known (analysis.h), which pass computes
+// them in tiles of which shape (planner.cpp), then the steps of each pass: what a step does (steps.cpp), which become one
+// (fuse.cpp), and where their results lie (slots.cpp).
 #pragma once
 
 #include <map>
 #include <vector>
 
+#include "backends/cpu/row/analysis.h"
 #include "backends/cpu/row/plan.h"
 
 namespace lockstep {
 inline namespace v0 {
 
-/// How often a value exists: once, once per row, or once per element.
-enum class Class : std::uint8_t { uniform, row, vector };
-
-/// The facts about the instructions of a program.
-struct Analysis {
-  std::vector<Instruction> code;  ///< of the program, with the conversions written out that it leaves implicit
-  std::vector<int> outputs;       ///< the value of each output, in `code`
-  std::vector<Class> classes;
-  std::vector<int> when;  ///< uniform: 0. row: known before this pass. vector: computed in this pass at the earliest
-  std::vector<bool> used;
-  std::vector<int> cost;    ///< to compute it again from memory, in simple operations
-  bool merged = false;      ///< no row values: rows and inner dims are one space
-  bool transposes = false;  ///< an input runs along another dim than the outputs: square tiles
-  Layout layout = Layout::rows;
-  Mapping mapping;
-  int passes = 1;
+struct PlanOptions {
+  Isa isa = Isa::scalar;
+  bool epilogue = false;  ///< run in segments of rows: keep rows and inner dims apart, and rows whole
 };
 
-Analysis analyse(const Program& program, bool epilogue);
-
-/// Calls fn(operand) for each operand of an instruction.
-template <typename Fn> void for_each_operand(const Instruction& instruction, Fn fn) {
-  for (int operand : {instruction.a, instruction.b, instruction.c}) {
-    if (operand >= 0) fn(operand);
-  }
-}
-
-/// Whether a tile of memory is the values as they are.
-bool loads_as_stored(const Instruction& load, const Input& input);
-bool stores_as_stored(const Output& output, ComputeType type);
+RowPlan make_plan(const Program& program, const PlanOptions& options);
 
 /// What an op is in a chain, or none.
 ChainOp chain_op_of(Op op);

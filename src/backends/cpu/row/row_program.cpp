@@ -5,7 +5,7 @@
 #include <new>
 
 #include "backends/cpu/row/frame.h"
-#include "backends/cpu/row/plan.h"
+#include "backends/cpu/row/planner.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
 #include "core/fp_state.h"

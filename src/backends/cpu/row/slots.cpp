@@ -12,6 +12,12 @@ constexpr std::size_t kSlotPadding = 128;
 
 }  // namespace
 
+std::size_t Planner::reserve(std::size_t bytes) {
+  const std::size_t at = plan_.total_bytes;
+  plan_.total_bytes += (bytes + 63) / 64 * 64;
+  return at;
+}
+
 void Planner::assign_slots(Pass& pass) {
   std::vector<std::size_t> last_use(plan_.types.size(), 0);
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {

@@ -1,7 +1,6 @@
-// Iteration spaces: the dims of every access, and the choice of the layout.
-#include <algorithm>
+#include "backends/cpu/row/space.h"
 
-#include "backends/cpu/row/plan.h"
+#include <algorithm>
 
 namespace lockstep {
 inline namespace v0 {
