@@ -1,5 +1,5 @@
 // Where a tensor lives. A Device is a value: equal devices are one device, however they were obtained.
-// Knows nothing of backends; backends/registry.h holds the run-time object behind each device.
+// Knows nothing of backends: backends/registry.cpp holds the run-time object behind each device.
 #pragma once
 
 #include <compare>

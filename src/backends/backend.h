@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/device.h"
 #include "kernels/kernel.h"
 
 namespace lockstep {
@@ -60,11 +61,6 @@ class Backend {
   /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.
   virtual std::size_t window_bytes() const { return std::size_t{256} << 20; }
 };
-
-/// Whether the memory of a device is this process's own, so that Buffer::data() can be read.
-constexpr bool is_host(Device device) {
-  return device.kind == DeviceKind::ref || device.kind == DeviceKind::cpu;
-}
 
 /// A kind of device that this machine has none of, or none that can be used.
 struct MissingDevices {

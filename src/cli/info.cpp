@@ -21,12 +21,6 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-/// "cuda" of cuda:0.
-std::string kind_name(DeviceKind kind) {
-  const std::string name = Device{kind, 0}.to_string();
-  return name.substr(0, name.find(':'));
-}
-
 /// A device's lines, or why it cannot be used.
 std::string description_of(const Device& device) {
   try {
@@ -53,7 +47,7 @@ void print_json() {
   JsonArray unavailable;
   for (const MissingDevices& missing : missing_devices()) {
     unavailable.add(JsonObject()
-                        .add("device", json(kind_name(missing.kind)))
+                        .add("device", json(name_of(missing.kind)))
                         .add("reason", json(missing.reason))
                         .add("fix", json(missing.fix))
                         .text());
@@ -97,7 +91,7 @@ void print_text() {
   print_line("");
   print_line(style.bold("Not available"));
   for (const MissingDevices& missing : missing_devices()) {
-    print_line(fmt::format("  {:8} {}", kind_name(missing.kind), missing.reason));
+    print_line(fmt::format("  {:8} {}", name_of(missing.kind), missing.reason));
     print_line(fmt::format("           {}", style.dim(missing.fix)));
   }
 }

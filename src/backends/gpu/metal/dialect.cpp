@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/plain_forms.h"
 #include "backends/gpu/texts.h"
 #include "core/assert.h"
 
@@ -37,23 +38,9 @@ using namespace metal;
 #define FROM_BITS(u) as_type<float>(uint(u))
 #define MUL_HIGH(x, y) mulhi(uint(x), uint(y))
 #define SIGN_MASK64(u) (ULONG(0) - ((u) >> 63))
-#define SELECT(condition, x, y) ((condition) ? (x) : (y))
-#define CANONICAL_F32(x) canonical(x)
-#define FLUSHED_F32(x) canonical(x)
-#define FLOAT_KEY(x) max_key(x)
-#define MIN_KEY(x) min_key(x)
-#define ROUND_BF16(x) cast_bf16(x)
-#define ANY_ROUND_BF16(x) cast_bf16(x)
-#define NEAREST_BF16(x) cast_bf16(x)
-#define ENCODE_BF16(x) encode_bf16(x)
-#define DECODE_F16(word) decode_f16(word)
-#define ANY_DECODE_F16(word) decode_f16(word)
-#define ROUND_F16(x) cast_f16(x)
-#define ANY_ROUND_F16(x) cast_f16(x)
-#define ENCODE_F16(x) encode_f16(x)
-#define LARGER(x, y) larger(x, y)
-#define SMALLER(x, y) smaller(x, y)
-#define THREAD thread_number
+)";
+
+constexpr const char* kWords = R"(#define THREAD thread_number
 #define GROUP (parameters.first_group + group_number)
 #define GROUPS parameters.groups
 #define UNROLL _Pragma("unroll")
@@ -101,7 +88,7 @@ using namespace metal;
 
 std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic) {
   LOCKSTEP_ASSERT(kernel.addresses.size() <= kMetalBuffers - 1);
-  std::string text = kHead;
+  std::string text = std::string(kHead) + kPlainForms + kWords;
   std::vector<Substitute> substitutes;
   const auto define = [&](const char* macro, const char* parameters, bool exact, const char* device,
                           const char* function) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/plain_forms.h"
 #include "backends/gpu/texts.h"
 
 namespace lockstep {
@@ -39,23 +40,9 @@ constexpr const char* kHead = R"(#version 460
 #define SIGN_MASK64(u) sign_mask(u)
 #define FMA64(x, y, z) fma(x, y, z)
 #define SQRT64(x) sqrt(x)
-#define SELECT(condition, x, y) ((condition) ? (x) : (y))
-#define CANONICAL_F32(x) canonical(x)
-#define FLUSHED_F32(x) canonical(x)
-#define FLOAT_KEY(x) max_key(x)
-#define MIN_KEY(x) min_key(x)
-#define ROUND_BF16(x) cast_bf16(x)
-#define ANY_ROUND_BF16(x) cast_bf16(x)
-#define NEAREST_BF16(x) cast_bf16(x)
-#define ENCODE_BF16(x) encode_bf16(x)
-#define DECODE_F16(word) decode_f16(word)
-#define ANY_DECODE_F16(word) decode_f16(word)
-#define ROUND_F16(x) cast_f16(x)
-#define ANY_ROUND_F16(x) cast_f16(x)
-#define ENCODE_F16(x) encode_f16(x)
-#define LARGER(x, y) larger(x, y)
-#define SMALLER(x, y) smaller(x, y)
-#define THREAD gl_LocalInvocationIndex
+)";
+
+constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define GROUP gl_WorkGroupID.x
 #define GROUPS gl_NumWorkGroups.x
 #define MEMORY uint64_t
@@ -208,7 +195,7 @@ std::string with_suffixes(const std::string& text) {
 }  // namespace
 
 std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words) {
-  std::string text = kHead;
+  std::string text = std::string(kHead) + kPlainForms + kWords;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
   text += fmt::format("#define UNROLL {0}\n#define UNROLL_BY(n) {0}\n", unroll);
