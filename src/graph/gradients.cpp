@@ -75,7 +75,7 @@ bool mentions(const std::string& expression, char name) {
 using Reads = std::vector<std::vector<unsigned>>;
 Reads make_reads() {
   Reads reads;
-  for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+  for (int i = 0; i < kOpCount; ++i) {
     const Op op = static_cast<Op>(i);
     std::vector<unsigned>& row = reads.emplace_back();
     if (op == Op::where) row.push_back(0);

@@ -30,6 +30,12 @@ enum class Op : std::uint8_t {
 #include "kernels/ops.def"
 #undef ROW
 };
+/// How many rows the table has: ops are the numbers below it.
+inline constexpr int kOpCount = 0
+#define ROW(...) +1
+#include "kernels/ops.def"
+#undef ROW
+    ;
 
 enum class OpKind : std::uint8_t { arithmetic, comparison, move };
 

@@ -53,7 +53,7 @@ void check(Op op) {
 
 TEST(Gradients, OfEveryFloatRowOfTheTable) {
   int checked = 0;
-  for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+  for (int i = 0; i < kOpCount; ++i) {
     const Op op = static_cast<Op>(i);
     const OpInfo& info = info_of(op);
     if (info.kind != OpKind::arithmetic || (info.types & kTypeF64) == 0) continue;
