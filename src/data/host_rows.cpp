@@ -7,7 +7,7 @@
 
 #include <lockstep/error.h>
 
-#include "graph/window.h"
+#include "graph/dense_data.h"
 
 namespace lockstep {
 inline namespace v0 {

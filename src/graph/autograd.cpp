@@ -10,9 +10,9 @@
 #include <lockstep/random.h>
 
 #include "core/pool.h"
+#include "graph/address_index.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
-#include "graph/numbers.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -60,7 +60,7 @@ class Backward {
     // Depth first without recursion: a record leads somewhere if it is wanted or one of its operands leads there.
     std::vector<std::pair<const Record*, std::size_t>> stack;
     const auto visit = [&](const Record* record) {
-      if (!numbers_.add(record)) return;
+      if (!index_.add(record)) return;
       on_path_.push_back(false);
       stack.emplace_back(record, 0);
     };
@@ -68,7 +68,7 @@ class Backward {
     while (!stack.empty()) {
       auto& [record, next] = stack.back();
       if (next == record->operands.size()) {
-        on_path_[number(record)] = wanted(*record) || std::any_of(record->operands.begin(), record->operands.end(),
+        on_path_[index_of(record)] = wanted(*record) || std::any_of(record->operands.begin(), record->operands.end(),
                                                                   [&](const Record::Operand& operand) {
                                                                     return reaches(operand.record.get());
                                                                   });
@@ -79,7 +79,7 @@ class Backward {
       if (operand != nullptr) visit(operand);
     }
   }
-  bool reaches(const Record* record) const { return record != nullptr && on_path_[number(record)]; }
+  bool reaches(const Record* record) const { return record != nullptr && on_path_[index_of(record)]; }
 
   /// Calls done(record, gradient) for each record on the way, with its whole gradient.
   template <typename Done> void run(Done done) {
@@ -92,7 +92,7 @@ class Backward {
     std::priority_queue<std::pair<std::uint64_t, Record*>> pending;
     std::vector<Tensor> sums(on_path_.size());
     const auto add_to = [&](Record* record, const Tensor& gradient) {
-      Tensor& sum = sums[number(record)];
+      Tensor& sum = sums[index_of(record)];
       if (!sum.defined()) pending.emplace(record->id, record);
       sum = sum.defined() ? add(sum, gradient) : gradient;
     };
@@ -100,7 +100,7 @@ class Backward {
     while (!pending.empty()) {
       Record* const record = pending.top().second;
       pending.pop();
-      Tensor g = std::exchange(sums[number(record)], Tensor());
+      Tensor g = std::exchange(sums[index_of(record)], Tensor());
       for (const auto& hook : record->hooks) {
         const Tensor changed = hook(g);
         if (!changed.defined()) continue;
@@ -146,14 +146,14 @@ class Backward {
   // The shared pointer behind a record that is being visited.
   RecordRef keep_alive(Record& record) { return options_.create_graph ? record.shared_from_this() : nullptr; }
 
-  std::size_t number(const Record* record) const { return static_cast<std::size_t>(numbers_.find(record)); }
+  std::size_t index_of(const Record* record) const { return static_cast<std::size_t>(index_.find(record)); }
 
   const char* op_;
   const GradientOptions& options_;
   CallSite site_;
   RecordRef root_;
   Tensor seed_;
-  Numbers<Record> numbers_;
+  AddressIndex<Record> index_;
   std::vector<bool> on_path_;  ///< by number
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/dense_data.h"
 #include "graph/make.h"
 #include "graph/window.h"
 

@@ -19,7 +19,6 @@ Tensor view_gradient(const Tensor& g, const View& view, const Shape& shape, Call
 // makes the node.
 Tensor trace_elementwise(const Tensor& result, Op op, std::span<const lockstep::Operand> operands);
 Tensor trace_cast(const Tensor& result, const Tensor& from);
-Tensor trace_view(const Tensor& result, const Tensor& from, const View& view);
 Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const Tensor& a, const Tensor* b);
 Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const Tensor& index);
 Tensor trace_scatter(const Tensor& result, ScatterOp op, const Tensor& self, int dim, const Tensor& index,

@@ -25,14 +25,16 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
   auto check = std::make_shared<IndexCheck>();
   check->index = node.inputs[1];
   check->where = node.where;
-  if (const auto* gather = std::get_if<Gather>(&node.op)) {
-    check->name = gather->name;
-    check->size = gather->size;
-  } else {
-    const auto& scatter = std::get<Scatter>(node.op);
-    check->name = scatter.name;
-    check->size = node.shape[scatter.dim];
-  }
+  std::visit(
+      [&]<typename P>(const P& primitive) {
+        if constexpr (P::traits.checks_index) {
+          check->name = primitive.op_name();
+          check->size = primitive.places(node.shape);
+        } else {
+          fail_invariant("what checks no index has no faults", __FILE__, __LINE__);
+        }
+      },
+      node.op);
   return check;
 }
 

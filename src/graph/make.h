@@ -7,8 +7,9 @@
 #include <lockstep/ops.h>
 
 #include "graph/check.h"
-#include "graph/gradient_rules.h"
 #include "graph/node.h"
+#include "graph/record.h"
+#include "graph/tape.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -45,6 +46,8 @@ Tensor view_tensor(const NodeRef& base, View view, DType dtype, CallSite site);
 Reading read(const Tensor& tensor);
 /// Elements in memory of their own, row-major.
 Tensor stored(const Tensor& tensor, CallSite site);
+/// `result`, which reads `from` through `view`, with its record (graph/gradient_rules.h has those of the others).
+Tensor trace_view(const Tensor& result, const Tensor& from, const View& view);
 /// Applies `change` to the tensor's view; where the result is no view, stores the elements first.
 template <typename Change>
 Tensor change_view(const Tensor& tensor, CallSite site, Change change) {

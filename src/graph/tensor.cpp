@@ -1,4 +1,4 @@
-// Tensor's members: making, reading, and naming. Views are in shape_ops.cpp, printing in print.cpp.
+// Tensor's members: making, reading, and naming. Views are in ops/shape.cpp, printing in print.cpp.
 #include <lockstep/tensor.h>
 
 #include <cstring>
@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "core/hash.h"
+#include "graph/dense_data.h"
 #include "graph/live_tensors.h"
 #include "graph/make.h"
 #include "graph/tape.h"

@@ -2,6 +2,7 @@
 // Scalar code; a backend's own loads and stores must agree with it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -67,6 +68,40 @@ inline std::uint64_t encode(DType dtype, std::int64_t value) {
 }
 inline std::uint64_t encode(DType dtype, std::int32_t value) {
   return encode(dtype, std::int64_t{value});
+}
+
+/// Whether the bits of an element are free of f32/bf16 subnormals, so that arithmetic can read them as they are.
+inline bool is_canonical(DType dtype, std::uint64_t bits) {
+  const auto is_zero_or_above = [](std::uint64_t magnitude, std::uint64_t smallest_normal) {
+    return magnitude == 0 || magnitude > smallest_normal;
+  };
+  if (dtype == DType::f32) return is_zero_or_above(bits & 0x7fffffffu, 0x00800000u);
+  if (dtype == DType::bf16) return is_zero_or_above(bits & 0x7fffu, 0x0080u);
+  return true;
+}
+
+/// Whether any of `count` elements is not canonical.
+inline bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
+  bool found = false;
+  if (dtype == DType::f32) {
+    // Without early exit in the inner loop, so that it vectorises.
+    for (std::size_t start = 0; start < count && !found; start += 4096) {
+      std::uint32_t any = 0;
+      for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, data + 4 * i, 4);
+        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x00800000u);
+      }
+      found = any != 0;
+    }
+  } else if (dtype == DType::bf16) {
+    for (std::size_t i = 0; i < count && !found; ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, data + 2 * i, 2);
+      found = !is_canonical(DType::bf16, bits);
+    }
+  }
+  return found;
 }
 
 }  // namespace v0

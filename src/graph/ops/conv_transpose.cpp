@@ -12,6 +12,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/ops/convolution.h"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/make.h"
 
 namespace lockstep {

@@ -1,6 +1,7 @@
 // The primitives whose elements are at computed places or depend on their neighbours. What users call is made of these
 // in indexing.cpp, order.cpp and scan.cpp, which check the operands.
 #include "core/assert.h"
+#include "graph/gradient_rules.h"
 #include "graph/make.h"
 
 namespace lockstep {

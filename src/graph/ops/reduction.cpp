@@ -4,6 +4,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 

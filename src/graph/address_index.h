@@ -1,5 +1,5 @@
-// Numbers of objects by their address: flushes and gradients look up every node several times. Open addressing in one
-// block of memory.
+// From an object's address to its index in a list: flushes and gradients look up every node several times. Open
+// addressing in one block of memory.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-template <typename T> class Numbers {
+template <typename T> class AddressIndex {
  public:
-  /// Gives `object` the next number, counted from 0. False if it has one.
+  /// Gives `object` the next index, counted from 0. False if it has one.
   bool add(const T* object) {
     if (2 * (used_ + 1) > table_.size()) grow();
     Place& place = place_of(object);
@@ -25,7 +25,7 @@ template <typename T> class Numbers {
   /// -1 for one that was not added.
   int find(const T* object) const {
     if (table_.empty()) return -1;
-    const Place& place = const_cast<Numbers*>(this)->place_of(object);
+    const Place& place = const_cast<AddressIndex*>(this)->place_of(object);
     return place.first == nullptr ? -1 : place.second;
   }
   /// Of one that was added; may be changed.
