@@ -225,16 +225,16 @@ void compute(const NodeRef& node) {
 }
 
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {
-  std::vector<NodeRef> roots;
+  std::map<Device, std::vector<NodeRef>> roots;
   for (const NodeRef& node : nodes) {
     const Reading reading = reading_of(node);
-    if (!reading.base->ready.load(std::memory_order_acquire)) roots.push_back(reading.base);
+    if (!reading.base->ready.load(std::memory_order_acquire)) roots[reading.base->device].push_back(reading.base);
   }
   std::vector<std::string> lines;
-  if (roots.empty()) return lines;
-  const std::lock_guard executing(window_of(roots[0]->device).execute);
-  const Window window = describe(roots);
-  for (const Step& step : schedule(entries_of(window))) lines.push_back(to_string(step.kernel));
+  for (const auto& [device, bases] : roots) {
+    const std::lock_guard executing(window_of(device).execute);
+    for (const Step& step : schedule(entries_of(describe(bases)))) lines.push_back(to_string(step.kernel));
+  }
   return lines;
 }
 

@@ -29,7 +29,7 @@ void flush_if_full(Device device);
 void flush(Device device, const NodeRef& wanted = nullptr);
 /// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
 void compute(const NodeRef& node);
-/// The kernels that reading `nodes` would run now, one line each. Computes nothing.
+/// The kernels that reading `nodes` would run now, one line each, device by device. Computes nothing.
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
 
 /// Figures for tests and `memory` reports.
