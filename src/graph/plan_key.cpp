@@ -3,7 +3,6 @@
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
-
 namespace {
 
 std::uint8_t rank_of(const Shape& shape) {
@@ -12,24 +11,6 @@ std::uint8_t rank_of(const Shape& shape) {
 
 void append_sizes(PlanKey& key, const Shape& shape) {
   for (const std::int64_t size : shape) key.push_back(static_cast<std::uint64_t>(size));
-}
-
-void append_fields(PlanKey& key, const Primitive& primitive) {
-  std::visit(
-      [&](const auto& alternative) {
-        SmallValues small;
-        for_each_field(alternative, [&]<typename F>(const F&, const auto& member) {
-          if constexpr (F::use != FieldUse::structure) {
-            return;
-          } else if constexpr (requires { small.add(key, member); }) {
-            small.add(key, member);
-          } else {
-            append(key, member);
-          }
-        });
-        small.end(key);
-      },
-      primitive);
 }
 
 }  // namespace
@@ -55,8 +36,22 @@ void append(PlanKey& key, const View& view) {
 }
 
 void append(PlanKey& key, const Primitive& primitive) {
-  append(key, static_cast<std::uint8_t>(primitive.index()));
-  append_fields(key, primitive);
+  std::visit(
+      [&](const auto& alternative) {
+        SmallValues small;
+        small.add(key, static_cast<std::uint8_t>(primitive.index()));
+        for_each_field(alternative, [&]<typename F>(const F&, const auto& member) {
+          if constexpr (F::use != FieldUse::structure) {
+            return;
+          } else if constexpr (requires { small.add(key, member); }) {
+            small.add(key, member);
+          } else {
+            append(key, member);
+          }
+        });
+        small.end(key);
+      },
+      primitive);
 }
 
 PlanKey key_of(const Window& window) {
@@ -65,15 +60,12 @@ PlanKey key_of(const Window& window) {
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     const Node& node = *window.nodes[e];
     const Window::Value& value = window.values[e];
-    // How a given value was computed no longer matters.
     const std::span<const int> operands = window.operands(e);
-    const auto count = static_cast<std::uint8_t>(operands.size());
-    const auto index = static_cast<std::uint8_t>(value.given ? 0 : node.op.index());
-    append(key, value.given, value.wanted, value.canonical, kernel_dtype(node.dtype), rank_of(node.shape), count,
-           index);
+    append(key, value.given, value.wanted, value.canonical, kernel_dtype(node.dtype), rank_of(node.shape),
+           static_cast<std::uint8_t>(operands.size()));
     append_sizes(key, node.shape);
-    if (value.given) continue;
-    append_fields(key, node.op);
+    if (value.given) continue;  // how it was computed no longer matters
+    append(key, node.op);
     // An operand's shape, and with it what dense reading of it means, is in the key; so is the shape it is expanded to.
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const auto* view = operands[i] < 0 ? nullptr : std::get_if<ViewOf>(&node.inputs[i]->op);
