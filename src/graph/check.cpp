@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -171,17 +173,11 @@ Scalar encode_scalar(std::string_view op, double value, DType dtype, CallSite si
   switch (compute_type(dtype)) {
     case ComputeType::f32: return {std::bit_cast<std::uint32_t>(static_cast<float>(value))};
     case ComputeType::f64: return {std::bit_cast<std::uint64_t>(value)};
-    default: break;
+    case ComputeType::i32:
+    case ComputeType::i64: break;
   }
-  double low = 0;
-  double high = 1;
-  if (dtype != DType::boolean) {
-    const int bits = static_cast<int>(size_of(dtype)) * 8;
-    const bool is_unsigned = dtype == DType::u8 || dtype == DType::u32;
-    low = is_unsigned ? 0.0 : -std::ldexp(1.0, bits - 1);
-    high = std::ldexp(1.0, is_unsigned ? bits : bits - 1) - 1;  // i64: rounds up to 2^63, excluded below
-  }
-  if (!(value >= low && value <= high) || std::trunc(value) != value || value >= 0x1p63) {
+  const bool in_range = value >= lowest_of(dtype) && value <= largest_of(dtype);
+  if (!in_range || std::trunc(value) != value || value >= 0x1p63) {  // i64's largest is rounded to 2^63
     fail<DTypeError>(op, fmt::format("scalar {} is not a value of {}", value, name_of(dtype)), {},
                      "cast the tensor to a float type first, or use an integer in range", site);
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/backend.h"
+#include "core/elements.h"
 #include "graph/lower.h"
 #include "graph/numbers.h"
 #include "kernels/storage.h"
@@ -28,11 +29,12 @@ bool has_subnormals(const Node& node) {
       }
       found = any != 0;
     }
-  } else if (node.dtype == DType::bf16) {
+  } else {
+    LOCKSTEP_ASSERT(size_of(node.dtype) == 2);
     for (std::size_t i = 0; i < count && !found; ++i) {
       std::uint16_t bits;
       std::memcpy(&bits, data + 2 * i, 2);
-      found = !is_canonical(DType::bf16, bits);
+      found = !is_canonical(node.dtype, bits);
     }
   }
   return found;
@@ -40,7 +42,7 @@ bool has_subnormals(const Node& node) {
 
 // Whether a value is free of subnormals; looks at given data once.
 bool find_canonical(Node& node) {
-  if (node.dtype != DType::f32 && node.dtype != DType::bf16) return true;
+  if (!zeroes_subnormals(node.dtype)) return true;
   std::int8_t known = node.canonical.load(std::memory_order_relaxed);
   if (known >= 0) return known == 1;
   const auto* elementwise = std::get_if<Elementwise>(&node.op);

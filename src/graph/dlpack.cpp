@@ -1,6 +1,8 @@
 // DLPack in and out. A foreign tensor is a buffer from its lowest to its highest element, read through a view.
 #include <lockstep/dlpack.h>
 
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "graph/make.h"
@@ -18,23 +20,23 @@ constexpr std::uint32_t kMinor = 0;
 constexpr const char* kFrom = "from_dlpack";
 constexpr const char* kTo = "to_dlpack";
 
-struct Row {
-  DType dtype;
-  dlpack::TypeCode code;
-};
-constexpr Row kRows[] = {
-    {DType::boolean, dlpack::kBool}, {DType::u8, dlpack::kUInt},           {DType::u16, dlpack::kUInt},
-    {DType::u32, dlpack::kUInt},     {DType::u64, dlpack::kUInt},          {DType::i8, dlpack::kInt},
-    {DType::i16, dlpack::kInt},      {DType::i32, dlpack::kInt},           {DType::i64, dlpack::kInt},
-    {DType::f16, dlpack::kFloat},    {DType::f32, dlpack::kFloat},         {DType::f64, dlpack::kFloat},
-    {DType::bf16, dlpack::kBfloat},  {DType::complex64, dlpack::kComplex},
-};
+std::optional<dlpack::TypeCode> code_of(DType dtype) {
+  using namespace dlpack;
+  constexpr std::nullopt_t none = std::nullopt;
+  switch (dtype) {
+#define LOCKSTEP_DTYPE(name, text, element, bytes, kind, use, word, compute, kernel, digits, largest, subnormals, \
+                       stored, torch, torch_storage, safetensors, numpy, gguf, code)                             \
+  case DType::name: return code;
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+  }
+  return none;
+}
 
 DType dtype_of(const dlpack::DataType& type, CallSite site) {
-  if (type.lanes == 1) {
-    for (const Row& row : kRows) {
-      if (row.code == type.code && 8 * size_of(row.dtype) == type.bits) return row.dtype;
-    }
+  for (int i = 0; type.lanes == 1 && i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (code_of(dtype) == static_cast<dlpack::TypeCode>(type.code) && 8 * size_of(dtype) == type.bits) return dtype;
   }
   fail<DTypeError>(
       kFrom, fmt::format("no tensor has elements of type code {}, {} bits, {} lanes", type.code, type.bits, type.lanes),
@@ -129,11 +131,8 @@ template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(con
     fail<DeviceError>(kTo, "only memory of the CPU is exported", {{"input", tensor}},
                       "move it, e.g. tensor.to(Device{})", site);
   }
-  const Row* row = nullptr;
-  for (const Row& candidate : kRows) {
-    if (candidate.dtype == tensor.dtype()) row = &candidate;
-  }
-  if (row == nullptr) {
+  const std::optional<dlpack::TypeCode> code = code_of(tensor.dtype());
+  if (!code) {
     fail<DTypeError>(kTo, fmt::format("DLPack 1.0 has no {}", name_of(tensor.dtype())), {{"input", tensor}},
                      "export the bytes, read with read_bytes", site);
   }
@@ -148,7 +147,7 @@ template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(con
   info.data = tensor.numel() == 0 ? nullptr : data.buffer->data() + data.offset;
   info.device = {dlpack::kCpu, 0};
   info.ndim = tensor.rank();
-  info.dtype = {row->code, static_cast<std::uint8_t>(8 * size_of(row->dtype)), 1};
+  info.dtype = {*code, static_cast<std::uint8_t>(8 * size_of(tensor.dtype())), 1};
   info.shape = exported->shape.data();
   info.strides = exported->strides.data();
   exported->managed.manager_ctx = exported.get();

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,14 +18,7 @@ constexpr std::int64_t kShortestRow = 16;
 
 // Whether results in the compute type still have to be rounded or wrapped to the storage type.
 bool is_narrow(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-    case DType::i32:
-    case DType::i64:
-    case DType::f32:
-    case DType::f64: return false;
-    default: return true;
-  }
+  return dtype != DType::boolean && dtype != dtype_of(compute_type(dtype));
 }
 
 class Lowering {
@@ -493,12 +487,10 @@ Step lower(const std::vector<Entry>& entries, const Fusion& fusion, int group) {
 }
 
 bool is_canonical(DType dtype, std::uint64_t bits) {
-  const auto is_zero_or_above = [](std::uint64_t magnitude, std::uint64_t smallest_normal) {
-    return magnitude == 0 || magnitude > smallest_normal;
-  };
-  if (dtype == DType::f32) return is_zero_or_above(bits & 0x7fffffffu, 0x00800000u);
-  if (dtype == DType::bf16) return is_zero_or_above(bits & 0x7fffu, 0x0080u);
-  return true;
+  if (!zeroes_subnormals(dtype)) return true;
+  const std::uint64_t magnitude = bits & ((std::uint64_t{1} << (8 * size_of(dtype) - 1)) - 1);
+  const std::uint64_t smallest_normal = std::uint64_t{1} << (limits_of(dtype).digits - 1);
+  return magnitude == 0 || magnitude > smallest_normal;
 }
 
 std::vector<Step> schedule(const std::vector<Entry>& entries) {

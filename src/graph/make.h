@@ -61,7 +61,7 @@ Tensor change_view(const Tensor& tensor, CallSite site, Change change) {
 }
 
 /// A composition's working type: f16 and bf16 compute in f32 and round once at the end.
-inline DType wide(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
+inline DType wide(DType dtype) { return is_float(dtype) ? dtype_of(compute_type(dtype)) : dtype; }
 
 /// The bits of an element of `dtype` with this value.
 std::uint64_t element_bits(double value, DType dtype);

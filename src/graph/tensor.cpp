@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/backend.h"
+#include "core/elements.h"
 #include "core/hash.h"
 #include "graph/live_tensors.h"
 #include "graph/make.h"
@@ -31,35 +32,41 @@ void check(const Tensor& tensor, const char* op, CallSite site) {
   if (!tensor.defined()) check_defined(op, {{"input", tensor}}, site);  // what it shows is costly to put together
 }
 
+template <typename T, typename... Ts> constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
+
+// What an element is read as by other types, and what it can be made from: no number is made a complex one or an 8-bit
+// float.
+template <typename T> constexpr bool kIsRead = !is_one_of<T, std::complex<float>>;
+template <typename T> constexpr bool kIsMade = kIsRead<T> && !is_one_of<T, Float8E4M3, Float8E5M2>;
+
 // One element converted as a C++ cast would.
-template <typename From>
-void convert(const std::byte* from, DType to, void* value) {
-  From source;
-  std::memcpy(&source, from, sizeof source);
-  const auto put = [&](auto converted) { std::memcpy(value, &converted, sizeof converted); };
-  const auto number = [&] {
-    if constexpr (std::is_class_v<From>) {
-      return to_f32(source);
-    } else {
-      return source;
-    }
-  }();
-  switch (to) {
-    case DType::boolean: put(static_cast<bool>(number)); break;
-    case DType::u8: put(static_cast<std::uint8_t>(number)); break;
-    case DType::i8: put(static_cast<std::int8_t>(number)); break;
-    case DType::i16: put(static_cast<std::int16_t>(number)); break;
-    case DType::i32: put(static_cast<std::int32_t>(number)); break;
-    case DType::i64: put(static_cast<std::int64_t>(number)); break;
-    case DType::u32: put(static_cast<std::uint32_t>(number)); break;
-    case DType::f16: put(to_f16(static_cast<float>(number))); break;
-    case DType::bf16: put(to_bf16(static_cast<float>(number))); break;
-    case DType::f32: put(static_cast<float>(number)); break;
-    case DType::f64: put(static_cast<double>(number)); break;
-    case DType::u16: put(static_cast<std::uint16_t>(number)); break;
-    case DType::u64: put(static_cast<std::uint64_t>(number)); break;
-    default: break;  // read_item has refused
+template <typename To, typename From> To converted_to(From source) {
+  if constexpr (std::is_class_v<From>) {
+    return converted_to<To>(to_f32(source));
+  } else if constexpr (std::is_same_v<To, Float16>) {
+    return to_f16(static_cast<float>(source));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return to_bf16(static_cast<float>(source));
+  } else {
+    return static_cast<To>(source);
   }
+}
+
+// `value` is the element at `source` as another type. Returns whether there is such a conversion.
+bool convert_element(const std::byte* source, DType from, DType to, void* value) {
+  return visit_element(from, [&]<typename From>(std::type_identity<From>) {
+    return visit_element(to, [&]<typename To>(std::type_identity<To>) {
+      if constexpr (kIsRead<From> && kIsMade<To>) {
+        From element;
+        std::memcpy(&element, source, sizeof element);
+        const To result = converted_to<To>(element);
+        std::memcpy(value, &result, sizeof result);
+        return true;
+      } else {
+        return false;
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -152,30 +159,9 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
     std::memcpy(value, element, size_of(wanted));
     return;
   }
-  for (const DType type : {dtype(), wanted}) {
-    const bool has_no_conversion = type == DType::complex64 || (type == wanted && (type == DType::f8e4m3 || type == DType::f8e5m2));
-    if (has_no_conversion) {
-      fail<DTypeError>("item", fmt::format("no conversion from {} to {}", name_of(dtype()), name_of(wanted)),
-                       {{"input", *this}}, "read the tensor's own type", site);
-    }
-  }
-  switch (dtype()) {
-    case DType::boolean: return convert<bool>(element, wanted, value);
-    case DType::u8: return convert<std::uint8_t>(element, wanted, value);
-    case DType::i8: return convert<std::int8_t>(element, wanted, value);
-    case DType::i16: return convert<std::int16_t>(element, wanted, value);
-    case DType::i32: return convert<std::int32_t>(element, wanted, value);
-    case DType::i64: return convert<std::int64_t>(element, wanted, value);
-    case DType::u32: return convert<std::uint32_t>(element, wanted, value);
-    case DType::f16: return convert<Float16>(element, wanted, value);
-    case DType::bf16: return convert<BFloat16>(element, wanted, value);
-    case DType::f32: return convert<float>(element, wanted, value);
-    case DType::f64: return convert<double>(element, wanted, value);
-    case DType::u16: return convert<std::uint16_t>(element, wanted, value);
-    case DType::u64: return convert<std::uint64_t>(element, wanted, value);
-    case DType::f8e4m3: return convert<Float8E4M3>(element, wanted, value);
-    case DType::f8e5m2: return convert<Float8E5M2>(element, wanted, value);
-    case DType::complex64: break;
+  if (!convert_element(element, dtype(), wanted, value)) {
+    fail<DTypeError>("item", fmt::format("no conversion from {} to {}", name_of(dtype()), name_of(wanted)),
+                     {{"input", *this}}, "read the tensor's own type", site);
   }
 }
 

@@ -47,6 +47,10 @@ std::optional<StoredType> from_safetensors_name(std::string_view name);
 /// By the class of a storage ("FloatStorage") or by dtype ("float32").
 std::optional<StoredType> from_torch_storage(std::string_view name);
 std::optional<StoredType> from_torch_dtype(std::string_view name);
+/// In NumPy's descr, without the byte order ("f4"), and in GGUF ("F32").
+std::string_view numpy_code(StoredType type);
+std::optional<StoredType> from_numpy_code(std::string_view code);
+std::string_view gguf_name(StoredType type);
 
 }  // namespace io
 }  // namespace v0

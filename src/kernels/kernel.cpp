@@ -20,6 +20,17 @@ constexpr OpInfo kOps[] = {
 #undef ROW
 };
 
+/// Words hold all bits, and kernels see elements of the same size that compute.
+constexpr bool is_consistent(DType dtype) {
+  const DType seen = kernel_dtype(dtype);
+  return (word_type(dtype) == ComputeType::i64) == (size_of(dtype) == 8) && size_of(seen) == size_of(dtype) &&
+         compute_type(seen) == compute_type(dtype) && !is_storage_only(seen) &&
+         (seen == dtype) == !is_storage_only(dtype);
+}
+#define LOCKSTEP_DTYPE(name, ...) static_assert(is_consistent(DType::name));
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+
 constexpr std::array<const char*, 7> kReduceNames = {"sum", "prod", "max", "min", "argmax", "argmin", "dot"};
 constexpr std::array<const char*, 5> kScatterNames = {"set", "add", "prod", "max", "min"};
 constexpr std::array<const char*, 6> kScanNames = {"sum", "prod", "max", "min", "argmax", "argmin"};

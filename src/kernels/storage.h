@@ -53,8 +53,24 @@ template <typename T> T decode(DType dtype, std::uint64_t word) {
 
 /// The bits of a value in the compute type of `dtype`. Floats round to nearest even; integers lose their upper bits.
 inline std::uint64_t encode(DType dtype, float value) {
-  if (dtype == DType::f16) return scalar::encode_f16(value);
-  if (dtype == DType::bf16) return scalar::encode_bf16(value);
+  switch (dtype) {
+    case DType::f16: return scalar::encode_f16(value);
+    case DType::bf16: return scalar::encode_bf16(value);
+    case DType::boolean:
+    case DType::u8:
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::i64:
+    case DType::u32:
+    case DType::f32:
+    case DType::f64:
+    case DType::u16:
+    case DType::u64:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+    case DType::complex64: break;
+  }
   return BITS(value);
 }
 inline std::uint64_t encode(DType, double value) {

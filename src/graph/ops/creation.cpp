@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/backend.h"
+#include "core/elements.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -16,17 +17,23 @@ using namespace graph;
 namespace graph {
 
 std::uint64_t element_bits(double value, DType dtype) {
-  switch (dtype) {
-    case DType::f16: return to_f16(static_cast<float>(value)).bits;
-    case DType::bf16: return to_bf16(static_cast<float>(value)).bits;
-    case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    case DType::f64: return std::bit_cast<std::uint64_t>(value);
-    default: {
+  return visit_element(dtype, [&]<typename T>(std::type_identity<T>) -> std::uint64_t {
+    if constexpr (std::is_same_v<T, Float16>) {
+      return to_f16(static_cast<float>(value)).bits;
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      return to_bf16(static_cast<float>(value)).bits;
+    } else if constexpr (std::is_same_v<T, float>) {
+      return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    } else if constexpr (std::is_same_v<T, double>) {
+      return std::bit_cast<std::uint64_t>(value);
+    } else if constexpr (std::is_integral_v<T>) {
       const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
-      const std::size_t size = size_of(dtype);
-      return size == 8 ? bits : bits & ((std::uint64_t{1} << (8 * size)) - 1);
+      return sizeof(T) == 8 ? bits : bits & ((std::uint64_t{1} << (8 * sizeof(T) % 64)) - 1);
+    } else {
+      static_assert(is_storage_only(dtype_of<T>()));
+      return 0;  // these hold no number but 0, and ops that would need another refuse them
     }
-  }
+  });
 }
 
 }  // namespace graph
@@ -40,8 +47,15 @@ Tensor full(const Shape& shape, double value, TensorOptions options, CallSite si
   }
   // The element as it is stored, so that a half reads back what arithmetic sees.
   double rounded = value;
-  if (options.dtype == DType::f16) rounded = static_cast<double>(to_f32(to_f16(static_cast<float>(value))));
-  if (options.dtype == DType::bf16) rounded = static_cast<double>(to_f32(to_bf16(static_cast<float>(value))));
+  visit_element(options.dtype, [&]<typename T>(std::type_identity<T>) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      rounded = static_cast<double>(to_f32(to_f16(static_cast<float>(value))));
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      rounded = static_cast<double>(to_f32(to_bf16(static_cast<float>(value))));
+    } else {
+      static_assert(!is_float(dtype_of<T>()) || std::is_floating_point_v<T>);  // encode_scalar rounds to those
+    }
+  });
   const Scalar scalar = encode_scalar("full", rounded, options.dtype, site);
   return Access::tensor(make_node(Full{scalar}, {}, shape, options.dtype, options.device, site));
 }

@@ -13,14 +13,14 @@ namespace {
 const char* const kLabels[3][3] = {{"input", "", ""}, {"a", "b", ""}, {"condition", "a", "b"}};
 
 unsigned type_bit(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return kTypeBool;
-    case DType::f64: return kTypeF64;
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32: return kTypeF32;
-    default: return kTypeInt;
+  if (dtype == DType::boolean) return kTypeBool;
+  switch (compute_type(dtype)) {
+    case ComputeType::f32: return kTypeF32;
+    case ComputeType::f64: return kTypeF64;
+    case ComputeType::i32:
+    case ComputeType::i64: break;
   }
+  return kTypeInt;
 }
 
 [[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const Operands& shown, CallSite site) {

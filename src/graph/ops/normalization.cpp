@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 
@@ -68,10 +69,7 @@ Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::opti
   const DType working = wide(input.dtype());
   const Tensor x = cast(input, working, site);
   // Absent: torch uses the dtype's machine epsilon.
-  const double epsilon = eps.value_or(input.dtype() == DType::f64    ? 0x1p-52
-                                      : input.dtype() == DType::f16  ? 0x1p-10
-                                      : input.dtype() == DType::bf16 ? 0x1p-7
-                                                                     : 0x1p-23);
+  const double epsilon = eps.value_or(epsilon_of(input.dtype()));
   const Tensor mean_square = reduce(ReduceOp::dot, x, dims, site, &x) / count_of(x, dims);
   Tensor y = x * rsqrt(mean_square + epsilon);
   if (weight) y = y * parameter("rms_norm", "weight", *weight, input, normalized_shape, working, site);

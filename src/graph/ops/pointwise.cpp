@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
 #include "graph/ops/operand.h"
 
 namespace lockstep {
@@ -133,15 +134,6 @@ Tensor without_nan(const char* op, const Operand& a, const Operand& b,
   if (!b.is_scalar()) chosen = where(isnan(b), a, chosen);
   if (!a.is_scalar()) chosen = where(isnan(a), b, chosen);
   return chosen;
-}
-
-double largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return 65504;
-    case DType::bf16: return 0x1.fep127;
-    case DType::f32: return 0x1.fffffep127;
-    default: return 0x1.fffffffffffffp1023;
-  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
 #include "graph/ops/pooling.h"
 #include "graph/ops/take.h"
 
@@ -17,8 +18,7 @@ namespace graph {
 
 double lowest_value(DType dtype) {
   if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
-  if (dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u32) return 0;
-  return -std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1);
+  return lowest_of(dtype);
 }
 
 std::uint64_t lowest_bits(DType dtype) {

@@ -1,12 +1,14 @@
 // Random numbers of float types, and the generators they come from. docs/numerics.md section 8.
 #include <lockstep/random.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
 #include <fmt/format.h>
 
 #include "backends/backend.h"
+#include "core/elements.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/random.h"
 
@@ -119,7 +121,7 @@ Tensor normal_numbers(const Shape& shape, DType working, Device device, Generato
 
 Tensor rand(const Shape& shape, TensorOptions options, Generator* generator, CallSite site) {
   check_random("rand", shape, options, site);
-  const int bits = options.dtype == DType::f16 ? 11 : options.dtype == DType::bf16 ? 8 : 24;
+  const int bits = std::min(limits_of(options.dtype).digits, 24);  // of one word; f64 takes two draws
   return cast(uniform_numbers(shape, wide(options.dtype), bits, options.device, given_or_default(generator), site),
               options.dtype, site);
 }

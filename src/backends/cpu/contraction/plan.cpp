@@ -7,6 +7,7 @@
 
 #include "backends/cpu/contraction/in_place.h"
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -62,7 +63,7 @@ Side::Order order_of(const Geometry& geometry) {
 }
 
 bool may_hold_subnormals(const Input& operand) {
-  return !operand.canonical && (operand.dtype == DType::f32 || operand.dtype == DType::bf16);
+  return !operand.canonical && zeroes_subnormals(operand.dtype);
 }
 
 struct BatchRoles {

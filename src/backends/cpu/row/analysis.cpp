@@ -2,6 +2,7 @@
 
 #include "backends/cpu/row/planner.h"
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -161,13 +162,8 @@ void estimate_costs(const Program& program, Analysis& analysis) {
 bool loads_as_stored(const Instruction& load, const Input& input) {
   if (size_of(input.dtype) != size_of(load.type)) return false;
   if (load.kind == Kind::load_bits) return true;
-  switch (input.dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::f64: return true;
-    case DType::f32: return input.canonical;
-    default: return false;
-  }
+  if (zeroes_subnormals(input.dtype) && !input.canonical) return false;
+  return input.dtype == dtype_of(load.type);
 }
 
 bool stores_as_stored(const Output& output, ComputeType type) {

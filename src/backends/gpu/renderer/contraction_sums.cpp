@@ -19,16 +19,6 @@ std::set<int> all_of(std::size_t n) {
   return all;
 }
 
-DType stored_as(ComputeType type) {
-  switch (type) {
-    case ComputeType::f32: return DType::f32;
-    case ComputeType::f64: return DType::f64;
-    case ComputeType::i32: return DType::i32;
-    case ComputeType::i64: return DType::i64;
-  }
-  return DType::f32;
-}
-
 }  // namespace
 
 void write_result(Lines& lines, Words& words, ProgramWriter& writer, const ContractionKernel& kernel,
@@ -52,7 +42,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const bool wide = geometry.wide || elements >= (std::int64_t{1} << 31) - kThreads;
   const char* index = wide ? "LONG" : "int";
   const char* type = type_name(kernel.type);
-  const DType stored = stored_as(kernel.type);
+  const DType stored = dtype_of(kernel.type);
   Words words;
   Lines lines;
   Space space = geometry.epilogue;

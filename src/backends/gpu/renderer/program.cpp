@@ -114,8 +114,24 @@ std::string decoded(DType dtype, const std::string& word, bool canonical) {
 std::string encoded(DType dtype, const std::string& value, ComputeType type) {
   switch (type) {
     case ComputeType::f32:
-      if (dtype == DType::f16) return fmt::format("ENCODE_F16({})", value);
-      if (dtype == DType::bf16) return fmt::format("ENCODE_BF16({})", value);
+      switch (dtype) {
+        case DType::f16: return fmt::format("ENCODE_F16({})", value);
+        case DType::bf16: return fmt::format("ENCODE_BF16({})", value);
+        case DType::boolean:
+        case DType::u8:
+        case DType::i8:
+        case DType::i16:
+        case DType::i32:
+        case DType::i64:
+        case DType::u32:
+        case DType::f32:
+        case DType::f64:
+        case DType::u16:
+        case DType::u64:
+        case DType::f8e4m3:
+        case DType::f8e5m2:
+        case DType::complex64: break;
+      }
       return fmt::format("BITS({})", value);
     case ComputeType::f64: return fmt::format("BITS64({})", value);
     case ComputeType::i32: return (size_of(dtype) == 8 ? "ULONG(LONG(" : "UINT((") + value + "))";

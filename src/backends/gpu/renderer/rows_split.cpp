@@ -30,8 +30,10 @@ std::string to_word(ComputeType type, const std::string& value) {
   switch (type) {
     case ComputeType::f32: return fmt::format("ULONG(BITS({}))", value);
     case ComputeType::f64: return fmt::format("BITS64({})", value);
-    default: return fmt::format("ULONG(LONG({}))", value);
+    case ComputeType::i32:
+    case ComputeType::i64: break;
   }
+  return fmt::format("ULONG(LONG({}))", value);
 }
 std::string from_word(ComputeType type, const std::string& word) {
   switch (type) {
