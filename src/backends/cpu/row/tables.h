@@ -12,6 +12,7 @@
 
 #include "backends/cpu/isa.h"
 #include "kernels/kernel.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -67,8 +68,8 @@ struct ConvertTable {
 };
 
 /// The 64 lanes of docs/numerics.md section 4. Sums of floats keep subnormals: results are made canonical at the end.
-inline constexpr std::size_t kLanes = 64;
-inline constexpr std::int64_t kChunk = 4096;
+inline constexpr std::size_t kLanes = order::kLanes;
+inline constexpr std::int64_t kChunk = order::kChunk;
 
 struct ReduceTable {
   /// lanes[i mod 64] op= a[i] (dot: fma(a[i], b[i], lane)), i ascending.

@@ -8,6 +8,7 @@
 
 #include "backends/gpu/renderer/kinds.h"
 #include "backends/gpu/renderer/program.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -15,6 +16,9 @@ namespace gpu {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
+
+// The texts of scans and scatters write the numbers of the order out.
+static_assert(order::kChunk == 4096 && order::kLanes == 64 && order::kScanLane == 64);
 
 Shape dense_strides(const Shape& shape) {
   Shape strides = Shape::filled(shape.rank(), 1);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/order.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
@@ -171,13 +173,13 @@ void Reduction::stage(Lines& lines, const char* array, int index, const std::str
 }
 
 void Reduction::chain(Lines& lines, int index, const std::string& from, int size) const {
-  if (size % 64 == 0 && size > 0) {  // at most 64 per lane, which load before they add
+  if (size % order::kLanes == 0 && size > 0) {  // at most 64 per lane, which load before they add
     lines.add("UNROLL");
-    lines.open("for (int first = 0; first < {}; first += 64) {{", size);
+    lines.open("for (int first = 0; first < {}; first += {}) {{", size, order::kLanes);
     lines.add("int e = first + lane;");
   } else {
     lines.add("UNROLL_BY(16)");
-    lines.open("for (int e = lane; e < int(length); e += 64) {{");
+    lines.open("for (int e = lane; e < int(length); e += {}) {{", order::kLanes);
   }
   const std::string a = fmt::format("stage{}[{} + e]", index, from);
   accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[{} + e]", index + 1, from) : a,

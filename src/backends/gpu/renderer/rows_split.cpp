@@ -17,7 +17,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int kLanes = 64;
+constexpr int kLanes = order::kLanes;
 constexpr int kBatch = 8;              ///< loads of a thread that are under way together
 constexpr int kGroupsPerUnit = 4;      ///< for fewer registers a compiler would rather load one after the other
 constexpr std::size_t kShortCode = 8;  ///< more is not repeated for each of them

@@ -14,6 +14,7 @@
 
 #include "backends/gpu/renderer/reduction.h"
 #include "backends/gpu/renderer/rows.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,7 +23,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int kLanes = 64;
+constexpr int kLanes = order::kLanes;
 constexpr int kLongestPerLane = 16;    ///< elements: more make texts that compile for seconds
 constexpr int kMostHeldWords = 64;     ///< per thread, across phases
 constexpr int kFewHeldWords = 32;      ///< with more, compilers spend registers until too few workgroups run at once:
