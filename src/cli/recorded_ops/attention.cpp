@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -26,14 +26,14 @@ Tensors call_rope(Arguments& a) {
                       .position_scale = a.real("position_scale", 1)})};
 }
 
-constexpr CaseOp kAttentionOps[] = {
+constexpr RecordedOp kAttentionOps[] = {
     {"rope", kComputes, call_rope},
     {"scaled_dot_product_attention", kComputes, call_attention},
 };
 
 }  // namespace
 
-std::span<const CaseOp> attention_ops() {
+std::span<const RecordedOp> attention_ops() {
   return kAttentionOps;
 }
 

@@ -1,7 +1,6 @@
-// Ops by their PyTorch names, called with the attributes of a case.
+// An op by its PyTorch name, called with the inputs and attributes of a recorded case.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "cli/case_file.h"
@@ -10,15 +9,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace cli {
 
-struct CaseOp {
+struct RecordedOp {
   const char* name;
   /// Whether the op only moves or selects values, so that results are equal and not merely near.
   bool moves;
   std::vector<Tensor> (*call)(Arguments& arguments);
 };
-
-/// Throws Unsupported if there is no such op.
-const CaseOp& find_case_op(const std::string& name);
 
 }  // namespace cli
 }  // namespace v0

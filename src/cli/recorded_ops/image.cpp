@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -40,7 +40,7 @@ Tensors call_affine_grid(Arguments& a) {
   return {affine_grid(a[0], a.sizes("size", {}), a.flag("align_corners"))};
 }
 
-constexpr CaseOp kImageOps[] = {
+constexpr RecordedOp kImageOps[] = {
     {"affine_grid", kComputes, call_affine_grid},
     {"grid_sample", kComputes, call_grid_sample},
     {"interpolate", kComputes, call_interpolate},
@@ -48,7 +48,7 @@ constexpr CaseOp kImageOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> image_ops() {
+std::span<const RecordedOp> image_ops() {
   return kImageOps;
 }
 

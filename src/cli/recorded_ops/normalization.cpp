@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -57,7 +57,7 @@ Tensors call_weight_norm(Arguments& a) {
   return {weight_norm(a[0], a[1], static_cast<int>(a.integer("dim", 0)))};
 }
 
-constexpr CaseOp kNormalizationOps[] = {
+constexpr RecordedOp kNormalizationOps[] = {
     {"batch_norm", kComputes, call_batch_norm},
     {"group_norm", kComputes, call_group_norm},
     {"instance_norm", kComputes, call_instance_norm},
@@ -70,7 +70,7 @@ constexpr CaseOp kNormalizationOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> normalization_ops() {
+std::span<const RecordedOp> normalization_ops() {
   return kNormalizationOps;
 }
 

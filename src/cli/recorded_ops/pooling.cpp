@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -52,7 +52,7 @@ Tensors unpooled(Arguments& a) {
   return {op(a[0], a[1], pool_options(a), size)};
 }
 
-constexpr CaseOp kPoolingOps[] = {
+constexpr RecordedOp kPoolingOps[] = {
     {"adaptive_avg_pool1d", kComputes, adaptive_average<adaptive_avg_pool1d>},
     {"adaptive_avg_pool2d", kComputes, adaptive_average<adaptive_avg_pool2d>},
     {"adaptive_avg_pool3d", kComputes, adaptive_average<adaptive_avg_pool3d>},
@@ -75,7 +75,7 @@ constexpr CaseOp kPoolingOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> pooling_ops() {
+std::span<const RecordedOp> pooling_ops() {
   return kPoolingOps;
 }
 

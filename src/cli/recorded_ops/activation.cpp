@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -35,7 +35,7 @@ template <Tensor (*op)(const Operand&, double)> Tensors with_alpha(Arguments& a)
   return {op(a[0], a.real("alpha", 1))};
 }
 
-constexpr CaseOp kActivationOps[] = {
+constexpr RecordedOp kActivationOps[] = {
     {"celu", kComputes, with_alpha<celu>},
     {"elu", kComputes, with_alpha<elu>},
     {"glu", kComputes, call_glu},
@@ -59,7 +59,7 @@ constexpr CaseOp kActivationOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> activation_ops() {
+std::span<const RecordedOp> activation_ops() {
   return kActivationOps;
 }
 

@@ -1,4 +1,4 @@
-// What the families of case ops share: calls of ops by their form.
+// The families of recorded ops, a table in a file each, and what they share: calls of ops by their form.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include <lockstep/ops.h>
 
-#include "cli/case_ops.h"
+#include "cli/recorded_ops/recorded_op.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -19,20 +19,20 @@ constexpr bool kComputes = false;
 constexpr bool kMoves = true;
 
 // The tables, one file each.
-std::span<const CaseOp> activation_ops();
-std::span<const CaseOp> attention_ops();
-std::span<const CaseOp> contraction_ops();
-std::span<const CaseOp> elementwise_ops();
-std::span<const CaseOp> image_ops();
-std::span<const CaseOp> indexing_ops();
-std::span<const CaseOp> loss_ops();
-std::span<const CaseOp> normalization_ops();
-std::span<const CaseOp> order_ops();
-std::span<const CaseOp> pointwise_ops();
-std::span<const CaseOp> pooling_ops();
-std::span<const CaseOp> recurrent_ops();
-std::span<const CaseOp> reduction_ops();
-std::span<const CaseOp> shape_ops();
+std::span<const RecordedOp> activation_ops();
+std::span<const RecordedOp> attention_ops();
+std::span<const RecordedOp> contraction_ops();
+std::span<const RecordedOp> elementwise_ops();
+std::span<const RecordedOp> image_ops();
+std::span<const RecordedOp> indexing_ops();
+std::span<const RecordedOp> loss_ops();
+std::span<const RecordedOp> normalization_ops();
+std::span<const RecordedOp> order_ops();
+std::span<const RecordedOp> pointwise_ops();
+std::span<const RecordedOp> pooling_ops();
+std::span<const RecordedOp> recurrent_ops();
+std::span<const RecordedOp> reduction_ops();
+std::span<const RecordedOp> shape_ops();
 
 inline int dim_of(Arguments& a, const char* name = "dim") {
   const std::optional<int> dim = a.optional_dim(name);

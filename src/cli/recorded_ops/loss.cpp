@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,7 +58,7 @@ Tensors call_ranking(Arguments& a) {
   return {margin_ranking_loss(a[0], a[1], a[2], a.real("margin", 0), reduction_of(a))};
 }
 
-constexpr CaseOp kLossOps[] = {
+constexpr RecordedOp kLossOps[] = {
     {"binary_cross_entropy", kComputes, call_bce},
     {"binary_cross_entropy_with_logits", kComputes, call_bce_logits},
     {"cosine_embedding_loss", kComputes, call_cosine},
@@ -75,7 +75,7 @@ constexpr CaseOp kLossOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> loss_ops() {
+std::span<const RecordedOp> loss_ops() {
   return kLossOps;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -51,6 +51,17 @@ Tensors call_unsqueeze(Arguments& a) {
 
 Tensors call_select(Arguments& a) {
   return {a[0].select(dim_of(a), a.integer("index"))};
+}
+
+// A [start, stop, step] for each of the first dimensions; the others are taken whole.
+Tensors call_slice(Arguments& a) {
+  Tensor result = a[0];
+  int dim = 0;
+  for (const auto& range : a.ranges("slices")) {
+    if (range.size() != 3) throw FormatError("slices: a dimension has a start, a stop and a step");
+    result = result.slice(dim++, {.start = range[0], .stop = range[1], .step = range[2].value_or(1)});
+  }
+  return {result};
 }
 
 Tensors call_narrow(Arguments& a) {
@@ -179,7 +190,7 @@ Tensors call_fold(Arguments& a) {
   return {fold(a[0], a.sizes("output_size", {}), unfold_options(a))};
 }
 
-constexpr CaseOp kShapeOps[] = {
+constexpr RecordedOp kShapeOps[] = {
     {"broadcast_tensors", kMoves, call_broadcast_tensors},
     {"channel_shuffle", kMoves, call_channel_shuffle},
     {"chunk", kMoves, call_chunk},
@@ -217,6 +228,7 @@ constexpr CaseOp kShapeOps[] = {
     {"permute", kMoves, call_permute},
     {"reshape", kMoves, call_reshape},
     {"select", kMoves, call_select},
+    {"slice", kMoves, call_slice},
     {"squeeze", kMoves, call_squeeze},
     {"stack", kMoves, joined<stack>},
     {"transpose", kMoves, call_transpose},
@@ -225,7 +237,7 @@ constexpr CaseOp kShapeOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> shape_ops() {
+std::span<const RecordedOp> shape_ops() {
   return kShapeOps;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,7 +58,7 @@ template <Tensor (*op)(const Operand&, std::int64_t)> Tensors triangle(Arguments
   return {op(a[0], a.integer("diagonal", 0))};
 }
 
-constexpr CaseOp kPointwiseOps[] = {
+constexpr RecordedOp kPointwiseOps[] = {
     {"addcdiv", kComputes, with_value<addcdiv>},
     {"addcmul", kComputes, with_value<addcmul>},
     {"clamp", kMoves, call_clamp},
@@ -86,7 +86,7 @@ constexpr CaseOp kPointwiseOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> pointwise_ops() {
+std::span<const RecordedOp> pointwise_ops() {
   return kPointwiseOps;
 }
 

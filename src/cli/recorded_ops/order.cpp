@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -52,7 +52,7 @@ Tensors call_histc(Arguments& a) {
   return {histc(a[0], a.integer("bins", 100), a.real("min", 0), a.real("max", 0))};
 }
 
-constexpr CaseOp kOrderOps[] = {
+constexpr RecordedOp kOrderOps[] = {
     {"argsort", kMoves, call_argsort},     {"bincount", kComputes, call_bincount},
     {"bucketize", kMoves, call_bucketize}, {"histc", kComputes, call_histc},
     {"kthvalue", kMoves, call_kthvalue},   {"searchsorted", kMoves, call_searchsorted},
@@ -62,7 +62,7 @@ constexpr CaseOp kOrderOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> order_ops() {
+std::span<const RecordedOp> order_ops() {
   return kOrderOps;
 }
 

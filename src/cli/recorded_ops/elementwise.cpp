@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -28,7 +28,7 @@ Tensors call_pow(Arguments& a) {
   return {pow(a[0], a[1])};
 }
 
-constexpr CaseOp kElementwiseOps[] = {
+constexpr RecordedOp kElementwiseOps[] = {
     {"abs", kComputes, unary<abs>},
     {"acos", kComputes, unary<acos>},
     {"acosh", kComputes, unary<acosh>},
@@ -106,7 +106,7 @@ constexpr CaseOp kElementwiseOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> elementwise_ops() {
+std::span<const RecordedOp> elementwise_ops() {
   return kElementwiseOps;
 }
 

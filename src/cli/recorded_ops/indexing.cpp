@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -80,7 +80,7 @@ Tensors call_masked_scatter(Arguments& a) {
   return {masked_scatter(a[0], a[1], a[2])};
 }
 
-constexpr CaseOp kIndexingOps[] = {
+constexpr RecordedOp kIndexingOps[] = {
     {"embedding", kMoves, call_embedding},
     {"gather", kMoves, select_along<gather>},
     {"index", kMoves, call_index},
@@ -102,7 +102,7 @@ constexpr CaseOp kIndexingOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> indexing_ops() {
+std::span<const RecordedOp> indexing_ops() {
   return kIndexingOps;
 }
 

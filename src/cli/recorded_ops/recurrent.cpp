@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -60,7 +60,7 @@ template <Tensor (*op)(const Operand&, const Tensor&, const RecurrentWeights&)> 
   return {op(a[0], a[1], cell_weights(a))};
 }
 
-constexpr CaseOp kRecurrentOps[] = {
+constexpr RecordedOp kRecurrentOps[] = {
     {"gru", kComputes, layers<gru>},
     {"gru_cell", kComputes, cell<gru_cell>},
     {"lstm", kComputes, call_lstm},
@@ -73,7 +73,7 @@ constexpr CaseOp kRecurrentOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> recurrent_ops() {
+std::span<const RecordedOp> recurrent_ops() {
   return kRecurrentOps;
 }
 

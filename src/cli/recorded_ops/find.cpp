@@ -1,14 +1,14 @@
-#include "cli/case_ops.h"
+#include "cli/recorded_ops/find.h"
 
 #include <fmt/format.h>
 
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
 
-const CaseOp& find_case_op(const std::string& name) {
+const RecordedOp& find_recorded_op(const std::string& name) {
   for (const auto& family : {
            activation_ops(),
            attention_ops(),
@@ -25,7 +25,7 @@ const CaseOp& find_case_op(const std::string& name) {
            reduction_ops(),
            shape_ops(),
        }) {
-    for (const CaseOp& op : family) {
+    for (const RecordedOp& op : family) {
       if (name == op.name) return op;
     }
   }

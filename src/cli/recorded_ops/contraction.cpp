@@ -1,4 +1,4 @@
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,7 +58,7 @@ Tensors call_multi_dot(Arguments& a) {
   return {multi_dot(a.all())};
 }
 
-constexpr CaseOp kContractionOps[] = {
+constexpr RecordedOp kContractionOps[] = {
     {"addbmm", kComputes, scaled<addbmm>},
     {"addmm", kComputes, scaled<addmm>},
     {"addmv", kComputes, scaled<addmv>},
@@ -88,7 +88,7 @@ constexpr CaseOp kContractionOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> contraction_ops() {
+std::span<const RecordedOp> contraction_ops() {
   return kContractionOps;
 }
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "cli/case_ops/families.h"
+#include "cli/recorded_ops/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -87,7 +87,7 @@ Tensors call_diff(Arguments& a) {
                a.named("append"))};
 }
 
-constexpr CaseOp kReductionOps[] = {
+constexpr RecordedOp kReductionOps[] = {
     {"all", kComputes, reduction<all>},
     {"amax", kMoves, reduction<amax>},
     {"amin", kMoves, reduction<amin>},
@@ -131,7 +131,7 @@ constexpr CaseOp kReductionOps[] = {
 
 }  // namespace
 
-std::span<const CaseOp> reduction_ops() {
+std::span<const RecordedOp> reduction_ops() {
   return kReductionOps;
 }
 
