@@ -20,45 +20,7 @@ constexpr int kInlineCost = 2;
 bool is_cheap(const Primitive& op) {
   if (std::holds_alternative<Cast>(op)) return true;
   const auto* elementwise = std::get_if<Elementwise>(&op);
-  if (elementwise == nullptr) return false;
-  switch (elementwise->op) {  // what takes a few instructions per vector; a new row is not taken for one
-    case Op::neg:
-    case Op::abs:
-    case Op::sign:
-    case Op::relu:
-    case Op::floor:
-    case Op::ceil:
-    case Op::trunc:
-    case Op::round:
-    case Op::frac:
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::maximum:
-    case Op::minimum:
-    case Op::copysign:
-    case Op::eq:
-    case Op::ne:
-    case Op::lt:
-    case Op::le:
-    case Op::gt:
-    case Op::ge:
-    case Op::isnan:
-    case Op::isfinite:
-    case Op::isinf:
-    case Op::signbit:
-    case Op::logical_not:
-    case Op::bitwise_and:
-    case Op::bitwise_or:
-    case Op::bitwise_xor:
-    case Op::bitwise_not:
-    case Op::shift_left:
-    case Op::shift_right:
-    case Op::where:
-    case Op::copy:
-    case Op::merge: return true;
-    default: return false;
-  }
+  return elementwise != nullptr && info_of(elementwise->op).is_cheap;
 }
 
 // Dense positions of the row values of `space`: row-major over the dimensions outside `inner`.

@@ -13,9 +13,16 @@ constexpr unsigned BOOL = kTypeBool;
 constexpr OpKind ARITHMETIC = OpKind::arithmetic;
 constexpr OpKind COMPARISON = OpKind::comparison;
 constexpr OpKind MOVE = OpKind::move;
+constexpr bool CHEAP = true;
+constexpr bool COSTLY = false;
+constexpr Domain ANY = Domain::any;
+constexpr Domain POSITIVE = Domain::positive;
+constexpr Domain INSIDE = Domain::inside;
+constexpr Domain BEYOND = Domain::beyond;
 
 constexpr OpInfo kOps[] = {
-#define ROW(name, arity, kind, types, float_value, integer_value, gradient, what) {#name, arity, kind, types, what},
+#define ROW(name, arity, kind, types, cost, domain, call, torch, float_value, integer_value, gradient, what) \
+  {#name, arity, kind, types, cost, domain, what},
 #include "kernels/ops.def"
 #undef ROW
 };

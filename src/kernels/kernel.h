@@ -30,14 +30,31 @@ enum class Op : std::uint8_t {
 #include "kernels/ops.def"
 #undef ROW
 };
+/// How many rows the table has: ops are the numbers below it.
+inline constexpr int kOpCount = 0
+#define ROW(...) +1
+#include "kernels/ops.def"
+#undef ROW
+    ;
 
 enum class OpKind : std::uint8_t { arithmetic, comparison, move };
+
+/// Where the floats lie that an op is tried with: where it has values and slopes.
+enum class Domain : std::uint8_t {
+  any,       ///< (-2, 2)
+  positive,  ///< (0.1, 3)
+  inside,    ///< (0.05, 0.95)
+  beyond,    ///< (1.1, 3)
+};
+inline constexpr int kDomains = 4;
 
 struct OpInfo {
   const char* name;
   int arity;
   OpKind kind;
   unsigned types;  ///< bits of OperandTypes
+  bool is_cheap;
+  Domain domain;
   const char* what;
 };
 enum OperandTypes : unsigned { kTypeF32 = 1, kTypeF64 = 2, kTypeInt = 4, kTypeBool = 8 };

@@ -257,7 +257,7 @@ TEST_F(Nvrtc, CompilesEveryOpOfEveryType) {
     unsigned type;
   } types[] = {{DType::f32, kTypeF32}, {DType::f64, kTypeF64}, {DType::i16, kTypeInt}, {DType::i64, kTypeInt}};
   for (const auto& [dtype, type] : types) {
-    for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+    for (int i = 0; i < kOpCount; ++i) {
       const Op op = static_cast<Op>(i);
       if ((info_of(op).types & type) == 0) continue;
       const Rendered rendered = render(one_op(op, dtype), {});

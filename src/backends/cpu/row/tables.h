@@ -18,11 +18,6 @@ namespace lockstep {
 inline namespace v0 {
 
 inline constexpr int kComputeTypes = 4;
-inline constexpr int kOpCount = 0
-#define ROW(name, ...) +1
-#include "kernels/ops.def"
-#undef ROW
-    ;
 
 constexpr std::size_t index_of(ComputeType type) { return static_cast<std::size_t>(type); }
 constexpr std::size_t index_of(DType dtype) { return static_cast<std::size_t>(dtype); }

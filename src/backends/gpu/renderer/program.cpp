@@ -17,7 +17,8 @@ struct RowText {
   const char* integers;
 };
 constexpr RowText kRows[] = {
-#define ROW(name, arity, kind, types, float_value, integer_value, ...) {#float_value, #integer_value},
+#define ROW(name, arity, kind, types, cost, domain, call, torch, float_value, integer_value, ...) \
+  {#float_value, #integer_value},
 #include "kernels/ops.def"
 #undef ROW
 };
