@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
@@ -35,27 +34,13 @@ std::string place(const ZipArchive& archive, const ZipEntry& entry) {
   return fmt::format("{}: entry {}", archive.file().path, in_quotes(entry.name));
 }
 
-std::vector<std::byte> elements_of(const Tensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
-  tensor.read_bytes(bytes.data());
-  return bytes;
-}
-
-void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
-  if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
-}
-
 void check_npz_name(const std::string& path, const std::string& name) {
   const auto refuse = [&](std::string_view why) {
     throw ValueError(fmt::format("{}: the name {} {}", path, in_quotes(name), why));
   };
   if (const char* why = why_no_zip_name(name + std::string(kSuffix))) refuse(why);
   if (name.size() > 0xffff - kSuffix.size()) refuse("has more than 65,531 bytes");
-  try {
-    nlohmann::json(name).dump();
-  } catch (const nlohmann::json::type_error&) {
-    refuse("is not UTF-8");
-  }
+  if (!is_utf8(name)) refuse("is not UTF-8");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
@@ -63,6 +64,25 @@ RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry) {
     throw ValueError(fmt::format("{}: the entry {} is not of this file", file.path, in_quotes(entry.name)));
   }
   return {entry.type, entry.shape, file.bytes.subspan(entry.offset, entry.bytes), file.owner};
+}
+
+std::vector<std::byte> elements_of(const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
+  tensor.read_bytes(bytes.data());
+  return bytes;
+}
+
+void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
+  if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
+}
+
+bool is_utf8(std::string_view text) {
+  try {
+    nlohmann::json(std::string(text)).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
 }
 
 os::FileBytes open_file(const std::string& path, const LoadOptions& options) {

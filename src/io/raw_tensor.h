@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/io/tensor_file.h>
 
@@ -38,15 +39,24 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
 /// The elements of an entry of `file`. Throws ValueError if the entry does not describe bytes of the file.
 RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry);
 
+/// All elements, from any device, in row-major order.
+std::vector<std::byte> elements_of(const Tensor& tensor);
+
+/// What the writers ask of their arguments: throws ValueError naming the tensor unless it is defined.
+void check_defined(const std::string& path, std::string_view name, const Tensor& tensor);
+bool is_utf8(std::string_view text);
+
 /// The file's bytes, mapped or read as `options` say.
 os::FileBytes open_file(const std::string& path, const LoadOptions& options);
 
 // The names of element types in the formats that we read.
 std::string_view safetensors_name(StoredType type);
 std::optional<StoredType> from_safetensors_name(std::string_view name);
-/// By the class of a storage ("FloatStorage") or by dtype ("float32").
+/// By the class of a storage ("FloatStorage"; empty where PyTorch has none) or by dtype ("float32").
 std::optional<StoredType> from_torch_storage(std::string_view name);
 std::optional<StoredType> from_torch_dtype(std::string_view name);
+std::string_view torch_storage(StoredType type);
+std::string_view torch_dtype(StoredType type);
 
 }  // namespace io
 }  // namespace v0

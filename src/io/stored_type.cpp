@@ -83,6 +83,12 @@ std::optional<StoredType> from_torch_storage(std::string_view name) {
 std::optional<StoredType> from_torch_dtype(std::string_view name) {
   return find(&Row::torch_dtype, name);
 }
+std::string_view torch_storage(StoredType type) {
+  return row_of(type).torch_storage;
+}
+std::string_view torch_dtype(StoredType type) {
+  return row_of(type).torch_dtype;
+}
 
 }  // namespace io
 }  // namespace v0
