@@ -171,6 +171,10 @@ std::string code_of(std::string_view what, DType dtype) {
 
 }  // namespace
 
+bool is_npy(std::span<const std::byte> bytes) {
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(kMagic);
+}
+
 NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> start, std::uint64_t total) {
   ByteReader reader(file, start);
   const std::span<const std::byte> magic = reader.take(kMagic.size(), "the magic of .npy");
@@ -200,17 +204,9 @@ NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> sta
   return header;
 }
 
-Tensor npy_tensor(std::string_view file, std::string_view name, const NpyHeader& header,
-                  std::span<const std::byte> array, std::shared_ptr<const void> owner) {
-  Shape shape;
-  Shape reversed;
-  for (int d = 0; d < header.shape.rank(); ++d) {
-    shape.push_back(header.shape[header.fortran_order ? header.shape.rank() - 1 - d : d]);
-    reversed.push_back(header.shape.rank() - 1 - d);
-  }
-  const Tensor tensor =
-      to_tensor({header.type, shape, array.subspan(header.data_offset, header.bytes), std::move(owner)}, file, name);
-  return header.fortran_order ? tensor.permute(reversed) : tensor;
+RawTensor npy_elements(const NpyHeader& header, std::span<const std::byte> array, std::shared_ptr<const void> owner) {
+  return {header.type, header.shape, array.subspan(header.data_offset, header.bytes), std::move(owner),
+          header.fortran_order};
 }
 
 std::string npy_header_text(std::string_view what, const Tensor& tensor) {

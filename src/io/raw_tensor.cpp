@@ -54,7 +54,14 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
     }
   }
   if (raw.bytes.empty()) return Tensor::from_bytes(nullptr, 0, raw.shape, *dtype);
-  return Tensor::from_blob(raw.bytes.data(), raw.shape, *dtype, [owner = raw.owner] {});
+  if (!raw.fortran_order) return Tensor::from_blob(raw.bytes.data(), raw.shape, *dtype, [owner = raw.owner] {});
+  Shape shape;
+  Shape reversed;
+  for (int d = raw.shape.rank(); d-- > 0;) {
+    shape.push_back(raw.shape[d]);
+    reversed.push_back(d);
+  }
+  return Tensor::from_blob(raw.bytes.data(), shape, *dtype, [owner = raw.owner] {}).permute(reversed);
 }
 
 RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry) {

@@ -18,12 +18,13 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-/// Contiguous elements of a file and what keeps them in memory. `bytes` has exactly the size that type and shape ask.
+/// Dense elements of a file and what keeps them in memory. `bytes` has exactly the size that type and shape ask.
 struct RawTensor {
   StoredType type = StoredType::f32;
   Shape shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
+  bool fortran_order = false;  ///< The first dimension is the innermost in memory, not the last.
 };
 
 /// Elements of `shape`. No file may state more than 2^63 - 1, even when another dimension is 0.
@@ -33,7 +34,7 @@ CheckedSize element_count(const Shape& shape);
 std::string describe(StoredType type, const Shape& shape);
 
 /// The tensor that uses the same memory. `file` and `name` serve messages; the tensor is not named.
-/// Throws DTypeError for complex128 and FormatError if a bool is neither 0 nor 1.
+/// Throws DTypeError for complex32 and complex128, and FormatError if a bool is neither 0 nor 1.
 Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view name);
 
 /// The elements of an entry of `file`. Throws ValueError if the entry does not describe bytes of the file.

@@ -37,6 +37,7 @@ constexpr std::array kRows = {
     Row{StoredType::bf16, 2, "bf16", "BF16", "BFloat16Storage", "bfloat16", DType::bf16},
     Row{StoredType::f32, 4, "f32", "F32", "FloatStorage", "float32", DType::f32},
     Row{StoredType::f64, 8, "f64", "F64", "DoubleStorage", "float64", DType::f64},
+    Row{StoredType::c32, 4, "complex32", "", "", "complex32", std::nullopt},
     Row{StoredType::c64, 8, "complex64", "C64", "ComplexFloatStorage", "complex64", DType::complex64},
     Row{StoredType::c128, 16, "complex128", "", "ComplexDoubleStorage", "complex128", std::nullopt},
 };

@@ -46,7 +46,7 @@ class LOCKSTEP_API PickleValue {
   double as_real() const;
   /// Of a string or of bytes. The view lives as long as any value of the tree.
   std::string_view as_string() const;
-  /// Contiguous tensors share the file's memory, others are copies. Throws DTypeError for complex128.
+  /// Contiguous tensors share the file's memory, others are copies. Throws DTypeError for complex32 and complex128.
   Tensor as_tensor() const;
   /// Name, type and shape of a tensor as the file describes it; the name is empty.
   TensorEntry tensor_entry() const;
