@@ -223,14 +223,16 @@ ExitCode classify(const Options& options) {
 }  // namespace
 
 void add_classify(CommandLine& line) {
-  Subcommand command = line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
+  Subcommand command =
+      line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
   std::string names;
   for (const models::Architecture& architecture : models::architectures()) {
     names += (names.empty() ? "" : ", ") + architecture.name;
   }
   command.option("--arch", options->architecture, "The network: " + names).required();
-  command.option("--weights", options->weights, "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz)").required();
+  command.option("--weights", options->weights, "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz)")
+      .required();
   command.option("--labels", options->labels, "A file with the name of one class a line");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);

@@ -1,5 +1,5 @@
-// What `lockstep train` can be told: data sets, optimisers and schedules by name. Networks, and how each is trained unless
-// told otherwise, are rows of the models' registry.
+// What `lockstep train` can be told: data sets, optimisers and schedules by name. Networks, and how each is trained
+// unless told otherwise, are rows of the models' registry.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,8 @@ template <typename T> std::string scalar_text(const T& value) {
 }
 
 [[noreturn]] void fail_kind(const MetadataValue& value, const char* wanted) {
-  throw ValueError(fmt::format("the metadata value {} is {}, not {}", in_quotes(value.to_string(4)), value.kind(), wanted));
+  throw ValueError(
+      fmt::format("the metadata value {} is {}, not {}", in_quotes(value.to_string(4)), value.kind(), wanted));
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ LOCKSTEP_API TensorFile load_pytorch(const std::string& path, LoadOptions option
 
 /// Writes the tensors (from any device) in the zip form, as an OrderedDict that torch.load(path, weights_only=True)
 /// reads, in the order of their names, so that a crash or an error leaves either the old file or the new. Elements lie
-/// at multiples of 64 bytes; equal tensors give equal files. Throws IoError if writing fails, ValueError if a name is not
-/// UTF-8 or has more than 1 MiB, a tensor is undefined, or there are more than our reader takes. PyTorch: save.
+/// at multiples of 64 bytes; equal tensors give equal files. Throws IoError if writing fails, ValueError if a name is
+/// not UTF-8 or has more than 1 MiB, a tensor is undefined, or there are more than our reader takes. PyTorch: save.
 LOCKSTEP_API void save_pytorch(const std::string& path, const TensorMap& tensors);
 
 }  // namespace io

@@ -15,9 +15,9 @@ namespace io {
 /// The tensors of a model, under the names that Module::load_state_dict wants. Of a PyTorch checkpoint this is its
 /// state dict: the file's top level if tensors stand there, else what stands under "state_dict", "model_state_dict",
 /// "model", "net", "weights" or "params". A prefix "module." that all names share (DataParallel) is removed.
-/// Throws IoError if the file cannot be read, FormatError if it is of no supported format (an error says of which it is,
-/// where it is known), is malformed or has no names (.npy: load_npy reads it),
-/// DTypeError if tensors cannot have an element type (complex32, complex128).
+/// Throws IoError if the file cannot be read, FormatError if it is of no supported format (an error says of which it
+/// is, where it is known), is malformed or has no names (.npy: load_npy reads it), DTypeError if tensors cannot have an
+/// element type (complex32, complex128).
 LOCKSTEP_API TensorMap load_weights(const std::string& path, LoadOptions options = {});
 
 /// What a file holds, without making tensors of it.
