@@ -64,7 +64,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   lines.add("{} size_m = {};", index, words.index(geometry.rows, wide));
   lines.add("{} size_n = {};", index, words.index(geometry.columns, wide));
   const std::int64_t blocks = (geometry.length + kBlock - 1) / kBlock;
-  const auto together =
+  const auto at_once =
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostTogether))));
   lines.add("int blocks = {};", words.int32(blocks));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
@@ -82,16 +82,16 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const char* none = is_integer(kernel.type) ? "0" : size_of(stored) == 8 ? "(ULONG(1) << 63)" : "0x80000000u";
   const char* word = word_type_of(stored);
   lines.add("{} total = {};", type, decoded(stored, fmt::format("{}({})", word, none), true));
-  lines.open("for (int block = 0; block < blocks; block += {}) {{", together);
-  lines.add("{} parts[{}];", word, together);
+  lines.open("for (int block = 0; block < blocks; block += {}) {{", at_once);
+  lines.add("{} parts[{}];", word, at_once);
   lines.add("UNROLL");
-  lines.open("for (int i = 0; i < {}; i++) {{", together);
+  lines.open("for (int i = 0; i < {}; i++) {{", at_once);
   lines.add("parts[i] = {}({});", word, none);
   lines.add("if (block + i < blocks) parts[i] = {}(scratch, LONG(e) + LONG(block + i) * LONG(elements));",
             load_of(stored));
   lines.close();
   lines.add("UNROLL");
-  lines.add("for (int i = 0; i < {}; i++) total = {};", together,
+  lines.add("for (int i = 0; i < {}; i++) total = {};", at_once,
             added(kernel.type, "total", decoded(stored, "parts[i]", true)));
   lines.close();
   write_result(lines, words, writer, kernel, geometry, wide, "total");
