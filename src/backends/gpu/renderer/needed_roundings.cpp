@@ -1,6 +1,4 @@
-#include "backends/gpu/renderer/finish.h"
-
-#include <array>
+#include "backends/gpu/renderer/needed_roundings.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -15,45 +13,6 @@ bool is_float(ComputeType type) {
 
 bool is_arithmetic(const Instruction& step) {
   return step.kind == Kind::elementwise && info_of(step.op).kind == OpKind::arithmetic;
-}
-
-/// Whether `step` tells no NaN from another.
-bool takes_any_nan(const Instruction& step) {
-  if (step.kind == Kind::cast || step.kind == Kind::reduce) return true;
-  if (step.op == Op::signbit || step.op == Op::copysign || step.op == Op::nextafter) return false;
-  return step.kind == Kind::elementwise && info_of(step.op).kind != OpKind::move;
-}
-
-/// Whether an operand may be as small as the smallest normal or smaller: the result is canonically the same (exp: 1,
-/// gelu: half of it) as for its zero.
-bool takes_small(const Instruction& step) {
-  return step.kind == Kind::elementwise && (step.op == Op::exp || step.op == Op::gelu_erf);
-}
-
-/// Whether `step` tells no zero from the other, as a float.
-bool takes_any_zero(const Instruction& step) {
-  return step.kind == Kind::elementwise &&
-         (step.op == Op::exp || (info_of(step.op).kind == OpKind::comparison && step.op != Op::signbit));
-}
-
-/// Whether the result is the same or the other zero if `operand`, a float or the bits of one, is the other zero.
-bool passes_zero(const Instruction& step, int operand) {
-  if (step.kind == Kind::to_bits || step.kind == Kind::from_bits) return true;
-  if (step.kind != Kind::elementwise) return false;
-  if (step.op == Op::where) return operand != step.a;
-  return is_float(step.type) && (step.op == Op::add || step.op == Op::sub || step.op == Op::mul || step.op == Op::neg);
-}
-
-/// Whether results are operands, but for their sign.
-bool gives_operands(const Instruction& step) {
-  if (step.kind == Kind::cast) return step.dtype == DType::f32;
-  return step.op == Op::neg || step.op == Op::abs || step.op == Op::relu || step.op == Op::maximum ||
-         step.op == Op::minimum;
-}
-
-/// Whether results are canonical by themselves, but for their NaN.
-bool gives_clean(const Instruction& step) {
-  return step.kind == Kind::elementwise && step.op == Op::exp;
 }
 
 /// What all that take a value allow it to be. Rounding to 16 bits makes canonical.
@@ -115,8 +74,40 @@ std::vector<bool> any_zero_of(const Program& program) {
 
 }  // namespace
 
-Finishes::Finishes(const Program& program)
-    : results(program.code.size(), Finish::canonical),
+bool takes_any_nan(const Instruction& step) {
+  if (step.kind == Kind::cast || step.kind == Kind::reduce) return true;
+  if (step.op == Op::signbit || step.op == Op::copysign || step.op == Op::nextafter) return false;
+  return step.kind == Kind::elementwise && info_of(step.op).kind != OpKind::move;
+}
+
+bool takes_small(const Instruction& step) {
+  return step.kind == Kind::elementwise && (step.op == Op::exp || step.op == Op::gelu_erf);
+}
+
+bool takes_any_zero(const Instruction& step) {
+  return step.kind == Kind::elementwise &&
+         (step.op == Op::exp || (info_of(step.op).kind == OpKind::comparison && step.op != Op::signbit));
+}
+
+bool passes_zero(const Instruction& step, int operand) {
+  if (step.kind == Kind::to_bits || step.kind == Kind::from_bits) return true;
+  if (step.kind != Kind::elementwise) return false;
+  if (step.op == Op::where) return operand != step.a;
+  return is_float(step.type) && (step.op == Op::add || step.op == Op::sub || step.op == Op::mul || step.op == Op::neg);
+}
+
+bool gives_operands(const Instruction& step) {
+  if (step.kind == Kind::cast) return step.dtype == DType::f32;
+  return step.op == Op::neg || step.op == Op::abs || step.op == Op::relu || step.op == Op::maximum ||
+         step.op == Op::minimum;
+}
+
+bool gives_clean(const Instruction& step) {
+  return step.kind == Kind::elementwise && step.op == Op::exp;
+}
+
+NeededRoundings::NeededRoundings(const Program& program)
+    : results(program.code.size(), Rounding::canonical),
       bf16(program.code.size(), false),
       any_zero(any_zero_of(program)) {
   const std::vector<Freedom> freedoms = freedoms_of(program);
@@ -135,7 +126,7 @@ Finishes::Finishes(const Program& program)
         const bool canonical =
             step.kind == Kind::load ? program.inputs[index].canonical : program.tables[index].canonical;
         clean[i] = canonical || step.dtype == DType::f16;
-        if (any_nan) results[i] = Finish::flushed;
+        if (any_nan) results[i] = Rounding::flushed;
         continue;
       }
       case Kind::constant:
@@ -146,14 +137,14 @@ Finishes::Finishes(const Program& program)
         const bool of_f32 = compute_type(step.from) == ComputeType::f32 &&
                             program.code[static_cast<std::size_t>(step.a)].type == ComputeType::f32;
         if (of_f32 && freedom.rounded(step.dtype)) {
-          results[i] = Finish::none;  // stored, or cast once more
+          results[i] = Rounding::none;  // stored, or cast once more
           clean[i] = false;
           continue;
         }
         bf16[i] = of_f32 && step.dtype == DType::bf16;
         if (of_f32 && step.dtype == DType::f32) break;
-        if (of_f32 && any_nan) results[i] = freedom.small ? Finish::rounded : Finish::flushed;
-        clean[i] = results[i] != Finish::rounded;
+        if (of_f32 && any_nan) results[i] = freedom.small ? Rounding::to_16_bits : Rounding::flushed;
+        clean[i] = results[i] != Rounding::to_16_bits;
         continue;
       }
       case Kind::elementwise:
@@ -165,13 +156,13 @@ Finishes::Finishes(const Program& program)
       default: continue;
     }
     const bool stays_clean = gives_clean(step) || (gives_operands(step) && is_clean(step.a) && is_clean(step.b));
-    Finish& finish = results[i];
+    Rounding& rounding = results[i];
     if (freedom.rounded() || (any_nan && (freedom.small || stays_clean))) {
-      finish = Finish::none;
+      rounding = Rounding::none;
     } else if (any_nan) {
-      finish = Finish::flushed;
+      rounding = Rounding::flushed;
     }
-    clean[i] = finish != Finish::none || stays_clean;
+    clean[i] = rounding != Rounding::none || stays_clean;
   }
 }
 
