@@ -1,4 +1,6 @@
-// The lemmas that NeededRoundings rests on, tried on every value of 16 bits (f16 and bf16).
+// The lemmas that NeededRoundings rests on, tried on every value of 16 bits (f16 and bf16), and what follows from them:
+// programs computed with the roundings that are left, on a device that makes the worst of its freedom, store the words
+// that all roundings give.
 #include "backends/gpu/renderer/needed_roundings.h"
 
 #include <functional>
@@ -287,6 +289,141 @@ TEST(ExhaustiveRoundingLemma, QuotientsOfF16AreThoseOfDivision) {
       ASSERT_EQ(BITS(quotient), BITS(x / d)) << x << " / " << d;
       if (!scalar::quick_quotient_to_bf16(x, inverse, quotient)) continue;
       ASSERT_EQ(scalar::encode_bf16(quotient), scalar::encode_bf16(x / d)) << x << " / " << d;
+    }
+  }
+}
+
+// --- programs
+
+/// One element of a program of a load, unary ops and casts, whose outputs are stored as ProgramWriter stores them.
+class Element {
+ public:
+  Element(const Program& program, bool all_roundings)
+      : program_(program), roundings_(program), all_(all_roundings), values_(program.code.size()) {
+    for (const Instruction& step : program.code) {
+      const auto op =
+          std::find_if(float_ops().begin(), float_ops().end(), [&](const FloatOp& f) { return f.op == step.op; });
+      ops_.push_back(step.kind == Kind::elementwise ? &*op : nullptr);
+    }
+  }
+
+  std::uint64_t outputs(std::uint32_t word) {
+    for (std::size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& step = program_.code[i];
+      const Rounding rounding = all_ ? Rounding::canonical : roundings_.results[i];
+      const float a = step.a < 0 ? 0.0F : values_[static_cast<std::size_t>(step.a)];
+      if (ops_[i] != nullptr) {
+        values_[i] = rounded(DType::f32, FROM_BITS(ops_[i]->bits(a, 0.0F)), rounding);
+      } else if (step.kind == Kind::cast) {
+        values_[i] = rounded(step.dtype, a, rounding);
+      } else {
+        const float x = step.dtype == DType::f16 ? scalar::decode_f16(word) : scalar::decode_bf16(word);
+        values_[i] = step.dtype == DType::f16 && rounding == Rounding::flushed ? any_nan(x) : x;
+      }
+    }
+    std::uint64_t words = 0;
+    for (const Output& output : program_.outputs) {
+      const auto value = static_cast<std::size_t>(output.value);
+      const float x = values_[value];
+      const std::uint32_t stored = output.dtype == DType::f32        ? BITS(x)
+                                   : output.dtype == DType::f16      ? scalar::encode_f16(x)
+                                   : !all_ && roundings_.bf16[value] ? BITS(x) >> 16
+                                                                     : scalar::encode_bf16(x);
+      words = words << 32 | stored;
+    }
+    return words;
+  }
+
+ private:
+  /// What a device may make of a NaN where it may be any.
+  static float any_nan(float x) { return x != x ? FROM_BITS(0xffffffffU) : x; }
+  static float flushed(float x) { return is_small(x) ? zero_of(x) : x; }
+
+  static float rounded(DType dtype, float x, Rounding rounding) {
+    if (rounding == Rounding::none) return any_nan(x);
+    if (dtype == DType::f32) {
+      return rounding == Rounding::canonical ? scalar::canonical(x)
+             : rounding == Rounding::flushed ? any_nan(flushed(x))
+                                             : any_nan(x);
+    }
+    const bool half = dtype == DType::f16;
+    if (rounding == Rounding::canonical) return half ? scalar::cast_f16(x) : scalar::cast_bf16(x);
+    const float nearest = half ? scalar::cast_f16(x) : FROM_BITS(scalar::nearest_bf16(x) << 16);
+    return any_nan(rounding == Rounding::flushed ? flushed(nearest) : nearest);
+  }
+
+  const Program& program_;
+  NeededRoundings roundings_;
+  bool all_;
+  std::vector<const FloatOp*> ops_;
+  std::vector<float> values_;
+};
+
+/// Programs of one input, step by step.
+struct Chain {
+  Program program;
+  explicit Chain(DType dtype) {
+    program.inputs.resize(1);
+    program.inputs[0].dtype = dtype;
+    Instruction load;
+    load.dtype = dtype;
+    load.index = 0;
+    program.code.push_back(load);
+  }
+  int last() const { return static_cast<int>(program.code.size()) - 1; }
+  int op(Op which) {
+    Instruction step;
+    step.kind = Kind::elementwise;
+    step.op = which;
+    step.a = last();
+    program.code.push_back(step);
+    return last();
+  }
+  int cast(DType dtype) {
+    Instruction step;
+    step.kind = Kind::cast;
+    step.from = step.dtype = dtype;
+    step.a = last();
+    program.code.push_back(step);
+    return last();
+  }
+  void store(int value, DType dtype) {
+    Output output;
+    output.dtype = dtype;
+    output.value = value;
+    program.outputs.push_back(output);
+  }
+};
+
+void expect_same_words(const Chain& chain, const std::string& what) {
+  Element exact(chain.program, true);
+  Element free(chain.program, false);
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    ASSERT_EQ(exact.outputs(word), free.outputs(word)) << what << " of " << std::hex << word;
+  }
+}
+
+// One after the other, each rounded to its dtype: from op to op, into memory, and both.
+TEST(ExhaustiveNeededRoundings, ChainsOfOpsStoreTheWordsThatAllRoundingsGive) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const FloatOp& first : float_ops()) {
+      if (first.info().arity != 1 || first.info().kind != OpKind::arithmetic) continue;
+      // One of each kind: takes small numbers; gives its operand; neither.
+      const bool all = dtype == DType::bf16;
+      for (const Op second : all ? std::vector{Op::exp, Op::relu, Op::floor} : std::vector{Op::exp}) {
+        for (const bool rounds : {false, true}) {
+          for (const bool stores : {false, true}) {
+            Chain chain(dtype);
+            int value = chain.op(first.op);
+            if (rounds) value = chain.cast(dtype);
+            if (stores) chain.store(value, rounds ? dtype : DType::f32);
+            chain.store(chain.op(second), dtype);
+            expect_same_words(chain, std::string(first.info().name) + ", " + info_of(second).name +
+                                         (rounds ? ", rounded" : "") + (stores ? ", stored" : ""));
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
     }
   }
 }

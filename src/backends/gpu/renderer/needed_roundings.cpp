@@ -50,7 +50,10 @@ std::vector<Freedom> freedoms_of(const Program& program) {
     Freedom by;
     by.to_bf16 = output.dtype == DType::bf16 && !output.bits;
     by.to_f16 = output.dtype == DType::f16 && !output.bits;
-    by.any_nan = by.to_bf16 || by.to_f16;
+    // What a cast has rounded to bf16 for others, too, is stored as it is.
+    const Instruction& value = program.code[static_cast<std::size_t>(output.value)];
+    const bool as_it_is = by.to_bf16 && value.kind == Kind::cast && value.dtype == DType::bf16;
+    by.any_nan = (by.to_bf16 && !as_it_is) || by.to_f16;
     by.small = false;
     take(output.value, by);
   }
