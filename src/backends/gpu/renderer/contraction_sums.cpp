@@ -11,7 +11,7 @@ namespace gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostTogether = 32;  ///< block results that are loaded at once
+constexpr int kMostAtOnce = 32;  ///< block results that are loaded at once
 
 std::set<int> all_of(std::size_t n) {
   std::set<int> all;
@@ -65,7 +65,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   lines.add("{} size_n = {};", index, words.index(geometry.columns, wide));
   const std::int64_t blocks = (geometry.length + kBlock - 1) / kBlock;
   const auto at_once =
-      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostTogether))));
+      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostAtOnce))));
   lines.add("int blocks = {};", words.int32(blocks));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
              kThreads);
