@@ -233,6 +233,8 @@ class LOCKSTEP_API Operand {
   CallSite site_;
 };
 
+inline CallScope::CallScope(const char* op, const Operand& operand) : CallScope(op, operand.site()) {}
+
 LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 }  // namespace v0
