@@ -30,6 +30,7 @@ struct Access;
 }  // namespace graph
 
 struct Index;
+class Operand;
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -172,10 +173,10 @@ class LOCKSTEP_API Tensor {
   /// PyTorch: view(dtype).
   Tensor bitcast(DType dtype, CallSite site = {}) const;
 
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
+  Tensor& operator+=(const Operand& other);
+  Tensor& operator-=(const Operand& other);
+  Tensor& operator*=(const Operand& other);
+  Tensor& operator/=(const Operand& other);
 
  private:
   friend struct graph::Access;

@@ -12,6 +12,7 @@
 #include <lockstep/check_finite.h>
 #include <lockstep/ops.h>
 
+#include "core/call.h"
 #include "graph/check.h"
 
 namespace lockstep {
@@ -42,8 +43,8 @@ Contents contents_of(const Tensor& tensor) {
 std::string name_of(const Primitive& op) {
   if (const auto* elementwise = std::get_if<Elementwise>(&op)) return info_of(elementwise->op).name;
   if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
-  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->name;
-  if (const auto* gather = std::get_if<Gather>(&op)) return gather->name;
+  if (std::holds_alternative<Scatter>(op)) return "scatter";
+  if (std::holds_alternative<Gather>(op)) return "gather";
   if (std::holds_alternative<Contract>(op)) return "contraction";
   if (std::holds_alternative<Cast>(op)) return "to";
   if (std::holds_alternative<Scan>(op)) return "scan";
@@ -92,9 +93,12 @@ void check_finite(const NodeRef& node) {
   const bool makes_nan = found.nan && !given.nan;
   const bool makes_infinity = found.infinity && !given.infinity && !given.nan && !infinite_scalar;
   if (!makes_nan && !makes_infinity) return;
-  fail<ValueError>(name_of(node->op),
-                   fmt::format("the result holds {}, the operands hold none", makes_nan ? "NaN" : "an infinity"), shown,
-                   "look at the operands' values here", node->where);
+  // Of a composition, or of a gradient, the step.
+  const std::string step = name_of(node->op);
+  const bool is_step = node->name != step || call_now().gradient;
+  fail<ValueError>(fmt::format("{}the result holds {}, the operands hold none", is_step ? "in its " + step + " " : "",
+                               makes_nan ? "NaN" : "an infinity"),
+                   shown, "look at the operands' values here");
 }
 
 }  // namespace graph

@@ -7,6 +7,7 @@
 #include <lockstep/error.h>
 
 #include "backends/backend.h"
+#include "core/call.h"
 #include "core/pool.h"
 #include "graph/check.h"
 #include "graph/finite.h"
@@ -24,26 +25,18 @@ constexpr int kMaxSourceDepth = 64;
 
 std::atomic<std::uint64_t> next_id{0};
 
-// The op that computes; nothing for those that only move elements, which is all that storage-only types allow. The op
-// rules refuse most of them with more to say; nothing gets past here.
-const char* name_of_computation(const Primitive& op) {
-  if (const auto* elementwise = std::get_if<Elementwise>(&op)) {
-    const OpInfo& info = info_of(elementwise->op);
-    return info.kind == OpKind::move ? nullptr : info.name;
-  }
-  if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
-  if (std::holds_alternative<Contract>(op)) return "contraction";
-  if (std::holds_alternative<Scan>(op)) return "scan";
-  if (std::holds_alternative<Sort>(op)) return "sort";
-  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->op == ScatterOp::set ? nullptr : scatter->name;
-  if (std::holds_alternative<Cast>(op)) return "to";
-  return nullptr;
+// Whether it is more than a move of elements, which is all that storage-only types allow. The op rules refuse most of
+// what is with more to say; nothing gets past here.
+bool computes(const Primitive& op) {
+  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return info_of(elementwise->op).kind != OpKind::move;
+  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->op != ScatterOp::set;
+  return std::holds_alternative<Reduce>(op) || std::holds_alternative<Contract>(op) ||
+         std::holds_alternative<Scan>(op) || std::holds_alternative<Sort>(op) || std::holds_alternative<Cast>(op);
 }
 
-void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype, CallSite where) {
+void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype) {
   const auto check = [&](DType type) {
-    const char* const name = is_storage_only(type) ? name_of_computation(op) : nullptr;
-    if (name != nullptr) check_computes(name, type, {}, where);
+    if (is_storage_only(type) && computes(op)) check_computes(type, {});
   };
   check(dtype);
   for (const NodeRef& input : inputs) {
@@ -85,12 +78,11 @@ Tensor Access::tensor(NodeRef node) {
   return tensor;
 }
 
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where) {
-  check_storage_only(op, inputs, dtype, where);
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
+  check_storage_only(op, inputs, dtype);
   if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
-    throw DTypeError(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones\n  fix: use f32, or another device; the CPU "
-                                 "holds f64\n  at {}:{}",
-                                 device.to_string(), where.file, where.line));
+    fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
+                     "use f32, or another device; the CPU holds f64");
   }
   auto node = make_pooled<Node>();
   node->op = std::move(op);
@@ -98,7 +90,9 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   node->shape = shape;
   node->dtype = dtype;
   node->device = device;
-  node->where = where;
+  const Call& call = call_now();
+  node->where = call.site;
+  node->name = call.op;
   node->id = next_id.fetch_add(1, std::memory_order_relaxed);
   bool from_sources = is_source(node->op) || !node->inputs.empty();
   for (const NodeRef& input : node->inputs) {

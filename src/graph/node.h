@@ -112,14 +112,12 @@ struct Gather {
   View source;
   std::int64_t stride = 0;
   std::int64_t size = 0;
-  const char* name = "gather";  ///< of the op, for errors
 };
 /// inputs: self, index, values. Index and values have one shape, its dims no larger than self's outside `dim`.
 struct Scatter {
   ScatterOp op = ScatterOp::set;
   int dim = 0;
   bool include_self = true;
-  const char* name = "scatter";  ///< of the op, for errors
 };
 struct Scan {
   ScanOp op = ScanOp::sum;
@@ -146,7 +144,8 @@ struct Node {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
-  CallSite where;
+  CallSite where;            ///< of the call that made it
+  const char* name = "";     ///< of the op that was called
   std::uint64_t id = 0;      ///< creation order
   int depth = 0;             ///< longest chain of pending nodes below
   bool source = false;       ///< computed from nothing but Full, Iota and Random
@@ -210,9 +209,9 @@ struct Access {
   }
 };
 
-/// Makes a node and, when it is work to be done, enters it into its device's window. Shapes and dtypes are already
-/// checked by the op rules.
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where);
+/// Makes a node of the thread's call and, when it is work to be done, enters it into its device's window. Shapes and
+/// dtypes are already checked by the op rules.
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device);
 
 /// The view through which `node` is read, and the node whose buffer is read.
 struct Reading {

@@ -19,16 +19,23 @@ using namespace graph;
 
 namespace {
 
-Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device, CallSite site) {
-  NodeRef node = make_node(Data{}, {}, shape, dtype, device, site);
+Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device) {
+  NodeRef node = make_node(Data{}, {}, shape, dtype, device);
   node->buffer = std::move(buffer);
   node->ready.store(true, std::memory_order_release);
   remember_stored({&node, 1});
   return Access::tensor(std::move(node));
 }
 
-void check(const Tensor& tensor, const char* op, CallSite site) {
-  if (!tensor.defined()) check_defined(op, {{"input", tensor}}, site);  // what it shows is costly to put together
+void check(const Tensor& tensor) {
+  if (!tensor.defined()) check_defined({{"input", tensor}});  // what it shows is costly to put together
+}
+
+// The same where no place is known: these are called everywhere.
+void check(const Tensor& tensor, const char* op) {
+  if (tensor.defined()) return;
+  const CallScope call(op, CallSite("", 0));
+  check_defined({{"input", tensor}});
 }
 
 // One element converted as a C++ cast would.
@@ -66,53 +73,57 @@ void convert(const std::byte* from, DType to, void* value) {
 
 Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device,
                           CallSite site) {
-  check_shape("Tensor::from", shape, dtype, site);
+  const CallScope call("Tensor::from", site);
+  check_shape(shape, dtype);
   const std::size_t needed = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
   if (bytes != needed) {
-    fail<ShapeError>("Tensor::from",
-                     fmt::format("{} values given, but shape {} holds {}", bytes / size_of(dtype), shape.to_string(),
-                                 shape.numel()),
-                     {}, "give one value per element", site);
+    fail<ShapeError>(
+        fmt::format("{} values given, but shape {} holds {}", bytes / size_of(dtype), shape.to_string(), shape.numel()),
+        {}, "give one value per element");
   }
   Backend& backend = backend_of(device);
   BufferRef buffer = allocate_tensor(device, bytes);
   backend.upload(*buffer, data, bytes);
-  return leaf(std::move(buffer), shape, dtype, device, site);
+  return leaf(std::move(buffer), shape, dtype, device);
 }
 
 Tensor Tensor::from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter,
                          Device device, CallSite site) {
-  check_shape("Tensor::from_blob", shape, dtype, site);
+  const CallScope call("Tensor::from_blob", site);
+  check_shape(shape, dtype);
   if (device.kind != DeviceKind::cpu && device.kind != DeviceKind::ref) {
-    fail<DeviceError>("Tensor::from_blob", fmt::format("{} cannot use the host's memory", device.to_string()), {},
-                      "make it on the CPU and move it, e.g. from_blob(...).to(device)", site);
+    fail<DeviceError>(fmt::format("{} cannot use the host's memory", device.to_string()), {},
+                      "make it on the CPU and move it, e.g. from_blob(...).to(device)");
   }
   backend_of(device);
   const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
   // Buffers of given data are only read; the cast is confined to this line.
   auto buffer = std::make_shared<Buffer>(device, const_cast<void*>(data), bytes, std::move(deleter));
-  return leaf(std::move(buffer), shape, dtype, device, site);
+  return leaf(std::move(buffer), shape, dtype, device);
 }
 
 const Shape& Tensor::shape() const {
-  check(*this, "Tensor::shape", {});
+  check(*this, "Tensor::shape");
   return handle_->node->shape;
 }
 
-std::int64_t Tensor::size(int dim, CallSite site) const { return shape()[check_dim("size", *this, dim, site)]; }
+std::int64_t Tensor::size(int dim, CallSite site) const {
+  const CallScope call("size", site);
+  return shape()[check_dim(*this, dim)];
+}
 
 DType Tensor::dtype() const {
-  check(*this, "Tensor::dtype", {});
+  check(*this, "Tensor::dtype");
   return handle_->node->dtype;
 }
 
 Device Tensor::device() const {
-  check(*this, "Tensor::device", {});
+  check(*this, "Tensor::device");
   return handle_->node->device;
 }
 
 Tensor Tensor::named(std::string name) const {
-  check(*this, "Tensor::named", {});
+  check(*this, "Tensor::named");
   auto handle = std::make_shared<Handle>(handle_->node, handle_->record);
   handle->name = std::move(name);
   remember_name(handle);
@@ -120,12 +131,13 @@ Tensor Tensor::named(std::string name) const {
 }
 
 const std::string& Tensor::name() const {
-  check(*this, "Tensor::name", {});
+  check(*this, "Tensor::name");
   return handle_->name;
 }
 
 void Tensor::read_bytes(void* destination, CallSite site) const {
-  check(*this, "read", site);
+  const CallScope call("read_bytes", site);
+  check(*this);
   const DenseData data = dense_data(handle_->node);
   const std::size_t bytes = handle_->node->bytes();
   if (bytes == 0) return;
@@ -133,21 +145,22 @@ void Tensor::read_bytes(void* destination, CallSite site) const {
 }
 
 void Tensor::check_dtype(DType wanted, CallSite site) const {
-  check(*this, "to_vector", site);
+  const CallScope call("to_vector", site);
+  check(*this);
   if (wanted == dtype()) return;
-  fail<DTypeError>("to_vector", fmt::format("the tensor holds {}, not {}", name_of(dtype()), name_of(wanted)),
-                   {{"input", *this}}, fmt::format("read {}, or cast first: .to(DType::{})", name_of(dtype()), name_of(wanted)),
-                   site);
+  fail<DTypeError>(fmt::format("the tensor holds {}, not {}", name_of(dtype()), name_of(wanted)), {{"input", *this}},
+                   fmt::format("read {}, or cast first: .to(DType::{})", name_of(dtype()), name_of(wanted)));
 }
 
 void Tensor::read_item(DType wanted, void* value, CallSite site) const {
-  check(*this, "item", site);
+  const CallScope call("item", site);
+  check(*this);
   if (numel() != 1) {
-    fail<ShapeError>("item", "only a tensor of one element is one value", {{"input", *this}},
-                     "select an element, or read all with to_vector", site);
+    fail<ShapeError>("only a tensor of one element is one value", {{"input", *this}},
+                     "select an element, or read all with to_vector");
   }
   std::byte element[8];
-  read_bytes(element, site);
+  read_bytes(element);
   if (wanted == dtype()) {
     std::memcpy(value, element, size_of(wanted));
     return;
@@ -155,8 +168,8 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
   for (const DType type : {dtype(), wanted}) {
     const bool has_no_conversion = type == DType::complex64 || (type == wanted && (type == DType::f8e4m3 || type == DType::f8e5m2));
     if (has_no_conversion) {
-      fail<DTypeError>("item", fmt::format("no conversion from {} to {}", name_of(dtype()), name_of(wanted)),
-                       {{"input", *this}}, "read the tensor's own type", site);
+      fail<DTypeError>(fmt::format("no conversion from {} to {}", name_of(dtype()), name_of(wanted)),
+                       {{"input", *this}}, "read the tensor's own type");
     }
   }
   switch (dtype()) {
@@ -180,20 +193,22 @@ void Tensor::read_item(DType wanted, void* value, CallSite site) const {
 }
 
 const Tensor& Tensor::eval(CallSite site) const {
-  check(*this, "eval", site);
+  const CallScope call("eval", site);
+  check(*this);
   compute(reading_of(handle_->node).base);
   return *this;
 }
 
 std::uint64_t Tensor::hash() const {
-  check(*this, "hash", {});
+  check(*this, "hash");
   std::vector<std::byte> bytes(handle_->node->bytes());
   read_bytes(bytes.data());
   return hash_elements(dtype(), bytes);
 }
 
 Tensor Tensor::to(Device target, CallSite site) const {
-  check(*this, "to", site);
+  const CallScope call("to", site);
+  check(*this);
   Backend& backend = backend_of(target);
   if (target == device()) return *this;
   const DenseData data = dense_data(handle_->node);
@@ -204,30 +219,32 @@ Tensor Tensor::to(Device target, CallSite site) const {
       backend.upload(*buffer, data.buffer->data() + data.offset, bytes);
     } else {
       std::vector<std::byte> host(bytes);
-      read_bytes(host.data(), site);
+      read_bytes(host.data());
       backend.upload(*buffer, host.data(), bytes);
     }
   }
-  Tensor moved = leaf(std::move(buffer), shape(), dtype(), target, site);
+  Tensor moved = leaf(std::move(buffer), shape(), dtype(), target);
   if (is_tracing({this})) {
-    moved = traced(moved, "to", {this}, [from = device(), site](const Tensor& g, const auto&, const Tensor&) {
-      return std::vector<Tensor>{g.to(from, site)};
+    moved = traced(moved, {this}, [from = device()](const Tensor& g, const auto&, const Tensor&) {
+      return std::vector<Tensor>{g.to(from)};
     });
   }
   return name().empty() ? moved : moved.named(name());
 }
 
 Tensor Tensor::to(DType target, CallSite site) const {
-  check(*this, "to", site);
-  return graph::cast(*this, target, site);
+  const CallScope call("to", site);
+  check(*this);
+  return graph::cast(*this, target);
 }
 
 Tensor Tensor::bitcast(DType target, CallSite site) const {
-  check(*this, "bitcast", site);
+  const CallScope call("bitcast", site);
+  check(*this);
   if (target == dtype()) return *this;
   if (target == DType::boolean || dtype() == DType::boolean) {
-    fail<DTypeError>("bitcast", fmt::format("{} elements are not {} elements", name_of(dtype()), name_of(target)),
-                     {{"input", *this}}, "bool holds 0 and 1 only: cast with to(), or compare", site);
+    fail<DTypeError>(fmt::format("{} elements are not {} elements", name_of(dtype()), name_of(target)),
+                     {{"input", *this}}, "bool holds 0 and 1 only: cast with to(), or compare");
   }
   Shape target_shape = shape();
   const auto from = static_cast<std::int64_t>(size_of(dtype()));
@@ -235,25 +252,38 @@ Tensor Tensor::bitcast(DType target, CallSite site) const {
   if (from != to) {
     const std::int64_t bytes = rank() == 0 ? -1 : shape().back() * from;
     if (bytes < 0 || bytes % to != 0) {
-      fail<ShapeError>("bitcast", fmt::format("the last dimension does not hold whole {} elements", name_of(target)),
-                       {{"input", *this}}, "change its size, or use a dtype of the same size", site);
+      fail<ShapeError>(fmt::format("the last dimension does not hold whole {} elements", name_of(target)),
+                       {{"input", *this}}, "change its size, or use a dtype of the same size");
     }
     target_shape[rank() - 1] = bytes / to;
   }
   DenseData data = dense_data(handle_->node);
-  if (data.offset != 0) data = dense_data(node_of(stored(*this, site)));
-  return leaf(std::move(data.buffer), target_shape, target, device(), site);
+  if (data.offset != 0) data = dense_data(node_of(stored(*this)));
+  return leaf(std::move(data.buffer), target_shape, target, device());
 }
 
-Tensor& Tensor::operator+=(const Tensor& other) { return *this = add(*this, other); }
-Tensor& Tensor::operator-=(const Tensor& other) { return *this = sub(*this, other); }
-Tensor& Tensor::operator*=(const Tensor& other) { return *this = mul(*this, other); }
-Tensor& Tensor::operator/=(const Tensor& other) { return *this = div(*this, other); }
+// The line is the right operand's: the left one is no argument.
+Tensor& Tensor::operator+=(const Operand& other) {
+  const CallScope call("add", other);
+  return *this = add(*this, other);
+}
+Tensor& Tensor::operator-=(const Operand& other) {
+  const CallScope call("sub", other);
+  return *this = sub(*this, other);
+}
+Tensor& Tensor::operator*=(const Operand& other) {
+  const CallScope call("mul", other);
+  return *this = mul(*this, other);
+}
+Tensor& Tensor::operator/=(const Operand& other) {
+  const CallScope call("div", other);
+  return *this = div(*this, other);
+}
 
 std::vector<std::string> plan(const std::vector<Tensor>& tensors) {
   std::vector<NodeRef> nodes;
   for (const Tensor& tensor : tensors) {
-    check(tensor, "plan", {});
+    check(tensor, "plan");
     nodes.push_back(node_of(tensor));
   }
   return planned_kernels(nodes);

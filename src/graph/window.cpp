@@ -546,7 +546,8 @@ DenseData dense_data(const NodeRef& node) {
   if (reading.view.is_contiguous()) {
     return {reading.base->buffer, static_cast<std::size_t>(reading.view.offset) * size_of(node->dtype)};
   }
-  const NodeRef copy = make_node(Elementwise{.op = Op::copy}, {node}, node->shape, node->dtype, node->device, node->where);
+  const CallScope call(node->name, node->where);
+  const NodeRef copy = make_node(Elementwise{.op = Op::copy}, {node}, node->shape, node->dtype, node->device);
   compute(copy);
   return {copy->buffer, 0};
 }

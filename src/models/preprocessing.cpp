@@ -42,6 +42,7 @@ io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
 
 Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images, Device device,
                   CallSite site) {
+  const CallScope call("preprocess", site);
   const std::size_t plane =
       static_cast<std::size_t>(preprocessing.width) * static_cast<std::size_t>(preprocessing.height);
   std::vector<float> values(images.size() * 3 * plane);
@@ -56,7 +57,7 @@ Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Imag
     }
   }
   return Tensor::from(values, {static_cast<std::int64_t>(images.size()), 3, preprocessing.height, preprocessing.width},
-                      device, site);
+                      device);
 }
 
 }  // namespace models

@@ -74,13 +74,14 @@ std::vector<Architecture> all() {
 }  // namespace
 
 std::unique_ptr<nn::Layer> Architecture::load(const nn::StateDict& weights, Device device, CallSite site) const {
+  const CallScope call(site);
   const Tensor* last = weights.find(classifier);
   // Without the classifier the published number does: load_state_dict then names everything that is wrong.
   const bool tells = last != nullptr && last->defined() && last->rank() > 0 && last->shape()[0] > 0;
   std::unique_ptr<nn::Layer> model = create(tells ? last->shape()[0] : classes);
-  model->load_state_dict(weights, {}, site);
+  model->load_state_dict(weights, {});
   model->eval();
-  model->to(device, site);
+  model->to(device);
   return model;
 }
 

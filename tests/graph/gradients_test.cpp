@@ -13,9 +13,9 @@ namespace {
 
 Tensor run(Op op, const std::vector<Tensor>& inputs) {
   switch (inputs.size()) {
-    case 1: return graph::elementwise(op, {inputs[0]});
-    case 2: return graph::elementwise(op, {inputs[0], inputs[1]});
-    default: return graph::elementwise(op, {inputs[0], inputs[1], inputs[2]});
+    case 1: return graph::elementwise(op, inputs[0]);
+    case 2: return graph::elementwise(op, inputs[0], inputs[1]);
+    default: return graph::elementwise(op, inputs[0], inputs[1], inputs[2]);
   }
 }
 
