@@ -482,6 +482,44 @@ def make_npy():
         write("npz", label, content)
 
 
+# --- any file, as load_weights takes it ---------------------------------------------------------------------------------
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def make_weights():
+    one = array("<f4", "(2, 3)", bytes(range(24)))
+    onnx = field(1, 8) + field(2, b"pytorch") + field(7, b"graph") + field(8, b"opset")
+    cases = {
+        "safetensors": safetensors({"__metadata__": {"a": "b"}, "w": entry("F32", [1], 0, 4)}, bytes(4)),
+        "npy-fortran": array("<f4", "(2, 3)", bytes(range(24)), True),
+        "npz": zip_archive([("w.npy", one)]),
+        "npz-deflated": deflated([("w.npy", one)]),
+        "torchscript": zip_archive([("m/data.pkl", program(b"N")), ("m/constants.pkl", program(b"N"))]),
+        "keras": zip_archive([("config.json", b"{}"), ("model.weights.h5", b"x")]),
+        "pytorch": zip_archive([
+            ("m/data.pkl", program(b"}(" + text("state_dict") + b"}" + text("module.w") + tensor() + b"s"
+                                   + text("epoch") + b"K\x03" + text("none") + b"N" + text("lr") + b"G" + bytes(8) + b"u")),
+            ("m/data/0", bytes(16)),
+        ]),
+        "pickle": program(b"}"),
+        "gguf": b"GGUF\3" + bytes(19),
+        "onnx": onnx,
+        "onnx-cut": onnx[:-3],
+        "onnx-long": onnx + b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        "saved-model": field(1, 1) + field(2, b"graph"),
+        "graph": field(1, b"node") + field(4, b"v"),
+        "tflite": b"\x1c\0\0\0TFL3" + bytes(8),
+        "empty": b"",
+    }
+    for label, content in cases.items():
+        write("weights", label, content)
+
+
 if __name__ == "__main__":
     make_safetensors()
     make_npy()
@@ -490,5 +528,6 @@ if __name__ == "__main__":
     make_jpeg()
     make_cifar()
     make_idx()
+    make_weights()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
     print(f"{total} bytes in {CORPUS}")

@@ -8,7 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const os::FileBytes file = fuzz::file_of(data, size);
     const io::NpyHeader header = io::parse_npy_header(file.path, file.bytes, size);
     if (header.data_offset + header.bytes != size) __builtin_trap();
-    fuzz::touch({header.type, header.shape, file.bytes.subspan(header.data_offset, header.bytes), file.owner});
-    io::npy_tensor(file.path, "", header, file.bytes, file.owner);
+    const io::RawTensor elements = io::npy_elements(header, file.bytes, file.owner);
+    fuzz::touch(elements);
+    io::to_tensor(elements, file.path, "");
   });
 }

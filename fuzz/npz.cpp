@@ -5,7 +5,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
-    const io::ZipArchive archive = io::open_npz(fuzz::file_of(data, size));
+    const io::ZipArchive archive = io::npz_archive(fuzz::file_of(data, size));
     std::uint64_t stored = 0;
     for (const io::ZipEntry& entry : archive.entries()) stored += entry.stored_bytes;
     if (stored > size) __builtin_trap();  // entries that overlap

@@ -74,8 +74,15 @@ def short(declaration):
     return name, f"{name}({', '.join(shown)})"
 
 
+def rows():
+    """What kernels/ops.def says of its rows, by name: for declarations that say nothing more."""
+    text = (ROOT / "src/kernels/ops.def").read_text()
+    return dict(re.findall(r'^ROW\((\w+),.*"([^"]*)"\)$', text, re.MULTILINE))
+
+
 def page():
     text = HEAD
+    of_row = rows()
     for header in sorted((ROOT / "include/lockstep/ops").glob("*.h")):
         source = header.read_text()
         intro = []
@@ -88,7 +95,7 @@ def page():
             name, call = short(declaration)
             if name is None or name.startswith("operator"):
                 continue
-            what = " ".join(comment).replace("|", "\\|")
+            what = (" ".join(comment) or of_row.get(name, "")).replace("|", "\\|")
             call = call.replace("|", "\\|").replace("std::nullopt", "none")
             text += f"| `{call}` | {what} |\n"
     return text

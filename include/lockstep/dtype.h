@@ -11,14 +11,20 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// The element types of tensors. All but the last five compute; those are read from files, viewed, copied, moved,
-/// printed and saved, and refuse arithmetic and casts with DTypeError (is_storage_only).
+/// The element types of tensors: boolean, u8, i8, i16, i32, i64, u32, f16, bf16, f32, f64 compute. u16, u64, f8e4m3,
+/// f8e5m2 and complex64 are read from files, viewed, copied, moved, printed and saved, and refuse arithmetic and casts
+/// with DTypeError (is_storage_only). dtypes.def says all that is known of each.
 enum class DType : std::uint8_t {
-  boolean, u8, i8, i16, i32, i64, u32, f16, bf16, f32, f64,  //
-  u16, u64, f8e4m3, f8e5m2, complex64
+#define LOCKSTEP_DTYPE(name, ...) name,
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
 };
 
-inline constexpr int kDTypeCount = 16;
+inline constexpr int kDTypeCount = 0
+#define LOCKSTEP_DTYPE(name, ...) +1
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+    ;
 
 /// IEEE binary16, as its bits. Arithmetic happens in tensors; convert with to_f16 / to_f32.
 struct Float16 {
@@ -56,62 +62,46 @@ LOCKSTEP_API std::string_view name_of(DType dtype);
 /// The inverse of name_of. Throws DTypeError naming `text` and the known names.
 LOCKSTEP_API DType parse_dtype(std::string_view text);
 
+namespace detail {
+enum class DTypeKind : std::uint8_t { boolean, unsigned_integer, signed_integer, floating, complex };
+enum class DTypeUse : std::uint8_t { computes, stored };
+
+struct DTypeRow {
+  std::uint8_t bytes;
+  DTypeKind kind;
+  DTypeUse use;
+};
+inline constexpr DTypeRow kDTypeRows[] = {
+#define LOCKSTEP_DTYPE(name, text, element, bytes, kind, use, ...) {bytes, DTypeKind::kind, DTypeUse::use},
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+};
+constexpr const DTypeRow& row_of(DType dtype) { return kDTypeRows[static_cast<std::size_t>(dtype)]; }
+
+template <typename T>
+struct DTypeOf;
+#define LOCKSTEP_DTYPE(name, text, element, bytes, ...)                           \
+  template <> struct DTypeOf<element> { static constexpr DType value = DType::name; }; \
+  static_assert(sizeof(element) == bytes);
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+}  // namespace detail
+
 /// Bytes of one element.
-constexpr std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-    case DType::u8:
-    case DType::i8:
-    case DType::f8e4m3:
-    case DType::f8e5m2: return 1;
-    case DType::i16:
-    case DType::u16:
-    case DType::f16:
-    case DType::bf16: return 2;
-    case DType::i32:
-    case DType::u32:
-    case DType::f32: return 4;
-    case DType::i64:
-    case DType::u64:
-    case DType::complex64:
-    case DType::f64: return 8;
-  }
-  return 0;
-}
+constexpr std::size_t size_of(DType dtype) { return detail::row_of(dtype).bytes; }
 
 /// Whether tensors of this type hold values but do not compute: u16, u64, f8e4m3, f8e5m2, complex64.
-constexpr bool is_storage_only(DType dtype) { return dtype >= DType::u16; }
+constexpr bool is_storage_only(DType dtype) { return detail::row_of(dtype).use == detail::DTypeUse::stored; }
 
 /// The floats that compute.
 constexpr bool is_float(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+  return detail::row_of(dtype).kind == detail::DTypeKind::floating && !is_storage_only(dtype);
 }
 
 /// Integers that compute: bool and storage-only types are neither integers nor floats.
 constexpr bool is_integer(DType dtype) {
   return !is_float(dtype) && dtype != DType::boolean && !is_storage_only(dtype);
 }
-
-namespace detail {
-template <typename T>
-struct DTypeOf;
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::u8; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::i8; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::i16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<std::uint32_t> { static constexpr DType value = DType::u32; };
-template <> struct DTypeOf<Float16> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<std::uint16_t> { static constexpr DType value = DType::u16; };
-template <> struct DTypeOf<std::uint64_t> { static constexpr DType value = DType::u64; };
-template <> struct DTypeOf<Float8E4M3> { static constexpr DType value = DType::f8e4m3; };
-template <> struct DTypeOf<Float8E5M2> { static constexpr DType value = DType::f8e5m2; };
-template <> struct DTypeOf<std::complex<float>> { static constexpr DType value = DType::complex64; };
-}  // namespace detail
 
 /// C++ types that are tensor elements.
 template <typename T>

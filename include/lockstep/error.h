@@ -1,4 +1,4 @@
-// The exceptions of the library, and the call site that their messages name.
+// The exceptions of the library, and the call that their messages name.
 #pragma once
 
 #include <stdexcept>
@@ -9,6 +9,8 @@
 namespace lockstep {
 inline namespace v0 {
 
+class Operand;
+
 /// A place in the caller's source. Default-constructed as a default argument it names the caller.
 /// (Not std::source_location: clang 14 with libstdc++ lacks it.)
 struct CallSite {
@@ -16,6 +18,44 @@ struct CallSite {
   int line;
   constexpr CallSite(const char* file_name = __builtin_FILE(), int line_number = __builtin_LINE())
       : file(file_name), line(line_number) {}
+};
+
+/// What a thread is doing for its caller.
+struct Call {
+  const char* op;         ///< null: named by what is called next
+  CallSite site;          ///< the caller's line
+  bool gradient = false;  ///< whether it is the gradient of that op that is computed
+};
+
+/// A call of the library, as errors name it and values remember it: the op, and the caller's line. Every function that
+/// a user calls opens one; within it the outermost wins, so that an error in a layer made of many ops names the layer
+/// and the line that called it, not an op on a line of the layer's. check and fail (lockstep/check.h) read it.
+///
+///   ls::Tensor forward(const ls::Operand& x) const override {
+///     const ls::CallScope call("gated", x);
+///     ls::check<ls::ShapeError>(x.tensor().rank() == 2, "input must be a matrix", {{"input", x}});
+///     return ls::sigmoid(gate(x)) * x;
+///   }
+///
+/// Each thread has its own. `op` must live for ever, as literals do: values keep it.
+class LOCKSTEP_API CallScope {
+ public:
+  CallScope(const char* op, CallSite site);
+  /// At the place that an operand carries.
+  CallScope(const char* op, const Operand& operand);
+  /// Only the line: errors name the ops and layers that are called within. For what arranges layers.
+  explicit CallScope(CallSite site);
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+  /// The call that this thread is in; null outside of all.
+  static const Call* current();
+
+ private:
+  Call call_;
+  const Call* before_;
+  const Call** current_;  ///< null: an outer scope holds
 };
 
 /// Base of everything that the library throws on purpose. what() tells the whole story: the op, every operand

@@ -4,6 +4,7 @@
 #include <lockstep/io/cifar.h>
 #include <lockstep/io/idx.h>
 #include <lockstep/io/image.h>
+#include <lockstep/io/metadata.h>
 #include <lockstep/io/numpy.h>
 #include <lockstep/io/pytorch.h>
 #include <lockstep/io/safetensors.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/check_finite.h>
 #include <lockstep/data.h>
 #include <lockstep/device.h>

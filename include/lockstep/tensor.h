@@ -30,6 +30,7 @@ struct Access;
 }  // namespace graph
 
 struct Index;
+class Operand;
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -172,10 +173,10 @@ class LOCKSTEP_API Tensor {
   /// PyTorch: view(dtype).
   Tensor bitcast(DType dtype, CallSite site = {}) const;
 
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
+  Tensor& operator+=(const Operand& other);
+  Tensor& operator-=(const Operand& other);
+  Tensor& operator*=(const Operand& other);
+  Tensor& operator/=(const Operand& other);
 
  private:
   friend struct graph::Access;
@@ -206,6 +207,7 @@ struct Index {
 
 /// An operand of an op: a tensor or a scalar, with the place of the call (so that errors can name it even for
 /// operators). Implicit on purpose. Scalars travel as double and are converted once to the op's type.
+/// Refers to the tensor, so it is an argument and nothing else: it is not copied, and what is to last is a Tensor.
 class LOCKSTEP_API Operand {
  public:
   Operand(const Tensor& tensor, CallSite call_site = {}) : tensor_(&tensor), site_(call_site) {}
@@ -218,6 +220,9 @@ class LOCKSTEP_API Operand {
     requires(std::is_arithmetic_v<Scalar>)
   Operand(Scalar scalar, CallSite call_site = {})
       : scalar_(static_cast<double>(scalar)), integral_(std::is_integral_v<Scalar>), site_(call_site) {}
+
+  Operand(const Operand&) = delete;
+  Operand& operator=(const Operand&) = delete;
 
   bool is_scalar() const { return tensor_ == nullptr; }
   const Tensor& tensor() const { return *tensor_; }
@@ -232,6 +237,8 @@ class LOCKSTEP_API Operand {
   bool integral_ = false;
   CallSite site_;
 };
+
+inline CallScope::CallScope(const char* op, const Operand& operand) : CallScope(op, operand.site()) {}
 
 LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 

@@ -211,6 +211,22 @@ Shape Arguments::sizes(const char* name, const Shape& otherwise) {
   return result;
 }
 
+std::vector<std::vector<std::optional<std::int64_t>>> Arguments::ranges(const char* name) {
+  constexpr const char* kExpected = "a list of lists of integers";
+  const json* const value = find(name);
+  if (value == nullptr || !value->is_array()) fail(name, kExpected);
+  std::vector<std::vector<std::optional<std::int64_t>>> result;
+  for (const json& range : *value) {
+    if (!range.is_array()) fail(name, kExpected);
+    auto& numbers = result.emplace_back();
+    for (const json& number : range) {
+      if (!number.is_number_integer() && !number.is_null()) fail(name, kExpected);
+      numbers.push_back(number.is_null() ? std::nullopt : std::optional(number.get<std::int64_t>()));
+    }
+  }
+  return result;
+}
+
 std::vector<double> Arguments::reals(const char* name) {
   const json* const value = find(name);
   if (value == nullptr) return {};

@@ -71,6 +71,8 @@ class Arguments {
   std::optional<int> optional_dim(const char* name);
   /// An integer or a list of them.
   Shape sizes(const char* name, const Shape& otherwise);
+  /// A list, with a list of integers for each dimension, any of which may be null.
+  std::vector<std::vector<std::optional<std::int64_t>>> ranges(const char* name);
   /// A number or a list of them; absent: empty.
   std::vector<double> reals(const char* name);
   bool has(const char* name) const;

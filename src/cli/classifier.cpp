@@ -7,6 +7,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "cli/command.h"
 #include "core/os.h"
 
 namespace lockstep {
@@ -29,10 +30,18 @@ std::vector<std::size_t> Prediction::top(std::size_t count) const {
   return order;
 }
 
-Classifier::Classifier(const models::Architecture& architecture, const io::TensorMap& weights, Device device)
-    : architecture_(architecture), device_(device), model_(architecture.load(weights, device)) {
+const models::ImageClassifier& chosen_architecture(const std::string& name) {
+  try {
+    return models::architecture(name);
+  } catch (const ValueError& error) {
+    throw UsageError(std::string("--arch: ") + error.what());
+  }
+}
+
+Classifier::Classifier(models::ImageClassifier architecture, const io::TensorMap& weights, Device device)
+    : architecture_(std::move(architecture)), device_(device), model_(architecture_.load(weights, device)) {
   const nn::StateDict state = model_->state_dict();
-  classes_ = static_cast<std::size_t>(state.find(architecture.classifier)->shape()[0]);
+  classes_ = static_cast<std::size_t>(state.find(architecture_.classifier)->shape()[0]);
 }
 
 std::size_t Classifier::good_batch_size() const {

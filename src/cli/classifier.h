@@ -1,4 +1,4 @@
-// Pictures to classes: an architecture with its weights on one device. Used by `classify` and `demo`.
+// Pictures to classes: an architecture with its weights on one device. Used by `classify`, `demo` and `train`.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,12 @@ struct Prediction {
   std::vector<std::size_t> top(std::size_t count) const;
 };
 
+/// The image classifier that --arch names. UsageError lists those that there are.
+const models::ImageClassifier& chosen_architecture(const std::string& name);
+
 class Classifier {
  public:
-  Classifier(const models::Architecture& architecture, const io::TensorMap& weights, Device device);
+  Classifier(models::ImageClassifier architecture, const io::TensorMap& weights, Device device);
 
   std::size_t classes() const { return classes_; }
   /// The picture as the network takes it.
@@ -33,7 +36,7 @@ class Classifier {
   std::vector<Prediction> classify(const std::vector<io::Image>& images) const;
 
  private:
-  const models::Architecture& architecture_;
+  models::ImageClassifier architecture_;
   Device device_;
   std::unique_ptr<nn::Layer> model_;
   std::size_t classes_;

@@ -202,16 +202,13 @@ class Session {
 
 ExitCode classify(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
-  const models::Architecture* architecture = nullptr;
-  try {
-    architecture = &models::architecture(options.architecture);
-  } catch (const ValueError& error) {
-    throw UsageError(std::string("--arch: ") + error.what());
-  }
+  const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
   const Device device = chosen_device(options.device);
   std::vector<std::string> labels;
   if (!options.labels.empty()) labels = read_labels(options.labels);
-  const Classifier classifier(*architecture, io::load_weights(options.weights), device);
+  // The checksums are verified with the weights.
+  const io::Metadata metadata = io::list_tensors(options.weights, {.verify_checksums = false}).metadata;
+  const Classifier classifier(architecture.for_weights(metadata), io::load_weights(options.weights), device);
   if (!labels.empty() && labels.size() != classifier.classes()) {
     throw ValueError(
         fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(), classifier.classes()));
@@ -226,14 +223,16 @@ ExitCode classify(const Options& options) {
 }  // namespace
 
 void add_classify(CommandLine& line) {
-  Subcommand command = line.subcommand("classify", "Classify pictures with a published network");
+  Subcommand command =
+      line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
   std::string names;
   for (const models::Architecture& architecture : models::architectures()) {
     names += (names.empty() ? "" : ", ") + architecture.name;
   }
   command.option("--arch", options->architecture, "The network: " + names).required();
-  command.option("--weights", options->weights, "Its weights: safetensors, or PyTorch (.pt, .pth, .th)").required();
+  command.option("--weights", options->weights, "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz)")
+      .required();
   command.option("--labels", options->labels, "A file with the name of one class a line");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
@@ -245,6 +244,7 @@ void add_classify(CommandLine& line) {
       "Examples:\n"
       "  lockstep classify --arch resnet20-cifar --weights resnet20.th --top 1 test_batch.bin\n"
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
+      "  lockstep classify --arch lenet --weights run/weights.safetensors --labels run/labels.txt digit.png\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");
   command.runs([options] { return classify(*options); });
 }

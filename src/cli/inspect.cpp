@@ -1,34 +1,54 @@
 // `lockstep inspect`: what a file holds.
-#include <cctype>
 #include <map>
 #include <memory>
+#include <type_traits>
+#include <variant>
 
 #include <fmt/format.h>
-
-#include <lockstep/io.h>
 
 #include "cli/command_line.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "core/os.h"
+#include "io/formats.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
 namespace {
 
-bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return text.substr(0, magic.size()) == magic;
+std::string json_of(const io::MetadataValue& value);
+
+template <typename T> std::string json_of_element(const T& value) {
+  if constexpr (std::is_same_v<T, io::MetadataValue>) {
+    return json_of(value);
+  } else {
+    return json(value);
+  }
 }
 
-void print_tensors(const std::string& path, bool as_json) {
-  const io::FileListing listing = io::list_tensors(path);
+std::string json_of(const io::MetadataValue& value) {
+  return std::visit(
+      []<typename T>(const T& v) {
+        if constexpr (requires { typename T::allocator_type; } && !std::is_same_v<T, std::string>) {
+          JsonArray array;
+          for (std::size_t i = 0; i < v.size(); ++i) array.add(json_of_element<typename T::value_type>(v[i]));
+          return array.text();
+        } else {
+          return json(v);
+        }
+      },
+      value.variant());
+}
+
+void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_json) {
+  const std::unique_ptr<io::TensorSource> source = io::open_tensors(format, file, {});
+  const io::Metadata texts = source->metadata();
   std::uint64_t bytes = 0;
-  for (const io::TensorEntry& entry : listing.tensors) bytes += entry.bytes;
+  for (const io::TensorEntry& entry : source->entries()) bytes += entry.bytes;
   if (as_json) {
     JsonArray tensors;
-    for (const io::TensorEntry& entry : listing.tensors) {
+    for (const io::TensorEntry& entry : source->entries()) {
       JsonArray shape;
       for (const std::int64_t size : entry.shape) shape.add(json(size));
       tensors.add(JsonObject()
@@ -39,10 +59,10 @@ void print_tensors(const std::string& path, bool as_json) {
                       .text());
     }
     JsonObject metadata;
-    for (const auto& [key, value] : listing.metadata) metadata.add(key, json(value));
+    for (const auto& [key, value] : texts) metadata.add(key, json_of(value));
     print_line(JsonObject()
-                   .add("file", json(path))
-                   .add("format", json(listing.format))
+                   .add("file", json(file.path))
+                   .add("format", json(format.name))
                    .add("tensors", tensors.text())
                    .add("metadata", metadata.text())
                    .add("bytes", json(bytes))
@@ -50,53 +70,54 @@ void print_tensors(const std::string& path, bool as_json) {
     return;
   }
   const Style style;
-  print_line(fmt::format("{}  {}", style.bold(printable(path)), listing.format));
+  print_line(fmt::format("{}  {}", style.bold(printable(file.path)), format.name));
   Table table;
-  for (const io::TensorEntry& entry : listing.tensors) {
+  for (const io::TensorEntry& entry : source->entries()) {
     table.add({{printable(entry.name)},
                {std::string(name_of(entry.type)), &Style::dim},
                {entry.shape.to_string()},
                {size_text(entry.bytes), &Style::dim, true}});
   }
   table.print(style, "  ");
-  for (const auto& [key, value] : listing.metadata) {
+  for (const auto& [key, value] : texts) {
     constexpr std::size_t kLongest = 200;
-    const bool cut = value.size() > kLongest;
-    print_line(fmt::format("  {} = {}{}", printable(key), printable(value.substr(0, kLongest)), cut ? "..." : ""));
+    const std::string text = value.to_string();
+    const bool cut = text.size() > kLongest;
+    print_line(fmt::format("  {} = {}{}", printable(key), printable(text.substr(0, kLongest)), cut ? "..." : ""));
   }
-  print_line(fmt::format("{} tensors, {}", listing.tensors.size(), size_text(bytes)));
+  print_line(fmt::format("{} tensors, {}", source->entries().size(), size_text(bytes)));
 }
 
-void print_image(const std::string& path, const char* format, bool as_json) {
-  const io::Image image = io::load_image(path);
+void print_image(const os::FileBytes& file, const char* format, const io::Image& image, bool as_json) {
   if (as_json) {
     print_line(JsonObject()
-                   .add("file", json(path))
+                   .add("file", json(file.path))
                    .add("format", json(format))
                    .add("width", json(image.width))
                    .add("height", json(image.height))
                    .text());
   } else {
-    print_line(fmt::format("{}  {}  {} x {} pixels", Style().bold(printable(path)), format, image.width, image.height));
+    print_line(
+        fmt::format("{}  {}  {} x {} pixels", Style().bold(printable(file.path)), format, image.width, image.height));
   }
 }
 
-void print_records(const std::string& path, bool as_json) {
-  const io::CifarFile file = io::CifarFile::load(path);
+void print_records(const os::FileBytes& file, const char* format, const io::CifarFile& records, bool as_json) {
   std::map<int, std::size_t> counts;
-  for (const std::uint8_t label : file.labels) ++counts[label];
+  for (const std::uint8_t label : records.labels) ++counts[label];
   if (as_json) {
     JsonArray per_class;
     for (int label = 0; label < io::CifarFile::kClasses; ++label) per_class.add(json(counts[label]));
     print_line(JsonObject()
-                   .add("file", json(path))
-                   .add("format", json("CIFAR-10"))
-                   .add("records", json(file.size()))
+                   .add("file", json(file.path))
+                   .add("format", json(format))
+                   .add("records", json(records.size()))
                    .add("per_class", per_class.text())
                    .text());
     return;
   }
-  print_line(fmt::format("{}  CIFAR-10  {} records of 32 x 32 pixels", Style().bold(printable(path)), file.size()));
+  print_line(
+      fmt::format("{}  {}  {} records of 32 x 32 pixels", Style().bold(printable(file.path)), format, records.size()));
   Table table;
   for (const auto& [label, count] : counts) {
     table.add({{fmt::format("class {}", label)}, {fmt::format("{}", count), nullptr, true}});
@@ -104,17 +125,26 @@ void print_records(const std::string& path, bool as_json) {
   table.print(Style(), "  ");
 }
 
+// A way to print for each way to read: a format that is read in a new way does not compile before it has one.
+struct Printer {
+  const os::FileBytes& file;
+  const io::Format& format;
+  bool as_json;
+
+  void operator()(io::OpenTensors*) const { print_tensors(file, format, as_json); }
+  void operator()(io::DecodePicture* decode) const {
+    print_image(file, format.name, decode(file.path, file.bytes), as_json);
+  }
+  void operator()(io::ParseRecords* parse) const {
+    print_records(file, format.name, parse(file.path, file.bytes), as_json);
+  }
+  void operator()(const io::NotRead&) const {}  // readable_format has refused it
+};
+
 ExitCode inspect(const std::string& path, bool as_json) {
   const os::FileBytes file = os::map_file(path);
-  if (starts_with(file.bytes, "\x89PNG")) {
-    print_image(path, "PNG", as_json);
-  } else if (starts_with(file.bytes, "\xff\xd8\xff")) {
-    print_image(path, "JPEG", as_json);
-  } else if (path.size() > 4 && path.ends_with(".bin")) {
-    print_records(path, as_json);
-  } else {
-    print_tensors(path, as_json);
-  }
+  const io::Format& format = io::readable_format(file);
+  std::visit(Printer{file, format, as_json}, format.reader);
   return kOk;
 }
 

@@ -11,11 +11,11 @@
 
 #include "backends/backend.h"
 #include "cli/case_file.h"
-#include "cli/case_ops.h"
 #include "cli/command_line.h"
 #include "cli/compare.h"
 #include "cli/devices.h"
 #include "cli/json.h"
+#include "cli/recorded_ops/find.h"
 #include "cli/terminal.h"
 
 namespace lockstep {
@@ -52,7 +52,7 @@ struct Outcome {
   std::string detail;
 };
 
-void check_outputs(const Case& recorded, const CaseOp& op, const std::vector<Tensor>& results, Outcome& outcome) {
+void check_outputs(const Case& recorded, const RecordedOp& op, const std::vector<Tensor>& results, Outcome& outcome) {
   const double tolerance = op.moves ? 0 : recorded.tolerance;
   for (std::size_t i = 0; i < std::min(results.size(), recorded.outputs.size()); ++i) {
     outcome.compared = true;
@@ -106,7 +106,7 @@ Outcome run_case(const std::string& path, Device device) {
   outcome.op = recorded.op;
   if (!recorded.gradients.empty()) outcome.gradients = "unsupported";
   try {
-    const CaseOp& op = find_case_op(recorded.op);
+    const RecordedOp& op = find_recorded_op(recorded.op);
     Arguments arguments(recorded, device);
     const std::vector<Tensor> results = op.call(arguments);
     arguments.check_all_used();

@@ -11,6 +11,7 @@
 #include <lockstep/threads.h>
 #include <lockstep/train.h>
 
+#include "cli/classifier.h"
 #include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
@@ -48,8 +49,8 @@ struct Options {
   bool as_json = false;
 };
 
-Recipe chosen_recipe(const Options& options, const std::string& architecture) {
-  Recipe recipe = recipe_of(architecture);
+models::Recipe chosen_recipe(const Options& options, const models::ImageClassifier& architecture) {
+  models::Recipe recipe = architecture.recipe;
   if (!options.optimizer.empty() && options.optimizer != recipe.optimizer) {
     recipe.optimizer = options.optimizer;
     recipe.lr = options.optimizer == "sgd" ? 0.05 : 2e-3;
@@ -63,7 +64,7 @@ Recipe chosen_recipe(const Options& options, const std::string& architecture) {
 }
 
 // Everything that decides the bits, so that a run is not continued as another one.
-std::string describe(const Options& options, const std::string& architecture, const Recipe& recipe) {
+std::string describe(const Options& options, const std::string& architecture, const models::Recipe& recipe) {
   return fmt::format("{} on {}, {} epochs, {} steps, batch {}, {} lr {} decay {}, {}, seed {}{}{}{}", architecture,
                      options.data.source, options.epochs, options.steps, recipe.batch, recipe.optimizer, recipe.lr,
                      recipe.weight_decay, recipe.schedule, options.seed,
@@ -79,7 +80,7 @@ void write_text(const fs::path& path, std::string_view text) {
 }
 
 ExitCode train(Options options) {
-  const std::string architecture = known_architecture(options.architecture);
+  const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
   const Device device = chosen_device(options.device);
   if (options.threads > 0) set_num_threads(options.threads);
   const fs::path out = options.out;
@@ -93,7 +94,7 @@ ExitCode train(Options options) {
   options.data.seed = options.seed;
   options.data.augment = !options.no_augment;
   const TrainingData data = training_data(options.data, architecture);
-  const Recipe recipe = chosen_recipe(options, architecture);
+  const models::Recipe recipe = chosen_recipe(options, architecture);
   manual_seed(options.seed);
   const std::unique_ptr<nn::Layer> model = build_network(architecture, data);
   model->to(device);
@@ -122,7 +123,7 @@ ExitCode train(Options options) {
   const Style style;
   if (!options.as_json) {
     print_line(fmt::format("{} on {}: {} parameters, {} + {} pictures, {} steps of {}, {}, {} threads",
-                           style.bold(architecture), printable(options.data.source), model->parameter_count(),
+                           style.bold(architecture.name), printable(options.data.source), model->parameter_count(),
                            data.train->size(), data.test->size(), steps, recipe.batch, device.to_string(),
                            num_threads()));
     std::fflush(stdout);
@@ -137,7 +138,7 @@ ExitCode train(Options options) {
                                               .checkpoints = checkpoints,
                                               .checkpoint_every = options.checkpoint_every,
                                               .resume = options.resume,
-                                              .run = describe(options, architecture, recipe),
+                                              .run = describe(options, architecture.name, recipe),
                                               .logs = {csv.get(), json_lines.get(), events.get()},
                                               .progress = !options.as_json});
   records.insert(records.end(), result.records.begin(), result.records.end());
@@ -150,7 +151,10 @@ ExitCode train(Options options) {
   write_text(out / "labels.txt", labels);
   const std::string weights = (out / "weights.safetensors").string();
   const nn::StateDict state = model->state_dict();
-  io::save_safetensors(weights, state, {{"architecture", architecture}});
+  // With what `lockstep classify` has to know to use them.
+  std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
+  metadata.emplace("architecture", architecture.name);
+  io::save_safetensors(weights, state, metadata);
   const std::string hash = hex(hash_of(state));
 
   // The last test of a run that was complete when it was resumed is in its log.
@@ -163,7 +167,7 @@ ExitCode train(Options options) {
   }
   if (options.as_json) {
     print_line(JsonObject()
-                   .add("architecture", json(architecture))
+                   .add("architecture", json(architecture.name))
                    .add("data", json(options.data.source))
                    .add("device", json(device.to_string()))
                    .add("steps", json(result.steps))
@@ -193,7 +197,8 @@ void add_train(CommandLine& line) {
       .option("--data", options->data.source,
               "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
       .required();
-  command.option("--arch", options->architecture, "lenet, mlp, resnet20, ...: see docs/models.md").required();
+  command.option("--arch", options->architecture, "lenet, mlp, resnet20, ...: the networks of `lockstep classify`")
+      .required();
   command.option("--epochs", options->epochs, "Passes over the training pictures").range(1, 1000000).show_default();
   command.option("--steps", options->steps, "Stop after so many steps; 0: after the epochs")
       .not_negative()
@@ -231,7 +236,7 @@ void add_train(CommandLine& line) {
       "  lockstep train --data digits --arch lenet --epochs 1\n"
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume\n"
-      "Networks with a name in `lockstep classify` can be used there with --weights OUT/weights.safetensors.");
+      "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
   command.runs([options] { return train(*options); });
 }
 

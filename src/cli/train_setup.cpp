@@ -27,21 +27,28 @@ const std::vector<std::string> kCifarLabels{"airplane", "automobile", "bird",  "
                                             "dog",      "frog",       "horse", "ship", "truck"};
 const std::vector<std::string> kDigitLabels{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 
-bool is_registered(const std::string& name) {
-  const auto all = models::architectures();
-  return std::any_of(all.begin(), all.end(), [&](const models::Architecture& a) { return a.name == name; });
-}
-
-// What `lockstep classify` will do to pictures for the trained weights.
-data::Normalize normalisation(const std::string& architecture) {
-  const std::string like = is_registered(architecture) ? architecture : "resnet20-cifar";
-  const models::Preprocessing& rule = models::architecture(like).preprocessing;
+// As published weights take their pictures; networks that take any pictures, as CIFAR's do. Pixels are already divided
+// by 255.
+data::Normalize normalisation(const models::ImageClassifier& architecture) {
+  const models::Preprocessing& rule =
+      architecture.any_pictures ? models::architecture("resnet20-cifar").preprocessing : architecture.preprocessing;
   data::Normalize step;
   for (std::size_t c = 0; c < 3; ++c) {
     step.mean.push_back(rule.mean[c] * rule.scale / 255);
     step.deviation.push_back(rule.deviation[c]);
   }
   return step;
+}
+
+// What the readers and this step make of a picture, for the file of weights. Folders are stretched, and data sets have
+// their size.
+models::Preprocessing preprocessing_of(const data::Normalize& step, std::int64_t height, std::int64_t width) {
+  models::Preprocessing result{.width = static_cast<int>(width),
+                               .height = static_cast<int>(height),
+                               .channels = static_cast<int>(step.mean.size())};
+  std::copy(step.mean.begin(), step.mean.end(), result.mean.begin());
+  std::copy(step.deviation.begin(), step.deviation.end(), result.deviation.begin());
+  return result;
 }
 
 data::DatasetPtr first(data::DatasetPtr dataset, std::int64_t count) {
@@ -58,15 +65,19 @@ std::int64_t kept_for_test(std::int64_t limit) {
 // Both parts with the same normalisation, and what is done to training pictures before it.
 TrainingData parts(data::DatasetPtr train, data::DatasetPtr test, const data::Normalize& normalise,
                    std::vector<data::Transform> augmentation, std::int64_t limit) {
+  const std::int64_t index = 0;
+  const Shape shape = test->fetch({.indices = std::span(&index, 1)}).input.shape();
   augmentation.push_back(normalise);
   return {.train = data::transform(first(std::move(train), limit), std::move(augmentation)),
           .test = data::transform(first(std::move(test), limit > 0 ? std::max<std::int64_t>(limit / 10, 1) : 0),
-                                  {normalise})};
+                                  {normalise}),
+          .preprocessing = preprocessing_of(normalise, shape[2], shape[3])};
 }
 
-TrainingData of_folders(const std::string& folder, const DataOptions& options, const std::string& architecture) {
+TrainingData of_folders(const std::string& folder, const DataOptions& options,
+                        const models::ImageClassifier& architecture) {
   std::int64_t side = options.side;
-  if (side == 0) side = is_registered(architecture) ? models::architecture(architecture).preprocessing.width : 64;
+  if (side == 0) side = architecture.any_pictures ? 64 : architecture.preprocessing.width;
   const data::ImageFolderOptions size{.height = static_cast<int>(side), .width = static_cast<int>(side)};
   std::vector<data::Transform> augmentation;
   if (options.augment) augmentation.push_back(data::RandomHorizontalFlip{});
@@ -91,14 +102,12 @@ TrainingData of_folders(const std::string& folder, const DataOptions& options, c
     result = parts(split[0], split[1], normalisation(architecture), augmentation, options.limit);
     result.labels = all->classes();
   }
-  result.channels = 3;
-  result.height = result.width = side;
   return result;
 }
 
 }  // namespace
 
-TrainingData training_data(const DataOptions& options, const std::string& architecture) {
+TrainingData training_data(const DataOptions& options, const models::ImageClassifier& architecture) {
   const std::size_t colon = options.source.find(':');
   const std::string kind = options.source.substr(0, colon);
   const std::string folder = colon == std::string::npos ? "" : options.source.substr(colon + 1);
@@ -129,42 +138,20 @@ TrainingData training_data(const DataOptions& options, const std::string& archit
               fashion ? data::Normalize{{0.286f}, {0.353f}} : data::Normalize{{0.1307f}, {0.3081f}}, {}, options.limit);
     result.labels = fashion ? kFashionLabels : kDigitLabels;
   }
-  const std::int64_t index = 0;
-  const Shape shape = result.test->fetch({.indices = std::span(&index, 1)}).input.shape();
-  result.channels = shape[1];
-  result.height = shape[2];
-  result.width = shape[3];
   return result;
 }
 
-std::string known_architecture(const std::string& name) {
-  if (name == "lenet" || name == "mlp") return name;
-  if (is_registered(name + "-cifar")) return name + "-cifar";
-  if (is_registered(name)) return name;
-  std::string known = "lenet, mlp";
-  for (const models::Architecture& architecture : models::architectures()) known += ", " + architecture.name;
-  throw UsageError(fmt::format("--arch: \"{}\" is no known network\n  known: {}", name, known));
-}
-
-Recipe recipe_of(const std::string& architecture) {
-  if (is_registered(architecture)) {
-    return {.optimizer = "sgd", .lr = 0.1, .weight_decay = 1e-4, .schedule = "cosine", .batch = 128};
+std::unique_ptr<nn::Layer> build_network(const models::ImageClassifier& architecture, const TrainingData& data) {
+  const models::Preprocessing& pictures = data.preprocessing;
+  if (!architecture.any_pictures && pictures.channels != architecture.preprocessing.channels) {
+    throw UsageError(
+        fmt::format("--arch {} takes pictures of {} channels, the data have {}\n  fix: --arch lenet or mlp",
+                    architecture.name, architecture.preprocessing.channels, pictures.channels));
   }
-  return {.optimizer = "adam", .lr = 4e-3, .schedule = "onecycle"};
-}
-
-std::unique_ptr<nn::Layer> build_network(const std::string& architecture, const TrainingData& data) {
-  const auto classes = static_cast<std::int64_t>(data.labels.size());
-  if (architecture == "mlp") return std::make_unique<models::MLP>(classes, data.channels * data.height * data.width);
-  if (architecture == "lenet") {
-    return std::make_unique<models::LeNet>(
-        classes, models::LeNetOptions{.channels = data.channels, .height = data.height, .width = data.width});
-  }
-  if (data.channels != 3) {
-    throw UsageError(fmt::format("--arch {} takes pictures of 3 channels, the data have {}\n  fix: --arch lenet or mlp",
-                                 architecture, data.channels));
-  }
-  return models::architecture(architecture).create(classes);
+  return architecture.build({.classes = static_cast<std::int64_t>(data.labels.size()),
+                             .channels = pictures.channels,
+                             .height = pictures.height,
+                             .width = pictures.width});
 }
 
 const std::vector<std::string>& optimizer_names() {
@@ -177,7 +164,7 @@ const std::vector<std::string>& schedule_names() {
   return names;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe, const nn::Layer& model) {
+std::unique_ptr<optim::Optimizer> make_optimizer(const models::Recipe& recipe, const nn::Layer& model) {
   const std::vector<nn::Parameter> parameters = model.parameters();
   if (recipe.optimizer == "sgd") {
     return std::make_unique<optim::SGD>(
@@ -191,7 +178,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe, const nn:
                                         optim::AdamWOptions{.lr = recipe.lr, .weight_decay = recipe.weight_decay});
 }
 
-std::unique_ptr<optim::Schedule> make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps) {
+std::unique_ptr<optim::Schedule> make_schedule(const models::Recipe& recipe, optim::Optimizer& optimizer,
+                                               std::int64_t steps) {
   if (recipe.schedule == "constant") return nullptr;
   if (recipe.schedule == "onecycle") {
     return std::make_unique<optim::Schedule>(

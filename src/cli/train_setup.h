@@ -1,5 +1,5 @@
-// What `lockstep train` can be told: data sets, networks, optimisers and schedules by name, and how each network is
-// trained unless told otherwise.
+// What `lockstep train` can be told: data sets, optimisers and schedules by name. Networks, and how each is trained
+// unless told otherwise, are rows of the models' registry.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,7 @@ namespace cli {
 struct TrainingData {
   data::DatasetPtr train;
   data::DatasetPtr test;
-  std::int64_t channels = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
+  models::Preprocessing preprocessing;  ///< That makes the same of a picture; channels and size, too.
   std::vector<std::string> labels;
 };
 
@@ -34,27 +32,16 @@ struct DataOptions {
 };
 
 /// Throws UsageError if the source is of no known form; otherwise what the readers throw.
-TrainingData training_data(const DataOptions& options, const std::string& architecture);
+TrainingData training_data(const DataOptions& options, const models::ImageClassifier& architecture);
 
-/// How a network is trained unless told otherwise.
-struct Recipe {
-  std::string optimizer;
-  double lr = 0;
-  double weight_decay = 0;
-  std::string schedule;
-  std::int64_t batch = 64;
-};
-
-/// "lenet", "mlp", or one of models::architectures(); "resnet20" for "resnet20-cifar". UsageError lists them.
-std::string known_architecture(const std::string& name);
-Recipe recipe_of(const std::string& architecture);
 /// A new network for the data, in training mode. UsageError if it does not take such pictures.
-std::unique_ptr<nn::Layer> build_network(const std::string& architecture, const TrainingData& data);
+std::unique_ptr<nn::Layer> build_network(const models::ImageClassifier& architecture, const TrainingData& data);
 
 const std::vector<std::string>& optimizer_names();
 const std::vector<std::string>& schedule_names();
-std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe, const nn::Layer& model);
-std::unique_ptr<optim::Schedule> make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps);
+std::unique_ptr<optim::Optimizer> make_optimizer(const models::Recipe& recipe, const nn::Layer& model);
+std::unique_ptr<optim::Schedule> make_schedule(const models::Recipe& recipe, optim::Optimizer& optimizer,
+                                               std::int64_t steps);
 
 }  // namespace cli
 }  // namespace v0

@@ -10,9 +10,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-constexpr std::array<std::string_view, kDTypeCount> kNames = {"bool", "u8",  "i8",   "i16", "i32", "i64",
-                                                              "u32",  "f16", "bf16", "f32", "f64",
-                                                              "u16",  "u64", "f8e4m3", "f8e5m2", "complex64"};
+constexpr std::array<std::string_view, kDTypeCount> kNames = {
+#define LOCKSTEP_DTYPE(name, text, ...) text,
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+};
 
 }  // namespace
 

@@ -8,6 +8,8 @@
 
 #include <lockstep/error.h>
 
+#include "core/elements.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -17,21 +19,21 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "hashes are of little-endian bits");
 
-// Where a format keeps its magnitude, what infinity looks like in it, and the one quiet NaN.
+constexpr std::size_t kBlockBytes = 4096;
+
+// Where an IEEE format of so many bits and digits keeps its magnitude, what infinity looks like in it, and the one
+// quiet NaN.
 template <typename Bits> struct NanRule {
+  explicit constexpr NanRule(int digits)
+      : magnitude(static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1)),
+        infinity(static_cast<Bits>(magnitude >> (digits - 1) << (digits - 1))),
+        quiet_nan(static_cast<Bits>(infinity | Bits{1} << (digits - 2))) {}
   Bits magnitude;
   Bits infinity;
   Bits quiet_nan;
 };
 
-constexpr NanRule<std::uint16_t> kF16Rule = {0x7fff, 0x7c00, 0x7e00};
-constexpr NanRule<std::uint16_t> kBF16Rule = {0x7fff, 0x7f80, 0x7fc0};
-constexpr NanRule<std::uint32_t> kF32Rule = {0x7fffffff, 0x7f800000, 0x7fc00000};
-constexpr NanRule<std::uint64_t> kF64Rule = {0x7fffffffffffffff, 0x7ff0000000000000, 0x7ff8000000000000};
-
-constexpr std::size_t kBlockBytes = 4096;
-
-template <typename Bits> void canonicalise(std::span<std::byte> block, NanRule<Bits> rule) {
+template <typename Bits> void canonicalise(std::span<std::byte> block, const NanRule<Bits> rule) {
   for (std::size_t at = 0; at < block.size(); at += sizeof(Bits)) {
     Bits bits;
     std::memcpy(&bits, block.data() + at, sizeof(Bits));
@@ -41,13 +43,15 @@ template <typename Bits> void canonicalise(std::span<std::byte> block, NanRule<B
 }
 
 void canonicalise(std::span<std::byte> block, DType dtype) {
-  switch (dtype) {
-    case DType::f16: return canonicalise(block, kF16Rule);
-    case DType::bf16: return canonicalise(block, kBF16Rule);
-    case DType::f32: return canonicalise(block, kF32Rule);
-    case DType::f64: return canonicalise(block, kF64Rule);
-    default: return;
-  }
+  visit_element(dtype, [&]<typename T>(std::type_identity<T>) {
+    constexpr DType self = lockstep::dtype_of<T>();
+    if constexpr (is_float(self)) {
+      using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+      static_assert(sizeof(T) == sizeof(Bits));
+      canonicalise(block, NanRule<Bits>(limits_of(self).digits));
+    }
+  });
 }
 
 }  // namespace

@@ -6,19 +6,18 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
+
 #include "data/host_rows.h"
 #include "data/random.h"
-#include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace data {
 namespace {
 
-using graph::fail;
-
-void check_dataset(const char* where, const DatasetPtr& dataset, CallSite site) {
-  if (!dataset) fail<ValueError>(where, "there is no data set", {}, "pass one", site);
+void check_dataset(const DatasetPtr& dataset) {
+  if (!dataset) fail<ValueError>("there is no data set", {}, "pass one");
 }
 
 class FunctionDataset : public Dataset {
@@ -64,7 +63,7 @@ class FunctionDataset : public Dataset {
       };
       if (row.shape() != shape_) throw ShapeError(refuse());
       if (row.dtype() != dtype_) throw DTypeError(refuse());
-      const HostRows host(row, CallSite());
+      const HostRows host(row);
       bytes_.insert(bytes_.end(), host.bytes().begin(), host.bytes().end());
       ++count_;
     }
@@ -107,14 +106,14 @@ struct TensorDataset::Rows : HostRows {
 };
 
 TensorDataset::TensorDataset(const Tensor& input, const Tensor& target, CallSite site) {
-  graph::check_defined("TensorDataset", {{"input", input}}, site);
-  const std::vector<graph::Shown> shown = {{"input", input}, {"target", target.defined() ? target : input}};
+  const CallScope call("TensorDataset", site);
+  check_defined({{"input", input}});
+  const std::vector<Shown> shown = {{"input", input}, {"target", target.defined() ? target : input}};
   if (input.rank() == 0 || (target.defined() && (target.rank() == 0 || target.size(0) != input.size(0)))) {
-    fail<ShapeError>("TensorDataset", "input and target need a first dimension of one size: the examples", shown, "",
-                     site);
+    fail<ShapeError>("input and target need a first dimension of one size: the examples", shown);
   }
-  input_ = std::make_shared<const Rows>(input, site);
-  if (target.defined()) target_ = std::make_shared<const Rows>(target, site);
+  input_ = std::make_shared<const Rows>(input);
+  if (target.defined()) target_ = std::make_shared<const Rows>(target);
 }
 
 TensorDataset::~TensorDataset() = default;
@@ -138,10 +137,11 @@ Batch TensorDataset::fetch(const Request& request) const {
 
 Subset::Subset(DatasetPtr dataset, std::vector<std::int64_t> indices, CallSite site)
     : dataset_(std::move(dataset)), indices_(std::move(indices)) {
-  check_dataset("Subset", dataset_, site);
+  const CallScope call("Subset", site);
+  check_dataset(dataset_);
   for (const std::int64_t index : indices_) {
     if (index < 0 || index >= dataset_->size()) {
-      fail<IndexError>("Subset", fmt::format("example {} of a data set of {}", index, dataset_->size()), {}, "", site);
+      fail<IndexError>(fmt::format("example {} of a data set of {}", index, dataset_->size()));
     }
   }
 }
@@ -159,23 +159,26 @@ Batch Subset::fetch(const Request& request) const {
 }
 
 DatasetPtr make_dataset(std::int64_t size, std::function<Batch(std::int64_t)> example, CallSite site) {
+  const CallScope call("make_dataset", site);
   if (size < 0 || !example) {
-    fail<ValueError>("make_dataset", fmt::format("{} examples of {} function", size, example ? "a" : "no"), {},
-                     "pass a size of 0 or more and a function", site);
+    fail<ValueError>(fmt::format("{} examples of {} function", size, example ? "a" : "no"), {},
+                     "pass a size of 0 or more and a function");
   }
   return std::make_shared<FunctionDataset>(size, std::move(example));
 }
 
 DatasetPtr map(DatasetPtr dataset, std::function<Batch(Batch, const Request&)> change, CallSite site) {
-  check_dataset("map", dataset, site);
-  if (!change) fail<ValueError>("map", "there is no function", {}, "pass one", site);
+  const CallScope call("map", site);
+  check_dataset(dataset);
+  if (!change) fail<ValueError>("there is no function", {}, "pass one");
   return std::make_shared<MappedDataset>(std::move(dataset), std::move(change));
 }
 
 std::vector<std::shared_ptr<const Subset>> random_split(const DatasetPtr& dataset,
                                                         const std::vector<std::int64_t>& sizes, Generator* generator,
                                                         CallSite site) {
-  check_dataset("random_split", dataset, site);
+  const CallScope call("random_split", site);
+  check_dataset(dataset);
   std::int64_t left = dataset->size();
   bool fits = true;
   for (const std::int64_t size : sizes) {
@@ -184,9 +187,8 @@ std::vector<std::shared_ptr<const Subset>> random_split(const DatasetPtr& datase
   }
   if (!fits || left != 0) {
     fail<ValueError>(
-        "random_split",
         fmt::format("parts of [{}] do not add up to the {} examples", fmt::join(sizes, ", "), dataset->size()), {},
-        "pass sizes whose sum is the data set's size", site);
+        "pass sizes whose sum is the data set's size");
   }
   Generator& from = generator == nullptr ? default_generator() : *generator;
   const std::vector<std::int64_t> order =
@@ -194,7 +196,7 @@ std::vector<std::shared_ptr<const Subset>> random_split(const DatasetPtr& datase
   std::vector<std::shared_ptr<const Subset>> parts;
   auto begin = order.begin();
   for (const std::int64_t size : sizes) {
-    parts.push_back(std::make_shared<const Subset>(dataset, std::vector<std::int64_t>(begin, begin + size), site));
+    parts.push_back(std::make_shared<const Subset>(dataset, std::vector<std::int64_t>(begin, begin + size)));
     begin += size;
   }
   return parts;

@@ -7,15 +7,15 @@
 
 #include <lockstep/error.h>
 
-#include "graph/window.h"
+#include "graph/dense_data.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace data {
 
-HostRows::HostRows(const Tensor& tensor, CallSite site) : tensor_(tensor) {
+HostRows::HostRows(const Tensor& tensor) : tensor_(tensor) {
   const DeviceKind kind = tensor.device().kind;
-  if (kind != DeviceKind::cpu && kind != DeviceKind::ref) tensor_ = tensor.to(Device{}, site);
+  if (kind != DeviceKind::cpu && kind != DeviceKind::ref) tensor_ = tensor.to(Device{});
   const graph::DenseData data = graph::dense_data(graph::Access::node(tensor_));
   buffer_ = data.buffer;
   const auto bytes = static_cast<std::size_t>(tensor_.numel()) * size_of(tensor_.dtype());

@@ -17,7 +17,7 @@ namespace data {
 /// Computes the tensor; one of another device is copied to the CPU. Keeps the memory alive.
 class HostRows {
  public:
-  HostRows(const Tensor& tensor, CallSite site);
+  HostRows(const Tensor& tensor);
 
   /// The same elements, on the CPU (or the reference device).
   const Tensor& tensor() const { return tensor_; }

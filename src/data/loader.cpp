@@ -7,19 +7,17 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 
 #include "core/fp_state.h"
 #include "data/prefetcher.h"
 #include "data/random.h"
 #include "data/state.h"
-#include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace data {
 namespace {
-
-using graph::fail;
 
 constexpr int kMaxWorkers = 1024;
 constexpr int kMaxPrefetch = 1 << 20;
@@ -45,11 +43,10 @@ std::uint64_t draw_seed(const DataLoaderOptions& options) {
   return RandomStream(from.seed(), Purpose::seed, 0, from.next_draw()).word64();
 }
 
-void check_range(const char* name, std::int64_t value, std::int64_t low, std::int64_t high, CallSite site) {
+void check_range(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value >= low && value <= high) return;
-  fail<ValueError>("DataLoader", fmt::format("{} is {}", name, value), {},
-                   high == INT64_MAX ? fmt::format("use {} or more", low) : fmt::format("use {} to {}", low, high),
-                   site);
+  fail<ValueError>(fmt::format("{} is {}", name, value), {},
+                   high == INT64_MAX ? fmt::format("use {} or more", low) : fmt::format("use {} to {}", low, high));
 }
 
 }  // namespace
@@ -66,11 +63,8 @@ struct DataLoader::State {
     const std::int64_t full = dataset->size() / options.batch_size;
     return full + (options.drop_last || dataset->size() % options.batch_size == 0 ? 0 : 1);
   }
-  void check_outside_loop(const char* what, CallSite site) const {
-    if (in_loop) {
-      fail<ValueError>(what, "a loop over this loader is under way", {}, "let it end first, or use another loader",
-                       site);
-    }
+  void check_outside_loop() const {
+    check<ValueError>(!in_loop, "a loop over this loader is under way", {}, "let it end first, or use another loader");
   }
 };
 
@@ -131,23 +125,22 @@ struct DataLoader::Pass {
 
 DataLoader::DataLoader(DatasetPtr dataset, DataLoaderOptions options, CallSite site)
     : state_(std::make_unique<State>()) {
-  if (!dataset) fail<ValueError>("DataLoader", "there is no data set", {}, "pass one", site);
-  check_range("batch_size", options.batch_size, 1, INT64_MAX, site);
-  check_range("workers", options.workers, 0, kMaxWorkers, site);
-  check_range("prefetch", options.prefetch, 1, kMaxPrefetch, site);
-  Tensor::from(std::vector<float>(1), {1}, options.device, site);  // DeviceError now and not in the first epoch
+  const CallScope call("DataLoader", site);
+  if (!dataset) fail<ValueError>("there is no data set", {}, "pass one");
+  check_range("batch_size", options.batch_size, 1, INT64_MAX);
+  check_range("workers", options.workers, 0, kMaxWorkers);
+  check_range("prefetch", options.prefetch, 1, kMaxPrefetch);
+  Tensor::from(std::vector<float>(1), {1}, options.device);  // DeviceError now and not in the first epoch
   state_->seed = draw_seed(options);
   options.generator = nullptr;
   state_->dataset = std::move(dataset);
   state_->options = options;
   if (state_->batches() == 0) {
     const std::int64_t size = state_->dataset->size();
-    fail<ValueError>(
-        "DataLoader",
-        size == 0
-            ? std::string("the data set is empty")
-            : fmt::format("{} examples do not fill one batch of {}, and drop_last drops it", size, options.batch_size),
-        {}, size == 0 ? "check where the examples come from" : "use smaller batches, or keep the last", site);
+    fail<ValueError>(size == 0 ? std::string("the data set is empty")
+                               : fmt::format("{} examples do not fill one batch of {}, and drop_last drops it", size,
+                                             options.batch_size),
+                     {}, size == 0 ? "check where the examples come from" : "use smaller batches, or keep the last");
   }
 }
 
@@ -172,13 +165,17 @@ std::int64_t DataLoader::position() const {
 }
 
 void DataLoader::set_epoch(std::uint64_t epoch, CallSite site) {
-  state_->check_outside_loop("DataLoader::set_epoch", site);
+  const CallScope call("DataLoader::set_epoch", site);
+  state_->check_outside_loop();
   state_->epoch = epoch;
   state_->position = 0;
 }
 
 DataLoader::Iterator DataLoader::begin(CallSite site) {
-  state_->check_outside_loop("DataLoader::begin", site);
+  {
+    const CallScope call("DataLoader::begin", site);
+    state_->check_outside_loop();
+  }
   Iterator iterator(std::make_unique<Pass>(*state_));
   ++iterator;
   return iterator;
@@ -197,24 +194,23 @@ nn::StateDict DataLoader::state_dict() const {
 }
 
 void DataLoader::load_state_dict(const nn::StateDict& state, CallSite site) {
-  constexpr const char* kOp = "DataLoader::load_state_dict";
-  state_->check_outside_loop(kOp, site);
-  check_names(kOp, state, {"seed", "epoch", "position", "examples", "batch_size", "shuffle", "drop_last"}, site);
+  const CallScope call("DataLoader::load_state_dict", site);
+  state_->check_outside_loop();
+  check_names(state, {"seed", "epoch", "position", "examples", "batch_size", "shuffle", "drop_last"});
   // Of another size or order the position would mean other examples.
   const nn::StateDict own = state_dict();
   for (const char* name : {"examples", "batch_size", "shuffle", "drop_last"}) {
-    const std::uint64_t saved = get_integer(kOp, state, name, site);
-    const std::uint64_t here = get_integer(kOp, own, name, site);
+    const std::uint64_t saved = get_integer(state, name);
+    const std::uint64_t here = get_integer(own, name);
     if (saved == here) continue;
-    fail<ValueError>(kOp, fmt::format("the state is of a loader with {} = {}, and this one has {}", name, saved, here),
-                     {}, "continue with the data and options that the run began with", site);
+    fail<ValueError>(fmt::format("the state is of a loader with {} = {}, and this one has {}", name, saved, here), {},
+                     "continue with the data and options that the run began with");
   }
-  const std::uint64_t seed = get_integer(kOp, state, "seed", site);
-  const std::uint64_t epoch = get_integer(kOp, state, "epoch", site);
-  const std::uint64_t position = get_integer(kOp, state, "position", site);
+  const std::uint64_t seed = get_integer(state, "seed");
+  const std::uint64_t epoch = get_integer(state, "epoch");
+  const std::uint64_t position = get_integer(state, "position");
   if (position > static_cast<std::uint64_t>(batches())) {
-    fail<ValueError>(kOp, fmt::format("batch {} of an epoch of {}", position, batches()), {},
-                     "load what state_dict() gave", site);
+    fail<ValueError>(fmt::format("batch {} of an epoch of {}", position, batches()), {}, "load what state_dict() gave");
   }
   state_->seed = seed;
   state_->epoch = epoch;

@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/io/cifar.h>
 #include <lockstep/io/idx.h>
 #include <lockstep/io/image.h>
 
 #include "core/os.h"
 #include "data/picture.h"
-#include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -96,9 +96,8 @@ std::shared_ptr<const TensorDataset> cifar10_files(const std::vector<std::string
 }
 
 ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options, CallSite site) : options_(options) {
-  const auto refuse = [&](const std::string& what, const char* fix) {
-    graph::fail<ValueError>("ImageFolder", what, {}, fix, site);
-  };
+  const CallScope call("ImageFolder", site);
+  const auto refuse = [&](const std::string& what, const char* fix) { fail<ValueError>(what, {}, fix); };
   const bool crops = options.shorter_side != 0;
   const int least = crops ? options.shorter_side : std::min(options.height, options.width);
   if (least < 1 || std::max({options.height, options.width, options.shorter_side}) > kMaxSide ||

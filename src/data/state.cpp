@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,21 +17,19 @@ void put_integer(nn::StateDict& state, std::string_view name, std::uint64_t valu
   state.push_back(std::string(name), Tensor::from(std::vector{static_cast<std::int64_t>(value)}, Shape()));
 }
 
-std::uint64_t get_integer(std::string_view op, const nn::StateDict& state, std::string_view name, CallSite site) {
+std::uint64_t get_integer(const nn::StateDict& state, std::string_view name) {
   const Tensor* value = state.find(name);
   if (value == nullptr || !value->defined() || value->dtype() != DType::i64 || value->numel() != 1) {
-    graph::fail<ValueError>(op, fmt::format("the state has no whole number \"{}\"", name), {},
-                            "load what state_dict() gave", site);
+    fail<ValueError>(fmt::format("the state has no whole number \"{}\"", name), {}, "load what state_dict() gave");
   }
   return static_cast<std::uint64_t>(value->item<std::int64_t>());
 }
 
-void check_names(std::string_view op, const nn::StateDict& state, std::initializer_list<std::string_view> names,
-                 CallSite site) {
+void check_names(const nn::StateDict& state, std::initializer_list<std::string_view> names) {
   for (const auto& entry : state) {
     if (std::find(names.begin(), names.end(), entry.first) == names.end()) {
-      graph::fail<ValueError>(op, fmt::format("the state has an unknown entry \"{}\"", entry.first), {},
-                              "load what state_dict() gave", site);
+      fail<ValueError>(fmt::format("the state has an unknown entry \"{}\"", entry.first), {},
+                       "load what state_dict() gave");
     }
   }
 }

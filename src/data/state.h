@@ -13,10 +13,9 @@ namespace data {
 
 void put_integer(nn::StateDict& state, std::string_view name, std::uint64_t value);
 /// ValueError if there is no such number, or it is not one i64.
-std::uint64_t get_integer(std::string_view op, const nn::StateDict& state, std::string_view name, CallSite site);
+std::uint64_t get_integer(const nn::StateDict& state, std::string_view name);
 /// ValueError if there is any other name.
-void check_names(std::string_view op, const nn::StateDict& state, std::initializer_list<std::string_view> names,
-                 CallSite site);
+void check_names(const nn::StateDict& state, std::initializer_list<std::string_view> names);
 
 }  // namespace data
 }  // namespace v0

@@ -9,9 +9,10 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
+
 #include "data/host_rows.h"
 #include "data/picture.h"
-#include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -63,20 +64,21 @@ class TransformedDataset : public Dataset {
 
   Batch fetch(const Request& request) const override {
     Batch batch = dataset_->fetch(request);
-    graph::check_defined("transform", {{"input", batch.input}}, CallSite());
+    const CallScope call("transform", CallSite("", 0));
+    check_defined({{"input", batch.input}});
     const Shape shape = batch.input.shape();
     const auto refuse = [&](const char* what) {
-      return fmt::format("transform: {}, not {} {}", what, name_of(batch.input.dtype()), shape.to_string());
+      return fmt::format("{}, not {} {}", what, name_of(batch.input.dtype()), shape.to_string());
     };
     const bool bytes = batch.input.dtype() == DType::u8;
-    if (!bytes && batch.input.dtype() != DType::f32) throw DTypeError(refuse("pictures are u8 or f32"));
+    if (!bytes && batch.input.dtype() != DType::f32) fail<DTypeError>(refuse("pictures are u8 or f32"));
     const auto count = static_cast<std::int64_t>(request.indices.size());
     bool sized = shape.rank() == 4 && shape[0] == count && count > 0;
     for (int d = 1; d < shape.rank(); ++d) sized = sized && shape[d] >= 1 && shape[d] <= kMaxSide;
     if (!sized) {
-      throw ShapeError(refuse("pictures are [n, channels, height, width]"));
+      fail<ShapeError>(refuse("pictures are [n, channels, height, width]"));
     }
-    const HostRows source(batch.input, CallSite());
+    const HostRows source(batch.input);
     const std::byte* from = source.bytes().data();
     const auto elements = static_cast<std::size_t>(shape[1] * shape[2] * shape[3]);
 
@@ -115,10 +117,11 @@ class TransformedDataset : public Dataset {
 }  // namespace
 
 DatasetPtr transform(DatasetPtr dataset, std::vector<Transform> steps, CallSite site) {
-  if (!dataset) graph::fail<ValueError>("transform", "there is no data set", {}, "pass one", site);
+  const CallScope call("transform", site);
+  if (!dataset) fail<ValueError>("there is no data set", {}, "pass one");
   for (const Transform& step : steps) {
     const std::string wrong = std::visit([](const auto& s) { return problem(s); }, step);
-    if (!wrong.empty()) graph::fail<ValueError>("transform", wrong, {}, "use values in their ranges", site);
+    if (!wrong.empty()) fail<ValueError>(wrong, {}, "use values in their ranges");
   }
   return std::make_shared<TransformedDataset>(std::move(dataset), std::move(steps));
 }

@@ -1,14 +1,13 @@
 // What a flush has to look at: the pending values that some nodes need, in an order in which they can be computed. From
-// this the scheduler gets its entries, and the plan cache its key.
+// this the scheduler gets its entries, and the plan cache its key (graph/plan_key.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "graph/entry.h"
 #include "graph/node.h"
-#include "graph/plan_cache.h"
-#include "graph/schedule.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -35,8 +34,6 @@ struct Window {
 /// Everything that `roots` need, them included.
 Window describe(std::span<const NodeRef> roots);
 std::vector<Entry> entries_of(const Window& window);
-/// Equal for windows with equal entries; written without making them.
-PlanKey key_of(const Window& window);
 
 }  // namespace graph
 }  // namespace v0

@@ -1,8 +1,11 @@
 // DLPack in and out. A foreign tensor is a buffer from its lowest to its highest element, read through a view.
 #include <lockstep/dlpack.h>
 
+#include <optional>
+
 #include <fmt/format.h>
 
+#include "graph/dense_data.h"
 #include "graph/make.h"
 #include "graph/window.h"
 
@@ -15,37 +18,34 @@ namespace {
 
 constexpr std::uint32_t kMajor = 1;
 constexpr std::uint32_t kMinor = 0;
-constexpr const char* kFrom = "from_dlpack";
-constexpr const char* kTo = "to_dlpack";
 
-struct Row {
-  DType dtype;
-  dlpack::TypeCode code;
-};
-constexpr Row kRows[] = {
-    {DType::boolean, dlpack::kBool}, {DType::u8, dlpack::kUInt},           {DType::u16, dlpack::kUInt},
-    {DType::u32, dlpack::kUInt},     {DType::u64, dlpack::kUInt},          {DType::i8, dlpack::kInt},
-    {DType::i16, dlpack::kInt},      {DType::i32, dlpack::kInt},           {DType::i64, dlpack::kInt},
-    {DType::f16, dlpack::kFloat},    {DType::f32, dlpack::kFloat},         {DType::f64, dlpack::kFloat},
-    {DType::bf16, dlpack::kBfloat},  {DType::complex64, dlpack::kComplex},
-};
-
-DType dtype_of(const dlpack::DataType& type, CallSite site) {
-  if (type.lanes == 1) {
-    for (const Row& row : kRows) {
-      if (row.code == type.code && 8 * size_of(row.dtype) == type.bits) return row.dtype;
-    }
+std::optional<dlpack::TypeCode> code_of(DType dtype) {
+  using namespace dlpack;
+  constexpr std::nullopt_t none = std::nullopt;
+  switch (dtype) {
+#define LOCKSTEP_DTYPE(name, text, element, bytes, kind, use, word, compute, kernel, digits, largest, subnormals, \
+                       stored, torch, torch_storage, safetensors, numpy, gguf, code)                             \
+  case DType::name: return code;
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
   }
-  fail<DTypeError>(
-      kFrom, fmt::format("no tensor has elements of type code {}, {} bits, {} lanes", type.code, type.bits, type.lanes),
-      {}, "convert it where it comes from, e.g. to float32", site);
+  return none;
 }
 
-void check_device(const dlpack::Device& device, CallSite site) {
+DType dtype_of(const dlpack::DataType& type) {
+  for (int i = 0; type.lanes == 1 && i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (code_of(dtype) == static_cast<dlpack::TypeCode>(type.code) && 8 * size_of(dtype) == type.bits) return dtype;
+  }
+  fail<DTypeError>(
+      fmt::format("no tensor has elements of type code {}, {} bits, {} lanes", type.code, type.bits, type.lanes), {},
+      "convert it where it comes from, e.g. to float32");
+}
+
+void check_device(const dlpack::Device& device) {
   if (device.device_type == dlpack::kCpu || device.device_type == dlpack::kCudaHost) return;
-  fail<DeviceError>(kFrom,
-                    fmt::format("the memory is on a device of type {}, which the CPU cannot read", device.device_type),
-                    {}, "move it to the CPU where it comes from, e.g. tensor.cpu()", site);
+  fail<DeviceError>(fmt::format("the memory is on a device of type {}, which the CPU cannot read", device.device_type),
+                    {}, "move it to the CPU where it comes from, e.g. tensor.cpu()");
 }
 
 // The view over a buffer that begins at the lowest element, and where that is.
@@ -54,7 +54,7 @@ struct Layout {
   std::int64_t elements = 0;  ///< from the lowest to the highest, both included
 };
 
-Layout layout_of(const dlpack::TensorInfo& info, const Shape& shape, DType dtype, CallSite site) {
+Layout layout_of(const dlpack::TensorInfo& info, const Shape& shape, DType dtype) {
   Layout layout{View::contiguous(shape), shape.numel()};
   if (info.strides == nullptr || shape.numel() == 0) return layout;
   std::int64_t low = 0;
@@ -72,23 +72,23 @@ Layout layout_of(const dlpack::TensorInfo& info, const Shape& shape, DType dtype
   overflow = overflow || __builtin_sub_overflow(high, low, &layout.elements) ||
              __builtin_add_overflow(layout.elements, 1, &layout.elements) ||
              __builtin_mul_overflow(layout.elements, static_cast<std::int64_t>(size_of(dtype)), &bytes);
-  if (overflow) fail<ShapeError>(kFrom, "the strides reach over more than 2^63 - 1 bytes", {}, "", site);
+  if (overflow) fail<ShapeError>("the strides reach over more than 2^63 - 1 bytes");
   layout.view.offset = -low;
   return layout;
 }
 
-template <typename Managed> Tensor import(Managed* managed, CallSite site) {
+template <typename Managed> Tensor import(Managed* managed) {
   const dlpack::TensorInfo& info = managed->tensor;
-  check_device(info.device, site);
-  const DType dtype = dtype_of(info.dtype, site);
+  check_device(info.device);
+  const DType dtype = dtype_of(info.dtype);
   if (info.ndim < 0 || info.ndim > kMaxRank || (info.ndim > 0 && info.shape == nullptr)) {
-    fail<ShapeError>(kFrom, fmt::format("{} dimensions; tensors have 0 to {}", info.ndim, kMaxRank), {}, "", site);
+    fail<ShapeError>(fmt::format("{} dimensions; tensors have 0 to {}", info.ndim, kMaxRank));
   }
   Shape shape;
   for (int d = 0; d < info.ndim; ++d) shape.push_back(info.shape[d]);
-  check_shape(kFrom, shape, dtype, site);
-  if (info.data == nullptr && shape.numel() > 0) fail<ValueError>(kFrom, "the data pointer is null", {}, "", site);
-  const Layout layout = layout_of(info, shape, dtype, site);
+  check_shape(shape, dtype);
+  if (info.data == nullptr && shape.numel() > 0) fail<ValueError>("the data pointer is null");
+  const Layout layout = layout_of(info, shape, dtype);
 
   // Taken over only when nothing can fail any more.
   const auto taken = std::make_shared<bool>(false);
@@ -102,17 +102,17 @@ template <typename Managed> Tensor import(Managed* managed, CallSite site) {
   }
   Tensor tensor;
   if (layout.view.is_contiguous() && layout.view.offset == 0) {
-    tensor = Tensor::from_blob(data, shape, dtype, give_back, {}, site);
+    tensor = Tensor::from_blob(data, shape, dtype, give_back, {});
   } else {
-    const Tensor base = Tensor::from_blob(data, {layout.elements}, dtype, give_back, {}, site);
-    tensor = view_tensor(node_of(base), layout.view, dtype, site);
+    const Tensor base = Tensor::from_blob(data, {layout.elements}, dtype, give_back, {});
+    tensor = view_tensor(node_of(base), layout.view, dtype);
   }
   *taken = true;
   return tensor;
 }
 
-template <typename Managed> void check_not_null(const Managed* managed, CallSite site) {
-  if (managed == nullptr) fail<ValueError>(kFrom, "the managed tensor is null", {}, "", site);
+template <typename Managed> void check_not_null(const Managed* managed) {
+  if (managed == nullptr) fail<ValueError>("the managed tensor is null");
 }
 
 // What an exported tensor needs until its deleter runs.
@@ -123,19 +123,15 @@ template <typename Managed> struct Exported {
   std::vector<std::int64_t> strides;
 };
 
-template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(const Tensor& tensor, CallSite site) {
-  check_defined(kTo, {{"input", tensor}}, site);
+template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(const Tensor& tensor) {
+  check_defined({{"input", tensor}});
   if (tensor.device().kind != DeviceKind::cpu && tensor.device().kind != DeviceKind::ref) {
-    fail<DeviceError>(kTo, "only memory of the CPU is exported", {{"input", tensor}},
-                      "move it, e.g. tensor.to(Device{})", site);
+    fail<DeviceError>("only memory of the CPU is exported", {{"input", tensor}}, "move it, e.g. tensor.to(Device{})");
   }
-  const Row* row = nullptr;
-  for (const Row& candidate : kRows) {
-    if (candidate.dtype == tensor.dtype()) row = &candidate;
-  }
-  if (row == nullptr) {
-    fail<DTypeError>(kTo, fmt::format("DLPack 1.0 has no {}", name_of(tensor.dtype())), {{"input", tensor}},
-                     "export the bytes, read with read_bytes", site);
+  const std::optional<dlpack::TypeCode> code = code_of(tensor.dtype());
+  if (!code) {
+    fail<DTypeError>(fmt::format("DLPack 1.0 has no {}", name_of(tensor.dtype())), {{"input", tensor}},
+                     "export the bytes, read with read_bytes");
   }
   const DenseData data = dense_data(node_of(tensor));
   auto exported = std::make_unique<Exported<Managed>>();
@@ -148,7 +144,7 @@ template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(con
   info.data = tensor.numel() == 0 ? nullptr : data.buffer->data() + data.offset;
   info.device = {dlpack::kCpu, 0};
   info.ndim = tensor.rank();
-  info.dtype = {row->code, static_cast<std::uint8_t>(8 * size_of(row->dtype)), 1};
+  info.dtype = {*code, static_cast<std::uint8_t>(8 * size_of(tensor.dtype())), 1};
   info.shape = exported->shape.data();
   info.strides = exported->strides.data();
   exported->managed.manager_ctx = exported.get();
@@ -161,31 +157,33 @@ template <typename Managed> std::unique_ptr<Exported<Managed>> export_tensor(con
 }  // namespace
 
 Tensor from_dlpack(dlpack::ManagedTensor* managed, CallSite site) {
-  check_not_null(managed, site);
-  return import(managed, site);
+  const CallScope call("from_dlpack", site);
+  check_not_null(managed);
+  return import(managed);
 }
 
 Tensor from_dlpack(dlpack::ManagedTensorVersioned* managed, CallSite site) {
-  check_not_null(managed, site);
+  const CallScope call("from_dlpack", site);
+  check_not_null(managed);
   // The layout behind the version differs between major versions.
   if (managed->version.major != kMajor) {
     fail<ValueError>(
-        kFrom,
-        fmt::format("version {}.{} of DLPack is not {}.x", managed->version.major, managed->version.minor, kMajor), {},
-        "", site);
+        fmt::format("version {}.{} of DLPack is not {}.x", managed->version.major, managed->version.minor, kMajor));
   }
-  return import(managed, site);
+  return import(managed);
 }
 
 dlpack::ManagedTensorVersioned* to_dlpack(const Tensor& tensor, CallSite site) {
-  auto exported = export_tensor<dlpack::ManagedTensorVersioned>(tensor, site);
+  const CallScope call("to_dlpack", site);
+  auto exported = export_tensor<dlpack::ManagedTensorVersioned>(tensor);
   exported->managed.version = {kMajor, kMinor};
   exported->managed.flags = dlpack::kReadOnly;
   return &exported.release()->managed;
 }
 
 dlpack::ManagedTensor* to_dlpack_unversioned(const Tensor& tensor, CallSite site) {
-  return &export_tensor<dlpack::ManagedTensor>(tensor, site).release()->managed;
+  const CallScope call("to_dlpack_unversioned", site);
+  return &export_tensor<dlpack::ManagedTensor>(tensor).release()->managed;
 }
 
 }  // namespace v0

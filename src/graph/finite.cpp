@@ -1,5 +1,4 @@
-#include "graph/finite.h"
-
+// CheckFinite: computes each value of floats as it is recorded, and says where a NaN or an infinity comes from.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -12,20 +11,12 @@
 #include <lockstep/check_finite.h>
 #include <lockstep/ops.h>
 
+#include "core/call.h"
 #include "graph/check.h"
+#include "graph/record.h"
 
 namespace lockstep {
 inline namespace v0 {
-
-namespace {
-
-thread_local bool checking = false;
-
-}  // namespace
-
-CheckFinite::CheckFinite() : before_(std::exchange(checking, true)) {}
-CheckFinite::~CheckFinite() { checking = before_; }
-
 namespace graph {
 namespace {
 
@@ -39,23 +30,10 @@ Contents contents_of(const Tensor& tensor) {
   return {.nan = any(isnan(tensor)).item<bool>(), .infinity = any(isinf(tensor)).item<bool>()};
 }
 
-std::string name_of(const Primitive& op) {
-  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return info_of(elementwise->op).name;
-  if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
-  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->name;
-  if (const auto* gather = std::get_if<Gather>(&op)) return gather->name;
-  if (std::holds_alternative<Contract>(op)) return "contraction";
-  if (std::holds_alternative<Cast>(op)) return "to";
-  if (std::holds_alternative<Scan>(op)) return "scan";
-  return "update";
-}
-
 bool has_infinite_scalar(const Node& node) {
-  const auto* elementwise = std::get_if<Elementwise>(&node.op);
-  if (elementwise == nullptr) return false;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] != nullptr) continue;
-    const std::uint64_t bits = elementwise->scalars[i].bits;
+    const std::uint64_t bits = parameter_of(node.op, static_cast<int>(i)).bits;
     const bool finite = node.dtype == DType::f64 ? std::isfinite(std::bit_cast<double>(bits))
                                                  : std::isfinite(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     if (!finite) return true;
@@ -63,14 +41,13 @@ bool has_infinite_scalar(const Node& node) {
   return false;
 }
 
-}  // namespace
-
+// Throws ValueError if a NaN or an infinity comes from this node.
 void check_finite(const NodeRef& node) {
-  if (!checking || node->inputs.empty() || node->shape.numel() == 0) return;
-  checking = false;
-  struct Restore {
-    ~Restore() { checking = true; }
-  } restore;
+  if (node->inputs.empty() || node->shape.numel() == 0) return;
+  struct Unwatched {
+    NodeWatch before = set_node_watch(nullptr);
+    ~Unwatched() { set_node_watch(before); }
+  } const unwatched;
   const NoGrad no_grad;
   // Computing drops the inputs of the node: they are held here.
   std::vector<Tensor> operands;
@@ -92,11 +69,19 @@ void check_finite(const NodeRef& node) {
   const bool makes_nan = found.nan && !given.nan;
   const bool makes_infinity = found.infinity && !given.infinity && !given.nan && !infinite_scalar;
   if (!makes_nan && !makes_infinity) return;
-  fail<ValueError>(name_of(node->op),
-                   fmt::format("the result holds {}, the operands hold none", makes_nan ? "NaN" : "an infinity"), shown,
-                   "look at the operands' values here", node->where);
+  // Of a composition, or of a gradient, the step.
+  const std::string step = name_of(node->op);
+  const bool is_step = node->name != step || call_now().gradient;
+  fail<ValueError>(fmt::format("{}the result holds {}, the operands hold none", is_step ? "in its " + step + " " : "",
+                               makes_nan ? "NaN" : "an infinity"),
+                   shown, "look at the operands' values here");
 }
 
+}  // namespace
 }  // namespace graph
+
+CheckFinite::CheckFinite() : before_(graph::set_node_watch(graph::check_finite) != nullptr) {}
+CheckFinite::~CheckFinite() { graph::set_node_watch(before_ ? graph::check_finite : nullptr); }
+
 }  // namespace v0
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/assert.h"
+#include "core/overloaded.h"
+#include "graph/maps.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,89 +19,18 @@ constexpr std::int64_t kHoistLength = 16;
 // Otherwise it may cost this many cheap operations per element of its reader.
 constexpr int kInlineCost = 2;
 
-bool is_cheap(const Primitive& op) {
-  if (std::holds_alternative<Cast>(op)) return true;
-  const auto* elementwise = std::get_if<Elementwise>(&op);
-  if (elementwise == nullptr) return false;
-  switch (elementwise->op) {  // what takes a few instructions per vector; a new row is not taken for one
-    case Op::neg:
-    case Op::abs:
-    case Op::sign:
-    case Op::relu:
-    case Op::floor:
-    case Op::ceil:
-    case Op::trunc:
-    case Op::round:
-    case Op::frac:
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::maximum:
-    case Op::minimum:
-    case Op::copysign:
-    case Op::eq:
-    case Op::ne:
-    case Op::lt:
-    case Op::le:
-    case Op::gt:
-    case Op::ge:
-    case Op::isnan:
-    case Op::isfinite:
-    case Op::isinf:
-    case Op::signbit:
-    case Op::logical_not:
-    case Op::bitwise_and:
-    case Op::bitwise_or:
-    case Op::bitwise_xor:
-    case Op::bitwise_not:
-    case Op::shift_left:
-    case Op::shift_right:
-    case Op::where:
-    case Op::copy:
-    case Op::merge: return true;
-    default: return false;
-  }
+[[noreturn]] void fail_not_computed() {
+  fail_invariant("given values and views are computed by no kernel", __FILE__, __LINE__);
 }
 
-// Dense positions of the row values of `space`: row-major over the dimensions outside `inner`.
-View row_map(const Shape& space, std::uint32_t inner) {
-  Shape rows = space;
-  for (int d = 0; d < rows.rank(); ++d) {
-    if ((inner >> d & 1u) != 0) rows[d] = 1;
-  }
-  View map = View::contiguous(rows);
-  map.shape = space;
-  return map;
-}
-
-std::int64_t rows_of(const Shape& space, std::uint32_t inner) {
-  std::int64_t rows = 1;
-  for (int d = 0; d < space.rank(); ++d) {
-    if ((inner >> d & 1u) == 0) rows *= space[d];
-  }
-  return rows;
-}
-
-bool same_positions(const View& a, const View& b) {
-  return a.bounds.empty() && b.bounds.empty() && a.offset == b.offset && a.strides == b.strides;
-}
-
-class Fuser {
+class Fuser : private Groups {
  public:
-  explicit Fuser(const std::vector<Entry>& entries) : entries_(entries) {
-    const std::size_t count = entries.size();
-    fusion_.group_of.assign(count, -1);
-    consumers_.resize(count);
-    for (int e = 0; e < static_cast<int>(count); ++e) {
-      for (const Entry::Operand& operand : entries[index(e)].operands) {
-        if (operand.entry >= 0) consumers_[index(operand.entry)].push_back(e);
-      }
-    }
-    stored_source_.assign(count, false);
+  explicit Fuser(const std::vector<Entry>& entries) : Groups(entries) {
+    stored_source_.assign(entries.size(), false);
     for (const Entry& entry : entries) {
       for (std::size_t i = 0; i < entry.operands.size(); ++i) {
         const Entry::Operand& operand = entry.operands[i];
-        if (operand.entry < 0 || !is_source(*entries[index(operand.entry)].op)) continue;
+        if (operand.entry < 0 || form_of(*entries[index(operand.entry)].op) != Form::source) continue;
         const bool in_place = operand.view.bounds.empty() && !reads_anywhere(*entry.op, i);
         if (!in_place) stored_source_[index(operand.entry)] = true;
       }
@@ -110,26 +41,26 @@ class Fuser {
     for (int e = 0; e < static_cast<int>(entries_.size()); ++e) {
       if (!entries_[index(e)].given) place(e);
     }
-    sort_groups();
-    mark_stored();
-    return std::move(fusion_);
+    return finish();
   }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  Group& group(int g) { return fusion_.groups[index(g)]; }
-  int& group_of(int e) { return fusion_.group_of[index(e)]; }
-
   void place(int e) {
     const Entry& entry = entries_[index(e)];
-    if (is_source(*entry.op)) {
-      if (entry.wanted || stored_source_[index(e)]) start_group(e);
-      return;
+    switch (form_of(*entry.op)) {
+      case Form::source:
+        if (entry.wanted || stored_source_[index(e)]) start_group(e);
+        return;
+      case Form::irregular: group(start_group(e)).alone = true; return;
+      case Form::elementwise:
+      case Form::rows:
+      case Form::contraction: join_operands(e); return;
+      case Form::given:
+      case Form::view: fail_not_computed();
     }
-    if (is_irregular(*entry.op)) {
-      group(start_group(e)).alone = true;
-      return;
-    }
+  }
+
+  void join_operands(int e) {
     std::vector<int> candidates = operand_groups(e);
     // The epilogue of a contraction first: it saves the most traffic. Then the latest group.
     std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) {
@@ -150,35 +81,29 @@ class Fuser {
     }
   }
 
-  std::vector<int> operand_groups(int e) {
-    std::vector<int> groups;
-    for (const Entry::Operand& operand : entries_[index(e)].operands) {
-      const int g = operand.entry < 0 ? -1 : group_of(operand.entry);
-      if (g >= 0 && std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
-    }
-    return groups;
-  }
-
-  bool group_alive(int g) { return !group(g).members.empty(); }
-
   int start_group(int e) {
     const Entry& entry = entries_[index(e)];
     Group fresh;
-    if (const auto* reduce = std::get_if<Reduce>(entry.op)) {
-      fresh.space = entry.operands[0].view.shape;
-      fresh.decided = true;
-      fresh.inner = reduce->dims;
-      fresh.members.push_back({e, row_map(fresh.space, fresh.inner)});
-    } else {
-      fresh.space = entry.shape;
-      if (const auto* contract = std::get_if<Contract>(entry.op)) {
-        fresh.contraction = e;
-        fresh.decided = true;
-        const int outer = contract->b.rank() + contract->m.rank();
-        for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
-      }
-      fresh.members.push_back({e, View::contiguous(fresh.space)});
-    }
+    fresh.space = entry.shape;
+    View map = View::contiguous(entry.shape);
+    std::visit(overloaded{
+                   [&](const Reduce& reduce) {
+                     fresh.space = entry.operands[0].view.shape;
+                     fresh.decided = true;
+                     fresh.inner = reduce.dims;
+                     map = row_map(fresh.space, fresh.inner);
+                   },
+                   [&](const Contract& contract) {
+                     fresh.contraction = e;
+                     fresh.decided = true;
+                     const int outer = contract.b.rank() + contract.m.rank();
+                     for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
+                   },
+                   [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update> auto&) {},
+                   [](const OneOf<Data, ViewOf> auto&) { fail_not_computed(); },
+               },
+               *entry.op);
+    fresh.members.push_back({e, std::move(map)});
     fusion_.groups.push_back(std::move(fresh));
     const int g = static_cast<int>(fusion_.groups.size()) - 1;
     group_of(e) = g;
@@ -191,18 +116,31 @@ class Fuser {
     Group& home = group(g);
     if (home.alone || (home.space.rank() == 0 && entry.shape.numel() != 1)) return false;
     if (static_cast<int>(home.members.size()) >= kMaxMembers || depends_on_any_operand(e, g)) return false;
-    if (const auto* reduce = std::get_if<Reduce>(entry.op)) {
-      if (home.contraction >= 0 || entry.operands[0].view.shape != home.space) return false;
-      if (home.decided && home.inner != reduce->dims) return false;
-      const View full = View::contiguous(home.space);
-      if (!operands_fit(e, g, full)) return false;
-      if (!add_member(e, g, row_map(home.space, reduce->dims))) return false;
-      group(g).decided = true;
-      group(g).inner = reduce->dims;
-      return true;
-    }
-    if (std::holds_alternative<Contract>(*entry.op)) return false;
-    const std::int64_t count = entry.shape.numel();
+    return std::visit(
+        overloaded{
+            [&](const OneOf<Elementwise, Cast, Gather> auto&) { return join_elements(e, g); },
+            [&](const Reduce& reduce) { return join_reduction(e, g, reduce); },
+            [](const OneOf<Full, Iota, Random, Contract, Scatter, Scan, Sort, Update> auto&) { return false; },
+            [](const OneOf<Data, ViewOf> auto&) -> bool { fail_not_computed(); },
+        },
+        *entry.op);
+  }
+
+  bool join_reduction(int e, int g, const Reduce& reduce) {
+    Group& home = group(g);
+    if (home.contraction >= 0 || entries_[index(e)].operands[0].view.shape != home.space) return false;
+    if (home.decided && home.inner != reduce.dims) return false;
+    const View full = View::contiguous(home.space);
+    if (!operands_fit(e, g, full)) return false;
+    if (!add_member(e, g, row_map(home.space, reduce.dims))) return false;
+    home.decided = true;
+    home.inner = reduce.dims;
+    return true;
+  }
+
+  bool join_elements(int e, int g) {
+    Group& home = group(g);
+    const std::int64_t count = entries_[index(e)].shape.numel();
     if (count == home.space.numel()) {
       const View full = View::contiguous(home.space);
       if (operands_fit(e, g, full)) return add_member(e, g, full);
@@ -243,65 +181,8 @@ class Fuser {
 
   // Where an operand is read when its reader is computed at `map`. A reduction's operands fill the whole space.
   std::optional<View> positions_of(int reader, const Entry::Operand& operand, const View& map) {
-    if (std::holds_alternative<Reduce>(*entries_[index(reader)].op)) return operand.view;
+    if (form_of(*entries_[index(reader)].op) == Form::rows) return operand.view;
     return compose(map, operand.view);
-  }
-
-  const View& member_map(int g, int e) {
-    for (const Group::Member& member : group(g).members) {
-      if (member.entry == e) return member.map;
-    }
-    fail_invariant("an entry is a member of its group", __FILE__, __LINE__);
-  }
-
-  int buffers_of(const Group& home, int g) {
-    std::vector<int> loaded;
-    int stored = 0;
-    for (const Group::Member& member : home.members) {
-      for (const Entry::Operand& operand : entries_[index(member.entry)].operands) {
-        const int source = operand.entry;
-        if (source < 0 || group_of(source) == g || computed_in_place(source)) continue;
-        if (std::find(loaded.begin(), loaded.end(), source) == loaded.end()) loaded.push_back(source);
-      }
-      const std::vector<int>& readers = consumers_[index(member.entry)];
-      stored += entries_[index(member.entry)].wanted ||
-                std::any_of(readers.begin(), readers.end(), [&](int r) { return group_of(r) != g; });
-    }
-    return static_cast<int>(loaded.size()) + stored;
-  }
-
-  bool computed_in_place(int e) {
-    return !entries_[index(e)].given && group_of(e) < 0 && is_source(*entries_[index(e)].op);
-  }
-
-  // Does an operand of e, computed by another group, need group g to run first?
-  bool depends_on_any_operand(int e, int g) {
-    for (const int other : operand_groups(e)) {
-      if (other != g && depends(other, g)) return true;
-    }
-    return false;
-  }
-
-  // Whether group a needs the result of group b, directly or through others.
-  bool depends(int a, int b, bool ignore_direct = false) {
-    visited_.assign(fusion_.groups.size(), false);
-    std::vector<int> stack{a};
-    while (!stack.empty()) {
-      const int g = stack.back();
-      stack.pop_back();
-      for (const Group::Member& member : group(g).members) {
-        for (const int needed : operand_groups(member.entry)) {
-          if (needed == g || visited_[index(needed)]) continue;
-          if (needed == b) {
-            if (g == a && ignore_direct) continue;
-            return true;
-          }
-          visited_[index(needed)] = true;
-          stack.push_back(needed);
-        }
-      }
-    }
-    return false;
   }
 
   // Moves group `from` into `into` if that is allowed; returns the group where `into`'s members live afterwards.
@@ -360,7 +241,7 @@ class Fuser {
 
   bool has_reduction(const Group& home) {
     return std::any_of(home.members.begin(), home.members.end(), [&](const Group::Member& member) {
-      return std::holds_alternative<Reduce>(*entries_[index(member.entry)].op);
+      return form_of(*entries_[index(member.entry)].op) == Form::rows;
     });
   }
 
@@ -459,117 +340,14 @@ class Fuser {
     return all_match(from) && all_match(into);
   }
 
-  // Kahn's algorithm, earliest group first, so that kernels run in the order of the program where they can.
-  void sort_groups() {
-    const std::size_t count = fusion_.groups.size();
-    std::vector<int> waiting(count, 0);
-    std::vector<std::vector<int>> readers(count);
-    for (std::size_t g = 0; g < count; ++g) {
-      std::vector<int> needed;
-      for (const Group::Member& member : fusion_.groups[g].members) {
-        for (const int other : operand_groups(member.entry)) {
-          if (other != static_cast<int>(g)) needed.push_back(other);
-        }
-      }
-      std::sort(needed.begin(), needed.end());
-      needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-      waiting[g] = static_cast<int>(needed.size());
-      for (const int other : needed) readers[index(other)].push_back(static_cast<int>(g));
-    }
-    std::vector<int> ready;  // a min-heap by index
-    const auto later = [](int a, int b) { return a > b; };
-    for (std::size_t g = 0; g < count; ++g) {
-      if (waiting[g] == 0) ready.push_back(static_cast<int>(g));
-    }
-    std::make_heap(ready.begin(), ready.end(), later);
-    std::vector<int> position(count, -1);
-    std::vector<Group> sorted;
-    std::size_t done = 0;
-    while (!ready.empty()) {
-      std::pop_heap(ready.begin(), ready.end(), later);
-      const int g = ready.back();
-      ready.pop_back();
-      ++done;
-      if (group_alive(g)) {
-        position[index(g)] = static_cast<int>(sorted.size());
-        sorted.push_back(std::move(group(g)));
-      }
-      for (const int reader : readers[index(g)]) {
-        if (--waiting[index(reader)] == 0) {
-          ready.push_back(reader);
-          std::push_heap(ready.begin(), ready.end(), later);
-        }
-      }
-    }
-    LOCKSTEP_ASSERT(done == count);
-    fusion_.groups = std::move(sorted);
-    for (int& g : fusion_.group_of) g = g < 0 ? -1 : position[index(g)];
-  }
-
-  void mark_stored() {
-    fusion_.stored.assign(entries_.size(), false);
-    for (std::size_t e = 0; e < entries_.size(); ++e) {
-      if (fusion_.group_of[e] < 0) continue;
-      const std::vector<int>& readers = consumers_[e];
-      fusion_.stored[e] = entries_[e].wanted || std::any_of(readers.begin(), readers.end(), [&](int reader) {
-                            return fusion_.group_of[index(reader)] != fusion_.group_of[e];
-                          });
-    }
-  }
-
-  const std::vector<Entry>& entries_;
-  Fusion fusion_;
-  std::vector<std::vector<int>> consumers_;
   std::vector<bool> stored_source_;
-  std::vector<bool> visited_;
 };
 
 }  // namespace
 
-bool reads_anywhere(const Primitive& op, std::size_t position) {
-  return std::holds_alternative<Contract>(op) || is_irregular(op) ||
-         (std::holds_alternative<Gather>(op) && position == 0);
+Fusion fuse(const std::vector<Entry>& entries) {
+  return Fuser(entries).run();
 }
-
-bool is_source(const Primitive& op) {
-  return std::holds_alternative<Full>(op) || std::holds_alternative<Iota>(op) || std::holds_alternative<Random>(op);
-}
-
-std::optional<View> compose(const View& outer, const View& inner) {
-  if (!outer.bounds.empty()) return std::nullopt;
-  if (outer.offset == 0 && outer.shape.numel() == inner.shape.numel() &&
-      outer.strides == View::contiguous(outer.shape).strides) {
-    return inner.reshaped(outer.shape);
-  }
-  if (outer.offset != 0) return std::nullopt;
-  // Each dimension of `outer` must walk along one dimension of `inner`'s shape (or stand still).
-  const View dense = View::contiguous(inner.shape);
-  View result;
-  result.shape = outer.shape;
-  result.strides = Shape::filled(outer.rank(), 0);
-  result.offset = inner.offset;
-  result.fill = inner.fill;
-  for (const Bound& bound : inner.bounds) {
-    Bound copy = bound;
-    copy.m = Shape::filled(outer.rank(), 0);
-    result.bounds.push_back(copy);
-  }
-  std::uint32_t used = 0;
-  for (int d = 0; d < outer.rank(); ++d) {
-    if (outer.strides[d] == 0) continue;
-    int along = -1;
-    for (int s = 0; s < inner.shape.rank(); ++s) {
-      if (inner.shape[s] != 1 && dense.strides[s] == outer.strides[d] && outer.shape[d] <= inner.shape[s]) along = s;
-    }
-    if (along < 0 || (used >> along & 1u) != 0) return std::nullopt;
-    used |= 1u << along;
-    result.strides[d] = inner.strides[along];
-    for (std::size_t b = 0; b < inner.bounds.size(); ++b) result.bounds[b].m[d] = inner.bounds[b].m[along];
-  }
-  return result;
-}
-
-Fusion fuse(const std::vector<Entry>& entries) { return Fuser(entries).run(); }
 
 }  // namespace graph
 }  // namespace v0

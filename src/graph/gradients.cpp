@@ -38,7 +38,7 @@ Tensor trigamma(const Tensor& a) {
 std::vector<std::string> expressions_of(Op op) {
   std::string_view column;
   switch (op) {
-#define ROW(name, arity, kind, types, floats, integers, gradients, what) \
+#define ROW(name, arity, kind, types, cost, domain, call, torch, floats, integers, gradients, what) \
   case Op::name: column = #gradients; break;
 #include "kernels/ops.def"
 #undef ROW
@@ -75,7 +75,7 @@ bool mentions(const std::string& expression, char name) {
 using Reads = std::vector<std::vector<unsigned>>;
 Reads make_reads() {
   Reads reads;
-  for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+  for (int i = 0; i < kOpCount; ++i) {
     const Op op = static_cast<Op>(i);
     std::vector<unsigned>& row = reads.emplace_back();
     if (op == Op::where) row.push_back(0);
@@ -119,7 +119,7 @@ Tensor elementwise_gradient(Op op, std::size_t of, std::span<const Tensor> input
 #define CHOSEN(_0, _1, _2, name, ...) name
 #define GRADIENTS(...) CHOSEN(_0 __VA_OPT__(, ) __VA_ARGS__, GRADIENTS_2, GRADIENTS_1, GRADIENTS_0)(__VA_ARGS__)
   switch (op) {
-#define ROW(name, arity, kind, types, floats, integers, gradients, what) \
+#define ROW(name, arity, kind, types, cost, domain, call, torch, floats, integers, gradients, what) \
   case Op::name: GRADIENTS gradients;
 #include "kernels/ops.def"
 #undef ROW

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/assert.h"
+#include "core/call.h"
 #include "graph/check.h"
 #include "kernels/storage.h"
 
@@ -25,14 +26,16 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
   auto check = std::make_shared<IndexCheck>();
   check->index = node.inputs[1];
   check->where = node.where;
-  if (const auto* gather = std::get_if<Gather>(&node.op)) {
-    check->name = gather->name;
-    check->size = gather->size;
-  } else {
-    const auto& scatter = std::get<Scatter>(node.op);
-    check->name = scatter.name;
-    check->size = node.shape[scatter.dim];
-  }
+  check->name = node.name;
+  std::visit(
+      [&]<typename P>(const P& primitive) {
+        if constexpr (P::traits.checks_index) {
+          check->size = primitive.places(node.shape);
+        } else {
+          fail_invariant("what checks no index has no faults", __FILE__, __LINE__);
+        }
+      },
+      node.op);
   return check;
 }
 
@@ -49,11 +52,12 @@ std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, 
     const std::uint64_t word = address < 0 ? reading.view.fill : load_word(dtype, bytes.data(), address);
     const auto value = decode<std::int64_t>(dtype, word);
     if (value >= 0 && value < check.size) continue;
+    const Call call{check.name, check.where};
+    const CallExchange exchange(&call);
     return std::make_exception_ptr(IndexError(
-        message(check.name,
-                "index " + std::to_string(value) + " at position " + list(index) + " is outside a dimension of size " +
-                    std::to_string(check.size),
-                {}, check.size == 0 ? "" : "use indices from 0 to " + std::to_string(check.size - 1), check.where)));
+        error_message("index " + std::to_string(value) + " at position " + list(index) +
+                          " is outside a dimension of size " + std::to_string(check.size),
+                      {}, check.size == 0 ? "" : "use indices from 0 to " + std::to_string(check.size - 1), {})));
   }
   fail_invariant("a fault has a bad index", __FILE__, __LINE__);
 }

@@ -27,7 +27,7 @@ struct IndexCheck {
   std::exception_ptr error;  ///< published by `settled`; null where all indices were good
 };
 
-/// The check of a Gather or Scatter.
+/// The check of a node whose primitive checks an index.
 std::shared_ptr<IndexCheck> check_of(const Node& node);
 /// The error of the first bad index. `bytes`: the dense elements of what `reading` reads, the check's index.
 std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, std::span<const std::byte> bytes);

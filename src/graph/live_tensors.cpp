@@ -56,19 +56,6 @@ Registry& registry() {
   return *instance;
 }
 
-std::string name_of_op(const Primitive& op) {
-  const auto text = [](auto&& name) { return std::string(name); };
-  if (const auto* elementwise = std::get_if<Elementwise>(&op)) return text(info_of(elementwise->op).name);
-  if (const auto* reduce = std::get_if<Reduce>(&op)) return text(name_of(reduce->op));
-  if (const auto* gather = std::get_if<Gather>(&op)) return text(gather->name);
-  if (const auto* scatter = std::get_if<Scatter>(&op)) return text(scatter->name);
-  if (const auto* scan = std::get_if<Scan>(&op)) return "cumulative " + text(name_of(scan->op));
-  constexpr const char* kNames[] = {"data",   "full",        "iota",   "random",  "view", "elementwise", "cast",
-                                    "reduce", "contraction", "gather", "scatter", "scan", "sort",        "update"};
-  static_assert(std::size(kNames) == std::variant_size_v<Primitive>);
-  return kNames[op.index()];
-}
-
 std::string size_text(std::size_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (bytes < 10'000) return fmt::format("{} B", bytes);
@@ -114,7 +101,7 @@ std::string largest_tensors(Device device) {
   for (std::size_t i = 0; i < nodes.size() && i < kListed; ++i) {
     const Node& node = *nodes[i];
     const std::vector<std::string>& given = names[&node];
-    std::string name = given.empty() ? fmt::format("{} at {}:{}", name_of_op(node.op), node.where.file, node.where.line)
+    std::string name = given.empty()       ? fmt::format("{} at {}:{}", node.name, node.where.file, node.where.line)
                        : given.size() == 1 ? given[0]
                                            : fmt::format("{} and {} more", given[0], given.size() - 1);
     text += fmt::format("\n    {:>9}  {} {}  {}", size_text(node.bytes()), name_of(node.dtype), node.shape.to_string(),

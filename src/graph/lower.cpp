@@ -4,6 +4,9 @@
 #include <map>
 
 #include "core/assert.h"
+#include "core/overloaded.h"
+#include "graph/lower_irregular.h"
+#include "graph/maps.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,14 +20,7 @@ constexpr std::int64_t kShortestRow = 16;
 
 // Whether results in the compute type still have to be rounded or wrapped to the storage type.
 bool is_narrow(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-    case DType::i32:
-    case DType::i64:
-    case DType::f32:
-    case DType::f64: return false;
-    default: return true;
-  }
+  return dtype != DType::boolean && dtype != dtype_of(compute_type(dtype));
 }
 
 class Lowering {
@@ -33,10 +29,7 @@ class Lowering {
       : entries_(entries), fusion_(fusion), group_index_(group), group_(fusion.groups[index(group)]) {}
 
   Step run() {
-    if (group_.alone) {
-      irregular();
-      return std::move(step_);
-    }
+    if (group_.alone) return lower_irregular(entries_, group_.members[0].entry);
     choose_inner();
     for (const Group::Member& member : group_.members) emit(member);
     emit_outputs();
@@ -117,13 +110,6 @@ class Lowering {
 
   Extent extent(int instruction) const { return program_.code[index(instruction)].extent; }
 
-  int slot_of(int e) {
-    const auto found = std::find(step_.slots.begin(), step_.slots.end(), e);
-    if (found != step_.slots.end()) return static_cast<int>(found - step_.slots.begin());
-    step_.slots.push_back(e);
-    return static_cast<int>(step_.slots.size()) - 1;
-  }
-
   int constant(ParameterSource source, ComputeType type, DType dtype) {
     step_.parameters.push_back(source);
     return add({.kind = Kind::constant,
@@ -138,14 +124,14 @@ class Lowering {
   int operand(int reader, int position, const View& map, bool bits) {
     const Entry::Operand& source = entry(reader).operands[index(position)];
     if (source.entry < 0) return scalar_operand(reader, position, bits);
-    const bool is_reduce = std::holds_alternative<Reduce>(*entry(reader).op);
-    const std::optional<View> positions = is_reduce ? source.view : compose(map, source.view);
+    const bool fills_space = form_of(*entry(reader).op) == Form::rows;
+    const std::optional<View> positions = fills_space ? source.view : compose(map, source.view);
     LOCKSTEP_ASSERT(positions.has_value());
     if (fusion_.group_of[index(source.entry)] == group_index_) return member_value(source.entry, bits);
     if (const auto* full = std::get_if<Full>(entry(source.entry).op);
         full != nullptr && !entry(source.entry).given && positions->bounds.empty()) {
-      return as_bits_if(bits, constant({source.entry, 0}, compute_type(entry(source.entry).dtype),
-                                       entry(source.entry).dtype));
+      return as_bits_if(
+          bits, constant({source.entry, 0}, compute_type(entry(source.entry).dtype), entry(source.entry).dtype));
     }
     if (!entry(source.entry).given && fusion_.group_of[index(source.entry)] < 0) {
       return as_bits_if(bits, source_value(source.entry, ordered(*positions)));
@@ -168,7 +154,8 @@ class Lowering {
   int as_bits_if(bool bits, int number) {
     if (!bits) return number;
     const Instruction& of = program_.code[index(number)];
-    return add({.kind = Kind::to_bits, .type = word_type(of.dtype), .dtype = of.dtype, .extent = of.extent, .a = number});
+    return add(
+        {.kind = Kind::to_bits, .type = word_type(of.dtype), .dtype = of.dtype, .extent = of.extent, .a = number});
   }
 
   int member_value(int e, bool bits) {
@@ -190,10 +177,7 @@ class Lowering {
 
   int load(int e, const View& view, bool bits) {
     const DType dtype = entry(e).dtype;
-    const Input input{.slot = slot_of(e),
-                      .dtype = dtype,
-                      .view = view,
-                      .canonical = entry(e).canonical && (view.bounds.empty() || is_canonical(dtype, view.fill))};
+    const Input input = input_through(step_, entries_, e, view);
     for (std::size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& earlier = program_.code[i];
       if (earlier.kind == (bits ? Kind::load_bits : Kind::load) && program_.inputs[index(earlier.index)] == input) {
@@ -218,28 +202,43 @@ class Lowering {
   // A source computed at the positions `view` selects of its dense value.
   int source_value(int e, const View& view) {
     const Entry& source = entry(e);
-    if (std::holds_alternative<Full>(*source.op)) return constant({e, 0}, compute_type(source.dtype), source.dtype);
+    return std::visit(
+        overloaded{
+            [&](const Full&) {
+              return constant({e, 0}, compute_type(source.dtype), source.dtype);
+            },
+            [&](const Iota&) { return position(view); },
+            [&](const Random& random) { return random_value(e, random, view); },
+            [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan, Sort,
+                           Update> auto&) -> int { fail_invariant("a source has no operands", __FILE__, __LINE__); },
+        },
+        *source.op);
+  }
+
+  int position(const View& view) {
     program_.positions.push_back({view.offset, view.strides});
+    return add({.kind = Kind::iota,
+                .type = ComputeType::i64,
+                .dtype = DType::i64,
+                .extent = extent_of(view),
+                .index = static_cast<int>(program_.positions.size()) - 1});
+  }
+
+  int random_value(int e, const Random& random, const View& view) {
     const Extent where = extent_of(view);
-    int position = add({.kind = Kind::iota,
-                        .type = ComputeType::i64,
-                        .dtype = DType::i64,
-                        .extent = where,
-                        .index = static_cast<int>(program_.positions.size()) - 1});
-    const auto* random = std::get_if<Random>(source.op);
-    if (random == nullptr) return position;
-    if (random->word != Random::Word::own) {
+    int at = position(view);
+    if (random.word != Random::Word::own) {
       // The pair of an element: its position with the last bit cleared (even) or set (odd).
-      const bool even = random->word == Random::Word::even;
+      const bool even = random.word == Random::Word::even;
       const std::uint64_t mask = even ? ~std::uint64_t{1} : 1;
       const int mask_value = constant({-1, 0, {mask}}, ComputeType::i64, DType::i64);
-      position = add({.kind = Kind::elementwise,
-                      .type = ComputeType::i64,
-                      .dtype = DType::i64,
-                      .extent = where,
-                      .op = even ? Op::bitwise_and : Op::bitwise_or,
-                      .a = position,
-                      .b = mask_value});
+      at = add({.kind = Kind::elementwise,
+                .type = ComputeType::i64,
+                .dtype = DType::i64,
+                .extent = where,
+                .op = even ? Op::bitwise_and : Op::bitwise_or,
+                .a = at,
+                .b = mask_value});
     }
     step_.parameters.push_back({e, 0});
     step_.parameters.push_back({e, 1});
@@ -247,7 +246,7 @@ class Lowering {
                           .type = ComputeType::i32,
                           .dtype = DType::u32,
                           .extent = where,
-                          .a = position,
+                          .a = at,
                           .index = static_cast<int>(step_.parameters.size()) - 2});
     return add({.kind = Kind::from_bits, .type = ComputeType::i64, .dtype = DType::u32, .extent = where, .a = word});
   }
@@ -257,36 +256,47 @@ class Lowering {
   void emit(const Group::Member& member) {
     const int e = member.entry;
     const Entry& self = entry(e);
-    Value& value = values_[e];
     const View map = member.map;
-    if (is_source(*self.op)) {
-      value.number = source_value(e, ordered(map));
-    } else if (std::holds_alternative<Contract>(*self.op)) {
-      value.number = add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
-    } else if (const auto* reduce = std::get_if<Reduce>(self.op)) {
-      const int a = spread(operand(e, 0, map, false));
-      const int b = reduce->op == ReduceOp::dot ? spread(operand(e, 1, map, false)) : -1;
-      values_[e].number = add({.kind = Kind::reduce,
-                               .type = compute_type(self.dtype),
-                               .dtype = self.dtype,
-                               .from = entry(self.operands[0].entry).dtype,
-                               .extent = Extent::row,
-                               .reduce = reduce->op,
-                               .a = a,
-                               .b = b});
-    } else if (std::holds_alternative<Cast>(*self.op)) {
-      const int a = operand(e, 0, map, false);
-      values_[e].number = add({.kind = Kind::cast,
-                               .type = compute_type(self.dtype),
-                               .dtype = self.dtype,
-                               .from = entry(self.operands[0].entry).dtype,
-                               .extent = extent(a),
-                               .a = a});
-    } else if (const auto* gather = std::get_if<Gather>(self.op)) {
-      emit_gather(e, *gather, map);
-    } else {
-      emit_elementwise(e, std::get<Elementwise>(*self.op), map);
-    }
+    std::visit(overloaded{
+                   [&](const OneOf<Full, Iota, Random> auto&) { values_[e].number = source_value(e, ordered(map)); },
+                   [&](const Elementwise& elementwise) { emit_elementwise(e, elementwise, map); },
+                   [&](const Cast&) { emit_cast(e, map); },
+                   [&](const Reduce& reduce) { emit_reduce(e, reduce, map); },
+                   [&](const Contract&) {
+                     values_[e].number =
+                         add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
+                   },
+                   [&](const Gather& gather) { emit_gather(e, gather, map); },
+                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update> auto&) {
+                     fail_invariant("a member of a group is an instruction of its program", __FILE__, __LINE__);
+                   },
+               },
+               *self.op);
+  }
+
+  void emit_reduce(int e, const Reduce& reduce, const View& map) {
+    const Entry& self = entry(e);
+    const int a = spread(operand(e, 0, map, false));
+    const int b = reduce.op == ReduceOp::dot ? spread(operand(e, 1, map, false)) : -1;
+    values_[e].number = add({.kind = Kind::reduce,
+                             .type = compute_type(self.dtype),
+                             .dtype = self.dtype,
+                             .from = entry(self.operands[0].entry).dtype,
+                             .extent = Extent::row,
+                             .reduce = reduce.op,
+                             .a = a,
+                             .b = b});
+  }
+
+  void emit_cast(int e, const View& map) {
+    const Entry& self = entry(e);
+    const int a = operand(e, 0, map, false);
+    values_[e].number = add({.kind = Kind::cast,
+                             .type = compute_type(self.dtype),
+                             .dtype = self.dtype,
+                             .from = entry(self.operands[0].entry).dtype,
+                             .extent = extent(a),
+                             .a = a});
   }
 
   // Gathers move words: whoever computes with them converts.
@@ -296,28 +306,23 @@ class Lowering {
     LOCKSTEP_ASSERT(composed && composed->bounds.empty());
     const View first = ordered(*composed);
     const Entry& from = entry(source.entry);
-    program_.tables.push_back({.slot = slot_of(source.entry),
+    program_.tables.push_back({.slot = slot_of(step_, source.entry),
                                .dtype = from.dtype,
                                .canonical = from.canonical,
                                .stride = gather.stride,
                                .size = gather.size});
     step_.checks.push_back(e);
     const int table = static_cast<int>(program_.tables.size()) - 1;
-    program_.positions.push_back({first.offset, first.strides});
-    const int position = add({.kind = Kind::iota,
-                              .type = ComputeType::i64,
-                              .dtype = DType::i64,
-                              .extent = extent_of(first),
-                              .index = static_cast<int>(program_.positions.size()) - 1});
+    const int element = position(first);
     const int at = operand(e, 1, map, false);
     // Where there are no elements there is no index to be found bad, not even one that all would share.
-    const bool vector = extent(position) == Extent::vector || extent(at) == Extent::vector || group_.space.numel() == 0;
+    const bool vector = extent(element) == Extent::vector || extent(at) == Extent::vector || group_.space.numel() == 0;
     values_[e].bits = add({.kind = Kind::gather_bits,
                            .type = word_type(from.dtype),
                            .dtype = from.dtype,
                            .extent = vector ? Extent::vector : Extent::row,
                            .a = at,
-                           .b = position,
+                           .b = element,
                            .index = table});
   }
 
@@ -343,12 +348,8 @@ class Lowering {
     if (op.kind == OpKind::comparison) instruction.from = program_.code[index(operands[0])].dtype;
     int made = add(instruction);
     if (op.kind == OpKind::arithmetic && is_narrow(dtype)) {
-      made = add({.kind = Kind::cast,
-                  .type = compute_type(dtype),
-                  .dtype = dtype,
-                  .from = dtype,
-                  .extent = where,
-                  .a = made});
+      made = add(
+          {.kind = Kind::cast, .type = compute_type(dtype), .dtype = dtype, .from = dtype, .extent = where, .a = made});
     }
     (moves ? values_[e].bits : values_[e].number) = made;
   }
@@ -376,89 +377,13 @@ class Lowering {
       if (extent(stored) == Extent::row && !is_row(map)) {
         stored = spread(stored, bits);
       }
-      program_.outputs.push_back(
-          {.slot = slot_of(member.entry), .dtype = dtype, .value = stored, .bits = bits, .strides = map.strides});
+      program_.outputs.push_back({.slot = slot_of(step_, member.entry),
+                                  .dtype = dtype,
+                                  .value = stored,
+                                  .bits = bits,
+                                  .strides = map.strides});
       step_.writes.push_back(member.entry);
     }
-  }
-
-  // --- irregular kernels --------------------------------------------------------------------------------------
-
-  Input input(int e, std::size_t position) {
-    const Entry::Operand& source = entry(e).operands[position];
-    const Entry& from = entry(source.entry);
-    return {.slot = slot_of(source.entry),
-            .dtype = from.dtype,
-            .view = source.view,
-            .canonical = from.canonical && (source.view.bounds.empty() || is_canonical(from.dtype, source.view.fill))};
-  }
-
-  // With `dim` as the last one.
-  static Shape last(int rank, int dim) {
-    Shape order;
-    for (int d = 0; d < rank; ++d) {
-      if (d != dim) order.push_back(d);
-    }
-    order.push_back(dim);
-    return order;
-  }
-
-  void irregular() {
-    const int e = group_.members[0].entry;
-    const Entry& self = entry(e);
-    if (const auto* scatter = std::get_if<Scatter>(self.op)) {
-      step_.kernel = scatter_kernel(e, *scatter);
-      step_.checks.push_back(e);
-    } else if (const auto* scan = std::get_if<Scan>(self.op)) {
-      step_.kernel = along<ScanKernel>(e, scan->dim);
-      std::get<ScanKernel>(step_.kernel).op = scan->op;
-    } else if (const auto* sort = std::get_if<Sort>(self.op)) {
-      step_.kernel = along<SortKernel>(e, sort->dim);
-      std::get<SortKernel>(step_.kernel).descending = sort->descending;
-    } else {
-      UpdateKernel kernel;
-      kernel.dtype = self.dtype;
-      kernel.elements = self.shape.numel();
-      kernel.region = std::get<Update>(*self.op).region;
-      kernel.self = slot_of(self.operands[0].entry);
-      kernel.values = input(e, 1);
-      kernel.out = slot_of(e);
-      // Not where the values are elements of the same tensor: they would be read while others are written over them.
-      if (kernel.values.slot != kernel.self) step_.replaces = self.operands[0].entry;
-      step_.kernel = std::move(kernel);
-    }
-    step_.writes.push_back(e);
-  }
-
-  ScatterKernel scatter_kernel(int e, const Scatter& scatter) {
-    ScatterKernel kernel;
-    kernel.op = scatter.op;
-    kernel.include_self = scatter.include_self;
-    kernel.dtype = entry(e).dtype;
-    kernel.self = input(e, 0);
-    kernel.index = input(e, 1);
-    kernel.values = input(e, 2);
-    kernel.space = kernel.index.view.shape;
-    kernel.strides = View::contiguous(entry(e).shape).strides;
-    kernel.stride = kernel.strides[scatter.dim];
-    kernel.size = entry(e).shape[scatter.dim];
-    kernel.strides[scatter.dim] = 0;
-    kernel.out = slot_of(e);
-    return kernel;
-  }
-
-  template <typename K>
-  K along(int e, int dim) {
-    const Shape& shape = entry(e).shape;
-    const Shape order = last(shape.rank(), dim);
-    K kernel;
-    kernel.input = input(e, 0);
-    kernel.input.view = kernel.input.view.permuted(order);
-    kernel.rows = kernel.input.view.shape.slice(0, shape.rank() - 1);
-    kernel.n = shape[dim];
-    kernel.out = slot_of(e);
-    kernel.out_strides = View::contiguous(shape).permuted(order).strides;
-    return kernel;
   }
 
   ContractionKernel contraction_kernel() {
@@ -470,8 +395,8 @@ class Lowering {
     kernel.n = contract.n;
     kernel.k = contract.k;
     kernel.type = compute_type(self.dtype);
-    kernel.a = input(group_.contraction, 0);
-    kernel.b_operand = input(group_.contraction, 1);
+    kernel.a = input_of(step_, entries_, group_.contraction, 0);
+    kernel.b_operand = input_of(step_, entries_, group_.contraction, 1);
     kernel.epilogue = std::move(program_);
     return kernel;
   }
@@ -490,22 +415,6 @@ class Lowering {
 
 Step lower(const std::vector<Entry>& entries, const Fusion& fusion, int group) {
   return Lowering(entries, fusion, group).run();
-}
-
-bool is_canonical(DType dtype, std::uint64_t bits) {
-  const auto is_zero_or_above = [](std::uint64_t magnitude, std::uint64_t smallest_normal) {
-    return magnitude == 0 || magnitude > smallest_normal;
-  };
-  if (dtype == DType::f32) return is_zero_or_above(bits & 0x7fffffffu, 0x00800000u);
-  if (dtype == DType::bf16) return is_zero_or_above(bits & 0x7fffu, 0x0080u);
-  return true;
-}
-
-std::vector<Step> schedule(const std::vector<Entry>& entries) {
-  const Fusion fusion = fuse(entries);
-  std::vector<Step> steps;
-  for (int g = 0; g < static_cast<int>(fusion.groups.size()); ++g) steps.push_back(lower(entries, fusion, g));
-  return steps;
 }
 
 }  // namespace graph

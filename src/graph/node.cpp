@@ -1,57 +1,8 @@
 #include "graph/node.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
-#include <lockstep/error.h>
-
-#include "backends/backend.h"
-#include "core/pool.h"
-#include "graph/check.h"
-#include "graph/finite.h"
-#include "graph/fusion.h"
-#include "graph/window.h"
-
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
-namespace {
-
-// Values made of nothing but sources are not forced by a flush (initial weights that a checkpoint replaces are never
-// computed); but a chain of them must not grow without bound.
-constexpr int kMaxSourceDepth = 64;
-
-std::atomic<std::uint64_t> next_id{0};
-
-// The op that computes; nothing for those that only move elements, which is all that storage-only types allow. The op
-// rules refuse most of them with more to say; nothing gets past here.
-const char* name_of_computation(const Primitive& op) {
-  if (const auto* elementwise = std::get_if<Elementwise>(&op)) {
-    const OpInfo& info = info_of(elementwise->op);
-    return info.kind == OpKind::move ? nullptr : info.name;
-  }
-  if (const auto* reduce = std::get_if<Reduce>(&op)) return name_of(reduce->op);
-  if (std::holds_alternative<Contract>(op)) return "contraction";
-  if (std::holds_alternative<Scan>(op)) return "scan";
-  if (std::holds_alternative<Sort>(op)) return "sort";
-  if (const auto* scatter = std::get_if<Scatter>(&op)) return scatter->op == ScatterOp::set ? nullptr : scatter->name;
-  if (std::holds_alternative<Cast>(op)) return "to";
-  return nullptr;
-}
-
-void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype, CallSite where) {
-  const auto check = [&](DType type) {
-    const char* const name = is_storage_only(type) ? name_of_computation(op) : nullptr;
-    if (name != nullptr) check_computes(name, type, {}, where);
-  };
-  check(dtype);
-  for (const NodeRef& input : inputs) {
-    if (input != nullptr) check(input->dtype);
-  }
-}
-
-}  // namespace
 
 // Releasing a long chain recursively would overflow the stack: the destructor at the greatest depth allowed releases
 // all that is left.
@@ -75,55 +26,6 @@ Node::~Node() {
     }
     releasing = nullptr;
   }
-}
-
-Tensor Access::tensor(NodeRef node) {
-  const Device device = node->device;
-  Tensor tensor;
-  tensor.handle_ = make_pooled<Handle>(std::move(node));
-  flush_if_full(device);
-  return tensor;
-}
-
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where) {
-  check_storage_only(op, inputs, dtype, where);
-  if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
-    throw DTypeError(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones\n  fix: use f32, or another device; the CPU "
-                                 "holds f64\n  at {}:{}",
-                                 device.to_string(), where.file, where.line));
-  }
-  auto node = make_pooled<Node>();
-  node->op = std::move(op);
-  node->inputs = std::move(inputs);
-  node->shape = shape;
-  node->dtype = dtype;
-  node->device = device;
-  node->where = where;
-  node->id = next_id.fetch_add(1, std::memory_order_relaxed);
-  bool from_sources = is_source(node->op) || !node->inputs.empty();
-  for (const NodeRef& input : node->inputs) {
-    // Views are never computed themselves: what counts is whether the value behind them is.
-    const bool is_view = input != nullptr && std::holds_alternative<ViewOf>(input->op);
-    const Node* const value = is_view ? input->inputs[0].get() : input.get();
-    if (value == nullptr || value->ready.load(std::memory_order_acquire)) {
-      from_sources = from_sources && value == nullptr;
-      continue;
-    }
-    node->depth = std::max(node->depth, value->depth + 1);
-    from_sources = from_sources && input->source;
-  }
-  const bool chains = !std::holds_alternative<Reduce>(node->op) && !std::holds_alternative<Contract>(node->op) &&
-                      !std::holds_alternative<Gather>(node->op) && !is_irregular(node->op);
-  node->source = from_sources && chains && node->depth < kMaxSourceDepth;
-  const bool is_work = !std::holds_alternative<Data>(node->op) && !std::holds_alternative<ViewOf>(node->op);
-  if (is_work && !node->source) enter_window(node);
-  if (is_work && is_float(dtype)) check_finite(node);
-  return node;
-}
-
-bool is_irregular(const Primitive& op) {
-  return std::holds_alternative<Scatter>(op) || std::holds_alternative<Scan>(op) || std::holds_alternative<Sort>(op) ||
-         std::holds_alternative<Update>(op);
 }
 
 Reading reading_of(const NodeRef& node) {

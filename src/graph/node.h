@@ -20,6 +20,7 @@
 #include "core/assert.h"
 #include "core/buffer.h"
 #include "core/view.h"
+#include "graph/primitive.h"
 #include "kernels/kernel.h"
 
 namespace lockstep {
@@ -67,86 +68,14 @@ class Inputs {
   std::size_t size_ = 0;
 };
 
-// The primitives (docs/design.md). Values are dense row-major tensors of the node's shape and dtype.
-
-/// Memory that was given: host data or an upload.
-struct Data {};
-/// Every element has one value, whose bits in the compute type of the dtype are given.
-struct Full {
-  Scalar value;
-};
-/// The row-major position of each element, as i64.
-struct Iota {};
-/// Philox words, as u32 (docs/numerics.md section 8). Pairs of elements may share a word's partner: normal numbers
-/// are made from the word of the even and of the odd element of a pair.
-struct Random {
-  enum class Word : std::uint8_t { own, even, odd };
-  std::uint64_t seed = 0;
-  std::uint64_t draw = 0;
-  Word word = Word::own;
-};
-/// inputs[0] read through a view over its dense elements. The input is never itself a ViewOf.
-struct ViewOf {
-  View view;
-};
-/// op over inputs, which broadcast to the node's shape. An absent input is the scalar of the same position.
-struct Elementwise {
-  Op op = Op::add;
-  std::array<Scalar, 3> scalars{};
-};
-/// Changes the dtype.
-struct Cast {};
-/// Over `dims` (bit d set: reduced); the result keeps them with size 1. inputs[1] only for ReduceOp::dot.
-struct Reduce {
-  ReduceOp op = ReduceOp::sum;
-  std::uint32_t dims = 0;
-};
-/// out[b,m,n] = sum_k a[b,m,k] * b[b,k,n]; shape is (b..., m..., n...). Views are over the dense inputs.
-struct Contract {
-  Shape b, m, n, k;
-  View a_view, b_view;
-};
-/// inputs[0] at index inputs[1] (i32 or i64) along one axis. `source` is over the node's shape: the element for index 0;
-/// the axis has `size` places, `stride` elements of the dense inputs[0] apart.
-struct Gather {
-  View source;
-  std::int64_t stride = 0;
-  std::int64_t size = 0;
-  const char* name = "gather";  ///< of the op, for errors
-};
-/// inputs: self, index, values. Index and values have one shape, its dims no larger than self's outside `dim`.
-struct Scatter {
-  ScatterOp op = ScatterOp::set;
-  int dim = 0;
-  bool include_self = true;
-  const char* name = "scatter";  ///< of the op, for errors
-};
-struct Scan {
-  ScanOp op = ScanOp::sum;
-  int dim = 0;
-};
-/// The positions (i64) that sort along `dim`.
-struct Sort {
-  int dim = 0;
-  bool descending = false;
-};
-/// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
-/// in the region twice.
-struct Update {
-  View region;
-};
-using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
-                               Scan, Sort, Update>;
-/// Scatter, Scan, Sort, Update: computed by a kernel of their own, which reads stored values.
-bool is_irregular(const Primitive& op);
-
 struct Node {
   Primitive op;
   Inputs inputs;
   Shape shape;
   DType dtype = DType::f32;
   Device device;
-  CallSite where;
+  CallSite where;            ///< of the call that made it
+  const char* name = "";     ///< of the op that was called
   std::uint64_t id = 0;      ///< creation order
   int depth = 0;             ///< longest chain of pending nodes below
   bool source = false;       ///< computed from nothing but Full, Iota and Random
@@ -201,6 +130,7 @@ struct Handle {
 /// The door from tensors to nodes, for the rooms above the public API.
 struct Access {
   static const NodeRef& node(const Tensor& tensor) { return tensor.handle_->node; }
+  /// Flushes the device's window if that is full now: the node is held.
   static Tensor tensor(NodeRef node);
   static const std::shared_ptr<Handle>& handle(const Tensor& tensor) { return tensor.handle_; }
   static Tensor from_handle(std::shared_ptr<Handle> handle) {
@@ -209,10 +139,6 @@ struct Access {
     return tensor;
   }
 };
-
-/// Makes a node and, when it is work to be done, enters it into its device's window. Shapes and dtypes are already
-/// checked by the op rules.
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device, CallSite where);
 
 /// The view through which `node` is read, and the node whose buffer is read.
 struct Reading {

@@ -3,6 +3,7 @@
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
+
 std::size_t PlanCache::Hash::operator()(const PlanKey& key) const {
   std::uint64_t hash = key.size();
   for (const std::uint64_t word : key) {
@@ -10,6 +11,18 @@ std::size_t PlanCache::Hash::operator()(const PlanKey& key) const {
     hash ^= hash >> 29;
   }
   return hash;
+}
+
+std::shared_ptr<const Plan> PlanCache::plan_for(Backend& backend, const Window& window) {
+  PlanKey key = key_of(window);
+  if (std::shared_ptr<const Plan> known = find(key)) {
+    reused_.fetch_add(1, std::memory_order_relaxed);
+    return known;
+  }
+  std::shared_ptr<const Plan> plan = make_plan(backend, window);
+  made_.fetch_add(1, std::memory_order_relaxed);
+  insert(std::move(key), plan);
+  return plan;
 }
 
 std::shared_ptr<const Plan> PlanCache::find(const PlanKey& key) {

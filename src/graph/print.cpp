@@ -8,11 +8,14 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
 #include "graph/make.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace {
+
+using ElementKind = detail::DTypeKind;
 
 constexpr std::int64_t kSummarize = 1000;  // elements
 constexpr std::int64_t kEdge = 3;          // kept at both ends of a summarized dimension
@@ -38,26 +41,39 @@ auto converted(const Tensor& tensor, Convert convert) {
 
 // f64 holds every value of the smaller types, subnormals too.
 std::vector<double> float_values(const Tensor& tensor) {
-  const auto widened = [](auto value) { return static_cast<double>(to_f32(value)); };
-  switch (tensor.dtype()) {
-    case DType::f64: return tensor.to_vector<double>();
-    case DType::f16: return converted<Float16>(tensor, widened);
-    case DType::bf16: return converted<BFloat16>(tensor, widened);
-    case DType::f8e4m3: return converted<Float8E4M3>(tensor, widened);
-    case DType::f8e5m2: return converted<Float8E5M2>(tensor, widened);
-    default: return converted<float>(tensor, [](float value) { return static_cast<double>(value); });
+  return visit_element(tensor.dtype(), [&]<typename T>(std::type_identity<T>) -> std::vector<double> {
+    if constexpr (detail::row_of(lockstep::dtype_of<T>()).kind == ElementKind::floating) {
+      return converted<T>(tensor, [](T value) {
+        if constexpr (std::is_floating_point_v<T>) {
+          return static_cast<double>(value);
+        } else {
+          return static_cast<double>(to_f32(value));
+        }
+      });
+    }
+    return {};
+  });
+}
+
+// Real part, imaginary part, ...
+std::vector<double> complex_parts(const Tensor& tensor) {
+  std::vector<double> parts;
+  for (const std::complex<float> value : tensor.to_vector<std::complex<float>>()) {
+    parts.push_back(static_cast<double>(value.real()));
+    parts.push_back(static_cast<double>(value.imag()));
   }
+  return parts;
 }
 
 std::vector<std::string> integer_texts(const Tensor& tensor) {
-  const auto text = [](auto value) { return fmt::format("{}", value); };
-  switch (tensor.dtype()) {
-    case DType::u16: return converted<std::uint16_t>(tensor, text);
-    case DType::u64: return converted<std::uint64_t>(tensor, text);
-    case DType::boolean:
-      return converted<std::uint8_t>(tensor.to(DType::u8), [](auto value) { return std::string(value != 0 ? "True" : "False"); });
-    default: return converted<std::int64_t>(tensor.to(DType::i64), text);
-  }
+  return visit_element(tensor.dtype(), [&]<typename T>(std::type_identity<T>) -> std::vector<std::string> {
+    if constexpr (std::is_same_v<T, bool>) {
+      return converted<bool>(tensor, [](bool value) { return std::string(value ? "True" : "False"); });
+    } else if constexpr (std::is_integral_v<T>) {
+      return converted<T>(tensor, [](T value) { return fmt::format("{}", value); });
+    }
+    return {};
+  });
 }
 
 // How numbers are written, chosen from all that are shown.
@@ -101,27 +117,30 @@ struct Texts {
 Texts texts_of(const Tensor& tensor) {
   Texts result;
   auto& [texts, width] = result;
-  const DType dtype = tensor.dtype();
-  if (dtype == DType::complex64) {
-    std::vector<double> parts;
-    for (const std::complex<float> value : tensor.to_vector<std::complex<float>>()) {
-      parts.push_back(static_cast<double>(value.real()));
-      parts.push_back(static_cast<double>(value.imag()));
+  switch (detail::row_of(tensor.dtype()).kind) {
+    case ElementKind::complex: {
+      const std::vector<double> parts = complex_parts(tensor);
+      const Format format(parts);
+      for (std::size_t i = 0; i < parts.size(); i += 2) {
+        const std::string imaginary = format.text(parts[i + 1]);
+        texts.push_back(format.text(parts[i]) + (imaginary.front() == '-' ? "" : "+") + imaginary + "j");
+        width = std::max(width, texts.back().size());
+      }
+      break;
     }
-    const Format format(parts);
-    for (std::size_t i = 0; i < parts.size(); i += 2) {
-      const std::string imaginary = format.text(parts[i + 1]);
-      texts.push_back(format.text(parts[i]) + (imaginary.front() == '-' ? "" : "+") + imaginary + "j");
-      width = std::max(width, texts.back().size());
+    case ElementKind::floating: {
+      const std::vector<double> values = float_values(tensor);
+      const Format format(values);
+      for (const double value : values) texts.push_back(format.text(value));
+      width = format.width();
+      break;
     }
-  } else if (is_float(dtype) || dtype == DType::f8e4m3 || dtype == DType::f8e5m2) {
-    const std::vector<double> values = float_values(tensor);
-    const Format format(values);
-    for (const double value : values) texts.push_back(format.text(value));
-    width = format.width();
-  } else {
-    texts = integer_texts(tensor);
-    for (const std::string& text : texts) width = std::max(width, text.size());
+    case ElementKind::boolean:
+    case ElementKind::unsigned_integer:
+    case ElementKind::signed_integer:
+      texts = integer_texts(tensor);
+      for (const std::string& text : texts) width = std::max(width, text.size());
+      break;
   }
   for (std::string& text : texts) text = fmt::format("{:>{}}", text, width);
   return result;

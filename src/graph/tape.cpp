@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/call.h"
 #include "core/pool.h"
 #include "graph/check.h"
 #include "graph/live_tensors.h"
@@ -47,16 +48,15 @@ bool is_tracing(std::span<const Tensor* const> operands) {
          });
 }
 
-Tensor traced(const Tensor& result, const char* name, std::span<const Tensor* const> operands, Rule rule,
-              bool reads_result) {
+Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rule rule, bool reads_result) {
   LOCKSTEP_ASSERT(is_float(result.dtype()));
   const NodeRef& node = Access::node(result);
   auto record = make_pooled<Record>();
   record->id = node->id;
-  record->name = name;
+  record->name = call_now().op;
   record->shape = node->shape;
   record->dtype = node->dtype;
-  record->where = node->where;
+  record->where = call_now().site;
   record->operands.reserve(operands.size());
   for (const Tensor* operand : operands) {
     const std::shared_ptr<Handle>& handle = Access::handle(*operand);
@@ -72,14 +72,14 @@ Tensor traced(const Tensor& result, const char* name, std::span<const Tensor* co
   return Access::from_handle(std::move(handle));
 }
 
-Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site) {
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink) {
   const NodeRef& node = Access::node(tensor);
   auto record = make_pooled<Record>();
   record->id = node->id;
   record->name = "leaf";
   record->shape = node->shape;
   record->dtype = node->dtype;
-  record->where = site;
+  record->where = call_now().site;
   record->is_leaf = true;
   record->sink = std::move(sink);
   auto handle = make_pooled<Handle>(node, std::move(record));

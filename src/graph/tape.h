@@ -27,10 +27,10 @@ using Rule =
 
 struct Record : std::enable_shared_from_this<Record> {
   std::uint64_t id = 0;  ///< of the node: consumers have higher ones than what they consume
-  const char* name = "";
+  const char* name = "";  ///< of the op that was called
   Shape shape;
   DType dtype = DType::f32;
-  CallSite where;
+  CallSite where;  ///< of that call
 
   struct Operand {
     std::shared_ptr<Record> record;  ///< null: needs no gradient
@@ -57,14 +57,13 @@ inline bool is_tracing(std::initializer_list<const Tensor*> operands) {
 }
 
 /// The same value with a record. The result must be a float tensor.
-Tensor traced(const Tensor& result, const char* name, std::span<const Tensor* const> operands, Rule rule,
-              bool reads_result = false);
-inline Tensor traced(const Tensor& result, const char* name, std::initializer_list<const Tensor*> operands, Rule rule,
+Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rule rule, bool reads_result = false);
+inline Tensor traced(const Tensor& result, std::initializer_list<const Tensor*> operands, Rule rule,
                      bool reads_result = false) {
-  return traced(result, name, std::span(operands.begin(), operands.size()), std::move(rule), reads_result);
+  return traced(result, std::span(operands.begin(), operands.size()), std::move(rule), reads_result);
 }
 /// The same value as a leaf, whose gradient backward() adds to `sink`.
-Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, CallSite site);
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink);
 /// The same value without one.
 Tensor untraced(const Tensor& tensor);
 

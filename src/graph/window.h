@@ -12,7 +12,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-/// When a window flushes itself. The defaults are DESIGN's; tests set others.
+/// When a window flushes itself. The defaults are those of docs/design.md; tests set others.
 struct WindowLimits {
   std::size_t nodes = 1024;
   int depth = 256;
@@ -29,13 +29,7 @@ void flush_if_full(Device device);
 void flush(Device device, const NodeRef& wanted = nullptr);
 /// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
 void compute(const NodeRef& node);
-/// The value of `node` as dense row-major elements that start `offset` bytes into a buffer; computes.
-struct DenseData {
-  BufferRef buffer;
-  std::size_t offset = 0;
-};
-DenseData dense_data(const NodeRef& node);
-/// The kernels that reading `nodes` would run now, one line each. Computes nothing.
+/// The kernels that reading `nodes` would run now, one line each, device by device. Computes nothing.
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
 
 /// Figures for tests and `memory` reports.

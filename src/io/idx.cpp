@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "core/os.h"
-#include "io/file_format.h"
+#include "io/formats.h"
 #include "io/gzip.h"
 #include "io/idx_parser.h"
 

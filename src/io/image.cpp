@@ -9,7 +9,7 @@
 
 #include "core/checked.h"
 #include "core/os.h"
-#include "io/file_format.h"
+#include "io/formats.h"
 #include "io/image_check.h"
 #include "io/image_codec.h"
 
@@ -35,11 +35,11 @@ void check_image(const char* op, const Image& image) {
 }
 
 Image decode_image(std::string_view name, std::span<const std::byte> bytes) {
-  switch (recognise(bytes)) {
-    case FileFormat::png: return decode_png(name, bytes);
-    case FileFormat::jpeg: return decode_jpeg(name, bytes);
-    default: throw FormatError(fmt::format("{}: is neither a PNG nor a JPEG image: {}", name, describe_start(bytes)));
+  const Format* format = find_format({std::string(name), bytes, nullptr});
+  if (format != nullptr) {
+    if (const auto* decode = std::get_if<DecodePicture*>(&format->reader)) return (*decode)(name, bytes);
   }
+  throw FormatError(fmt::format("{}: is neither a PNG nor a JPEG image: {}", name, describe_start(bytes)));
 }
 
 Image load_image(const std::string& path) {

@@ -28,19 +28,21 @@ struct NpyHeader {
   std::uint64_t bytes = 0;  ///< Of the elements.
 };
 
+/// Whether the bytes begin as a .npy file does.
+bool is_npy(std::span<const std::byte> bytes);
+
 /// Reads the header at the front of `start`. `file` names the file (and the entry) in messages; `total` is how many
 /// bytes there are behind and including the header: the elements must fill them exactly. Throws FormatError.
 NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> start, std::uint64_t total);
 
-/// The tensor of a whole array in memory.
-Tensor npy_tensor(std::string_view file, std::string_view name, const NpyHeader& header,
-                  std::span<const std::byte> array, std::shared_ptr<const void> owner);
+/// The elements of a whole array in memory.
+RawTensor npy_elements(const NpyHeader& header, std::span<const std::byte> array, std::shared_ptr<const void> owner);
 
 /// What stands before the elements of this tensor. Throws FormatError for types that NumPy lacks; `what` names it.
 std::string npy_header_text(std::string_view what, const Tensor& tensor);
 
 /// An opened .npz file.
-ZipArchive open_npz(os::FileBytes file);
+ZipArchive npz_archive(os::FileBytes file);
 /// Whether the entries of a zip file are arrays (and so not torch.save's).
 bool is_npz(const ZipArchive& archive);
 /// The name of an entry's array. Throws FormatError if the entry is none.

@@ -1,7 +1,6 @@
 // The header of .npy: magic, version, length, and the literal of a Python dict with exactly three keys, e.g.
 // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. The literal is read by a grammar of just that.
-#include <algorithm>
-#include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -18,19 +17,6 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
 constexpr std::size_t kAlignment = 64;  // of the elements; as NumPy writes
-
-// Without the byte order, which is '<', or '|' where there is none.
-struct Row {
-  std::string_view code;
-  StoredType type;
-};
-constexpr std::array kRows = {
-    Row{"b1", StoredType::boolean}, Row{"u1", StoredType::u8},    Row{"i1", StoredType::i8},
-    Row{"u2", StoredType::u16},     Row{"i2", StoredType::i16},   Row{"u4", StoredType::u32},
-    Row{"i4", StoredType::i32},     Row{"u8", StoredType::u64},   Row{"i8", StoredType::i64},
-    Row{"f2", StoredType::f16},     Row{"f4", StoredType::f32},   Row{"f8", StoredType::f64},
-    Row{"c8", StoredType::c64},     Row{"c16", StoredType::c128},
-};
 
 class HeaderParser {
  public:
@@ -108,10 +94,10 @@ class HeaderParser {
     const std::string_view descr = string("descr");
     const char order = descr.empty() ? '\0' : descr.front();
     const std::string_view code = descr.substr(descr.empty() ? 0 : 1);
-    const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.code == code; });
-    if (row != kRows.end() && (order == '<' || size_of(row->type) == 1)) return row->type;
+    const std::optional<StoredType> found = from_numpy_code(code);
+    if (found && (order == '<' || size_of(*found) == 1)) return *found;
     const std::string shown = in_quotes(descr);
-    if (row != kRows.end() && order == '>') {
+    if (found && order == '>') {
       fail(fmt::format("the elements {} are big-endian; save a.astype(a.dtype.newbyteorder('<')) instead", shown));
     }
     if (code.starts_with('O')) fail("the elements are Python objects, which are never loaded; save numbers instead");
@@ -159,17 +145,21 @@ class HeaderParser {
 
 std::string code_of(std::string_view what, DType dtype) {
   const StoredType type = stored_type(dtype);
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.type == type; });
-  if (row == kRows.end()) {
+  const std::string_view code = numpy_code(type);
+  if (code.empty()) {
     const bool computes = !is_storage_only(dtype);
     throw FormatError(
         fmt::format("{}: NumPy has no {}; {}", what, name_of(dtype),
                     computes ? "save tensor.to(DType::f32), or safetensors" : "save safetensors instead"));
   }
-  return (size_of(type) == 1 ? "|" : "<") + std::string(row->code);
+  return (size_of(type) == 1 ? "|" : "<") + std::string(code);
 }
 
 }  // namespace
+
+bool is_npy(std::span<const std::byte> bytes) {
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(kMagic);
+}
 
 NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> start, std::uint64_t total) {
   ByteReader reader(file, start);
@@ -200,17 +190,9 @@ NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> sta
   return header;
 }
 
-Tensor npy_tensor(std::string_view file, std::string_view name, const NpyHeader& header,
-                  std::span<const std::byte> array, std::shared_ptr<const void> owner) {
-  Shape shape;
-  Shape reversed;
-  for (int d = 0; d < header.shape.rank(); ++d) {
-    shape.push_back(header.shape[header.fortran_order ? header.shape.rank() - 1 - d : d]);
-    reversed.push_back(header.shape.rank() - 1 - d);
-  }
-  const Tensor tensor =
-      to_tensor({header.type, shape, array.subspan(header.data_offset, header.bytes), std::move(owner)}, file, name);
-  return header.fortran_order ? tensor.permute(reversed) : tensor;
+RawTensor npy_elements(const NpyHeader& header, std::span<const std::byte> array, std::shared_ptr<const void> owner) {
+  return {header.type, header.shape, array.subspan(header.data_offset, header.bytes), std::move(owner),
+          header.fortran_order};
 }
 
 std::string npy_header_text(std::string_view what, const Tensor& tensor) {

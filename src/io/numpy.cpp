@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
-#include "io/file_format.h"
+#include "io/formats.h"
 #include "io/npy.h"
 #include "io/zip_writer.h"
 
@@ -35,33 +34,79 @@ std::string place(const ZipArchive& archive, const ZipEntry& entry) {
   return fmt::format("{}: entry {}", archive.file().path, in_quotes(entry.name));
 }
 
-std::vector<std::byte> elements_of(const Tensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
-  tensor.read_bytes(bytes.data());
-  return bytes;
-}
-
-void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
-  if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
-}
-
 void check_npz_name(const std::string& path, const std::string& name) {
   const auto refuse = [&](std::string_view why) {
     throw ValueError(fmt::format("{}: the name {} {}", path, in_quotes(name), why));
   };
   if (const char* why = why_no_zip_name(name + std::string(kSuffix))) refuse(why);
   if (name.size() > 0xffff - kSuffix.size()) refuse("has more than 65,531 bytes");
-  try {
-    nlohmann::json(name).dump();
-  } catch (const nlohmann::json::type_error&) {
-    refuse("is not UTF-8");
-  }
+  if (!is_utf8(name)) refuse("is not UTF-8");
 }
+
+RawTensor npz_elements(const ZipArchive& archive, const ZipEntry& entry, bool verify) {
+  const Unpacked array = unpack(archive, entry, verify);
+  const NpyHeader header = parse_npy_header(place(archive, entry), array.bytes, array.bytes.size());
+  return npy_elements(header, array.bytes, array.owner);
+}
+
+TensorEntry entry_of(std::string name, const NpyHeader& header, std::uint64_t offset) {
+  return {std::move(name), header.type, header.shape, offset + header.data_offset, header.bytes};
+}
+
+class NpySource final : public TensorSource {
+ public:
+  NpySource(os::FileBytes file, const NpyHeader& header)
+      : file_(std::move(file)), header_(header), entry_(entry_of("", header, 0)) {}
+
+  std::span<const TensorEntry> entries() const override { return {&entry_, 1}; }
+  Metadata metadata() const override { return {}; }
+  RawTensor elements(std::size_t) const override { return npy_elements(header_, file_.bytes, file_.owner); }
+
+ private:
+  os::FileBytes file_;
+  NpyHeader header_;
+  TensorEntry entry_;
+};
+
+class NpzSource final : public TensorSource {
+ public:
+  NpzSource(ZipArchive archive, bool verify) : archive_(std::move(archive)), verify_(verify) {
+    for (const ZipEntry& entry : archive_.entries()) {
+      entries_.push_back(entry_of(npz_name(archive_, entry), npz_header(archive_, entry), entry.data_offset));
+    }
+  }
+
+  std::span<const TensorEntry> entries() const override { return entries_; }
+  Metadata metadata() const override { return {}; }
+  RawTensor elements(std::size_t index) const override {
+    return npz_elements(archive_, archive_.entries()[index], verify_);
+  }
+
+ private:
+  ZipArchive archive_;
+  bool verify_;
+  std::vector<TensorEntry> entries_;
+};
 
 }  // namespace
 
-ZipArchive open_npz(os::FileBytes file) {
-  if (recognise(file.bytes) != FileFormat::zip) {
+std::unique_ptr<TensorSource> open_npy(os::FileBytes file, const OpenOptions& options) {
+  if (options.part == Part::weights) {
+    throw FormatError(
+        fmt::format("{}: is a NumPy .npy file: one array, without the name that weights need; load_npy "
+                    "reads it, and .npz files hold arrays with names",
+                    file.path));
+  }
+  const NpyHeader header = parse_npy_header(file.path, file.bytes, file.bytes.size());
+  return std::make_unique<NpySource>(std::move(file), header);
+}
+
+std::unique_ptr<TensorSource> open_npz(os::FileBytes file, const OpenOptions& options) {
+  return std::make_unique<NpzSource>(npz_archive(std::move(file)), options.verify_checksums);
+}
+
+ZipArchive npz_archive(os::FileBytes file) {
+  if (!is_zip(file.bytes)) {
     throw FormatError(fmt::format("{}: is not an .npz file: {}", file.path, describe_start(file.bytes)));
   }
   return ZipArchive(std::move(file), {.deflated = true, .case_matters = true});
@@ -86,20 +131,19 @@ NpyHeader npz_header(const ZipArchive& archive, const ZipEntry& entry) {
 
 Tensor load_npy(const std::string& path, LoadOptions options) {
   const os::FileBytes file = open_file(path, options);
-  if (recognise(file.bytes) != FileFormat::npy) {
+  if (!is_npy(file.bytes)) {
     throw FormatError(fmt::format("{}: is not an .npy file: {}", path, describe_start(file.bytes)));
   }
-  return npy_tensor(path, "", parse_npy_header(path, file.bytes, file.bytes.size()), file.bytes, file.owner);
+  const NpyHeader header = parse_npy_header(path, file.bytes, file.bytes.size());
+  return to_tensor(npy_elements(header, file.bytes, file.owner), path, "");
 }
 
 TensorMap load_npz(const std::string& path, LoadOptions options) {
-  const ZipArchive archive = open_npz(open_file(path, options));
+  const ZipArchive archive = npz_archive(open_file(path, options));
   TensorMap tensors;
   for (const ZipEntry& entry : archive.entries()) {
     const std::string name = npz_name(archive, entry);
-    const Unpacked array = unpack(archive, entry, options.verify_checksums);
-    const NpyHeader header = parse_npy_header(place(archive, entry), array.bytes, array.bytes.size());
-    tensors.emplace(name, npy_tensor(path, name, header, array.bytes, array.owner));
+    tensors.emplace(name, to_tensor(npz_elements(archive, entry, options.verify_checksums), path, name));
   }
   return tensors;
 }

@@ -24,9 +24,14 @@ inline constexpr std::size_t kMaxPickleTensors = 131'072;
 inline constexpr std::uint64_t kMaxPickleValues = 4'194'304;  // shared ones counted each time
 inline constexpr int kMaxPickleDepth = 256;
 inline constexpr std::size_t kMaxPickleText = 1 << 20;
-inline constexpr std::uint64_t kMaxPickleNames = 16 << 20;  // bytes of all paths through nested dicts
+inline constexpr std::uint64_t kMaxPickleNames = 16 << 20;  // bytes of all paths through nested dicts, and of texts
 // Tensors that are not contiguous are copied; together they may not outgrow the file by more than this.
 inline constexpr std::uint64_t kPickleCopyAllowance = 16 << 20;
+
+/// The integer that the old files of torch.save begin with, as it stands in their first pickle.
+inline constexpr std::string_view kTorchMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
+/// Whether the bytes begin as a pickle of protocol 2 to 5 does.
+bool is_pickle(std::span<const std::byte> bytes);
 
 /// What a node is: the kinds of PickleValue, and two that only live while the machine runs.
 enum class NodeKind : std::uint8_t {
@@ -118,10 +123,10 @@ void check_document(PickleDocument& document);
 /// Reads a file of torch.save from its bytes.
 std::shared_ptr<const PickleDocument> parse_pytorch(os::FileBytes file, bool verify_checksums);
 
-/// The tensors below `value` and the path to each, as load_pytorch names them; other leaves as text into `metadata`.
+/// The tensors below `value` and the path to each, as load_pytorch names them, and all other leaves.
 struct FlatPickle {
   std::map<std::string, PickleValue, std::less<>> tensors;
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, PickleValue, std::less<>> others;
 };
 FlatPickle flatten(const PickleValue& value, std::string_view file);
 

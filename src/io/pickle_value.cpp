@@ -144,22 +144,26 @@ FlatPickle flatten(const PickleValue& root, std::string_view file) {
   struct Step {
     PickleValue value;
     std::string path;
+    bool is_root = false;  // an empty path is a name, too
   };
   FlatPickle result;
-  // Names repeat their prefixes: bounded here, since depth and number of values bound only their product.
+  // Names repeat their prefixes, and shared texts are copied for each path when metadata are made of them: bounded
+  // here, since the limits of a document bound only the product of depth, lengths and number of values.
   std::uint64_t name_bytes = 0;
-  std::vector<Step> pending{{root, ""}};
+  std::vector<Step> pending{{root, "", true}};
   while (!pending.empty()) {
     const Step step = std::move(pending.back());
     pending.pop_back();
     const PickleValue& value = step.value;
+    const auto count = [&](std::uint64_t bytes) {
+      name_bytes += bytes;
+      if (name_bytes <= kMaxPickleNames) return;
+      throw FormatError(fmt::format("{}: pickle: the paths to its values and its texts have more than {} bytes", file,
+                                    kMaxPickleNames));
+    };
     const auto visit = [&](const PickleValue& child, std::string part) {
-      std::string path = step.path.empty() ? std::move(part) : step.path + "." + part;
-      name_bytes += path.size();
-      if (name_bytes > kMaxPickleNames) {
-        throw FormatError(
-            fmt::format("{}: pickle: the paths to its values have more than {} bytes", file, kMaxPickleNames));
-      }
+      std::string path = step.is_root ? std::move(part) : step.path + "." + part;
+      count(path.size());
       pending.push_back({child, std::move(path)});
     };
     const auto fail_twice = [&] {
@@ -174,10 +178,11 @@ FlatPickle flatten(const PickleValue& root, std::string_view file) {
         for (std::size_t i = 0; i < value.size(); ++i) visit(value.at(i), std::to_string(i));
         break;
       case Kind::tensor:
-        if (!result.tensors.emplace(step.path.empty() ? "tensor" : step.path, value).second) fail_twice();
+        if (!result.tensors.emplace(step.is_root ? "tensor" : step.path, value).second) fail_twice();
         break;
       default:
-        if (!result.metadata.emplace(step.path, value.to_string()).second) fail_twice();
+        if (value.kind() == Kind::string) count(value.as_string().size());
+        if (!result.others.emplace(step.path, value).second) fail_twice();
         break;
     }
   }

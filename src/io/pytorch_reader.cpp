@@ -7,7 +7,7 @@
 #include <lockstep/io/pytorch.h>
 
 #include "core/checked.h"
-#include "io/file_format.h"
+#include "io/formats.h"
 #include "io/pickle_document.h"
 #include "io/pickle_machine.h"
 #include "io/zip_archive.h"
@@ -17,7 +17,6 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr std::string_view kLegacyMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr std::int64_t kLegacyVersion = 1001;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -74,7 +73,7 @@ void read_zip(PickleDocument& document, bool verify_checksums) {
 
 void check_legacy_magic(PickleDocument& document, std::uint32_t magic) {
   const PickleNode& number = document.nodes[magic];
-  if (number.kind != NodeKind::big_integer || document.text(number) != kLegacyMagic) {
+  if (number.kind != NodeKind::big_integer || document.text(number) != kTorchMagic) {
     fail(document, "is a pickle, but not one of torch.save (its magic number is missing)");
   }
 }
@@ -143,13 +142,21 @@ void read_legacy(PickleDocument& document) {
 std::shared_ptr<const PickleDocument> parse_pytorch(os::FileBytes file, bool verify_checksums) {
   const auto document = std::make_shared<PickleDocument>();
   document->file = std::move(file);
-  switch (recognise(document->file.bytes)) {
-    case FileFormat::zip: read_zip(*document, verify_checksums); break;
-    case FileFormat::pickle: read_legacy(*document); break;
-    default: fail(*document, fmt::format("is not a file of torch.save: {}", describe_start(document->file.bytes)));
+  const std::span<const std::byte> bytes = document->file.bytes;
+  if (is_zip(bytes)) {
+    read_zip(*document, verify_checksums);
+  } else if (is_pickle(bytes)) {
+    read_legacy(*document);
+  } else {
+    fail(*document, fmt::format("is not a file of torch.save: {}", describe_start(bytes)));
   }
   check_document(*document);
   return document;
+}
+
+bool is_pickle(std::span<const std::byte> bytes) {
+  const std::string_view text = text_of(bytes);
+  return text.size() >= 2 && text[0] == '\x80' && text[1] >= '\x02' && text[1] <= '\x05';
 }
 
 PickleValue load_pickle(const std::string& path, LoadOptions options) {
@@ -162,7 +169,7 @@ TensorFile load_pytorch(const std::string& path, LoadOptions options) {
   for (const auto& [name, value] : flat.tensors) {
     result.tensors.emplace(name, to_tensor(PickleDocument::raw(value), path, name));
   }
-  result.metadata = std::move(flat.metadata);
+  for (const auto& [name, value] : flat.others) result.metadata.emplace(name, value.to_string());
   return result;
 }
 

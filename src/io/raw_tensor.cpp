@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
@@ -53,7 +54,14 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
     }
   }
   if (raw.bytes.empty()) return Tensor::from_bytes(nullptr, 0, raw.shape, *dtype);
-  return Tensor::from_blob(raw.bytes.data(), raw.shape, *dtype, [owner = raw.owner] {});
+  if (!raw.fortran_order) return Tensor::from_blob(raw.bytes.data(), raw.shape, *dtype, [owner = raw.owner] {});
+  Shape shape;
+  Shape reversed;
+  for (int d = raw.shape.rank(); d-- > 0;) {
+    shape.push_back(raw.shape[d]);
+    reversed.push_back(d);
+  }
+  return Tensor::from_blob(raw.bytes.data(), shape, *dtype, [owner = raw.owner] {}).permute(reversed);
 }
 
 RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry) {
@@ -63,6 +71,25 @@ RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry) {
     throw ValueError(fmt::format("{}: the entry {} is not of this file", file.path, in_quotes(entry.name)));
   }
   return {entry.type, entry.shape, file.bytes.subspan(entry.offset, entry.bytes), file.owner};
+}
+
+std::vector<std::byte> elements_of(const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
+  tensor.read_bytes(bytes.data());
+  return bytes;
+}
+
+void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
+  if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
+}
+
+bool is_utf8(std::string_view text) {
+  try {
+    nlohmann::json(std::string(text)).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
 }
 
 os::FileBytes open_file(const std::string& path, const LoadOptions& options) {

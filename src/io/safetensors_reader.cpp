@@ -5,6 +5,7 @@
 #include <lockstep/error.h>
 #include <lockstep/io/safetensors.h>
 
+#include "io/formats.h"
 #include "io/raw_tensor.h"
 #include "io/safetensors_header.h"
 
@@ -42,6 +43,12 @@ Tensor SafetensorsReader::load(std::string_view name) const {
 
 Tensor SafetensorsReader::load(const TensorEntry& entry) const {
   return to_tensor(raw_tensor(file_->bytes, entry), file_->bytes.path, entry.name);
+}
+
+std::unique_ptr<TensorSource> open_safetensors(os::FileBytes file, const OpenOptions&) {
+  SafetensorsHeader header = parse_safetensors_header(file);
+  return std::make_unique<MappedSource>(std::move(file), std::move(header.entries),
+                                        Metadata(header.metadata.begin(), header.metadata.end()));
 }
 
 TensorFile load_safetensors(const std::string& path, LoadOptions options) {

@@ -34,7 +34,7 @@ void check_tensors(const std::string& path, const TensorMap& tensors) {
     throw ValueError(fmt::format("{}: {} tensors exceed the limit of {}", path, tensors.size(), kMaxHeaderTensors));
   }
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
+    check_defined(path, name, tensor);
     if (name == kMetadataKey) {
       throw ValueError(fmt::format("{}: a tensor cannot be named {}; the format uses this name", path, kMetadataKey));
     }

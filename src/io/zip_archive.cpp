@@ -1,6 +1,7 @@
 #include "io/zip_archive.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -257,6 +258,13 @@ void check_duplicates(const os::FileBytes& file, const std::vector<ZipEntry>& en
 }
 
 }  // namespace
+
+bool is_zip(std::span<const std::byte> bytes) {
+  std::uint32_t signature = 0;
+  if (bytes.size() < sizeof signature) return false;
+  std::memcpy(&signature, bytes.data(), sizeof signature);
+  return signature == kLocalSignature || signature == kEndSignature;
+}
 
 const char* why_no_zip_name(std::string_view name) {
   if (name.empty()) return "is empty";

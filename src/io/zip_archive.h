@@ -34,6 +34,9 @@ struct ZipEntry {
   std::uint16_t flags = 0;
 };
 
+/// Whether the bytes begin as a zip file does, an empty one included.
+bool is_zip(std::span<const std::byte> bytes);
+
 /// Why an archive cannot hold an entry of that name; null if it can.
 const char* why_no_zip_name(std::string_view name);
 

@@ -13,12 +13,30 @@ constexpr unsigned BOOL = kTypeBool;
 constexpr OpKind ARITHMETIC = OpKind::arithmetic;
 constexpr OpKind COMPARISON = OpKind::comparison;
 constexpr OpKind MOVE = OpKind::move;
+constexpr bool CHEAP = true;
+constexpr bool COSTLY = false;
+constexpr Domain ANY = Domain::any;
+constexpr Domain POSITIVE = Domain::positive;
+constexpr Domain INSIDE = Domain::inside;
+constexpr Domain BEYOND = Domain::beyond;
 
 constexpr OpInfo kOps[] = {
-#define ROW(name, arity, kind, types, float_value, integer_value, gradient, what) {#name, arity, kind, types, what},
+#define ROW(name, arity, kind, types, cost, domain, call, torch, float_value, integer_value, gradient, what) \
+  {#name, arity, kind, types, cost, domain, what},
 #include "kernels/ops.def"
 #undef ROW
 };
+
+/// Words hold all bits, and kernels see elements of the same size that compute.
+constexpr bool is_consistent(DType dtype) {
+  const DType seen = kernel_dtype(dtype);
+  return (word_type(dtype) == ComputeType::i64) == (size_of(dtype) == 8) && size_of(seen) == size_of(dtype) &&
+         compute_type(seen) == compute_type(dtype) && !is_storage_only(seen) &&
+         (seen == dtype) == !is_storage_only(dtype);
+}
+#define LOCKSTEP_DTYPE(name, ...) static_assert(is_consistent(DType::name));
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
 
 constexpr std::array<const char*, 7> kReduceNames = {"sum", "prod", "max", "min", "argmax", "argmin", "dot"};
 constexpr std::array<const char*, 5> kScatterNames = {"set", "add", "prod", "max", "min"};

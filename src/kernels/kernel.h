@@ -30,14 +30,31 @@ enum class Op : std::uint8_t {
 #include "kernels/ops.def"
 #undef ROW
 };
+/// How many rows the table has: ops are the numbers below it.
+inline constexpr int kOpCount = 0
+#define ROW(...) +1
+#include "kernels/ops.def"
+#undef ROW
+    ;
 
 enum class OpKind : std::uint8_t { arithmetic, comparison, move };
+
+/// Where the floats lie that an op is tried with: where it has values and slopes.
+enum class Domain : std::uint8_t {
+  any,       ///< (-2, 2)
+  positive,  ///< (0.1, 3)
+  inside,    ///< (0.05, 0.95)
+  beyond,    ///< (1.1, 3)
+};
+inline constexpr int kDomains = 4;
 
 struct OpInfo {
   const char* name;
   int arity;
   OpKind kind;
   unsigned types;  ///< bits of OperandTypes
+  bool is_cheap;
+  Domain domain;
   const char* what;
 };
 enum OperandTypes : unsigned { kTypeF32 = 1, kTypeF64 = 2, kTypeInt = 4, kTypeBool = 8 };
@@ -51,33 +68,38 @@ enum class ScanOp : std::uint8_t { sum, prod, max, min, argmax, argmin };
 const char* name_of(ScanOp op);
 
 /// The types that instructions compute in. Every dtype computes in one of them:
-/// f16 bf16 f32 -> f32; f64 -> f64; bool u8 i8 i16 i32 -> i32; u32 i64 -> i64.
+/// f16 bf16 f32 -> f32; f64 -> f64; bool u8 i8 i16 i32 -> i32; u32 i64 -> i64. Storage-only types: as kernel_dtype.
 enum class ComputeType : std::uint8_t { f32, f64, i32, i64 };
+struct KernelTypes {
+  ComputeType word, compute;
+  DType kernel;
+};
+inline constexpr KernelTypes kKernelTypes[] = {
+#define LOCKSTEP_DTYPE(name, text, element, bytes, kind, use, word, compute, kernel, ...) \
+  {ComputeType::word, ComputeType::compute, DType::kernel},
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
+};
 constexpr ComputeType compute_type(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32: return ComputeType::f32;
-    case DType::f64: return ComputeType::f64;
-    case DType::u32:
-    case DType::i64: return ComputeType::i64;
-    default: return ComputeType::i32;
-  }
+  return kKernelTypes[static_cast<std::size_t>(dtype)].compute;
 }
 /// How kernels, which only move them, see elements of a storage-only type: a computing type of the same size.
 constexpr DType kernel_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::f8e4m3:
-    case DType::f8e5m2: return DType::u8;
-    case DType::u16: return DType::i16;
-    case DType::u64:
-    case DType::complex64: return DType::i64;
-    default: return dtype;
-  }
+  return kKernelTypes[static_cast<std::size_t>(dtype)].kernel;
 }
 /// The word that holds a dtype's bits when values are moved (MOVE ops): 8 bytes -> i64, less -> i32 (zero extended).
 constexpr ComputeType word_type(DType dtype) {
-  return size_of(dtype) == 8 ? ComputeType::i64 : ComputeType::i32;
+  return kKernelTypes[static_cast<std::size_t>(dtype)].word;
+}
+/// The dtype whose elements are all values of a compute type, as they are.
+constexpr DType dtype_of(ComputeType type) {
+  switch (type) {
+    case ComputeType::f32: return DType::f32;
+    case ComputeType::f64: return DType::f64;
+    case ComputeType::i32: return DType::i32;
+    case ComputeType::i64: break;
+  }
+  return DType::i64;
 }
 
 /// Whether a value exists once per row of the iteration space or once per element of each row.

@@ -10,7 +10,7 @@
 #define F64 2u
 #define INT 12u
 #define BOOL 12u
-#define ROW(name, arity, kind, types, float_value, integer_value, ...)                                \
+#define ROW(name, arity, kind, types, cost, domain, call, torch, float_value, integer_value, ...)     \
   template <typename T>                                                                               \
   FUNCTION auto row_##name([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {        \
     constexpr unsigned type = std::is_floating_point_v<T> ? (sizeof(T) == 4 ? F32 : F64) : INT;       \

@@ -2,12 +2,14 @@
 // Scalar code; a backend's own loads and stores must agree with it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include <lockstep/dtype.h>
 
+#include "core/elements.h"
 #include "kernels/scalar.h"
 
 namespace lockstep {
@@ -53,8 +55,24 @@ template <typename T> T decode(DType dtype, std::uint64_t word) {
 
 /// The bits of a value in the compute type of `dtype`. Floats round to nearest even; integers lose their upper bits.
 inline std::uint64_t encode(DType dtype, float value) {
-  if (dtype == DType::f16) return scalar::encode_f16(value);
-  if (dtype == DType::bf16) return scalar::encode_bf16(value);
+  switch (dtype) {
+    case DType::f16: return scalar::encode_f16(value);
+    case DType::bf16: return scalar::encode_bf16(value);
+    case DType::boolean:
+    case DType::u8:
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::i64:
+    case DType::u32:
+    case DType::f32:
+    case DType::f64:
+    case DType::u16:
+    case DType::u64:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+    case DType::complex64: break;
+  }
   return BITS(value);
 }
 inline std::uint64_t encode(DType, double value) {
@@ -67,6 +85,39 @@ inline std::uint64_t encode(DType dtype, std::int64_t value) {
 }
 inline std::uint64_t encode(DType dtype, std::int32_t value) {
   return encode(dtype, std::int64_t{value});
+}
+
+/// Whether the bits of an element are free of f32/bf16 subnormals, so that arithmetic can read them as they are.
+inline bool is_canonical(DType dtype, std::uint64_t bits) {
+  if (!zeroes_subnormals(dtype)) return true;
+  const std::uint64_t magnitude = bits & ((std::uint64_t{1} << (8 * size_of(dtype) - 1)) - 1);
+  const std::uint64_t smallest_normal = std::uint64_t{1} << (limits_of(dtype).digits - 1);
+  return magnitude == 0 || magnitude > smallest_normal;
+}
+
+/// Whether any of `count` elements is not canonical.
+inline bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
+  bool found = false;
+  if (dtype == DType::f32) {
+    // Without early exit in the inner loop, so that it vectorises.
+    for (std::size_t start = 0; start < count && !found; start += 4096) {
+      std::uint32_t any = 0;
+      for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, data + 4 * i, 4);
+        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x00800000u);
+      }
+      found = any != 0;
+    }
+  } else if (zeroes_subnormals(dtype)) {
+    LOCKSTEP_ASSERT(size_of(dtype) == 2);
+    for (std::size_t i = 0; i < count && !found; ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, data + 2 * i, 2);
+      found = !is_canonical(dtype, bits);
+    }
+  }
+  return found;
 }
 
 }  // namespace v0

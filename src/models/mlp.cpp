@@ -20,6 +20,7 @@ MLP::MLP(std::int64_t classes, std::int64_t features)
     : fc1(*this, "fc1", checked(classes, features), 256), fc3(*this, "fc3", 128, classes) {}
 
 Tensor MLP::forward(const Operand& x) const {
+  const CallScope call(x.site());
   const Tensor y = relu(fc1(x.tensor().flatten(1)));
   return fc3(relu(fc2(y)));
 }

@@ -19,6 +19,11 @@ std::array<float, 256> values_of_channel(const Preprocessing& preprocessing, std
   return values;
 }
 
+// A gray pixel, whose three bytes are equal, keeps its value.
+std::uint8_t gray(const std::uint8_t* rgb) {
+  return static_cast<std::uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16);
+}
+
 }  // namespace
 
 io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
@@ -42,21 +47,35 @@ io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
 
 Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images, Device device,
                   CallSite site) {
+  const CallScope call("preprocess", site);
   const std::size_t plane =
       static_cast<std::size_t>(preprocessing.width) * static_cast<std::size_t>(preprocessing.height);
-  std::vector<float> values(images.size() * 3 * plane);
+  const auto channels = static_cast<std::size_t>(preprocessing.channels);
+  if (channels != 1 && channels != 3) {
+    throw ValueError(fmt::format("preprocess: pictures of {} channels; there are gray ones (1) and colours (3)",
+                                 preprocessing.channels));
+  }
+  std::vector<float> values(images.size() * channels * plane);
   std::array<std::array<float, 256>, 3> table;
-  for (std::size_t channel = 0; channel < 3; ++channel) table[channel] = values_of_channel(preprocessing, channel);
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    table[channel] = values_of_channel(preprocessing, channel);
+  }
   float* out = values.data();
   for (const io::Image& given : images) {
     const io::Image image = fit(preprocessing, given);
+    if (channels == 1) {
+      for (std::size_t i = 0; i < plane; ++i) *out++ = table[0][gray(image.pixels.data() + 3 * i)];
+      continue;
+    }
     for (std::size_t channel = 0; channel < 3; ++channel) {
       const std::uint8_t* pixel = image.pixels.data() + (preprocessing.bgr ? 2 - channel : channel);
       for (std::size_t i = 0; i < plane; ++i) *out++ = table[channel][pixel[3 * i]];
     }
   }
-  return Tensor::from(values, {static_cast<std::int64_t>(images.size()), 3, preprocessing.height, preprocessing.width},
-                      device, site);
+  return Tensor::from(
+      values,
+      {static_cast<std::int64_t>(images.size()), preprocessing.channels, preprocessing.height, preprocessing.width},
+      device);
 }
 
 }  // namespace models

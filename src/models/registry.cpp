@@ -1,9 +1,12 @@
 #include <lockstep/models/registry.h>
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <lockstep/models/lenet.h>
+#include <lockstep/models/mlp.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
 #include <lockstep/models/squeezenet.h>
@@ -16,8 +19,27 @@ namespace {
 constexpr std::array<float, 3> kImageNetMean{0.485f, 0.456f, 0.406f};
 constexpr std::array<float, 3> kImageNetDeviation{0.229f, 0.224f, 0.225f};
 
-Architecture cifar_resnet(int depth) {
+// Of networks with normalisation, and of small ones without.
+Recipe recipe_of_deep() {
+  return {.optimizer = "sgd", .lr = 0.1, .weight_decay = 1e-4, .schedule = "cosine", .batch = 128};
+}
+Recipe recipe_of_small() {
+  return {.optimizer = "adam", .lr = 4e-3, .schedule = "onecycle"};
+}
+
+// What MNIST's digits are to networks that take any pictures, where nothing else is said.
+constexpr Preprocessing kMnist{
+    .width = 28, .height = 28, .channels = 1, .mean = {0.1307f}, .deviation = {0.3081f, 1, 1}};
+
+template <typename Network> auto of_depth(int depth) {
+  return [depth](const ImageClassifierConfig& config) -> std::unique_ptr<nn::Layer> {
+    return std::make_unique<Network>(config.classes, depth);
+  };
+}
+
+ImageClassifier cifar_resnet(int depth) {
   return {.name = fmt::format("resnet{}-cifar", depth),
+          .short_name = fmt::format("resnet{}", depth),
           .preprocessing = {.fit = Preprocessing::Fit::stretch,
                             .width = 32,
                             .height = 32,
@@ -25,13 +47,11 @@ Architecture cifar_resnet(int depth) {
                             .deviation = kImageNetDeviation},
           .classes = 10,
           .classifier = "linear.weight",
-          .build = [](std::int64_t classes, int own_depth) -> std::unique_ptr<nn::Layer> {
-            return std::make_unique<CifarResNet>(classes, own_depth);
-          },
-          .depth = depth};
+          .recipe = recipe_of_deep(),
+          .build = of_depth<CifarResNet>(depth)};
 }
 
-Architecture resnet(int depth) {
+ImageClassifier resnet(int depth) {
   return {.name = fmt::format("resnet{}", depth),
           .preprocessing = {.fit = Preprocessing::Fit::crop,
                             .shorter_side = 256,
@@ -41,13 +61,11 @@ Architecture resnet(int depth) {
                             .deviation = kImageNetDeviation},
           .classes = 1000,
           .classifier = "fc.weight",
-          .build = [](std::int64_t classes, int own_depth) -> std::unique_ptr<nn::Layer> {
-            return std::make_unique<ResNet>(classes, own_depth);
-          },
-          .depth = depth};
+          .recipe = recipe_of_deep(),
+          .build = of_depth<ResNet>(depth)};
 }
 
-Architecture squeezenet1_1() {
+ImageClassifier squeezenet1_1() {
   return {.name = "squeezenet1_1",
           .preprocessing = {.fit = Preprocessing::Fit::crop_if_needed,
                             .shorter_side = 256,
@@ -58,41 +76,114 @@ Architecture squeezenet1_1() {
                             .mean = {104, 117, 123}},
           .classes = 1000,
           .classifier = "classifier.1.weight",
-          .build = [](std::int64_t classes, int) -> std::unique_ptr<nn::Layer> {
-            return std::make_unique<SqueezeNet>(classes);
+          .recipe = recipe_of_deep(),
+          .build = [](const ImageClassifierConfig& config) -> std::unique_ptr<nn::Layer> {
+            return std::make_unique<SqueezeNet>(config.classes);
           }};
 }
 
-std::vector<Architecture> all() {
-  std::vector<Architecture> result;
+ImageClassifier lenet() {
+  return {.name = "lenet",
+          .preprocessing = kMnist,
+          .classes = 10,
+          .classifier = "fc3.weight",
+          .any_pictures = true,
+          .recipe = recipe_of_small(),
+          .build = [](const ImageClassifierConfig& config) -> std::unique_ptr<nn::Layer> {
+            return std::make_unique<LeNet>(
+                config.classes,
+                LeNetOptions{.channels = config.channels, .height = config.height, .width = config.width});
+          }};
+}
+
+ImageClassifier mlp() {
+  return {.name = "mlp",
+          .preprocessing = kMnist,
+          .classes = 10,
+          .classifier = "fc3.weight",
+          .any_pictures = true,
+          .recipe = recipe_of_small(),
+          .build = [](const ImageClassifierConfig& config) -> std::unique_ptr<nn::Layer> {
+            return std::make_unique<MLP>(config.classes, config.channels * config.height * config.width);
+          }};
+}
+
+std::vector<Model> all() {
+  std::vector<Model> result;
   for (const int depth : {8, 20, 32, 44, 56, 110}) result.push_back(cifar_resnet(depth));
   for (const int depth : {18, 34, 50, 101, 152}) result.push_back(resnet(depth));
-  result.push_back(squeezenet1_1());
+  result.insert(result.end(), {squeezenet1_1(), lenet(), mlp()});
   return result;
+}
+
+bool is_called(const ImageClassifier& row, std::string_view name) {
+  return row.name == name || (!row.short_name.empty() && row.short_name == name);
 }
 
 }  // namespace
 
-std::unique_ptr<nn::Layer> Architecture::load(const nn::StateDict& weights, Device device, CallSite site) const {
+std::unique_ptr<nn::Layer> ImageClassifier::create(std::int64_t class_count) const {
+  return build({.classes = class_count,
+                .channels = preprocessing.channels,
+                .height = preprocessing.height,
+                .width = preprocessing.width});
+}
+
+std::unique_ptr<nn::Layer> ImageClassifier::load(const nn::StateDict& weights, Device device, CallSite site) const {
+  const CallScope call(site);
   const Tensor* last = weights.find(classifier);
   // Without the classifier the published number does: load_state_dict then names everything that is wrong.
   const bool tells = last != nullptr && last->defined() && last->rank() > 0 && last->shape()[0] > 0;
   std::unique_ptr<nn::Layer> model = create(tells ? last->shape()[0] : classes);
-  model->load_state_dict(weights, {}, site);
+  model->load_state_dict(weights, {});
   model->eval();
-  model->to(device, site);
+  model->to(device);
   return model;
 }
 
-std::span<const Architecture> architectures() {
-  static const std::vector<Architecture> table = all();
+ImageClassifier ImageClassifier::for_weights(const io::Metadata& metadata) const {
+  const auto named = metadata.find("architecture");
+  if (named != metadata.end()) {
+    const std::string other = named->second.to_string();
+    const auto rows = architectures();
+    const bool is_row = std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return is_called(row, other); });
+    if (is_row && !is_called(*this, other)) {
+      throw ValueError(fmt::format("the weights are those of \"{}\", not of \"{}\"", other, name));
+    }
+  }
+  ImageClassifier result = *this;
+  if (const std::optional<Preprocessing> trained = preprocessing_of(metadata)) result.preprocessing = *trained;
+  return result;
+}
+
+std::span<const Model> registry() {
+  static const std::vector<Model> table = all();
   return table;
 }
 
-const Architecture& architecture(std::string_view name) {
+const std::string& name_of(const Model& model) {
+  return std::visit([](const auto& row) -> const std::string& { return row.name; }, model);
+}
+
+std::string_view task_of(const Model& model) {
+  return std::visit([](const auto& row) { return row.kTask; }, model);
+}
+
+std::span<const ImageClassifier> architectures() {
+  static const std::vector<ImageClassifier> table = [] {
+    std::vector<ImageClassifier> rows;
+    for (const Model& model : registry()) {
+      if (const auto* row = std::get_if<ImageClassifier>(&model)) rows.push_back(*row);
+    }
+    return rows;
+  }();
+  return table;
+}
+
+const ImageClassifier& architecture(std::string_view name) {
   std::string known;
-  for (const Architecture& candidate : architectures()) {
-    if (candidate.name == name) return candidate;
+  for (const ImageClassifier& candidate : architectures()) {
+    if (is_called(candidate, name)) return candidate;
     known += (known.empty() ? "" : ", ") + candidate.name;
   }
   throw ValueError(fmt::format("\"{}\" is no known architecture\n  known: {}", name, known));

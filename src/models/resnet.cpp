@@ -31,6 +31,7 @@ class BasicBlock : public nn::Layer {
   }
 
   Tensor forward(const Operand& x) const override {
+    const CallScope call(x.site());
     const Tensor residual = bn2(conv2(relu(bn1(conv1(x)))));
     return relu(residual + (downsample ? (*downsample)(x) : x.tensor()));
   }
@@ -60,6 +61,7 @@ class Bottleneck : public nn::Layer {
   }
 
   Tensor forward(const Operand& x) const override {
+    const CallScope call(x.site());
     const Tensor narrow = relu(bn2(conv2(relu(bn1(conv1(x))))));
     const Tensor residual = bn3(conv3(narrow));
     return relu(residual + (downsample ? (*downsample)(x) : x.tensor()));
@@ -111,6 +113,7 @@ void ResNet::add_stage(nn::Sequential& stage, std::int64_t blocks, std::int64_t 
 }
 
 Tensor ResNet::forward(const Operand& x) const {
+  const CallScope call(x.site());
   Tensor y = relu(bn1(conv1(x)));
   y = max_pool2d(y, {.kernel = {3}, .stride = {2}, .padding = {1}});
   y = layer4(layer3(layer2(layer1(y))));

@@ -26,6 +26,7 @@ class Block : public nn::Layer {
         bn2(*this, "bn2", out) {}
 
   Tensor forward(const Operand& x) const override {
+    const CallScope call(x.site());
     const Tensor residual = bn2(conv2(relu(bn1(conv1(x)))));
     return relu(residual + shortcut(x.tensor(), added_channels_, stride_));
   }
@@ -60,6 +61,7 @@ CifarResNet::CifarResNet(std::int64_t classes, int depth) : linear(*this, "linea
 }
 
 Tensor CifarResNet::forward(const Operand& x) const {
+  const CallScope call(x.site());
   Tensor y = relu(bn1(conv1(x)));
   y = layer3(layer2(layer1(y)));
   return linear(mean(y, {2, 3}));

@@ -15,6 +15,7 @@ class Fire : public nn::Layer {
         expand3x3(*this, "expand3x3", squeezed, expanded, {3}, {.padding = {1}}) {}
 
   Tensor forward(const Operand& x) const override {
+    const CallScope call(x.site());
     const Tensor y = relu(squeeze(x));
     return cat({relu(expand1x1(y)), relu(expand3x3(y))}, 1);
   }
@@ -50,6 +51,7 @@ SqueezeNet::SqueezeNet(std::int64_t classes) {
 }
 
 Tensor SqueezeNet::forward(const Operand& x) const {
+  const CallScope call(x.site());
   return classifier(features(x)).flatten(1);
 }
 

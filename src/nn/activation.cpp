@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/ops/operand.h"
+#include <lockstep/check.h>
 
 namespace lockstep {
 inline namespace v0 {
@@ -12,14 +12,13 @@ PReLU::PReLU(Module& parent, std::string name, std::int64_t parameters, double i
     : Layer(parent, std::move(name)), weight(*this, "weight", full({parameters}, init)) {}
 
 Tensor SwiGLU::forward(const Operand& x) const {
-  const Tensor& both = graph::tensor_operand("SwiGLU", x);
-  const std::int64_t size = both.size(dim_, x.site());
+  const CallScope call("SwiGLU", x);
+  const Tensor& both = tensor_operand(x);
+  const std::int64_t size = both.size(dim_);
   if (size % 2 != 0) {
-    graph::fail<ShapeError>("SwiGLU", fmt::format("dimension {} must have an even size", dim_), {{"input", x}}, "",
-                            x.site());
+    fail<ShapeError>(fmt::format("dimension {} must have an even size", dim_), {{"input", x}});
   }
-  return swiglu(Operand(both.narrow(dim_, 0, size / 2, x.site()), x.site()),
-                both.narrow(dim_, size / 2, size / 2, x.site()));
+  return swiglu(both.narrow(dim_, 0, size / 2), both.narrow(dim_, size / 2, size / 2));
 }
 
 }  // namespace nn

@@ -2,16 +2,17 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
+
 #include "graph/tape.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 Cell::Cell(std::string name, const Tensor& value) {
-  graph::check_defined(name, {{"value", value}}, {});
+  check_defined({{name, value}});
   slot_ = std::make_shared<Slot>(Slot{name, {}, nullptr});
-  put(*slot_, value, {});
+  put(*slot_, value);
 }
 
 const Tensor& Cell::tensor() const {
@@ -28,30 +29,31 @@ const std::string& Cell::name() const {
   return slot_ == nullptr ? none : slot_->name;
 }
 
-Cell::Slot& Cell::slot(const char* op, CallSite site) const {
-  if (slot_ == nullptr) graph::fail<ValueError>(op, "the cell has no slot", {}, "", site);
+Cell::Slot& Cell::slot() const {
+  if (slot_ == nullptr) fail<ValueError>("the cell has no slot");
   return *slot_;
 }
 
-void Cell::put(Slot& slot, const Tensor& value, CallSite site) {
+void Cell::put(Slot& slot, const Tensor& value) {
   const Tensor bare = graph::untraced(value).named(slot.name);
   if (slot.gradient == nullptr) {
     slot.value = bare;
     return;
   }
-  slot.value = graph::leaf(bare, slot.gradient, site);
+  slot.value = graph::leaf(bare, slot.gradient);
   Tensor& gradient = *slot.gradient;
-  if (gradient.defined()) gradient = graph::untraced(gradient).to(bare.dtype(), site).to(bare.device(), site);
+  if (gradient.defined()) gradient = graph::untraced(gradient).to(bare.dtype()).to(bare.device());
 }
 
 void Cell::set(const Tensor& value, CallSite site) {
-  Slot& slot = this->slot("set", site);
-  graph::check_defined("set", {{"value", value}}, site);
+  const CallScope call("set", site);
+  Slot& slot = this->slot();
+  check_defined({{"value", value}});
   if (value.shape() != shape()) {
-    graph::fail<ShapeError>("set", fmt::format("{} has another shape than the new value", slot.name),
-                            {{slot.name, slot.value}, {"value", value}}, "", site);
+    fail<ShapeError>(fmt::format("{} has another shape than the new value", slot.name),
+                     {{slot.name, slot.value}, {"value", value}});
   }
-  put(slot, value, site);
+  put(slot, value);
 }
 
 }  // namespace v0

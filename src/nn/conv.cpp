@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/nn/init.h>
-
-#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -55,7 +54,7 @@ ConvLayer::ConvLayer(Module& parent, std::string name, int spatial_dims, std::in
 }
 
 Tensor ConvLayer::padded(const Operand& x) const {
-  const Tensor& input = graph::tensor_operand("conv", x);
+  const Tensor& input = tensor_operand(x);
   return padding_mode_ ? pad(x, around_, *padding_mode_) : input;
 }
 
@@ -64,7 +63,8 @@ Conv1d::Conv1d(Module& parent, std::string name, std::int64_t in_channels, std::
     : ConvLayer(parent, std::move(name), 1, in_channels, out_channels, kernel, options) {}
 
 Tensor Conv1d::forward(const Operand& x) const {
-  return conv1d(Operand(padded(x), x.site()), weight, bias.optional(), options_);
+  const CallScope call("conv1d", x);
+  return conv1d(padded(x), weight, bias.optional(), options_);
 }
 
 Conv2d::Conv2d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
@@ -72,7 +72,8 @@ Conv2d::Conv2d(Module& parent, std::string name, std::int64_t in_channels, std::
     : ConvLayer(parent, std::move(name), 2, in_channels, out_channels, kernel, options) {}
 
 Tensor Conv2d::forward(const Operand& x) const {
-  return conv2d(Operand(padded(x), x.site()), weight, bias.optional(), options_);
+  const CallScope call("conv2d", x);
+  return conv2d(padded(x), weight, bias.optional(), options_);
 }
 
 Conv3d::Conv3d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
@@ -80,7 +81,8 @@ Conv3d::Conv3d(Module& parent, std::string name, std::int64_t in_channels, std::
     : ConvLayer(parent, std::move(name), 3, in_channels, out_channels, kernel, options) {}
 
 Tensor Conv3d::forward(const Operand& x) const {
-  return conv3d(Operand(padded(x), x.site()), weight, bias.optional(), options_);
+  const CallScope call("conv3d", x);
+  return conv3d(padded(x), weight, bias.optional(), options_);
 }
 
 ConvTransposeLayer::ConvTransposeLayer(Module& parent, std::string name, int spatial_dims, std::int64_t in_channels,

@@ -5,17 +5,14 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/nn/init.h>
 #include <lockstep/ops.h>
-
-#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
 namespace {
-
-constexpr const char* kBagOp = "EmbeddingBag";
 
 // The row's number counted from the start.
 std::optional<std::int64_t> padding_row(const std::string& path, std::int64_t rows, std::optional<std::int64_t> given) {
@@ -32,11 +29,11 @@ Tensor table(std::int64_t rows, std::int64_t features, std::optional<std::int64_
 
 // Rows of the table; what is read from the padding's row passes no gradient.
 Tensor rows_of(const Parameter& weight, const Operand& ids, std::optional<std::int64_t> padding) {
-  const Tensor& places = graph::tensor_operand("Embedding", ids);
-  const Tensor rows = embedding(Operand(weight.tensor(), ids.site()), places);
+  const Tensor& places = tensor_operand(ids);
+  const Tensor rows = embedding(weight.tensor(), places);
   if (!padding || !is_tracked(rows)) return rows;
-  const Tensor is_padding = eq(Operand(places, ids.site()), *padding).unsqueeze(-1, ids.site());
-  return where(Operand(is_padding, ids.site()), detach(rows, ids.site()), rows);
+  const Tensor is_padding = eq(places, *padding).unsqueeze(-1);
+  return where(is_padding, detach(rows), rows);
 }
 
 }  // namespace
@@ -48,6 +45,7 @@ Embedding::Embedding(Module& parent, std::string name, std::int64_t rows, std::i
 }
 
 Tensor Embedding::forward(const Operand& ids) const {
+  const CallScope call("embedding", ids);
   return rows_of(weight, ids, padding_idx_);
 }
 
@@ -60,26 +58,25 @@ EmbeddingBag::EmbeddingBag(Module& parent, std::string name, std::int64_t rows, 
 }
 
 // Rows with their factors, and which of them count: 1 or 0.
-EmbeddingBag::Rows EmbeddingBag::rows_of_bags(const Tensor& ids, const std::optional<Tensor>& factors,
-                                              CallSite site) const {
-  Rows result{rows_of(weight, Operand(ids, site), padding_idx_), {}};
+EmbeddingBag::Rows EmbeddingBag::rows_of_bags(const Tensor& ids, const std::optional<Tensor>& factors) const {
+  Rows result{rows_of(weight, ids, padding_idx_), {}};
   if (factors) {
-    const std::vector<graph::Shown> shown{{"ids", ids}, {"per_sample_weights", *factors}};
-    graph::check_defined(kBagOp, shown, site);
-    if (mode_ != BagMode::sum) graph::fail<ValueError>(kBagOp, "per_sample_weights need the mode sum", shown, "", site);
+    const std::vector<Shown> shown{{"ids", ids}, {"per_sample_weights", *factors}};
+    check_defined(shown);
+    if (mode_ != BagMode::sum) fail<ValueError>("per_sample_weights need the mode sum", shown);
     if (factors->shape() != ids.shape()) {
-      graph::fail<ShapeError>(kBagOp, "per_sample_weights must have the shape of ids", shown, "", site);
+      fail<ShapeError>("per_sample_weights must have the shape of ids", shown);
     }
-    result.values = mul(Operand(result.values, site), factors->unsqueeze(-1, site));
+    result.values = mul(result.values, factors->unsqueeze(-1));
   }
   const TensorOptions like{result.values.dtype(), result.values.device()};
   Shape column = ids.shape();
   column.push_back(1);
-  result.counts = ones(column, like, site);
+  result.counts = ones(column, like);
   if (padding_idx_) {
-    const Tensor is_padding = eq(Operand(ids, site), *padding_idx_).unsqueeze(-1, site);
-    result.values = where(Operand(is_padding, site), nothing(), result.values);
-    result.counts = where(Operand(is_padding, site), 0.0, result.counts);
+    const Tensor is_padding = eq(ids, *padding_idx_).unsqueeze(-1);
+    result.values = where(is_padding, nothing(), result.values);
+    result.counts = where(is_padding, 0.0, result.counts);
   }
   return result;
 }
@@ -89,10 +86,10 @@ double EmbeddingBag::nothing() const {
   return mode_ == BagMode::max ? -std::numeric_limits<double>::infinity() : 0.0;
 }
 
-Tensor EmbeddingBag::finished(const Tensor& reduced, const Tensor& counts, CallSite site) const {
+Tensor EmbeddingBag::finished(const Tensor& reduced, const Tensor& counts) const {
   if (mode_ == BagMode::sum) return reduced;
-  if (mode_ == BagMode::mean) return div(Operand(reduced, site), maximum(Operand(counts, site), 1.0));
-  return where(Operand(gt(Operand(counts, site), 0.0), site), reduced, 0.0);
+  if (mode_ == BagMode::mean) return div(reduced, maximum(counts, 1.0));
+  return where(gt(counts, 0.0), reduced, 0.0);
 }
 
 Tensor EmbeddingBag::forward(const Operand& ids) const {
@@ -100,45 +97,42 @@ Tensor EmbeddingBag::forward(const Operand& ids) const {
 }
 
 Tensor EmbeddingBag::forward(const Operand& ids, const std::optional<Tensor>& per_sample_weights) const {
-  const CallSite site = ids.site();
-  const Tensor& places = graph::tensor_operand(kBagOp, ids);
+  const CallScope call("EmbeddingBag", ids);
+  const Tensor& places = tensor_operand(ids);
   if (places.rank() != 2) {
-    graph::fail<ShapeError>(kBagOp, "ids must be [bags, size]", {{"ids", ids}},
-                            "bags of different sizes: bags(ids, offsets)", site);
+    fail<ShapeError>("ids must be [bags, size]", {{"ids", ids}}, "bags of different sizes: bags(ids, offsets)");
   }
   if (places.shape()[1] == 0) {
-    return zeros({places.shape()[0], weight.shape()[1]}, {weight.dtype(), weight.device()}, site);
+    return zeros({places.shape()[0], weight.shape()[1]}, {weight.dtype(), weight.device()});
   }
-  const Rows rows = rows_of_bags(places, per_sample_weights, site);
-  const Operand values(rows.values, site);
-  return finished(mode_ == BagMode::max ? max(values, 1).values : sum(values, {1}),
-                  sum(Operand(rows.counts, site), {1}), site);
+  const Rows rows = rows_of_bags(places, per_sample_weights);
+  const Operand values(rows.values);
+  return finished(mode_ == BagMode::max ? max(values, 1).values : sum(values, {1}), sum(rows.counts, {1}));
 }
 
 Tensor EmbeddingBag::bags(const Operand& ids, const Tensor& offsets,
                           const std::optional<Tensor>& per_sample_weights) const {
-  const CallSite site = ids.site();
-  const Tensor& places = graph::tensor_operand(kBagOp, ids);
-  const std::vector<graph::Shown> shown{{"ids", ids}, {"offsets", offsets}};
-  graph::check_defined(kBagOp, shown, site);
-  graph::check_same_device(kBagOp, shown, site);
+  const CallScope call("EmbeddingBag", ids);
+  const Tensor& places = tensor_operand(ids);
+  const std::vector<Shown> shown{{"ids", ids}, {"offsets", offsets}};
+  check_defined(shown);
+  check_same_device(shown);
   if (places.rank() != 1 || offsets.rank() != 1 || offsets.numel() == 0) {
-    graph::fail<ShapeError>(kBagOp, "ids must be [n] and offsets [bags], at least one", shown, "", site);
+    fail<ShapeError>("ids must be [n] and offsets [bags], at least one", shown);
   }
   // An element belongs to the last bag that starts at it or before: as many starts as there are, but one.
-  const Tensor positions = arange(0, static_cast<double>(places.numel()), 1, {DType::i64, places.device()}, site);
-  const Tensor started =
-      le(Operand(offsets.to(DType::i64, site).unsqueeze(0, site), site), positions.unsqueeze(1, site));
-  const Tensor bag = sub(Operand(sum(Operand(started, site), {1}), site), 1);
-  const Rows rows = rows_of_bags(places, per_sample_weights, site);
+  const Tensor positions = arange(0, static_cast<double>(places.numel()), 1, {DType::i64, places.device()});
+  const Tensor started = le(offsets.to(DType::i64).unsqueeze(0), positions.unsqueeze(1));
+  const Tensor bag = sub(sum(started, {1}), 1);
+  const Rows rows = rows_of_bags(places, per_sample_weights);
   const std::int64_t count = offsets.numel();
-  const Tensor to = bag.unsqueeze(-1, site);
+  const Tensor to = bag.unsqueeze(-1);
   const TensorOptions like{rows.values.dtype(), rows.values.device()};
-  const Tensor counts = scatter_add(Operand(zeros({count, 1}, like, site), site), 0, to, rows.counts);
-  const Tensor none = full({count, weight.shape()[1]}, nothing(), like, site);
-  const Tensor wide = to.expand(rows.values.shape(), site);
+  const Tensor counts = scatter_add(zeros({count, 1}, like), 0, to, rows.counts);
+  const Tensor none = full({count, weight.shape()[1]}, nothing(), like);
+  const Tensor wide = to.expand(rows.values.shape());
   const ReduceMode mode = mode_ == BagMode::max ? ReduceMode::amax : ReduceMode::sum;
-  return finished(scatter_reduce(Operand(none, site), 0, wide, rows.values, mode), counts, site);
+  return finished(scatter_reduce(none, 0, wide, rows.values, mode), counts);
 }
 
 }  // namespace nn

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
-#include "graph/check.h"
 #include "kernels/scalar.h"
 
 namespace lockstep {
@@ -25,12 +25,12 @@ double fan_in_bound(std::int64_t fan_in) {
 namespace init {
 namespace {
 
-[[noreturn]] void refuse(const char* op, const char* what, const Shape& shape, CallSite site) {
-  graph::fail<ShapeError>(op, fmt::format("{}, not {}", what, shape.to_string()), {}, "", site);
+[[noreturn]] void refuse(const char* what, const Shape& shape) {
+  fail<ShapeError>(fmt::format("{}, not {}", what, shape.to_string()));
 }
 
-double fan_of(const Shape& shape, FanMode mode, CallSite site) {
-  const Fans both = fans(shape, site);
+double fan_of(const Shape& shape, FanMode mode) {
+  const Fans both = fans(shape);
   return static_cast<double>(mode == FanMode::in ? both.in : both.out);
 }
 
@@ -77,51 +77,58 @@ double gain(Nonlinearity nonlinearity, double negative_slope) {
 }
 
 Fans fans(const Shape& shape, CallSite site) {
-  if (shape.rank() < 2) refuse("fans", "a weight has at least two dimensions", shape, site);
+  const CallScope call("fans", site);
+  if (shape.rank() < 2) refuse("a weight has at least two dimensions", shape);
   const std::int64_t taps = shape.slice(2, shape.rank()).numel();
   return {shape[1] * taps, shape[0] * taps};
 }
 
 Tensor uniform(const Shape& shape, double low, double high, Target target, CallSite site) {
-  return lockstep::uniform(low, high, shape, target.tensor, target.generator, site);
+  const CallScope call("uniform", site);
+  return lockstep::uniform(low, high, shape, target.tensor, target.generator);
 }
 
 Tensor normal(const Shape& shape, double mean, double deviation, Target target, CallSite site) {
-  return lockstep::normal(mean, deviation, shape, target.tensor, target.generator, site);
+  const CallScope call("normal", site);
+  return lockstep::normal(mean, deviation, shape, target.tensor, target.generator);
 }
 
 Tensor trunc_normal(const Shape& shape, double mean, double deviation, double low, double high, Target target,
                     CallSite site) {
+  const CallScope call("trunc_normal", site);
   if (!(deviation > 0) || !(low < high)) {
-    graph::fail<ValueError>("trunc_normal",
-                            fmt::format("deviation {} must be above 0, and {} below {}", deviation, low, high), {}, "",
-                            site);
+    fail<ValueError>(fmt::format("deviation {} must be above 0, and {} below {}", deviation, low, high));
   }
   const double first = 2 * normal_distribution((low - mean) / deviation) - 1;
   const double last = 2 * normal_distribution((high - mean) / deviation) - 1;
-  const Tensor share = lockstep::uniform(first, last, shape, target.tensor, target.generator, site);
-  const Tensor values = erfinv(Operand(share, site)) * (deviation * std::sqrt(2.0)) + mean;
-  return clamp(Operand(values, site), low, high);
+  const Tensor share = lockstep::uniform(first, last, shape, target.tensor, target.generator);
+  const Tensor values = erfinv(share) * (deviation * std::sqrt(2.0)) + mean;
+  return clamp(values, low, high);
 }
 
 Tensor constant(const Shape& shape, double value, TensorOptions tensor, CallSite site) {
-  return full(shape, value, tensor, site);
+  const CallScope call("constant", site);
+  return full(shape, value, tensor);
 }
 Tensor zeros(const Shape& shape, TensorOptions tensor, CallSite site) {
-  return lockstep::zeros(shape, tensor, site);
+  const CallScope call("zeros", site);
+  return lockstep::zeros(shape, tensor);
 }
 Tensor ones(const Shape& shape, TensorOptions tensor, CallSite site) {
-  return lockstep::ones(shape, tensor, site);
+  const CallScope call("ones", site);
+  return lockstep::ones(shape, tensor);
 }
 
 Tensor eye(const Shape& shape, TensorOptions tensor, CallSite site) {
-  if (shape.rank() != 2) refuse("eye", "only a matrix has an identity", shape, site);
-  return lockstep::eye(shape[0], shape[1], tensor, site);
+  const CallScope call("eye", site);
+  if (shape.rank() != 2) refuse("only a matrix has an identity", shape);
+  return lockstep::eye(shape[0], shape[1], tensor);
 }
 
 Tensor dirac(const Shape& shape, std::int64_t groups, TensorOptions tensor, CallSite site) {
+  const CallScope call("dirac", site);
   if (shape.rank() < 3 || shape.rank() > 5 || groups < 1 || shape[0] % groups != 0) {
-    refuse("dirac", "a convolution's weight has 3 to 5 dimensions, the first a multiple of the groups", shape, site);
+    refuse("a convolution's weight has 3 to 5 dimensions, the first a multiple of the groups", shape);
   }
   const std::int64_t taps = shape.slice(2, shape.rank()).numel();
   std::int64_t centre = 0;
@@ -132,47 +139,51 @@ Tensor dirac(const Shape& shape, std::int64_t groups, TensorOptions tensor, Call
     const std::int64_t in = out % per_group;
     if (in < shape[1]) values[static_cast<std::size_t>((out * shape[1] + in) * taps + centre)] = 1;
   }
-  return Tensor::from(values, shape, Device{}, site).to(tensor.dtype, site).to(tensor.device, site);
+  return Tensor::from(values, shape, Device{}).to(tensor.dtype).to(tensor.device);
 }
 
 Tensor kaiming_uniform(const Shape& shape, KaimingOptions options, Target target, CallSite site) {
+  const CallScope call("kaiming_uniform", site);
   const double bound =
-      over_root(gain(options.nonlinearity, options.negative_slope) * std::sqrt(3.0), fan_of(shape, options.mode, site));
-  return uniform(shape, -bound, bound, target, site);
+      over_root(gain(options.nonlinearity, options.negative_slope) * std::sqrt(3.0), fan_of(shape, options.mode));
+  return uniform(shape, -bound, bound, target);
 }
 
 Tensor kaiming_normal(const Shape& shape, KaimingOptions options, Target target, CallSite site) {
-  const double deviation =
-      over_root(gain(options.nonlinearity, options.negative_slope), fan_of(shape, options.mode, site));
-  return normal(shape, 0, deviation, target, site);
+  const CallScope call("kaiming_normal", site);
+  const double deviation = over_root(gain(options.nonlinearity, options.negative_slope), fan_of(shape, options.mode));
+  return normal(shape, 0, deviation, target);
 }
 
 Tensor xavier_uniform(const Shape& shape, double gain, Target target, CallSite site) {
-  const Fans both = fans(shape, site);
+  const CallScope call("xavier_uniform", site);
+  const Fans both = fans(shape);
   const double bound = over_root(gain * std::sqrt(6.0), static_cast<double>(both.in + both.out));
-  return uniform(shape, -bound, bound, target, site);
+  return uniform(shape, -bound, bound, target);
 }
 
 Tensor xavier_normal(const Shape& shape, double gain, Target target, CallSite site) {
-  const Fans both = fans(shape, site);
-  return normal(shape, 0, over_root(gain * std::sqrt(2.0), static_cast<double>(both.in + both.out)), target, site);
+  const CallScope call("xavier_normal", site);
+  const Fans both = fans(shape);
+  return normal(shape, 0, over_root(gain * std::sqrt(2.0), static_cast<double>(both.in + both.out)), target);
 }
 
 Tensor orthogonal(const Shape& shape, double gain, Target target, CallSite site) {
-  if (shape.rank() < 2) refuse("orthogonal", "a weight has at least two dimensions", shape, site);
+  const CallScope call("orthogonal", site);
+  if (shape.rank() < 2) refuse("a weight has at least two dimensions", shape);
   const std::int64_t rows = shape[0];
   const std::int64_t columns = shape.slice(1, shape.rank()).numel();
   // The vectors to make orthonormal are the rows, or the columns where there are fewer.
   const bool by_column = rows > columns;
   const Shape drawn = by_column ? Shape{columns, rows} : Shape{rows, columns};
   const std::vector<float> normals =
-      randn(drawn, {.device = target.tensor.device}, target.generator, site).to_vector<float>(site);
+      randn(drawn, {.device = target.tensor.device}, target.generator).to_vector<float>();
   std::vector<double> values(normals.begin(), normals.end());
   orthonormalise(values, static_cast<std::size_t>(drawn[0]), static_cast<std::size_t>(drawn[1]));
   for (double& value : values) value *= gain;
-  const Tensor vectors = Tensor::from(values, drawn, Device{}, site);
-  const Tensor matrix = by_column ? vectors.transpose(0, 1, site) : vectors;
-  return matrix.to(target.tensor.dtype, site).reshape(shape, site).to(target.tensor.device, site);
+  const Tensor vectors = Tensor::from(values, drawn, Device{});
+  const Tensor matrix = by_column ? vectors.transpose(0, 1) : vectors;
+  return matrix.to(target.tensor.dtype).reshape(shape).to(target.tensor.device);
 }
 
 }  // namespace init

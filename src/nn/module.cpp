@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
+
 #include "graph/tape.h"
 
 namespace lockstep {
@@ -22,37 +23,40 @@ Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value
 const Tensor& Parameter::grad() const {
   static const Tensor undefined;
   if (!requires_grad()) return undefined;
-  return *slot("grad", {}).gradient;
+  const CallScope call("grad", CallSite("", 0));
+  return *slot().gradient;
 }
 
 void Parameter::set_grad(const Tensor& gradient, CallSite site) {
-  Slot& slot = this->slot("set_grad", site);
+  const CallScope call("set_grad", site);
+  Slot& slot = this->slot();
   if (!gradient.defined()) {
     if (slot.gradient != nullptr) *slot.gradient = {};
     return;
   }
-  const std::vector<graph::Shown> operands{{slot.name, slot.value}, {"gradient", gradient}};
+  const std::vector<Shown> operands{{slot.name, slot.value}, {"gradient", gradient}};
   if (slot.gradient == nullptr) {
-    graph::fail<ValueError>("set_grad", "the parameter is frozen", operands, "call requires_grad(true) first", site);
+    fail<ValueError>("the parameter is frozen", operands, "call requires_grad(true) first");
   }
-  graph::check_same_device("set_grad", operands, site);
-  graph::check_same_dtype("set_grad", operands, site);
+  check_same_device(operands);
+  check_same_dtype(operands);
   if (gradient.shape() != slot.value.shape()) {
-    graph::fail<ShapeError>("set_grad", "the gradient has another shape than the parameter", operands, "", site);
+    fail<ShapeError>("the gradient has another shape than the parameter", operands);
   }
   *slot.gradient = gradient;
 }
 
 bool Parameter::requires_grad() const {
-  return defined() && slot("requires_grad", {}).gradient != nullptr;
+  return defined() && slot().gradient != nullptr;
 }
 
 void Parameter::requires_grad(bool on, CallSite site) {
-  Slot& slot = this->slot("requires_grad", site);
+  const CallScope call("requires_grad", site);
+  Slot& slot = this->slot();
   if (on == (slot.gradient != nullptr)) return;
-  if (on) graph::check_float("requires_grad", {slot.name, slot.value}, site);
+  if (on) check_float({slot.name, slot.value});
   slot.gradient = on ? std::make_shared<Tensor>() : nullptr;
-  put(slot, slot.value, site);
+  put(slot, slot.value);
 }
 
 Buffer::Buffer(Module& owner, const std::string& name, const Tensor& value, BufferOptions options) {
@@ -128,7 +132,8 @@ void Module::zero_grad() {
 }
 
 void Module::requires_grad(bool on, CallSite site) {
-  for (Parameter& parameter : parameters()) parameter.requires_grad(on, site);
+  const CallScope call("requires_grad", site);
+  for (Parameter& parameter : parameters()) parameter.requires_grad(on);
 }
 
 std::int64_t Module::parameter_count() const {
@@ -144,6 +149,7 @@ StateDict Module::state_dict() const {
 }
 
 void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options, CallSite site) {
+  const CallScope call("load_state_dict", site);
   std::map<std::string_view, const Tensor*> given;
   for (const auto& [name, tensor] : tensors) given.emplace(name, &tensor);
 
@@ -166,7 +172,7 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
     }
     const Tensor& value = *found->second;
     given.erase(found);
-    graph::check_defined("load_state_dict", {{key, value}}, site);
+    check_defined({{key, value}});
     if (value.shape() != cell.shape()) {
       ++misshaped;
       line("misshaped", key, value, fmt::format(", the module has {}", cell.shape().to_string()));
@@ -177,37 +183,36 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
   const std::size_t unexpected = options.strict ? given.size() : 0;
   if (options.strict) {
     for (const auto& [name, tensor] : given) {
-      graph::check_defined("load_state_dict", {{std::string(name), *tensor}}, site);
+      check_defined({{std::string(name), *tensor}});
       line("unexpected", name, *tensor, "");
     }
   }
   if (!problems.empty()) {
-    const std::string text = fmt::format(
-        "load_state_dict: the tensors do not fit the module: {} missing, {} unexpected, {} misshaped\n{}"
-        "  fix: build the module as it was saved{}\n  at {}:{}",
-        missing, unexpected, misshaped, problems,
-        missing + unexpected > 0 ? ", or pass {.strict = false} to load what fits by name" : "", site.file, site.line);
-    if (missing + unexpected == 0) throw ShapeError(text);
-    throw ValueError(text);
+    problems.pop_back();  // the end of the last line
+    const std::string what =
+        fmt::format("the tensors do not fit the module: {} missing, {} unexpected, {} misshaped\n{}", missing,
+                    unexpected, misshaped, problems);
+    if (missing + unexpected == 0) fail<ShapeError>(what, {}, "build the module as it was saved");
+    fail<ValueError>(what, {}, "build the module as it was saved, or pass {.strict = false} to load what fits by name");
   }
 
   std::vector<Tensor> values;
-  for (const auto& [cell, value] : matches) values.push_back(value->to(cell.dtype(), site).to(cell.device(), site));
-  for (std::size_t i = 0; i < matches.size(); ++i) matches[i].first.set(values[i], site);
+  for (const auto& [cell, value] : matches) values.push_back(value->to(cell.dtype()).to(cell.device()));
+  for (std::size_t i = 0; i < matches.size(); ++i) matches[i].first.set(values[i]);
 }
 
 void Module::to(Device device, CallSite site) {
-  for_each_cell("", [&](const std::string&, Cell cell, bool) { cell.set(graph::untraced(cell.tensor()).to(device, site), site); });
+  const CallScope call("Module::to", site);
+  for_each_cell("", [&](const std::string&, Cell cell, bool) { cell.set(graph::untraced(cell.tensor()).to(device)); });
 }
 
 void Module::to(DType dtype, CallSite site) {
+  const CallScope call("Module::to", site);
   if (!is_float(dtype)) {
-    throw DTypeError(
-        fmt::format("Module::to: parameters cannot become {}\n  fix: use f16, bf16, f32 or f64\n  at {}:{}",
-                    name_of(dtype), site.file, site.line));
+    fail<DTypeError>(fmt::format("parameters cannot become {}", name_of(dtype)), {}, "use f16, bf16, f32 or f64");
   }
   for_each_cell("", [&](const std::string&, Cell cell, bool) {
-    if (is_float(cell.dtype())) cell.set(graph::untraced(cell.tensor()).to(dtype, site), site);
+    if (is_float(cell.dtype())) cell.set(graph::untraced(cell.tensor()).to(dtype));
   });
 }
 

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
-
-#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -28,12 +27,13 @@ BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, co
 }
 
 Tensor BatchNorm::forward(const Operand& x) const {
+  const CallScope call("batch_norm", x);
   const bool tensor = !x.is_scalar() && x.tensor().defined();
   if (tensor && (x.tensor().rank() < least_rank_ || x.tensor().rank() > most_rank_)) {
     const char* const sizes = most_rank_ == 3   ? "[N, C] or [N, C, L]"
                               : most_rank_ == 4 ? "[N, C, H, W]"
                                                 : "[N, C, D, H, W]";
-    graph::fail<ShapeError>("batch_norm", fmt::format("input must be {}", sizes), {{"input", x}}, "", x.site());
+    fail<ShapeError>(fmt::format("input must be {}", sizes), {{"input", x}});
   }
   if (!running_mean.defined()) {
     return batch_norm_training(x, {}, {}, weight.optional(), bias.optional(), 0, eps_).output;
@@ -44,9 +44,9 @@ Tensor BatchNorm::forward(const Operand& x) const {
   const BatchNormResult result =
       batch_norm_training(x, running_mean, running_var, weight.optional(), bias.optional(), momentum, eps_);
   // Copies of a cell share its slot.
-  Buffer(running_mean).set(result.running_mean, x.site());
-  Buffer(running_var).set(result.running_var, x.site());
-  Buffer(num_batches_tracked).set(batches, x.site());
+  Buffer(running_mean).set(result.running_mean);
+  Buffer(running_var).set(result.running_var);
+  Buffer(num_batches_tracked).set(batches);
   return result.output;
 }
 
@@ -103,18 +103,17 @@ InstanceNorm::InstanceNorm(Module& parent, std::string name, std::int64_t channe
 }
 
 Tensor InstanceNorm::forward(const Operand& operand) const {
-  const CallSite site = operand.site();
-  const Tensor& given = graph::tensor_operand("instance_norm", operand);
+  const CallScope call("instance_norm", operand);
+  const Tensor& given = tensor_operand(operand);
   const bool single = given.rank() == spatial_dims_ + 1;
   const int channel_dim = single ? 0 : 1;
   if ((!single && given.rank() != spatial_dims_ + 2) || given.shape()[channel_dim] != channels_) {
-    graph::fail<ShapeError>(
-        "instance_norm",
+    fail<ShapeError>(
         fmt::format("input must be [N, {0}, ...] or [{0}, ...] with {1} spatial dimensions", channels_, spatial_dims_),
-        {{"input", operand}}, "", site);
+        {{"input", operand}});
   }
-  const Tensor batch = single ? given.unsqueeze(0, site) : given;
-  const Operand x(batch, site);
+  const Tensor batch = single ? given.unsqueeze(0) : given;
+  const Operand x(batch);
   Tensor y;
   if (!running_mean.defined()) {
     y = instance_norm(x, weight.optional(), bias.optional(), eps_);
@@ -126,12 +125,12 @@ Tensor InstanceNorm::forward(const Operand& operand) const {
     const InstanceNormResult result = instance_norm_training(x, running_mean.tensor(), running_var.tensor(),
                                                              weight.optional(), bias.optional(), momentum, eps_);
     // Copies of a cell share its slot.
-    Buffer(running_mean).set(result.running_mean, site);
-    Buffer(running_var).set(result.running_var, site);
-    Buffer(num_batches_tracked).set(batches, site);
+    Buffer(running_mean).set(result.running_mean);
+    Buffer(running_var).set(result.running_var);
+    Buffer(num_batches_tracked).set(batches);
     y = result.output;
   }
-  return single ? y.squeeze(0, site) : y;
+  return single ? y.squeeze(0) : y;
 }
 
 }  // namespace nn

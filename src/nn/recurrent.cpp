@@ -58,29 +58,28 @@ std::vector<RecurrentWeights> RecurrentLayer::tensors(std::int64_t layer) const 
   return {first, first + static_cast<std::ptrdiff_t>(directions())};
 }
 
-std::optional<Tensor> RecurrentLayer::part(const std::optional<Tensor>& state, std::int64_t layer,
-                                           CallSite site) const {
+std::optional<Tensor> RecurrentLayer::part(const std::optional<Tensor>& state, std::int64_t layer) const {
   if (!state) return std::nullopt;
-  return state->narrow(0, layer * directions(), directions(), site);
+  return state->narrow(0, layer * directions(), directions());
 }
 
-Tensor RecurrentLayer::dropped(const Tensor& output, std::int64_t layer, CallSite site) const {
-  return layer + 1 < options_.num_layers ? dropout(Operand(output, site), options_.dropout) : output;
+Tensor RecurrentLayer::dropped(const Tensor& output, std::int64_t layer) const {
+  return layer + 1 < options_.num_layers ? dropout(output, options_.dropout) : output;
 }
 
 namespace {
 
 // Layers one by one: run(x, layer) gives a result with `output` and `hidden`.
 template <typename Run, typename Drop>
-RecurrentResult one_by_one(const Tensor& x, std::int64_t layers, Run run, Drop drop, CallSite site) {
+RecurrentResult one_by_one(const Tensor& x, std::int64_t layers, Run run, Drop drop) {
   RecurrentResult result{x, {}};
   std::vector<Tensor> hidden;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    const RecurrentResult step = run(Operand(result.output, site), layer);
+    const RecurrentResult step = run(result.output, layer);
     result.output = drop(step.output, layer);
     hidden.push_back(step.hidden);
   }
-  result.hidden = cat(hidden, 0, site);
+  result.hidden = cat(hidden, 0);
   return result;
 }
 
@@ -88,39 +87,40 @@ RecurrentResult one_by_one(const Tensor& x, std::int64_t layers, Run run, Drop d
 
 LstmResult LSTM::forward(const Operand& x, const std::optional<LstmState>& initial) const {
   if (!drops()) return lstm(x, tensors(), initial, options());
-  const CallSite site = x.site();
+  const CallScope call("lstm", x);
   std::vector<Tensor> cells;
   const auto run = [&](const Operand& input, std::int64_t layer) {
     std::optional<LstmState> own;
-    if (initial) own = LstmState{*part(initial->hidden, layer, site), *part(initial->cell, layer, site)};
+    if (initial) own = LstmState{*part(initial->hidden, layer), *part(initial->cell, layer)};
     const LstmResult step = lstm(input, tensors(layer), own, options());
     cells.push_back(step.cell);
     return RecurrentResult{step.output, step.hidden};
   };
-  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer, site); };
-  const RecurrentResult all = one_by_one(x.tensor(), layers(), run, drop, site);
-  return {all.output, all.hidden, cat(cells, 0, site)};
+  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer); };
+  const RecurrentResult all = one_by_one(x.tensor(), layers(), run, drop);
+  return {all.output, all.hidden, cat(cells, 0)};
 }
 
 RecurrentResult GRU::forward(const Operand& x, const std::optional<Tensor>& initial) const {
   if (!drops()) return gru(x, tensors(), initial, options());
-  const CallSite site = x.site();
+  const CallScope call("gru", x);
   const auto run = [&](const Operand& input, std::int64_t layer) {
-    return gru(input, tensors(layer), part(initial, layer, site), options());
+    return gru(input, tensors(layer), part(initial, layer), options());
   };
-  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer, site); };
-  return one_by_one(x.tensor(), layers(), run, drop, site);
+  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer); };
+  return one_by_one(x.tensor(), layers(), run, drop);
 }
 
 RecurrentResult RNN::forward(const Operand& x, const std::optional<Tensor>& initial) const {
-  const auto op = nonlinearity_ == RnnNonlinearity::tanh ? rnn_tanh : rnn_relu;
+  const bool is_tanh = nonlinearity_ == RnnNonlinearity::tanh;
+  const auto op = is_tanh ? rnn_tanh : rnn_relu;
   if (!drops()) return op(x, tensors(), initial, options());
-  const CallSite site = x.site();
+  const CallScope call(is_tanh ? "rnn_tanh" : "rnn_relu", x);
   const auto run = [&](const Operand& input, std::int64_t layer) {
-    return op(input, tensors(layer), part(initial, layer, site), options());
+    return op(input, tensors(layer), part(initial, layer), options());
   };
-  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer, site); };
-  return one_by_one(x.tensor(), layers(), run, drop, site);
+  const auto drop = [&](const Tensor& output, std::int64_t layer) { return dropped(output, layer); };
+  return one_by_one(x.tensor(), layers(), run, drop);
 }
 
 RecurrentCell::RecurrentCell(Module& parent, std::string name, std::int64_t gates, std::int64_t input_size,

@@ -2,20 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
-namespace {
-
-const Tensor& tensor_of(const char* layer, const Operand& x) {
-  if (x.is_scalar()) graph::fail<ValueError>(layer, "needs a tensor operand", {{"input", x}}, "", x.site());
-  graph::check_defined(layer, {{"input", x}}, x.site());
-  return x.tensor();
-}
-
-}  // namespace
 
 Layer& Sequential::operator[](std::size_t index) const {
   if (index >= layers_.size()) throw IndexError(fmt::format("{}: layer {} of {}", path(), index, layers_.size()));
@@ -23,21 +14,28 @@ Layer& Sequential::operator[](std::size_t index) const {
 }
 
 Tensor Sequential::forward(const Operand& x) const {
-  Tensor value = tensor_of("Sequential", x);
+  Tensor value = [&] {
+    const CallScope call("Sequential", x);
+    return tensor_operand(x);
+  }();
+  // Not within a call: layers may be the user's, whose ops name their own lines.
   for (const std::unique_ptr<Layer>& layer : layers_) value = layer->forward(Operand(value, x.site()));
   return value;
 }
 
 Tensor Identity::forward(const Operand& x) const {
-  return tensor_of("Identity", x);
+  const CallScope call("Identity", x);
+  return tensor_operand(x);
 }
 
 Tensor Flatten::forward(const Operand& x) const {
-  return tensor_of("Flatten", x).flatten(first_dim_, last_dim_, x.site());
+  const CallScope call("flatten", x);
+  return tensor_operand(x).flatten(first_dim_, last_dim_);
 }
 
 Tensor Unflatten::forward(const Operand& x) const {
-  return tensor_of("Unflatten", x).unflatten(dim_, sizes_, x.site());
+  const CallScope call("unflatten", x);
+  return tensor_operand(x).unflatten(dim_, sizes_);
 }
 
 }  // namespace nn

@@ -5,23 +5,25 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/nn/init.h>
 #include <lockstep/ops.h>
-
-#include "graph/ops/operand.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
 namespace {
 
-constexpr const char* kOp = "MultiheadAttention";
+const Tensor& input_of(const char* layer, const Operand& x) {
+  const CallScope call(layer, x);
+  return tensor_operand(x);
+}
 
 // A mask as a bias of the scores, in their dtype.
-Tensor as_bias(const Tensor& mask, DType dtype, CallSite site) {
-  if (mask.dtype() != DType::boolean) return mask.to(dtype, site);
-  const Tensor shown = zeros({}, {dtype, mask.device()}, site);
-  return where(Operand(mask, site), -std::numeric_limits<double>::infinity(), shown);
+Tensor as_bias(const Tensor& mask, DType dtype) {
+  if (mask.dtype() != DType::boolean) return mask.to(dtype);
+  const Tensor shown = zeros({}, {dtype, mask.device()});
+  return where(mask, -std::numeric_limits<double>::infinity(), shown);
 }
 
 }  // namespace
@@ -54,13 +56,12 @@ MultiheadAttention::MultiheadAttention(Module& parent, std::string name, std::in
 
 MultiheadAttentionResult MultiheadAttention::forward(const Operand& query, const Operand& key, const Operand& value,
                                                      const AttentionMasks& masks, bool need_weights) const {
-  const CallSite site = query.site();
-  const std::vector<graph::Shown> shown{{"query", query}, {"key", key}, {"value", value}};
-  graph::check_defined(kOp, shown, site);
-  const int rank = graph::tensor_operand(kOp, query).rank();
-  if ((rank != 2 && rank != 3) || graph::tensor_operand(kOp, key).rank() != rank ||
-      graph::tensor_operand(kOp, value).rank() != rank) {
-    graph::fail<ShapeError>(kOp, "query, key and value must have 3 dimensions, or 2 without a batch", shown, "", site);
+  const CallScope call("MultiheadAttention", query);
+  const std::vector<Shown> shown{{"query", query}, {"key", key}, {"value", value}};
+  check_defined(shown);
+  const int rank = tensor_operand(query).rank();
+  if ((rank != 2 && rank != 3) || tensor_operand(key).rank() != rank || tensor_operand(value).rank() != rank) {
+    fail<ShapeError>("query, key and value must have 3 dimensions, or 2 without a batch", shown);
   }
   // One product for all three where they are of one tensor.
   const bool self = in_proj_weight.defined() && &query.tensor() == &key.tensor() && &key.tensor() == &value.tensor();
@@ -70,85 +71,83 @@ MultiheadAttentionResult MultiheadAttention::forward(const Operand& query, const
     const std::int64_t first = number * embed_dim_;
     Tensor y;
     if (self) {
-      y = joint.narrow(-1, first, embed_dim_, site);
+      y = joint.narrow(-1, first, embed_dim_);
     } else {
       std::optional<Tensor> bias;
-      if (in_proj_bias.defined()) bias = in_proj_bias.tensor().narrow(0, first, embed_dim_, site);
+      if (in_proj_bias.defined()) bias = in_proj_bias.tensor().narrow(0, first, embed_dim_);
       const bool packed = in_proj_weight.defined();
-      y = linear(x, packed ? in_proj_weight.tensor().narrow(0, first, embed_dim_, site) : own.tensor(), bias);
+      y = linear(x, packed ? in_proj_weight.tensor().narrow(0, first, embed_dim_) : own.tensor(), bias);
     }
     if (rank == 2) {
-      y = y.unsqueeze(0, site);
+      y = y.unsqueeze(0);
     } else if (!batch_first_) {
-      y = y.transpose(0, 1, site);
+      y = y.transpose(0, 1);
     }
-    return y.unflatten(2, {num_heads_, embed_dim_ / num_heads_}, site).transpose(1, 2, site);
+    return y.unflatten(2, {num_heads_, embed_dim_ / num_heads_}).transpose(1, 2);
   };
   const Tensor q = project(query, 0, q_proj_weight);
   const Tensor k = project(key, 1, k_proj_weight);
   const Tensor v = project(value, 2, v_proj_weight);
   const std::int64_t batch = q.shape()[0], queries = q.shape()[2], keys = k.shape()[2];
   if (k.shape()[0] != batch || v.shape()[0] != batch || v.shape()[2] != keys) {
-    graph::fail<ShapeError>(kOp, "query, key and value must have one batch size, key and value one length", shown, "",
-                            site);
+    fail<ShapeError>("query, key and value must have one batch size, key and value one length", shown);
   }
 
   std::optional<Tensor> bias;
   if (masks.mask) {
-    Tensor mask = as_bias(*masks.mask, q.dtype(), site);
-    if (mask.rank() == 3) mask = mask.unflatten(0, {-1, num_heads_}, site);
+    Tensor mask = as_bias(*masks.mask, q.dtype());
+    if (mask.rank() == 3) mask = mask.unflatten(0, {-1, num_heads_});
     bias = mask;
   }
   if (masks.key_padding_mask) {
-    Tensor padding = as_bias(*masks.key_padding_mask, q.dtype(), site);
-    if (padding.rank() == 1) padding = padding.unsqueeze(0, site);
+    Tensor padding = as_bias(*masks.key_padding_mask, q.dtype());
+    if (padding.rank() == 1) padding = padding.unsqueeze(0);
     if (padding.shape() != Shape{batch, keys}) {
-      graph::fail<ShapeError>(kOp, fmt::format("key_padding_mask must be [{}, {}]", batch, keys),
-                              {{"key", key}, {"key_padding_mask", *masks.key_padding_mask}}, "", site);
+      fail<ShapeError>(fmt::format("key_padding_mask must be [{}, {}]", batch, keys),
+                       {{"key", key}, {"key_padding_mask", *masks.key_padding_mask}});
     }
-    padding = padding.reshape({batch, 1, 1, keys}, site);
-    bias = bias ? add(Operand(*bias, site), padding) : padding;
+    padding = padding.reshape({batch, 1, 1, keys});
+    bias = bias ? add(*bias, padding) : padding;
   }
 
   MultiheadAttentionResult result;
   Tensor heads;
   const bool drops = training() && dropout_ > 0;
   if (!need_weights && !drops) {
-    heads = scaled_dot_product_attention(Operand(q, site), k, v, {.mask = bias, .causal = masks.causal});
+    heads = scaled_dot_product_attention(q, k, v, {.mask = bias, .causal = masks.causal});
   } else {
     const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
-    Tensor scores = matmul(Operand(q, site), k.transpose(2, 3, site)) * scale;
-    if (bias) scores = add(Operand(scores, site), *bias);
+    Tensor scores = matmul(q, k.transpose(2, 3)) * scale;
+    if (bias) scores = add(scores, *bias);
     if (masks.causal) {
       const TensorOptions options{DType::i64, q.device()};
-      const Tensor later = gt(Operand(arange(0, static_cast<double>(keys), 1, options, site), site),
-                              arange(0, static_cast<double>(queries), 1, options, site).unsqueeze(1, site));
-      scores = where(Operand(later, site), -std::numeric_limits<double>::infinity(), scores);
+      const Tensor later = gt(arange(0, static_cast<double>(keys), 1, options),
+                              arange(0, static_cast<double>(queries), 1, options).unsqueeze(1));
+      scores = where(later, -std::numeric_limits<double>::infinity(), scores);
     }
     // A query that sees no key attends to nothing.
-    const Tensor lost =
-        eq(Operand(amax(Operand(scores, site), {-1}, true), site), -std::numeric_limits<double>::infinity());
-    Tensor weights = softmax(Operand(where(Operand(lost, site), 0.0, scores), site), -1);
-    weights = where(Operand(lost, site), 0.0, weights);
-    if (need_weights) result.weights = mean(Operand(weights, site), {1});
-    if (drops) weights = dropout(Operand(weights, site), dropout_);
-    heads = matmul(Operand(weights, site), v);
+    const Tensor lost = eq(amax(scores, {-1}, true), -std::numeric_limits<double>::infinity());
+    Tensor weights = softmax(where(lost, 0.0, scores), -1);
+    weights = where(lost, 0.0, weights);
+    if (need_weights) result.weights = mean(weights, {1});
+    if (drops) weights = dropout(weights, dropout_);
+    heads = matmul(weights, v);
   }
-  Tensor joined = heads.transpose(1, 2, site).flatten(2, 3, site);
+  Tensor joined = heads.transpose(1, 2).flatten(2, 3);
   if (rank == 2) {
-    joined = joined.squeeze(0, site);
-    if (need_weights) result.weights = result.weights.squeeze(0, site);
+    joined = joined.squeeze(0);
+    if (need_weights) result.weights = result.weights.squeeze(0);
   } else if (!batch_first_) {
-    joined = joined.transpose(0, 1, site);
+    joined = joined.transpose(0, 1);
   }
-  result.output = out_proj(Operand(joined, site));
+  result.output = out_proj(joined);
   return result;
 }
 
 namespace {
 
-Tensor activated(TransformerActivation activation, const Tensor& x, CallSite site) {
-  return activation == TransformerActivation::relu ? relu(Operand(x, site)) : gelu(Operand(x, site));
+Tensor activated(TransformerActivation activation, const Tensor& x) {
+  return activation == TransformerActivation::relu ? relu(x) : gelu(x);
 }
 
 MultiheadAttentionOptions attention_options(const TransformerLayerOptions& options) {
@@ -161,11 +160,10 @@ LayerNormOptions norm_options(const TransformerLayerOptions& options) {
 
 // x with a residual: the norm stands before `part`, or behind the sum.
 template <typename Part>
-Tensor with_residual(const Tensor& x, const LayerNorm& norm, const Dropout& drop, bool norm_first, CallSite site,
-                     Part part) {
-  const Tensor y = drop(Operand(part(norm_first ? norm(Operand(x, site)) : x), site));
-  const Tensor total = add(Operand(x, site), y);
-  return norm_first ? total : norm(Operand(total, site));
+Tensor with_residual(const Tensor& x, const LayerNorm& norm, const Dropout& drop, bool norm_first, Part part) {
+  const Tensor y = drop(part(norm_first ? norm(x) : x));
+  const Tensor total = add(x, y);
+  return norm_first ? total : norm(total);
 }
 
 }  // namespace
@@ -185,15 +183,15 @@ TransformerEncoderLayer::TransformerEncoderLayer(Module& parent, std::string nam
       norm_first_(options.norm_first) {}
 
 Tensor TransformerEncoderLayer::forward(const Operand& operand, const AttentionMasks& masks) const {
-  const CallSite site = operand.site();
-  Tensor x = graph::tensor_operand("TransformerEncoderLayer", operand);
-  x = with_residual(x, norm1, dropout1_, norm_first_, site, [&](const Tensor& y) {
-    const Operand self(y, site);
+  const CallScope call(operand.site());
+  Tensor x = input_of("TransformerEncoderLayer", operand);
+  x = with_residual(x, norm1, dropout1_, norm_first_, [&](const Tensor& y) {
+    const Operand self(y);
     return self_attn(self, self, self, masks);
   });
-  return with_residual(x, norm2, dropout2_, norm_first_, site, [&](const Tensor& y) {
-    const Tensor inner = activated(activation_, linear1(Operand(y, site)), site);
-    return linear2(Operand(dropout_(Operand(inner, site)), site));
+  return with_residual(x, norm2, dropout2_, norm_first_, [&](const Tensor& y) {
+    const Tensor inner = activated(activation_, linear1(y));
+    return linear2(dropout_(inner));
   });
 }
 
@@ -216,17 +214,17 @@ TransformerDecoderLayer::TransformerDecoderLayer(Module& parent, std::string nam
 
 Tensor TransformerDecoderLayer::forward(const Operand& operand, const Tensor& memory, const AttentionMasks& masks,
                                         const AttentionMasks& memory_masks) const {
-  const CallSite site = operand.site();
-  Tensor x = graph::tensor_operand("TransformerDecoderLayer", operand);
-  x = with_residual(x, norm1, dropout1_, norm_first_, site, [&](const Tensor& y) {
-    const Operand self(y, site);
+  const CallScope call(operand.site());
+  Tensor x = input_of("TransformerDecoderLayer", operand);
+  x = with_residual(x, norm1, dropout1_, norm_first_, [&](const Tensor& y) {
+    const Operand self(y);
     return self_attn(self, self, self, masks);
   });
-  x = with_residual(x, norm2, dropout2_, norm_first_, site,
-                    [&](const Tensor& y) { return multihead_attn(Operand(y, site), memory, memory, memory_masks); });
-  return with_residual(x, norm3, dropout3_, norm_first_, site, [&](const Tensor& y) {
-    const Tensor inner = activated(activation_, linear1(Operand(y, site)), site);
-    return linear2(Operand(dropout_(Operand(inner, site)), site));
+  x = with_residual(x, norm2, dropout2_, norm_first_,
+                    [&](const Tensor& y) { return multihead_attn(y, memory, memory, memory_masks); });
+  return with_residual(x, norm3, dropout3_, norm_first_, [&](const Tensor& y) {
+    const Tensor inner = activated(activation_, linear1(y));
+    return linear2(dropout_(inner));
   });
 }
 
@@ -240,10 +238,10 @@ TransformerEncoder::TransformerEncoder(Module& parent, std::string name, std::in
 }
 
 Tensor TransformerEncoder::forward(const Operand& operand, const AttentionMasks& masks) const {
-  const CallSite site = operand.site();
-  Tensor x = graph::tensor_operand("TransformerEncoder", operand);
-  for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](Operand(x, site), masks);
-  return norm_ ? (*norm_)(Operand(x, site)) : x;
+  const CallScope call(operand.site());
+  Tensor x = input_of("TransformerEncoder", operand);
+  for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, masks);
+  return norm_ ? (*norm_)(x) : x;
 }
 
 TransformerDecoder::TransformerDecoder(Module& parent, std::string name, std::int64_t d_model, std::int64_t num_heads,
@@ -257,10 +255,10 @@ TransformerDecoder::TransformerDecoder(Module& parent, std::string name, std::in
 
 Tensor TransformerDecoder::forward(const Operand& operand, const Tensor& memory, const AttentionMasks& masks,
                                    const AttentionMasks& memory_masks) const {
-  const CallSite site = operand.site();
-  Tensor x = graph::tensor_operand("TransformerDecoder", operand);
-  for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](Operand(x, site), memory, masks, memory_masks);
-  return norm_ ? (*norm_)(Operand(x, site)) : x;
+  const CallScope call(operand.site());
+  Tensor x = input_of("TransformerDecoder", operand);
+  for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, memory, masks, memory_masks);
+  return norm_ ? (*norm_)(x) : x;
 }
 
 }  // namespace nn

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
@@ -27,9 +28,10 @@ Adafactor::Adafactor(ParameterGroups parameters, AdafactorOptions options, CallS
                  .master_weights = options.master_weights},
                 site),
       options_(options) {
-  check(options.beta2_decay <= 0, "Adafactor", "beta2_decay must not be positive", site);
-  check(options.eps1.value_or(0) >= 0 && options.eps2 >= 0, "Adafactor", "eps1 and eps2 must not be negative", site);
-  check(options.d >= 1, "Adafactor", "d must be at least 1", site);
+  const CallScope call("Adafactor", site);
+  check<ValueError>(options.beta2_decay <= 0, "beta2_decay must not be positive");
+  check<ValueError>(options.eps1.value_or(0) >= 0 && options.eps2 >= 0, "eps1 and eps2 must not be negative");
+  check<ValueError>(options.d >= 1, "d must be at least 1");
 }
 
 std::vector<Optimizer::State> Adafactor::states(const Shape& parameter) const {

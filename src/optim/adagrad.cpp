@@ -1,5 +1,6 @@
 #include <lockstep/optim/adagrad.h>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -14,9 +15,10 @@ Adagrad::Adagrad(ParameterGroups parameters, AdagradOptions options, CallSite si
                  .master_weights = options.master_weights},
                 site),
       options_(options) {
-  check(options.lr_decay >= 0, "Adagrad", "lr_decay must not be negative", site);
-  check(options.initial_accumulator_value >= 0, "Adagrad", "initial_accumulator_value must not be negative", site);
-  check(options.eps >= 0, "Adagrad", "eps must not be negative", site);
+  const CallScope call("Adagrad", site);
+  check<ValueError>(options.lr_decay >= 0, "lr_decay must not be negative");
+  check<ValueError>(options.initial_accumulator_value >= 0, "initial_accumulator_value must not be negative");
+  check<ValueError>(options.eps >= 0, "eps must not be negative");
 }
 
 std::vector<Optimizer::State> Adagrad::states(const Shape&) const {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
@@ -23,8 +24,9 @@ Adam::Adam(const char* name, ParameterGroups parameters, const AdamOptions& opti
                 site),
       options_(options),
       decoupled_(decoupled) {
-  check(options.betas[1] >= 0 && options.betas[1] < 1, name, "betas must be in [0, 1)", site);
-  check(options.eps >= 0, name, "eps must not be negative", site);
+  const CallScope call(name, site);
+  check<ValueError>(options.betas[1] >= 0 && options.betas[1] < 1, "betas must be in [0, 1)");
+  check<ValueError>(options.eps >= 0, "eps must not be negative");
 }
 
 std::vector<Optimizer::State> Adam::states(const Shape&) const {

@@ -32,13 +32,13 @@ Layout::Layout(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {
   }
 }
 
-Tensor Layout::part(const Tensor& flat, std::size_t i, CallSite site) const {
+Tensor Layout::part(const Tensor& flat, std::size_t i) const {
   const graph::Reading reading = graph::read(flat);
   LOCKSTEP_ASSERT(reading.view.is_contiguous() && flat.numel() == size_);
-  return graph::view_tensor(reading.base, part_view(shapes_[i], reading.view.offset + offsets_[i]), flat.dtype(), site);
+  return graph::view_tensor(reading.base, part_view(shapes_[i], reading.view.offset + offsets_[i]), flat.dtype());
 }
 
-Tensor Layout::common_base(const std::vector<Tensor>& tensors, CallSite site) const {
+Tensor Layout::common_base(const std::vector<Tensor>& tensors) const {
   graph::NodeRef base;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -53,19 +53,19 @@ Tensor Layout::common_base(const std::vector<Tensor>& tensors, CallSite site) co
     }
   }
   if (base == nullptr || start < 0 || start + size_ > base->shape.numel()) return {};
-  return graph::view_tensor(base, part_view({size_}, start), tensors[0].dtype(), site);
+  return graph::view_tensor(base, part_view({size_}, start), tensors[0].dtype());
 }
 
-Tensor Layout::pack(const std::vector<Tensor>& tensors, Gaps gaps, CallSite site) const {
+Tensor Layout::pack(const std::vector<Tensor>& tensors, Gaps gaps) const {
   LOCKSTEP_ASSERT(tensors.size() == count() && !tensors.empty());
   if (gaps == Gaps::any || !has_gaps_) {
-    if (Tensor base = common_base(tensors, site); base.defined()) return base;
+    if (Tensor base = common_base(tensors); base.defined()) return base;
   }
-  Tensor flat = zeros({size_}, {.dtype = tensors[0].dtype(), .device = tensors[0].device()}, site);
+  Tensor flat = zeros({size_}, {.dtype = tensors[0].dtype(), .device = tensors[0].device()});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Shape line{shapes_[i].numel()};
     if (line[0] == 0) continue;
-    flat = graph::update(flat, part_view(line, offsets_[i]), tensors[i].reshape(line, site), site);
+    flat = graph::update(flat, part_view(line, offsets_[i]), tensors[i].reshape(line));
   }
   return flat;
 }
@@ -87,20 +87,20 @@ bool Arena::is_current() const {
   return true;
 }
 
-Tensor Arena::values(CallSite site) const {
-  if (parameters_.size() == 1) return detach(parameters_[0], site);
+Tensor Arena::values() const {
+  if (parameters_.size() == 1) return detach(parameters_[0]);
   if (is_current()) return flat_;
   std::vector<Tensor> values;
-  for (const nn::Parameter& parameter : parameters_) values.push_back(detach(parameter, site));
-  return layout_.pack(values, Layout::Gaps::any, site);
+  for (const nn::Parameter& parameter : parameters_) values.push_back(detach(parameter));
+  return layout_.pack(values, Layout::Gaps::any);
 }
 
-void Arena::set_values(const Tensor& flat, CallSite site) {
-  if (parameters_.size() == 1) return parameters_[0].set(flat, site);
+void Arena::set_values(const Tensor& flat) {
+  if (parameters_.size() == 1) return parameters_[0].set(flat);
   flat_ = flat;
   bound_.clear();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].set(layout_.part(flat, i, site), site);
+    parameters_[i].set(layout_.part(flat, i));
     bound_.push_back(graph::node_of(parameters_[i].tensor()));
   }
 }

@@ -21,16 +21,16 @@ class Layout {
   std::size_t count() const { return shapes_.size(); }
   std::int64_t size() const { return size_; }
   /// Tensor `i` as a view of the flat one.
-  Tensor part(const Tensor& flat, std::size_t i, CallSite site) const;
+  Tensor part(const Tensor& flat, std::size_t i) const;
   /// What lies between tensors: zeros, or whatever was there if the tensors turn out to be parts of one flat tensor
   /// already (which costs nothing).
   enum class Gaps : std::uint8_t { zero, any };
   /// The flat tensor; `tensors` have the layout's shapes, one dtype and one device.
-  Tensor pack(const std::vector<Tensor>& tensors, Gaps gaps, CallSite site) const;
+  Tensor pack(const std::vector<Tensor>& tensors, Gaps gaps) const;
 
  private:
   /// The flat tensor of which these are the parts already; undefined if there is none.
-  Tensor common_base(const std::vector<Tensor>& tensors, CallSite site) const;
+  Tensor common_base(const std::vector<Tensor>& tensors) const;
 
   std::vector<Shape> shapes_;
   std::vector<std::int64_t> offsets_;
@@ -51,9 +51,9 @@ class Arena {
   /// Whether all parameters still have the values that set_values gave them.
   bool is_current() const;
   /// The parameters' values, packed again if need be.
-  Tensor values(CallSite site) const;
+  Tensor values() const;
   /// Binds the parameters to their parts of `flat`.
-  void set_values(const Tensor& flat, CallSite site);
+  void set_values(const Tensor& flat);
 
  private:
   std::vector<nn::Parameter> parameters_;

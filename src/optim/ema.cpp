@@ -3,6 +3,7 @@
 #include <set>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 #include "graph/make.h"
@@ -15,8 +16,9 @@ inline namespace v0 {
 namespace optim {
 
 EMA::EMA(nn::Module& module, EMAOptions options, CallSite site) : options_(options) {
+  const CallScope call("EMA", site);
   if (!(options.decay >= 0 && options.decay <= 1)) {
-    graph::fail<ValueError>("EMA", "decay must be in [0, 1]", {}, "", site);
+    fail<ValueError>("decay must be in [0, 1]");
   }
   for (const auto& [name, parameter] : module.named_parameters()) averages_.push_back({name, parameter, {}});
   if (!options.use_buffers) return;
@@ -26,23 +28,24 @@ EMA::EMA(nn::Module& module, EMAOptions options, CallSite site) : options_(optio
 }
 
 void EMA::update(CallSite site) {
+  const CallScope call("update", site);
   const NoGrad scope;
   std::vector<Tensor> values;
-  for (const Average& average : averages_) values.push_back(detach(average.cell, site));
+  for (const Average& average : averages_) values.push_back(detach(average.cell));
   std::set<Device> devices;
-  for (const Pack& pack : pack_kinds(values, Layout::Gaps::any, site)) {
+  for (const Pack& pack : pack_kinds(values, Layout::Gaps::any)) {
     const Device device = pack.flat.device();
     const DType dtype = graph::wide(pack.flat.dtype());
-    Tensor next = pack.flat.to(dtype, site);
+    Tensor next = pack.flat.to(dtype);
     if (updates_ > 0) {
       std::vector<Tensor> before;
       for (const std::size_t i : pack.members) {
-        before.push_back(averages_[i].value.to(device, site).to(dtype, site));
+        before.push_back(averages_[i].value.to(device).to(dtype));
       }
-      next = lerp(pack.layout.pack(before, Layout::Gaps::any, site), next, 1 - options_.decay);
+      next = lerp(pack.layout.pack(before, Layout::Gaps::any), next, 1 - options_.decay);
     }
     for (std::size_t m = 0; m < pack.members.size(); ++m) {
-      averages_[pack.members[m]].value = pack.layout.part(next, m, site);
+      averages_[pack.members[m]].value = pack.layout.part(next, m);
     }
     devices.insert(device);
   }
@@ -56,14 +59,15 @@ EMA::Applied EMA::applied(CallSite site) const {
 }
 
 EMA::Applied::Applied(const EMA& average, CallSite site) {
+  const CallScope call("applied", site);
   if (average.updates_ == 0) {
-    graph::fail<ValueError>("applied", "there is no average yet", {}, "call update() after each step", site);
+    fail<ValueError>("there is no average yet", {}, "call update() after each step");
   }
   const NoGrad scope;
   for (const Average& entry : average.averages_) {
     Cell cell = entry.cell;
-    values_.emplace_back(cell, detach(cell, site));
-    cell.set(entry.value.to(cell.dtype(), site).to(cell.device(), site), site);
+    values_.emplace_back(cell, detach(cell));
+    cell.set(entry.value.to(cell.dtype()).to(cell.device()));
   }
 }
 
@@ -81,7 +85,8 @@ nn::StateDict EMA::state_dict() const {
 }
 
 void EMA::load_state_dict(const nn::StateDict& state, CallSite site) {
-  StateReader reader("EMA", state, site);
+  const CallScope call("load_state_dict", site);
+  StateReader reader("EMA", state);
   const std::int64_t updates = reader.count("updates");
   std::vector<Tensor> values;
   for (const Average& average : averages_) {

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
-#include "graph/check.h"
 #include "optim/state_reader.h"
 #include "optim/together.h"
 
@@ -15,72 +15,72 @@ namespace optim {
 
 namespace {
 
-void check(bool holds, const char* op, const char* what, const char* fix, CallSite site) {
-  if (!holds) graph::fail<ValueError>(op, what, {}, fix, site);
-}
 
 }  // namespace
 
 GradScaler::GradScaler(GradScalerOptions options, CallSite site) : options_(options), scale_(options.init_scale) {
-  check(std::isfinite(options.init_scale) && options.init_scale > 0, "GradScaler", "init_scale must be positive", "",
-        site);
-  check(options.growth_factor > 1, "GradScaler", "growth_factor must be above 1", "", site);
-  check(options.backoff_factor > 0 && options.backoff_factor < 1, "GradScaler", "backoff_factor must be in (0, 1)", "",
-        site);
-  check(options.growth_interval > 0, "GradScaler", "growth_interval must be positive", "", site);
+  const CallScope call("GradScaler", site);
+  check<ValueError>(std::isfinite(options.init_scale) && options.init_scale > 0, "init_scale must be positive");
+  check<ValueError>(options.growth_factor > 1, "growth_factor must be above 1");
+  check<ValueError>(options.backoff_factor > 0 && options.backoff_factor < 1, "backoff_factor must be in (0, 1)");
+  check<ValueError>(options.growth_interval > 0, "growth_interval must be positive");
 }
 
 Tensor GradScaler::scale(const Tensor& loss, CallSite site) const {
-  graph::check_defined("scale", {{"loss", loss}}, site);
+  const CallScope call("scale", site);
+  check_defined({{"loss", loss}});
   if (!options_.enabled) return loss;
   // An f16 loss times the scale would be infinite itself.
-  const Tensor wide = loss.dtype() == DType::f16 ? loss.to(DType::f32, site) : loss;
-  return mul(Operand(wide, site), scale_);
+  const Tensor wide = loss.dtype() == DType::f16 ? loss.to(DType::f32) : loss;
+  return mul(wide, scale_);
 }
 
-bool GradScaler::look(Optimizer& optimizer, double factor, CallSite site) const {
+bool GradScaler::look(Optimizer& optimizer, double factor) const {
   const NoGrad scope;
   std::vector<nn::Parameter> parameters = with_gradients(optimizer.parameters());
   std::vector<Tensor> finite;
-  for (const Pack& pack : pack_kinds(gradients_of(parameters), Layout::Gaps::zero, site)) {
+  for (const Pack& pack : pack_kinds(gradients_of(parameters), Layout::Gaps::zero)) {
     finite.push_back(all(isfinite(pack.flat)));
     // Side by side they stay, so that the optimiser need not move them again.
-    set_gradients(parameters, pack, factor == 1 ? pack.flat : pack.flat * factor, site);
+    set_gradients(parameters, pack, factor == 1 ? pack.flat : pack.flat * factor);
   }
   bool result = true;
-  for (const Tensor& part : finite) result = part.item<bool>(site) && result;
+  for (const Tensor& part : finite) result = part.item<bool>() && result;
   return result;
 }
 
 void GradScaler::unscale(Optimizer& optimizer, CallSite site) {
+  const CallScope call("unscale", site);
   if (!options_.enabled) return;
   const Seen before = seen_[&optimizer];
-  check(!before.unscaled && !before.stepped, "unscale", "the gradients were unscaled already, or the step is done",
-        "call it once, between backward() and step(), and update() at the end", site);
+  check<ValueError>(!before.unscaled && !before.stepped, "the gradients were unscaled already, or the step is done", {},
+                    "call it once, between backward() and step(), and update() at the end");
   for (const nn::Parameter& parameter : optimizer.parameters()) {
     if (!parameter.grad().defined() || parameter.grad().dtype() != DType::f16) continue;
-    graph::fail<DTypeError>("unscale", "f16 gradients would lose what scaling saved", {{"gradient", parameter.grad()}},
-                            "clip with max_norm * scaler.scale() and leave unscaling to scaler.step()", site);
+    fail<DTypeError>("f16 gradients would lose what scaling saved", {{"gradient", parameter.grad()}},
+                     "clip with max_norm * scaler.scale() and leave unscaling to scaler.step()");
   }
-  const bool finite = look(optimizer, 1 / scale_, site);
+  const bool finite = look(optimizer, 1 / scale_);
   seen_[&optimizer] = {.unscaled = true, .finite = finite};
 }
 
 bool GradScaler::step(Optimizer& optimizer, CallSite site) {
+  const CallScope call("step", site);
   if (!options_.enabled) {
-    optimizer.step(site);
+    optimizer.step();
     return true;
   }
   Seen seen = seen_[&optimizer];
-  check(!seen.stepped, "step", "the optimiser was stepped already", "call update() after each step", site);
-  if (!seen.unscaled) seen.finite = look(optimizer, 1, site);
-  if (seen.finite) optimizer.step_scaled(seen.unscaled ? 1 : 1 / scale_, site);
+  check<ValueError>(!seen.stepped, "the optimiser was stepped already", {}, "call update() after each step");
+  if (!seen.unscaled) seen.finite = look(optimizer, 1);
+  if (seen.finite) optimizer.step_scaled(seen.unscaled ? 1 : 1 / scale_);
   seen.stepped = true;
   seen_[&optimizer] = seen;
   return seen.finite;
 }
 
 void GradScaler::update(CallSite site) {
+  const CallScope call("update", site);
   if (!options_.enabled) return;
   bool any = false;
   bool finite = true;
@@ -88,7 +88,7 @@ void GradScaler::update(CallSite site) {
     any = any || seen.stepped || seen.unscaled;
     finite = finite && seen.finite;
   }
-  check(any, "update", "no optimiser was stepped since the last update", "call step(optimizer) before", site);
+  check<ValueError>(any, "no optimiser was stepped since the last update", {}, "call step(optimizer) before");
   seen_.clear();
   if (!finite) {
     scale_ *= options_.backoff_factor;
@@ -102,10 +102,11 @@ void GradScaler::update(CallSite site) {
 }
 
 bool GradScaler::step(Optimizer& optimizer, const Tensor& loss, CallSite site) {
+  const CallScope call("step", site);
   optimizer.zero_grad();
-  backward(scale(loss, site), {}, site);
-  const bool stepped = step(optimizer, site);
-  update(site);
+  backward(scale(loss), {});
+  const bool stepped = step(optimizer);
+  update();
   optimizer.zero_grad();
   return stepped;
 }
@@ -118,11 +119,12 @@ nn::StateDict GradScaler::state_dict() const {
 }
 
 void GradScaler::load_state_dict(const nn::StateDict& state, CallSite site) {
-  StateReader reader("GradScaler", state, site);
+  const CallScope call("load_state_dict", site);
+  StateReader reader("GradScaler", state);
   const double scale = reader.number("scale");
   const std::int64_t tracker = reader.count("growth_tracker");
   reader.finish();
-  check(std::isfinite(scale) && scale > 0, "load_state_dict", "the scale must be positive", "", site);
+  check<ValueError>(std::isfinite(scale) && scale > 0, "the scale must be positive");
   scale_ = scale;
   growth_tracker_ = tracker;
 }

@@ -1,5 +1,6 @@
 #include <lockstep/optim/lion.h>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -15,7 +16,8 @@ Lion::Lion(ParameterGroups parameters, LionOptions options, CallSite site)
                  .master_weights = options.master_weights},
                 site),
       options_(options) {
-  check(options.betas[1] >= 0 && options.betas[1] < 1, "Lion", "betas must be in [0, 1)", site);
+  const CallScope call("Lion", site);
+  check<ValueError>(options.betas[1] >= 0 && options.betas[1] < 1, "betas must be in [0, 1)");
 }
 
 std::vector<Optimizer::State> Lion::states(const Shape&) const {

@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
+
 #include "optim/optimizer_impl.h"
 #include "optim/state_reader.h"
 
@@ -15,32 +16,27 @@ namespace lockstep {
 inline namespace v0 {
 namespace optim {
 
-using graph::fail;
-
-void Optimizer::check(bool holds, const char* name, const std::string& what, CallSite site) {
-  if (!holds) fail<ValueError>(name, what, {}, "", site);
-}
-
 Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& common, CallSite site)
     : impl_(std::make_unique<Impl>()) {
+  const CallScope call(name, site);
   impl_->name = name;
   impl_->common = common;
-  check(!common.momentum || (*common.momentum >= 0 && *common.momentum < 1), name,
-        "momentum (or betas) must be in [0, 1)", site);
+  check<ValueError>(!common.momentum || (*common.momentum >= 0 && *common.momentum < 1),
+                    "momentum (or betas) must be in [0, 1)");
   std::map<std::string, int> times;
   for (const ParameterGroup& group : groups.list()) {
-    check(!group.parameters.empty(), name, "a group has no parameters", site);
+    check<ValueError>(!group.parameters.empty(), "a group has no parameters");
     const Impl::Group values{group.lr.value_or(common.lr), group.weight_decay.value_or(common.weight_decay),
                              common.momentum.value_or(0)};
-    check(std::isfinite(values.lr) && values.lr >= 0, name, "the learning rate must be finite and not negative", site);
-    check(std::isfinite(values.weight_decay) && values.weight_decay >= 0, name,
-          "the weight decay must be finite and not negative", site);
+    check<ValueError>(std::isfinite(values.lr) && values.lr >= 0, "the learning rate must be finite and not negative");
+    check<ValueError>(std::isfinite(values.weight_decay) && values.weight_decay >= 0,
+                      "the weight decay must be finite and not negative");
     for (const nn::Parameter& parameter : group.parameters) {
-      check(parameter.defined(), name, "a parameter is undefined", site);
+      check<ValueError>(parameter.defined(), "a parameter is undefined");
       for (const nn::Parameter& other : impl_->parameters) {
         if (same_slot(parameter, other)) {
-          fail<ValueError>(name, "a parameter is given twice", {{"parameter", parameter.tensor()}},
-                           "list each parameter once, in one group", site);
+          fail<ValueError>("a parameter is given twice", {{"parameter", parameter.tensor()}},
+                           "list each parameter once, in one group");
         }
       }
       const int before = times[parameter.name()]++;
@@ -50,44 +46,47 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& com
     }
     impl_->groups.push_back(values);
   }
-  check(!impl_->groups.empty(), name, "there are no parameters", site);
+  check<ValueError>(!impl_->groups.empty(), "there are no parameters");
 }
 
 Optimizer::~Optimizer() = default;
 
 // --- groups -----------------------------------------------------------------------------------------------------
 
-Optimizer::Impl::Group& Optimizer::Impl::group(const char* op, std::size_t number, CallSite site) {
+Optimizer::Impl::Group& Optimizer::Impl::group(std::size_t number) {
   if (number >= groups.size()) {
-    fail<IndexError>(op, fmt::format("{} has {} groups, there is no group {}", name, groups.size(), number), {}, "",
-                     site);
+    fail<IndexError>(fmt::format("{} has {} groups, there is no group {}", name, groups.size(), number));
   }
   return groups[number];
 }
 
 double Optimizer::lr(std::size_t group, CallSite site) const {
-  return impl_->group("lr", group, site).lr;
+  const CallScope call("lr", site);
+  return impl_->group(group).lr;
 }
 
 void Optimizer::set_lr(double lr, CallSite site) {
-  for (std::size_t group = 0; group < group_count(); ++group) set_lr(group, lr, site);
+  const CallScope call("set_lr", site);
+  for (std::size_t group = 0; group < group_count(); ++group) set_lr(group, lr);
 }
 
 void Optimizer::set_lr(std::size_t group, double lr, CallSite site) {
-  Impl::Group& values = impl_->group("set_lr", group, site);
-  check(std::isfinite(lr) && lr >= 0, "set_lr", "the learning rate must be finite and not negative", site);
+  const CallScope call("set_lr", site);
+  Impl::Group& values = impl_->group(group);
+  check<ValueError>(std::isfinite(lr) && lr >= 0, "the learning rate must be finite and not negative");
   values.lr = lr;
 }
 
 double Optimizer::momentum(std::size_t group, CallSite site) const {
-  return impl_->group("momentum", group, site).momentum;
+  const CallScope call("momentum", site);
+  return impl_->group(group).momentum;
 }
 
 void Optimizer::set_momentum(std::size_t group, double momentum, CallSite site) {
-  Impl::Group& values = impl_->group("set_momentum", group, site);
-  check(impl_->common.momentum.value_or(0) != 0, "set_momentum",
-        fmt::format("{} was made without momentum", impl_->name), site);
-  check(momentum >= 0 && momentum < 1, "set_momentum", "momentum must be in [0, 1)", site);
+  const CallScope call("set_momentum", site);
+  Impl::Group& values = impl_->group(group);
+  check<ValueError>(impl_->common.momentum.value_or(0) != 0, fmt::format("{} was made without momentum", impl_->name));
+  check<ValueError>(momentum >= 0 && momentum < 1, "momentum must be in [0, 1)");
   values.momentum = momentum;
 }
 
@@ -106,12 +105,13 @@ void Optimizer::zero_grad() {
 // --- state ------------------------------------------------------------------------------------------------------
 
 nn::StateDict Optimizer::state_dict() const {
+  const CallScope call("state_dict", CallSite("", 0));
   nn::StateDict result;
   for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
     result.push_back(fmt::format("group.{}.lr", g), saved_number(impl_->groups[g].lr));
     result.push_back(fmt::format("group.{}.momentum", g), saved_number(impl_->groups[g].momentum));
   }
-  impl_->take_apart({});
+  impl_->take_apart();
   for (const Impl::Trained& trained : impl_->trained) {
     if (trained.step == 0) continue;
     const std::string prefix = "state." + trained.key + ".";
@@ -123,7 +123,8 @@ nn::StateDict Optimizer::state_dict() const {
 }
 
 void Optimizer::load_state_dict(const nn::StateDict& state, CallSite site) {
-  StateReader reader(impl_->name, state, site);
+  const CallScope call("load_state_dict", site);
+  StateReader reader(impl_->name, state);
   std::vector<Impl::Group> groups = impl_->groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     groups[g].lr = reader.number(fmt::format("group.{}.lr", g));
@@ -142,13 +143,13 @@ void Optimizer::load_state_dict(const nn::StateDict& state, CallSite site) {
     const DType dtype = impl_->state_dtype(trained.parameter.dtype());
     for (const State& kind : kinds) {
       const Tensor value = reader.tensor(prefix + kind.name, dtype, kind.shape.value_or(trained.parameter.shape()));
-      if (value.defined()) trained.state.push_back(value.to(trained.parameter.device(), site));
+      if (value.defined()) trained.state.push_back(value.to(trained.parameter.device()));
     }
   }
   reader.finish();
   for (const Impl::Group& group : groups) {
-    check(std::isfinite(group.lr) && group.lr >= 0 && group.momentum >= 0 && group.momentum < 1, "load_state_dict",
-          "a learning rate or momentum is out of range", site);
+    check<ValueError>(std::isfinite(group.lr) && group.lr >= 0 && group.momentum >= 0 && group.momentum < 1,
+                      "a learning rate or momentum is out of range");
   }
   impl_->batches.clear();
   impl_->groups = std::move(groups);

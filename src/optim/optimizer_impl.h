@@ -47,25 +47,25 @@ struct Optimizer::Impl {
   std::vector<Batch> batches;
 
   /// ValueError if no parameter has a gradient.
-  void apply(const Optimizer& optimizer, double factor, CallSite site);
+  void apply(const Optimizer& optimizer, double factor);
   /// Computes what is pending on the parameters' devices.
   void flush() const;
 
   /// The parameters with gradients; those that can be changed together in one list.
   std::vector<Members> active(const Optimizer& optimizer) const;
   /// Makes a batch of each list.
-  void arrange(const std::vector<Members>& lists, const Optimizer& optimizer, CallSite site);
-  Batch batch(const Members& members, const Optimizer& optimizer, CallSite site) const;
+  void arrange(const std::vector<Members>& lists, const Optimizer& optimizer);
+  Batch batch(const Members& members, const Optimizer& optimizer) const;
   /// Gives every parameter its state back.
-  void take_apart(CallSite site);
-  void change(Batch& batch, const Optimizer& optimizer, double factor, CallSite site);
+  void take_apart();
+  void change(Batch& batch, const Optimizer& optimizer, double factor);
 
   /// Those of the optimiser, and the master weights last.
   std::vector<State> states(const Optimizer& optimizer, const nn::Parameter& parameter) const;
   bool has_master(DType dtype) const;
   DType state_dtype(DType dtype) const;
   /// IndexError if there is no such group.
-  Group& group(const char* op, std::size_t number, CallSite site);
+  Group& group(std::size_t number);
 };
 
 }  // namespace optim

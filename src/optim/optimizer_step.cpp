@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 #include <lockstep/optim/optimizer.h>
 
@@ -29,31 +30,34 @@ constexpr const char* kMaster = "master";
 }  // namespace
 
 void Optimizer::step(CallSite site) {
-  step_scaled(1, site);
+  const CallScope call("step", site);
+  step_scaled(1);
 }
 
 void Optimizer::step_scaled(double factor, CallSite site) {
-  impl_->apply(*this, factor, site);
+  const CallScope call("step_scaled", site);
+  impl_->apply(*this, factor);
   impl_->flush();
 }
 
 void Optimizer::step(const Tensor& loss, CallSite site) {
+  const CallScope call("step", site);
   zero_grad();
-  backward(loss, {}, site);
-  impl_->apply(*this, 1, site);
+  backward(loss, {});
+  impl_->apply(*this, 1);
   zero_grad();  // before the flush: nobody wants the gradients themselves
   impl_->flush();
 }
 
-void Optimizer::Impl::apply(const Optimizer& optimizer, double factor, CallSite site) {
+void Optimizer::Impl::apply(const Optimizer& optimizer, double factor) {
   const NoGrad scope;
   const std::vector<Members> lists = active(optimizer);
   if (lists.empty()) {
-    graph::fail<ValueError>("step", fmt::format("none of the {} parameters of {} has a gradient", trained.size(), name),
-                            {}, "call backward(loss) before step(), or step(loss)", site);
+    fail<ValueError>(fmt::format("none of the {} parameters of {} has a gradient", trained.size(), name), {},
+                     "call backward(loss) before step(), or step(loss)");
   }
-  arrange(lists, optimizer, site);
-  for (Batch& batch : batches) change(batch, optimizer, factor, site);
+  arrange(lists, optimizer);
+  for (Batch& batch : batches) change(batch, optimizer, factor);
 }
 
 void Optimizer::Impl::flush() const {
@@ -81,34 +85,34 @@ std::vector<Optimizer::Impl::Members> Optimizer::Impl::active(const Optimizer& o
   return lists;
 }
 
-void Optimizer::Impl::arrange(const std::vector<Members>& lists, const Optimizer& optimizer, CallSite site) {
+void Optimizer::Impl::arrange(const std::vector<Members>& lists, const Optimizer& optimizer) {
   const bool unchanged = std::equal(
       lists.begin(), lists.end(), batches.begin(), batches.end(), [&](const Members& list, const Batch& batch) {
         const nn::Parameter& first = parameters[list[0]];
         return list == batch.members && first.dtype() == batch.dtype && first.device() == batch.device;
       });
   if (unchanged) return;
-  take_apart(site);
+  take_apart();
   std::vector<Batch> made;
-  for (const Members& list : lists) made.push_back(batch(list, optimizer, site));
+  for (const Members& list : lists) made.push_back(batch(list, optimizer));
   batches = std::move(made);
   for (const Members& list : lists) {
     for (const std::size_t i : list) trained[i].state.clear();
   }
 }
 
-void Optimizer::Impl::take_apart(CallSite site) {
+void Optimizer::Impl::take_apart() {
   for (const Batch& batch : batches) {
     for (std::size_t m = 0; m < batch.members.size(); ++m) {
       for (const Tensor& state : batch.state) {
-        trained[batch.members[m]].state.push_back(batch.is_flat() ? batch.arena.layout().part(state, m, site) : state);
+        trained[batch.members[m]].state.push_back(batch.is_flat() ? batch.arena.layout().part(state, m) : state);
       }
     }
   }
   batches.clear();
 }
 
-Optimizer::Impl::Batch Optimizer::Impl::batch(const Members& members, const Optimizer& optimizer, CallSite site) const {
+Optimizer::Impl::Batch Optimizer::Impl::batch(const Members& members, const Optimizer& optimizer) const {
   std::vector<nn::Parameter> cells;
   for (const std::size_t i : members) cells.push_back(parameters[i]);
   Batch result{members, cells[0].dtype(), cells[0].device(), Arena(cells), {}};
@@ -120,22 +124,22 @@ Optimizer::Impl::Batch Optimizer::Impl::batch(const Members& members, const Opti
   for (std::size_t s = 0; s < kinds.size(); ++s) {
     if (fresh && result.is_flat()) {
       result.state.push_back(kinds[s].name == kMaster
-                                 ? result.arena.values(site).to(dtype, site)
-                                 : full({result.arena.layout().size()}, kinds[s].initial, options, site));
+                                 ? result.arena.values().to(dtype)
+                                 : full({result.arena.layout().size()}, kinds[s].initial, options));
       continue;
     }
     std::vector<Tensor> parts;
     for (const std::size_t i : members) {
       const Trained& member = trained[i];
       if (s < member.state.size()) {
-        parts.push_back(member.state[s].to(result.device, site).to(dtype, site));
+        parts.push_back(member.state[s].to(result.device).to(dtype));
       } else if (kinds[s].name == kMaster) {
-        parts.push_back(detach(member.parameter, site).to(dtype, site));
+        parts.push_back(detach(member.parameter).to(dtype));
       } else {
-        parts.push_back(full(kinds[s].shape.value_or(member.parameter.shape()), kinds[s].initial, options, site));
+        parts.push_back(full(kinds[s].shape.value_or(member.parameter.shape()), kinds[s].initial, options));
       }
     }
-    result.state.push_back(result.is_flat() ? result.arena.layout().pack(parts, Layout::Gaps::any, site) : parts[0]);
+    result.state.push_back(result.is_flat() ? result.arena.layout().pack(parts, Layout::Gaps::any) : parts[0]);
   }
   return result;
 }
@@ -157,24 +161,24 @@ std::vector<Optimizer::State> Optimizer::Impl::states(const Optimizer& optimizer
   return result;
 }
 
-void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double factor, CallSite site) {
+void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double factor) {
   const bool flat = batch.is_flat();
   const DType working = wide(batch.dtype);
   const Layout& layout = batch.arena.layout();
   const Group& group = groups[trained[batch.members[0]].group];
 
   std::vector<Tensor> gradients;
-  for (const nn::Parameter& parameter : batch.arena.parameters()) gradients.push_back(detach(parameter.grad(), site));
+  for (const nn::Parameter& parameter : batch.arena.parameters()) gradients.push_back(detach(parameter.grad()));
   Tensor gradient = gradients[0];
   if (flat) {
-    gradient = layout.pack(gradients, Layout::Gaps::any, site);
+    gradient = layout.pack(gradients, Layout::Gaps::any);
     // They stay where they lie now: nobody needs them in memory of their own besides.
     for (std::size_t m = 0; m < batch.members.size(); ++m) {
-      parameters[batch.members[m]].set_grad(layout.part(gradient, m, site), site);
+      parameters[batch.members[m]].set_grad(layout.part(gradient, m));
     }
   }
   gradients.clear();
-  gradient = gradient.to(working, site);
+  gradient = gradient.to(working);
   if (factor != 1) gradient = gradient * factor;
   if (common.maximize) gradient = -gradient;
 
@@ -183,14 +187,14 @@ void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double fa
                 .momentum = group.momentum,
                 .step = trained[batch.members[0]].step + 1,
                 .gradient = std::move(gradient),
-                .value = batch.arena.values(site).to(working, site),
+                .value = batch.arena.values().to(working),
                 .state = {}};
-  for (const Tensor& state : batch.state) change.state.push_back(state.to(working, site));
+  for (const Tensor& state : batch.state) change.state.push_back(state.to(working));
   if (has_master(batch.dtype)) {
     // The master value, unless somebody gave the parameter another one since.
     const Tensor master = std::move(change.state.back());
     change.state.pop_back();
-    const Tensor rounded = master.to(batch.dtype, site).to(working, site);
+    const Tensor rounded = master.to(batch.dtype).to(working);
     change.value = where(eq(rounded, change.value), master, change.value);
   }
 
@@ -198,9 +202,9 @@ void Optimizer::Impl::change(Batch& batch, const Optimizer& optimizer, double fa
 
   if (has_master(batch.dtype)) change.state.push_back(change.value);
   for (std::size_t s = 0; s < batch.state.size(); ++s) {
-    batch.state[s] = change.state[s].to(state_dtype(batch.dtype), site);
+    batch.state[s] = change.state[s].to(state_dtype(batch.dtype));
   }
-  batch.arena.set_values(change.value.to(batch.dtype, site), site);
+  batch.arena.set_values(change.value.to(batch.dtype));
   for (const std::size_t i : batch.members) ++trained[i].step;
 }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
+
 #include "optim/state_reader.h"
 
 namespace lockstep {
@@ -18,13 +19,13 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions option
       options_(options),
       best_(options.mode == Mode::min ? std::numeric_limits<double>::infinity()
                                       : -std::numeric_limits<double>::infinity()) {
+  const CallScope call("ReduceLROnPlateau", site);
   if (!(options.factor >= 0 && options.factor < 1)) {
-    graph::fail<ValueError>("ReduceLROnPlateau", "factor must be in [0, 1)", {}, "", site);
+    fail<ValueError>("factor must be in [0, 1)");
   }
   if (!(options.patience >= 0 && options.cooldown >= 0 && options.threshold >= 0 && options.min_lr >= 0 &&
         options.eps >= 0)) {
-    graph::fail<ValueError>("ReduceLROnPlateau", "patience, cooldown, threshold, min_lr and eps must not be negative",
-                            {}, "", site);
+    fail<ValueError>("patience, cooldown, threshold, min_lr and eps must not be negative");
   }
 }
 
@@ -65,7 +66,8 @@ nn::StateDict ReduceLROnPlateau::state_dict() const {
 }
 
 void ReduceLROnPlateau::load_state_dict(const nn::StateDict& state, CallSite site) {
-  StateReader reader("ReduceLROnPlateau", state, site);
+  const CallScope call("load_state_dict", site);
+  StateReader reader("ReduceLROnPlateau", state);
   const double best = reader.number("best");
   const std::int64_t bad = reader.count("bad");
   const std::int64_t cooldown = reader.count("cooldown");

@@ -1,5 +1,6 @@
 #include <lockstep/optim/rmsprop.h>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -15,8 +16,9 @@ RMSprop::RMSprop(ParameterGroups parameters, RMSpropOptions options, CallSite si
                  .master_weights = options.master_weights},
                 site),
       options_(options) {
-  check(options.alpha >= 0 && options.alpha <= 1, "RMSprop", "alpha must be in [0, 1]", site);
-  check(options.eps >= 0, "RMSprop", "eps must not be negative", site);
+  const CallScope call("RMSprop", site);
+  check<ValueError>(options.alpha >= 0 && options.alpha <= 1, "alpha must be in [0, 1]");
+  check<ValueError>(options.eps >= 0, "eps must not be negative");
 }
 
 std::vector<Optimizer::State> RMSprop::states(const Shape&) const {

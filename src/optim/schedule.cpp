@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
+
 #include "optim/state_reader.h"
 
 namespace lockstep {
@@ -23,30 +24,31 @@ Schedule::Schedule(Optimizer& optimizer, const OneCycleLR& cycle, CallSite site)
 
 Schedule::Schedule(Optimizer& optimizer, std::vector<Curve> curves, Momentum momentum, CallSite site)
     : optimizer_(optimizer), curves_(std::move(curves)), momentum_(std::move(momentum)) {
+  const CallScope call("Schedule", site);
   if (curves_.size() != optimizer.group_count()) {
-    graph::fail<ValueError>("Schedule",
-                            fmt::format("there are {} curves for {} groups", curves_.size(), optimizer.group_count()),
-                            {}, "give one for all groups, or one for each", site);
+    fail<ValueError>(fmt::format("there are {} curves for {} groups", curves_.size(), optimizer.group_count()), {},
+                     "give one for all groups, or one for each");
   }
   for (std::size_t g = 0; g < curves_.size(); ++g) {
-    if (curves_[g] == nullptr) graph::fail<ValueError>("Schedule", "a curve is empty", {}, "", site);
+    if (curves_[g] == nullptr) fail<ValueError>("a curve is empty");
     base_.push_back(optimizer.lr(g));
   }
-  apply(0, base_, site);
+  apply(0, base_);
 }
 
 // Everything is computed before anything is changed.
-void Schedule::apply(std::int64_t step, const std::vector<double>& base, CallSite site) {
+void Schedule::apply(std::int64_t step, const std::vector<double>& base) {
   std::vector<double> rates;
   for (std::size_t g = 0; g < base.size(); ++g) rates.push_back(curves_[g](base[g], step));
   for (std::size_t g = 0; g < base.size(); ++g) {
-    if (momentum_ != nullptr) optimizer_.set_momentum(g, momentum_(step), site);
-    optimizer_.set_lr(g, rates[g], site);
+    if (momentum_ != nullptr) optimizer_.set_momentum(g, momentum_(step));
+    optimizer_.set_lr(g, rates[g]);
   }
 }
 
 void Schedule::step(CallSite site) {
-  apply(step_ + 1, base_, site);
+  const CallScope call("step", site);
+  apply(step_ + 1, base_);
   ++step_;
 }
 
@@ -58,12 +60,13 @@ nn::StateDict Schedule::state_dict() const {
 }
 
 void Schedule::load_state_dict(const nn::StateDict& state, CallSite site) {
-  StateReader reader("Schedule", state, site);
+  const CallScope call("load_state_dict", site);
+  StateReader reader("Schedule", state);
   const std::int64_t step = reader.count("step");
   std::vector<double> base;
   for (std::size_t g = 0; g < base_.size(); ++g) base.push_back(reader.number(fmt::format("base_lr.{}", g)));
   reader.finish();
-  apply(step, base, site);
+  apply(step, base);
   step_ = step;
   base_ = std::move(base);
 }

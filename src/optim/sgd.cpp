@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -17,8 +18,9 @@ SGD::SGD(ParameterGroups parameters, SGDOptions options, CallSite site)
                  .master_weights = options.master_weights},
                 site),
       options_(options) {
-  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0), "SGD",
-        "nesterov needs momentum and no dampening", site);
+  const CallScope call("SGD", site);
+  check<ValueError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+                    "nesterov needs momentum and no dampening");
 }
 
 std::vector<Optimizer::State> SGD::states(const Shape&) const {

@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "graph/check.h"
+#include <lockstep/check.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
 
-StateReader::StateReader(const char* of, const nn::StateDict& state, CallSite site) : of_(of), site_(site) {
+StateReader::StateReader(const char* of, const nn::StateDict& state) : of_(of) {
   for (const auto& [key, tensor] : state) {
-    graph::check_defined("load_state_dict", {{key, tensor}}, site);
+    check_defined({{key, tensor}});
     given_.emplace(key, &tensor);
   }
 }
@@ -44,12 +44,12 @@ Tensor StateReader::tensor(const std::string& key, DType dtype, const Shape& sha
 
 double StateReader::number(const std::string& key) {
   const Tensor value = tensor(key, DType::f64, {});
-  return value.defined() ? value.item<double>(site_) : 0;
+  return value.defined() ? value.item<double>() : 0;
 }
 
 std::int64_t StateReader::count(const std::string& key) {
   const Tensor value = tensor(key, DType::i64, {});
-  const std::int64_t count = value.defined() ? value.item<std::int64_t>(site_) : 0;
+  const std::int64_t count = value.defined() ? value.item<std::int64_t>() : 0;
   if (count < 0) {
     ++others_;
     note("negative", key, DType::i64, {}, fmt::format(": {}", count));
@@ -60,15 +60,16 @@ std::int64_t StateReader::count(const std::string& key) {
 void StateReader::finish() {
   for (const auto& [key, tensor] : given_) note("unexpected", key, tensor->dtype(), tensor->shape(), "");
   if (problems_.empty()) return;
-  const std::string text = fmt::format(
-      "load_state_dict: the state does not fit {}: {} missing, {} unexpected, {} misshaped, {} mistyped\n{}"
-      "  fix: make it as it was when the state was saved\n  at {}:{}",
-      of_, missing_, given_.size(), misshaped_, mistyped_, problems_, site_.file, site_.line);
+  problems_.pop_back();  // the end of the last line
+  const std::string what =
+      fmt::format("the state does not fit {}: {} missing, {} unexpected, {} misshaped, {} mistyped\n{}", of_, missing_,
+                  given_.size(), misshaped_, mistyped_, problems_);
+  constexpr const char* kFix = "make it as it was when the state was saved";
   if (missing_ == 0 && given_.empty() && others_ == 0) {
-    if (mistyped_ == 0) throw ShapeError(text);
-    if (misshaped_ == 0) throw DTypeError(text);
+    if (mistyped_ == 0) fail<ShapeError>(what, {}, kFix);
+    if (misshaped_ == 0) fail<DTypeError>(what, {}, kFix);
   }
-  throw ValueError(text);
+  fail<ValueError>(what, {}, kFix);
 }
 
 Tensor saved_number(double value) {

@@ -16,7 +16,7 @@ namespace optim {
 class StateReader {
  public:
   /// `of` is whose state it is, for errors. ValueError if a tensor is undefined.
-  StateReader(const char* of, const nn::StateDict& state, CallSite site);
+  StateReader(const char* of, const nn::StateDict& state);
 
   bool has(std::string_view key) const { return given_.contains(key); }
   Tensor tensor(const std::string& key, DType dtype, const Shape& shape);
@@ -30,7 +30,6 @@ class StateReader {
   void note(const char* problem, std::string_view key, DType dtype, const Shape& shape, const std::string& rest);
 
   const char* of_;
-  CallSite site_;
   std::map<std::string_view, const Tensor*> given_;
   int missing_ = 0;
   int misshaped_ = 0;

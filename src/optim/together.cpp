@@ -20,7 +20,7 @@ std::vector<std::vector<std::size_t>> same_kinds(const std::vector<Tensor>& tens
   return lists;
 }
 
-std::vector<Pack> pack_kinds(const std::vector<Tensor>& tensors, Layout::Gaps gaps, CallSite site) {
+std::vector<Pack> pack_kinds(const std::vector<Tensor>& tensors, Layout::Gaps gaps) {
   std::vector<Pack> packs;
   for (std::vector<std::size_t>& members : same_kinds(tensors)) {
     std::vector<Shape> shapes;
@@ -30,7 +30,7 @@ std::vector<Pack> pack_kinds(const std::vector<Tensor>& tensors, Layout::Gaps ga
       parts.push_back(tensors[i]);
     }
     Layout layout(std::move(shapes));
-    Tensor flat = layout.pack(parts, gaps, site);
+    Tensor flat = layout.pack(parts, gaps);
     packs.push_back({std::move(members), std::move(layout), std::move(flat)});
   }
   return packs;
@@ -50,9 +50,9 @@ std::vector<Tensor> gradients_of(const std::vector<nn::Parameter>& parameters) {
   return result;
 }
 
-void set_gradients(std::vector<nn::Parameter>& parameters, const Pack& pack, const Tensor& flat, CallSite site) {
+void set_gradients(std::vector<nn::Parameter>& parameters, const Pack& pack, const Tensor& flat) {
   for (std::size_t m = 0; m < pack.members.size(); ++m) {
-    parameters[pack.members[m]].set_grad(pack.layout.part(flat, m, site), site);
+    parameters[pack.members[m]].set_grad(pack.layout.part(flat, m));
   }
 }
 

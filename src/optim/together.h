@@ -21,13 +21,13 @@ struct Pack {
   Layout layout;
   Tensor flat;
 };
-std::vector<Pack> pack_kinds(const std::vector<Tensor>& tensors, Layout::Gaps gaps, CallSite site);
+std::vector<Pack> pack_kinds(const std::vector<Tensor>& tensors, Layout::Gaps gaps);
 
 /// Those that have a gradient.
 std::vector<nn::Parameter> with_gradients(const std::vector<nn::Parameter>& parameters);
 std::vector<Tensor> gradients_of(const std::vector<nn::Parameter>& parameters);
 /// Replaces gradients by their parts of a flat tensor, in the place of the pack's.
-void set_gradients(std::vector<nn::Parameter>& parameters, const Pack& pack, const Tensor& flat, CallSite site);
+void set_gradients(std::vector<nn::Parameter>& parameters, const Pack& pack, const Tensor& flat);
 
 }  // namespace optim
 }  // namespace v0

@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/check.h>
 #include <lockstep/io/safetensors.h>
 
 #include "core/hash.h"
 #include "core/os.h"
 #include "data/state.h"
-#include "graph/check.h"
 #include "io/safetensors_writer.h"
 #include "train/checkpoint_files.h"
 
@@ -82,10 +82,10 @@ nn::StateDict state_dict(const Generator& generator) {
 }
 
 void load_state_dict(Generator& generator, const nn::StateDict& state, CallSite site) {
-  constexpr const char* kOp = "load_state_dict of a Generator";
-  data::check_names(kOp, state, {"seed", "draws"}, site);
-  const std::uint64_t seed = data::get_integer(kOp, state, "seed", site);
-  generator.restore(seed, data::get_integer(kOp, state, "draws", site));
+  const CallScope call("load_state_dict of a Generator", site);
+  data::check_names(state, {"seed", "draws"});
+  const std::uint64_t seed = data::get_integer(state, "seed");
+  generator.restore(seed, data::get_integer(state, "draws"));
 }
 
 const nn::StateDict& Checkpoint::part(std::string_view name, CallSite site) const {
@@ -93,28 +93,26 @@ const nn::StateDict& Checkpoint::part(std::string_view name, CallSite site) cons
   if (found != parts.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& entry : parts) names.push_back(entry.first);
-  graph::fail<ValueError>("Checkpoint", fmt::format("there is no part \"{}\"", name), {},
-                          fmt::format("it has {}", names.empty() ? "none" : fmt::to_string(fmt::join(names, ", "))),
-                          site);
+  const CallScope call("Checkpoint", site);
+  fail<ValueError>(fmt::format("there is no part \"{}\"", name), {},
+                   fmt::format("it has {}", names.empty() ? "none" : fmt::to_string(fmt::join(names, ", "))));
 }
 
 void Checkpoint::check_dtypes(const nn::StateDict& saved, const nn::Module& module, CallSite site) {
+  const CallScope call("Checkpoint::restore", site);
   for (const auto& [key, own] : module.state_dict()) {
     const Tensor* value = saved.find(key);
     if (value == nullptr || value->dtype() == own.dtype()) continue;
-    graph::fail<DTypeError>(
-        "Checkpoint::restore",
+    fail<DTypeError>(
         fmt::format("{} was saved as {}, and the module has {}", key, name_of(value->dtype()), name_of(own.dtype())),
         {{"checkpoint", *value}, {"module", own}},
-        "continue with the dtype that the run began with, or cast: module.load_state_dict(part)", site);
+        "continue with the dtype that the run began with, or cast: module.load_state_dict(part)");
   }
 }
 
 std::string write_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,
-                             os::SystemCalls& calls, CallSite site) {
-  const auto refuse = [&](const std::string& what, const char* fix) {
-    graph::fail<ValueError>("save_checkpoint", what, {}, fix, site);
-  };
+                             os::SystemCalls& calls) {
+  const auto refuse = [&](const std::string& what, const char* fix) { fail<ValueError>(what, {}, fix); };
   if (checkpoint.step < 0) refuse(fmt::format("step {} is negative", checkpoint.step), "count from 0");
   if (options.keep < 0) refuse(fmt::format("keep is {}", options.keep), "keep 1 or more, or 0 for all");
   io::TensorMap tensors;
@@ -156,7 +154,8 @@ std::string write_checkpoint(const std::string& directory, const Checkpoint& che
 
 std::string save_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,
                             CallSite site) {
-  return write_checkpoint(directory, checkpoint, options, os::system_calls(), site);
+  const CallScope call("save_checkpoint", site);
+  return write_checkpoint(directory, checkpoint, options, os::system_calls());
 }
 
 Checkpoint load_checkpoint(const std::string& path) {

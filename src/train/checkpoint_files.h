@@ -12,7 +12,7 @@ inline namespace v0 {
 namespace train {
 
 std::string write_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,
-                             os::SystemCalls& calls, CallSite site);
+                             os::SystemCalls& calls);
 
 }  // namespace train
 }  // namespace v0

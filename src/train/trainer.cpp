@@ -8,11 +8,10 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
 #include <lockstep/ops.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/progress.h>
-
-#include "graph/check.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -26,19 +25,20 @@ double seconds_since(Clock::time_point start) {
 }
 
 [[noreturn]] void fail(const char* op, const std::string& what, const char* fix, CallSite site) {
-  graph::fail<ValueError>(op, what, {}, fix, site);
+  const CallScope call(op, site);
+  lockstep::fail<ValueError>(what, {}, fix);
 }
 
 bool are_classes(const Tensor& output, const Tensor& target) {
   return output.rank() >= 2 && (target.dtype() == DType::i64 || target.dtype() == DType::i32);
 }
 
-Tensor hits(const Tensor& output, const Tensor& target) {
+Tensor hits(const Operand& output, const Tensor& target) {
   return argmax(output, 1) == target.to(DType::i64);
 }
 
-Tensor loss_of(const Loss& loss, const Tensor& output, const Tensor& target) {
-  return loss ? loss(output, target) : cross_entropy(output, target);
+Tensor loss_of(const Loss& loss, const Tensor& output, const Tensor& target, CallSite site) {
+  return loss ? loss(output, target) : cross_entropy(Operand(output, site), target);
 }
 
 class EvaluationMode {
@@ -135,11 +135,12 @@ class Fit {
 
   // One step; fills in what it measured.
   void step(const data::Batch& batch, Record& record, Totals& totals) {
-    const Tensor output = model_.forward(batch.input);
-    const Tensor loss = loss_of(options_.loss, output, batch.target);
+    const Tensor output = model_.forward(Operand(batch.input, site_));
+    const Tensor loss = loss_of(options_.loss, output, batch.target, site_);
     Tensor right;
     if (are_classes(output, batch.target)) {
       const NoGrad no_grad;
+      const CallScope call("fit", site_);
       right = sum(hits(output, batch.target));
     }
     // Held, and so computed with the step: reading them afterwards costs nothing.
@@ -232,6 +233,7 @@ class Fit {
 }  // namespace
 
 Tensor accuracy(const Operand& output, const Operand& target) {
+  const CallScope call("accuracy", output);
   const NoGrad no_grad;
   return mean(hits(output.tensor(), target.tensor()).to(DType::f32));
 }
@@ -241,13 +243,14 @@ Evaluation evaluate(nn::Layer& model, data::DataLoader& loader, const Loss& loss
   const EvaluationMode mode(model);
   Totals totals;
   for (const data::Batch& batch : loader) {
-    const Tensor output = model.forward(batch.input);
-    const Tensor value = loss_of(loss, output, batch.target);
+    const Tensor output = model.forward(Operand(batch.input, site));
+    const Tensor value = loss_of(loss, output, batch.target, site);
+    const CallScope call("evaluate", site);
     std::optional<double> right;
     if (are_classes(output, batch.target)) {
-      right = static_cast<double>(sum(hits(output, batch.target)).item<std::int64_t>(site));
+      right = static_cast<double>(sum(hits(output, batch.target)).item<std::int64_t>());
     }
-    totals.add(value.item<double>(site), right, batch.input.size(0), right ? batch.target.numel() : 0);
+    totals.add(value.item<double>(), right, batch.input.size(0), right ? batch.target.numel() : 0);
   }
   return {totals.loss(), totals.accuracy(), totals.examples()};
 }

@@ -110,6 +110,32 @@ TEST(Inspect, KnowsImagesRecordsAndPickles) {
   EXPECT_EQ(listing.at("per_class").at(3), 2);
 }
 
+// Models are called pytorch_model.bin, too: the name counts only where the content says nothing.
+TEST(Inspect, GoesByContentAndKeepsTypes) {
+  const TemporaryFolder folder;
+  const std::string model = folder.path("pytorch_model.bin");
+  io::save_pytorch(model, {{"w", ones({2, 3})}});
+  const nlohmann::json listing = run_command({"inspect", "--json", model}).json().at(0);
+  EXPECT_EQ(listing.at("format"), "PyTorch zip");
+  EXPECT_EQ(listing.at("tensors").at(0).at("shape"), (std::vector<int>{2, 3}));
+
+  const std::string nested = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/pickles/nested.pt";
+  const nlohmann::json metadata = run_command({"inspect", "--json", nested}).json().at(0).at("metadata");
+  EXPECT_EQ(metadata.at("epoch"), 3);
+  EXPECT_EQ(metadata.at("best"), 0.875);
+  EXPECT_EQ(metadata.at("done"), false);
+  EXPECT_EQ(metadata.at("none"), "None");
+  EXPECT_EQ(metadata.at("huge"), 1099511627776);
+  EXPECT_NE(run_command({"inspect", nested}).output.find("epoch = 3\n"), std::string::npos);
+}
+
+TEST(Inspect, NamesWhatItDoesNotRead) {
+  const TemporaryFolder folder;
+  const CommandResult result = run_command({"inspect", folder.write("model.gguf", "GGUF\3")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("this is a GGUF file: not supported yet"), std::string::npos) << result.errors;
+}
+
 TEST(Inspect, RefusesWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   const std::string text = folder.write("note.txt", "no tensors in here");

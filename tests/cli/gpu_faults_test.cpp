@@ -62,6 +62,7 @@ std::string cuda_functions(const std::string& others) {
                            "cuDeviceGetAttribute",
                            "cuDeviceTotalMem_v2",
                            "cuDevicePrimaryCtxRetain",
+                           "cuCtxGetCurrent",
                            "cuCtxSetCurrent",
                            "cuMemAlloc_v2",
                            "cuMemFree_v2",

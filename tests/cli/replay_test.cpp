@@ -82,6 +82,22 @@ TEST_F(Replay, MovesAreEqualWhateverTheTolerance) {
       "fail");
 }
 
+TEST_F(Replay, SliceTakesARangePerDimension) {
+  const Tensor x = Tensor::from<float>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+  const auto status = [&](const Tensor& expected, const std::string& attributes, int exit_code) {
+    return replay(write(x, expected, case_of("slice", attributes)), exit_code).at("status");
+  };
+  const Tensor part = Tensor::from<float>({5, 7, 9, 11}, {2, 2});
+  EXPECT_EQ(status(part, R"({"slices": [[1, 3, 1], [1, 4, 2]]})", 0), "pass");
+  EXPECT_EQ(status(part, R"({"slices": [[-2, null, null], [1, null, 2]]})", 0), "pass");
+  EXPECT_EQ(status(part, R"({"slices": [[0, 2, 1], [1, 4, 2]]})", 1), "fail");
+  EXPECT_EQ(status(x.narrow(0, 0, 1), R"({"slices": [[0, 1, 1]]})", 0), "pass");
+  for (const char* wrong : {R"({"slices": [[0, 1]]})", R"({"slices": [1, 2]})", R"({"slices": [["0", 1, 1]]})", "{}",
+                            R"({"slices": [[0, 1, 1], [0, 1, 1], [0, 1, 1]]})"}) {
+    EXPECT_EQ(status(x, wrong, 1), "fail") << wrong;
+  }
+}
+
 TEST_F(Replay, OtherDTypesAndShapesFail) {
   const Tensor x = Tensor::from<float>({1, 4}, {2});
   EXPECT_EQ(replay(write(x, x.reshape({2, 1}), case_of("abs")), 1).at("status"), "fail");

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include <lockstep/lockstep.h>
+
 #include "cli/run_command.h"
 
 namespace lockstep::test {
@@ -33,6 +35,67 @@ TEST(Train, WritesWeightsLogsPlotsAndCheckpoints) {
   EXPECT_EQ(run_command({"inspect", out + "/plot.png"}).exit_code, 0);
   const std::string csv = read_whole_file(out + "/log.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 20 + 2);
+}
+
+// The very numbers that the network was trained to give: the file of weights says what to do to a picture.
+TEST(Train, WhatItMadeIsClassifiedWith) {
+  constexpr std::size_t kDigits = 20;
+  constexpr auto kPixels = static_cast<std::size_t>(data::DigitImages::kPixels);
+  const data::DigitImages digits = data::draw_digits(kDigits, 3);
+  const Tensor pixels = data::transform(data::digits(kDigits, 3), {data::Normalize{{0.2f}, {0.25f}}})
+                            ->fetch({.indices = std::vector<std::int64_t>{0, 7, 19}})
+                            .input;
+  for (const char* name : {"lenet", "mlp"}) {
+    SCOPED_TRACE(name);
+    const TemporaryFolder folder;
+    const std::string out = folder.path("run");
+    const CommandResult trained = run_command({"train", "--data", "digits", "--arch", name, "--limit", "640",
+                                               "--epochs", "3", "--batch-size", "16", "--out", out, "--json"});
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    std::vector<std::string> arguments{
+        "classify",          "--arch", name, "--weights", out + "/weights.safetensors", "--labels",
+        out + "/labels.txt", "--json"};
+    for (const std::size_t index : {0, 7, 19}) {
+      io::Image image{.width = data::DigitImages::kSide, .height = data::DigitImages::kSide};
+      for (std::size_t i = 0; i < kPixels; ++i)
+        image.pixels.insert(image.pixels.end(), 3, digits.pixels[index * kPixels + i]);
+      arguments.push_back(folder.path(std::to_string(index) + ".png"));
+      io::save_png(arguments.back(), image);
+    }
+    const CommandResult result = run_command(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const std::vector<nlohmann::json> lines = result.json();
+    ASSERT_EQ(lines.size(), 4u);
+    int right = 0;
+    const std::size_t indices[] = {0, 7, 19};
+    for (std::size_t i = 0; i < 3; ++i) {
+      right += lines[i].at("top").at(0).at("label") == std::to_string(digits.labels[indices[i]]);
+    }
+    EXPECT_GE(right, 2);
+
+    const models::ImageClassifier& row = models::architecture(name);
+    const auto model = row.load(io::load_weights(out + "/weights.safetensors"));
+    std::vector<float> logits;
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (const nlohmann::json& value : lines[i].at("logits")) logits.push_back(value.get<float>());
+    }
+    EXPECT_EQ(logits, model->forward(pixels).to_vector<float>());
+
+    const CommandResult other = run_command({"classify", "--arch", name == std::string("mlp") ? "lenet" : "mlp",
+                                             "--weights", out + "/weights.safetensors", arguments.back()});
+    EXPECT_EQ(other.exit_code, 1);
+    EXPECT_NE(other.errors.find("the weights are those of"), std::string::npos) << other.errors;
+  }
+}
+
+TEST(Train, KnowsTheNetworksOfClassify) {
+  for (const models::Model& model : models::registry()) {
+    const std::string name = models::name_of(model);
+    const CommandResult train = run_command({"train", "--data", "abacus", "--arch", name});
+    EXPECT_NE(train.errors.find("--data"), std::string::npos) << train.errors;
+    const CommandResult classify = run_command({"classify", "--arch", name, "--weights", "/nonexistent", "x.png"});
+    EXPECT_NE(classify.errors.find("/nonexistent"), std::string::npos) << classify.errors;
+  }
 }
 
 TEST(TrainSlow, OneSeedGivesTheSameFileForAnyThreadsAndAnotherOneDoesNot) {

@@ -10,7 +10,7 @@
 #include <lockstep/lockstep.h>
 
 #include "cli/case_file.h"
-#include "cli/case_ops.h"
+#include "cli/recorded_ops/find.h"
 #include "support/data.h"
 #include "support/tensors.h"
 
@@ -129,7 +129,7 @@ std::string surprise(const cli::Case& wrong) {
   constexpr std::int64_t kComputed = 1 << 16;
   try {
     cli::Arguments arguments(wrong, Device{});
-    for (const Tensor& result : cli::find_case_op(wrong.op).call(arguments)) {
+    for (const Tensor& result : cli::find_recorded_op(wrong.op).call(arguments)) {
       if (result.numel() <= kComputed) result.eval();
     }
   } catch (const Error&) {

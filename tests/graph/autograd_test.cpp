@@ -86,12 +86,12 @@ TEST(Autograd, OfComputedPlaces) {
   check("topk", [](const Tensor& x) { return topk(x, 2).values; }, {3, 5});
   check("index", [](const Tensor& x) { return index(x, {ids({1, -1, 1}, {3})}); }, {3, 2});
   check("index_put", [](const Tensor& x) { return index_put(x, {ids({1}, {1})}, x.select(0, 0) * 3.0); }, {3, 2});
-  check("cumsum", [](const Tensor& x) { return graph::scan(ScanOp::sum, x, 1, {}); }, {2, 5});
-  check("cummax", [](const Tensor& x) { return graph::scan(ScanOp::max, x, 0, {}); }, {5});
+  check("cumsum", [](const Tensor& x) { return graph::scan(ScanOp::sum, x, 1); }, {2, 5});
+  check("cummax", [](const Tensor& x) { return graph::scan(ScanOp::max, x, 0); }, {5});
   check("update",
         [](const Tensor& x) {
           const View region = View::contiguous({3, 4}).sliced(1, 1, 2, 2);
-          return graph::update(x, region, (x * x).slice(1, {.stop = 2}), {});
+          return graph::update(x, region, (x * x).slice(1, {.stop = 2}));
         },
         {3, 4});
 }

@@ -50,7 +50,8 @@ class IndexChecks : public ::testing::Test {
 
   Tensor picked(const std::vector<std::int64_t>& at) {
     const auto count = static_cast<std::int64_t>(at.size());
-    return graph::gather(table_, 0, Tensor::from<std::int64_t>(at, {count}, device_), {}, "embedding");
+    const CallScope call("embedding", CallSite());
+    return graph::gather(table_, 0, Tensor::from<std::int64_t>(at, {count}, device_));
   }
 };
 
@@ -86,16 +87,17 @@ TEST_F(IndexChecks, ErrorsComeWithWhateverDependsOnThem) {
 
 TEST_F(IndexChecks, AValueThatWasUpdatedInPlaceFailsToo) {
   Tensor cache = zeros({4}, {.device = device_}) + 1.0;
-  cache = graph::update(cache, View::contiguous({4}).sliced(0, 1, 1, 2), picked({9, 0}), {});
+  cache = graph::update(cache, View::contiguous({4}).sliced(0, 1, 1, 2), picked({9, 0}));
   graph::flush(device_);
-  cache = graph::update(cache, View::contiguous({4}).sliced(0, 0, 1, 1), ones({1}, {.device = device_}), {});
+  cache = graph::update(cache, View::contiguous({4}).sliced(0, 0, 1, 1), ones({1}, {.device = device_}));
   graph::flush(device_);
   expect_error<IndexError>([&] { cache.to_vector<float>(); }, {"index 9 at position [0]"});
 }
 
 TEST_F(IndexChecks, IndicesThatWereNeverStoredAreComputedAgainForTheError) {
   Tensor x = Tensor::from<std::int64_t>({0, 1, 2}, {3}, device_);
-  const Tensor bad = graph::gather(table_, 0, (x + 1) * 2 - 1, {}, "take") + 0.5;
+  const CallScope call("take", CallSite());
+  const Tensor bad = graph::gather(table_, 0, (x + 1) * 2 - 1) + 0.5;
   x = Tensor();
   graph::flush(device_);
   expect_error<IndexError>([&] { bad.to_vector<float>(); }, {"take", "index 5 at position [2]"});
@@ -107,7 +109,8 @@ TEST_F(IndexChecks, AreReadAfterAWhileWithoutAReader) {
   {
     const Tensor at = Tensor::from<std::int64_t>({1}, {1}, device_);
     index = graph::node_of(at);
-    good = graph::gather(table_, 0, at, {}, "take");
+    const CallScope call("take", CallSite());
+    good = graph::gather(table_, 0, at);
     graph::flush(device_);
   }
   EXPECT_FALSE(index.expired()) << "kept for the error";
@@ -123,7 +126,8 @@ TEST_F(IndexChecks, AreReadAfterAWhileWithoutAReader) {
 TEST_F(IndexChecks, ThatKeepMuchMemoryAreReadAtOnce) {
   Tensor large = (zeros({20 << 20}, {.dtype = DType::i32, .device = device_}) + 1).eval();
   const std::weak_ptr<graph::Node> kept = graph::node_of(large);
-  const Tensor good = graph::gather(table_, 0, sum(large * 0).to(DType::i64).reshape({1}), {}, "take");
+  const CallScope call("take", CallSite());
+  const Tensor good = graph::gather(table_, 0, sum(large * 0).to(DType::i64).reshape({1}));
   large = Tensor();
   graph::flush(device_);
   EXPECT_TRUE(kept.expired());

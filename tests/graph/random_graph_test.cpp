@@ -90,12 +90,12 @@ class RandomGraph {
       case 4: return sort(x, dim, number(0, 1) == 0).values;
       case 5: {
         constexpr ScanOp kOps[] = {ScanOp::sum, ScanOp::max, ScanOp::min, ScanOp::prod};
-        return graph::scan(kOps[number(0, 3)], floats().reshape({-1}), 0, {});
+        return graph::scan(kOps[number(0, 3)], floats().reshape({-1}), 0);
       }
       default: {
         const std::int64_t start = number(0, static_cast<int>(n) - 1);
         const View region = View::contiguous(x.shape()).sliced(dim, start, 1, number(1, static_cast<int>(n - start)));
-        return graph::update(x, region, random_tensor(region.shape, x.dtype(), random_(), device_), {});
+        return graph::update(x, region, random_tensor(region.shape, x.dtype(), random_(), device_));
       }
     }
   }

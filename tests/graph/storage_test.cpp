@@ -52,12 +52,12 @@ TEST(StorageTypes, AreViewedCopiedAndMovedBitForBit) {
       EXPECT_EQ(bytes_of(x.expand({2, 5, 7}).select(0, 1)), all);
 
       const Tensor ids = Tensor::from(std::vector<std::int64_t>{4, 2, 2, 0, 3, 1, 4}, {1, 7}, device);
-      const Tensor gathered = graph::gather(x, 0, ids, {});
+      const Tensor gathered = graph::gather(x, 0, ids);
       EXPECT_EQ(bytes_of(gathered.select(1, 0)), bytes_of(x.select(0, 4).narrow(0, 0, 1)));
-      const Tensor scattered = graph::scatter(ScatterOp::set, x, 0, ids, gathered, true, {});
+      const Tensor scattered = graph::scatter(ScatterOp::set, x, 0, ids, gathered, true);
       EXPECT_EQ(bytes_of(scattered), all);
       const Tensor row_0 = x.select(0, 0);
-      const Tensor updated = graph::update(x, View::contiguous(x.shape()).sliced(0, 2, 1, 1), row_0.unsqueeze(0), {});
+      const Tensor updated = graph::update(x, View::contiguous(x.shape()).sliced(0, 2, 1, 1), row_0.unsqueeze(0));
       EXPECT_EQ(bytes_of(updated.select(0, 2)), bytes_of(row_0));
       EXPECT_EQ(bytes_of(updated.select(0, 3)), bytes_of(x.select(0, 3)));
     }
@@ -83,8 +83,8 @@ TEST(StorageTypes, RefuseArithmeticAndCastsAtTheCall) {
     expect_error<DTypeError>([&] { ones({2}, {.dtype = dtype}); }, named);
     expect_error<DTypeError>([&] { masked_fill(x, ones({4, 4}, {.dtype = DType::boolean}), 1); }, named);
     EXPECT_THROW(softmax(x, 0), DTypeError);
-    expect_error<DTypeError>([&] { graph::scan(ScanOp::sum, x, 0, {}); }, named);
-    expect_error<DTypeError>([&] { graph::sort_indices(x, 0, false, {}); }, named);
+    expect_error<DTypeError>([&] { graph::scan(ScanOp::sum, x, 0); }, named);
+    expect_error<DTypeError>([&] { graph::sort_indices(x, 0, false); }, named);
     EXPECT_THROW(mean(x), DTypeError);
   }
 }

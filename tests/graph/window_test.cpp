@@ -1,6 +1,7 @@
 // When pending work is computed, and that it always leaves a sound, bounded state.
 #include "graph/window.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -116,6 +117,33 @@ TEST(Window, LoopThatReadsItsLossReusesItsPlans) {
     if (step == 2) plans = graph::window_statistics(Device{}).plans_made;
   }
   EXPECT_EQ(graph::window_statistics(Device{}).plans_made, plans);
+}
+
+TEST(Window, APlanOfSeveralDevicesHasTheKernelsOfEach) {
+  const Device ref = Device::parse("ref");
+  const Tensor here = exp(random_tensor({10}, DType::f32, 1).eval()) + 1.0;
+  const Tensor there = sum(random_tensor({10}, DType::f32, 1, ref).eval() * 2.0);
+  std::vector<std::string> both = plan({here});
+  for (const std::string& line : plan({there})) both.push_back(line);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_THAT(plan({there, here}), ::testing::UnorderedElementsAreArray(both));
+  here.eval();
+  there.eval();
+}
+
+// A flush of any device whose values it looks at: their inputs go away at its end.
+TEST(Window, APlanWaitsForTheThreadsThatFlushItsDevices) {
+  const Device ref = Device::parse("ref");
+  const auto pending_there = [&] { return graph::window_statistics(ref).pending; };
+  const Tensor here = random_tensor({4}, DType::f32, 1).eval() + 1.0;
+  const Tensor wide = random_tensor({192, 192}, DType::f32, 2, ref).eval();
+  const Tensor slow = matmul(wide, wide);
+  std::thread other([&] { slow.eval(); });
+  while (pending_there() != 0) std::this_thread::yield();  // until the flush has taken it
+  const std::vector<std::string> kernels = plan({here, slow});
+  other.join();
+  EXPECT_EQ(kernels, plan({here}));
+  here.eval();
 }
 
 TEST(Window, ReadingGivenDataComputesNothing) {

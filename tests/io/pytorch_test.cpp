@@ -105,6 +105,22 @@ TEST(Pytorch, TypesWithoutATensorAreListedButNotLoaded) {
   EXPECT_THAT(message_of<DTypeError>([&] { load_weights(path); }), HasSubstr("tensor \"w\" is stored as complex128"));
 }
 
+// PyTorch has no class of storages for complex32: the tensor names its type.
+TEST(Pytorch, HalfComplexNumbersAreListedButNotLoaded) {
+  const TemporaryFolder folder;
+  const std::string storage = "(" + pickle_text("storage") + pickle_name("torch.storage", "UntypedStorage") +
+                              pickle_text("0") + pickle_text("cpu") + pickle_number(16) + "tQ";
+  const std::string tensor = pickle_name("torch._utils", "_rebuild_tensor_v3") + "(" + storage + pickle_number(0) +
+                             pickle_numbers({2, 2}) + pickle_numbers({2, 1}) + "\x89" +
+                             pickle_name("collections", "OrderedDict") + ")R" + pickle_name("torch", "complex32") + "tR";
+  const std::string path = folder.write("m", zip_file(torch_parts(pickle("}" + pickle_text("w") + tensor + "s"))));
+  EXPECT_EQ(list_tensors(path).tensors.at(0).type, StoredType::c32);
+  EXPECT_EQ(list_tensors(path).tensors.at(0).bytes, 16u);
+  EXPECT_THAT(message_of<DTypeError>([&] { load_weights(path); }),
+              HasSubstr("tensor \"w\" is stored as complex32, which tensors cannot hold; convert the file, e.g. to "
+                        "complex64"));
+}
+
 TEST(Pytorch, ComplexNumbersAreReadBitForBit) {
   const TemporaryFolder folder;
   const std::string object =

@@ -269,6 +269,31 @@ TEST(MathQuickQuotient, RoundsToTheSameBf16WhereItAnswers) {
   EXPECT_EQ(quotient, -kInfinity);
 }
 
+TEST(MathQuickQuotient, ExhaustiveOfEveryBf16ByEverySignificandOfOne) {
+  // A quotient by 2^k d is that by d but for its exponent, so one divisor of each significand and three exponents do.
+  std::uint64_t answered = 0;
+  for (std::uint32_t word = 0; word < 1 << 16; ++word) {
+    const float x = scalar::operand_f32(FROM_BITS(word << 16));
+    for (std::uint32_t significand = 0; significand < 128; ++significand) {
+      for (const std::uint32_t exponent : {111U, 127U, 186U}) {  // 2^-16, 1, 2^59
+        const float d = FROM_BITS(exponent << 23 | significand << 16);
+        const float inverse = 1.0F / d;
+        const float exact = scalar::canonical(x / d);
+        float quotient;
+        if (scalar::quick_quotient(x, d, inverse, quotient)) {
+          ++answered;
+          ASSERT_EQ(BITS(quotient), BITS(exact)) << x << " / " << d;
+        }
+        if (scalar::quick_quotient_to_bf16(x, inverse, quotient)) {
+          ++answered;
+          ASSERT_EQ(scalar::encode_bf16(quotient), scalar::encode_bf16(exact)) << x << " / " << d;
+        }
+      }
+    }
+  }
+  EXPECT_GT(answered, (std::uint64_t{1} << 16) * 128 * 3);
+}
+
 TEST(Canonical, FlushesUpToTheSmallestNormalAndHasOneNan) {
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x00800000U))), 0U);
   EXPECT_EQ(BITS(scalar::canonical_f32(FROM_BITS(0x80800000U))), 0x80000000U);

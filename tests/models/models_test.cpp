@@ -1,6 +1,8 @@
 // What needs no published weights: names, counts of parameters, preprocessing, the shipped classifier.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <lockstep/lockstep.h>
 
 #include "support/data.h"
@@ -14,7 +16,9 @@ namespace {
 using models::Preprocessing;
 
 TEST(Registry, KnowsItsArchitectures) {
-  EXPECT_EQ(models::architectures().size(), 12u);
+  EXPECT_EQ(models::architectures().size(), 14u);
+  EXPECT_EQ(&models::architecture("resnet20"), &models::architecture("resnet20-cifar"));
+  EXPECT_EQ(models::architecture("resnet18").classes, 1000);
   const std::string message = test::message_of<ValueError>([] { models::architecture("resnet19"); });
   EXPECT_NE(message.find("resnet20-cifar"), std::string::npos) << message;
   EXPECT_NE(message.find("squeezenet1_1"), std::string::npos) << message;
@@ -22,15 +26,53 @@ TEST(Registry, KnowsItsArchitectures) {
 
 // The counts are those of the papers and of torchvision.
 TEST(Registry, ModelsHaveTheirPublishedNumberOfParameters) {
-  const std::map<std::string, std::int64_t> published{
-      {"resnet8-cifar", 75290},   {"resnet20-cifar", 269722},   {"resnet32-cifar", 464154}, {"resnet44-cifar", 658586},
-      {"resnet56-cifar", 853018}, {"resnet110-cifar", 1727962}, {"resnet18", 11689512},     {"resnet34", 21797672},
-      {"resnet50", 25557032},     {"resnet101", 44549160},      {"resnet152", 60192808},    {"squeezenet1_1", 1235496}};
+  const std::map<std::string, std::int64_t> published{{"resnet8-cifar", 75290},   {"resnet20-cifar", 269722},
+                                                      {"resnet32-cifar", 464154}, {"resnet44-cifar", 658586},
+                                                      {"resnet56-cifar", 853018}, {"resnet110-cifar", 1727962},
+                                                      {"resnet18", 11689512},     {"resnet34", 21797672},
+                                                      {"resnet50", 25557032},     {"resnet101", 44549160},
+                                                      {"resnet152", 60192808},    {"squeezenet1_1", 1235496},
+                                                      {"lenet", 61706},           {"mlp", 235146}};
   for (const models::Architecture& architecture : models::architectures()) {
     const std::unique_ptr<nn::Layer> model = architecture.create(architecture.classes);
     EXPECT_EQ(model->parameter_count(), published.at(architecture.name)) << architecture.name;
     EXPECT_NE(model->state_dict().find(architecture.classifier), nullptr) << architecture.name;
   }
+}
+
+TEST(Registry, EveryModelHasANameOfItsOwnAndATask) {
+  std::set<std::string> names;
+  for (const models::Model& model : models::registry()) {
+    EXPECT_TRUE(names.insert(models::name_of(model)).second) << models::name_of(model);
+    EXPECT_EQ(models::task_of(model), "image classification");
+  }
+  for (const models::ImageClassifier& row : models::architectures()) {
+    EXPECT_TRUE(row.short_name.empty() || names.insert(row.short_name).second) << row.short_name;
+  }
+}
+
+TEST(Registry, SomeAreBuiltForAnyPictures) {
+  for (const char* name : {"lenet", "mlp"}) {
+    const auto model = models::architecture(name).build({.classes = 4, .channels = 3, .height = 16, .width = 20});
+    EXPECT_EQ(model->forward(zeros({2, 3, 16, 20})).shape(), (Shape{2, 4})) << name;
+  }
+}
+
+// A file says what pictures its weights were trained on; the row follows it.
+TEST(Registry, WeightsBringTheirPictures) {
+  const models::ImageClassifier& lenet = models::architecture("lenet");
+  const Preprocessing pictures{.width = 20, .height = 16, .channels = 3, .mean = {0.1f, 0.2f, 0.3f}};
+  const std::map<std::string, std::string> texts = models::to_metadata(pictures);
+  const models::ImageClassifier row = lenet.for_weights({texts.begin(), texts.end()});
+  EXPECT_EQ(row.create(5)->forward(zeros({1, 3, 16, 20})).shape(), (Shape{1, 5}));
+  EXPECT_EQ(lenet.for_weights({{"format", "pt"}}).preprocessing.width, 28);
+  EXPECT_EQ(lenet.for_weights({{"architecture", "lenet"}}).preprocessing.width, 28);
+  EXPECT_NO_THROW(lenet.for_weights({{"architecture", "a network of somebody's"}}));
+  EXPECT_NO_THROW(models::architecture("resnet20-cifar").for_weights({{"architecture", "resnet20"}}));
+  EXPECT_EQ(test::message_of<ValueError>([&] {
+              lenet.for_weights({{"architecture", "mlp"}});
+            }),
+            "the weights are those of \"mlp\", not of \"lenet\"");
 }
 
 TEST(Registry, TheWeightsDecideTheNumberOfClasses) {
@@ -107,6 +149,60 @@ TEST(Preprocess, BgrPutsBlueFirst) {
   const Preprocessing rule{.width = 1, .height = 1, .bgr = true, .scale = 1, .mean = {104, 117, 123}};
   const io::Image image{.width = 1, .height = 1, .pixels = {10, 20, 30}};
   EXPECT_EQ(models::preprocess(rule, {image}).to_vector<float>(), (std::vector<float>{30 - 104, 20 - 117, 10 - 123}));
+}
+
+TEST(Preprocess, OneChannelIsGray) {
+  const Preprocessing rule{
+      .width = 4, .height = 1, .channels = 1, .scale = 1, .mean = {1, 0, 0}, .deviation = {2, 1, 1}};
+  const io::Image image{.width = 4, .height = 1, .pixels = {7, 7, 7, 255, 0, 0, 0, 255, 0, 0, 0, 255}};
+  const Tensor tensor = models::preprocess(rule, {image});
+  EXPECT_EQ(tensor.shape(), (Shape{1, 1, 1, 4}));
+  // Pillow 12: Image.new("RGB", (1, 1), (255, 0, 0)).convert("L") is 76, green 150, blue 29.
+  EXPECT_EQ(tensor.to_vector<float>(), (std::vector<float>{3, 37.5f, 74.5f, 14}));
+  for (int value = 0; value < 256; ++value) {
+    const auto byte = static_cast<std::uint8_t>(value);
+    const io::Image pixel{.width = 1, .height = 1, .pixels = {byte, byte, byte}};
+    const Preprocessing plain{.width = 1, .height = 1, .channels = 1, .scale = 1};
+    EXPECT_EQ(models::preprocess(plain, {pixel}).item<float>(), static_cast<float>(value));
+  }
+  EXPECT_THROW(models::preprocess({.width = 1, .height = 1, .channels = 2}, {image}), ValueError);
+}
+
+TEST(Preprocess, ComesBackFromMetadataToTheBit) {
+  const auto through_texts = [](const Preprocessing& rule) {
+    const std::map<std::string, std::string> texts = models::to_metadata(rule);
+    return models::preprocessing_of({texts.begin(), texts.end()});
+  };
+  for (const models::ImageClassifier& row : models::architectures()) {
+    EXPECT_EQ(through_texts(row.preprocessing), row.preprocessing) << row.name;
+  }
+  const Preprocessing odd{.width = 1,
+                          .height = 16'384,
+                          .scale = 1.0f / 3,
+                          .mean = {-1e-38f, 0.1f, 3.4e38f},
+                          .deviation = {1e-45f, 1.0f / 3, 7}};
+  EXPECT_EQ(through_texts(odd), odd);
+  EXPECT_EQ(models::preprocessing_of({}), std::nullopt);
+  EXPECT_EQ(models::preprocessing_of({{"format", "pt"}, {"pictures", "none"}}), std::nullopt);
+}
+
+TEST(Preprocess, RefusesMetadataThatMakeNoSense) {
+  const std::map<std::string, std::string> texts = models::to_metadata(models::architecture("resnet18").preprocessing);
+  const auto refusal = [&](const std::string& field, const char* text) {
+    io::Metadata metadata(texts.begin(), texts.end());
+    text == nullptr ? void(metadata.erase("picture." + field)) : void(metadata["picture." + field] = text);
+    const std::string message = test::message_of<FormatError>([&] { models::preprocessing_of(metadata); });
+    EXPECT_NE(message.find("\"picture." + field + "\""), std::string::npos) << message;
+  };
+  for (const auto& [key, text] : texts) refusal(key.substr(std::string("picture.").size()), nullptr);
+  for (const char* text : {"", "0", "-1", "16385", "1e3", "28 ", " 28", "99999999999999999999"}) refusal("width", text);
+  for (const char* text : {"0", "2", "4"}) refusal("channels", text);
+  refusal("shorter_side", "223");  // less than the crop
+  for (const char* text : {"0", "-1", "nan", "inf", "1, 2"}) refusal("scale", text);
+  for (const char* text : {"1", "1, 2", "1, 2, 3, 4", "1 2 3", "1, 2, nan", "1, 2, 3 "}) refusal("mean", text);
+  refusal("deviation", "1, 0, 1");
+  refusal("fit", "squeeze");
+  refusal("bgr", "1");
 }
 
 TEST(Preprocess, FitsAsTheArchitectureSays) {

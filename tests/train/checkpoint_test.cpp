@@ -198,7 +198,7 @@ TEST(Checkpoint, AFailedSaveLeavesTheOneBefore) {
     test::FailingCalls calls(call, ENOSPC);
     std::string error;
     try {
-      write_checkpoint(folder.path("run"), example(2), {.keep = 1}, calls, {});
+      write_checkpoint(folder.path("run"), example(2), {.keep = 1}, calls);
     } catch (const IoError& e) {
       error = e.what();
     }

@@ -1,4 +1,4 @@
-// What torch.save writes: .pt, .pth, .th; the zip form and the older ("legacy") form.
+// What torch.save writes: .pt, .pth, .th. Read are the zip form and the older ("legacy") form; written is the zip form.
 //
 // Such a file is a program for a stack machine. Ours executes nothing: it builds the values below, knows a fixed
 // table of names (OrderedDict, tensor rebuilding, storages, torch.Size, ...) and refuses every other name and opcode.
@@ -46,7 +46,7 @@ class LOCKSTEP_API PickleValue {
   double as_real() const;
   /// Of a string or of bytes. The view lives as long as any value of the tree.
   std::string_view as_string() const;
-  /// Contiguous tensors share the file's memory, others are copies. Throws DTypeError for complex128.
+  /// Contiguous tensors share the file's memory, others are copies. Throws DTypeError for complex32 and complex128.
   Tensor as_tensor() const;
   /// Name, type and shape of a tensor as the file describes it; the name is empty.
   TensorEntry tensor_entry() const;
@@ -80,6 +80,12 @@ LOCKSTEP_API PickleValue load_pickle(const std::string& path, LoadOptions option
 /// "state_dict.fc.bias"; a file that is one tensor gives "tensor". Other leaves become metadata, as text.
 /// Throws what load_pickle throws, and FormatError if two paths give one name.
 LOCKSTEP_API TensorFile load_pytorch(const std::string& path, LoadOptions options = {});
+
+/// Writes the tensors (from any device) in the zip form, as an OrderedDict that torch.load(path, weights_only=True)
+/// reads, in the order of their names, so that a crash or an error leaves either the old file or the new. Elements lie
+/// at multiples of 64 bytes; equal tensors give equal files. Throws IoError if writing fails, ValueError if a name is
+/// not UTF-8 or has more than 1 MiB, a tensor is undefined, or there are more than our reader takes. PyTorch: save.
+LOCKSTEP_API void save_pytorch(const std::string& path, const TensorMap& tensors);
 
 }  // namespace io
 }  // namespace v0

@@ -20,7 +20,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-/// Element types that files store. The one without a DType (c128) can be listed but not loaded.
+/// Element types that files store. Those without a DType (c32, c128) can be listed but not loaded.
 enum class StoredType : std::uint8_t {
   boolean,
   u8,
@@ -37,6 +37,7 @@ enum class StoredType : std::uint8_t {
   bf16,
   f32,
   f64,
+  c32,
   c64,
   c128
 };
@@ -45,7 +46,7 @@ enum class StoredType : std::uint8_t {
 LOCKSTEP_API std::string_view name_of(StoredType type);
 /// Bytes of one element.
 LOCKSTEP_API std::size_t size_of(StoredType type);
-/// The element type of the tensor that such elements load as; nothing for c128.
+/// The element type of the tensor that such elements load as; nothing for c32 and c128.
 LOCKSTEP_API std::optional<DType> tensor_dtype(StoredType type);
 LOCKSTEP_API StoredType stored_type(DType dtype);
 

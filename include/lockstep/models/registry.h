@@ -1,13 +1,16 @@
-// The architectures that have a name: how to build them, what they take, and how many classes the published weights
-// have. `lockstep classify --arch` knows exactly these.
+// The models that have a name: a row each, which says what the model is for, how it is built, and what it takes.
+// `lockstep train --arch` and `lockstep classify --arch` know exactly the image classifiers among them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include <lockstep/io/metadata.h>
 #include <lockstep/models/preprocessing.h>
 #include <lockstep/nn/module.h>
 
@@ -15,24 +18,59 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-struct LOCKSTEP_API Architecture {
-  std::string name;
-  Preprocessing preprocessing;
-  std::int64_t classes = 0;  ///< Of the published weights.
-  std::string classifier;    ///< The parameter whose first dimension is the number of classes.
-  std::unique_ptr<nn::Layer> (*build)(std::int64_t classes, int depth) = nullptr;
-  int depth = 0;
+/// How a model is trained unless told otherwise.
+struct Recipe {
+  std::string optimizer;
+  double lr = 0;
+  double weight_decay = 0;
+  std::string schedule;
+  std::int64_t batch = 64;
+};
 
-  /// A new model for images [N, 3, H, W] to logits [N, classes], with random weights, on the CPU, in training mode.
-  std::unique_ptr<nn::Layer> create(std::int64_t class_count) const { return build(class_count, depth); }
+/// What an image classifier is built for.
+struct ImageClassifierConfig {
+  std::int64_t classes = 0;
+  std::int64_t channels = 3;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+/// A row for the task of saying which of some classes a picture shows: from [N, channels, H, W] to logits [N, classes].
+struct LOCKSTEP_API ImageClassifier {
+  static constexpr std::string_view kTask = "image classification";
+
+  std::string name;
+  std::string short_name;       ///< Means the same; empty if there is none.
+  Preprocessing preprocessing;  ///< What published weights take.
+  std::int64_t classes = 0;     ///< Of published weights.
+  std::string classifier;       ///< The parameter whose first dimension is the number of classes.
+  bool any_pictures = false;    ///< Built for the channels and the size of its config; else for 3 and any.
+  Recipe recipe;
+  std::function<std::unique_ptr<nn::Layer>(const ImageClassifierConfig&)> build;
+
+  /// A new model for pictures as `preprocessing` makes them, with random weights, on the CPU, in training mode.
+  std::unique_ptr<nn::Layer> create(std::int64_t class_count) const;
   /// A model with these weights, in f32 and evaluation mode; the number of classes is that of the weights.
   /// Throws ValueError or ShapeError if they are another network's.
   std::unique_ptr<nn::Layer> load(const nn::StateDict& weights, Device device = {}, CallSite site = {}) const;
+  /// This row for the weights of a file with these metadata: its `preprocessing` is what they were trained with, where
+  /// the file says it. Throws ValueError if they are of another model by name, FormatError if they make no sense.
+  ImageClassifier for_weights(const io::Metadata& metadata) const;
 };
 
-LOCKSTEP_API std::span<const Architecture> architectures();
-/// Throws ValueError that lists the known names.
-LOCKSTEP_API const Architecture& architecture(std::string_view name);
+using Architecture = ImageClassifier;
+
+/// A row of the registry. What a model is for is its alternative; a new task is a struct like the above and a row here.
+using Model = std::variant<ImageClassifier>;
+
+LOCKSTEP_API std::span<const Model> registry();
+LOCKSTEP_API const std::string& name_of(const Model& model);
+LOCKSTEP_API std::string_view task_of(const Model& model);
+
+/// The image classifiers of the registry.
+LOCKSTEP_API std::span<const ImageClassifier> architectures();
+/// The image classifier of that name or short name. Throws ValueError that lists the known names.
+LOCKSTEP_API const ImageClassifier& architecture(std::string_view name);
 
 }  // namespace models
 }  // namespace v0

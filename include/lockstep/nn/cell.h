@@ -47,9 +47,9 @@ class LOCKSTEP_API Cell {
     std::shared_ptr<Tensor> gradient;
   };
   /// Throws ValueError if there is none.
-  Slot& slot(const char* op, CallSite site) const;
+  Slot& slot() const;
   /// `value` as this slot holds it: named, and a leaf if it is trained.
-  static void put(Slot& slot, const Tensor& value, CallSite site);
+  static void put(Slot& slot, const Tensor& value);
 
  private:
   std::shared_ptr<Slot> slot_;

@@ -56,9 +56,9 @@ class LOCKSTEP_API EmbeddingBag : public Layer {
     Tensor values;  ///< [..., features]
     Tensor counts;  ///< [..., 1]
   };
-  Rows rows_of_bags(const Tensor& ids, const std::optional<Tensor>& factors, CallSite site) const;
+  Rows rows_of_bags(const Tensor& ids, const std::optional<Tensor>& factors) const;
   double nothing() const;
-  Tensor finished(const Tensor& reduced, const Tensor& counts, CallSite site) const;
+  Tensor finished(const Tensor& reduced, const Tensor& counts) const;
 
   BagMode mode_;
   std::optional<std::int64_t> padding_idx_;

@@ -42,8 +42,8 @@ class LOCKSTEP_API RecurrentLayer : public Module {
   std::vector<RecurrentWeights> tensors() const;
   std::vector<RecurrentWeights> tensors(std::int64_t layer) const;
   /// The layer's part of a state of all layers.
-  std::optional<Tensor> part(const std::optional<Tensor>& state, std::int64_t layer, CallSite site) const;
-  Tensor dropped(const Tensor& output, std::int64_t layer, CallSite site) const;
+  std::optional<Tensor> part(const std::optional<Tensor>& state, std::int64_t layer) const;
+  Tensor dropped(const Tensor& output, std::int64_t layer) const;
 
  private:
   std::int64_t directions() const { return options_.bidirectional ? 2 : 1; }

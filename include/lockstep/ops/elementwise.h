@@ -105,7 +105,7 @@ LOCKSTEP_API Tensor shift_right(const Operand& a, const Operand& b);
 /// b where the bool tensor `condition` holds, else c. Keeps bits.
 LOCKSTEP_API Tensor where(const Operand& condition, const Operand& b, const Operand& c);
 
-LOCKSTEP_API Tensor operator-(const Tensor& a);
+inline Tensor operator-(const Operand& a) { return neg(a); }
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
 inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }

@@ -57,7 +57,7 @@ class LOCKSTEP_API GradScaler {
     bool finite = true;
   };
   /// Looks at the gradients, and multiplies them.
-  bool look(Optimizer& optimizer, double factor, CallSite site) const;
+  bool look(Optimizer& optimizer, double factor) const;
 
   GradScalerOptions options_;
   double scale_;

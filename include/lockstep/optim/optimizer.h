@@ -108,8 +108,6 @@ class LOCKSTEP_API Optimizer {
   /// ValueError for an empty list, an undefined or repeated parameter, or options out of range; `name` is the
   /// optimiser's, for errors.
   Optimizer(const char* name, ParameterGroups groups, const Common& common, CallSite site);
-  /// ValueError "name: what" unless `holds`.
-  static void check(bool holds, const char* name, const std::string& what, CallSite site);
 
   virtual std::vector<State> states(const Shape& parameter) const = 0;
   virtual void update(Change& change) const = 0;

@@ -124,7 +124,7 @@ class LOCKSTEP_API Schedule {
  private:
   using Momentum = std::function<double(std::int64_t step)>;
   Schedule(Optimizer& optimizer, std::vector<Curve> curves, Momentum momentum, CallSite site);
-  void apply(std::int64_t step, const std::vector<double>& base, CallSite site);
+  void apply(std::int64_t step, const std::vector<double>& base);
 
   Optimizer& optimizer_;
   std::vector<Curve> curves_;

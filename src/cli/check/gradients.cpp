@@ -117,7 +117,7 @@ std::optional<Slope> defined_slope(const CheckOp& op, const Point& point, bool s
   const NoGrad no_grad;
   result.status = GradientStatus::undefined;
   result.detail = "not finite";
-  for (int domain = 0; domain < kDomains; ++domain) {
+  for (int domain = static_cast<int>(op.domain); domain < kDomains; ++domain) {
     const Slope slope{.domain = static_cast<Domain>(domain), .shared = shared};
     try {
       const Call made = call(op, slope, point, device);

@@ -33,6 +33,7 @@ struct CheckOp {
   Form form;
   int variants;
   Tensors (*run)(Probe& probe);
+  Domain domain = Domain::any;  ///< of the floats of its gradient; others are tried where it has no values there
 };
 
 std::span<const CheckOp> check_activation_ops();

@@ -5,86 +5,36 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
+// Words of ops.def.
+constexpr Domain ANY = Domain::any;
+constexpr Domain POSITIVE = Domain::positive;
+constexpr Domain INSIDE = Domain::inside;
+constexpr Domain BEYOND = Domain::beyond;
+
 const CheckOp kElementwiseOps[] = {
-#define UNARY(name) \
-  { #name, Form::elementwise, 1, unary < name> }
-    UNARY(neg),
-    UNARY(abs),
-    UNARY(sign),
-    UNARY(relu),
-    UNARY(floor),
-    UNARY(ceil),
-    UNARY(trunc),
-    UNARY(round),
-    UNARY(frac),
-    UNARY(sqrt),
-    UNARY(rsqrt),
-    UNARY(reciprocal),
-    UNARY(square),
-    UNARY(exp),
-    UNARY(log),
-    UNARY(exp2),
-    UNARY(expm1),
-    UNARY(log2),
-    UNARY(log10),
-    UNARY(log1p),
-    UNARY(sin),
-    UNARY(cos),
-    UNARY(tan),
-    UNARY(asin),
-    UNARY(acos),
-    UNARY(atan),
-    UNARY(sinh),
-    UNARY(cosh),
-    UNARY(tanh),
-    UNARY(asinh),
-    UNARY(acosh),
-    UNARY(atanh),
-    UNARY(sigmoid),
-    UNARY(erf),
-    UNARY(erfc),
-    UNARY(erfinv),
-    UNARY(lgamma),
-    UNARY(digamma),
-    UNARY(gelu),
-    UNARY(gelu_tanh),
-    UNARY(silu),
-    UNARY(isnan),
-    UNARY(isfinite),
-    UNARY(isinf),
-    UNARY(signbit),
-    UNARY(logical_not),
-    UNARY(bitwise_not),
+#define UNARY(name, domain) {#name, Form::elementwise, 1, unary<name>, domain},
+#define BINARY(name, domain) {#name, Form::elementwise, kBinaryVariants, binary<name>, domain},
+#define CHECKED_1(name, domain) UNARY(name, domain)
+#define CHECKED_2(name, domain) BINARY(name, domain)
+#define CHECKED_COMPUTES(name, arity, domain) CHECKED_##arity(name, domain)
+#define CHECKED_SELECTS(name, arity, domain) CHECKED_##arity(name, domain)
+#define CHECKED_OWN(name, arity, domain)
+#define ROW(name, arity, kind, types, cost, domain, call, ...) CHECKED_##call(name, arity, domain)
+#include "kernels/ops.def"
+#undef ROW
+#undef CHECKED_OWN
+#undef CHECKED_SELECTS
+#undef CHECKED_COMPUTES
+#undef CHECKED_2
+#undef CHECKED_1
+    UNARY(square, ANY)
+    UNARY(gelu, ANY)
+    UNARY(gelu_tanh, ANY)
+    UNARY(silu, ANY)
+    UNARY(logical_not, ANY)
+    UNARY(bitwise_not, ANY)
+    BINARY(pow, ANY)
 #undef UNARY
-#define BINARY(name) \
-  { #name, Form::elementwise, kBinaryVariants, binary < name> }
-    BINARY(add),
-    BINARY(sub),
-    BINARY(mul),
-    BINARY(div),
-    BINARY(floor_divide),
-    BINARY(fmod),
-    BINARY(remainder),
-    BINARY(pow),
-    BINARY(atan2),
-    BINARY(hypot),
-    BINARY(logaddexp),
-    BINARY(xlogy),
-    BINARY(copysign),
-    BINARY(nextafter),
-    BINARY(maximum),
-    BINARY(minimum),
-    BINARY(eq),
-    BINARY(ne),
-    BINARY(lt),
-    BINARY(le),
-    BINARY(gt),
-    BINARY(ge),
-    BINARY(bitwise_and),
-    BINARY(bitwise_or),
-    BINARY(bitwise_xor),
-    BINARY(shift_left),
-    BINARY(shift_right),
 #undef BINARY
     {"leaky_relu", Form::elementwise, 2,
      [](Probe& p) -> Tensors { return {leaky_relu(p.x(), p.variant() == 0 ? 0.01 : -1.5)}; }},

@@ -9,6 +9,8 @@
 
 #include <lockstep/autograd.h>
 
+#include "core/elements.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
@@ -81,13 +83,18 @@ template <typename T> void put(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Of a float.
 void put_value(std::byte* to, DType dtype, double value) {
-  switch (dtype) {
-    case DType::f16: return put(to, to_f16(static_cast<float>(value)).bits);
-    case DType::bf16: return put(to, to_bf16(static_cast<float>(value)).bits);
-    case DType::f32: return put(to, static_cast<float>(value));
-    default: return put(to, value);
-  }
+  visit_element(dtype, [&]<typename T>(std::type_identity<T>) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      put(to, to_f16(static_cast<float>(value)));
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      put(to, to_bf16(static_cast<float>(value)));
+    } else {
+      static_assert(!is_float(dtype_of<T>()) || std::is_floating_point_v<T>);
+      if constexpr (std::is_floating_point_v<T>) put(to, static_cast<T>(value));
+    }
+  });
 }
 
 // The shape in memory from which a layout makes `shape`.

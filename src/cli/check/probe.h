@@ -9,6 +9,8 @@
 
 #include <lockstep/tensor.h>
 
+#include "kernels/kernel.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
@@ -38,15 +40,6 @@ std::string to_string(const Point& point);
 inline std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
-
-/// Where the operands of an op are whose gradient is checked: ops differ in where they are defined.
-enum class Domain : std::uint8_t {
-  any,       ///< (-2, 2)
-  positive,  ///< (0.1, 3)
-  inside,    ///< (0.05, 0.95)
-  beyond,    ///< (1.1, 3)
-};
-inline constexpr int kDomains = 4;
 
 /// Float operands for gradients: f64, all different, nowhere near a multiple of 1/2. The leaf is what lies in memory,
 /// and the operand a view of it.

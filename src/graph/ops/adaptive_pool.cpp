@@ -20,20 +20,19 @@ struct Cover {
   bool even = false;  ///< all of one length, one after the other
 };
 
-std::vector<Cover> covers_of(const char* op, const Tensor& input, int rank, const Shape& output_size, CallSite site) {
+std::vector<Cover> covers_of(const Tensor& input, int rank, const Shape& output_size) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2) {
-    fail<ShapeError>(op, fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
-                     {{"input", input}}, "", site);
+    fail<ShapeError>(fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
+                     {{"input", input}});
   }
-  const Shape counts = per_axis(op, "output_size", output_size, rank, -1, input, site);
+  const Shape counts = per_axis("output_size", output_size, rank, -1, input);
   std::vector<Cover> covers;
   for (int d = 0; d < rank; ++d) {
     Cover cover{.size = input.shape()[input.rank() - rank + d], .start = {}, .length = {}};
     cover.count = counts[d] == -1 ? cover.size : counts[d];
     if (cover.count < 1 || cover.size < 1) {
-      fail<ShapeError>(op, fmt::format("no windows: {} elements, {} outputs", cover.size, cover.count),
-                       {{"input", input}}, "spatial sizes and output sizes must be at least 1 (or -1 for the input's)",
-                       site);
+      fail<ShapeError>(fmt::format("no windows: {} elements, {} outputs", cover.size, cover.count), {{"input", input}},
+                       "spatial sizes and output sizes must be at least 1 (or -1 for the input's)");
     }
     cover.even = cover.size % cover.count == 0;
     for (std::int64_t i = 0; i < cover.count; ++i) {
@@ -58,7 +57,7 @@ PoolOptions as_pool(const std::vector<Cover>& covers) {
 }
 
 // x as [..., out..., longest...], with `missing` behind the end of shorter windows.
-Tensor cover_windows(const Tensor& x, const std::vector<Cover>& covers, double missing, CallSite site) {
+Tensor cover_windows(const Tensor& x, const std::vector<Cover>& covers, double missing) {
   const int axes = static_cast<int>(covers.size());
   std::int64_t stride = 1;
   for (const Cover& cover : covers) stride *= cover.size;
@@ -80,36 +79,35 @@ Tensor cover_windows(const Tensor& x, const std::vector<Cover>& covers, double m
     Shape shape = Shape::filled(2 * axes, 1);
     shape[d] = cover.count;
     shape[axes + d] = cover.longest;
-    const Tensor part = table(places, 0, 1, type, x.device(), site).reshape(shape, site);
-    index = index.defined() ? add(Operand(index, site), Operand(part, site)) : part;
+    const Tensor part = table(places, 0, 1, type, x.device()).reshape(shape);
+    index = index.defined() ? add(index, part) : part;
     if (std::find(inside.begin(), inside.end(), false) == inside.end()) continue;
-    const Tensor mask = Tensor::from(inside, shape, x.device(), site);
-    present = present.defined() ? bitwise_and(Operand(present, site), Operand(mask, site)) : mask;
+    const Tensor mask = Tensor::from(inside, shape, x.device());
+    present = present.defined() ? bitwise_and(present, mask) : mask;
   }
-  const Tensor windows = take_flat(x, axes, index, 2 * axes, site);
-  return present.defined() ? where(Operand(present, site), Operand(windows, site), Operand(missing, site)) : windows;
+  const Tensor windows = take_flat(x, axes, index, 2 * axes);
+  return present.defined() ? where(present, windows, missing) : windows;
 }
 
-Tensor average(const char* op, int rank, const Operand& a, const Shape& output_size) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand(op, a);
-  check_float(op, {"input", input}, site);
-  const std::vector<Cover> covers = covers_of(op, input, rank, output_size, site);
+Tensor average(int rank, const Operand& a, const Shape& output_size) {
+  const Tensor& input = tensor_operand(a);
+  check_float({"input", input});
+  const std::vector<Cover> covers = covers_of(input, rank, output_size);
   if (all_even(covers)) {
     const PoolOptions options = as_pool(covers);
     return rank == 1 ? avg_pool1d(a, options) : rank == 2 ? avg_pool2d(a, options) : avg_pool3d(a, options);
   }
-  const Tensor x = cast(input, wide(input.dtype()), site);
-  const Tensor windows = cover_windows(x, covers, -0.0, site);
+  const Tensor x = cast(input, wide(input.dtype()));
+  const Tensor windows = cover_windows(x, covers, -0.0);
   const std::uint32_t dims = last_dims(windows, covers.size());
-  const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, dims, site), dims, false, site);
+  const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, dims), dims, false);
   Tensor count;
   for (int d = 0; d < rank; ++d) {
     const std::vector<std::int64_t>& length = covers[static_cast<std::size_t>(d)].length;
-    const Tensor part = table(std::vector<double>(length.begin(), length.end()), d, rank, x.dtype(), x.device(), site);
-    count = count.defined() ? mul(Operand(count, site), Operand(part, site)) : part;
+    const Tensor part = table(std::vector<double>(length.begin(), length.end()), d, rank, x.dtype(), x.device());
+    count = count.defined() ? mul(count, part) : part;
   }
-  return cast(div(Operand(total, site), Operand(count, site)), input.dtype(), site);
+  return cast(div(total, count), input.dtype());
 }
 
 std::vector<Axis> axes_of(const std::vector<Cover>& covers) {
@@ -120,58 +118,66 @@ std::vector<Axis> axes_of(const std::vector<Cover>& covers) {
   return axes;
 }
 
-Tensor maximum_of(const char* op, const Tensor& input, const std::vector<Cover>& covers, CallSite site) {
-  if (all_even(covers)) return largest(op, input, axes_of(covers), site);
-  return largest_tap(op, cover_windows(input, covers, lowest_value(input.dtype()), site), covers.size(), site);
+Tensor maximum_of(const Tensor& input, const std::vector<Cover>& covers) {
+  if (all_even(covers)) return largest(input, axes_of(covers));
+  return largest_tap(cover_windows(input, covers, lowest_value(input.dtype())), covers.size());
 }
 
-Tensor maximum_of(const char* op, int rank, const Operand& a, const Shape& output_size) {
-  const Tensor& input = tensor_operand(op, a);
-  return maximum_of(op, input, covers_of(op, input, rank, output_size, a.site()), a.site());
+Tensor maximum_of(int rank, const Operand& a, const Shape& output_size) {
+  const Tensor& input = tensor_operand(a);
+  return maximum_of(input, covers_of(input, rank, output_size));
 }
 
-ValuesIndices maximum_and_place(const char* op, int rank, const Operand& a, const Shape& output_size) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand(op, a);
-  const std::vector<Cover> covers = covers_of(op, input, rank, output_size, site);
+ValuesIndices maximum_and_place(int rank, const Operand& a, const Shape& output_size) {
+  const Tensor& input = tensor_operand(a);
+  const std::vector<Cover> covers = covers_of(input, rank, output_size);
   std::vector<WindowStarts> starts;
   for (const Cover& cover : covers) {
     starts.push_back({.size = cover.size, .taps = cover.longest, .start = cover.start, .first = cover.start});
   }
   const Tensor bare = untraced(input);
-  const Tensor windows = all_even(covers) ? windows_of(bare, axes_of(covers), 0, site)
-                                          : cover_windows(bare, covers, lowest_value(input.dtype()), site);
-  return {maximum_of(op, input, covers, site), place_of_largest(windows, starts, site)};
+  const Tensor windows = all_even(covers) ? windows_of(bare, axes_of(covers), 0)
+                                          : cover_windows(bare, covers, lowest_value(input.dtype()));
+  return {maximum_of(input, covers), place_of_largest(windows, starts)};
 }
 
 }  // namespace
 
 Tensor adaptive_avg_pool1d(const Operand& a, const Shape& size) {
-  return average("adaptive_avg_pool1d", 1, a, size);
+  const CallScope call("adaptive_avg_pool1d", a);
+  return average(1, a, size);
 }
 Tensor adaptive_avg_pool2d(const Operand& a, const Shape& size) {
-  return average("adaptive_avg_pool2d", 2, a, size);
+  const CallScope call("adaptive_avg_pool2d", a);
+  return average(2, a, size);
 }
 Tensor adaptive_avg_pool3d(const Operand& a, const Shape& size) {
-  return average("adaptive_avg_pool3d", 3, a, size);
+  const CallScope call("adaptive_avg_pool3d", a);
+  return average(3, a, size);
 }
 Tensor adaptive_max_pool1d(const Operand& a, const Shape& size) {
-  return maximum_of("adaptive_max_pool1d", 1, a, size);
+  const CallScope call("adaptive_max_pool1d", a);
+  return maximum_of(1, a, size);
 }
 Tensor adaptive_max_pool2d(const Operand& a, const Shape& size) {
-  return maximum_of("adaptive_max_pool2d", 2, a, size);
+  const CallScope call("adaptive_max_pool2d", a);
+  return maximum_of(2, a, size);
 }
 Tensor adaptive_max_pool3d(const Operand& a, const Shape& size) {
-  return maximum_of("adaptive_max_pool3d", 3, a, size);
+  const CallScope call("adaptive_max_pool3d", a);
+  return maximum_of(3, a, size);
 }
 ValuesIndices adaptive_max_pool1d_with_indices(const Operand& a, const Shape& size) {
-  return maximum_and_place("adaptive_max_pool1d", 1, a, size);
+  const CallScope call("adaptive_max_pool1d_with_indices", a);
+  return maximum_and_place(1, a, size);
 }
 ValuesIndices adaptive_max_pool2d_with_indices(const Operand& a, const Shape& size) {
-  return maximum_and_place("adaptive_max_pool2d", 2, a, size);
+  const CallScope call("adaptive_max_pool2d_with_indices", a);
+  return maximum_and_place(2, a, size);
 }
 ValuesIndices adaptive_max_pool3d_with_indices(const Operand& a, const Shape& size) {
-  return maximum_and_place("adaptive_max_pool3d", 3, a, size);
+  const CallScope call("adaptive_max_pool3d_with_indices", a);
+  return maximum_and_place(3, a, size);
 }
 
 }  // namespace v0

@@ -34,13 +34,13 @@ struct Range {
 class Attention {
  public:
   Attention(const Operand& query, const Operand& key, const Operand& value, const AttentionOptions& options)
-      : options_(options), site_(query.site()) {
+      : options_(options) {
     shown_ = {{"query", query}, {"key", key}, {"value", value}};
-    check_operands(kOp, shown_, site_);
-    check_float(kOp, shown_[0], site_);
+    check_operands(shown_);
+    check_float(shown_[0]);
     if (options_.mask) {
       shown_.emplace_back("mask", *options_.mask);
-      check_same_device(kOp, shown_, site_);
+      check_same_device(shown_);
     }
     query_ = query.tensor();
     key_ = key.tensor();
@@ -52,7 +52,7 @@ class Attention {
   }
 
   Tensor run() {
-    if (result_shape().numel() == 0) return zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
+    if (result_shape().numel() == 0) return zeros(result_shape(), {query_.dtype(), query_.device()});
     std::vector<Range> ranges = all_indices();
     const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
     std::int64_t count = 0;
@@ -64,9 +64,9 @@ class Attention {
       block_rows_ = std::max<std::int64_t>(block_rows_, kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1));
     if (single == 0 && rows_ <= block_rows_) {
       const Tensor only = block(ranges, {0, rows_});
-      return only.reshape(result_shape(), site_);
+      return only.reshape(result_shape());
     }
-    output_ = zeros(result_shape(), {query_.dtype(), query_.device()}, site_);
+    output_ = zeros(result_shape(), {query_.dtype(), query_.device()});
     each_index(ranges, 0, single, [&] { each_tile(ranges); });
     return output_;
   }
@@ -77,14 +77,14 @@ class Attention {
     const int lead = lead_.rank();
     const DType type = wide(query_.dtype());
     const auto split = [&](const Tensor& tensor) {
-      return cast(tensor, type, site_).reshape(with_rows(value_.shape().back()), site_);
+      return cast(tensor, type).reshape(with_rows(value_.shape().back()));
     };
     upstream_ = split(upstream);
     // What softmax subtracts from the gradients of its results, weighted: sum_j w_j dw_j = sum_v out_v dout_v.
-    shares_ = reduce(ReduceOp::sum, mul(upstream_, split(result)), 1u << (lead + 2), site_);
+    shares_ = reduce(ReduceOp::sum, mul(upstream_, split(result)), 1u << (lead + 2));
     const Shape shapes[] = {with_rows(query_.shape().back()), key_.shape(), value_.shape(), with_rows(keys_)};
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) gradients_[i] = zeros(shapes[i], {type, query_.device()}, site_);
+      if (wanted[i]) gradients_[i] = zeros(shapes[i], {type, query_.device()});
     }
     if (result_shape().numel() != 0 && keys_ != 0) {
       std::vector<Range> ranges = all_indices();
@@ -92,29 +92,26 @@ class Attention {
       each_index(ranges, 0, single_dims(rows_, count), [&] { gradients_of(ranges, wanted); });
     }
     std::vector<Tensor> found(gradients_, gradients_ + wanted.size());
-    if (wanted[0]) found[0] = found[0].reshape(joined_heads(query_.shape().back()), site_);
-    if (wanted.size() > 3 && wanted[3]) found[3] = found[3].reshape(joined_heads(keys_), site_);
+    if (wanted[0]) found[0] = found[0].reshape(joined_heads(query_.shape().back()));
+    if (wanted.size() > 3 && wanted[3]) found[3] = found[3].reshape(joined_heads(keys_));
     return found;
   }
 
  private:
-  static constexpr const char* kOp = "scaled_dot_product_attention";
-
   void check_shapes() {
     const Shape& q = query_.shape();
     const Shape& k = key_.shape();
     const Shape& v = value_.shape();
     if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2) {
-      fail<ShapeError>(kOp, "query, key and value need at least two dimensions", shown_, "they are [..., H, L, E]",
-                       site_);
+      fail<ShapeError>("query, key and value need at least two dimensions", shown_, "they are [..., H, L, E]");
     }
     if (q.back() != k.back()) {
-      fail<ShapeError>(kOp, fmt::format("query has {} features, key {}", q.back(), k.back()), shown_, "", site_);
+      fail<ShapeError>(fmt::format("query has {} features, key {}", q.back(), k.back()), shown_);
     }
     rows_ = q[q.rank() - 2];
     keys_ = k[k.rank() - 2];
     if (v[v.rank() - 2] != keys_) {
-      fail<ShapeError>(kOp, fmt::format("key has {} positions, value {}", keys_, v[v.rank() - 2]), shown_, "", site_);
+      fail<ShapeError>(fmt::format("key has {} positions, value {}", keys_, v[v.rank() - 2]), shown_);
     }
     Shape lead_q = q.slice(0, q.rank() - 2);
     Shape lead_k = k.slice(0, k.rank() - 2);
@@ -123,16 +120,15 @@ class Attention {
       const bool heads = !lead_q.empty() && !lead_k.empty() && !lead_v.empty() && lead_k.back() == lead_v.back() &&
                          lead_k.back() > 0 && lead_q.back() % lead_k.back() == 0;
       if (!heads) {
-        fail<ShapeError>(kOp, "the heads of key and value (dimension -3) must be equal and divide the query's", shown_,
-                         "", site_);
+        fail<ShapeError>("the heads of key and value (dimension -3) must be equal and divide the query's", shown_);
       }
       repeats_ = lead_q.back() / lead_k.back();
       lead_q[lead_q.rank() - 1] = lead_k.back();
     }
     lead_ = broadcast(broadcast(lead_q, lead_k), lead_v);
     if (lead_.rank() > 4) {
-      fail<ShapeError>(kOp, fmt::format("{} dimensions before the positions are too many", lead_.rank()), shown_,
-                       "merge batch dimensions with reshape", site_);
+      fail<ShapeError>(fmt::format("{} dimensions before the positions are too many", lead_.rank()), shown_,
+                       "merge batch dimensions with reshape");
     }
     // [lead..., repeats, L, E], [lead..., S, E], [lead..., S, V]
     Shape split = lead_q;
@@ -141,7 +137,7 @@ class Attention {
     split.push_back(q.back());
     Shape full = lead_;
     for (int d = split.rank() - 3; d < split.rank(); ++d) full.push_back(split[d]);
-    query_ = change_view(query_, site_, [&](const View& view) -> std::optional<View> {
+    query_ = change_view(query_, [&](const View& view) -> std::optional<View> {
       std::optional<View> result = view.reshaped(split);
       if (result) *result = result->expanded(full);
       return result;
@@ -150,7 +146,7 @@ class Attention {
       Shape shape = lead_;
       shape.push_back(tensor.shape()[tensor.rank() - 2]);
       shape.push_back(tensor.shape().back());
-      return tensor.expand(shape, site_);
+      return tensor.expand(shape);
     };
     key_ = expanded(key_);
     value_ = expanded(value_);
@@ -162,8 +158,8 @@ class Attention {
       const std::int64_t size_a = a[a.rank() - i];
       const std::int64_t size_b = b[b.rank() - i];
       if (size_a != size_b && size_a != 1 && size_b != 1) {
-        fail<ShapeError>(kOp, fmt::format("sizes {} and {} before the positions do not broadcast", size_a, size_b),
-                         shown_, options_.enable_gqa ? "" : "fewer heads of key and value need enable_gqa", site_);
+        fail<ShapeError>(fmt::format("sizes {} and {} before the positions do not broadcast", size_a, size_b), shown_,
+                         options_.enable_gqa ? "" : "fewer heads of key and value need enable_gqa");
       }
       result[result.rank() - i] = size_a == 1 ? size_b : size_a;
     }
@@ -172,10 +168,10 @@ class Attention {
 
   void check_options() {
     if (options_.window_left.value_or(0) < 0 || options_.window_right.value_or(0) < 0) {
-      fail<ValueError>(kOp, "a window is negative", shown_, "leave it out to see all keys on that side", site_);
+      fail<ValueError>("a window is negative", shown_, "leave it out to see all keys on that side");
     }
     if (!(options_.softcap >= 0)) {
-      fail<ValueError>(kOp, fmt::format("softcap {} is negative", options_.softcap), shown_, "", site_);
+      fail<ValueError>(fmt::format("softcap {} is negative", options_.softcap), shown_);
     }
     const std::int64_t at = options_.alignment == CausalAlignment::bottom_right ? keys_ - rows_ : 0;
     if (options_.causal) behind_ = at;
@@ -185,20 +181,19 @@ class Attention {
     if (!options_.mask) return;
     const Tensor& given = *options_.mask;
     if (given.dtype() != DType::boolean && given.dtype() != query_.dtype() && given.dtype() != wide(query_.dtype())) {
-      fail<DTypeError>(kOp, "mask must be bool or have the query's dtype", shown_, "", site_);
+      fail<DTypeError>("mask must be bool or have the query's dtype", shown_);
     }
     // [..., H, L, S] with H split into (heads of the key, repeats)
     Shape full = result_shape();
     full[full.rank() - 1] = keys_;
-    if (broadcast_shape(kOp, {{"mask", given}, {"scores", zeros(full, {DType::boolean, given.device()}, site_)}},
-                        site_) != full) {
-      fail<ShapeError>(kOp, fmt::format("mask does not broadcast to {}", full.to_string()), shown_, "", site_);
+    if (broadcast_shape({{"mask", given}, {"scores", zeros(full, {DType::boolean, given.device()})}}) != full) {
+      fail<ShapeError>(fmt::format("mask does not broadcast to {}", full.to_string()), shown_);
     }
     Shape split = lead_;
     split.push_back(repeats_);
     split.push_back(rows_);
     split.push_back(keys_);
-    mask_ = change_view(given.expand(full, site_), site_, [&](const View& view) { return view.reshaped(split); });
+    mask_ = change_view(given.expand(full), [&](const View& view) { return view.reshaped(split); });
   }
 
   Shape result_shape() const { return joined_heads(value_.shape().back()); }
@@ -254,7 +249,7 @@ class Attention {
       // The rows' place in the output, seen as [lead..., repeats, L, V].
       View region = place_of(with_rows(value_.shape().back()), ranges);
       region = region.sliced(lead_.rank() + 1, rows.first, 1, rows.size());
-      output_ = update(output_, region, part, site_);
+      output_ = update(output_, region, part);
     }
   }
 
@@ -280,7 +275,7 @@ class Attention {
 
   Tensor part_of(Tensor tensor, const std::vector<Range>& ranges) const {
     for (std::size_t d = 0; d < ranges.size(); ++d) {
-      tensor = tensor.narrow(static_cast<int>(d), ranges[d].first, ranges[d].size(), site_);
+      tensor = tensor.narrow(static_cast<int>(d), ranges[d].first, ranges[d].size());
     }
     return tensor;
   }
@@ -294,13 +289,13 @@ class Attention {
     shape.push_back(repeats_);
     shape.push_back(rows.size());
     shape.push_back(value_.shape().back());
-    if (keys.size() == 0) return zeros(shape, {query_.dtype(), query_.device()}, site_);
+    if (keys.size() == 0) return zeros(shape, {query_.dtype(), query_.device()});
     const Tensor weights = weights_of(ranges, rows, keys).weights;
-    const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size());
     // value joins in the dtype of the weights.
-    const Tensor product = contract_dims(weights, cast(v, weights.dtype(), site_),
-                                         dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}), site_);
-    return cast(product, query_.dtype(), site_);
+    const Tensor product =
+        contract_dims(weights, cast(v, weights.dtype()), dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}));
+    return cast(product, query_.dtype());
   }
 
   // [lead..., m..., n...] = sum over k; the dimensions of either operand after its leading ones.
@@ -323,19 +318,17 @@ class Attention {
   };
   Weights weights_of(const std::vector<Range>& ranges, Range rows, Range keys) const {
     const int lead = lead_.rank();
-    const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size(), site_);
-    const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_);
+    const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size());
+    const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size());
     const ContractionDims dims = dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1});
     Weights result;
-    Tensor scores = mul(Operand(contract_dims(q, k, dims, site_), site_), Operand(scale_, site_));
+    Tensor scores = mul(contract_dims(q, k, dims), scale_);
     Tensor mask;
     if (mask_.defined()) {
-      mask = part_of(mask_, ranges)
-                 .narrow(lead + 1, rows.first, rows.size(), site_)
-                 .narrow(lead + 2, keys.first, keys.size(), site_);
+      mask = part_of(mask_, ranges).narrow(lead + 1, rows.first, rows.size()).narrow(lead + 2, keys.first, keys.size());
     }
     const bool is_bias = mask.defined() && mask.dtype() != DType::boolean;
-    if (is_bias) scores = scores + cast(mask, scores.dtype(), site_);
+    if (is_bias) scores = scores + cast(mask, scores.dtype());
     if (options_.softcap > 0) {
       result.capped = tanh(scores / options_.softcap);
       scores = result.capped * options_.softcap;
@@ -346,9 +339,9 @@ class Attention {
 
     // softmax, but a row of nothing but -inf gives zeros.
     const std::uint32_t last = 1u << (lead + 2);
-    const Tensor largest = detach(reduce(ReduceOp::max, scores, last, site_), site_);
+    const Tensor largest = detach(reduce(ReduceOp::max, scores, last));
     const Tensor exponentials = exp(scores - where(isfinite(largest), largest, 0.0));
-    const Tensor total = reduce(ReduceOp::sum, exponentials, last, site_);
+    const Tensor total = reduce(ReduceOp::sum, exponentials, last);
     result.weights = exponentials / where(total == 0, 1.0, total);
     return result;
   }
@@ -362,31 +355,29 @@ class Attention {
     const auto [weights, capped] = weights_of(ranges, rows, keys);
     const DType type = weights.dtype();
     const Tensor g = part_of(upstream_, ranges);
-    const Tensor k = cast(part_of(key_, ranges).narrow(lead, keys.first, keys.size(), site_), type, site_);
-    const Tensor v = cast(part_of(value_, ranges).narrow(lead, keys.first, keys.size(), site_), type, site_);
+    const Tensor k = cast(part_of(key_, ranges).narrow(lead, keys.first, keys.size()), type);
+    const Tensor v = cast(part_of(value_, ranges).narrow(lead, keys.first, keys.size()), type);
     const auto put = [&](std::size_t i, const Tensor& part, int keys_dim) {
       View region = place_of(gradients_[i].shape(), ranges);
       if (keys_dim >= 0) region = region.sliced(keys_dim, keys.first, 1, keys.size());
       const bool whole = region.shape == gradients_[i].shape();
-      gradients_[i] = whole ? part : update(gradients_[i], region, part, site_);
+      gradients_[i] = whole ? part : update(gradients_[i], region, part);
     };
     if (wanted[2]) {
-      put(2, contract_dims(weights, g, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1}), site_),
-          lead);
+      put(2, contract_dims(weights, g, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1})), lead);
     }
     if (!wanted[0] && !wanted[1] && !(wanted.size() > 3 && wanted[3])) return;
-    const Tensor of_weights = contract_dims(g, v, dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1}), site_);
+    const Tensor of_weights = contract_dims(g, v, dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1}));
     Tensor of_scores = weights * (of_weights - part_of(shares_, ranges));
     if (capped.defined()) of_scores = of_scores * (1.0 - capped * capped);
     if (wanted.size() > 3 && wanted[3]) put(3, of_scores, lead + 2);
     const Tensor scaled = of_scores * scale_;
     if (wanted[0]) {
-      put(0, contract_dims(scaled, k, dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}), site_), -1);
+      put(0, contract_dims(scaled, k, dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead})), -1);
     }
     if (wanted[1]) {
-      const Tensor q = cast(part_of(query_, ranges), type, site_);
-      put(1, contract_dims(scaled, q, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1}), site_),
-          lead);
+      const Tensor q = cast(part_of(query_, ranges), type);
+      put(1, contract_dims(scaled, q, dims_of({lead + 2}, {lead + 2}, {lead, lead + 1}, {lead, lead + 1})), lead);
     }
   }
 
@@ -401,16 +392,14 @@ class Attention {
     View view = View::contiguous({rows.size(), keys.size()});
     view.strides = {-1, 1};
     view.offset = rows.size() - 1;
-    const Tensor line =
-        Access::tensor(make_node(Iota{}, {}, {rows.size() + keys.size()}, DType::i64, scores.device(), site_));
-    const Tensor position = view_tensor(node_of(line), view, DType::i64, site_);
+    const Tensor line = Access::tensor(make_node(Iota{}, {}, {rows.size() + keys.size()}, DType::i64, scores.device()));
+    const Tensor position = view_tensor(node_of(line), view, DType::i64);
     if (upper) scores = where(position <= *behind_ + shift, scores, kHidden);
     if (lower) scores = where(position >= *before_ + shift, scores, kHidden);
     return scores;
   }
 
   AttentionOptions options_;
-  CallSite site_;
   std::vector<Shown> shown_;
   Tensor query_;  ///< [lead..., repeats, L, E]
   Tensor key_;    ///< [lead..., S, E]
@@ -436,19 +425,19 @@ class Attention {
 
 Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                                     const AttentionOptions& options) {
+  const CallScope call("scaled_dot_product_attention", query);
   const Tensor result = [&] {
     const NoGrad no_grad;
     return Attention(query, key, value, options).run();
   }();
-  const CallSite site = query.site();
   std::vector<const Tensor*> operands{&query.tensor(), &key.tensor(), &value.tensor()};
   if (options.mask && is_float(options.mask->dtype())) operands.push_back(&*options.mask);
   if (!is_tracing(operands)) return result;
   return traced(
-      result, "scaled_dot_product_attention", operands,
-      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options, site](
+      result, operands,
+      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options](
           const Tensor& g, const std::vector<bool>& wanted, const Tensor& out) {
-        return Attention({q, site}, {k, site}, {v, site}, options).gradients(g, out, wanted);
+        return Attention({q}, {k}, {v}, options).gradients(g, out, wanted);
       },
       true);
 }

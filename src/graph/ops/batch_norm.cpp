@@ -20,117 +20,112 @@ struct Channels {
   std::uint32_t positions = 0;  ///< the dimensions behind the channels
 };
 
-Channels check_channels(const char* op, const Operand& a) {
+Channels check_channels(const Operand& a) {
   Channels result;
-  result.input = check_float_input(op, a, {}).input;
+  result.input = check_float_input(a, {}).input;
   const int rank = result.input.rank();
-  if (rank < 2) fail<ShapeError>(op, "input must be [N, C, ...]", {{"input", result.input}}, "", a.site());
-  result.x = cast(result.input, wide(result.input.dtype()), a.site());
+  if (rank < 2) fail<ShapeError>("input must be [N, C, ...]", {{"input", result.input}});
+  result.x = cast(result.input, wide(result.input.dtype()));
   result.shape = {result.input.shape()[1]};
   result.positions = ((1u << rank) - 1u) & ~0b11u;
   return result;
 }
 
 // old * (1 - momentum) + new * momentum, in the dtype of the old value.
-Tensor moved(const char* op, const char* label, const Tensor& old, const Tensor& statistic, const Channels& channels,
-             double momentum, CallSite site) {
-  const Tensor before = parameter(op, label, old, channels.input, channels.shape, channels.x.dtype(), site);
-  return cast(before * (1 - momentum) + statistic.reshape(channels.shape, site) * momentum, old.dtype(), site);
+Tensor moved(const char* label, const Tensor& old, const Tensor& statistic, const Channels& channels, double momentum) {
+  const Tensor before = parameter(label, old, channels.input, channels.shape, channels.x.dtype());
+  return cast(before * (1 - momentum) + statistic.reshape(channels.shape) * momentum, old.dtype());
 }
 
 // deviation * (1 / sqrt(variance + eps) * weight) + bias.
-Tensor scaled(const char* op, const Channels& channels, const Tensor& deviation, const Tensor& variance,
-              const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps, CallSite site) {
+Tensor scaled(const Channels& channels, const Tensor& deviation, const Tensor& variance,
+              const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
   const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter(op, label, value, channels.input, channels.shape, channels.x.dtype(), site),
-                       channels.x.rank(), site);
+    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
   };
   Tensor scale = rsqrt(variance + eps);
   if (weight) scale = scale * shaped("weight", *weight);
   Tensor y = deviation * scale;
   if (bias) y = y + shaped("bias", *bias);
-  return cast(y, channels.input.dtype(), site);
+  return cast(y, channels.input.dtype());
 }
 
 // Statistics of one element say nothing, and its unbiased variance does not exist.
-void check_count(const char* op, const Channels& channels, std::uint32_t dims, CallSite site) {
+void check_count(const Channels& channels, std::uint32_t dims) {
   if (count_of(channels.x, dims) > 1) return;
-  fail<ValueError>(op, "training needs more than one value per channel", {{"input", channels.input}},
-                   "use a larger batch, or evaluation with running statistics", site);
+  fail<ValueError>("training needs more than one value per channel", {{"input", channels.input}},
+                   "use a larger batch, or evaluation with running statistics");
 }
 
 }  // namespace
 
 Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& running_var,
                   const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
-  const Channels channels = check_channels("batch_norm", a);
-  const CallSite site = a.site();
+  const CallScope call("batch_norm", a);
+  const Channels channels = check_channels(a);
   const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter("batch_norm", label, value, channels.input, channels.shape, channels.x.dtype(), site),
-                       channels.x.rank(), site);
+    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
   };
   const Tensor variance = shaped("running_var", running_var);
   const Tensor deviation = channels.x - shaped("running_mean", running_mean);
-  return scaled("batch_norm", channels, deviation, variance, weight, bias, eps, site);
+  return scaled(channels, deviation, variance, weight, bias, eps);
 }
 
 BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,
                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
                                     const std::optional<Tensor>& bias, double momentum, double eps) {
-  const char* const op = "batch_norm";
-  const Channels channels = check_channels(op, a);
-  const CallSite site = a.site();
+  const CallScope call("batch_norm_training", a);
+  const Channels channels = check_channels(a);
   const std::uint32_t dims = channels.positions | 1u;
-  check_count(op, channels, dims, site);
+  check_count(channels, dims);
   const double count = count_of(channels.x, dims);
-  const Tensor mean = mean_of(channels.x, dims, site);
+  const Tensor mean = mean_of(channels.x, dims);
   const Tensor deviation = channels.x - mean;
-  const Tensor squares = reduce(ReduceOp::dot, deviation, dims, site, &deviation);
+  const Tensor squares = reduce(ReduceOp::dot, deviation, dims, &deviation);
   const Tensor variance = squares / count;
   BatchNormResult result;
-  result.output = scaled(op, channels, deviation, variance, weight, bias, eps, site);
-  result.mean = mean.reshape(channels.shape, site);
-  result.variance = variance.reshape(channels.shape, site);
+  result.output = scaled(channels, deviation, variance, weight, bias, eps);
+  result.mean = mean.reshape(channels.shape);
+  result.variance = variance.reshape(channels.shape);
   if (running_mean) {
-    result.running_mean = moved(op, "running_mean", *running_mean, mean, channels, momentum, site);
+    result.running_mean = moved("running_mean", *running_mean, mean, channels, momentum);
   }
   if (running_var) {
-    result.running_var = moved(op, "running_var", *running_var, squares / (count - 1), channels, momentum, site);
+    result.running_var = moved("running_var", *running_var, squares / (count - 1), channels, momentum);
   }
   return result;
 }
 
 Tensor instance_norm(const Operand& a, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
                      double eps) {
+  const CallScope call("instance_norm", a);
   return instance_norm_training(a, std::nullopt, std::nullopt, weight, bias, 0, eps).output;
 }
 
 InstanceNormResult instance_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,
                                           const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
                                           const std::optional<Tensor>& bias, double momentum, double eps) {
-  const char* const op = "instance_norm";
-  const Channels channels = check_channels(op, a);
-  const CallSite site = a.site();
-  check_count(op, channels, channels.positions, site);
+  const CallScope call("instance_norm_training", a);
+  const Channels channels = check_channels(a);
+  check_count(channels, channels.positions);
   const double count = count_of(channels.x, channels.positions);
-  const Tensor mean = mean_of(channels.x, channels.positions, site);
+  const Tensor mean = mean_of(channels.x, channels.positions);
   const Tensor deviation = channels.x - mean;
-  const Tensor squares = reduce(ReduceOp::dot, deviation, channels.positions, site, &deviation);
+  const Tensor squares = reduce(ReduceOp::dot, deviation, channels.positions, &deviation);
   const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter(op, label, value, channels.input, channels.shape, channels.x.dtype(), site),
-                       channels.x.rank(), site);
+    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
   };
   Tensor y = deviation * rsqrt(squares / count + eps);
   if (weight) y = y * shaped("weight", *weight);
   if (bias) y = y + shaped("bias", *bias);
   InstanceNormResult result;
-  result.output = cast(y, channels.input.dtype(), site);
+  result.output = cast(y, channels.input.dtype());
   if (running_mean) {
-    result.running_mean = moved(op, "running_mean", *running_mean, mean_of(mean, 1u, site), channels, momentum, site);
+    result.running_mean = moved("running_mean", *running_mean, mean_of(mean, 1u), channels, momentum);
   }
   if (running_var) {
-    const Tensor unbiased = mean_of(squares / (count - 1), 1u, site);
-    result.running_var = moved(op, "running_var", *running_var, unbiased, channels, momentum, site);
+    const Tensor unbiased = mean_of(squares / (count - 1), 1u);
+    result.running_var = moved("running_var", *running_var, unbiased, channels, momentum);
   }
   return result;
 }

@@ -49,20 +49,20 @@ DType returned(DType dtype) {
   return is_float(dtype) ? dtype : accumulated(dtype);
 }
 
-void check_operands(const char* op, const Operands& shown, CallSite site) {
+void check_operands(const Operands& shown) {
   for (const Shown& operand : shown) {
     if (operand.tensor == nullptr) {
-      fail<ValueError>(op, fmt::format("{} must be a tensor", operand.label), shown, "make the scalar a tensor", site);
+      fail<ValueError>(fmt::format("{} must be a tensor", operand.label), shown, "make the scalar a tensor");
     }
   }
-  check_same_device(op, shown, site);
-  check_same_dtype(op, shown, site);
+  check_same_device(shown);
+  check_same_dtype(shown);
 }
 
-Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype, CallSite site) {
+Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype) {
   const Shape shape = joined({&primitive.b, &primitive.m, &primitive.n});
   const Device device = a.base->device;
-  return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device, site));
+  return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
 
 View repeated(const View& view, int position, const Shape& sizes) {
@@ -77,8 +77,8 @@ View repeated(const View& view, int position, const Shape& sizes) {
 
 namespace {
 
-Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site);
-Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site);
+Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims);
+Tensor product_of_matrices(const Tensor& a, const Tensor& b);
 
 Shape counted(int first, int count) {
   Shape dims;
@@ -87,40 +87,38 @@ Shape counted(int first, int count) {
 }
 
 // The product of a gradient with the other operand has the dims `order` of an operand: put them in its own order.
-Tensor in_own_order(const Tensor& gradient, const Shape& order, CallSite site) {
+Tensor in_own_order(const Tensor& gradient, const Shape& order) {
   Shape inverse = order;
   for (int d = 0; d < order.rank(); ++d) inverse[static_cast<int>(order[d])] = d;
-  return gradient.permute(inverse, site);
+  return gradient.permute(inverse);
 }
 
 // y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
-Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
-  return traced(product, "contract", {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims) {
+  return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
     const int batch = dims.batch_a.rank();
     const int m = dims.m.rank();
     const int n = dims.n.rank();
     std::vector<Tensor> gradients(2);
     if (wanted[0]) {
-      const Tensor of_a = contract_dims(g, cast(b, g.dtype(), site),
+      const Tensor of_a = contract_dims(g, cast(b, g.dtype()),
                                         {.batch_a = counted(0, batch),
                                          .batch_b = dims.batch_b,
                                          .m = counted(batch, m),
                                          .n = dims.k_b,
                                          .k_a = counted(batch + m, n),
-                                         .k_b = dims.n},
-                                        site);
-      gradients[0] = in_own_order(of_a, joined({&dims.batch_a, &dims.m, &dims.k_a}), site);
+                                         .k_b = dims.n});
+      gradients[0] = in_own_order(of_a, joined({&dims.batch_a, &dims.m, &dims.k_a}));
     }
     if (wanted[1]) {
-      const Tensor of_b = contract_dims(cast(a, g.dtype(), site), g,
+      const Tensor of_b = contract_dims(cast(a, g.dtype()), g,
                                         {.batch_a = dims.batch_a,
                                          .batch_b = counted(0, batch),
                                          .m = dims.k_a,
                                          .n = counted(batch + m, n),
                                          .k_a = dims.m,
-                                         .k_b = counted(batch, m)},
-                                        site);
-      gradients[1] = in_own_order(of_b, joined({&dims.batch_b, &dims.k_b, &dims.n}), site);
+                                         .k_b = counted(batch, m)});
+      gradients[1] = in_own_order(of_b, joined({&dims.batch_b, &dims.k_b, &dims.n}));
     }
     return gradients;
   });
@@ -128,17 +126,17 @@ Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const
 
 }  // namespace
 
-Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
+Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims) {
   const Tensor product = [&] {
     const NoGrad scope;
-    return product_of_dims(a, b, dims, site);
+    return product_of_dims(a, b, dims);
   }();
-  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_dims(product, a, b, dims, site) : product;
+  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_dims(product, a, b, dims) : product;
 }
 
 namespace {
 
-Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site) {
+Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims) {
   const Shape batch = sizes_of(a, dims.batch_a);
   const Shape m = sizes_of(a, dims.m);
   const Shape n = sizes_of(b, dims.n);
@@ -149,7 +147,7 @@ Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& 
   primitive.k = merged(sizes_of(a, dims.k_a));
   // Merging needs a reshape, which a permuted view may not have; only then are elements stored.
   const auto grouped = [&](const Tensor& tensor, const Shape& order, const Shape& shape) {
-    return reading_as(tensor.permute(order, site), site, [&](const View& view) { return view.reshaped(shape); });
+    return reading_as(tensor.permute(order), [&](const View& view) { return view.reshaped(shape); });
   };
   const Reading ra =
       grouped(a, joined({&dims.batch_a, &dims.m, &dims.k_a}), joined({&primitive.b, &primitive.m, &primitive.k}));
@@ -157,7 +155,7 @@ Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& 
       grouped(b, joined({&dims.batch_b, &dims.k_b, &dims.n}), joined({&primitive.b, &primitive.k, &primitive.n}));
   primitive.a_view = ra.view;
   primitive.b_view = rb.view;
-  return contract(std::move(primitive), ra, rb, a.dtype(), site).reshape(joined({&batch, &m, &n}), site);
+  return contract(std::move(primitive), ra, rb, a.dtype()).reshape(joined({&batch, &m, &n}));
 }
 
 // The gradient for one operand of a batched product: `product(g, other)` sums over the batch dimensions that the
@@ -182,40 +180,32 @@ Shape with(const Shape& dims, std::int64_t last) {
   return result;
 }
 
-Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b, CallSite site) {
-  return traced(product, "matmul", {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b) {
+  return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
     const int rank = g.rank();
     std::vector<Tensor> gradients(2);
     const auto spread = [&](const Tensor& operand) {
       Shape shape = g.shape().slice(0, rank - 2);
       for (int d = operand.rank() - 2; d < operand.rank(); ++d) shape.push_back(operand.shape()[d]);
-      return cast(operand, g.dtype(), site).expand(shape, site);
+      return cast(operand, g.dtype()).expand(shape);
     };
     if (wanted[0]) {
       const BatchRoles roles = batch_roles(a.shape(), g.shape());
       const Shape k = with(roles.summed, rank - 1);
-      gradients[0] = contract_dims(g, spread(b),
-                                   {.batch_a = roles.kept,
-                                    .batch_b = roles.kept,
-                                    .m = {rank - 2},
-                                    .n = {rank - 2},
-                                    .k_a = k,
-                                    .k_b = k},
-                                   site)
-                         .reshape(a.shape(), site);
+      gradients[0] =
+          contract_dims(
+              g, spread(b),
+              {.batch_a = roles.kept, .batch_b = roles.kept, .m = {rank - 2}, .n = {rank - 2}, .k_a = k, .k_b = k})
+              .reshape(a.shape());
     }
     if (wanted[1]) {
       const BatchRoles roles = batch_roles(b.shape(), g.shape());
       const Shape k = with(roles.summed, rank - 2);
-      gradients[1] = contract_dims(spread(a), g,
-                                   {.batch_a = roles.kept,
-                                    .batch_b = roles.kept,
-                                    .m = {rank - 1},
-                                    .n = {rank - 1},
-                                    .k_a = k,
-                                    .k_b = k},
-                                   site)
-                         .reshape(b.shape(), site);
+      gradients[1] =
+          contract_dims(
+              spread(a), g,
+              {.batch_a = roles.kept, .batch_b = roles.kept, .m = {rank - 1}, .n = {rank - 1}, .k_a = k, .k_b = k})
+              .reshape(b.shape());
     }
     return gradients;
   });
@@ -223,17 +213,17 @@ Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b, Cal
 
 }  // namespace
 
-Tensor batched_matmul(const Tensor& a, const Tensor& b, CallSite site) {
+Tensor batched_matmul(const Tensor& a, const Tensor& b) {
   const Tensor product = [&] {
     const NoGrad scope;
-    return product_of_matrices(a, b, site);
+    return product_of_matrices(a, b);
   }();
-  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b, site) : product;
+  return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b) : product;
 }
 
 namespace {
 
-Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site) {
+Tensor product_of_matrices(const Tensor& a, const Tensor& b) {
   const Shape& sa = a.shape();
   const Shape& sb = b.shape();
   const std::int64_t m = sa[sa.rank() - 2];
@@ -250,7 +240,7 @@ Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site) {
     Shape rows = sa.slice(0, sa.rank() - 1);
     const std::int64_t count = rows.numel();
     result = rows;
-    ra = reading_as(a, site, [&](const View& view) { return view.reshaped({count, k}); });
+    ra = reading_as(a, [&](const View& view) { return view.reshaped({count, k}); });
     rb = read(b);
     primitive.m = {count};
   } else {
@@ -276,12 +266,8 @@ Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site) {
     // At most four batch dimensions reach the kernel: merge where both views allow, else store.
     if (batch.rank() > kGroupRank) {
       const std::int64_t count = batch.numel();
-      ra = reading_as(a.expand(ra.view.shape, site), site, [&](const View& view) {
-        return view.reshaped({count, m, k});
-      });
-      rb = reading_as(b.expand(rb.view.shape, site), site, [&](const View& view) {
-        return view.reshaped({count, k, n});
-      });
+      ra = reading_as(a.expand(ra.view.shape), [&](const View& view) { return view.reshaped({count, m, k}); });
+      rb = reading_as(b.expand(rb.view.shape), [&](const View& view) { return view.reshaped({count, k, n}); });
       batch = {count};
     }
     primitive.b = batch;
@@ -289,9 +275,9 @@ Tensor product_of_matrices(const Tensor& a, const Tensor& b, CallSite site) {
   }
   primitive.a_view = ra.view;
   primitive.b_view = rb.view;
-  const Tensor product = contract(std::move(primitive), ra, rb, a.dtype(), site);
+  const Tensor product = contract(std::move(primitive), ra, rb, a.dtype());
   result.push_back(n);
-  return product.reshape(result, site);
+  return product.reshape(result);
 }
 
 }  // namespace

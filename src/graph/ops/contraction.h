@@ -15,16 +15,16 @@ DType accumulated(DType dtype);
 DType returned(DType dtype);
 
 /// Tensors (no scalars), defined, on one device, of one dtype.
-void check_operands(const char* op, const Operands& shown, CallSite site);
+void check_operands(const Operands& shown);
 
 /// The primitive over two readings; the result has shape (b..., m..., n...) and the accumulation dtype.
-Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype, CallSite site);
+Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype);
 
 /// The view of a tensor changed by `change`; stores the elements where the result would be no view.
-template <typename Change> Reading reading_as(const Tensor& tensor, CallSite site, Change change) {
+template <typename Change> Reading reading_as(const Tensor& tensor, Change change) {
   Reading reading = read(tensor);
   if (std::optional<View> view = change(reading.view)) return {reading.base, std::move(*view)};
-  reading = read(stored(tensor, site));
+  reading = read(stored(tensor));
   return {reading.base, *change(reading.view)};
 }
 
@@ -39,10 +39,10 @@ struct ContractionDims {
   Shape k_a, k_b;  ///< summed, the first one outermost
 };
 /// Sums over k in the accumulation dtype; the result has the sizes (batch..., m..., n...). Batch sizes are equal.
-Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims, CallSite site);
+Tensor contract_dims(const Tensor& a, const Tensor& b, const ContractionDims& dims);
 
 /// a [batch..., m, k] x b [batch..., k, n] with ranks >= 2 and batches that broadcast, in the accumulation dtype.
-Tensor batched_matmul(const Tensor& a, const Tensor& b, CallSite site);
+Tensor batched_matmul(const Tensor& a, const Tensor& b);
 
 }  // namespace graph
 }  // namespace v0

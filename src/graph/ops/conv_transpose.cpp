@@ -12,6 +12,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/ops/convolution.h"
 
 namespace lockstep {
@@ -75,8 +76,8 @@ TransposedAxis make_axis(std::int64_t input, std::int64_t output, std::int64_t k
 
 class Transposed {
  public:
-  Transposed(ConvOperands operands, std::vector<TransposedAxis> axes, std::int64_t groups, CallSite site)
-      : operands_(std::move(operands)), axes_(std::move(axes)), groups_(groups), site_(site) {
+  Transposed(ConvOperands operands, std::vector<TransposedAxis> axes, std::int64_t groups)
+      : operands_(std::move(operands)), axes_(std::move(axes)), groups_(groups) {
     batch_ = operands_.input.shape()[0];
     channels_ = operands_.input.shape()[1] / groups_;
     out_channels_ = operands_.weight.shape()[1];
@@ -93,8 +94,8 @@ class Transposed {
       order.push_back(2 + d);
       interleaved.push_back(axis(d).steps * axis(d).stride);
     }
-    Tensor y = joined.permute(order, site_).reshape(interleaved, site_);
-    for (int d = 0; d < rank; ++d) y = y.narrow(2 + d, axis(d).skip, axis(d).output, site_);
+    Tensor y = joined.permute(order).reshape(interleaved);
+    for (int d = 0; d < rank; ++d) y = y.narrow(2 + d, axis(d).skip, axis(d).output);
     return y;
   }
 
@@ -111,7 +112,7 @@ class Transposed {
       parts.push_back(join(chosen));
       chosen.pop_back();
     }
-    return parts.size() == 1 ? parts[0] : cat(parts, 2 + dim, site_);
+    return parts.size() == 1 ? parts[0] : cat(parts, 2 + dim);
   }
 
   // One contraction: [N, O, counts..., steps...], with bias, in the dtype of the result.
@@ -134,15 +135,15 @@ class Transposed {
     const Reading columns = windows_of_input(phases);
     primitive.a_view = repeated(filters.view, 0, {batch_});
     primitive.b_view = columns.view;
-    Tensor y = contract(std::move(primitive), filters, columns, operands_.input.dtype(), site_);
-    y = with_bias(y.reshape(shape, site_), operands_.bias, site_);
-    return cast(y, returned(operands_.input.dtype()), site_);
+    Tensor y = contract(std::move(primitive), filters, columns, operands_.input.dtype());
+    y = with_bias(y.reshape(shape), operands_.bias);
+    return cast(y, returned(operands_.input.dtype()));
   }
 
   // The weight as [G, O/G, counts..., C/G, taps...].
   Reading taps_of_weight(const std::vector<const Phases*>& phases) const {
     const int rank = static_cast<int>(axes_.size());
-    return reading_as(operands_.weight, site_, [&](const View& view) -> std::optional<View> {
+    return reading_as(operands_.weight, [&](const View& view) -> std::optional<View> {
       Shape split{groups_, channels_, out_channels_};
       for (int d = 0; d < rank; ++d) split.push_back(operands_.weight.shape()[2 + d]);
       std::optional<View> result = view.reshaped(split);
@@ -164,7 +165,7 @@ class Transposed {
   // The input as [N, G, C/G, taps..., steps...]; later taps see earlier elements.
   Reading windows_of_input(const std::vector<const Phases*>& phases) const {
     const int rank = static_cast<int>(axes_.size());
-    return reading_as(operands_.input, site_, [&](const View& view) -> std::optional<View> {
+    return reading_as(operands_.input, [&](const View& view) -> std::optional<View> {
       Shape split{batch_, groups_, channels_};
       for (int d = 0; d < rank; ++d) split.push_back(axis(d).input);
       std::optional<View> result = view.reshaped(split);
@@ -191,62 +192,57 @@ class Transposed {
   const ConvOperands operands_;
   const std::vector<TransposedAxis> axes_;
   const std::int64_t groups_;
-  const CallSite site_;
   std::int64_t batch_ = 0;
   std::int64_t channels_ = 0;      ///< per group
   std::int64_t out_channels_ = 0;  ///< per group
 };
 
 Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                  const std::vector<TransposedAxis>& axes, const Windows& windows, std::int64_t groups, CallSite site) {
+                  const std::vector<TransposedAxis>& axes, const Windows& windows, std::int64_t groups) {
   const Tensor y = [&] {
     const NoGrad scope;
-    return Transposed({.input = input, .weight = weight, .bias = bias}, axes, groups, site).run();
+    return Transposed({.input = input, .weight = weight, .bias = bias}, axes, groups).run();
   }();
   const Tensor* const addend = bias ? &*bias : nullptr;
   if (!is_tracing({&input, &weight, addend})) return y;
   std::vector<const Tensor*> operands{&input, &weight};
   if (bias) operands.push_back(addend);
-  return traced(
-      y, "conv_transpose", operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
-        const Tensor g = cast(upstream, wide(upstream.dtype()), site);
-        std::vector<Tensor> gradients(wanted.size());
-        if (wanted[0]) {
-          gradients[0] =
-              convolve(g, cast(weight, g.dtype(), site), input.shape().slice(2, input.rank()), windows, groups, site);
-        }
-        if (wanted[1]) {
-          gradients[1] = conv_weight_gradient(cast(input, g.dtype(), site), g, weight.shape(), windows, groups, site);
-        }
-        if (bias && wanted[2]) {
-          Shape channels = Shape::filled(g.rank() - 1, 1);
-          channels[0] = g.shape()[1];
-          gradients[2] = sum_to(g, channels, site).reshape({g.shape()[1]}, site);
-        }
-        return gradients;
-      });
+  return traced(y, operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
+    const Tensor g = cast(upstream, wide(upstream.dtype()));
+    std::vector<Tensor> gradients(wanted.size());
+    if (wanted[0]) {
+      gradients[0] = convolve(g, cast(weight, g.dtype()), input.shape().slice(2, input.rank()), windows, groups);
+    }
+    if (wanted[1]) {
+      gradients[1] = conv_weight_gradient(cast(input, g.dtype()), g, weight.shape(), windows, groups);
+    }
+    if (bias && wanted[2]) {
+      Shape channels = Shape::filled(g.rank() - 1, 1);
+      channels[0] = g.shape()[1];
+      gradients[2] = sum_to(g, channels).reshape({g.shape()[1]});
+    }
+    return gradients;
+  });
 }
 
-Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
+Tensor conv_transpose(int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
                       const ConvTransposeOptions& options) {
-  const CallSite site = x.site();
-  ConvOperands operands = check_convolution(op, rank, x, w, bias);
+  ConvOperands operands = check_convolution(rank, x, w, bias);
   const std::vector<Shown>& shown = operands.shown;
-  const Shape stride = spatial(op, "stride", options.stride, rank, 1, shown, site);
-  const Shape padding = spatial(op, "padding", options.padding, rank, 0, shown, site);
-  const Shape output_padding = spatial(op, "output_padding", options.output_padding, rank, 0, shown, site);
-  const Shape dilation = spatial(op, "dilation", options.dilation, rank, 1, shown, site);
+  const Shape stride = spatial("stride", options.stride, rank, 1, shown);
+  const Shape padding = spatial("padding", options.padding, rank, 0, shown);
+  const Shape output_padding = spatial("output_padding", options.output_padding, rank, 0, shown);
+  const Shape dilation = spatial("dilation", options.dilation, rank, 1, shown);
   const std::int64_t groups = options.groups;
   const std::int64_t channels = operands.input.shape()[1];
   const std::int64_t group_channels = operands.weight.shape()[1];
   if (groups < 1 || operands.weight.shape()[0] != channels || channels % groups != 0) {
-    fail<ShapeError>(op,
-                     fmt::format("{} input channels and {} groups do not fit a weight of {} channels", channels, groups,
+    fail<ShapeError>(fmt::format("{} input channels and {} groups do not fit a weight of {} channels", channels, groups,
                                  operands.weight.shape()[0]),
-                     shown, "weight is [in_channels, out_channels / groups, kernel...]", site);
+                     shown, "weight is [in_channels, out_channels / groups, kernel...]");
   }
   if (bias && bias->shape() != Shape{groups * group_channels}) {
-    fail<ShapeError>(op, fmt::format("bias must have shape [{}]", groups * group_channels), shown, "", site);
+    fail<ShapeError>(fmt::format("bias must have shape [{}]", groups * group_channels), shown);
   }
   std::vector<TransposedAxis> axes;
   Shape shape{operands.input.shape()[0], groups * group_channels};
@@ -254,24 +250,23 @@ Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand&
     const std::int64_t size = operands.input.shape()[2 + d];
     const std::int64_t kernel = operands.weight.shape()[2 + d];
     if (output_padding[d] >= std::max(stride[d], dilation[d])) {
-      fail<ValueError>(op,
-                       fmt::format("output_padding {} is not smaller than the stride {} or the dilation {}",
+      fail<ValueError>(fmt::format("output_padding {} is not smaller than the stride {} or the dilation {}",
                                    output_padding[d], stride[d], dilation[d]),
-                       shown, "it chooses among the sizes that a strided convolution would map to this input", site);
+                       shown, "it chooses among the sizes that a strided convolution would map to this input");
     }
     const std::int64_t output =
         (size - 1) * stride[d] - 2 * padding[d] + dilation[d] * (kernel - 1) + output_padding[d] + 1;
     if (size < 1 || kernel < 1 || output < 1) {
-      fail<ShapeError>(op, fmt::format("spatial dimension {} would have {} elements", d, output), shown,
-                       "use a larger input or less padding", site);
+      fail<ShapeError>(fmt::format("spatial dimension {} would have {} elements", d, output), shown,
+                       "use a larger input or less padding");
     }
     axes.push_back(make_axis(size, output, kernel, stride[d], padding[d], dilation[d]));
     shape.push_back(output);
   }
-  check_shape(op, shape, operands.input.dtype(), site);
+  check_shape(shape, operands.input.dtype());
   const Tensor y =
-      transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups, site);
-  return operands.unbatched ? y.squeeze(0, site) : y;
+      transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups);
+  return operands.unbatched ? y.squeeze(0) : y;
 }
 
 }  // namespace
@@ -279,28 +274,31 @@ Tensor conv_transpose(const char* op, int rank, const Operand& x, const Operand&
 namespace graph {
 
 Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
-                           std::int64_t groups, CallSite site) {
+                           std::int64_t groups) {
   std::vector<TransposedAxis> axes;
   for (int d = 0; d + 2 < g.rank(); ++d) {
     axes.push_back(make_axis(g.shape()[2 + d], input_shape[2 + d], weight.shape()[2 + d], windows.stride[d],
                              windows.before[d], windows.dilation[d]));
   }
-  return transposed(g, weight, std::nullopt, axes, windows, groups, site);
+  return transposed(g, weight, std::nullopt, axes, windows, groups);
 }
 
 }  // namespace graph
 
 Tensor conv_transpose1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
-  return conv_transpose("conv_transpose1d", 1, input, weight, bias, options);
+  const CallScope call("conv_transpose1d", input);
+  return conv_transpose(1, input, weight, bias, options);
 }
 Tensor conv_transpose2d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
-  return conv_transpose("conv_transpose2d", 2, input, weight, bias, options);
+  const CallScope call("conv_transpose2d", input);
+  return conv_transpose(2, input, weight, bias, options);
 }
 Tensor conv_transpose3d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
-  return conv_transpose("conv_transpose3d", 3, input, weight, bias, options);
+  const CallScope call("conv_transpose3d", input);
+  return conv_transpose(3, input, weight, bias, options);
 }
 
 }  // namespace v0

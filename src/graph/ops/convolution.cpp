@@ -12,39 +12,35 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-Shape spatial(const char* op, const char* what, const Shape& given, int rank, std::int64_t least,
-              const std::vector<Shown>& shown, CallSite site) {
+Shape spatial(const char* what, const Shape& given, int rank, std::int64_t least, const std::vector<Shown>& shown) {
   Shape result = given;
   if (given.rank() == 1) result = Shape::filled(rank, given[0]);
   bool valid = result.rank() == rank;
   for (const std::int64_t value : result) valid = valid && value >= least && value < (std::int64_t{1} << 31);
   if (!valid) {
-    fail<ValueError>(op,
-                     fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
-                     shown, "", site);
+    fail<ValueError>(fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
+                     shown);
   }
   return result;
 }
 
-ConvOperands check_convolution(const char* op, int rank, const Operand& input, const Operand& weight,
+ConvOperands check_convolution(int rank, const Operand& input, const Operand& weight,
                                const std::optional<Tensor>& bias) {
-  const CallSite site = input.site();
   ConvOperands result;
   result.shown = {{"input", input}, {"weight", weight}};
   if (bias) result.shown.emplace_back("bias", *bias);
-  check_operands(op, result.shown, site);
+  check_operands(result.shown);
   result.input = input.tensor();
   result.weight = weight.tensor();
   result.bias = bias;
   const int given = result.input.rank();
   if (result.weight.rank() != rank + 2 || (given != rank + 2 && given != rank + 1)) {
-    fail<ShapeError>(op,
-                     fmt::format("input must have {} dimensions (or {} without a batch) and weight {}", rank + 2,
+    fail<ShapeError>(fmt::format("input must have {} dimensions (or {} without a batch) and weight {}", rank + 2,
                                  rank + 1, rank + 2),
-                     result.shown, "", site);
+                     result.shown);
   }
   result.unbatched = given == rank + 1;
-  if (result.unbatched) result.input = result.input.unsqueeze(0, site);
+  if (result.unbatched) result.input = result.input.unsqueeze(0);
   return result;
 }
 
@@ -52,9 +48,9 @@ namespace {
 
 // `input` [N, C, ...] as windows [N, G, C/G, out..., kernel...]; around the input there are zeros.
 Reading windows_of(const Tensor& input, const Shape& kernel, const Shape& output, const Windows& windows,
-                   std::int64_t groups, const Shape& order, CallSite site) {
+                   std::int64_t groups, const Shape& order) {
   const int rank = kernel.rank();
-  return reading_as(input, site, [&](const View& view) -> std::optional<View> {
+  return reading_as(input, [&](const View& view) -> std::optional<View> {
     Shape split{input.shape()[0], groups, input.shape()[1] / groups};
     for (int d = 0; d < rank; ++d) split.push_back(input.shape()[d + 2]);
     std::optional<View> result = view.reshaped(split);
@@ -87,14 +83,14 @@ Shape joined(std::initializer_list<Shape> parts) {
 
 // k = (channel, kernel positions), in the weight's order.
 Tensor convolve_untraced(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
-                         std::int64_t groups, CallSite site) {
+                         std::int64_t groups) {
   const int rank = output.rank();
   const std::int64_t batch = input.shape()[0];
   const std::int64_t out_channels = weight.shape()[0];
   const Shape kernel = weight.shape().slice(2, rank + 2);
-  const Reading columns = windows_of(input, kernel, output, windows, groups,
-                                     joined({{0, 1, 2}, range(3 + rank, rank), range(3, rank)}), site);
-  const Reading filters = reading_as(weight, site, [&](const View& view) {
+  const Reading columns =
+      windows_of(input, kernel, output, windows, groups, joined({{0, 1, 2}, range(3 + rank, rank), range(3, rank)}));
+  const Reading filters = reading_as(weight, [&](const View& view) {
     return view.reshaped(joined({{groups, out_channels / groups, weight.shape()[1]}, kernel}));
   });
   Contract primitive;
@@ -104,22 +100,22 @@ Tensor convolve_untraced(const Tensor& input, const Tensor& weight, const Shape&
   primitive.k = joined({{weight.shape()[1]}, kernel});
   primitive.a_view = repeated(filters.view, 0, {batch});
   primitive.b_view = columns.view;
-  return contract(std::move(primitive), filters, columns, input.dtype(), site)
-      .reshape(joined({{batch, out_channels}, output}), site);
+  return contract(std::move(primitive), filters, columns, input.dtype())
+      .reshape(joined({{batch, out_channels}, output}));
 }
 
 // k = (batch, output positions).
 Tensor weight_gradient_untraced(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
-                                std::int64_t groups, CallSite site) {
+                                std::int64_t groups) {
   const int rank = g.rank() - 2;
   const Shape kernel = weight_shape.slice(2, rank + 2);
   const Shape output = g.shape().slice(2, rank + 2);
   const std::int64_t batch = g.shape()[0];
   const std::int64_t channels = weight_shape[0] / groups;
   // [G, N, out..., C/G, kernel...]
-  const Reading columns = windows_of(input, kernel, output, windows, groups,
-                                     joined({{1, 0}, range(3, rank), {2}, range(3 + rank, rank)}), site);
-  const Reading outputs = reading_as(g, site, [&](const View& view) -> std::optional<View> {
+  const Reading columns =
+      windows_of(input, kernel, output, windows, groups, joined({{1, 0}, range(3, rank), {2}, range(3 + rank, rank)}));
+  const Reading outputs = reading_as(g, [&](const View& view) -> std::optional<View> {
     const std::optional<View> split = view.reshaped(joined({{batch, groups, channels}, output}));
     if (!split) return std::nullopt;
     return split->permuted(joined({{1, 2, 0}, range(3, rank)}));
@@ -131,53 +127,52 @@ Tensor weight_gradient_untraced(const Tensor& g, const Tensor& input, const Shap
   primitive.k = joined({{batch}, output});
   primitive.a_view = outputs.view;
   primitive.b_view = columns.view;
-  return contract(std::move(primitive), outputs, columns, g.dtype(), site).reshape(weight_shape, site);
+  return contract(std::move(primitive), outputs, columns, g.dtype()).reshape(weight_shape);
 }
 
 }  // namespace
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
-                std::int64_t groups, CallSite site) {
+                std::int64_t groups) {
   const Tensor y = [&] {
     const NoGrad scope;
-    return convolve_untraced(input, weight, output, windows, groups, site);
+    return convolve_untraced(input, weight, output, windows, groups);
   }();
   if (!is_tracing({&input, &weight})) return y;
-  return traced(y, "convolution", {&input, &weight}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+  return traced(y, {&input, &weight}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
     std::vector<Tensor> gradients(2);
     if (wanted[0]) {
-      gradients[0] = conv_input_gradient(g, cast(weight, g.dtype(), site), input.shape(), windows, groups, site);
+      gradients[0] = conv_input_gradient(g, cast(weight, g.dtype()), input.shape(), windows, groups);
     }
     if (wanted[1]) {
-      gradients[1] = conv_weight_gradient(g, cast(input, g.dtype(), site), weight.shape(), windows, groups, site);
+      gradients[1] = conv_weight_gradient(g, cast(input, g.dtype()), weight.shape(), windows, groups);
     }
     return gradients;
   });
 }
 
 Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
-                            std::int64_t groups, CallSite site) {
+                            std::int64_t groups) {
   const Tensor result = [&] {
     const NoGrad scope;
-    return weight_gradient_untraced(g, input, weight_shape, windows, groups, site);
+    return weight_gradient_untraced(g, input, weight_shape, windows, groups);
   }();
   if (!is_tracing({&g, &input})) return result;
-  return traced(result, "convolution", {&g, &input},
-                [=](const Tensor& h, const std::vector<bool>& wanted, const Tensor&) {
-                  std::vector<Tensor> gradients(2);
-                  if (wanted[0]) {
-                    gradients[0] = convolve(input, h, g.shape().slice(2, g.rank()), windows, groups, site);
-                  }
-                  if (wanted[1]) gradients[1] = conv_input_gradient(g, h, input.shape(), windows, groups, site);
-                  return gradients;
-                });
+  return traced(result, {&g, &input}, [=](const Tensor& h, const std::vector<bool>& wanted, const Tensor&) {
+    std::vector<Tensor> gradients(2);
+    if (wanted[0]) {
+      gradients[0] = convolve(input, h, g.shape().slice(2, g.rank()), windows, groups);
+    }
+    if (wanted[1]) gradients[1] = conv_input_gradient(g, h, input.shape(), windows, groups);
+    return gradients;
+  });
 }
 
-Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site) {
+Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias) {
   if (!bias) return y;
   Shape shape = Shape::filled(y.rank() - 1, 1);
   shape[0] = bias->numel();
-  return add(Operand(y, site), Operand(cast(*bias, y.dtype(), site).reshape(shape, site), site));
+  return add(y, cast(*bias, y.dtype()).reshape(shape));
 }
 
 }  // namespace graph
@@ -193,39 +188,37 @@ struct Margin {
 };
 
 // The padding of each spatial dimension, from the three ways to ask for it.
-std::vector<Margin> margins(const char* op, const ConvOptions& options, const Shape& kernel, const Shape& stride,
-                            const Shape& dilation, const std::vector<Shown>& shown, CallSite site) {
+std::vector<Margin> margins(const ConvOptions& options, const Shape& kernel, const Shape& stride, const Shape& dilation,
+                            const std::vector<Shown>& shown) {
   const int rank = kernel.rank();
   std::vector<Margin> result(static_cast<std::size_t>(rank));
   if (options.auto_padding == AutoPadding::valid) return result;
   if (options.auto_padding == AutoPadding::same) {
     for (int d = 0; d < rank; ++d) {
       if (stride[d] != 1) {
-        fail<ValueError>(op, "padding \"same\" needs a stride of 1", shown, "pad explicitly", site);
+        fail<ValueError>("padding \"same\" needs a stride of 1", shown, "pad explicitly");
       }
       const std::int64_t total = dilation[d] * (kernel[d] - 1);
       result[static_cast<std::size_t>(d)] = {total / 2, total - total / 2};
     }
     return result;
   }
-  const Shape before = spatial(op, "padding", options.padding, rank, 0, shown, site);
-  const Shape after = options.padding_after.empty()
-                          ? before
-                          : spatial(op, "padding_after", options.padding_after, rank, 0, shown, site);
+  const Shape before = spatial("padding", options.padding, rank, 0, shown);
+  const Shape after =
+      options.padding_after.empty() ? before : spatial("padding_after", options.padding_after, rank, 0, shown);
   for (int d = 0; d < rank; ++d) result[static_cast<std::size_t>(d)] = {before[d], after[d]};
   return result;
 }
 
-Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
+Tensor convolution(int rank, const Operand& x, const Operand& w, const std::optional<Tensor>& bias,
                    const ConvOptions& options) {
-  const CallSite site = x.site();
-  ConvOperands operands = check_convolution(op, rank, x, w, bias);
+  ConvOperands operands = check_convolution(rank, x, w, bias);
   const std::vector<Shown>& shown = operands.shown;
   const Tensor& weight = operands.weight;
-  const Shape stride = spatial(op, "stride", options.stride, rank, 1, shown, site);
-  const Shape dilation = spatial(op, "dilation", options.dilation, rank, 1, shown, site);
+  const Shape stride = spatial("stride", options.stride, rank, 1, shown);
+  const Shape dilation = spatial("dilation", options.dilation, rank, 1, shown);
   const Shape kernel = weight.shape().slice(2, rank + 2);
-  const std::vector<Margin> margin = margins(op, options, kernel, stride, dilation, shown, site);
+  const std::vector<Margin> margin = margins(options, kernel, stride, dilation, shown);
   const Tensor input = operands.input;
   const std::int64_t groups = options.groups;
   const std::int64_t batch = input.shape()[0];
@@ -233,14 +226,13 @@ Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w,
   const std::int64_t out_channels = weight.shape()[0];
   const std::int64_t group_channels = weight.shape()[1];
   if (groups < 1 || out_channels % groups != 0 || group_channels * groups != channels) {
-    fail<ShapeError>(op,
-                     fmt::format("{} input channels, {} output channels and {} groups do not fit a weight with {} "
+    fail<ShapeError>(fmt::format("{} input channels, {} output channels and {} groups do not fit a weight with {} "
                                  "channels per group",
                                  channels, out_channels, groups, group_channels),
-                     shown, "weight is [out_channels, in_channels / groups, kernel...]", site);
+                     shown, "weight is [out_channels, in_channels / groups, kernel...]");
   }
   if (bias && bias->shape() != Shape{out_channels}) {
-    fail<ShapeError>(op, fmt::format("bias must have shape [{}]", out_channels), shown, "", site);
+    fail<ShapeError>(fmt::format("bias must have shape [{}]", out_channels), shown);
   }
   Shape output;
   for (int d = 0; d < rank; ++d) {
@@ -249,37 +241,39 @@ Tensor convolution(const char* op, int rank, const Operand& x, const Operand& w,
     const std::int64_t padded = input.shape()[d + 2] + around.before + around.after;
     const std::int64_t reach = taps > 0 ? dilation[d] * (taps - 1) + 1 : 0;
     if (taps < 1 || padded < reach) {
-      fail<ShapeError>(op,
-                       fmt::format("a kernel that spans {} does not fit a padded input of {} in spatial dimension {}",
+      fail<ShapeError>(fmt::format("a kernel that spans {} does not fit a padded input of {} in spatial dimension {}",
                                    reach, padded, d),
-                       shown, "use a larger input, more padding or a smaller kernel", site);
+                       shown, "use a larger input, more padding or a smaller kernel");
     }
     output.push_back((padded - reach) / stride[d] + 1);
   }
   Shape shape{batch, out_channels};
   for (const std::int64_t size : output) shape.push_back(size);
-  check_shape(op, shape, accumulated(input.dtype()), site);
+  check_shape(shape, accumulated(input.dtype()));
   Shape before;
   for (const Margin& around : margin) before.push_back(around.before);
-  Tensor y = convolve(input, weight, output, {stride, dilation, before}, groups, site);
-  y = with_bias(y, bias, site);
-  y = cast(y, returned(input.dtype()), site);
-  return operands.unbatched ? y.squeeze(0, site) : y;
+  Tensor y = convolve(input, weight, output, {stride, dilation, before}, groups);
+  y = with_bias(y, bias);
+  y = cast(y, returned(input.dtype()));
+  return operands.unbatched ? y.squeeze(0) : y;
 }
 
 }  // namespace
 
 Tensor conv1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
-  return convolution("conv1d", 1, input, weight, bias, options);
+  const CallScope call("conv1d", input);
+  return convolution(1, input, weight, bias, options);
 }
 Tensor conv2d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
-  return convolution("conv2d", 2, input, weight, bias, options);
+  const CallScope call("conv2d", input);
+  return convolution(2, input, weight, bias, options);
 }
 Tensor conv3d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
-  return convolution("conv3d", 3, input, weight, bias, options);
+  const CallScope call("conv3d", input);
+  return convolution(3, input, weight, bias, options);
 }
 
 }  // namespace v0

@@ -8,8 +8,7 @@ inline namespace v0 {
 namespace graph {
 
 /// An option for each of `rank` spatial dimensions, from one value for all or one per dimension. ValueError.
-Shape spatial(const char* op, const char* what, const Shape& given, int rank, std::int64_t least,
-              const std::vector<Shown>& shown, CallSite site);
+Shape spatial(const char* what, const Shape& given, int rank, std::int64_t least, const std::vector<Shown>& shown);
 
 /// Input, weight and bias of one dtype on one device and of the right ranks.
 struct ConvOperands {
@@ -19,7 +18,7 @@ struct ConvOperands {
   bool unbatched = false;
   std::vector<Shown> shown;
 };
-ConvOperands check_convolution(const char* op, int rank, const Operand& input, const Operand& weight,
+ConvOperands check_convolution(int rank, const Operand& input, const Operand& weight,
                                const std::optional<Tensor>& bias);
 
 /// How a convolution's windows lie, per spatial dimension.
@@ -30,16 +29,16 @@ struct Windows {
 /// Gradients of y = convolution(input, weight) in the dtype of `g` [N, O, out...]: contractions in the order of
 /// docs/numerics.md section 6.
 Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
-                           std::int64_t groups, CallSite site);
+                           std::int64_t groups);
 Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
-                            std::int64_t groups, CallSite site);
+                            std::int64_t groups);
 /// The convolution of input [N, C, ...] with weight [O, C/G, ...] whose output has the spatial sizes `output`, whatever
 /// padding after the input that takes, in the accumulation dtype.
 Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
-                std::int64_t groups, CallSite site);
+                std::int64_t groups);
 
 /// y [N, O, ...] + bias [O] as one more rounding.
-Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias, CallSite site);
+Tensor with_bias(const Tensor& y, const std::optional<Tensor>& bias);
 
 }  // namespace graph
 }  // namespace v0

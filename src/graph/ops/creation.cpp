@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/backend.h"
+#include "core/elements.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -16,115 +17,142 @@ using namespace graph;
 namespace graph {
 
 std::uint64_t element_bits(double value, DType dtype) {
-  switch (dtype) {
-    case DType::f16: return to_f16(static_cast<float>(value)).bits;
-    case DType::bf16: return to_bf16(static_cast<float>(value)).bits;
-    case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    case DType::f64: return std::bit_cast<std::uint64_t>(value);
-    default: {
+  return visit_element(dtype, [&]<typename T>(std::type_identity<T>) -> std::uint64_t {
+    if constexpr (std::is_same_v<T, Float16>) {
+      return to_f16(static_cast<float>(value)).bits;
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      return to_bf16(static_cast<float>(value)).bits;
+    } else if constexpr (std::is_same_v<T, float>) {
+      return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    } else if constexpr (std::is_same_v<T, double>) {
+      return std::bit_cast<std::uint64_t>(value);
+    } else if constexpr (std::is_integral_v<T>) {
       const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
-      const std::size_t size = size_of(dtype);
-      return size == 8 ? bits : bits & ((std::uint64_t{1} << (8 * size)) - 1);
+      return sizeof(T) == 8 ? bits : bits & ((std::uint64_t{1} << (8 * sizeof(T) % 64)) - 1);
+    } else {
+      static_assert(is_storage_only(dtype_of<T>()));
+      return 0;  // these hold no number but 0, and ops that would need another refuse them
     }
-  }
+  });
 }
 
 }  // namespace graph
 
 Tensor full(const Shape& shape, double value, TensorOptions options, CallSite site) {
-  check_shape("full", shape, options.dtype, site);
+  const CallScope call("full", site);
+  check_shape(shape, options.dtype);
   backend_of(options.device);
   if (is_storage_only(options.dtype) && value == 0) {
     const std::vector<std::byte> bytes(static_cast<std::size_t>(shape.numel()) * size_of(options.dtype));
-    return Tensor::from_bytes(bytes.data(), bytes.size(), shape, options.dtype, options.device, site);
+    return Tensor::from_bytes(bytes.data(), bytes.size(), shape, options.dtype, options.device);
   }
   // The element as it is stored, so that a half reads back what arithmetic sees.
   double rounded = value;
-  if (options.dtype == DType::f16) rounded = static_cast<double>(to_f32(to_f16(static_cast<float>(value))));
-  if (options.dtype == DType::bf16) rounded = static_cast<double>(to_f32(to_bf16(static_cast<float>(value))));
-  const Scalar scalar = encode_scalar("full", rounded, options.dtype, site);
-  return Access::tensor(make_node(Full{scalar}, {}, shape, options.dtype, options.device, site));
+  visit_element(options.dtype, [&]<typename T>(std::type_identity<T>) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      rounded = static_cast<double>(to_f32(to_f16(static_cast<float>(value))));
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      rounded = static_cast<double>(to_f32(to_bf16(static_cast<float>(value))));
+    } else {
+      static_assert(!is_float(dtype_of<T>()) || std::is_floating_point_v<T>);  // encode_scalar rounds to those
+    }
+  });
+  const Scalar scalar = encode_scalar(rounded, options.dtype);
+  return Access::tensor(make_node(Full{scalar}, {}, shape, options.dtype, options.device));
 }
 
 Tensor zeros(const Shape& shape, TensorOptions options, CallSite site) {
-  return full(shape, 0, options, site);
+  const CallScope call("zeros", site);
+  return full(shape, 0, options);
 }
 Tensor ones(const Shape& shape, TensorOptions options, CallSite site) {
-  return full(shape, 1, options, site);
+  const CallScope call("ones", site);
+  return full(shape, 1, options);
 }
 
 Tensor empty(const Shape& shape, TensorOptions options, CallSite site) {
-  return full(shape, 0, options, site);
+  const CallScope call("empty", site);
+  return full(shape, 0, options);
 }
 
 Tensor full_like(const Tensor& like, double value, DType dtype, CallSite site) {
-  check_defined("full_like", {{"like", like}}, site);
-  return full(like.shape(), value, {.dtype = dtype, .device = like.device()}, site);
+  const CallScope call("full_like", site);
+  check_defined({{"like", like}});
+  return full(like.shape(), value, {.dtype = dtype, .device = like.device()});
 }
 Tensor full_like(const Tensor& like, double value, CallSite site) {
-  check_defined("full_like", {{"like", like}}, site);
-  return full_like(like, value, like.dtype(), site);
+  const CallScope call("full_like", site);
+  check_defined({{"like", like}});
+  return full_like(like, value, like.dtype());
 }
 Tensor zeros_like(const Tensor& like, CallSite site) {
-  return full_like(like, 0, site);
+  const CallScope call("zeros_like", site);
+  return full_like(like, 0);
 }
 Tensor zeros_like(const Tensor& like, DType dtype, CallSite site) {
-  return full_like(like, 0, dtype, site);
+  const CallScope call("zeros_like", site);
+  return full_like(like, 0, dtype);
 }
 Tensor ones_like(const Tensor& like, CallSite site) {
-  return full_like(like, 1, site);
+  const CallScope call("ones_like", site);
+  return full_like(like, 1);
 }
 Tensor ones_like(const Tensor& like, DType dtype, CallSite site) {
-  return full_like(like, 1, dtype, site);
+  const CallScope call("ones_like", site);
+  return full_like(like, 1, dtype);
 }
 Tensor empty_like(const Tensor& like, CallSite site) {
-  return full_like(like, 0, site);
+  const CallScope call("empty_like", site);
+  return full_like(like, 0);
 }
 Tensor empty_like(const Tensor& like, DType dtype, CallSite site) {
-  return full_like(like, 0, dtype, site);
+  const CallScope call("empty_like", site);
+  return full_like(like, 0, dtype);
 }
 
 namespace {
 
 // Made on the host in f64 and rounded once, so that devices without f64 get the same values.
-Tensor from_host(const std::vector<double>& values, TensorOptions options, CallSite site) {
+Tensor from_host(const std::vector<double>& values, TensorOptions options) {
   const Shape shape{static_cast<std::int64_t>(values.size())};
-  return Tensor::from(values, shape, Device{}, site).to(options.dtype, site).to(options.device, site);
+  return Tensor::from(values, shape, Device{}).to(options.dtype).to(options.device);
 }
 
 }  // namespace
 
 Tensor arange(double start, double stop, double step, TensorOptions options, CallSite site) {
+  const CallScope call("arange", site);
   if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step)) {
-    fail<ValueError>("arange", fmt::format("no range from {} to {} in steps of {}", start, stop, step), {},
-                     "use finite ends and a step other than 0", site);
+    fail<ValueError>(fmt::format("no range from {} to {} in steps of {}", start, stop, step), {},
+                     "use finite ends and a step other than 0");
   }
   const double count = std::ceil((stop - start) / step);
-  if (count > 0x1p62) fail<ValueError>("arange", fmt::format("{} elements", count), {}, "", site);
+  if (count > 0x1p62) fail<ValueError>(fmt::format("{} elements", count));
   const Shape shape{count > 0 ? static_cast<std::int64_t>(count) : 0};
-  check_shape("arange", shape, options.dtype, site);
+  check_shape(shape, options.dtype);
   backend_of(options.device);
   if (!is_float(options.dtype)) {
-    const Tensor position = Access::tensor(make_node(Iota{}, {}, shape, DType::i64, options.device, site));
-    return cast(add(Operand(mul(position, Operand(step, site)), site), Operand(start, site)), options.dtype, site);
+    const Tensor position = Access::tensor(make_node(Iota{}, {}, shape, DType::i64, options.device));
+    return cast(add(mul(position, step), start), options.dtype);
   }
   std::vector<double> values(static_cast<std::size_t>(shape[0]));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
-  return from_host(values, options, site);
+  return from_host(values, options);
 }
 
 Tensor arange(double stop, TensorOptions options, CallSite site) {
-  return arange(0, stop, 1, options, site);
+  const CallScope call("arange", site);
+  return arange(0, stop, 1, options);
 }
 
 namespace {
 
-void check_steps(const char* op, double start, double end, std::int64_t steps, TensorOptions options, CallSite site) {
+void check_steps(double start, double end, std::int64_t steps, TensorOptions options) {
   if (steps < 0 || !std::isfinite(start) || !std::isfinite(end)) {
-    fail<ValueError>(op, fmt::format("no {} values from {} to {}", steps, start, end), {},
-                     "use finite ends and a number of steps that is not negative", site);
+    fail<ValueError>(fmt::format("no {} values from {} to {}", steps, start, end), {},
+                     "use finite ends and a number of steps that is not negative");
   }
-  check_shape(op, {steps}, options.dtype, site);
+  check_shape({steps}, options.dtype);
   backend_of(options.device);
 }
 
@@ -143,15 +171,17 @@ std::vector<double> evenly_spaced(double start, double end, std::int64_t steps) 
 }  // namespace
 
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options, CallSite site) {
-  check_steps("linspace", start, end, steps, options, site);
-  return from_host(evenly_spaced(start, end, steps), options, site);
+  const CallScope call("linspace", site);
+  check_steps(start, end, steps, options);
+  return from_host(evenly_spaced(start, end, steps), options);
 }
 
 Tensor logspace(double start, double end, std::int64_t steps, double base, TensorOptions options, CallSite site) {
-  check_steps("logspace", start, end, steps, options, site);
+  const CallScope call("logspace", site);
+  check_steps(start, end, steps, options);
   // The reference device has f64 and our own functions everywhere.
-  const Tensor exponents = Tensor::from(evenly_spaced(start, end, steps), {steps}, Device{DeviceKind::cpu, 0}, site);
-  return pow(Operand(base, site), Operand(exponents, site)).to(options.dtype, site).to(options.device, site);
+  const Tensor exponents = Tensor::from(evenly_spaced(start, end, steps), {steps}, Device{DeviceKind::cpu, 0});
+  return pow(base, exponents).to(options.dtype).to(options.device);
 }
 
 }  // namespace v0

@@ -28,9 +28,8 @@ struct Equation {
 
 class Parser {
  public:
-  Parser(const std::string& equation, const std::vector<Tensor>& tensors, const std::vector<Shown>& shown,
-         CallSite site)
-      : tensors_(tensors), shown_(shown), site_(site) {
+  Parser(const std::string& equation, const std::vector<Tensor>& tensors, const std::vector<Shown>& shown)
+      : tensors_(tensors), shown_(shown) {
     for (const char c : equation) {
       if (c != ' ') text_ += c;
     }
@@ -58,10 +57,9 @@ class Parser {
       ellipsis = ellipsis || dims >= 0;
       most = std::max(most, dims);
       if (static_cast<int>(labels.size()) != rank) {
-        fail<ShapeError>("einsum",
-                         fmt::format("operand {} has {} dimensions, its labels \"{}\" name {}", i, rank,
+        fail<ShapeError>(fmt::format("operand {} has {} dimensions, its labels \"{}\" name {}", i, rank,
                                      result.operands[i], labels.size()),
-                         shown_, "", site_);
+                         shown_);
       }
       result.operands[i] = labels;
     }
@@ -87,8 +85,8 @@ class Parser {
 
  private:
   [[noreturn]] void wrong(const std::string& what) const {
-    fail<ValueError>("einsum", fmt::format("{} (equation \"{}\")", what, text_), shown_,
-                     "labels are letters, operands are separated by commas, e.g. \"bij,bjk->bik\"", site_);
+    fail<ValueError>(fmt::format("{} (equation \"{}\")", what, text_), shown_,
+                     "labels are letters, operands are separated by commas, e.g. \"bij,bjk->bik\"");
   }
 
   // The labels of one term with its ellipsis spelled out for `rank` dimensions, and how many dimensions that took
@@ -128,7 +126,6 @@ class Parser {
   std::string text_;
   const std::vector<Tensor>& tensors_;
   const std::vector<Shown>& shown_;
-  CallSite site_;
 };
 
 struct Labeled {
@@ -137,19 +134,18 @@ struct Labeled {
 };
 
 // A label that one operand repeats is a diagonal: both dimensions move together.
-Labeled diagonals(Labeled operand, const std::vector<Shown>& shown, CallSite site) {
+Labeled diagonals(Labeled operand, const std::vector<Shown>& shown) {
   for (std::size_t i = 0; i < operand.labels.size(); ++i) {
     std::size_t again;
     while ((again = operand.labels.find(operand.labels[i], i + 1)) != Labels::npos) {
       const int keep = static_cast<int>(i);
       const int drop = static_cast<int>(again);
       if (operand.tensor.shape()[keep] != operand.tensor.shape()[drop]) {
-        fail<ShapeError>("einsum",
-                         fmt::format("label {} has sizes {} and {} in one operand", operand.labels[i],
+        fail<ShapeError>(fmt::format("label {} has sizes {} and {} in one operand", operand.labels[i],
                                      operand.tensor.shape()[keep], operand.tensor.shape()[drop]),
-                         shown, "", site);
+                         shown);
       }
-      operand.tensor = change_view(operand.tensor, site, [&](const View& view) -> std::optional<View> {
+      operand.tensor = change_view(operand.tensor, [&](const View& view) -> std::optional<View> {
         View result = view;
         result.strides[keep] += result.strides[drop];
         result.strides.erase(drop);
@@ -171,7 +167,7 @@ bool has(const Labels& labels, char label) {
 }
 
 // R over the labels that nothing else needs, in one sum.
-Labeled without_lone_labels(Labeled operand, const Labels& needed, CallSite site) {
+Labeled without_lone_labels(Labeled operand, const Labels& needed) {
   std::uint32_t dims = 0;
   Labels rest;
   for (std::size_t i = 0; i < operand.labels.size(); ++i) {
@@ -183,13 +179,13 @@ Labeled without_lone_labels(Labeled operand, const Labels& needed, CallSite site
   }
   if (dims == 0) return operand;
   const DType dtype = operand.tensor.dtype();
-  const Tensor terms = cast(operand.tensor, is_float(dtype) ? wide(dtype) : DType::i64, site);
-  const Tensor total = drop_dims(reduce(ReduceOp::sum, terms, dims, site), dims, false, site);
-  return {cast(total, accumulated(dtype), site), rest};
+  const Tensor terms = cast(operand.tensor, is_float(dtype) ? wide(dtype) : DType::i64);
+  const Tensor total = drop_dims(reduce(ReduceOp::sum, terms, dims), dims, false);
+  return {cast(total, accumulated(dtype)), rest};
 }
 
 // Shared labels that `needed` names are batch, the other shared ones are summed, in the order of the left operand.
-Labeled multiply(const Labeled& a, const Labeled& b, const Labels& needed, CallSite site) {
+Labeled multiply(const Labeled& a, const Labeled& b, const Labels& needed) {
   ContractionDims dims;
   Labels batch;
   Labels m;
@@ -219,32 +215,33 @@ Labeled multiply(const Labeled& a, const Labeled& b, const Labels& needed, CallS
   // What was summed or multiplied before is wider than what was given.
   const bool same = a.tensor.dtype() == b.tensor.dtype();
   const DType working = accumulated(a.tensor.dtype());
-  const Tensor product = contract_dims(same ? a.tensor : cast(a.tensor, working, site),
-                                       same ? b.tensor : cast(b.tensor, working, site), dims, site);
+  const Tensor product =
+      contract_dims(same ? a.tensor : cast(a.tensor, working), same ? b.tensor : cast(b.tensor, working), dims);
   return {product, batch + m + n};
 }
 
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, CallSite site) {
-  if (tensors.empty()) fail<ValueError>("einsum", "needs at least one operand", {}, "", site);
+  const CallScope call("einsum", site);
+  if (tensors.empty()) fail<ValueError>("needs at least one operand");
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("operands[{}]", i), tensors[i]);
-  check_operands("einsum", shown, site);
-  const Equation parsed = Parser(equation, tensors, shown, site).parse();
+  check_operands(shown);
+  const Equation parsed = Parser(equation, tensors, shown).parse();
 
   std::array<std::int64_t, 128> size;
   size.fill(1);
   std::vector<Labeled> operands;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    operands.push_back(diagonals({tensors[i], parsed.operands[i]}, shown, site));
+    operands.push_back(diagonals({tensors[i], parsed.operands[i]}, shown));
     for (std::size_t d = 0; d < operands[i].labels.size(); ++d) {
       const char label = operands[i].labels[d];
       std::int64_t& known = size[static_cast<std::size_t>(label)];
       const std::int64_t here = operands[i].tensor.shape()[static_cast<int>(d)];
       if (here != known && here != 1 && known != 1) {
-        fail<ShapeError>("einsum", fmt::format("label {} has sizes {} and {}", label, known, here), shown,
-                         "dimensions of one label must be equal (or 1)", site);
+        fail<ShapeError>(fmt::format("label {} has sizes {} and {}", label, known, here), shown,
+                         "dimensions of one label must be equal (or 1)");
       }
       if (known == 1) known = here;
     }
@@ -252,7 +249,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, C
   for (Labeled& operand : operands) {
     Shape full;
     for (const char label : operand.labels) full.push_back(size[static_cast<std::size_t>(label)]);
-    if (full != operand.tensor.shape()) operand.tensor = operand.tensor.expand(full, site);
+    if (full != operand.tensor.shape()) operand.tensor = operand.tensor.expand(full);
   }
 
   const auto needed_beside = [&](std::size_t from, std::size_t without) {
@@ -263,15 +260,15 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, C
     return needed;
   };
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    operands[i] = without_lone_labels(operands[i], needed_beside(0, i), site);
+    operands[i] = without_lone_labels(operands[i], needed_beside(0, i));
   }
   Labeled result = operands[0];
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    result = multiply(result, operands[i], needed_beside(i + 1, operands.size()), site);
+    result = multiply(result, operands[i], needed_beside(i + 1, operands.size()));
   }
   Shape order;
   for (const char label : parsed.output) order.push_back(static_cast<std::int64_t>(result.labels.find(label)));
-  return cast(result.tensor.permute(order, site), returned(tensors[0].dtype()), site);
+  return cast(result.tensor.permute(order), returned(tensors[0].dtype()));
 }
 
 }  // namespace v0

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -13,17 +14,17 @@ namespace {
 const char* const kLabels[3][3] = {{"input", "", ""}, {"a", "b", ""}, {"condition", "a", "b"}};
 
 unsigned type_bit(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return kTypeBool;
-    case DType::f64: return kTypeF64;
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32: return kTypeF32;
-    default: return kTypeInt;
+  if (dtype == DType::boolean) return kTypeBool;
+  switch (compute_type(dtype)) {
+    case ComputeType::f32: return kTypeF32;
+    case ComputeType::f64: return kTypeF64;
+    case ComputeType::i32:
+    case ComputeType::i64: break;
   }
+  return kTypeInt;
 }
 
-[[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const Operands& shown, CallSite site) {
+[[noreturn]] void fail_dtype(const OpInfo& info, DType dtype, const Operands& shown) {
   std::string fix;
   if ((info.types & (kTypeF32 | kTypeF64)) != 0 && !is_float(dtype)) {
     fix = "cast the operands, e.g. a.to(DType::f32)";
@@ -32,196 +33,144 @@ unsigned type_bit(DType dtype) {
   } else {
     fix = "cast the operands to bool, e.g. a.to(DType::boolean)";
   }
-  fail<DTypeError>(info.name, fmt::format("does not take {}", name_of(dtype)), shown, fix, site);
+  fail<DTypeError>(fmt::format("does not take {}", name_of(dtype)), shown, fix);
 }
 
 }  // namespace
 
-Tensor elementwise(Op op, std::initializer_list<Operand> list) {
-  const std::span operands(list.begin(), list.size());
+Tensor elementwise(Op op, std::span<const Operand* const> operands) {
   const OpInfo& info = info_of(op);
-  CallSite site = operands.front().site();
+  const CallScope call(info.name, *operands.front());
   // What errors show is put together for them alone.
   const auto shown = [&] {
     std::vector<Shown> result;
-    for (std::size_t i = 0; i < operands.size(); ++i) result.emplace_back(kLabels[operands.size() - 1][i], operands[i]);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      result.emplace_back(kLabels[operands.size() - 1][i], *operands[i]);
     return result;
   };
   const Tensor* any = nullptr;
-  for (const Operand& operand : operands) {
-    if (operand.is_scalar()) continue;
-    const Tensor& tensor = operand.tensor();
+  for (const Operand* const operand : operands) {
+    if (operand->is_scalar()) continue;
+    const Tensor& tensor = operand->tensor();
     if (!tensor.defined() || (any != nullptr && tensor.device() != any->device())) {
-      check_same_device(info.name, shown(), site);
+      check_same_device(shown());
     }
     any = &tensor;
   }
 
   const bool is_where = op == Op::where;
-  if (is_where && (operands[0].is_scalar() || operands[0].tensor().dtype() != DType::boolean)) {
-    fail<DTypeError>(info.name, "the condition must be a bool tensor", shown(), "compare something, e.g. x > 0", site);
+  if (is_where && (operands[0]->is_scalar() || operands[0]->tensor().dtype() != DType::boolean)) {
+    fail<DTypeError>("the condition must be a bool tensor", shown(), "compare something, e.g. x > 0");
   }
   // The dtype of the values: the tensors', which agree; scalars follow.
   const Tensor* first = nullptr;
   for (std::size_t i = is_where ? 1 : 0; i < operands.size(); ++i) {
-    if (operands[i].is_scalar()) continue;
-    if (first == nullptr) first = &operands[i].tensor();
-    if (operands[i].tensor().dtype() != first->dtype()) {
+    if (operands[i]->is_scalar()) continue;
+    if (first == nullptr) first = &operands[i]->tensor();
+    if (operands[i]->tensor().dtype() != first->dtype()) {
       std::vector<Shown> values = shown();
       if (is_where) values.erase(values.begin());
-      check_same_dtype(info.name, values, site);
+      check_same_dtype(values);
     }
   }
   DType dtype = DType::f32;
   if (first != nullptr) {
     dtype = first->dtype();
   } else if (is_where) {
-    if (operands[1].integral() && operands[2].integral()) dtype = DType::i64;
+    if (operands[1]->integral() && operands[2]->integral()) dtype = DType::i64;
   } else {
-    fail<ValueError>(info.name, "needs a tensor operand", shown(),
-                     "make one of the scalars a tensor, e.g. full({}, 1.0)", site);
+    fail<ValueError>("needs a tensor operand", shown(), "make one of the scalars a tensor, e.g. full({}, 1.0)");
   }
-  if (info.kind != OpKind::move && is_storage_only(dtype)) check_computes(info.name, dtype, shown(), site);
-  if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown(), site);
+  if (info.kind != OpKind::move && is_storage_only(dtype)) check_computes(dtype, shown());
+  if ((info.types & type_bit(dtype)) == 0) fail_dtype(info, dtype, shown());
 
   Elementwise primitive{.op = op};
   Inputs inputs;
   bool same_shapes = true;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].is_scalar()) {
-      primitive.scalars[i] = encode_scalar(info.name, operands[i].scalar(), dtype, site);
+    if (operands[i]->is_scalar()) {
+      primitive.scalars[i] = encode_scalar(operands[i]->scalar(), dtype);
       inputs.push_back(nullptr);
       continue;
     }
-    const Tensor& tensor = operands[i].tensor();
+    const Tensor& tensor = operands[i]->tensor();
     if (tensor.shape() != any->shape()) same_shapes = false;
     inputs.push_back(node_of(tensor));
   }
-  const Shape shape = same_shapes ? any->shape() : broadcast_shape(info.name, shown(), site);
-  if (!same_shapes) check_shape(info.name, shape, dtype, site);
+  const Shape shape = same_shapes ? any->shape() : broadcast_shape(shown());
+  if (!same_shapes) check_shape(shape, dtype);
   const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
-  return trace_elementwise(
-      Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device(), site)), op, operands);
+  return trace_elementwise(Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device())), op,
+                           operands);
 }
 
-Tensor cast(const Tensor& tensor, DType dtype, CallSite site) {
+Tensor cast(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  for (const DType end : {tensor.dtype(), dtype}) check_computes("to", end, {{"input", tensor}}, site);
-  return trace_cast(
-      Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device(), site)), tensor);
+  for (const DType end : {tensor.dtype(), dtype}) check_computes(end, {{"input", tensor}});
+  return trace_cast(Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device())),
+                    tensor);
 }
 
 }  // namespace graph
 
+}  // namespace v0
+
 using graph::elementwise;
 
-#define UNARY(name)                    \
-  Tensor name(const Operand& a) {      \
-    return elementwise(Op::name, {a}); \
+// The public ops of the rows that are called as they are. Their names are qualified, so that one without a declaration
+// for users does not compile.
+#define UNARY(name)                   \
+  Tensor v0::name(const Operand& a) { \
+    return elementwise(Op::name, a);  \
   }
-#define BINARY(name)                                \
-  Tensor name(const Operand& a, const Operand& b) { \
-    return elementwise(Op::name, {a, b});           \
+#define BINARY(name)                                    \
+  Tensor v0::name(const Operand& a, const Operand& b) { \
+    return elementwise(Op::name, a, b);                 \
   }
-
-UNARY(neg)
-UNARY(abs)
-UNARY(sign)
-UNARY(relu)
-UNARY(floor)
-UNARY(ceil)
-UNARY(trunc)
-UNARY(round)
-UNARY(frac)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(reciprocal)
-UNARY(exp)
-UNARY(log)
-UNARY(exp2)
-UNARY(expm1)
-UNARY(log2)
-UNARY(log10)
-UNARY(log1p)
-UNARY(sin)
-UNARY(cos)
-UNARY(tan)
-UNARY(asin)
-UNARY(acos)
-UNARY(atan)
-UNARY(sinh)
-UNARY(cosh)
-UNARY(tanh)
-UNARY(asinh)
-UNARY(acosh)
-UNARY(atanh)
-UNARY(sigmoid)
-UNARY(erf)
-UNARY(erfc)
-UNARY(erfinv)
-UNARY(lgamma)
-UNARY(digamma)
-UNARY(isnan)
-UNARY(isfinite)
-UNARY(isinf)
-UNARY(signbit)
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(div)
-BINARY(floor_divide)
-BINARY(fmod)
-BINARY(remainder)
-BINARY(atan2)
-BINARY(hypot)
-BINARY(logaddexp)
-BINARY(xlogy)
-BINARY(copysign)
-BINARY(nextafter)
-BINARY(maximum)
-BINARY(minimum)
-BINARY(eq)
-BINARY(ne)
-BINARY(lt)
-BINARY(le)
-BINARY(gt)
-BINARY(ge)
-BINARY(bitwise_and)
-BINARY(bitwise_or)
-BINARY(bitwise_xor)
-BINARY(shift_left)
-BINARY(shift_right)
-
+#define DEFINED_1(name) UNARY(name)
+#define DEFINED_2(name) BINARY(name)
+#define DEFINED_COMPUTES(name, arity) DEFINED_##arity(name)
+#define DEFINED_SELECTS(name, arity) DEFINED_##arity(name)
+#define DEFINED_OWN(name, arity)
+#define ROW(name, arity, kind, types, cost, domain, call, ...) DEFINED_##call(name, arity)
+#include "kernels/ops.def"
+#undef ROW
+#undef DEFINED_OWN
+#undef DEFINED_SELECTS
+#undef DEFINED_COMPUTES
+#undef DEFINED_2
+#undef DEFINED_1
 #undef UNARY
 #undef BINARY
 
+inline namespace v0 {
+
 Tensor gelu(const Operand& a) {
-  return elementwise(Op::gelu_erf, {a});
+  const CallScope call("gelu", a);
+  return elementwise(Op::gelu_erf, a);
 }
 
 // The scalar exponents that PyTorch treats as other ops, with the results of those: pow(-inf, 0.5) is NaN.
 Tensor pow(const Operand& a, const Operand& b) {
+  const CallScope call("pow", a);
   const bool of_float = !a.is_scalar() && is_float(a.tensor().dtype());
   if (of_float && b.is_scalar()) {
-    if (b.scalar() == 2) return elementwise(Op::mul, {a, a});
-    if (b.scalar() == 0.5) return elementwise(Op::sqrt, {a});
-    if (b.scalar() == -0.5) return elementwise(Op::rsqrt, {a});
-    if (b.scalar() == -1) return elementwise(Op::reciprocal, {a});
+    if (b.scalar() == 2) return elementwise(Op::mul, a, a);
+    if (b.scalar() == 0.5) return elementwise(Op::sqrt, a);
+    if (b.scalar() == -0.5) return elementwise(Op::rsqrt, a);
+    if (b.scalar() == -1) return elementwise(Op::reciprocal, a);
   }
-  return elementwise(Op::pow, {a, b});
+  return elementwise(Op::pow, a, b);
 }
 
 Tensor bitwise_not(const Operand& a) {
+  const CallScope call("bitwise_not", a);
   const bool of_bool = !a.is_scalar() && a.tensor().dtype() == DType::boolean;
-  return elementwise(of_bool ? Op::logical_not : Op::bitwise_not, {a});
+  return elementwise(of_bool ? Op::logical_not : Op::bitwise_not, a);
 }
 
 Tensor where(const Operand& condition, const Operand& b, const Operand& c) {
-  return elementwise(Op::where, {condition, b, c});
-}
-
-Tensor operator-(const Tensor& a) {
-  return neg(a);
+  return elementwise(Op::where, condition, b, c);
 }
 
 }  // namespace v0

@@ -13,13 +13,6 @@ using namespace graph;
 
 namespace {
 
-// Arithmetic on tensors of one call; the site names the call in errors that cannot happen here.
-struct At {
-  CallSite site;
-  Operand operator()(const Tensor& tensor) const { return {tensor, site}; }
-  Operand operator()(double scalar) const { return {scalar, site}; }
-};
-
 // One axis of the input: coordinates in pixels, [N, 1, places...].
 struct Coordinate {
   Tensor value;
@@ -27,26 +20,26 @@ struct Coordinate {
 };
 
 // Mirrored between two ends, which are given twice as large.
-Tensor reflected(const Tensor& x, double twice_low, double twice_high, const At& at) {
-  if (twice_low == twice_high) return x * at(0.0);
+Tensor reflected(const Tensor& x, double twice_low, double twice_high) {
+  if (twice_low == twice_high) return x * 0.0;
   const double low = twice_low / 2;
   const double span = (twice_high - twice_low) / 2;
-  const Tensor distance = abs(at(x - at(low)));
-  const Tensor flips = floor(at(distance / at(span)));
-  const Tensor rest = distance - at(flips * at(span));
-  const Tensor half = flips * at(0.5);
-  const Tensor even = eq(at(half), at(floor(at(half))));
-  return where(at(even), at(rest + at(low)), at(at(span + low) - at(rest)));
+  const Tensor distance = abs(x - low);
+  const Tensor flips = floor(distance / span);
+  const Tensor rest = distance - (flips * span);
+  const Tensor half = flips * 0.5;
+  const Tensor even = eq(half, floor(half));
+  return where(even, rest + low, (span + low) - rest);
 }
 
 // A coordinate as the padding maps it into the input; zeros leaves it.
-Tensor padded(const Tensor& x, double size, const GridSampleOptions& options, const At& at) {
+Tensor padded(const Tensor& x, double size, const GridSampleOptions& options) {
   if (options.padding == GridPadding::zeros) return x;
   Tensor inside = x;
   if (options.padding == GridPadding::reflection) {
-    inside = options.align_corners ? reflected(x, 0, 2 * (size - 1), at) : reflected(x, -1, 2 * size - 1, at);
+    inside = options.align_corners ? reflected(x, 0, 2 * (size - 1)) : reflected(x, -1, 2 * size - 1);
   }
-  return clamp(at(inside), 0.0, size - 1);
+  return clamp(inside, 0.0, size - 1);
 }
 
 // Whole coordinates of a tap: its position along the axis (in range) and whether it lies in the input.
@@ -55,48 +48,48 @@ struct Tap {
   Tensor inside;
 };
 
-Tap tap_at(const Tensor& whole, double size, std::int64_t stride, DType type, const At& at) {
+Tap tap_at(const Tensor& whole, double size, std::int64_t stride, DType type) {
   Tap tap;
-  tap.inside = bitwise_and(at(ge(at(whole), at(0.0))), at(le(at(whole), at(size - 1))));
-  const Tensor position = cast(clamp(at(whole), 0.0, size - 1), type, at.site);
-  tap.position = stride == 1 ? position : position * Operand(stride, at.site);
+  tap.inside = bitwise_and(ge(whole, 0.0), le(whole, size - 1));
+  const Tensor position = cast(clamp(whole, 0.0, size - 1), type);
+  tap.position = stride == 1 ? position : position * Operand(stride);
   return tap;
 }
 
 // The input at one tap per axis, 0 outside.
-Tensor value_at(const Tensor& x, const std::vector<Tap>& taps, const At& at) {
+Tensor value_at(const Tensor& x, const std::vector<Tap>& taps) {
   Tensor index = taps[0].position;
   Tensor inside = taps[0].inside;
   for (std::size_t d = 1; d < taps.size(); ++d) {
-    index = index + at(taps[d].position);
-    inside = bitwise_and(at(inside), at(taps[d].inside));
+    index = index + taps[d].position;
+    inside = bitwise_and(inside, taps[d].inside);
   }
   const int axes = static_cast<int>(taps.size());
-  return where(at(inside), at(take_flat(x, axes, index, axes, at.site)), at(0.0));
+  return where(inside, take_flat(x, axes, index, axes), 0.0);
 }
 
 Tensor nearest(const Tensor& x, const std::vector<Coordinate>& coordinates, const std::vector<std::int64_t>& strides,
-               DType type, const At& at) {
+               DType type) {
   std::vector<Tap> taps;
   for (std::size_t d = 0; d < coordinates.size(); ++d) {
-    taps.push_back(tap_at(round(at(coordinates[d].value)), coordinates[d].size, strides[d], type, at));
+    taps.push_back(tap_at(round(coordinates[d].value), coordinates[d].size, strides[d], type));
   }
-  return value_at(x, taps, at);
+  return value_at(x, taps);
 }
 
 // The corners around a point in row-major order; a weight is the product of those of x, y (and z) in this order.
 Tensor linear(const Tensor& x, const std::vector<Coordinate>& coordinates, const std::vector<std::int64_t>& strides,
-              DType type, const At& at) {
+              DType type) {
   const std::size_t axes = coordinates.size();
   std::vector<std::array<Tap, 2>> taps(axes);
   std::vector<std::array<Tensor, 2>> weights(axes);
   for (std::size_t d = 0; d < axes; ++d) {
     const Tensor& c = coordinates[d].value;
-    const Tensor below = floor(at(c));
-    const Tensor above = below + at(1.0);
-    taps[d] = {tap_at(below, coordinates[d].size, strides[d], type, at),
-               tap_at(above, coordinates[d].size, strides[d], type, at)};
-    weights[d] = {above - at(c), c - at(below)};
+    const Tensor below = floor(c);
+    const Tensor above = below + 1.0;
+    taps[d] = {tap_at(below, coordinates[d].size, strides[d], type),
+               tap_at(above, coordinates[d].size, strides[d], type)};
+    weights[d] = {above - c, c - below};
   }
   Tensor sum;
   for (unsigned corner = 0; corner < 1u << axes; ++corner) {
@@ -105,48 +98,46 @@ Tensor linear(const Tensor& x, const std::vector<Coordinate>& coordinates, const
     for (std::size_t d = 0; d < axes; ++d) corner_taps.push_back(taps[d][corner >> (axes - 1 - d) & 1u]);
     for (std::size_t d = axes; d-- > 0;) {
       const Tensor& part = weights[d][corner >> (axes - 1 - d) & 1u];
-      weight = weight.defined() ? weight * at(part) : part;
+      weight = weight.defined() ? weight * part : part;
     }
-    const Tensor term = value_at(x, corner_taps, at) * at(weight);
-    sum = sum.defined() ? sum + at(term) : term;
+    const Tensor term = value_at(x, corner_taps) * weight;
+    sum = sum.defined() ? sum + term : term;
   }
   return sum;
 }
 
 // Keys' cubic convolution with a = -0.75 for a fraction t: the weights of four neighbours.
-std::array<Tensor, 4> cubic_weights(const Tensor& t, const At& at) {
+std::array<Tensor, 4> cubic_weights(const Tensor& t) {
   const double a = -0.75;
-  const auto inside = [&](const Tensor& x) { return ((x * at(a + 2) - at(a + 3)) * at(x)) * at(x) + at(1.0); };
-  const auto outside = [&](const Tensor& x) {
-    return ((x * at(a) - at(5 * a)) * at(x) + at(8 * a)) * at(x) - at(4 * a);
-  };
-  const Tensor rest = at(1.0) - at(t);
-  return {outside(t + at(1.0)), inside(t), inside(rest), outside(rest + at(1.0))};
+  const auto inside = [&](const Tensor& x) { return ((x * (a + 2) - (a + 3)) * x) * x + 1.0; };
+  const auto outside = [&](const Tensor& x) { return ((x * a - (5 * a)) * x + (8 * a)) * x - (4 * a); };
+  const Tensor rest = 1.0 - t;
+  return {outside(t + 1.0), inside(t), inside(rest), outside(rest + 1.0)};
 }
 
 // Rows of four first, then the four rows; terms ascending.
 Tensor cubic(const Tensor& x, const std::vector<Coordinate>& coordinates, const std::vector<std::int64_t>& strides,
-             DType type, const GridSampleOptions& options, const At& at) {
+             DType type, const GridSampleOptions& options) {
   std::array<std::array<Tap, 4>, 2> taps;
   std::array<std::array<Tensor, 4>, 2> weights;
   for (std::size_t d = 0; d < 2; ++d) {
     const Tensor& c = coordinates[d].value;
-    const Tensor below = floor(at(c));
-    weights[d] = cubic_weights(c - at(below), at);
+    const Tensor below = floor(c);
+    weights[d] = cubic_weights(c - below);
     for (std::size_t k = 0; k < 4; ++k) {
-      const Tensor whole = below + at(static_cast<double>(k) - 1);
-      taps[d][k] = tap_at(padded(whole, coordinates[d].size, options, at), coordinates[d].size, strides[d], type, at);
+      const Tensor whole = below + (static_cast<double>(k) - 1);
+      taps[d][k] = tap_at(padded(whole, coordinates[d].size, options), coordinates[d].size, strides[d], type);
     }
   }
   Tensor sum;
   for (std::size_t row = 0; row < 4; ++row) {
     Tensor line;
     for (std::size_t column = 0; column < 4; ++column) {
-      const Tensor term = value_at(x, {taps[0][row], taps[1][column]}, at) * at(weights[1][column]);
-      line = line.defined() ? line + at(term) : term;
+      const Tensor term = value_at(x, {taps[0][row], taps[1][column]}) * weights[1][column];
+      line = line.defined() ? line + term : term;
     }
-    const Tensor term = line * at(weights[0][row]);
-    sum = sum.defined() ? sum + at(term) : term;
+    const Tensor term = line * weights[0][row];
+    sum = sum.defined() ? sum + term : term;
   }
   return sum;
 }
@@ -154,34 +145,32 @@ Tensor cubic(const Tensor& x, const std::vector<Coordinate>& coordinates, const 
 }  // namespace
 
 Tensor grid_sample(const Operand& a, const Operand& b, const GridSampleOptions& options) {
-  const char* const op = "grid_sample";
-  const At at{a.site()};
-  const Tensor& input = tensor_operand(op, a);
-  const Tensor& grid = tensor_operand(op, b);
+  const CallScope call("grid_sample", a);
+  const Tensor& input = tensor_operand(a);
+  const Tensor& grid = tensor_operand(b);
   const std::vector<Shown> shown{{"input", input}, {"grid", grid}};
-  check_same_device(op, shown, at.site);
-  check_same_dtype(op, shown, at.site);
-  check_float(op, shown[0], at.site);
+  check_same_device(shown);
+  check_same_dtype(shown);
+  check_float(shown[0]);
   const int axes = input.rank() - 2;
   if ((axes != 2 && axes != 3) || grid.rank() != input.rank() || grid.shape()[0] != input.shape()[0] ||
       grid.shape()[axes + 1] != axes) {
-    fail<ShapeError>(op, "input must be [N, C, H, W] with a grid [N, h, w, 2], or [N, C, D, H, W] with [N, d, h, w, 3]",
-                     shown, "", at.site);
+    fail<ShapeError>("input must be [N, C, H, W] with a grid [N, h, w, 2], or [N, C, D, H, W] with [N, d, h, w, 3]",
+                     shown);
   }
   if (options.mode == GridMode::bicubic && axes != 2) {
-    fail<ValueError>(op, "bicubic is for images, not volumes", shown, "use bilinear", at.site);
+    fail<ValueError>("bicubic is for images, not volumes", shown, "use bilinear");
   }
   Shape target = input.shape();
   for (int d = 0; d < axes; ++d) {
     target[2 + d] = grid.shape()[1 + d];
-    if (input.shape()[2 + d] < 1)
-      fail<ShapeError>(op, "the input's spatial sizes must be at least 1", shown, "", at.site);
+    if (input.shape()[2 + d] < 1) fail<ShapeError>("the input's spatial sizes must be at least 1", shown);
   }
-  check_shape(op, target, input.dtype(), at.site);
-  if (target.numel() == 0) return zeros(target, {.dtype = input.dtype(), .device = input.device()}, at.site);
+  check_shape(target, input.dtype());
+  if (target.numel() == 0) return zeros(target, {.dtype = input.dtype(), .device = input.device()});
 
-  const Tensor x = cast(input, wide(input.dtype()), at.site);
-  const Tensor places = cast(grid, wide(grid.dtype()), at.site);
+  const Tensor x = cast(input, wide(input.dtype()));
+  const Tensor places = cast(grid, wide(grid.dtype()));
   const std::int64_t plane = input.shape().slice(2, input.rank()).numel();
   std::vector<Coordinate> coordinates;
   std::vector<std::int64_t> strides;
@@ -191,36 +180,35 @@ Tensor grid_sample(const Operand& a, const Operand& b, const GridSampleOptions& 
     stride /= input.shape()[2 + d];
     strides.push_back(stride);
     // The grid names x first.
-    const Tensor c = places.select(-1, axes - 1 - d, at.site).unsqueeze(1, at.site) + at(1.0);
-    const Tensor pixels = options.align_corners ? c * at(0.5) * at(size - 1) : (c * at(size) - at(1.0)) * at(0.5);
+    const Tensor c = places.select(-1, axes - 1 - d).unsqueeze(1) + 1.0;
+    const Tensor pixels = options.align_corners ? c * 0.5 * (size - 1) : (c * size - 1.0) * 0.5;
     const bool whole_taps = options.mode == GridMode::bicubic;  // these are padded tap by tap
-    coordinates.push_back({whole_taps ? pixels : padded(pixels, size, options, at), size});
+    coordinates.push_back({whole_taps ? pixels : padded(pixels, size, options), size});
   }
   const DType type = position_type(plane);
   Tensor result;
   switch (options.mode) {
-    case GridMode::nearest: result = nearest(x, coordinates, strides, type, at); break;
-    case GridMode::bilinear: result = linear(x, coordinates, strides, type, at); break;
-    case GridMode::bicubic: result = cubic(x, coordinates, strides, type, options, at); break;
+    case GridMode::nearest: result = nearest(x, coordinates, strides, type); break;
+    case GridMode::bilinear: result = linear(x, coordinates, strides, type); break;
+    case GridMode::bicubic: result = cubic(x, coordinates, strides, type, options); break;
   }
-  return cast(result, input.dtype(), at.site);
+  return cast(result, input.dtype());
 }
 
 Tensor affine_grid(const Operand& a, const Shape& size, bool align_corners) {
-  const char* const op = "affine_grid";
-  const CallSite site = a.site();
-  const Tensor& theta = tensor_operand(op, a);
-  check_float(op, {"theta", theta}, site);
+  const CallScope call("affine_grid", a);
+  const Tensor& theta = tensor_operand(a);
+  check_float({"theta", theta});
   const int axes = size.rank() - 2;
   bool fits = (axes == 2 || axes == 3) && theta.shape() == Shape{size[0], axes, axes + 1};
   for (const std::int64_t length : size) fits = fits && length >= 1 && length < (std::int64_t{1} << 31);
   if (!fits) {
-    fail<ShapeError>(op, fmt::format("theta does not suit the size {}", size.to_string()), {{"theta", theta}},
-                     "theta is [N, 2, 3] for [N, C, H, W] and [N, 3, 4] for [N, C, D, H, W]", site);
+    fail<ShapeError>(fmt::format("theta does not suit the size {}", size.to_string()), {{"theta", theta}},
+                     "theta is [N, 2, 3] for [N, C, H, W] and [N, 3, 4] for [N, C, D, H, W]");
   }
   // Columns x, y, (z,) 1 of every place in row-major order.
   Shape places = size.slice(2, size.rank());
-  check_shape(op, places, DType::f64, site);
+  check_shape(places, DType::f64);
   const DType dtype = wide(theta.dtype());
   std::vector<Tensor> columns;
   for (int d = axes - 1; d >= 0; --d) {
@@ -235,16 +223,16 @@ Tensor affine_grid(const Operand& a, const Shape& size, bool align_corners) {
         values.push_back(count > 1 ? (twice + 1 - count) / (count - 1) : 0);
       }
     }
-    columns.push_back(table(values, d, axes, dtype, theta.device(), site).expand(places, site));
+    columns.push_back(table(values, d, axes, dtype, theta.device()).expand(places));
   }
-  columns.push_back(full(places, 1, {.dtype = dtype, .device = theta.device()}, site));
-  const Tensor base = stack(columns, -1, site).reshape({1, places.numel(), axes + 1}, site);
-  const Tensor x = cast(theta, dtype, site);
-  const Tensor grid = matmul(Operand(base, site), Operand(x.transpose(1, 2, site), site));
+  columns.push_back(full(places, 1, {.dtype = dtype, .device = theta.device()}));
+  const Tensor base = stack(columns, -1).reshape({1, places.numel(), axes + 1});
+  const Tensor x = cast(theta, dtype);
+  const Tensor grid = matmul(base, x.transpose(1, 2));
   Shape target{size[0]};
   for (const std::int64_t length : places) target.push_back(length);
   target.push_back(axes);
-  return cast(grid.reshape(target, site), theta.dtype(), site);
+  return cast(grid.reshape(target), theta.dtype());
 }
 
 }  // namespace v0

@@ -11,11 +11,11 @@ namespace graph {
 namespace {
 
 // Positions where `mask` holds, in row-major order, one vector of coordinates per dimension.
-std::vector<Tensor> places_of(const Tensor& mask, CallSite site) {
+std::vector<Tensor> places_of(const Tensor& mask) {
   const std::vector<std::uint8_t> held = [&] {
-    const Tensor flags = cast(cast(mask, DType::boolean, site), DType::u8, site);
+    const Tensor flags = cast(cast(mask, DType::boolean), DType::u8);
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(flags.numel()));
-    flags.read_bytes(bytes.data(), site);
+    flags.read_bytes(bytes.data());
     return bytes;
   }();
   std::vector<std::vector<std::int64_t>> coordinates(static_cast<std::size_t>(mask.rank()));
@@ -29,13 +29,15 @@ std::vector<Tensor> places_of(const Tensor& mask, CallSite site) {
   }
   std::vector<Tensor> result;
   for (const std::vector<std::int64_t>& axis : coordinates) {
-    result.push_back(Tensor::from<std::int64_t>(axis, {static_cast<std::int64_t>(axis.size())}, mask.device(), site));
+    result.push_back(Tensor::from<std::int64_t>(axis, {static_cast<std::int64_t>(axis.size())}, mask.device()));
   }
   return result;
 }
 
 // Row-major positions over all dimensions where `mask` holds.
-Tensor flat_places_of(const Tensor& mask, CallSite site) { return places_of(mask.reshape({-1}, site), site)[0]; }
+Tensor flat_places_of(const Tensor& mask) {
+  return places_of(mask.reshape({-1}))[0];
+}
 
 // The elements that a list of indices means: the input with the indexed dimensions first, flattened to one, and the
 // position in that for each selected slice.
@@ -50,18 +52,18 @@ struct Selection {
 };
 
 // Checked by a gather, so that a bad index is found in its own tensor; negative ones count from the end.
-Tensor checked_index(const char* op, const Tensor& index, std::int64_t size, CallSite site) {
-  const Tensor wide_index = cast(index, DType::i64, site);
+Tensor checked_index(const Tensor& index, std::int64_t size) {
+  const Tensor wide_index = cast(index, DType::i64);
   const auto count = static_cast<double>(size);
   const Tensor from_end = where(bitwise_and(wide_index < 0, wide_index >= -count), wide_index + count, wide_index);
-  const Tensor line = arange(0, count, 1, {.dtype = DType::i64, .device = index.device()}, site);
-  const Tensor flat = from_end.reshape({-1}, site);
-  return graph::gather(line, 0, flat, site, op).reshape(index.shape(), site);
+  const Tensor line = arange(0, count, 1, {.dtype = DType::i64, .device = index.device()});
+  const Tensor flat = from_end.reshape({-1});
+  return graph::gather(line, 0, flat).reshape(index.shape());
 }
 
-Selection select(const char* op, const Operand& a, const std::vector<std::optional<Tensor>>& given, CallSite site) {
+Selection select(const Operand& a, const std::vector<std::optional<Tensor>>& given) {
   Selection result;
-  result.input = tensor_of(op, a);
+  result.input = tensor_of(a);
   // One index per dimension: masks stand for as many as they have.
   std::vector<std::optional<Tensor>> indices;
   for (const std::optional<Tensor>& one : given) {
@@ -69,9 +71,9 @@ Selection select(const char* op, const Operand& a, const std::vector<std::option
       indices.push_back(one);
       continue;
     }
-    check_same_device(op, {{"input", result.input}, {"index", *one}}, site);
+    check_same_device({{"input", result.input}, {"index", *one}});
     if (one->dtype() != DType::boolean) {
-      check_index(op, result.input, *one, site);
+      check_index(result.input, *one);
       indices.push_back(one);
       continue;
     }
@@ -79,14 +81,14 @@ Selection select(const char* op, const Operand& a, const std::vector<std::option
     bool fits = first + one->rank() <= result.input.rank() && one->rank() > 0;
     for (int d = 0; fits && d < one->rank(); ++d) fits = one->shape()[d] == result.input.shape()[first + d];
     if (!fits) {
-      fail<IndexError>(op, "the mask does not have the sizes of the dimensions it selects from",
-                       {{"input", result.input}, {"mask", *one}}, "", site);
+      fail<IndexError>("the mask does not have the sizes of the dimensions it selects from",
+                       {{"input", result.input}, {"mask", *one}});
     }
-    for (Tensor& axis : places_of(*one, site)) indices.emplace_back(std::move(axis));
+    for (Tensor& axis : places_of(*one)) indices.emplace_back(std::move(axis));
   }
   if (static_cast<int>(indices.size()) > result.input.rank()) {
-    fail<IndexError>(op, fmt::format("{} indices for {} dimensions", indices.size(), result.input.rank()),
-                     {{"input", result.input}}, "", site);
+    fail<IndexError>(fmt::format("{} indices for {} dimensions", indices.size(), result.input.rank()),
+                     {{"input", result.input}});
   }
   std::vector<Shown> shown;
   std::vector<int> dims;
@@ -95,8 +97,8 @@ Selection select(const char* op, const Operand& a, const std::vector<std::option
     dims.push_back(static_cast<int>(i));
     shown.emplace_back(fmt::format("indices[{}]", i), *indices[i]);
   }
-  if (dims.empty()) fail<ValueError>(op, "no index is given", {{"input", result.input}}, "give at least one tensor", site);
-  result.selected = broadcast_shape(op, shown, site);
+  if (dims.empty()) fail<ValueError>("no index is given", {{"input", result.input}}, "give at least one tensor");
+  result.selected = broadcast_shape(shown);
   const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
   result.first = adjacent ? dims.front() : 0;
 
@@ -108,13 +110,13 @@ Selection select(const char* op, const Operand& a, const std::vector<std::option
   }
   for (const int d : dims) {
     const std::int64_t size = result.input.shape()[d];
-    Tensor index = checked_index(op, *indices[static_cast<std::size_t>(d)], size, site).expand(result.selected, site);
+    Tensor index = checked_index(*indices[static_cast<std::size_t>(d)], size).expand(result.selected);
     result.positions = result.places == 1 && !result.positions.defined()
                            ? index
                            : result.positions * static_cast<double>(size) + index;
     result.places *= size;
   }
-  result.positions = result.positions.reshape({-1}, site);
+  result.positions = result.positions.reshape({-1});
   return result;
 }
 
@@ -125,11 +127,11 @@ Shape with_front(std::int64_t front, const Shape& rest) {
 }
 
 // The positions for every element of the selected slices, [selected, rest...].
-Tensor spread_positions(const Selection& selection, CallSite site) {
+Tensor spread_positions(const Selection& selection) {
   const std::int64_t count = selection.positions.numel();
   Shape column = Shape::filled(selection.rest.rank() + 1, 1);
   column[0] = count;
-  return selection.positions.reshape(column, site).expand(with_front(count, selection.rest), site);
+  return selection.positions.reshape(column).expand(with_front(count, selection.rest));
 }
 
 // The order that moves the selected dimensions of [selected..., rest...] to where they belong in the result.
@@ -154,87 +156,80 @@ Shape inverse(const Shape& order) {
 using namespace graph;
 
 Tensor index(const Operand& a, const std::vector<std::optional<Tensor>>& indices) {
-  const CallSite site = a.site();
-  const Selection selection = select("index", a, indices, site);
-  const Tensor source =
-      selection.input.permute(selection.order, site).reshape(with_front(selection.places, selection.rest), site);
+  const CallScope call("index", a);
+  const Selection selection = select(a, indices);
+  const Tensor source = selection.input.permute(selection.order).reshape(with_front(selection.places, selection.rest));
   Shape shape = selection.selected;
   for (const std::int64_t size : selection.rest) shape.push_back(size);
-  check_shape("index", shape, source.dtype(), site);
-  return graph::gather(source, 0, spread_positions(selection, site), site, "index")
-      .reshape(shape, site)
-      .permute(result_order(selection), site);
+  check_shape(shape, source.dtype());
+  return graph::gather(source, 0, spread_positions(selection)).reshape(shape).permute(result_order(selection));
 }
 
 Tensor index_put(const Operand& a, const std::vector<std::optional<Tensor>>& indices, const Operand& values,
                  bool accumulate) {
-  const CallSite site = a.site();
-  const Selection selection = select("index_put", a, indices, site);
+  const CallScope call("index_put", a);
+  const Selection selection = select(a, indices);
   Shape shape = selection.selected;
   for (const std::int64_t size : selection.rest) shape.push_back(size);
-  check_shape("index_put", shape, selection.input.dtype(), site);
+  check_shape(shape, selection.input.dtype());
   const Shape order = result_order(selection);
   Shape wanted = shape;
   for (int d = 0; d < shape.rank(); ++d) wanted[d] = shape[static_cast<int>(order[d])];
   Tensor given;
   if (values.is_scalar()) {
-    given = full(wanted, values.scalar(), {.dtype = selection.input.dtype(), .device = selection.input.device()}, site);
+    given = full(wanted, values.scalar(), {.dtype = selection.input.dtype(), .device = selection.input.device()});
   } else {
-    check_same_device("index_put", {{"input", selection.input}, {"values", values}}, site);
-    check_same_dtype("index_put", {{"input", selection.input}, {"values", values}}, site);
-    given = values.tensor().expand(wanted, site);
+    check_same_device({{"input", selection.input}, {"values", values}});
+    check_same_dtype({{"input", selection.input}, {"values", values}});
+    given = values.tensor().expand(wanted);
   }
   const Shape flat = with_front(selection.places, selection.rest);
-  const Tensor moved = selection.input.permute(selection.order, site);
-  const Tensor sources =
-      given.permute(inverse(order), site).reshape(with_front(selection.positions.numel(), selection.rest), site);
-  return graph::scatter(accumulate ? ScatterOp::add : ScatterOp::set, moved.reshape(flat, site), 0,
-                        spread_positions(selection, site), sources, true, site, "index_put")
-      .reshape(moved.shape(), site)
-      .permute(inverse(selection.order), site);
+  const Tensor moved = selection.input.permute(selection.order);
+  const Tensor sources = given.permute(inverse(order)).reshape(with_front(selection.positions.numel(), selection.rest));
+  return graph::scatter(accumulate ? ScatterOp::add : ScatterOp::set, moved.reshape(flat), 0,
+                        spread_positions(selection), sources, true)
+      .reshape(moved.shape())
+      .permute(inverse(selection.order));
 }
 
 Tensor nonzero(const Operand& a) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("nonzero", a);
+  const CallScope call("nonzero", a);
+  const Tensor& input = tensor_of(a);
   const TensorOptions options{.dtype = DType::i64, .device = input.device()};
-  if (input.rank() == 0) return zeros({input.to(DType::boolean, site).item<bool>(site) ? 1 : 0, 0}, options, site);
-  return stack(places_of(input, site), 1, site);
+  if (input.rank() == 0) return zeros({input.to(DType::boolean).item<bool>() ? 1 : 0, 0}, options);
+  return stack(places_of(input), 1);
 }
 
 Tensor masked_select(const Operand& a, const Tensor& mask) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("masked_select", a);
+  const CallScope call("masked_select", a);
+  const Tensor& input = tensor_of(a);
   const std::vector<Shown> shown{{"input", input}, {"mask", mask}};
-  check_same_device("masked_select", shown, site);
+  check_same_device(shown);
   if (mask.dtype() != DType::boolean) {
-    fail<DTypeError>("masked_select", "the mask must be a bool tensor", shown, "compare something, e.g. x > 0", site);
+    fail<DTypeError>("the mask must be a bool tensor", shown, "compare something, e.g. x > 0");
   }
-  const Shape shape = broadcast_shape("masked_select", shown, site);
-  const Tensor places = flat_places_of(mask.expand(shape, site), site);
-  return graph::gather(input.expand(shape, site).reshape({-1}, site), 0, places, site, "masked_select");
+  const Shape shape = broadcast_shape(shown);
+  const Tensor places = flat_places_of(mask.expand(shape));
+  return graph::gather(input.expand(shape).reshape({-1}), 0, places);
 }
 
 Tensor masked_scatter(const Operand& a, const Tensor& mask, const Tensor& source) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("masked_scatter", a);
+  const CallScope call("masked_scatter", a);
+  const Tensor& input = tensor_of(a);
   const std::vector<Shown> shown{{"input", input}, {"mask", mask}, {"source", source}};
-  check_same_device("masked_scatter", shown, site);
-  check_same_dtype("masked_scatter", {{"input", input}, {"source", source}}, site);
+  check_same_device(shown);
+  check_same_dtype({{"input", input}, {"source", source}});
   if (mask.dtype() != DType::boolean) {
-    fail<DTypeError>("masked_scatter", "the mask must be a bool tensor", shown, "compare something, e.g. x > 0", site);
+    fail<DTypeError>("the mask must be a bool tensor", shown, "compare something, e.g. x > 0");
   }
-  const Shape shape = broadcast_shape("masked_scatter", {{"input", input}, {"mask", mask}}, site);
-  const Tensor places = flat_places_of(mask.expand(shape, site), site);
+  const Shape shape = broadcast_shape({{"input", input}, {"mask", mask}});
+  const Tensor places = flat_places_of(mask.expand(shape));
   if (places.numel() > source.numel()) {
-    fail<ShapeError>("masked_scatter", fmt::format("the mask holds at {} places, the source has {} elements",
-                                                   places.numel(), source.numel()),
-                     shown, "", site);
+    fail<ShapeError>(
+        fmt::format("the mask holds at {} places, the source has {} elements", places.numel(), source.numel()), shown);
   }
-  const Tensor values = source.reshape({-1}, site).narrow(0, 0, places.numel(), site);
-  return graph::scatter(ScatterOp::set, input.expand(shape, site).reshape({-1}, site), 0, places, values, true, site,
-                        "masked_scatter")
-      .reshape(shape, site);
+  const Tensor values = source.reshape({-1}).narrow(0, 0, places.numel());
+  return graph::scatter(ScatterOp::set, input.expand(shape).reshape({-1}), 0, places, values, true).reshape(shape);
 }
 
 }  // namespace v0

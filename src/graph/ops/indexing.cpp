@@ -8,92 +8,85 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-void check_index(const char* op, const Tensor& input, const Tensor& index, CallSite site) {
-  check_same_device(op, {{"input", input}, {"index", index}}, site);
+void check_index(const Tensor& input, const Tensor& index) {
+  check_same_device({{"input", input}, {"index", index}});
   if (index.dtype() != DType::i64 && index.dtype() != DType::i32) {
-    fail<DTypeError>(op, "indices are i64 or i32", {{"input", input}, {"index", index}}, "cast: index.to(DType::i64)",
-                     site);
+    fail<DTypeError>("indices are i64 or i32", {{"input", input}, {"index", index}}, "cast: index.to(DType::i64)");
   }
 }
 
-const Tensor& tensor_of(const char* op, const Operand& a) {
-  check_defined(op, {{"input", a}}, a.site());
-  if (a.is_scalar())
-    fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor", a.site());
+const Tensor& tensor_of(const Operand& a) {
+  check_defined({{"input", a}});
+  if (a.is_scalar()) fail<ValueError>("needs a tensor operand", {{"input", a}}, "make the scalar a tensor");
   return a.tensor();
 }
 
-Tensor at_least_1d(const Tensor& tensor, CallSite site) {
-  return tensor.rank() == 0 ? tensor.reshape({1}, site) : tensor;
+Tensor at_least_1d(const Tensor& tensor) {
+  return tensor.rank() == 0 ? tensor.reshape({1}) : tensor;
 }
 
 namespace {
 
 // The sizes of `inner` do not exceed those of `outer`, outside `dim`.
-void check_fits(const char* op, const Tensor& inner, const Tensor& outer, int dim, const std::vector<Shown>& shown,
-                const char* rule, CallSite site) {
+void check_fits(const Tensor& inner, const Tensor& outer, int dim, const std::vector<Shown>& shown, const char* rule) {
   bool fits = inner.rank() == outer.rank();
   for (int d = 0; fits && d < inner.rank(); ++d) fits = d == dim || inner.shape()[d] <= outer.shape()[d];
-  if (!fits) fail<ShapeError>(op, rule, shown, "", site);
+  if (!fits) fail<ShapeError>(rule, shown);
 }
 
 // The leading part of a tensor that `shape` covers outside `dim`.
-Tensor covered(const Tensor& tensor, const Shape& shape, int dim, CallSite site) {
+Tensor covered(const Tensor& tensor, const Shape& shape, int dim) {
   Tensor result = tensor;
   for (int d = 0; d < shape.rank(); ++d) {
-    if (d != dim && shape[d] != tensor.shape()[d]) result = result.narrow(d, 0, shape[d], site);
+    if (d != dim && shape[d] != tensor.shape()[d]) result = result.narrow(d, 0, shape[d]);
   }
   return result;
 }
 
-Tensor scatter_along(const char* op, ScatterOp how, const Operand& a, int dim, const Tensor& given_index,
-                     const Tensor& given_source, bool include_self) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of(op, a);
-  check_index(op, input, given_index, site);
+Tensor scatter_along(ScatterOp how, const Operand& a, int dim, const Tensor& given_index, const Tensor& given_source,
+                     bool include_self) {
+  const Tensor& input = tensor_of(a);
+  check_index(input, given_index);
   const std::vector<Shown> shown{{"input", input}, {"index", given_index}, {"source", given_source}};
-  check_same_device(op, shown, site);
-  check_same_dtype(op, {{"input", input}, {"source", given_source}}, site);
-  const Tensor self = at_least_1d(input, site);
-  const Tensor index = at_least_1d(given_index, site);
-  const Tensor source = at_least_1d(given_source, site);
-  const int d = check_dim(op, self, dim, site);
-  check_fits(op, index, self, d, shown, "the index must not be larger than the input outside the dimension", site);
-  check_fits(op, index, source, -1, shown, "the index must not be larger than the source", site);
-  const Tensor values = covered(source, index.shape(), -1, site);
-  return graph::scatter(how, self, d, index, values, include_self, site, op).reshape(input.shape(), site);
+  check_same_device(shown);
+  check_same_dtype({{"input", input}, {"source", given_source}});
+  const Tensor self = at_least_1d(input);
+  const Tensor index = at_least_1d(given_index);
+  const Tensor source = at_least_1d(given_source);
+  const int d = check_dim(self, dim);
+  check_fits(index, self, d, shown, "the index must not be larger than the input outside the dimension");
+  check_fits(index, source, -1, shown, "the index must not be larger than the source");
+  const Tensor values = covered(source, index.shape(), -1);
+  return graph::scatter(how, self, d, index, values, include_self).reshape(input.shape());
 }
 
 // A 1-d index along `dim` of `like`'s shape.
-Tensor spread_index(const char* op, const Tensor& input, const Tensor& index, int dim, const Shape& other,
-                    CallSite site) {
-  check_index(op, input, index, site);
-  if (index.rank() > 1) fail<ShapeError>(op, "the index must be 1-d", {{"input", input}, {"index", index}}, "", site);
+Tensor spread_index(const Tensor& input, const Tensor& index, int dim, const Shape& other) {
+  check_index(input, index);
+  if (index.rank() > 1) fail<ShapeError>("the index must be 1-d", {{"input", input}, {"index", index}});
   Shape column = Shape::filled(other.rank(), 1);
   column[dim] = index.numel();
   Shape full_shape = other;
   full_shape[dim] = index.numel();
-  return index.reshape(column, site).expand(full_shape, site);
+  return index.reshape(column).expand(full_shape);
 }
 
-Tensor scatter_slices(const char* op, ScatterOp how, const Operand& a, int dim, const Tensor& index,
-                      const Tensor& source) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of(op, a);
-  const Tensor self = at_least_1d(input, site);
-  const Tensor values = at_least_1d(source, site);
-  const int d = check_dim(op, self, dim, site);
+Tensor scatter_slices(ScatterOp how, const Operand& a, int dim, const Tensor& index, const Tensor& source) {
+  const Tensor& input = tensor_of(a);
+  const Tensor self = at_least_1d(input);
+  const Tensor values = at_least_1d(source);
+  const int d = check_dim(self, dim);
   const std::vector<Shown> shown{{"input", input}, {"index", index}, {"source", source}};
-  check_same_device(op, shown, site);
-  check_same_dtype(op, {{"input", input}, {"source", source}}, site);
+  check_same_device(shown);
+  check_same_dtype({{"input", input}, {"source", source}});
   Shape expected = self.shape();
   expected[d] = index.numel();
   if (values.shape() != expected) {
-    fail<ShapeError>(op, fmt::format("the source must have shape {}", expected.to_string()), shown,
-                     "one slice per index, of the input's sizes elsewhere", site);
+    fail<ShapeError>(fmt::format("the source must have shape {}", expected.to_string()), shown,
+                     "one slice per index, of the input's sizes elsewhere");
   }
-  const Tensor places = spread_index(op, self, index, d, self.shape(), site);
-  return graph::scatter(how, self, d, places, values, true, site, op).reshape(input.shape(), site);
+  const Tensor places = spread_index(self, index, d, self.shape());
+  return graph::scatter(how, self, d, places, values, true).reshape(input.shape());
 }
 
 }  // namespace
@@ -102,23 +95,23 @@ Tensor scatter_slices(const char* op, ScatterOp how, const Operand& a, int dim, 
 using namespace graph;
 
 Tensor gather(const Operand& a, int dim, const Tensor& given_index) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("gather", a);
-  check_index("gather", input, given_index, site);
-  const Tensor source = at_least_1d(input, site);
-  const Tensor index = at_least_1d(given_index, site);
-  const int d = check_dim("gather", source, dim, site);
-  check_fits("gather", index, source, d, {{"input", input}, {"index", given_index}},
-             "the index must not be larger than the input outside the dimension", site);
-  return graph::gather(covered(source, index.shape(), d, site), d, index, site).reshape(given_index.shape(), site);
+  const CallScope call("gather", a);
+  const Tensor& input = tensor_of(a);
+  check_index(input, given_index);
+  const Tensor source = at_least_1d(input);
+  const Tensor index = at_least_1d(given_index);
+  const int d = check_dim(source, dim);
+  check_fits(index, source, d, {{"input", input}, {"index", given_index}},
+             "the index must not be larger than the input outside the dimension");
+  return graph::gather(covered(source, index.shape(), d), d, index).reshape(given_index.shape());
 }
 
 Tensor take_along_dim(const Operand& a, const Tensor& index, std::optional<int> dim) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("take_along_dim", a);
-  check_index("take_along_dim", input, index, site);
-  if (!dim) return graph::gather(input.reshape({-1}, site), 0, index.reshape({-1}, site), site, "take_along_dim");
-  const int d = check_dim("take_along_dim", input, *dim, site);
+  const CallScope call("take_along_dim", a);
+  const Tensor& input = tensor_of(a);
+  check_index(input, index);
+  if (!dim) return graph::gather(input.reshape({-1}), 0, index.reshape({-1}));
+  const int d = check_dim(input, *dim);
   Shape shape = input.shape();
   bool fits = index.rank() == input.rank();
   for (int i = 0; fits && i < input.rank(); ++i) {
@@ -127,120 +120,115 @@ Tensor take_along_dim(const Operand& a, const Tensor& index, std::optional<int> 
     if (shape[i] == 1) shape[i] = index.shape()[i];
   }
   if (!fits) {
-    fail<ShapeError>("take_along_dim", "input and index do not broadcast outside the dimension",
-                     {{"input", input}, {"index", index}}, "", site);
+    fail<ShapeError>("input and index do not broadcast outside the dimension", {{"input", input}, {"index", index}});
   }
   Shape index_shape = shape;
   index_shape[d] = index.shape()[d];
-  return graph::gather(input.expand(shape, site), d, index.expand(index_shape, site), site, "take_along_dim");
+  return graph::gather(input.expand(shape), d, index.expand(index_shape));
 }
 
 Tensor take(const Operand& a, const Tensor& index) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("take", a);
-  check_index("take", input, index, site);
-  return graph::gather(input.reshape({-1}, site), 0, index.reshape({-1}, site), site, "take")
-      .reshape(index.shape(), site);
+  const CallScope call("take", a);
+  const Tensor& input = tensor_of(a);
+  check_index(input, index);
+  return graph::gather(input.reshape({-1}), 0, index.reshape({-1})).reshape(index.shape());
 }
 
 Tensor index_select(const Operand& a, int dim, const Tensor& index) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("index_select", a);
-  const Tensor source = at_least_1d(input, site);
-  const int d = check_dim("index_select", source, dim, site);
-  const Tensor result = graph::gather(source, d, spread_index("index_select", source, index, d, source.shape(), site),
-                                      site, "index_select");
-  return input.rank() == 0 ? result.reshape({}, site) : result;
+  const CallScope call("index_select", a);
+  const Tensor& input = tensor_of(a);
+  const Tensor source = at_least_1d(input);
+  const int d = check_dim(source, dim);
+  const Tensor result = graph::gather(source, d, spread_index(source, index, d, source.shape()));
+  return input.rank() == 0 ? result.reshape({}) : result;
 }
 
 Tensor embedding(const Operand& a, const Tensor& ids) {
-  const CallSite site = a.site();
-  const Tensor& weight = tensor_of("embedding", a);
-  check_index("embedding", weight, ids, site);
-  if (weight.rank() < 1) fail<ShapeError>("embedding", "the weight must be [V, ...]", {{"weight", weight}}, "", site);
-  const Tensor places = spread_index("embedding", weight, ids.reshape({-1}, site), 0, weight.shape(), site);
+  const CallScope call("embedding", a);
+  const Tensor& weight = tensor_of(a);
+  check_index(weight, ids);
+  if (weight.rank() < 1) fail<ShapeError>("the weight must be [V, ...]", {{"weight", weight}});
+  const Tensor places = spread_index(weight, ids.reshape({-1}), 0, weight.shape());
   Shape shape = ids.shape();
   for (int d = 1; d < weight.rank(); ++d) shape.push_back(weight.shape()[d]);
-  check_shape("embedding", shape, weight.dtype(), site);
-  return graph::gather(weight, 0, places, site, "embedding").reshape(shape, site);
+  check_shape(shape, weight.dtype());
+  return graph::gather(weight, 0, places).reshape(shape);
 }
 
 Tensor one_hot(const Operand& a, std::optional<std::int64_t> num_classes) {
-  const CallSite site = a.site();
-  const Tensor& classes = tensor_of("one_hot", a);
-  check_index("one_hot", classes, classes, site);
+  const CallScope call("one_hot", a);
+  const Tensor& classes = tensor_of(a);
+  check_index(classes, classes);
   if (!num_classes && classes.numel() == 0) {
-    fail<ValueError>("one_hot", "no classes to count", {{"classes", classes}}, "give num_classes", site);
+    fail<ValueError>("no classes to count", {{"classes", classes}}, "give num_classes");
   }
   const std::int64_t count = num_classes ? *num_classes : amax(classes).item<std::int64_t>() + 1;
-  if (count < 0)
-    fail<ValueError>("one_hot", fmt::format("num_classes {} is negative", count), {{"classes", classes}}, "", site);
+  if (count < 0) fail<ValueError>(fmt::format("num_classes {} is negative", count), {{"classes", classes}});
   Shape shape = classes.shape();
   shape.push_back(count);
-  check_shape("one_hot", shape, DType::i64, site);
+  check_shape(shape, DType::i64);
   const TensorOptions options{.dtype = DType::i64, .device = classes.device()};
-  const Tensor index = classes.reshape({classes.numel(), 1}, site);
-  return graph::scatter(ScatterOp::set, zeros({classes.numel(), count}, options, site), 1, index,
-                        ones({classes.numel(), 1}, options, site), true, site, "one_hot")
-      .reshape(shape, site);
+  const Tensor index = classes.reshape({classes.numel(), 1});
+  return graph::scatter(ScatterOp::set, zeros({classes.numel(), count}, options), 1, index,
+                        ones({classes.numel(), 1}, options), true)
+      .reshape(shape);
 }
 
 Tensor scatter(const Operand& a, int dim, const Tensor& index, const Operand& source) {
-  if (!source.is_scalar()) return scatter_along("scatter", ScatterOp::set, a, dim, index, source.tensor(), true);
-  const Tensor& input = tensor_of("scatter", a);
-  check_index("scatter", input, index, a.site());
-  const Tensor value =
-      full(index.shape(), source.scalar(), {.dtype = input.dtype(), .device = input.device()}, a.site());
-  return scatter_along("scatter", ScatterOp::set, a, dim, index, value, true);
+  const CallScope call("scatter", a);
+  if (!source.is_scalar()) return scatter_along(ScatterOp::set, a, dim, index, source.tensor(), true);
+  const Tensor& input = tensor_of(a);
+  check_index(input, index);
+  const Tensor value = full(index.shape(), source.scalar(), {.dtype = input.dtype(), .device = input.device()});
+  return scatter_along(ScatterOp::set, a, dim, index, value, true);
 }
 
 Tensor scatter_add(const Operand& input, int dim, const Tensor& index, const Tensor& source) {
-  return scatter_along("scatter_add", ScatterOp::add, input, dim, index, source, true);
+  const CallScope call("scatter_add", input);
+  return scatter_along(ScatterOp::add, input, dim, index, source, true);
 }
 
 Tensor scatter_reduce(const Operand& a, int dim, const Tensor& index, const Tensor& source, ReduceMode mode,
                       bool include_self) {
-  constexpr const char* kOp = "scatter_reduce";
+  const CallScope call("scatter_reduce", a);
   switch (mode) {
-    case ReduceMode::sum: return scatter_along(kOp, ScatterOp::add, a, dim, index, source, include_self);
-    case ReduceMode::prod: return scatter_along(kOp, ScatterOp::prod, a, dim, index, source, include_self);
-    case ReduceMode::amax: return scatter_along(kOp, ScatterOp::max, a, dim, index, source, include_self);
-    case ReduceMode::amin: return scatter_along(kOp, ScatterOp::min, a, dim, index, source, include_self);
+    case ReduceMode::sum: return scatter_along(ScatterOp::add, a, dim, index, source, include_self);
+    case ReduceMode::prod: return scatter_along(ScatterOp::prod, a, dim, index, source, include_self);
+    case ReduceMode::amax: return scatter_along(ScatterOp::max, a, dim, index, source, include_self);
+    case ReduceMode::amin: return scatter_along(ScatterOp::min, a, dim, index, source, include_self);
     case ReduceMode::mean: break;
   }
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of(kOp, a);
-  check_float(kOp, {"input", input}, site);
+  const Tensor& input = tensor_of(a);
+  check_float({"input", input});
   const DType working = wide(input.dtype());
-  const Tensor self = cast(input, working, site);
-  const Tensor total =
-      scatter_along(kOp, ScatterOp::add, Operand(self, site), dim, index,
-                    source.dtype() == input.dtype() ? cast(source, working, site) : source, include_self);
-  const Tensor one = ones(index.shape(), {.dtype = working, .device = input.device()}, site);
-  const Tensor sources =
-      scatter_along(kOp, ScatterOp::add, Operand(zeros_like(self, site), site), dim, index, one, true);
+  const Tensor self = cast(input, working);
+  const Tensor total = scatter_along(ScatterOp::add, self, dim, index,
+                                     source.dtype() == input.dtype() ? cast(source, working) : source, include_self);
+  const Tensor one = ones(index.shape(), {.dtype = working, .device = input.device()});
+  const Tensor sources = scatter_along(ScatterOp::add, zeros_like(self), dim, index, one, true);
   // What nothing goes to stays as it is, bit for bit.
   const Tensor count = include_self ? sources + 1.0 : maximum(sources, 1.0);
-  return where(sources > 0.0, cast(total / count, input.dtype(), site), input);
+  return where(sources > 0.0, cast(total / count, input.dtype()), input);
 }
 
 Tensor index_copy(const Operand& input, int dim, const Tensor& index, const Tensor& source) {
-  return scatter_slices("index_copy", ScatterOp::set, input, dim, index, source);
+  const CallScope call("index_copy", input);
+  return scatter_slices(ScatterOp::set, input, dim, index, source);
 }
 
 Tensor index_add(const Operand& input, int dim, const Tensor& index, const Tensor& source, double alpha) {
-  return scatter_slices("index_add", ScatterOp::add, input, dim, index,
-                        alpha == 1 ? source : mul(Operand(source, input.site()), alpha));
+  const CallScope call("index_add", input);
+  return scatter_slices(ScatterOp::add, input, dim, index, alpha == 1 ? source : mul(source, alpha));
 }
 
 Tensor index_fill(const Operand& a, int dim, const Tensor& index, double value) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_of("index_fill", a);
-  const Tensor self = at_least_1d(input, site);
-  const int d = check_dim("index_fill", self, dim, site);
-  const Tensor places = spread_index("index_fill", self, index, d, self.shape(), site);
-  const Tensor values = full(places.shape(), value, {.dtype = input.dtype(), .device = input.device()}, site);
-  return graph::scatter(ScatterOp::set, self, d, places, values, true, site, "index_fill").reshape(input.shape(), site);
+  const CallScope call("index_fill", a);
+  const Tensor& input = tensor_of(a);
+  const Tensor self = at_least_1d(input);
+  const int d = check_dim(self, dim);
+  const Tensor places = spread_index(self, index, d, self.shape());
+  const Tensor values = full(places.shape(), value, {.dtype = input.dtype(), .device = input.device()});
+  return graph::scatter(ScatterOp::set, self, d, places, values, true).reshape(input.shape());
 }
 
 }  // namespace v0

@@ -1,6 +1,7 @@
 // The primitives whose elements are at computed places or depend on their neighbours. What users call is made of these
 // in indexing.cpp, order.cpp and scan.cpp, which check the operands.
 #include "core/assert.h"
+#include "graph/gradient_rules.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -8,9 +9,9 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
-Tensor make(Primitive op, Inputs inputs, const Shape& shape, DType dtype, CallSite site) {
+Tensor make(Primitive op, Inputs inputs, const Shape& shape, DType dtype) {
   const Device device = inputs[0]->device;
-  return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device, site));
+  return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device));
 }
 
 bool is_dense(const Reading& reading) {
@@ -19,45 +20,45 @@ bool is_dense(const Reading& reading) {
 
 }  // namespace
 
-Tensor gather(const Tensor& source, int dim, const Tensor& index, CallSite site, const char* name) {
+Tensor gather(const Tensor& source, int dim, const Tensor& index) {
   LOCKSTEP_ASSERT(source.rank() == index.rank() && (index.dtype() == DType::i64 || index.dtype() == DType::i32));
   Reading reading = read(source);
-  if (!reading.view.bounds.empty()) reading = read(stored(source, site));
+  if (!reading.view.bounds.empty()) reading = read(stored(source));
   View view = reading.view;
-  const Gather primitive{.source = {}, .stride = view.strides[dim], .size = view.shape[dim], .name = name};
+  const Gather primitive{.source = {}, .stride = view.strides[dim], .size = view.shape[dim]};
   view.strides[dim] = 0;
   view.shape[dim] = index.shape()[dim];
   LOCKSTEP_ASSERT(view.shape == index.shape());
   Gather op = primitive;
   op.source = std::move(view);
-  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), site), source, dim,
+  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype()), source, dim,
                       index);
 }
 
-Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
-               CallSite site, const char* name) {
+Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values,
+               bool include_self) {
   LOCKSTEP_ASSERT(index.shape() == values.shape() && self.rank() == index.rank() && self.dtype() == values.dtype());
-  const Tensor result = make(Scatter{op, dim, include_self, name}, {node_of(self), node_of(index), node_of(values)},
-                             self.shape(), self.dtype(), site);
+  const Tensor result = make(Scatter{op, dim, include_self}, {node_of(self), node_of(index), node_of(values)},
+                             self.shape(), self.dtype());
   return trace_scatter(result, op, self, dim, index, values, include_self);
 }
 
-Tensor scan(ScanOp op, const Tensor& a, int dim, CallSite site) {
-  if (a.rank() == 0) return scan(op, a.reshape({1}, site), 0, site).reshape({}, site);
+Tensor scan(ScanOp op, const Tensor& a, int dim) {
+  if (a.rank() == 0) return scan(op, a.reshape({1}), 0).reshape({});
   const bool positions = op == ScanOp::argmax || op == ScanOp::argmin;
-  return trace_scan(make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype(), site), op, a, dim);
+  return trace_scan(make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype()), op, a, dim);
 }
 
-Tensor sort_indices(const Tensor& a, int dim, bool descending, CallSite site) {
-  if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()}, site);
-  return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64, site);
+Tensor sort_indices(const Tensor& a, int dim, bool descending) {
+  if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()});
+  return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64);
 }
 
-Tensor update(const Tensor& self, const View& region, const Tensor& values, CallSite site) {
+Tensor update(const Tensor& self, const View& region, const Tensor& values) {
   LOCKSTEP_ASSERT(region.shape == values.shape() && region.bounds.empty() && self.dtype() == values.dtype());
   const Reading reading = read(self);
-  const NodeRef base = is_dense(reading) ? reading.base : node_of(stored(self, site));
-  return trace_update(make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype(), site), self, region, values);
+  const NodeRef base = is_dense(reading) ? reading.base : node_of(stored(self));
+  return trace_update(make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype()), self, region, values);
 }
 
 }  // namespace graph

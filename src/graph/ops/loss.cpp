@@ -9,10 +9,10 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-Tensor reduced(const Tensor& losses, Reduction reduction, CallSite site) {
+Tensor reduced(const Tensor& losses, Reduction reduction) {
   if (reduction == Reduction::none) return losses;
   const std::uint32_t all = (1u << losses.rank()) - 1u;
-  Tensor total = drop_dims(reduce(ReduceOp::sum, losses, all, site), all, false, site);
+  Tensor total = drop_dims(reduce(ReduceOp::sum, losses, all), all, false);
   if (reduction == Reduction::mean) total = total / static_cast<double>(losses.numel());
   return total;
 }
@@ -26,74 +26,71 @@ namespace {
 // Operands in the working dtype, checked: float tensors of one dtype on one device whose shapes broadcast.
 class Compared {
  public:
-  Compared(const char* op, std::vector<Shown> shown, CallSite site) : op_(op), shown_(std::move(shown)), site_(site) {
+  explicit Compared(std::vector<Shown> shown) : shown_(std::move(shown)) {
     for (const Shown& operand : shown_) {
       if (operand.tensor == nullptr) {
-        fail<ValueError>(op, fmt::format("{} must be a tensor", operand.label), shown_, "make the scalar a tensor",
-                         site);
+        fail<ValueError>(fmt::format("{} must be a tensor", operand.label), shown_, "make the scalar a tensor");
       }
     }
-    check_same_device(op, shown_, site);
-    check_same_dtype(op, shown_, site);
-    check_float(op, shown_[0], site);
-    broadcast_shape(op, shown_, site);
+    check_same_device(shown_);
+    check_same_dtype(shown_);
+    check_float(shown_[0]);
+    broadcast_shape(shown_);
   }
 
-  Tensor operator[](std::size_t i) const { return cast(*shown_[i].tensor, wide(dtype()), site_); }
-  Tensor finish(const Tensor& losses, Reduction reduction) const {
-    return cast(reduced(losses, reduction, site_), dtype(), site_);
-  }
+  Tensor operator[](std::size_t i) const { return cast(*shown_[i].tensor, wide(dtype())); }
+  Tensor finish(const Tensor& losses, Reduction reduction) const { return cast(reduced(losses, reduction), dtype()); }
   void same_shapes(std::size_t count) const {
     for (std::size_t i = 1; i < count; ++i) {
       if (shown_[i].tensor->shape() == shown_[0].tensor->shape()) continue;
-      fail<ShapeError>(op_, fmt::format("{} and {} have different shapes", shown_[0].label, shown_[i].label), shown_,
-                       "", site_);
+      fail<ShapeError>(fmt::format("{} and {} have different shapes", shown_[0].label, shown_[i].label), shown_);
     }
   }
   const std::vector<Shown>& shown() const { return shown_; }
 
  private:
   DType dtype() const { return shown_[0].tensor->dtype(); }
-  const char* op_;
   std::vector<Shown> shown_;
-  CallSite site_;
 };
 
 }  // namespace
 
 Tensor mse_loss(const Operand& input, const Operand& target, Reduction reduction) {
-  const Compared of("mse_loss", {{"input", input}, {"target", target}}, input.site());
+  const CallScope call("mse_loss", input);
+  const Compared of({{"input", input}, {"target", target}});
   const Tensor difference = of[0] - of[1];
   return of.finish(difference * difference, reduction);
 }
 
 Tensor l1_loss(const Operand& input, const Operand& target, Reduction reduction) {
-  const Compared of("l1_loss", {{"input", input}, {"target", target}}, input.site());
+  const CallScope call("l1_loss", input);
+  const Compared of({{"input", input}, {"target", target}});
   return of.finish(abs(of[0] - of[1]), reduction);
 }
 
 Tensor smooth_l1_loss(const Operand& input, const Operand& target, Reduction reduction, double beta) {
-  const Compared of("smooth_l1_loss", {{"input", input}, {"target", target}}, input.site());
-  if (!(beta >= 0))
-    fail<ValueError>("smooth_l1_loss", fmt::format("beta {} is negative", beta), of.shown(), "", input.site());
+  const CallScope call("smooth_l1_loss", input);
+  const Compared of({{"input", input}, {"target", target}});
+  if (!(beta >= 0)) fail<ValueError>(fmt::format("beta {} is negative", beta), of.shown());
   const Tensor distance = abs(of[0] - of[1]);
   if (beta == 0) return of.finish(distance, reduction);
   return of.finish(where(distance < beta, distance * 0.5 * distance / beta, distance - 0.5 * beta), reduction);
 }
 
 Tensor huber_loss(const Operand& input, const Operand& target, Reduction reduction, double delta) {
-  const Compared of("huber_loss", {{"input", input}, {"target", target}}, input.site());
-  if (!(delta > 0))
-    fail<ValueError>("huber_loss", fmt::format("delta {} is not positive", delta), of.shown(), "", input.site());
+  const CallScope call("huber_loss", input);
+  const Compared of({{"input", input}, {"target", target}});
+  if (!(delta > 0)) fail<ValueError>(fmt::format("delta {} is not positive", delta), of.shown());
   const Tensor distance = abs(of[0] - of[1]);
   return of.finish(where(distance <= delta, distance * 0.5 * distance, (distance - 0.5 * delta) * delta), reduction);
 }
 
 Tensor binary_cross_entropy(const Operand& input, const Operand& target, const std::optional<Tensor>& weight,
                             Reduction reduction) {
+  const CallScope call("binary_cross_entropy", input);
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
-  const Compared of("binary_cross_entropy", std::move(shown), input.site());
+  const Compared of(std::move(shown));
   of.same_shapes(2);
   const auto logarithm = [](const Tensor& p) { return maximum(log(p), -100); };
   const Tensor p = of[0];
@@ -106,10 +103,11 @@ Tensor binary_cross_entropy(const Operand& input, const Operand& target, const s
 Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target,
                                         const std::optional<Tensor>& weight, Reduction reduction,
                                         const std::optional<Tensor>& pos_weight) {
+  const CallScope call("binary_cross_entropy_with_logits", input);
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
   if (pos_weight) shown.emplace_back("pos_weight", *pos_weight);
-  const Compared of("binary_cross_entropy_with_logits", std::move(shown), input.site());
+  const Compared of(std::move(shown));
   of.same_shapes(2);
   const Tensor x = of[0];
   const Tensor t = of[1];
@@ -127,7 +125,8 @@ Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& tar
 }
 
 Tensor kl_div(const Operand& input, const Operand& target, Reduction reduction, bool log_target) {
-  const Compared of("kl_div", {{"input", input}, {"target", target}}, input.site());
+  const CallScope call("kl_div", input);
+  const Compared of({{"input", input}, {"target", target}});
   const Tensor x = of[0];
   const Tensor t = of[1];
   if (log_target) return of.finish(exp(t) * (t - x), reduction);
@@ -136,21 +135,20 @@ Tensor kl_div(const Operand& input, const Operand& target, Reduction reduction, 
 
 Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& target, double margin,
                              Reduction reduction) {
-  const char* const op = "cosine_embedding_loss";
-  const CallSite site = a.site();
-  const Compared of(op, {{"a", a}, {"b", b}}, site);
+  const CallScope call("cosine_embedding_loss", a);
+  const Compared of({{"a", a}, {"b", b}});
   const std::vector<Shown> shown{{"a", a}, {"b", b}, {"target", target}};
-  check_same_device(op, shown, site);
+  check_same_device(shown);
   of.same_shapes(2);
   const int rank = a.tensor().rank();
   if (rank < 1 || rank > 2 || target.is_scalar() || target.tensor().shape() != a.tensor().shape().slice(0, rank - 1)) {
-    fail<ShapeError>(op, "a and b must be [N, D] and target [N], or [D] and []", shown, "", site);
+    fail<ShapeError>("a and b must be [N, D] and target [N], or [D] and []", shown);
   }
   const Tensor x = of[0];
   const Tensor y = of[1];
   const std::uint32_t last = 1u << (rank - 1);
   const auto dot_of = [&](const Tensor& p, const Tensor& q) {
-    return drop_dims(reduce(ReduceOp::dot, p, last, site, &q), last, false, site);
+    return drop_dims(reduce(ReduceOp::dot, p, last, &q), last, false);
   };
   constexpr double kEpsilon = 1e-12;  // as PyTorch adds to each squared length
   const Tensor cosine = dot_of(x, y) / sqrt((dot_of(x, x) + kEpsilon) * (dot_of(y, y) + kEpsilon));
@@ -162,16 +160,15 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
 
 Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative, double margin,
                            double eps, bool swap, Reduction reduction) {
-  const char* const op = "triplet_margin_loss";
-  const CallSite site = anchor.site();
-  const Compared of(op, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}}, site);
+  const CallScope call("triplet_margin_loss", anchor);
+  const Compared of({{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   of.same_shapes(3);
   const int rank = anchor.tensor().rank();
-  if (rank < 1) fail<ShapeError>(op, "operands need at least one dimension", of.shown(), "", site);
+  if (rank < 1) fail<ShapeError>("operands need at least one dimension", of.shown());
   const std::uint32_t last = 1u << (rank - 1);
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     const Tensor difference = a - b + eps;
-    return drop_dims(sqrt(reduce(ReduceOp::dot, difference, last, site, &difference)), last, false, site);
+    return drop_dims(sqrt(reduce(ReduceOp::dot, difference, last, &difference)), last, false);
   };
   const Tensor near = distance(of[0], of[1]);
   Tensor far = distance(of[0], of[2]);
@@ -181,7 +178,8 @@ Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const
 
 Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& target, double margin,
                            Reduction reduction) {
-  const Compared of("margin_ranking_loss", {{"a", a}, {"b", b}, {"target", target}}, a.site());
+  const CallScope call("margin_ranking_loss", a);
+  const Compared of({{"a", a}, {"b", b}, {"target", target}});
   return of.finish(maximum(neg(of[2]) * (of[0] - of[1]) + margin, 0), reduction);
 }
 

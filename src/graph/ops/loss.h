@@ -10,7 +10,7 @@ inline namespace v0 {
 namespace graph {
 
 /// All losses, or their sum or mean as a scalar; in the dtype of `losses`.
-Tensor reduced(const Tensor& losses, Reduction reduction, CallSite site);
+Tensor reduced(const Tensor& losses, Reduction reduction);
 
 }  // namespace graph
 }  // namespace v0

@@ -10,60 +10,61 @@ using namespace graph;
 
 namespace {
 
-Tensor power(const Tensor& x, double p, CallSite site) {
+Tensor power(const Tensor& x, double p) {
   if (p == 1) return x;
-  if (p == 2) return square(Operand(x, site));
-  return pow(Operand(x, site), Operand(p, site));
+  if (p == 2) return square(x);
+  return pow(x, p);
 }
 
-Tensor root(const Tensor& x, double p, CallSite site) {
+Tensor root(const Tensor& x, double p) {
   if (p == 1) return x;
-  if (p == 2) return sqrt(Operand(x, site));
-  return pow(Operand(x, site), Operand(1 / p, site));
+  if (p == 2) return sqrt(x);
+  return pow(x, 1 / p);
 }
 
-Tensor lp_pool(const char* op, int rank, const Operand& a, double p, const PoolOptions& options) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand(op, a);
-  check_float(op, {"input", input}, site);
+Tensor lp_pool(int rank, const Operand& a, double p, const PoolOptions& options) {
+  const Tensor& input = tensor_operand(a);
+  check_float({"input", input});
   if (p == 0 || !std::isfinite(p)) {
-    fail<ValueError>(op, "the norm's power must be finite and not 0", {{"input", input}}, "use max_pool for infinity",
-                     site);
+    fail<ValueError>("the norm's power must be finite and not 0", {{"input", input}}, "use max_pool for infinity");
   }
   for (const std::int64_t padding : options.padding) {
-    if (padding != 0) fail<ValueError>(op, "takes no padding", {{"input", input}}, "use pad first", site);
+    if (padding != 0) fail<ValueError>("takes no padding", {{"input", input}}, "use pad first");
   }
-  const Tensor x = cast(input, wide(input.dtype()), site);
-  const Tensor powers = power(x, p, site);
+  const Tensor x = cast(input, wide(input.dtype()));
+  const Tensor powers = power(x, p);
   // The mean of the taps that exist, times the taps of a whole window; where all exist, just their sum.
   PoolOptions sum = options;
   sum.divisor_override = 1;
   const auto pool = [&](const Tensor& tensor, const PoolOptions& how) {
-    const Operand operand(tensor, site);
+    const Operand operand(tensor);
     return rank == 1 ? avg_pool1d(operand, how) : rank == 2 ? avg_pool2d(operand, how) : avg_pool3d(operand, how);
   };
   Tensor total = pool(powers, sum);
   if (options.ceil_mode) {
-    const Tensor taps = pool(full_like(powers, 1, site), sum);
+    const Tensor taps = pool(full_like(powers, 1), sum);
     double whole = 1;
     for (int d = 0; d < rank; ++d) {
       whole *= static_cast<double>(options.kernel.rank() == 1 ? options.kernel[0] : options.kernel[d]);
     }
-    total = total * Operand(Operand(whole, site) / Operand(taps, site), site);
+    total = total * (whole / taps);
   }
-  return cast(root(total, p, site), input.dtype(), site);
+  return cast(root(total, p), input.dtype());
 }
 
 }  // namespace
 
 Tensor lp_pool1d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool1d", 1, input, p, options);
+  const CallScope call("lp_pool1d", input);
+  return lp_pool(1, input, p, options);
 }
 Tensor lp_pool2d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool2d", 2, input, p, options);
+  const CallScope call("lp_pool2d", input);
+  return lp_pool(2, input, p, options);
 }
 Tensor lp_pool3d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool3d", 3, input, p, options);
+  const CallScope call("lp_pool3d", input);
+  return lp_pool(3, input, p, options);
 }
 
 }  // namespace v0

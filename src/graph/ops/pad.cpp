@@ -11,15 +11,15 @@ inline namespace v0 {
 using namespace graph;
 
 Tensor pad(const Operand& a, const Shape& padding, double value) {
-  const CallSite site = a.site();
-  check_defined("pad", {{"input", a}}, site);
-  if (a.is_scalar()) fail<ValueError>("pad", "needs a tensor operand", {{"input", a}}, "", site);
+  const CallScope call("pad", a);
+  check_defined({{"input", a}});
+  if (a.is_scalar()) fail<ValueError>("needs a tensor operand", {{"input", a}});
   const Tensor& input = a.tensor();
   if (padding.rank() % 2 != 0 || padding.rank() / 2 > input.rank()) {
-    fail<ShapeError>("pad", fmt::format("{} are not pairs for the last dimensions", padding.to_string()),
-                     {{"input", input}}, "give (before, after) from the last dimension on", site);
+    fail<ShapeError>(fmt::format("{} are not pairs for the last dimensions", padding.to_string()), {{"input", input}},
+                     "give (before, after) from the last dimension on");
   }
-  encode_scalar("pad", value, input.dtype(), site);
+  encode_scalar(value, input.dtype());
   const std::uint64_t fill = element_bits(value, input.dtype());
   Shape target = input.shape();
   for (int pair = 0; pair < padding.rank() / 2; ++pair) {
@@ -29,12 +29,11 @@ Tensor pad(const Operand& a, const Shape& padding, double value) {
     // Cropping more than there is on one side would read outside.
     const std::int64_t old = input.shape()[input.rank() - 1 - pair];
     if (overflow || size < 0 || padding[2 * pair] < -old || padding[2 * pair + 1] < -old) {
-      fail<ShapeError>("pad", fmt::format("{} leaves no valid size", padding.to_string()), {{"input", input}}, "",
-                       site);
+      fail<ShapeError>(fmt::format("{} leaves no valid size", padding.to_string()), {{"input", input}});
     }
   }
-  check_shape("pad", target, input.dtype(), site);
-  return change_view(input, site, [&](const View& view) {
+  check_shape(target, input.dtype());
+  return change_view(input, [&](const View& view) {
     std::optional<View> padded = view;
     for (int pair = 0; padded && pair < padding.rank() / 2; ++pair) {
       const int dim = input.rank() - 1 - pair;
@@ -70,12 +69,12 @@ std::int64_t most(PadMode mode, std::int64_t size) {
 }  // namespace
 
 Tensor pad(const Operand& a, const Shape& padding, PadMode mode) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand("pad", a);
+  const CallScope call("pad", a);
+  const Tensor& input = tensor_operand(a);
   const int pairs = padding.rank() / 2;
   if (padding.rank() % 2 != 0 || pairs > input.rank()) {
-    fail<ShapeError>("pad", fmt::format("{} are not pairs for the last dimensions", padding.to_string()),
-                     {{"input", input}}, "give (before, after) from the last dimension on", site);
+    fail<ShapeError>(fmt::format("{} are not pairs for the last dimensions", padding.to_string()), {{"input", input}},
+                     "give (before, after) from the last dimension on");
   }
   if (mode == PadMode::circular && std::any_of(padding.begin(), padding.end(), [](std::int64_t p) { return p < 0; })) {
     // What is cropped does not come round again, as in PyTorch.
@@ -83,7 +82,7 @@ Tensor pad(const Operand& a, const Shape& padding, PadMode mode) {
     Shape rest = padding;
     for (std::int64_t& amount : crop) amount = std::min<std::int64_t>(amount, 0);
     for (std::int64_t& amount : rest) amount = std::max<std::int64_t>(amount, 0);
-    return pad(Operand(pad(a, crop, 0), site), rest, mode);
+    return pad(pad(a, crop, 0), rest, mode);
   }
   // Outer dimensions without padding need no gather.
   int axes = 0;
@@ -95,15 +94,15 @@ Tensor pad(const Operand& a, const Shape& padding, PadMode mode) {
     const std::int64_t after = padding[2 * pair + 1];
     const std::int64_t limit = most(mode, size);
     if (before > limit || after > limit || before < -size || after < -size || size + before + after < 0) {
-      fail<ShapeError>("pad", fmt::format("({}, {}) does not fit dimension {} of size {}", before, after, d, size),
-                       {{"input", input}}, fmt::format("this mode adds at most {} on a side", limit), site);
+      fail<ShapeError>(fmt::format("({}, {}) does not fit dimension {} of size {}", before, after, d, size),
+                       {{"input", input}}, fmt::format("this mode adds at most {} on a side", limit));
     }
     target[d] = size + before + after;
     if (before != 0 || after != 0) axes = pair + 1;
   }
-  check_shape("pad", target, input.dtype(), site);
+  check_shape(target, input.dtype());
   if (axes == 0) return input;
-  if (target.numel() == 0) return zeros(target, {.dtype = input.dtype(), .device = input.device()}, site);
+  if (target.numel() == 0) return zeros(target, {.dtype = input.dtype(), .device = input.device()});
   std::vector<std::vector<std::int64_t>> positions;
   for (int d = input.rank() - axes; d < input.rank(); ++d) {
     const std::int64_t before = padding[2 * (input.rank() - 1 - d)];
@@ -111,7 +110,7 @@ Tensor pad(const Operand& a, const Shape& padding, PadMode mode) {
     for (std::int64_t i = 0; i < target[d]; ++i) places.push_back(mirrored(mode, i - before, input.shape()[d]));
     positions.push_back(std::move(places));
   }
-  return take_grid(input, positions, site);
+  return take_grid(input, positions);
 }
 
 }  // namespace v0

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/elements.h"
 #include "graph/ops/pooling.h"
 #include "graph/ops/take.h"
 
@@ -17,8 +18,7 @@ namespace graph {
 
 double lowest_value(DType dtype) {
   if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
-  if (dtype == DType::boolean || dtype == DType::u8 || dtype == DType::u32) return 0;
-  return -std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1);
+  return lowest_of(dtype);
 }
 
 std::uint64_t lowest_bits(DType dtype) {
@@ -28,9 +28,8 @@ std::uint64_t lowest_bits(DType dtype) {
 namespace {
 
 // 0, 1, ... for the taps of a window, in this shape.
-Tensor numbers(const Shape& shape, Device device, CallSite site) {
-  return arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i32, .device = device}, site)
-      .reshape(shape, site);
+Tensor numbers(const Shape& shape, Device device) {
+  return arange(0, static_cast<double>(shape.numel()), 1, {.dtype = DType::i32, .device = device}).reshape(shape);
 }
 
 // A tap that reaches the elements of a phase, and which window of theirs it belongs to.
@@ -71,8 +70,7 @@ bool advance(std::vector<std::size_t>& index, const std::vector<std::size_t>& si
 
 // For overlapping windows of few taps: elements whose distance is a multiple of the strides are reached by the same
 // taps, whose windows stand side by side. What each tap gives is a shifted view.
-Tensor by_phases(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input,
-                 CallSite site) {
+Tensor by_phases(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input) {
   const int lead = g.rank() - static_cast<int>(axes.size());
   std::vector<std::vector<Phase>> phases;
   std::vector<std::size_t> counts;
@@ -80,7 +78,7 @@ Tensor by_phases(const Tensor& g, const Tensor& winner, const std::vector<Axis>&
     phases.push_back(phases_of(axis));
     counts.push_back(phases.back().size());
   }
-  Tensor result = zeros(input.shape(), {g.dtype(), g.device()}, site);
+  Tensor result = zeros(input.shape(), {g.dtype(), g.device()});
   std::vector<std::size_t> at(axes.size(), 0);
   do {
     View region = View::contiguous(input.shape());
@@ -104,11 +102,11 @@ Tensor by_phases(const Tensor& g, const Tensor& winner, const std::vector<Axis>&
         shift[pair] = -reach.window;
         shift[pair + 1] = reach.window + phase.count - axes[i].output;
       }
-      const Tensor wins = eq(pad(Operand(winner, site), shift), Operand(number, site));
-      const Tensor part = where(Operand(wins, site), pad(Operand(g, site), shift), 0.0);
+      const Tensor wins = eq(pad(winner, shift), number);
+      const Tensor part = where(wins, pad(g, shift), 0.0);
       total = total.defined() ? total + part : part;
     } while (advance(tap, taps));
-    result = region.shape == input.shape() ? total : update(result, region, total, site);
+    result = region.shape == input.shape() ? total : update(result, region, total);
   } while (advance(at, counts));
   return result;
 }
@@ -117,8 +115,7 @@ constexpr std::int64_t kMostTaps = 64;  // of by_phases: each is a few nodes
 
 // g at the element that won each window, nothing at the others. Every element asks each window that has it whether its
 // tap won: a sum over taps in row-major order, or a choice where windows do not overlap. No scatter.
-Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input,
-                  CallSite site) {
+Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>& axes, const Tensor& input) {
   const int lead = g.rank() - static_cast<int>(axes.size());
   const Shape outer = g.shape().slice(0, lead);
   const bool apart = std::all_of(axes.begin(), axes.end(),
@@ -138,15 +135,15 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
       beyond.push_back(-axes[i].padding);
       beyond.push_back(axes[i].size + axes[i].padding - axes[i].output * axes[i].kernel);
     }
-    const Tensor wins = eq(winner.reshape(one, site), Operand(numbers(taps, g.device(), site), site));
-    const Tensor spread = where(Operand(wins, site), g.reshape(one, site), 0.0).reshape(joined, site);
-    return joined == input.shape() ? spread : pad(Operand(spread, site), beyond);
+    const Tensor wins = eq(winner.reshape(one), numbers(taps, g.device()));
+    const Tensor spread = where(wins, g.reshape(one), 0.0).reshape(joined);
+    return joined == input.shape() ? spread : pad(spread, beyond);
   }
-  const Tensor wide_g = cast(g, wide(g.dtype()), site);
+  const Tensor wide_g = cast(g, wide(g.dtype()));
   std::int64_t tap_count = 1;
   for (const Axis& axis : axes) tap_count *= axis.kernel;
   if (tap_count <= kMostTaps) {
-    return cast(by_phases(wide_g, winner, axes, input, site), g.dtype(), site);
+    return cast(by_phases(wide_g, winner, axes, input), g.dtype());
   }
   Shape one = g.shape(), all = g.shape(), taps;
   for (const Axis& axis : axes) {
@@ -155,7 +152,7 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
     taps.push_back(axis.kernel);
   }
   const auto fold = [&](const Tensor& of, std::uint64_t fill) {
-    return change_view(of.reshape(one, site).expand(all, site), site, [&](const View& view) {
+    return change_view(of.reshape(one).expand(all), [&](const View& view) {
       std::optional<View> folded = view;
       for (std::size_t i = 0; folded && i < axes.size(); ++i) {
         const int dim = lead + static_cast<int>(i);
@@ -165,16 +162,16 @@ Tensor to_winners(const Tensor& g, const Tensor& winner, const std::vector<Axis>
       return folded;
     });
   };
-  const Tensor wins = eq(fold(winner, 0xffffffffu), Operand(numbers(taps, g.device(), site), site));
-  const Tensor parts = where(Operand(wins, site), fold(wide_g, 0), 0.0);
+  const Tensor wins = eq(fold(winner, 0xffffffffu), numbers(taps, g.device()));
+  const Tensor parts = where(wins, fold(wide_g, 0), 0.0);
   const std::uint32_t dims = last_dims(parts, axes.size());
-  const Tensor total = reduce(ReduceOp::sum, parts, dims, site);
-  return cast(drop_dims(total, dims, false, site), g.dtype(), site);
+  const Tensor total = reduce(ReduceOp::sum, parts, dims);
+  return cast(drop_dims(total, dims, false), g.dtype());
 }
 
-Tensor reduce_taps(ReduceOp op, const Tensor& windows, std::size_t axes, CallSite site) {
+Tensor reduce_taps(ReduceOp op, const Tensor& windows, std::size_t axes) {
   const std::uint32_t dims = last_dims(windows, axes);
-  return drop_dims(reduce(op, windows, dims, site), dims, false, site);
+  return drop_dims(reduce(op, windows, dims), dims, false);
 }
 
 }  // namespace
@@ -182,54 +179,53 @@ Tensor reduce_taps(ReduceOp op, const Tensor& windows, std::size_t axes, CallSit
 namespace {
 
 // The number (i32) of the tap that wins each window [..., out..., taps...].
-Tensor winners(const Tensor& windows, std::size_t axes, CallSite site) {
-  return cast(reduce_taps(ReduceOp::argmax, windows, axes, site), DType::i32, site);
+Tensor winners(const Tensor& windows, std::size_t axes) {
+  return cast(reduce_taps(ReduceOp::argmax, windows, axes), DType::i32);
 }
 
 }  // namespace
 
-Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axes, CallSite site) {
+Tensor largest(const Tensor& input, const std::vector<Axis>& axes) {
   const Tensor bare = untraced(input);
-  const Tensor windows = windows_of(bare, axes, lowest_bits(input.dtype()), site);
-  const Tensor values = reduce_taps(ReduceOp::max, windows, axes.size(), site);
+  const Tensor windows = windows_of(bare, axes, lowest_bits(input.dtype()));
+  const Tensor values = reduce_taps(ReduceOp::max, windows, axes.size());
   if (!is_tracing({&input})) return values;
-  return traced(values, op, {&input},
-                [windows, bare, axes, site](const Tensor& g, const std::vector<bool>&, const Tensor&) {
-                  const Tensor winner = winners(windows, axes.size(), site);
-                  return std::vector<Tensor>{to_winners(g, winner, axes, bare, site)};
-                });
-}
-
-Tensor largest_tap(const char* op, const Tensor& windows, std::size_t axes, CallSite site) {
-  const Tensor bare = untraced(windows);
-  const Tensor values = reduce_taps(ReduceOp::max, bare, axes, site);
-  if (!is_tracing({&windows})) return values;
-  return traced(values, op, {&windows}, [bare, axes, site](const Tensor& g, const std::vector<bool>&, const Tensor&) {
-    Shape one = g.shape();
-    for (std::size_t i = 0; i < axes; ++i) one.push_back(1);
-    const Shape taps = bare.shape().slice(g.rank(), bare.rank());
-    const Tensor winner = winners(bare, axes, site).reshape(one, site);
-    const Tensor wins = eq(winner, Operand(numbers(taps, g.device(), site), site));
-    return std::vector<Tensor>{where(Operand(wins, site), g.reshape(one, site), 0.0)};
+  return traced(values, {&input}, [windows, bare, axes](const Tensor& g, const std::vector<bool>&, const Tensor&) {
+    const Tensor winner = winners(windows, axes.size());
+    return std::vector<Tensor>{to_winners(g, winner, axes, bare)};
   });
 }
 
-Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site) {
+Tensor largest_tap(const Tensor& windows, std::size_t axes) {
+  const Tensor bare = untraced(windows);
+  const Tensor values = reduce_taps(ReduceOp::max, bare, axes);
+  if (!is_tracing({&windows})) return values;
+  return traced(values, {&windows}, [bare, axes](const Tensor& g, const std::vector<bool>&, const Tensor&) {
+    Shape one = g.shape();
+    for (std::size_t i = 0; i < axes; ++i) one.push_back(1);
+    const Shape taps = bare.shape().slice(g.rank(), bare.rank());
+    const Tensor winner = winners(bare, axes).reshape(one);
+    const Tensor wins = eq(winner, numbers(taps, g.device()));
+    return std::vector<Tensor>{where(wins, g.reshape(one), 0.0)};
+  });
+}
+
+Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts) {
   const int rank = static_cast<int>(starts.size());
   Tensor places;
-  Tensor tap = reduce_taps(ReduceOp::argmax, windows, starts.size(), site);
+  Tensor tap = reduce_taps(ReduceOp::argmax, windows, starts.size());
   // From the winner's number among the taps, last axis first, to its coordinates. Filling can only win at tap 0, when
   // nothing in the window is larger; the first true element is the winner then, and never stands before `first`.
   std::int64_t stride = 1;
   for (int d = rank - 1; d >= 0; --d) {
     const WindowStarts& axis = starts[static_cast<std::size_t>(d)];
-    const Tensor rest = d == 0 ? Tensor() : floor_divide(Operand(tap, site), Operand(axis.taps, site));
-    const Tensor own = d == 0 ? tap : tap - rest * Operand(axis.taps, site);
-    const Tensor moved = axis.dilation == 1 ? own : own * Operand(axis.dilation, site);
-    Tensor coordinate = moved + table(axis.start, d, rank, DType::i64, windows.device(), site);
+    const Tensor rest = d == 0 ? Tensor() : floor_divide(tap, axis.taps);
+    const Tensor own = d == 0 ? tap : tap - rest * axis.taps;
+    const Tensor moved = axis.dilation == 1 ? own : own * axis.dilation;
+    Tensor coordinate = moved + table(axis.start, d, rank, DType::i64, windows.device());
     if (axis.first != axis.start)
-      coordinate = maximum(coordinate, table(axis.first, d, rank, DType::i64, windows.device(), site));
-    const Tensor part = stride == 1 ? coordinate : coordinate * Operand(stride, site);
+      coordinate = maximum(coordinate, table(axis.first, d, rank, DType::i64, windows.device()));
+    const Tensor part = stride == 1 ? coordinate : coordinate * stride;
     places = places.defined() ? places + part : part;
     stride *= axis.size;
     tap = rest;
@@ -241,15 +237,15 @@ Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& 
 
 namespace {
 
-std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const PoolOptions& options, CallSite site) {
+std::vector<Axis> axes_of(const Tensor& input, int rank, const PoolOptions& options) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2) {
-    fail<ShapeError>(op, fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
-                     {{"input", input}}, "", site);
+    fail<ShapeError>(fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
+                     {{"input", input}});
   }
-  const Shape kernel = per_axis(op, "kernel", options.kernel, rank, 1, input, site);
-  const Shape stride = per_axis(op, "stride", options.stride.empty() ? kernel : options.stride, rank, 1, input, site);
-  const Shape padding = per_axis(op, "padding", options.padding, rank, 0, input, site);
-  const Shape dilation = per_axis(op, "dilation", options.dilation, rank, 1, input, site);
+  const Shape kernel = per_axis("kernel", options.kernel, rank, 1, input);
+  const Shape stride = per_axis("stride", options.stride.empty() ? kernel : options.stride, rank, 1, input);
+  const Shape padding = per_axis("padding", options.padding, rank, 0, input);
+  const Shape dilation = per_axis("dilation", options.dilation, rank, 1, input);
   std::vector<Axis> axes;
   for (int d = 0; d < rank; ++d) {
     Axis axis{.size = input.shape()[input.rank() - rank + d],
@@ -259,15 +255,14 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
               .dilation = dilation[d]};
     const std::int64_t reach = axis.reach();
     if (2 * axis.padding > reach) {
-      fail<ValueError>(op, fmt::format("padding {} is more than half the kernel's reach of {}", axis.padding, reach),
-                       {{"input", input}}, "", site);
+      fail<ValueError>(fmt::format("padding {} is more than half the kernel's reach of {}", axis.padding, reach),
+                       {{"input", input}});
     }
     const std::int64_t free = axis.size + 2 * axis.padding - reach;
     if (free < 0) {
       fail<ShapeError>(
-          op,
           fmt::format("a kernel that spans {} does not fit a padded input of {}", reach, axis.size + 2 * axis.padding),
-          {{"input", input}}, "", site);
+          {{"input", input}});
     }
     axis.output = free / axis.stride + 1;
     if (options.ceil_mode && free % axis.stride != 0 && axis.output * axis.stride < axis.size + axis.padding) {
@@ -279,15 +274,14 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
   return axes;
 }
 
-Tensor max_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
-  const Tensor& input = tensor_operand(op, a);
-  return largest(op, input, axes_of(op, input, rank, options, a.site()), a.site());
+Tensor max_pool(int rank, const Operand& a, const PoolOptions& options) {
+  const Tensor& input = tensor_operand(a);
+  return largest(input, axes_of(input, rank, options));
 }
 
-ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, const PoolOptions& options) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand(op, a);
-  const std::vector<Axis> axes = axes_of(op, input, rank, options, site);
+ValuesIndices max_pool_with_indices(int rank, const Operand& a, const PoolOptions& options) {
+  const Tensor& input = tensor_operand(a);
+  const std::vector<Axis> axes = axes_of(input, rank, options);
   std::vector<WindowStarts> starts;
   for (const Axis& axis : axes) {
     WindowStarts each{.size = axis.size, .taps = axis.kernel, .dilation = axis.dilation, .start = {}, .first = {}};
@@ -299,12 +293,12 @@ ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, 
     }
     starts.push_back(std::move(each));
   }
-  return {largest(op, input, axes, site),
-          place_of_largest(windows_of(untraced(input), axes, lowest_bits(input.dtype()), site), starts, site)};
+  return {largest(input, axes),
+          place_of_largest(windows_of(untraced(input), axes, lowest_bits(input.dtype())), starts)};
 }
 
 // How many taps of each window fall on the input (or its padding), as a tensor that broadcasts over the output.
-Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Device device, CallSite site) {
+Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Device device) {
   std::vector<std::int64_t> count{1};
   Shape shape;
   for (const Axis& axis : axes) {
@@ -320,26 +314,25 @@ Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Devi
     count = std::move(next);
     shape.push_back(axis.output);
   }
-  return Tensor::from(count, shape, Device{}, site).to(dtype, site).to(device, site);
+  return Tensor::from(count, shape, Device{}).to(dtype).to(device);
 }
 
-Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
-  const CallSite site = a.site();
-  const Tensor& input = tensor_operand(op, a);
-  check_float(op, {"input", input}, site);
+Tensor avg_pool(int rank, const Operand& a, const PoolOptions& options) {
+  const Tensor& input = tensor_operand(a);
+  check_float({"input", input});
   for (const std::int64_t dilation : options.dilation) {
-    if (dilation != 1) fail<ValueError>(op, "average pools have no dilation", {{"input", input}}, "", site);
+    if (dilation != 1) fail<ValueError>("average pools have no dilation", {{"input", input}});
   }
-  const std::vector<Axis> axes = axes_of(op, input, rank, options, site);
-  const Tensor x = cast(input, wide(input.dtype()), site);
-  const Tensor windows = windows_of(x, axes, 0, site);
+  const std::vector<Axis> axes = axes_of(input, rank, options);
+  const Tensor x = cast(input, wide(input.dtype()));
+  const Tensor windows = windows_of(x, axes, 0);
   const std::uint32_t dims = last_dims(windows, axes.size());
-  const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, dims, site), dims, false, site);
+  const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, dims), dims, false);
   if (options.divisor_override) {
     if (*options.divisor_override == 0) {
-      fail<ValueError>(op, "divisor_override is 0", {{"input", input}}, "divide by something else", site);
+      fail<ValueError>("divisor_override is 0", {{"input", input}}, "divide by something else");
     }
-    return cast(div(total, Operand(*options.divisor_override, site)), input.dtype(), site);
+    return cast(div(total, *options.divisor_override), input.dtype());
   }
   double taps = 1;
   bool uniform = true;
@@ -348,39 +341,47 @@ Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& o
     uniform = uniform && axis.after <= axis.padding && (axis.padding == 0 || options.count_include_pad);
   }
   const Tensor mean =
-      uniform ? div(total, Operand(taps, site))
-              : div(total, Operand(counts(axes, options.count_include_pad, x.dtype(), x.device(), site), site));
-  return cast(mean, input.dtype(), site);
+      uniform ? div(total, taps) : div(total, counts(axes, options.count_include_pad, x.dtype(), x.device()));
+  return cast(mean, input.dtype());
 }
 
 }  // namespace
 
 Tensor max_pool1d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool1d", 1, input, options);
+  const CallScope call("max_pool1d", input);
+  return max_pool(1, input, options);
 }
 Tensor max_pool2d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool2d", 2, input, options);
+  const CallScope call("max_pool2d", input);
+  return max_pool(2, input, options);
 }
 Tensor max_pool3d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool3d", 3, input, options);
+  const CallScope call("max_pool3d", input);
+  return max_pool(3, input, options);
 }
 ValuesIndices max_pool1d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool1d", 1, input, options);
+  const CallScope call("max_pool1d_with_indices", input);
+  return max_pool_with_indices(1, input, options);
 }
 ValuesIndices max_pool2d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool2d", 2, input, options);
+  const CallScope call("max_pool2d_with_indices", input);
+  return max_pool_with_indices(2, input, options);
 }
 ValuesIndices max_pool3d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool3d", 3, input, options);
+  const CallScope call("max_pool3d_with_indices", input);
+  return max_pool_with_indices(3, input, options);
 }
 Tensor avg_pool1d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool1d", 1, input, options);
+  const CallScope call("avg_pool1d", input);
+  return avg_pool(1, input, options);
 }
 Tensor avg_pool2d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool2d", 2, input, options);
+  const CallScope call("avg_pool2d", input);
+  return avg_pool(2, input, options);
 }
 Tensor avg_pool3d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool3d", 3, input, options);
+  const CallScope call("avg_pool3d", input);
+  return avg_pool(3, input, options);
 }
 
 }  // namespace v0

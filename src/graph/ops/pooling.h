@@ -22,11 +22,11 @@ struct WindowStarts {
 };
 
 /// The largest of each window of the input's last dimensions. Its gradient goes to the first of equal elements.
-Tensor largest(const char* op, const Tensor& input, const std::vector<Axis>& axes, CallSite site);
+Tensor largest(const Tensor& input, const std::vector<Axis>& axes);
 /// The same of windows [..., out..., taps...] that were read in another way.
-Tensor largest_tap(const char* op, const Tensor& windows, std::size_t axes, CallSite site);
+Tensor largest_tap(const Tensor& windows, std::size_t axes);
 /// The index in the input's plane of the largest of each window (filled with lowest_bits).
-Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts, CallSite site);
+Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& starts);
 
 }  // namespace graph
 }  // namespace v0

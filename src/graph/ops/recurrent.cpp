@@ -25,107 +25,102 @@ struct State {
 };
 
 // A projection x [..., in] * weight^T + bias in the working dtype, without checks.
-Tensor project(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias, CallSite site) {
-  Tensor y = batched_matmul(x, weight.transpose(0, 1, site), site);
+Tensor project(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+  Tensor y = batched_matmul(x, weight.transpose(0, 1));
   if (bias) y = y + *bias;
   return y;
 }
 
-Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t hidden, CallSite site) {
-  return gates.narrow(-1, number * hidden, hidden, site);
+Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t hidden) {
+  return gates.narrow(-1, number * hidden, hidden);
 }
 
 // The next state from the input's share of the gates [N, G * H] and the state before.
-State advance(Kind kind, const Tensor& from_input, const State& state, const RecurrentWeights& weights, CallSite site) {
-  const Tensor from_hidden = project(state.hidden, weights.hidden, weights.hidden_bias, site);
+State advance(Kind kind, const Tensor& from_input, const State& state, const RecurrentWeights& weights) {
+  const Tensor from_hidden = project(state.hidden, weights.hidden, weights.hidden_bias);
   const std::int64_t size = state.hidden.shape().back();
   if (kind == Kind::gru) {
     const Tensor both = from_input + from_hidden;
-    const Tensor reset = sigmoid(gate(both, 0, size, site));
-    const Tensor keep = sigmoid(gate(both, 1, size, site));
-    const Tensor fresh = tanh(gate(from_input, 2, size, site) + reset * gate(from_hidden, 2, size, site));
+    const Tensor reset = sigmoid(gate(both, 0, size));
+    const Tensor keep = sigmoid(gate(both, 1, size));
+    const Tensor fresh = tanh(gate(from_input, 2, size) + reset * gate(from_hidden, 2, size));
     return {fresh + keep * (state.hidden - fresh), {}};
   }
   const Tensor gates = from_input + from_hidden;
   if (kind == Kind::rnn_tanh) return {tanh(gates), {}};
   if (kind == Kind::rnn_relu) return {relu(gates), {}};
-  const Tensor in = sigmoid(gate(gates, 0, size, site));
-  const Tensor forget = sigmoid(gate(gates, 1, size, site));
-  const Tensor fresh = tanh(gate(gates, 2, size, site));
-  const Tensor out = sigmoid(gate(gates, 3, size, site));
+  const Tensor in = sigmoid(gate(gates, 0, size));
+  const Tensor forget = sigmoid(gate(gates, 1, size));
+  const Tensor fresh = tanh(gate(gates, 2, size));
+  const Tensor out = sigmoid(gate(gates, 3, size));
   const Tensor cell = forget * state.cell + in * fresh;
   return {out * tanh(cell), cell};
 }
 
 // Checked weights of one cell, in the working dtype.
-RecurrentWeights checked(const char* op, Kind kind, const Tensor& x, std::int64_t features,
-                         const RecurrentWeights& weights, const std::string& which, CallSite site) {
+RecurrentWeights checked(Kind kind, const Tensor& x, std::int64_t features, const RecurrentWeights& weights,
+                         const std::string& which) {
   std::vector<Shown> shown{{"input", x}, {"weight_ih" + which, weights.input}, {"weight_hh" + which, weights.hidden}};
   if (weights.input_bias) shown.emplace_back("bias_ih" + which, *weights.input_bias);
   if (weights.hidden_bias) shown.emplace_back("bias_hh" + which, *weights.hidden_bias);
-  check_same_device(op, shown, site);
-  check_same_dtype(op, shown, site);
+  check_same_device(shown);
+  check_same_dtype(shown);
   const Shape& hidden = weights.hidden.shape();
   const std::int64_t rows = gates_of(kind) * (hidden.rank() == 2 ? hidden[1] : 0);
   if (hidden.rank() != 2 || hidden[0] != rows || weights.input.shape() != Shape{rows, features}) {
     fail<ShapeError>(
-        op, fmt::format("weights must be [{0} * hidden, {1}] and [{0} * hidden, hidden]", gates_of(kind), features),
-        shown, "", site);
+        fmt::format("weights must be [{0} * hidden, {1}] and [{0} * hidden, hidden]", gates_of(kind), features), shown);
   }
   for (const auto* bias : {&weights.input_bias, &weights.hidden_bias}) {
     if (*bias && (*bias)->shape() != Shape{rows}) {
-      fail<ShapeError>(op, fmt::format("biases must have shape [{}]", rows), shown, "", site);
+      fail<ShapeError>(fmt::format("biases must have shape [{}]", rows), shown);
     }
   }
   const DType working = wide(x.dtype());
   const auto as_working = [&](const std::optional<Tensor>& bias) -> std::optional<Tensor> {
-    return bias ? std::optional(cast(*bias, working, site)) : std::nullopt;
+    return bias ? std::optional(cast(*bias, working)) : std::nullopt;
   };
-  return {cast(weights.input, working, site), cast(weights.hidden, working, site), as_working(weights.input_bias),
+  return {cast(weights.input, working), cast(weights.hidden, working), as_working(weights.input_bias),
           as_working(weights.hidden_bias)};
 }
 
-Tensor checked_state(const char* op, const char* label, const Tensor& x, const Tensor& state, const Shape& shape,
-                     CallSite site) {
+Tensor checked_state(const char* label, const Tensor& x, const Tensor& state, const Shape& shape) {
   const std::vector<Shown> shown{{"input", x}, {label, state}};
-  check_same_device(op, shown, site);
-  check_same_dtype(op, shown, site);
+  check_same_device(shown);
+  check_same_dtype(shown);
   if (state.shape() != shape) {
-    fail<ShapeError>(op, fmt::format("{} must have shape {}", label, shape.to_string()), shown, "", site);
+    fail<ShapeError>(fmt::format("{} must have shape {}", label, shape.to_string()), shown);
   }
-  return cast(state, wide(x.dtype()), site);
+  return cast(state, wide(x.dtype()));
 }
 
-const Tensor& checked_input(const char* op, const Operand& x, int least, int most) {
-  check_defined(op, {{"input", x}}, x.site());
-  if (x.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", x}}, "", x.site());
-  check_float(op, {"input", x}, x.site());
+const Tensor& checked_input(const Operand& x, int least, int most) {
+  check_defined({{"input", x}});
+  if (x.is_scalar()) fail<ValueError>("needs a tensor operand", {{"input", x}});
+  check_float({"input", x});
   if (x.tensor().rank() < least || x.tensor().rank() > most) {
-    fail<ShapeError>(op, fmt::format("input must have {} or {} dimensions", least, most), {{"input", x}}, "", x.site());
+    fail<ShapeError>(fmt::format("input must have {} or {} dimensions", least, most), {{"input", x}});
   }
   return x.tensor();
 }
 
-State one_step(const char* op, Kind kind, const Operand& operand, const Tensor& hidden, const Tensor* cell,
+State one_step(Kind kind, const Operand& operand, const Tensor& hidden, const Tensor* cell,
                const RecurrentWeights& weights) {
-  const CallSite site = operand.site();
-  const Tensor& x = checked_input(op, operand, 1, 2);
-  const RecurrentWeights w = checked(op, kind, x, x.shape().back(), weights, "", site);
+  const Tensor& x = checked_input(operand, 1, 2);
+  const RecurrentWeights w = checked(kind, x, x.shape().back(), weights, "");
   Shape shape = x.shape();
   shape[shape.rank() - 1] = w.hidden.shape()[1];
-  State state{checked_state(op, "hidden state", x, hidden, shape, site), {}};
-  if (cell != nullptr) state.cell = checked_state(op, "cell state", x, *cell, shape, site);
-  Tensor row = cast(x, wide(x.dtype()), site);
+  State state{checked_state("hidden state", x, hidden, shape), {}};
+  if (cell != nullptr) state.cell = checked_state("cell state", x, *cell, shape);
+  Tensor row = cast(x, wide(x.dtype()));
   const bool vector = x.rank() == 1;
   if (vector) {
-    row = row.unsqueeze(0, site);
-    state.hidden = state.hidden.unsqueeze(0, site);
-    if (cell != nullptr) state.cell = state.cell.unsqueeze(0, site);
+    row = row.unsqueeze(0);
+    state.hidden = state.hidden.unsqueeze(0);
+    if (cell != nullptr) state.cell = state.cell.unsqueeze(0);
   }
-  State next = advance(kind, project(row, w.input, w.input_bias, site), state, w, site);
-  const auto finish = [&](const Tensor& value) {
-    return cast(vector ? value.squeeze(0, site) : value, x.dtype(), site);
-  };
+  State next = advance(kind, project(row, w.input, w.input_bias), state, w);
+  const auto finish = [&](const Tensor& value) { return cast(vector ? value.squeeze(0) : value, x.dtype()); };
   next.hidden = finish(next.hidden);
   if (cell != nullptr) next.cell = finish(next.cell);
   return next;
@@ -138,123 +133,129 @@ struct Layers {
 };
 
 // `self` with the part of dimension `dim` from `start` on replaced by `part`.
-Tensor with_part(const Tensor& self, int dim, std::int64_t start, const Tensor& part, CallSite site) {
+Tensor with_part(const Tensor& self, int dim, std::int64_t start, const Tensor& part) {
   const View region = View::contiguous(self.shape()).sliced(dim, start, 1, part.shape()[dim]);
-  return update(self, region, part, site);
+  return update(self, region, part);
 }
 
-Layers layers(const char* op, Kind kind, const Operand& operand, const std::vector<RecurrentWeights>& weights,
+Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeights>& weights,
               const std::optional<Tensor>& hidden, const std::optional<Tensor>& cell, const RecurrentOptions& options) {
-  const CallSite site = operand.site();
-  const Tensor& given = checked_input(op, operand, 2, 3);
+  const Tensor& given = checked_input(operand, 2, 3);
   const std::size_t directions = options.bidirectional ? 2 : 1;
   if (weights.empty() || weights.size() % directions != 0) {
-    fail<ValueError>(op, fmt::format("{} sets of weights do not make layers of {}", weights.size(), directions),
-                     {{"input", given}}, "pass one per layer and direction", site);
+    fail<ValueError>(fmt::format("{} sets of weights do not make layers of {}", weights.size(), directions),
+                     {{"input", given}}, "pass one per layer and direction");
   }
   const bool single = given.rank() == 2;
-  Tensor x = cast(given, wide(given.dtype()), site);
+  Tensor x = cast(given, wide(given.dtype()));
   if (single) {
-    x = x.unsqueeze(1, site);
+    x = x.unsqueeze(1);
   } else if (options.batch_first) {
-    x = x.transpose(0, 1, site);
+    x = x.transpose(0, 1);
   }
   const std::int64_t steps = x.shape()[0];
   const std::int64_t batch = x.shape()[1];
   if (weights[0].hidden.defined() && weights[0].hidden.rank() != 2) {
-    fail<ShapeError>(op, "weight_hh must be [gates * hidden, hidden]", {{"weight_hh", weights[0].hidden}}, "", site);
+    fail<ShapeError>("weight_hh must be [gates * hidden, hidden]", {{"weight_hh", weights[0].hidden}});
   }
-  check_defined(op, {{"weight_hh", weights[0].hidden}}, site);
+  check_defined({{"weight_hh", weights[0].hidden}});
   const std::int64_t size = weights[0].hidden.shape()[1];
   const auto cells = static_cast<std::int64_t>(weights.size());
   const TensorOptions working{x.dtype(), x.device()};
   const auto start_of = [&](const char* label, const std::optional<Tensor>& state) {
-    if (!state) return zeros({cells, batch, size}, working, site);
+    if (!state) return zeros({cells, batch, size}, working);
     const Shape shape = single ? Shape{cells, size} : Shape{cells, batch, size};
-    return checked_state(op, label, given, *state, shape, site).reshape({cells, batch, size}, site);
+    return checked_state(label, given, *state, shape).reshape({cells, batch, size});
   };
   const Tensor first_hidden = start_of("initial hidden state", hidden);
   const Tensor first_cell = kind == Kind::lstm ? start_of("initial cell state", cell) : Tensor();
 
   Layers result;
-  result.hidden = zeros({cells, batch, size}, working, site);
+  result.hidden = zeros({cells, batch, size}, working);
   if (kind == Kind::lstm) result.cell = result.hidden;
   for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
-    Tensor output = zeros({steps, batch, static_cast<std::int64_t>(directions) * size}, working, site);
+    Tensor output = zeros({steps, batch, static_cast<std::int64_t>(directions) * size}, working);
     for (std::size_t direction = 0; direction < directions; ++direction) {
       const std::size_t number = layer * directions + direction;
       const std::string which = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
-      const RecurrentWeights w = checked(op, kind, given, x.shape()[2], weights[number], which, site);
+      const RecurrentWeights w = checked(kind, given, x.shape()[2], weights[number], which);
       if (w.hidden.shape()[1] != size) {
-        fail<ShapeError>(op, "all layers must have one hidden size", {{"weight_hh" + which, w.hidden}}, "", site);
+        fail<ShapeError>("all layers must have one hidden size", {{"weight_hh" + which, w.hidden}});
       }
-      const Tensor inputs = project(x, w.input, w.input_bias, site);
-      State state{first_hidden.select(0, static_cast<std::int64_t>(number), site), {}};
-      if (kind == Kind::lstm) state.cell = first_cell.select(0, static_cast<std::int64_t>(number), site);
+      const Tensor inputs = project(x, w.input, w.input_bias);
+      State state{first_hidden.select(0, static_cast<std::int64_t>(number)), {}};
+      if (kind == Kind::lstm) state.cell = first_cell.select(0, static_cast<std::int64_t>(number));
       const std::int64_t column = static_cast<std::int64_t>(direction) * size;
       for (std::int64_t i = 0; i < steps; ++i) {
         const std::int64_t step = direction == 0 ? i : steps - 1 - i;
-        state = advance(kind, inputs.select(0, step, site), state, w, site);
+        state = advance(kind, inputs.select(0, step), state, w);
         const View region = View::contiguous(output.shape()).sliced(0, step, 1, 1).sliced(2, column, 1, size);
-        output = update(output, region, state.hidden.unsqueeze(0, site), site);
+        output = update(output, region, state.hidden.unsqueeze(0));
       }
       const auto last = static_cast<std::int64_t>(number);
-      result.hidden = with_part(result.hidden, 0, last, state.hidden.unsqueeze(0, site), site);
-      if (kind == Kind::lstm) result.cell = with_part(result.cell, 0, last, state.cell.unsqueeze(0, site), site);
+      result.hidden = with_part(result.hidden, 0, last, state.hidden.unsqueeze(0));
+      if (kind == Kind::lstm) result.cell = with_part(result.cell, 0, last, state.cell.unsqueeze(0));
     }
     x = output;
   }
   if (single) {
-    x = x.squeeze(1, site);
-    result.hidden = result.hidden.squeeze(1, site);
-    if (kind == Kind::lstm) result.cell = result.cell.squeeze(1, site);
+    x = x.squeeze(1);
+    result.hidden = result.hidden.squeeze(1);
+    if (kind == Kind::lstm) result.cell = result.cell.squeeze(1);
   } else if (options.batch_first) {
-    x = x.transpose(0, 1, site);
+    x = x.transpose(0, 1);
   }
-  result.output = cast(x, given.dtype(), site);
-  result.hidden = cast(result.hidden, given.dtype(), site);
-  if (kind == Kind::lstm) result.cell = cast(result.cell, given.dtype(), site);
+  result.output = cast(x, given.dtype());
+  result.hidden = cast(result.hidden, given.dtype());
+  if (kind == Kind::lstm) result.cell = cast(result.cell, given.dtype());
   return result;
 }
 
 }  // namespace
 
 LstmState lstm_cell(const Operand& x, const LstmState& state, const RecurrentWeights& weights) {
-  const State next = one_step("lstm_cell", Kind::lstm, x, state.hidden, &state.cell, weights);
+  const CallScope call("lstm_cell", x);
+  const State next = one_step(Kind::lstm, x, state.hidden, &state.cell, weights);
   return {next.hidden, next.cell};
 }
 Tensor gru_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
-  return one_step("gru_cell", Kind::gru, x, h, nullptr, weights).hidden;
+  const CallScope call("gru_cell", x);
+  return one_step(Kind::gru, x, h, nullptr, weights).hidden;
 }
 Tensor rnn_tanh_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
-  return one_step("rnn_tanh_cell", Kind::rnn_tanh, x, h, nullptr, weights).hidden;
+  const CallScope call("rnn_tanh_cell", x);
+  return one_step(Kind::rnn_tanh, x, h, nullptr, weights).hidden;
 }
 Tensor rnn_relu_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
-  return one_step("rnn_relu_cell", Kind::rnn_relu, x, h, nullptr, weights).hidden;
+  const CallScope call("rnn_relu_cell", x);
+  return one_step(Kind::rnn_relu, x, h, nullptr, weights).hidden;
 }
 
 LstmResult lstm(const Operand& x, const std::vector<RecurrentWeights>& weights, const std::optional<LstmState>& initial,
                 const RecurrentOptions& options) {
+  const CallScope call("lstm", x);
   const auto part = [&](Tensor LstmState::*member) {
     return initial ? std::optional<Tensor>((*initial).*member) : std::nullopt;
   };
-  const Layers result =
-      layers("lstm", Kind::lstm, x, weights, part(&LstmState::hidden), part(&LstmState::cell), options);
+  const Layers result = layers(Kind::lstm, x, weights, part(&LstmState::hidden), part(&LstmState::cell), options);
   return {result.output, result.hidden, result.cell};
 }
 RecurrentResult gru(const Operand& x, const std::vector<RecurrentWeights>& weights,
                     const std::optional<Tensor>& initial, const RecurrentOptions& options) {
-  const Layers result = layers("gru", Kind::gru, x, weights, initial, std::nullopt, options);
+  const CallScope call("gru", x);
+  const Layers result = layers(Kind::gru, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }
 RecurrentResult rnn_tanh(const Operand& x, const std::vector<RecurrentWeights>& weights,
                          const std::optional<Tensor>& initial, const RecurrentOptions& options) {
-  const Layers result = layers("rnn_tanh", Kind::rnn_tanh, x, weights, initial, std::nullopt, options);
+  const CallScope call("rnn_tanh", x);
+  const Layers result = layers(Kind::rnn_tanh, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }
 RecurrentResult rnn_relu(const Operand& x, const std::vector<RecurrentWeights>& weights,
                          const std::optional<Tensor>& initial, const RecurrentOptions& options) {
-  const Layers result = layers("rnn_relu", Kind::rnn_relu, x, weights, initial, std::nullopt, options);
+  const CallScope call("rnn_relu", x);
+  const Layers result = layers(Kind::rnn_relu, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }
 

@@ -4,6 +4,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/gradient_rules.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 
@@ -11,7 +12,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, CallSite site, const Tensor* b) {
+Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, const Tensor* b) {
   Shape shape = a.shape();
   for (int d = 0; d < shape.rank(); ++d) {
     if ((dims >> d & 1u) != 0) shape[d] = 1;
@@ -20,28 +21,28 @@ Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, CallSite site, c
   Inputs inputs{node_of(a)};
   if (b != nullptr) inputs.push_back(node_of(*b));
   const Tensor result = Access::tensor(
-      make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(), a.device(), site));
+      make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(), a.device()));
   return trace_reduce(result, op, dims, a, b);
 }
 
-Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim, CallSite site) {
+Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim) {
   if (keepdim) return tensor;
   Shape shape;
   for (int d = 0; d < tensor.rank(); ++d) {
     if ((mask >> d & 1u) == 0) shape.push_back(tensor.shape()[d]);
   }
-  return tensor.reshape(shape, site);
+  return tensor.reshape(shape);
 }
 
-Checked check(const char* op, const Operand& a, const Shape& dims) {
-  check_defined(op, {{"input", a}}, a.site());
-  if (a.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor", a.site());
-  return {a.tensor(), check_dims(op, a.tensor(), dims, a.site())};
+Checked check_input(const Operand& a, const Shape& dims) {
+  check_defined({{"input", a}});
+  if (a.is_scalar()) fail<ValueError>("needs a tensor operand", {{"input", a}}, "make the scalar a tensor");
+  return {a.tensor(), check_dims(a.tensor(), dims)};
 }
 
-Checked check_float_input(const char* op, const Operand& a, const Shape& dims) {
-  Checked checked = check(op, a, dims);
-  check_float(op, {"input", checked.input}, a.site());
+Checked check_float_input(const Operand& a, const Shape& dims) {
+  Checked checked = check_input(a, dims);
+  check_float({"input", checked.input});
   return checked;
 }
 
@@ -53,26 +54,26 @@ double count_of(const Tensor& tensor, std::uint32_t dims) {
   return count;
 }
 
-Tensor mean_of(const Tensor& x, std::uint32_t dims, CallSite site) {
-  return reduce(ReduceOp::sum, x, dims, site) / count_of(x, dims);
+Tensor mean_of(const Tensor& x, std::uint32_t dims) {
+  return reduce(ReduceOp::sum, x, dims) / count_of(x, dims);
 }
 
-Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite site) {
-  const Tensor deviation = x - mean_of(x, dims, site);
-  const Tensor squares = reduce(ReduceOp::dot, deviation, dims, site, &deviation);
+Moments moments(const Tensor& x, std::uint32_t dims, double correction) {
+  const Tensor deviation = x - mean_of(x, dims);
+  const Tensor squares = reduce(ReduceOp::dot, deviation, dims, &deviation);
   return {deviation, squares / std::max(0.0, count_of(x, dims) - correction)};
 }
 
-Tensor root_of_squares(const Tensor& squares, CallSite site) {
-  if (!is_tracked(squares)) return sqrt(Operand(squares, site));
+Tensor root_of_squares(const Tensor& squares) {
+  if (!is_tracked(squares)) return sqrt(squares);
   const Tensor is_zero = squares == 0.0;
-  const Tensor root = sqrt(Operand(where(is_zero, 1.0, squares), site));
+  const Tensor root = sqrt(where(is_zero, 1.0, squares));
   return where(is_zero, 0.0, root);
 }
 
-void check_not_empty(const char* op, const Checked& checked, CallSite site) {
+void check_not_empty(const Checked& checked) {
   if (count_of(checked.input, checked.dims) == 0) {
-    fail<ShapeError>(op, "of no elements has no value", {{"input", checked.input}}, "reduce dimensions of size > 0", site);
+    fail<ShapeError>("of no elements has no value", {{"input", checked.input}}, "reduce dimensions of size > 0");
   }
 }
 
@@ -81,24 +82,24 @@ namespace {
 // Sums of bool and integers are i64; halves sum in f32.
 DType sum_type(DType dtype) { return is_float(dtype) ? wide(dtype) : DType::i64; }
 
-Tensor sum_like(const char* name, ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check(name, a, dims);
+Tensor sum_like(ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+  const Checked in = check_input(a, dims);
   const DType result = is_float(in.input.dtype()) ? in.input.dtype() : DType::i64;
-  const Tensor total = reduce(op, cast(in.input, sum_type(in.input.dtype()), a.site()), in.dims, a.site());
-  return drop_dims(cast(total, result, a.site()), in.dims, keepdim, a.site());
+  const Tensor total = reduce(op, cast(in.input, sum_type(in.input.dtype())), in.dims);
+  return drop_dims(cast(total, result), in.dims, keepdim);
 }
 
-Tensor extremum(const char* name, ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check(name, a, dims);
-  check_not_empty(name, in, a.site());
-  return drop_dims(reduce(op, in.input, in.dims, a.site()), in.dims, keepdim, a.site());
+Tensor extremum(ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+  const Checked in = check_input(a, dims);
+  check_not_empty(in);
+  return drop_dims(reduce(op, in.input, in.dims), in.dims, keepdim);
 }
 
-Tensor index_of_extremum(const char* name, ReduceOp op, const Operand& a, std::optional<int> dim, bool keepdim) {
-  Checked in = check(name, a, dim ? Shape{*dim} : Shape{});
-  check_not_empty(name, in, a.site());
-  const Tensor index = reduce(op, in.input, in.dims, a.site());
-  return drop_dims(index, in.dims, keepdim, a.site());
+Tensor index_of_extremum(ReduceOp op, const Operand& a, std::optional<int> dim, bool keepdim) {
+  Checked in = check_input(a, dim ? Shape{*dim} : Shape{});
+  check_not_empty(in);
+  const Tensor index = reduce(op, in.input, in.dims);
+  return drop_dims(index, in.dims, keepdim);
 }
 
 }  // namespace
@@ -106,66 +107,89 @@ Tensor index_of_extremum(const char* name, ReduceOp op, const Operand& a, std::o
 
 using namespace graph;
 
-Tensor sum(const Operand& a, const Shape& dims, bool keepdim) { return sum_like("sum", ReduceOp::sum, a, dims, keepdim); }
-Tensor prod(const Operand& a, const Shape& dims, bool keepdim) { return sum_like("prod", ReduceOp::prod, a, dims, keepdim); }
+Tensor sum(const Operand& a, const Shape& dims, bool keepdim) {
+  const CallScope call("sum", a);
+  return sum_like(ReduceOp::sum, a, dims, keepdim);
+}
+Tensor prod(const Operand& a, const Shape& dims, bool keepdim) {
+  const CallScope call("prod", a);
+  return sum_like(ReduceOp::prod, a, dims, keepdim);
+}
 
 Tensor mean(const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check_float_input("mean", a, dims);
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  return drop_dims(cast(mean_of(x, in.dims, a.site()), in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+  const CallScope call("mean", a);
+  const Checked in = check_float_input(a, dims);
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  return drop_dims(cast(mean_of(x, in.dims), in.input.dtype()), in.dims, keepdim);
 }
 
 Tensor sum(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
-  return sum(tensor_operand("sum", a).to(dtype, a.site()), dims, keepdim);
+  const CallScope call("sum", a);
+  return sum(tensor_operand(a).to(dtype), dims, keepdim);
 }
 Tensor prod(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
-  return prod(tensor_operand("prod", a).to(dtype, a.site()), dims, keepdim);
+  const CallScope call("prod", a);
+  return prod(tensor_operand(a).to(dtype), dims, keepdim);
 }
 Tensor mean(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
-  return mean(tensor_operand("mean", a).to(dtype, a.site()), dims, keepdim);
+  const CallScope call("mean", a);
+  return mean(tensor_operand(a).to(dtype), dims, keepdim);
 }
 
 Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction) {
-  const Checked in = check_float_input("var", a, dims);
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const Tensor variance = moments(x, in.dims, correction, a.site()).variance;
-  return drop_dims(cast(variance, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+  const CallScope call("var", a);
+  const Checked in = check_float_input(a, dims);
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const Tensor variance = moments(x, in.dims, correction).variance;
+  return drop_dims(cast(variance, in.input.dtype()), in.dims, keepdim);
 }
 
 Tensor std(const Operand& a, const Shape& dims, bool keepdim, double correction) {
-  const Checked in = check_float_input("std", a, dims);
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const Tensor deviation = root_of_squares(moments(x, in.dims, correction, a.site()).variance, a.site());
-  return drop_dims(cast(deviation, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+  const CallScope call("std", a);
+  const Checked in = check_float_input(a, dims);
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const Tensor deviation = root_of_squares(moments(x, in.dims, correction).variance);
+  return drop_dims(cast(deviation, in.input.dtype()), in.dims, keepdim);
 }
 
 Tensor norm(const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check_float_input("norm", a, dims);
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, a.site(), &x), a.site());
-  return drop_dims(cast(length, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
+  const CallScope call("norm", a);
+  const Checked in = check_float_input(a, dims);
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, &x));
+  return drop_dims(cast(length, in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor amax(const Operand& a, const Shape& dims, bool keepdim) { return extremum("amax", ReduceOp::max, a, dims, keepdim); }
-Tensor amin(const Operand& a, const Shape& dims, bool keepdim) { return extremum("amin", ReduceOp::min, a, dims, keepdim); }
+Tensor amax(const Operand& a, const Shape& dims, bool keepdim) {
+  const CallScope call("amax", a);
+  return extremum(ReduceOp::max, a, dims, keepdim);
+}
+Tensor amin(const Operand& a, const Shape& dims, bool keepdim) {
+  const CallScope call("amin", a);
+  return extremum(ReduceOp::min, a, dims, keepdim);
+}
 
 Tensor argmax(const Operand& a, std::optional<int> dim, bool keepdim) {
-  return index_of_extremum("argmax", ReduceOp::argmax, a, dim, keepdim);
+  const CallScope call("argmax", a);
+  return index_of_extremum(ReduceOp::argmax, a, dim, keepdim);
 }
 Tensor argmin(const Operand& a, std::optional<int> dim, bool keepdim) {
-  return index_of_extremum("argmin", ReduceOp::argmin, a, dim, keepdim);
+  const CallScope call("argmin", a);
+  return index_of_extremum(ReduceOp::argmin, a, dim, keepdim);
 }
 
 Tensor any(const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check("any", a, dims);
-  const Tensor count = reduce(ReduceOp::sum, cast(cast(in.input, DType::boolean, a.site()), DType::i64, a.site()), in.dims, a.site());
-  return drop_dims(ne(count, 0), in.dims, keepdim, a.site());
+  const CallScope call("any", a);
+  const Checked in = check_input(a, dims);
+  const Tensor count = reduce(ReduceOp::sum, cast(cast(in.input, DType::boolean), DType::i64), in.dims);
+  return drop_dims(ne(count, 0), in.dims, keepdim);
 }
 
 Tensor all(const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check("all", a, dims);
-  const Tensor product = reduce(ReduceOp::prod, cast(cast(in.input, DType::boolean, a.site()), DType::i64, a.site()), in.dims, a.site());
-  return drop_dims(ne(product, 0), in.dims, keepdim, a.site());
+  const CallScope call("all", a);
+  const Checked in = check_input(a, dims);
+  const Tensor product = reduce(ReduceOp::prod, cast(cast(in.input, DType::boolean), DType::i64), in.dims);
+  return drop_dims(ne(product, 0), in.dims, keepdim);
 }
 
 namespace {
@@ -178,63 +202,76 @@ struct ShiftedExp {
   Tensor exponential;
   Tensor total;
 };
-ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims, CallSite site) {
-  const Tensor largest = reduce(ReduceOp::max, untraced(x), dims, site);
+ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
+  const Tensor largest = reduce(ReduceOp::max, untraced(x), dims);
   ShiftedExp parts;
   parts.shift = where(isfinite(largest), largest, 0.0);
   parts.shifted = x - parts.shift;
   parts.exponential = exp(parts.shifted);
-  parts.total = reduce(ReduceOp::sum, parts.exponential, dims, site);
+  parts.total = reduce(ReduceOp::sum, parts.exponential, dims);
   return parts;
 }
 
 }  // namespace
 
 Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
-  const Checked in = check_float_input("logsumexp", a, dims);
-  const CallSite site = a.site();
+  const CallScope call("logsumexp", a);
+  const Checked in = check_float_input(a, dims);
   if (count_of(in.input, in.dims) == 0) {
     Shape shape = in.input.shape();
     for (int d = 0; d < shape.rank(); ++d) {
       if ((in.dims >> d & 1u) != 0) shape[d] = 1;
     }
-    return drop_dims(full(shape, -INFINITY, {.dtype = in.input.dtype(), .device = in.input.device()}, site), in.dims,
-                     keepdim, site);
+    return drop_dims(full(shape, -INFINITY, {.dtype = in.input.dtype(), .device = in.input.device()}), in.dims,
+                     keepdim);
   }
-  const Tensor x = cast(in.input, wide(in.input.dtype()), site);
-  const ShiftedExp parts = shifted_exp(x, in.dims, site);
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const ShiftedExp parts = shifted_exp(x, in.dims);
   const Tensor result = parts.shift + log(parts.total);
-  return drop_dims(cast(result, in.input.dtype(), site), in.dims, keepdim, site);
+  return drop_dims(cast(result, in.input.dtype()), in.dims, keepdim);
 }
 
 namespace {
 
 Tensor softmax_over(const Operand& a, const Shape& dims) {
-  const Checked in = check_float_input("softmax", a, dims);
+  const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
-  return cast(parts.exponential / parts.total, in.input.dtype(), a.site());
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const ShiftedExp parts = shifted_exp(x, in.dims);
+  return cast(parts.exponential / parts.total, in.input.dtype());
 }
 
 Tensor log_softmax_over(const Operand& a, const Shape& dims) {
-  const Checked in = check_float_input("log_softmax", a, dims);
+  const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
-  const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
-  const ShiftedExp parts = shifted_exp(x, in.dims, a.site());
-  return cast(parts.shifted - log(parts.total), in.input.dtype(), a.site());
+  const Tensor x = cast(in.input, wide(in.input.dtype()));
+  const ShiftedExp parts = shifted_exp(x, in.dims);
+  return cast(parts.shifted - log(parts.total), in.input.dtype());
 }
 
 }  // namespace
 
-Tensor softmax(const Operand& a, int dim) { return softmax_over(a, {dim}); }
-Tensor softmax(const Operand& a, const Shape& dims) { return softmax_over(a, dims); }
-Tensor log_softmax(const Operand& a, int dim) { return log_softmax_over(a, {dim}); }
-Tensor log_softmax(const Operand& a, const Shape& dims) { return log_softmax_over(a, dims); }
+Tensor softmax(const Operand& a, int dim) {
+  const CallScope call("softmax", a);
+  return softmax_over(a, {dim});
+}
+Tensor softmax(const Operand& a, const Shape& dims) {
+  const CallScope call("softmax", a);
+  return softmax_over(a, dims);
+}
+Tensor log_softmax(const Operand& a, int dim) {
+  const CallScope call("log_softmax", a);
+  return log_softmax_over(a, {dim});
+}
+Tensor log_softmax(const Operand& a, const Shape& dims) {
+  const CallScope call("log_softmax", a);
+  return log_softmax_over(a, dims);
+}
 
 Tensor softmin(const Operand& a, int dim) {
-  const Tensor x = widened("softmin", a);
-  return cast(softmax(Operand(neg(x), a.site()), dim), a.tensor().dtype(), a.site());
+  const CallScope call("softmin", a);
+  const Tensor x = widened(a);
+  return cast(softmax(neg(x), dim), a.tensor().dtype());
 }
 
 }  // namespace v0

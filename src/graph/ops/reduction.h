@@ -12,25 +12,25 @@ struct Checked {
   Tensor input;
   std::uint32_t dims = 0;
 };
-Checked check(const char* op, const Operand& a, const Shape& dims);
-Checked check_float_input(const char* op, const Operand& a, const Shape& dims);
+Checked check_input(const Operand& a, const Shape& dims);
+Checked check_float_input(const Operand& a, const Shape& dims);
 
 /// ShapeError if `dims` hold no elements.
-void check_not_empty(const char* op, const Checked& checked, CallSite site);
+void check_not_empty(const Checked& checked);
 
 /// How many elements `dims` hold.
 double count_of(const Tensor& tensor, std::uint32_t dims);
-Tensor mean_of(const Tensor& x, std::uint32_t dims, CallSite site);
+Tensor mean_of(const Tensor& x, std::uint32_t dims);
 
 /// Deviations from the mean, and the sum of their squares divided by max(0, n - correction).
 struct Moments {
   Tensor deviation;
   Tensor variance;
 };
-Moments moments(const Tensor& x, std::uint32_t dims, double correction, CallSite site);
+Moments moments(const Tensor& x, std::uint32_t dims, double correction);
 
 /// The square root of a sum of squares. Its gradient at 0 is 0, as in PyTorch: that of sqrt would be inf times 0.
-Tensor root_of_squares(const Tensor& squares, CallSite site);
+Tensor root_of_squares(const Tensor& squares);
 
 }  // namespace graph
 }  // namespace v0

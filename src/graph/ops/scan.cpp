@@ -11,84 +11,87 @@ using namespace graph;
 namespace {
 
 // A tensor without dimensions scans as its one element.
-Tensor scanned(const char* op, ScanOp scan_op, const Tensor& x, int dim, CallSite site) {
-  if (x.rank() == 0 && (dim == 0 || dim == -1)) return scan(scan_op, x.reshape({1}, site), 0, site).reshape({}, site);
-  return scan(scan_op, x, check_dim(op, x, dim, site), site);
+Tensor scanned(ScanOp scan_op, const Tensor& x, int dim) {
+  if (x.rank() == 0 && (dim == 0 || dim == -1)) return scan(scan_op, x.reshape({1}), 0).reshape({});
+  return scan(scan_op, x, check_dim(x, dim));
 }
 
 // Sums of bool and integers are i64; halves sum in f32.
-Tensor running(const char* op, ScanOp scan_op, const Operand& a, int dim) {
-  const Tensor& input = tensor_operand(op, a);
+Tensor running(ScanOp scan_op, const Operand& a, int dim) {
+  const Tensor& input = tensor_operand(a);
   const DType dtype = input.dtype();
   const DType working = is_float(dtype) ? wide(dtype) : DType::i64;
-  return cast(scanned(op, scan_op, cast(input, working, a.site()), dim, a.site()), is_float(dtype) ? dtype : DType::i64,
-              a.site());
+  return cast(scanned(scan_op, cast(input, working), dim), is_float(dtype) ? dtype : DType::i64);
 }
 
-ValuesIndices running_extremum(const char* op, ScanOp position, const Operand& a, int dim) {
-  const Tensor& input = tensor_operand(op, a);
-  const CallSite site = a.site();
-  const Tensor index = scanned(op, position, input, dim, site);
+ValuesIndices running_extremum(ScanOp position, const Operand& a, int dim) {
+  const Tensor& input = tensor_operand(a);
+  const Tensor index = scanned(position, input, dim);
   if (input.rank() == 0) return {input, index};
-  return {gather(input, check_dim(op, input, dim, site), index, site, op), index};
+  return {gather(input, check_dim(input, dim), index), index};
 }
 
 }  // namespace
 
 Tensor cumsum(const Operand& a, int dim) {
-  return running("cumsum", ScanOp::sum, a, dim);
+  const CallScope call("cumsum", a);
+  return running(ScanOp::sum, a, dim);
 }
 Tensor cumprod(const Operand& a, int dim) {
-  return running("cumprod", ScanOp::prod, a, dim);
+  const CallScope call("cumprod", a);
+  return running(ScanOp::prod, a, dim);
 }
 
 Tensor cumsum(const Operand& a, int dim, DType dtype) {
-  return cumsum(Operand(tensor_operand("cumsum", a).to(dtype, a.site()), a.site()), dim);
+  const CallScope call("cumsum", a);
+  return cumsum(tensor_operand(a).to(dtype), dim);
 }
 Tensor cumprod(const Operand& a, int dim, DType dtype) {
-  return cumprod(Operand(tensor_operand("cumprod", a).to(dtype, a.site()), a.site()), dim);
+  const CallScope call("cumprod", a);
+  return cumprod(tensor_operand(a).to(dtype), dim);
 }
 
 ValuesIndices cummax(const Operand& a, int dim) {
-  return running_extremum("cummax", ScanOp::argmax, a, dim);
+  const CallScope call("cummax", a);
+  return running_extremum(ScanOp::argmax, a, dim);
 }
 ValuesIndices cummin(const Operand& a, int dim) {
-  return running_extremum("cummin", ScanOp::argmin, a, dim);
+  const CallScope call("cummin", a);
+  return running_extremum(ScanOp::argmin, a, dim);
 }
 
 Tensor logcumsumexp(const Operand& a, int dim) {
-  const CallSite site = a.site();
-  Tensor x = widened("logcumsumexp", a);
+  const CallScope call("logcumsumexp", a);
+  Tensor x = widened(a);
   const bool scalar = x.rank() == 0;
-  if (scalar) x = x.reshape({1}, site);
-  const int d = check_dim("logcumsumexp", x, dim, site);
+  if (scalar) x = x.reshape({1});
+  const int d = check_dim(x, dim);
   const std::int64_t length = x.shape()[d];
   // By doubling: after the step of size s every element covers the 2 s elements up to it.
   for (std::int64_t step = 1; step < length; step *= 2) {
-    const Tensor earlier = x.narrow(d, 0, length - step, site);
-    x = cat({x.narrow(d, 0, step, site), logaddexp(Operand(earlier, site), x.narrow(d, step, length - step, site))}, d,
-            site);
+    const Tensor earlier = x.narrow(d, 0, length - step);
+    x = cat({x.narrow(d, 0, step), logaddexp(earlier, x.narrow(d, step, length - step))}, d);
   }
-  return cast(scalar ? x.reshape({}, site) : x, a.tensor().dtype(), site);
+  return cast(scalar ? x.reshape({}) : x, a.tensor().dtype());
 }
 
 Tensor diff(const Operand& a, int n, int dim, const std::optional<Tensor>& prepend,
             const std::optional<Tensor>& append) {
-  const CallSite site = a.site();
-  Tensor x = tensor_operand("diff", a);
-  const int d = check_dim("diff", x, dim, site);
-  if (n < 0) fail<ValueError>("diff", fmt::format("{} is no number of times", n), {{"input", x}}, "use n >= 0", site);
+  const CallScope call("diff", a);
+  Tensor x = tensor_operand(a);
+  const int d = check_dim(x, dim);
+  if (n < 0) fail<ValueError>(fmt::format("{} is no number of times", n), {{"input", x}}, "use n >= 0");
   if (prepend || append) {
     std::vector<Tensor> parts;
     if (prepend) parts.push_back(*prepend);
     parts.push_back(x);
     if (append) parts.push_back(*append);
-    x = cat(parts, d, site);
+    x = cat(parts, d);
   }
   for (int i = 0; i < n && x.shape()[d] > 0; ++i) {
     const std::int64_t length = x.shape()[d] - 1;
-    const Tensor later = x.narrow(d, 1, length, site);
-    const Tensor earlier = x.narrow(d, 0, length, site);
+    const Tensor later = x.narrow(d, 1, length);
+    const Tensor earlier = x.narrow(d, 0, length);
     x = x.dtype() == DType::boolean ? bitwise_xor(later, earlier) : later - earlier;
   }
   return x;

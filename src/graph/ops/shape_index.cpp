@@ -24,7 +24,8 @@ int dims_named(const Index& index) {
 }  // namespace
 
 Tensor Tensor::index(const std::vector<Index>& indices, CallSite site) const {
-  check_defined("index", {{"input", *this}}, site);
+  const CallScope call("index", site);
+  check_defined({{"input", *this}});
   int named = 0;
   int ellipses = 0;
   for (const Index& index : indices) {
@@ -32,17 +33,16 @@ Tensor Tensor::index(const std::vector<Index>& indices, CallSite site) const {
     named += dims_named(index);
   }
   if (ellipses > 1 || named > rank()) {
-    fail<IndexError>("index",
-                     ellipses > 1 ? std::string("more than one ellipsis")
+    fail<IndexError>(ellipses > 1 ? std::string("more than one ellipsis")
                                   : fmt::format("{} entries for {} dimensions", named, rank()),
-                     {{"input", *this}}, "give at most one entry per dimension and one ellipsis", site);
+                     {{"input", *this}}, "give at most one entry per dimension and one ellipsis");
   }
   Tensor result = *this;
   std::vector<std::optional<Tensor>> picks;  // per dimension of the result so far; a mask is one entry
   int d = 0;
   for (const Index& index : indices) {
     if (const auto* position = std::get_if<std::int64_t>(&index.entry)) {
-      result = result.select(d, *position, site);
+      result = result.select(d, *position);
       continue;
     }
     if (const auto* elements = std::get_if<Tensor>(&index.entry)) {
@@ -52,9 +52,9 @@ Tensor Tensor::index(const std::vector<Index>& indices, CallSite site) const {
     }
     int passed = 1;
     if (const auto* range = std::get_if<Slice>(&index.entry)) {
-      result = result.slice(d, *range, site);
+      result = result.slice(d, *range);
     } else if (std::holds_alternative<None>(index.entry)) {
-      result = result.unsqueeze(d, site);
+      result = result.unsqueeze(d);
     } else {
       passed = rank() - named;
     }
@@ -62,7 +62,7 @@ Tensor Tensor::index(const std::vector<Index>& indices, CallSite site) const {
     d += passed;
   }
   const bool plain = std::none_of(picks.begin(), picks.end(), [](const auto& pick) { return pick.has_value(); });
-  return plain ? result : lockstep::index(Operand(result, site), picks);
+  return plain ? result : lockstep::index(result, picks);
 }
 
 }  // namespace v0

@@ -12,19 +12,20 @@ using namespace graph;
 
 namespace {
 
-void check_list(const char* op, const std::vector<Tensor>& tensors, std::vector<Shown>& shown, CallSite site) {
-  if (tensors.empty()) fail<ValueError>(op, "the list of tensors is empty", {}, "give at least one tensor", site);
+void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
+  if (tensors.empty()) fail<ValueError>("the list of tensors is empty", {}, "give at least one tensor");
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("tensors[{}]", i), tensors[i]);
-  check_same_device(op, shown, site);
-  check_same_dtype(op, shown, site);
+  check_same_device(shown);
+  check_same_dtype(shown);
 }
 
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
+  const CallScope call("cat", site);
   std::vector<Shown> shown;
-  check_list("cat", tensors, shown, site);
-  const int d = check_dim("cat", tensors[0], dim, site);
+  check_list(tensors, shown);
+  const int d = check_dim(tensors[0], dim);
   std::int64_t total = 0;
   for (const Tensor& tensor : tensors) {
     Shape shape = tensor.shape();
@@ -34,7 +35,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
       shape[d] = tensors[0].shape()[d];
     }
     if (!same || shape != tensors[0].shape()) {
-      fail<ShapeError>("cat", fmt::format("shapes must be equal in all dimensions but {}", d), shown, "", site);
+      fail<ShapeError>(fmt::format("shapes must be equal in all dimensions but {}", d), shown);
     }
   }
   if (tensors.size() == 1) return tensors[0];
@@ -44,80 +45,87 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   for (const Tensor& tensor : tensors) {
     const std::int64_t size = tensor.shape()[d];
     const Tensor padded =
-        change_view(tensor, site, [&](const View& view) { return view.padded(d, before, total - before - size, 0); });
-    result = result.defined() ? elementwise(Op::merge, {Operand(result, site), Operand(padded, site)}) : padded;
+        change_view(tensor, [&](const View& view) { return view.padded(d, before, total - before - size, 0); });
+    result = result.defined() ? elementwise(Op::merge, result, padded) : padded;
     before += size;
   }
   return result;
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int dim, CallSite site) {
+  const CallScope call("stack", site);
   std::vector<Shown> shown;
-  check_list("stack", tensors, shown, site);
+  check_list(tensors, shown);
   std::vector<Tensor> unsqueezed;
   for (const Tensor& tensor : tensors) {
-    if (tensor.shape() != tensors[0].shape()) fail<ShapeError>("stack", "shapes must be equal", shown, "", site);
-    unsqueezed.push_back(tensor.unsqueeze(dim, site));
+    if (tensor.shape() != tensors[0].shape()) fail<ShapeError>("shapes must be equal", shown);
+    unsqueezed.push_back(tensor.unsqueeze(dim));
   }
-  return cat(unsqueezed, dim, site);
+  return cat(unsqueezed, dim);
 }
 
 namespace {
 
 // cat of what has been given at least `rank` dimensions.
-template <typename Lift>
-Tensor joined(const char* op, const std::vector<Tensor>& tensors, Lift lift, int dim, CallSite site) {
+template <typename Lift> Tensor joined(const std::vector<Tensor>& tensors, Lift lift, int dim) {
   std::vector<Shown> shown;
-  check_list(op, tensors, shown, site);
+  check_list(tensors, shown);
   std::vector<Tensor> lifted;
-  for (const Tensor& tensor : tensors) lifted.push_back(lift(Operand(tensor, site)));
-  return cat(lifted, std::min(dim, lifted[0].rank() - 1), site);
+  for (const Tensor& tensor : tensors) lifted.push_back(lift(tensor));
+  return cat(lifted, std::min(dim, lifted[0].rank() - 1));
 }
 
 }  // namespace
 
 Tensor hstack(const std::vector<Tensor>& tensors, CallSite site) {
-  return joined("hstack", tensors, atleast_1d, 1, site);
+  const CallScope call("hstack", site);
+  return joined(tensors, atleast_1d, 1);
 }
 Tensor vstack(const std::vector<Tensor>& tensors, CallSite site) {
-  return joined("vstack", tensors, atleast_2d, 0, site);
+  const CallScope call("vstack", site);
+  return joined(tensors, atleast_2d, 0);
 }
 Tensor dstack(const std::vector<Tensor>& tensors, CallSite site) {
-  return joined("dstack", tensors, atleast_3d, 2, site);
+  const CallScope call("dstack", site);
+  return joined(tensors, atleast_3d, 2);
 }
 
 Tensor column_stack(const std::vector<Tensor>& tensors, CallSite site) {
+  const CallScope call("column_stack", site);
   const auto column = [](const Operand& a) {
-    return a.tensor().rank() < 2 ? a.tensor().reshape({a.tensor().numel(), 1}, a.site()) : a.tensor();
+    return a.tensor().rank() < 2 ? a.tensor().reshape({a.tensor().numel(), 1}) : a.tensor();
   };
-  return joined("column_stack", tensors, column, 1, site);
+  return joined(tensors, column, 1);
 }
 
 Tensor atleast_1d(const Operand& a) {
-  const Tensor& input = tensor_operand("atleast_1d", a);
-  return input.rank() == 0 ? input.reshape({1}, a.site()) : input;
+  const CallScope call("atleast_1d", a);
+  const Tensor& input = tensor_operand(a);
+  return input.rank() == 0 ? input.reshape({1}) : input;
 }
 
 Tensor atleast_2d(const Operand& a) {
-  const Tensor& input = tensor_operand("atleast_2d", a);
-  return input.rank() < 2 ? input.reshape({1, input.numel()}, a.site()) : input;
+  const CallScope call("atleast_2d", a);
+  const Tensor& input = tensor_operand(a);
+  return input.rank() < 2 ? input.reshape({1, input.numel()}) : input;
 }
 
 Tensor atleast_3d(const Operand& a) {
-  const Tensor& input = tensor_operand("atleast_3d", a);
-  if (input.rank() < 2) return input.reshape({1, input.numel(), 1}, a.site());
-  return input.rank() == 2 ? input.unsqueeze(2, a.site()) : input;
+  const CallScope call("atleast_3d", a);
+  const Tensor& input = tensor_operand(a);
+  if (input.rank() < 2) return input.reshape({1, input.numel(), 1});
+  return input.rank() == 2 ? input.unsqueeze(2) : input;
 }
 
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, CallSite site) {
-  const char* const op = "broadcast_tensors";
-  if (tensors.empty()) fail<ValueError>(op, "the list of tensors is empty", {}, "give at least one tensor", site);
+  const CallScope call("broadcast_tensors", site);
+  if (tensors.empty()) fail<ValueError>("the list of tensors is empty", {}, "give at least one tensor");
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("tensors[{}]", i), tensors[i]);
-  check_same_device(op, shown, site);
-  const Shape shape = broadcast_shape(op, shown, site);
+  check_same_device(shown);
+  const Shape shape = broadcast_shape(shown);
   std::vector<Tensor> results;
-  for (const Tensor& tensor : tensors) results.push_back(tensor.expand(shape, site));
+  for (const Tensor& tensor : tensors) results.push_back(tensor.expand(shape));
   return results;
 }
 

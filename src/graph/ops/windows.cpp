@@ -7,22 +7,20 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-Shape per_axis(const char* op, const char* what, const Shape& given, int rank, std::int64_t least, const Tensor& input,
-               CallSite site) {
+Shape per_axis(const char* what, const Shape& given, int rank, std::int64_t least, const Tensor& input) {
   Shape result = given.rank() == 1 ? Shape::filled(rank, given[0]) : given;
   bool valid = result.rank() == rank;
   for (const std::int64_t value : result) valid = valid && value >= least && value < (std::int64_t{1} << 31);
   if (!valid) {
-    fail<ValueError>(op,
-                     fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
-                     {{"input", input}}, "", site);
+    fail<ValueError>(fmt::format("{} {} must be one or {} values of at least {}", what, given.to_string(), rank, least),
+                     {{"input", input}});
   }
   return result;
 }
 
-Tensor windows_of(const Tensor& x, const std::vector<Axis>& axes, std::uint64_t fill, CallSite site) {
+Tensor windows_of(const Tensor& x, const std::vector<Axis>& axes, std::uint64_t fill) {
   const int first = x.rank() - static_cast<int>(axes.size());
-  return change_view(x, site, [&](const View& view) {
+  return change_view(x, [&](const View& view) {
     std::optional<View> result = view;
     for (std::size_t i = 0; result && i < axes.size(); ++i) {
       const Axis& axis = axes[i];

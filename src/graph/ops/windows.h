@@ -19,11 +19,10 @@ struct Axis {
 };
 
 /// `given` for each of `rank` dimensions, each value at least `least`. ValueError.
-Shape per_axis(const char* op, const char* what, const Shape& given, int rank, std::int64_t least, const Tensor& input,
-               CallSite site);
+Shape per_axis(const char* what, const Shape& given, int rank, std::int64_t least, const Tensor& input);
 
 /// x as [..., out..., kernel...], the last dimensions being `axes`, with `fill` around it.
-Tensor windows_of(const Tensor& x, const std::vector<Axis>& axes, std::uint64_t fill, CallSite site);
+Tensor windows_of(const Tensor& x, const std::vector<Axis>& axes, std::uint64_t fill);
 
 /// The last `count` dimensions, as bits.
 std::uint32_t last_dims(const Tensor& tensor, std::size_t count);

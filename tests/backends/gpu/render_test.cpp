@@ -154,6 +154,28 @@ TEST(GpuRender, DialectsDefineTheSameWords) {
 }
 
 // Metal binds memory as numbered buffers, at most 31, the first of which is the parameters.
+// Its word is taken as it is: any NaN would be stored.
+TEST(GpuRender, WhatIsRoundedToBf16AndStoredHasTheOneNan) {
+  Random random(1);
+  const auto text = [&](bool stored) {
+    ProgramBuilder builder({}, {64});
+    const int x =
+        builder.load(builder.add_input(builder.add_buffer(random, DType::f32, 64), DType::f32, View::contiguous({64})));
+    Instruction cast;
+    cast.kind = Instruction::Kind::cast;
+    cast.from = cast.dtype = DType::bf16;
+    cast.a = builder.op(Op::neg, ComputeType::f32, x);
+    const int rounded = builder.add(cast);
+    if (stored) builder.output(rounded, DType::bf16);
+    builder.output(builder.op(Op::sqrt, ComputeType::f32, rounded), DType::bf16);
+    const Rendered rendered = render(RowKernel{builder.program()}, {});
+    return rendered.launches[0].text.body;
+  };
+  EXPECT_NE(text(false).find(" ANY_ROUND_BF16("), std::string::npos) << text(false);
+  EXPECT_EQ(text(true).find("ANY_ROUND_BF16("), std::string::npos) << text(true);
+  EXPECT_NE(text(true).find(" ROUND_BF16("), std::string::npos) << text(true);
+}
+
 TEST(GpuRender, MemoryIsNumberedOncePerBuffer) {
   for (const Kernel& kernel : {softmax(100, 5000), softmax(100, 700), matmul(64, 64, 9000, DType::f32)}) {
     for (const Launch& launch : render(kernel, {}).launches) {
@@ -257,7 +279,7 @@ TEST_F(Nvrtc, CompilesEveryOpOfEveryType) {
     unsigned type;
   } types[] = {{DType::f32, kTypeF32}, {DType::f64, kTypeF64}, {DType::i16, kTypeInt}, {DType::i64, kTypeInt}};
   for (const auto& [dtype, type] : types) {
-    for (int i = 0; i <= static_cast<int>(Op::merge); ++i) {
+    for (int i = 0; i < kOpCount; ++i) {
       const Op op = static_cast<Op>(i);
       if ((info_of(op).types & type) == 0) continue;
       const Rendered rendered = render(one_op(op, dtype), {});

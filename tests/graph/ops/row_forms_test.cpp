@@ -235,5 +235,21 @@ TEST(RowForms, ElementwiseInVectors) {
   }
 }
 
+// A value that one kernel stores and goes on with: rounded once, and its NaN is the one NaN.
+TEST(RowForms, WhatIsStoredAndUsedIsCanonical) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    same_everywhere([&](Device device) {
+      const Tensor stored = random_tensor({9, 64}, dtype, 150, device, true) * 2.0;
+      const Tensor used = exp(stored).eval();
+      return stored;
+    });
+    same_everywhere([&](Device device) {
+      const Tensor stored = random_tensor({9, 64}, DType::f32, 151, device, true).to(dtype);
+      const Tensor used = (stored + 1.0).eval();
+      return stored;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -288,7 +288,7 @@ TEST(Joining, Stacks) {
   EXPECT_EQ(atleast_3d(counting({2, 3})).shape(), (Shape{2, 3, 1}));
   EXPECT_EQ(atleast_2d(counting({})).shape(), (Shape{1, 1}));
   expect_error<ValueError>([] { hstack({}); }, {"empty"});
-  expect_error<ShapeError>([&] { vstack({v, counting({4})}); }, {"cat"});
+  expect_error<ShapeError>([&] { vstack({v, counting({4})}); }, {"vstack"});
   expect_error<DTypeError>([&] { vstack({v, ones({3})}); }, {"vstack"});
   const std::vector<Tensor> both = broadcast_tensors({ones({3, 1}), counting({2})});
   EXPECT_EQ(both[0].shape(), (Shape{3, 2}));

@@ -54,7 +54,18 @@ template <typename T, typename Fn> bool with_source_type(DType dtype, const Fn& 
           return true;
         }
         return false;
-      default: return false;
+      case DType::boolean:
+      case DType::u8:
+      case DType::i8:
+      case DType::i16:
+      case DType::i32:
+      case DType::i64:
+      case DType::u32:
+      case DType::u16:
+      case DType::u64:
+      case DType::f8e4m3:
+      case DType::f8e5m2:
+      case DType::complex64: return false;
     }
   } else {
     switch (dtype) {
@@ -74,9 +85,18 @@ template <typename T, typename Fn> bool with_source_type(DType dtype, const Fn& 
           return true;
         }
         return false;
-      default: return false;
+      case DType::f16:
+      case DType::bf16:
+      case DType::f32:
+      case DType::f64:
+      case DType::u16:
+      case DType::u64:
+      case DType::f8e4m3:
+      case DType::f8e5m2:
+      case DType::complex64: return false;
     }
   }
+  return false;
 }
 
 template <typename T> T decode_fill(DType dtype, std::uint64_t bits, bool flush) {

@@ -7,6 +7,7 @@
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/window.h"
 #include "backends/cpu/isa.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "backends/cpu/contraction/side.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 
 /// Terms of one partial sum (docs/numerics.md section 6): never a tuning parameter.
-inline constexpr std::int64_t kBlock = 256;
+inline constexpr std::int64_t kBlock = order::kBlock;
 inline constexpr int kMaxWidth = 32;
 /// Bytes behind every panel that whole-vector stores may touch.
 inline constexpr std::int64_t kPanelSlack = 64;

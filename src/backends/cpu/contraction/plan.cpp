@@ -6,6 +6,7 @@
 
 #include "backends/cpu/contraction/in_place.h"
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -41,7 +42,8 @@ std::optional<std::int64_t> single_stride(const Shape& sizes, const Shape& strid
   return group.inner_stride();
 }
 
-// Whether the epilogue's only output is the accumulator itself in the accumulators' own type.
+// Whether the epilogue's only output is the accumulator itself in the accumulators' own type, so that the tile may make it
+// canonical and store it. Lemma: a cast from a compute type to itself keeps every canonical value.
 bool stores_accumulator(const ContractionKernel& kernel) {
   const Program& program = kernel.epilogue;
   if (program.outputs.size() != 1 || program.outputs[0].bits) return false;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -47,7 +48,7 @@ Side::Order order_of(const Geometry& geometry) {
 }  // namespace
 
 bool may_hold_subnormals(const Input& operand) {
-  return !operand.canonical && (operand.dtype == DType::f32 || operand.dtype == DType::bf16);
+  return !operand.canonical && zeroes_subnormals(operand.dtype);
 }
 
 Side make_side(const Input& operand, const std::vector<int>& batch, const std::vector<int>& outer,

@@ -17,16 +17,11 @@ Program space_of(const Shape& dims, int outer_dims) {
   return program;
 }
 
-/// Whether memory holds the values as they are. What is stored is canonical, so subnormals matter for reading alone.
-bool holds(DType dtype, Form form, bool canonical) {
-  if (size_of(dtype) != size_of(type_of(dtype, form))) return false;
-  return form == Form::word || dtype != DType::f32 || canonical;
-}
-
 }  // namespace
 
 Reader::Reader(const Input& input, int outer_dims, Form form, Isa isa)
-    : loader_{nullptr, size_of(type_of(input.dtype, form)), holds(input.dtype, form, input.canonical)} {
+    : loader_{nullptr, size_of(type_of(input.dtype, form)),
+              is_stored_as(input.dtype, type_of(input.dtype, form), form == Form::word, input.canonical)} {
   Program program = space_of(input.view.shape, outer_dims);
   program.inputs.push_back(input);
   Mapping mapping = map_space(program, Layout::rows, false);
@@ -56,7 +51,8 @@ void Reader::fetch(const std::byte* data, std::int64_t outer, std::int64_t begin
 
 Writer::Writer(DType dtype, const Shape& dims, const Shape& strides, std::int64_t offset, int outer_dims, Form form,
                Isa isa)
-    : storer_{nullptr, size_of(type_of(dtype, form))}, as_stored_(holds(dtype, form, true)) {
+    : storer_{nullptr, size_of(type_of(dtype, form))},
+      as_stored_(is_stored_as(dtype, type_of(dtype, form), form == Form::word, true)) {
   Program program = space_of(dims, outer_dims);
   program.outputs.push_back({.slot = 0, .dtype = dtype, .value = 0, .bits = form == Form::word, .strides = strides});
   Mapping mapping = map_space(program, Layout::rows, false);

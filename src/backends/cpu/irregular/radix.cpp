@@ -9,6 +9,7 @@
 
 #include "backends/cpu/irregular/scratch.h"
 #include "backends/cpu/threads.h"
+#include "core/elements.h"
 #include "kernels/scalar.h"
 
 namespace lockstep {
@@ -145,11 +146,7 @@ template <typename T> Range<T> key_range(const T* x, std::int64_t n, const SortO
 }  // namespace
 
 int dropped_key_bits(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return 13;
-    case DType::bf16: return 16;
-    default: return 0;
-  }
+  return is_float(dtype) ? limits_of(dtype_of(compute_type(dtype))).digits - limits_of(dtype).digits : 0;
 }
 
 template <typename T>

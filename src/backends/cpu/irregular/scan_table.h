@@ -9,12 +9,13 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/row/tables.h"
 #include "kernels/kernel.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
 
-inline constexpr std::int64_t kScanLane = 64;  ///< consecutive elements
-inline constexpr std::int64_t kScanChunk = 4096;
+inline constexpr std::int64_t kScanLane = order::kScanLane;  ///< consecutive elements
+inline constexpr std::int64_t kScanChunk = order::kChunk;
 
 struct ScanTable {
   /// A chunk of a row, 0 < n <= kScanChunk: out[i] = canonical(prefix op x[0] op ... op x[i]), *total = x[0] op ... op

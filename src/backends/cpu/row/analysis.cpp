@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/assert.h"
+#include "core/elements.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -143,7 +144,8 @@ void estimate_costs(const Program& program, Analysis& analysis) {
         case Kind::load:
         case Kind::load_bits: {
           const Input& input = program.inputs[static_cast<std::size_t>(instruction.index)];
-          cost = loads_as_stored(instruction, input) ? 0 : 1;
+          const bool bits = instruction.kind == Kind::load_bits;
+          cost = is_stored_as(input.dtype, instruction.type, bits, input.canonical) ? 0 : 1;
           break;
         }
         case Kind::random: cost += 8; break;
@@ -158,24 +160,6 @@ void estimate_costs(const Program& program, Analysis& analysis) {
 }
 
 }  // namespace
-
-bool loads_as_stored(const Instruction& load, const Input& input) {
-  if (size_of(input.dtype) != size_of(load.type)) return false;
-  if (load.kind == Kind::load_bits) return true;
-  switch (input.dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::f64: return true;
-    case DType::f32: return input.canonical;
-    default: return false;
-  }
-}
-
-bool stores_as_stored(const Output& output, ComputeType type) {
-  if (size_of(output.dtype) != size_of(type)) return false;
-  return output.bits || output.dtype == DType::i32 || output.dtype == DType::i64 || output.dtype == DType::f64 ||
-         output.dtype == DType::f32;
-}
 
 Analysis analyse(const Program& program, bool epilogue) {
   Analysis analysis;

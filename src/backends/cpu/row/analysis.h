@@ -37,9 +37,5 @@ template <typename Fn> void for_each_operand(const Instruction& instruction, Fn 
   }
 }
 
-/// Whether a tile of memory is the values as they are.
-bool loads_as_stored(const Instruction& load, const Input& input);
-bool stores_as_stored(const Output& output, ComputeType type);
-
 }  // namespace v0
 }  // namespace lockstep

@@ -14,8 +14,10 @@ namespace {
 
 #include "backends/cpu/row/elementwise_loops.h"
 
-// Functions of a sum or difference that give canonical results the same bits whether or not that was made canonical
-// first: any NaN becomes one, and what is no larger than the smallest normal gives 1 (exp) or is halved (gelu).
+// Functions of a sum or difference r that is not made canonical first (fuse.cpp chooses them). Lemma: f(r) and
+// f(canonical(r)) are the same once they are canonical, f being exp or gelu. The two arguments differ only where r is NaN,
+// and any NaN becomes the one, or where |r| is at most the smallest normal: there exp is 1, and gelu, which is r / 2, is
+// zero with r's sign.
 struct exp_of_sub {
   static constexpr int arity = 2;
   static HWY_INLINE float apply(float a, float b, float) {

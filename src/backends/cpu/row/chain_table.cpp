@@ -1,8 +1,9 @@
 // Chains of cheap f32 ops with the intermediate results in registers: four vectors of a tile at a time go through all
 // ops of the chain. One loop for every chain; the switch on the op costs little beside the four vectors of work.
 //
-// Intermediate NaNs keep whatever bits they have: a NaN stays one in every op of a chain, and only its last result is
-// seen. Everything else is made canonical after every op, as docs/numerics.md section 1 asks.
+// Intermediate results are made canonical after every op, as docs/numerics.md section 1 asks, but for NaNs, which keep
+// whatever bits they have. Lemma: every op of a chain gives NaN for NaN, so that none of their bits reaches a result; the
+// last result has the one NaN.
 #define HWY_TARGET_INCLUDE "backends/cpu/row/chain_table.cpp"
 #include "backends/cpu/simd_table.h"
 

@@ -223,29 +223,24 @@ void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 template <DType from>
 void fill_casts(ConvertTable& table) {
   auto& row = table.cast[index_of(from)];
-  row[index_of(DType::boolean)] = cast<from, DType::boolean>;
-  row[index_of(DType::u8)] = cast<from, DType::u8>;
-  row[index_of(DType::i8)] = cast<from, DType::i8>;
-  row[index_of(DType::i16)] = cast<from, DType::i16>;
-  row[index_of(DType::i32)] = cast<from, DType::i32>;
-  row[index_of(DType::i64)] = cast<from, DType::i64>;
-  row[index_of(DType::u32)] = cast<from, DType::u32>;
-  row[index_of(DType::f16)] = cast<from, DType::f16>;
-  row[index_of(DType::bf16)] = cast<from, DType::bf16>;
-  row[index_of(DType::f32)] = cast<from, DType::f32>;
-  row[index_of(DType::f64)] = cast<from, DType::f64>;
+#define LOCKSTEP_DTYPE(name, ...) \
+  if constexpr (!is_storage_only(DType::name)) row[index_of(DType::name)] = cast<from, DType::name>;
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
 }
 
 template <DType d>
 void fill(ConvertTable& table) {
   const std::size_t i = index_of(d);
-  table.load[i] = load<Decode, d>;
-  table.load_canonical[i] = load<DecodeCanonical, d>;
-  table.load_bits[i] = load<Bits, d>;
-  table.store[i] = store<Encode, d>;
-  table.store_bits[i] = store<EncodeBits, d>;
-  table.to_bits[i] = to_bits<d>;
-  table.from_bits[i] = from_bits<d>;
+  if constexpr (!is_storage_only(d)) {
+    table.load[i] = load<Decode, d>;
+    table.load_canonical[i] = load<DecodeCanonical, d>;
+    table.load_bits[i] = load<Bits, d>;
+    table.store[i] = store<Encode, d>;
+    table.store_bits[i] = store<EncodeBits, d>;
+    table.to_bits[i] = to_bits<d>;
+    table.from_bits[i] = from_bits<d>;
+  }
 }
 
 template <typename T>
@@ -256,27 +251,18 @@ void fill_type(ConvertTable& table, ComputeType type) {
 
 ConvertTable make_table() {
   ConvertTable table;
-  fill<DType::boolean>(table);
-  fill<DType::u8>(table);
-  fill<DType::i8>(table);
-  fill<DType::i16>(table);
-  fill<DType::i32>(table);
-  fill<DType::i64>(table);
-  fill<DType::u32>(table);
-  fill<DType::f16>(table);
-  fill<DType::bf16>(table);
-  fill<DType::f32>(table);
-  fill<DType::f64>(table);
+#define LOCKSTEP_DTYPE(name, ...) fill<DType::name>(table);
+#include <lockstep/dtypes.def>
+#undef LOCKSTEP_DTYPE
   // Casts depend on the compute type of their source alone.
   fill_casts<DType::i32>(table);
   fill_casts<DType::i64>(table);
   fill_casts<DType::f32>(table);
   fill_casts<DType::f64>(table);
-  for (DType d : {DType::boolean, DType::u8, DType::i8, DType::i16}) {
-    table.cast[index_of(d)] = table.cast[index_of(DType::i32)];
+  for (std::size_t d = 0; d < table.cast.size(); ++d) {
+    const auto dtype = static_cast<DType>(d);
+    if (!is_storage_only(dtype)) table.cast[d] = table.cast[index_of(dtype_of(compute_type(dtype)))];
   }
-  for (DType d : {DType::f16, DType::bf16}) table.cast[index_of(d)] = table.cast[index_of(DType::f32)];
-  table.cast[index_of(DType::u32)] = table.cast[index_of(DType::i64)];
   fill_type<float>(table, ComputeType::f32);
   fill_type<double>(table, ComputeType::f64);
   fill_type<std::int32_t>(table, ComputeType::i32);

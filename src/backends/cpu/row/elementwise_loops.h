@@ -7,7 +7,7 @@ constexpr unsigned F32 = kTypeF32, F64 = kTypeF64, INT = kTypeInt, BOOL = kTypeB
 constexpr OpKind ARITHMETIC = OpKind::arithmetic, COMPARISON = OpKind::comparison, MOVE = OpKind::move;
 #define NONE T(0)
 
-#define ROW(name, arity_, kind_, types_, float_value, integer_value, ...)                     \
+#define ROW(name, arity_, kind_, types_, cost, domain, call, torch, float_value, integer_value, ...) \
   struct name##_op {                                                                          \
     static constexpr Op op = Op::name;                                                        \
     static constexpr int arity = arity_;                                                      \

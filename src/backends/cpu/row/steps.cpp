@@ -80,10 +80,11 @@ Step Planner::step_of(int value, int pass) {
     case Kind::load_bits: {
       const Input& input = program_.inputs[idx(instruction.index)];
       step.kind = Step::Kind::load;
-      step.load = (instruction.kind == Kind::load_bits ? plan_.convert->load_bits
-                   : input.canonical                   ? plan_.convert->load_canonical
-                                                       : plan_.convert->load)[index_of(input.dtype)];
-      step.alias = loads_as_stored(instruction, input);
+      const bool bits = instruction.kind == Kind::load_bits;
+      step.load = (bits              ? plan_.convert->load_bits
+                   : input.canonical ? plan_.convert->load_canonical
+                                     : plan_.convert->load)[index_of(input.dtype)];
+      step.alias = is_stored_as(input.dtype, instruction.type, bits, input.canonical);
       return step;
     }
     case Kind::iota: step.kind = Step::Kind::iota; return step;
@@ -198,7 +199,7 @@ void Planner::emit_pass(int pass_index) {
       store.type = plan_.types[idx(value)];
       store.a = stored;
       store.index = static_cast<int>(o);
-      store.alias = stores_as_stored(output, store.type);
+      store.alias = is_stored_as(output.dtype, store.type, output.bits, true);
       store.put = (output.bits ? plan_.convert->store_bits : plan_.convert->store)[index_of(output.dtype)];
       // Computing straight into the output saves a copy, but past the caches only whole lines are worth writing.
       for (Step& step : pass.steps) {

@@ -12,16 +12,12 @@
 
 #include "backends/cpu/isa.h"
 #include "kernels/kernel.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 inline constexpr int kComputeTypes = 4;
-inline constexpr int kOpCount = 0
-#define ROW(name, ...) +1
-#include "kernels/ops.def"
-#undef ROW
-    ;
 
 constexpr std::size_t index_of(ComputeType type) { return static_cast<std::size_t>(type); }
 constexpr std::size_t index_of(DType dtype) { return static_cast<std::size_t>(dtype); }
@@ -35,6 +31,14 @@ using ElementwiseFn = void (*)(void* out, const void* a, const void* b, const vo
 /// Elements of a buffer, `stride` elements apart (unaligned, any sign), to or from a dense array of a compute type.
 using LoadFn = void (*)(void* out, const std::byte* from, std::int64_t stride, std::size_t n);
 using StoreFn = void (*)(std::byte* to, std::int64_t stride, const void* values, std::size_t n);
+
+/// Whether memory that holds elements of `dtype` holds values of `type` as they are, so that nothing is decoded or encoded.
+/// Lemma: of elements as long as their values, only a subnormal f32 decodes to something else, namely zero. `canonical`:
+/// there is none, as in everything that is computed; `bits`: the values are words.
+constexpr bool is_stored_as(DType dtype, ComputeType type, bool bits, bool canonical) {
+  if (lockstep::size_of(dtype) != size_of(type)) return false;
+  return bits || (compute_type(dtype) == type && (dtype != DType::f32 || canonical));
+}
 
 /// Which operands of an elementwise loop are one value rather than an array: bit 0 for a, 1 for b, 2 for c.
 inline constexpr int kScalarVariants = 8;
@@ -67,8 +71,8 @@ struct ConvertTable {
 };
 
 /// The 64 lanes of docs/numerics.md section 4. Sums of floats keep subnormals: results are made canonical at the end.
-inline constexpr std::size_t kLanes = 64;
-inline constexpr std::int64_t kChunk = 4096;
+inline constexpr std::size_t kLanes = order::kLanes;
+inline constexpr std::int64_t kChunk = order::kChunk;
 
 struct ReduceTable {
   /// lanes[i mod 64] op= a[i] (dot: fma(a[i], b[i], lane)), i ascending.

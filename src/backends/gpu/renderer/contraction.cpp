@@ -31,11 +31,11 @@ bool is_direct(const Geometry& geometry, const RenderLimits& limits) {
   return geometry.length <= kLongest && (least < kNarrow || geometry.rows * geometry.columns <= 1024);
 }
 
-/// A shape of tiles, and what of a unit's arithmetic it uses with one workgroup there and with as many as fit (measured
-/// on an H200, relative to the best).
+/// A shape of tiles, and what of a unit's arithmetic it uses with one workgroup there (`alone`) and with as many as fit
+/// (`full`); measured on an H200, relative to the best.
 struct Choice {
   TileForm form;
-  double alone, together;
+  double alone, full;
 };
 const Choice kForms[] = {
     {{.subtiles_m = 2, .subtiles_n = 2, .shared_totals = true, .groups_per_unit = 2}, 0.87, 1.0},
@@ -66,14 +66,14 @@ double cost_of(const ContractionKernel& kernel, const Geometry& geometry, const 
   const std::int64_t tiles = tiles_of(geometry, form);
   // Rounds of as many workgroups as a unit runs at once: the last one is not spread evenly, since units take the next
   // workgroups as soon as they are done, several at a time.
-  const std::int64_t together = std::max(form.groups_per_unit, 2);
+  const std::int64_t resident = std::max(form.groups_per_unit, 2);  // workgroups that a unit runs at once
   const std::int64_t groups = tiles * form.split;
-  const std::int64_t room = limits.units * together;
-  const std::int64_t each = groups > room ? over(groups, room) * together : over(groups, limits.units);
-  const std::int64_t rest = each % together;
-  const double share = rest == 0 ? shape.together
-                                 : shape.alone + (shape.together - shape.alone) * static_cast<double>(rest - 1) /
-                                                     static_cast<double>(together - 1);
+  const std::int64_t room = limits.units * resident;
+  const std::int64_t each = groups > room ? over(groups, room) * resident : over(groups, limits.units);
+  const std::int64_t rest = each % resident;
+  const double share = rest == 0 ? shape.full
+                                 : shape.alone + (shape.full - shape.alone) * static_cast<double>(rest - 1) /
+                                                     static_cast<double>(resident - 1);
   double cost = area * length * static_cast<double>(each) / share;
   if (form.split > 1) {
     if (scratch_bytes(kernel, geometry, form.rows(), form.columns()) > kMostScratch) {

@@ -11,12 +11,13 @@
 #include <string>
 
 #include "backends/gpu/renderer/program.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-constexpr int kBlock = 256;            ///< of k: the canonical block
+constexpr int kBlock = order::kBlock;  ///< of k: the canonical block
 constexpr std::size_t kMostFixed = 4;  ///< values of an epilogue that tiles keep for each row
 
 /// The iteration space (b, m, n, k) after merging, and every view over all of it. Batch dimensions that only one

@@ -230,8 +230,10 @@ std::string fused(ComputeType type, const std::string& x, const std::string& y, 
   switch (type) {
     case ComputeType::f32: return fmt::format("FMA_EXACT({}, {}, {})", x, y, sum);
     case ComputeType::f64: return fmt::format("FMA64({}, {}, {})", x, y, sum);
-    default: return fmt::format("wrap_add(wrap_mul({}, {}), {})", x, y, sum);
+    case ComputeType::i32:
+    case ComputeType::i64: break;
   }
+  return fmt::format("wrap_add(wrap_mul({}, {}), {})", x, y, sum);
 }
 
 std::string added(ComputeType type, const std::string& x, const std::string& y) {

@@ -306,11 +306,11 @@ class SkinnyKernel {
     walk_rows(1);
   }
   // While there are so many elements of k left, whose loads are under way together.
-  void walk_rows(int together) {
-    lines_.open("for (; at_k + {0} <= count; at_k += {0}) {{", together);
-    lines_.add("float values[{}];", 4 * together);
+  void walk_rows(int at_once) {
+    lines_.open("for (; at_k + {0} <= count; at_k += {0}) {{", at_once);
+    lines_.add("float values[{}];", 4 * at_once);
     lines_.add("UNROLL");
-    lines_.open("for (int i = 0; i < {}; i++) {{", together);
+    lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
     lines_.add("UINT words[4];");
     lines_.add("{}({}_at, at, words)", load4_of(matrix_.input->dtype), matrix_.name);
     lines_.add("at += stride;");
@@ -319,10 +319,10 @@ class SkinnyKernel {
     lines_.close();
     if (guarded_) {
       lines_.add("UNROLL");
-      lines_.add("for (int i = 0; i < {}; i++) found = found || {};", 4 * together, is_small("values[i]"));
+      lines_.add("for (int i = 0; i < {}; i++) found = found || {};", 4 * at_once, is_small("values[i]"));
     }
     multiply([&](const char* fma) {
-      lines_.open("for (int i = 0; i < {}; i++) {{", together);
+      lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
       lines_.add("UNROLL");
       lines_.open("for (int v = 0; v < {}; v++) {{", vectors_);
       lines_.add("float value = {};", element("at_k + i"));

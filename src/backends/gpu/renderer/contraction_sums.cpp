@@ -11,22 +11,12 @@ namespace gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostTogether = 32;  ///< block results that are loaded at once
+constexpr int kMostAtOnce = 32;  ///< block results that are loaded at once
 
 std::set<int> all_of(std::size_t n) {
   std::set<int> all;
   for (std::size_t i = 0; i < n; ++i) all.insert(static_cast<int>(i));
   return all;
-}
-
-DType stored_as(ComputeType type) {
-  switch (type) {
-    case ComputeType::f32: return DType::f32;
-    case ComputeType::f64: return DType::f64;
-    case ComputeType::i32: return DType::i32;
-    case ComputeType::i64: return DType::i64;
-  }
-  return DType::f32;
 }
 
 }  // namespace
@@ -52,7 +42,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const bool wide = geometry.wide || elements >= (std::int64_t{1} << 31) - kThreads;
   const char* index = wide ? "LONG" : "int";
   const char* type = type_name(kernel.type);
-  const DType stored = stored_as(kernel.type);
+  const DType stored = dtype_of(kernel.type);
   Words words;
   Lines lines;
   Space space = geometry.epilogue;
@@ -64,8 +54,8 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   lines.add("{} size_m = {};", index, words.index(geometry.rows, wide));
   lines.add("{} size_n = {};", index, words.index(geometry.columns, wide));
   const std::int64_t blocks = (geometry.length + kBlock - 1) / kBlock;
-  const auto together =
-      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostTogether))));
+  const auto at_once =
+      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostAtOnce))));
   lines.add("int blocks = {};", words.int32(blocks));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
              kThreads);
@@ -82,16 +72,16 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const char* none = is_integer(kernel.type) ? "0" : size_of(stored) == 8 ? "(ULONG(1) << 63)" : "0x80000000u";
   const char* word = word_type_of(stored);
   lines.add("{} total = {};", type, decoded(stored, fmt::format("{}({})", word, none), true));
-  lines.open("for (int block = 0; block < blocks; block += {}) {{", together);
-  lines.add("{} parts[{}];", word, together);
+  lines.open("for (int block = 0; block < blocks; block += {}) {{", at_once);
+  lines.add("{} parts[{}];", word, at_once);
   lines.add("UNROLL");
-  lines.open("for (int i = 0; i < {}; i++) {{", together);
+  lines.open("for (int i = 0; i < {}; i++) {{", at_once);
   lines.add("parts[i] = {}({});", word, none);
   lines.add("if (block + i < blocks) parts[i] = {}(scratch, LONG(e) + LONG(block + i) * LONG(elements));",
             load_of(stored));
   lines.close();
   lines.add("UNROLL");
-  lines.add("for (int i = 0; i < {}; i++) total = {};", together,
+  lines.add("for (int i = 0; i < {}; i++) total = {};", at_once,
             added(kernel.type, "total", decoded(stored, "parts[i]", true)));
   lines.close();
   write_result(lines, words, writer, kernel, geometry, wide, "total");

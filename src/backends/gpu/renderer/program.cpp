@@ -1,8 +1,5 @@
 #include "backends/gpu/renderer/program.h"
 
-#include <algorithm>
-#include <array>
-
 #include "core/assert.h"
 
 namespace lockstep {
@@ -17,7 +14,8 @@ struct RowText {
   const char* integers;
 };
 constexpr RowText kRows[] = {
-#define ROW(name, arity, kind, types, float_value, integer_value, ...) {#float_value, #integer_value},
+#define ROW(name, arity, kind, types, cost, domain, call, torch, float_value, integer_value, ...) \
+  {#float_value, #integer_value},
 #include "kernels/ops.def"
 #undef ROW
 };
@@ -36,25 +34,25 @@ const char* suffix(ComputeType type) {
   return "";
 }
 
-const char* finish_macro(Finish finish) {
-  switch (finish) {
-    case Finish::none:
-    case Finish::rounded: return "";
-    case Finish::flushed: return "FLUSHED_F32";
-    case Finish::canonical: break;
+const char* canonical_macro(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::none:
+    case Rounding::to_16_bits: return "";
+    case Rounding::flushed: return "FLUSHED_F32";
+    case Rounding::canonical: break;
   }
   return "CANONICAL_F32";
 }
 
 /// Null for what is not rounded to 16 bits.
-const char* rounding_macro(DType dtype, Finish finish) {
+const char* rounding_macro(DType dtype, Rounding rounding) {
   if (dtype != DType::f16 && dtype != DType::bf16) return nullptr;
   const bool half = dtype == DType::f16;
-  switch (finish) {
-    case Finish::none: return "";
-    case Finish::rounded: return half ? "ANY_ROUND_F16" : "NEAREST_BF16";
-    case Finish::flushed: return half ? "ANY_ROUND_F16" : "ANY_ROUND_BF16";
-    case Finish::canonical: break;
+  switch (rounding) {
+    case Rounding::none: return "";
+    case Rounding::to_16_bits: return half ? "ANY_ROUND_F16" : "NEAREST_BF16";
+    case Rounding::flushed: return half ? "ANY_ROUND_F16" : "ANY_ROUND_BF16";
+    case Rounding::canonical: break;
   }
   return half ? "ROUND_F16" : "ROUND_BF16";
 }
@@ -65,92 +63,8 @@ const char* cast_name(DType dtype) {
 
 }  // namespace
 
-const char* type_name(ComputeType type) {
-  switch (type) {
-    case ComputeType::f32: return "float";
-    case ComputeType::f64: return "double";
-    case ComputeType::i32: return "int";
-    case ComputeType::i64: return "LONG";
-  }
-  return "";
-}
-
-const char* load_of(DType dtype) {
-  static constexpr std::array kNames = {"LOAD_U8", "LOAD_U16", "LOAD_U32", "LOAD_U64"};
-  return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
-}
-const char* store_of(DType dtype) {
-  static constexpr std::array kNames = {"STORE_U8", "STORE_U16", "STORE_U32", "STORE_U64"};
-  return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
-}
-const char* word_type_of(DType dtype) {
-  return size_of(dtype) == 8 ? "ULONG" : "UINT";
-}
-
-std::string decoded(DType dtype, const std::string& word, bool canonical) {
-  switch (dtype) {
-    case DType::boolean:
-    case DType::u8:
-    case DType::i32: return fmt::format("int({})", word);
-    case DType::i8: return fmt::format("(int(({}) << 24) >> 24)", word);
-    case DType::i16: return fmt::format("(int(({}) << 16) >> 16)", word);
-    case DType::u32:
-    case DType::i64: return fmt::format("LONG({})", word);
-    case DType::f16: return fmt::format("DECODE_F16({})", word);
-    case DType::bf16:
-      return canonical ? fmt::format("FROM_BITS(({}) << 16)", word) : fmt::format("decode_bf16({})", word);
-    case DType::f32:
-      return canonical ? fmt::format("FROM_BITS({})", word) : fmt::format("operand_f32(FROM_BITS({}))", word);
-    case DType::f64: return fmt::format("FROM_BITS64({})", word);
-    case DType::u16:
-    case DType::u64:
-    case DType::f8e4m3:
-    case DType::f8e5m2:
-    case DType::complex64: break;  // never in kernels: kernel_dtype
-  }
-  return "";
-}
-
-std::string encoded(DType dtype, const std::string& value, ComputeType type) {
-  switch (type) {
-    case ComputeType::f32:
-      if (dtype == DType::f16) return fmt::format("ENCODE_F16({})", value);
-      if (dtype == DType::bf16) return fmt::format("ENCODE_BF16({})", value);
-      return fmt::format("BITS({})", value);
-    case ComputeType::f64: return fmt::format("BITS64({})", value);
-    case ComputeType::i32: return (size_of(dtype) == 8 ? "ULONG(LONG(" : "UINT((") + value + "))";
-    case ComputeType::i64: return (size_of(dtype) == 8 ? "(ULONG(" : "UINT(ULONG(") + value + "))";
-  }
-  return "";
-}
-
-std::string converted(const std::string& value, ComputeType from, ComputeType to) {
-  return from == to ? value : fmt::format("{}({})", type_name(to), value);
-}
-
 ProgramWriter::ProgramWriter(const Program& program, const Space& space, Words& words)
-    : program_(program), space_(space), words_(words), finishes_(program) {}
-
-void ProgramWriter::declare_inverses(Lines& lines, const std::set<int>& instructions) {
-  const auto type_and_extent = [&](int i, Extent extent) {
-    return type_of(i) == ComputeType::f32 && program_.code[static_cast<std::size_t>(i)].extent == extent;
-  };
-  for (const int i : instructions) {
-    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
-    if (step.kind != Kind::elementwise || step.op != Op::div || step.type != ComputeType::f32) continue;
-    if (!type_and_extent(step.a, Extent::vector) || !type_and_extent(step.b, Extent::row)) continue;
-    if (!inverses_.insert(step.b).second) continue;
-    if (known_.insert("quotient").second) {
-      functions_ +=
-          "FUNCTION float inverse_of(float d) {\n"
-          "  return SELECT(BITS(d) - 0x37800000u < 0x26000000u /* 2^-16 to 2^60 */, DIV(1.0f, d), "
-          "FROM_BITS(0x7fc00000u));\n"
-          "}\n"
-          "RARE_FUNCTION float full_quotient(float x, float d) { return CANONICAL_F32(DIV(x, d)); }\n";
-    }
-    lines.add("float inverse{0} = inverse_of({1});", step.b, name(step.b));
-  }
-}
+    : program_(program), space_(space), words_(words), roundings_(program) {}
 
 void ProgramWriter::declare_buffers(Lines& lines) {
   std::set<int> slots;
@@ -271,10 +185,10 @@ std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, in
   return word;
 }
 
-std::string ProgramWriter::function_of(Op op, ComputeType type, Finish finish) {
+std::string ProgramWriter::function_of(Op op, ComputeType type, Rounding rounding) {
   const OpInfo& info = info_of(op);
-  const bool finished = type == ComputeType::f32 && info.kind == OpKind::arithmetic;
-  const std::string macro = finished ? finish_macro(finish) : "";
+  const bool is_rounded = type == ComputeType::f32 && info.kind == OpKind::arithmetic;
+  const std::string macro = is_rounded ? canonical_macro(rounding) : "";
   const std::string name = fmt::format("op_{}_{}{}{}", info.name, suffix(type), macro.empty() ? "" : "_", macro);
   if (!known_.insert(name).second) return name;
   const RowText& row = kRows[static_cast<std::size_t>(op)];
@@ -313,40 +227,6 @@ bool ProgramWriter::holds_bf16(int i) const {
   return step.kind == Kind::cast && step.dtype == DType::bf16;
 }
 
-bool ProgramWriter::divides_by_inverse(int i) const {
-  const Instruction& step = program_.code[static_cast<std::size_t>(i)];
-  return step.kind == Kind::elementwise && step.op == Op::div && type_of(step.a) == ComputeType::f32 &&
-         inverses_.contains(step.b);
-}
-
-void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions, const std::set<int>& outputs,
-                                const std::function<void()>& elements) {
-  const bool divides =
-      std::any_of(instructions.begin(), instructions.end(), [&](int i) { return divides_by_inverse(i); });
-  // What is stored one by one may be an operand of what is computed once more.
-  const bool stays = std::all_of(outputs.begin(), outputs.end(), [&](int o) { return vector_outputs_.contains(o); });
-  if (!divides || !stays) return elements();
-  lines.add("bool doubtful = false;");
-  quotients_ = Quotients::quick;
-  elements();
-  lines.open("if (doubtful) {{");
-  quotients_ = Quotients::full;
-  elements();
-  lines.close();
-  quotients_ = Quotients::each;
-}
-
-void ProgramWriter::quotient(Lines& lines, const Instruction& step, int i) const {
-  const std::string full = fmt::format("full_quotient({}, {})", name(step.a), name(step.b));
-  if (quotients_ == Quotients::full) return lines.add("float {} = {};", name(i), full);
-  const std::string quick =
-      finishes_.only_to_bf16[static_cast<std::size_t>(i)]
-          ? fmt::format("quick_quotient_to_bf16({}, inverse{}, {})", name(step.a), step.b, name(i))
-          : fmt::format("quick_quotient({}, {}, inverse{}, {})", name(step.a), name(step.b), step.b, name(i));
-  lines.add("float {};", name(i));
-  lines.add("if (!{}) {};", quick, quotients_ == Quotients::quick ? "doubtful = true" : name(i) + " = " + full);
-}
-
 std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
@@ -354,7 +234,8 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
     type = type_of(step.a);
     if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
   }
-  if (step.op == Op::gelu_erf && type == ComputeType::f32 && finishes_.only_to_bf16[static_cast<std::size_t>(i)] &&
+  // Lemma: of a value of bf16, ls_gelu_to_bf16 rounds to the same bf16 as ls_gelu.
+  if (step.op == Op::gelu_erf && type == ComputeType::f32 && roundings_.only_to_bf16[static_cast<std::size_t>(i)] &&
       holds_bf16(step.a)) {
     return fmt::format("ls_gelu_to_bf16({})", name(step.a));
   }
@@ -363,7 +244,7 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
     const int operand = o == 0 ? step.a : o == 1 ? step.b : step.c;
     arguments += (o == 0 ? "" : ", ") + value(operand, type);
   }
-  return fmt::format("{}({})", function_of(step.op, type, finishes_.results[static_cast<std::size_t>(i)]), arguments);
+  return fmt::format("{}({})", function_of(step.op, type, roundings_.results[static_cast<std::size_t>(i)]), arguments);
 }
 
 void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
@@ -372,10 +253,10 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
   const auto words_as_value = [&](const std::string& word) {
     return fmt::format("{}({})", type_name(step.type), word);
   };
-  const Finish finish = finishes_.results[static_cast<std::size_t>(i)];
+  const Rounding rounding = roundings_.results[static_cast<std::size_t>(i)];
   const auto loaded = [&](DType dtype, const std::string& word, bool canonical) {
-    return dtype == DType::f16 && finish == Finish::flushed ? fmt::format("ANY_DECODE_F16({})", word)
-                                                            : decoded(dtype, word, canonical);
+    return dtype == DType::f16 && rounding == Rounding::flushed ? fmt::format("ANY_DECODE_F16({})", word)
+                                                                : decoded(dtype, word, canonical);
   };
   switch (step.kind) {
     case Kind::load: {
@@ -407,8 +288,8 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
       return define(elementwise(step, i));
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
-        if (step.dtype == DType::f32) return define(fmt::format("{}({})", finish_macro(finish), name(step.a)));
-        if (const char* round = rounding_macro(step.dtype, finish)) {
+        if (step.dtype == DType::f32) return define(fmt::format("{}({})", canonical_macro(rounding), name(step.a)));
+        if (const char* round = rounding_macro(step.dtype, rounding)) {
           return define(fmt::format("{}({})", round, name(step.a)));
         }
       }
@@ -442,7 +323,8 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
     word = encoded(out.dtype, name(out.value), type);
     if (!is_integer(type)) word = (type == ComputeType::f64 ? "BITS64(" : "BITS(") + name(out.value) + ")";
   } else {
-    const bool is_rounded = out.dtype == DType::bf16 && finishes_.bf16[static_cast<std::size_t>(out.value)];
+    // Lemma: the word of what a cast has rounded to bf16 is the upper half of its bits.
+    const bool is_rounded = out.dtype == DType::bf16 && roundings_.bf16[static_cast<std::size_t>(out.value)];
     word = is_rounded ? fmt::format("(BITS({}) >> 16)", name(out.value)) : encoded(out.dtype, name(out.value), type);
   }
   if (vector_outputs_.contains(output)) return lines.add("out{}_words[q] = {};", output, word);

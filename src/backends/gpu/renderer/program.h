@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "backends/gpu/renderer/finish.h"
+#include "backends/gpu/renderer/needed_roundings.h"
 #include "backends/gpu/renderer/space.h"
 
 namespace lockstep {
@@ -84,7 +84,7 @@ class ProgramWriter {
   std::set<int> fixed_along(int first, int last) const;
 
   /// Whether nothing can tell which zero value i is, if it is one.
-  bool is_any_zero(int i) const { return finishes_.any_zero[static_cast<std::size_t>(i)]; }
+  bool is_any_zero(int i) const { return roundings_.any_zero[static_cast<std::size_t>(i)]; }
 
   /// The functions of the ops that were emitted.
   std::string functions() const { return functions_; }
@@ -97,7 +97,7 @@ class ProgramWriter {
   bool divides_by_inverse(int i) const;
   void quotient(Lines& lines, const Instruction& step, int i) const;
   std::string elementwise(const Instruction& step, int i);
-  std::string function_of(Op op, ComputeType type, Finish finish);
+  std::string function_of(Op op, ComputeType type, Rounding rounding);
   void declare_words(Lines& lines, const std::set<int>& outputs) const;
   /// Whether the words of a vector output are floats yet, which are rounded to 16 bits together.
   bool rounds_at_store(int output) const;
@@ -109,7 +109,7 @@ class ProgramWriter {
   Words& words_;
   std::string functions_;
   std::set<std::string> known_;
-  Finishes finishes_;
+  NeededRoundings roundings_;
   std::set<int> inverses_;  ///< row values whose inverse is declared
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };

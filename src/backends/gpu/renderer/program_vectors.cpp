@@ -134,7 +134,7 @@ void ProgramWriter::declare_words(Lines& lines, const std::set<int>& outputs) co
 bool ProgramWriter::rounds_at_store(int output) const {
   const Output& out = program_.outputs[static_cast<std::size_t>(output)];
   if (out.bits || type_of(out.value) != ComputeType::f32) return false;
-  return out.dtype == DType::f16 || (out.dtype == DType::bf16 && !finishes_.bf16[static_cast<std::size_t>(out.value)]);
+  return out.dtype == DType::f16 || (out.dtype == DType::bf16 && !roundings_.bf16[static_cast<std::size_t>(out.value)]);
 }
 
 void ProgramWriter::declare_batch(Lines& lines, int count, const std::set<int>& instructions) {

@@ -10,12 +10,13 @@
 #include "backends/gpu/renderer/space.h"
 #include "backends/gpu/source.h"
 #include "kernels/kernel.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-constexpr std::int64_t kChunk = 4096;  ///< elements of a row that are reduced together
+constexpr std::int64_t kChunk = order::kChunk;  ///< elements of a row that are reduced together
 
 struct SplitPlan {
   const Program& program;

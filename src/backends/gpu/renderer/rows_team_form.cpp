@@ -1,0 +1,211 @@
+// The form of a team's kernel: which phases there are and what each computes, how many threads a row has, how many
+// neighbours each computes at once, and what waits in registers or in shared memory.
+#include <algorithm>
+#include <bit>
+
+#include "backends/gpu/renderer/rows_team.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+void TeamKernel::find_phases() {
+  for (int i = 0; i < size(); ++i) {
+    int phase = 0;
+    for (const int operand : {code(i).a, code(i).b, code(i).c}) {
+      if (operand < 0) continue;
+      const bool reduced = code(operand).kind == Kind::reduce;
+      phase = std::max(phase, phases_[static_cast<std::size_t>(operand)] + (reduced ? 1 : 0));
+    }
+    phases_.push_back(phase);
+    last_phase_ = std::max(last_phase_, phase + (code(i).kind == Kind::reduce ? 1 : 0));
+  }
+  // What each phase computes, and what it takes from earlier ones if values are held.
+  std::vector<int> first(program_.code.size(), -1);
+  for (int phase = 0; phase <= last_phase_; ++phase) {
+    std::set<int> computed;
+    std::vector<int> work = roots(phase);
+    while (!work.empty()) {
+      const int i = work.back();
+      work.pop_back();
+      int& at = first[static_cast<std::size_t>(i)];
+      if (is_row(i) || computed.contains(i)) continue;
+      if (at >= 0 && at < phase && code(i).kind != Kind::iota) {
+        held_.insert(i);
+        continue;
+      }
+      if (at < 0) at = phase;
+      computed.insert(i);
+      for (const int operand : {code(i).a, code(i).b, code(i).c}) {
+        if (operand >= 0) work.push_back(operand);
+      }
+    }
+    computed_.push_back(std::move(computed));
+  }
+}
+
+std::vector<int> TeamKernel::roots(int phase) const {
+  std::vector<int> result;
+  for (int i = 0; i < size(); ++i) {
+    if (code(i).kind != Kind::reduce || phases_[static_cast<std::size_t>(i)] != phase) continue;
+    for (const int operand : {code(i).a, code(i).b}) {
+      if (operand >= 0) result.push_back(operand);
+    }
+  }
+  for (const int o : outputs_of(phase)) result.push_back(program_.outputs[static_cast<std::size_t>(o)].value);
+  return result;
+}
+
+std::vector<int> TeamKernel::outputs_of(int phase) const {
+  std::vector<int> result;
+  for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
+    const int value = program_.outputs[o].value;
+    if (!is_row(value) && phases_[static_cast<std::size_t>(value)] == phase) result.push_back(static_cast<int>(o));
+  }
+  return result;
+}
+
+void TeamKernel::choose_form() {
+  choose_team();
+  const std::int64_t length = space_.length;
+  const int at_once = team_ * width_;
+  const std::int64_t steps = std::max<std::int64_t>((length + at_once - 1) / at_once, 1);
+  steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
+  full_ = length == static_cast<std::int64_t>(steps_) * at_once;
+  holds_ = held_words() <= kMostHeldWords;
+  if (holds_) return;
+  held_.clear();
+  // Without registers each phase computes all that it needs.
+  for (int phase = 0; phase <= last_phase_; ++phase) {
+    std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
+    computed.clear();
+    std::vector<int> work = roots(phase);
+    while (!work.empty()) {
+      const int i = work.back();
+      work.pop_back();
+      if (is_row(i) || !computed.insert(i).second) continue;
+      for (const int operand : {code(i).a, code(i).b, code(i).c}) {
+        if (operand >= 0) work.push_back(operand);
+      }
+    }
+  }
+}
+
+int TeamKernel::held_words() const {
+  int words = 0;
+  for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
+  return words * steps_ * width_;
+}
+
+void TeamKernel::choose_copies() {
+  if (!limits_.copies_to_shared || !staged_ || !holds_ || width_ == 1) return;
+  const std::set<int> inputs = writer_.vector_inputs_by_row(computed_[0]);
+  const auto bytes_of = [&](int input) { return static_cast<std::size_t>(steps_) * writer_.bytes_at_once(input); };
+  std::size_t bytes = 0;
+  for (const int i : inputs) bytes += bytes_of(i);
+  if (bytes <= kMostBytesUnderWay) return;
+  if (kLeastGroups * (staged_bytes(team_) + bytes * static_cast<std::size_t>(limits_.threads)) > limits_.shared_bytes)
+    return;
+  // What is summed may stand where what it is computed from stood, if both lie there element by element.
+  const bool in_order = !shared_.empty() && steps_ * width_ * team_ == stage_size(team_);
+  const std::size_t floats = static_cast<std::size_t>(width_) * sizeof(float);
+  for (const int i : inputs) {
+    const bool replaced = in_order && copied_.empty() && writer_.bytes_at_once(i) == floats;
+    const std::string array = replaced ? "stage0" : fmt::format("copy{}", i);
+    copied_.emplace(i, array);
+    if (replaced) continue;
+    shared_.push_back({ComputeType::f32, array, static_cast<int>(bytes_of(i) / sizeof(float)) * limits_.threads});
+  }
+}
+
+void TeamKernel::choose_team() {
+  const std::int64_t length = space_.length;
+  const auto team_for = [&](std::int64_t items, int most) {
+    return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(items, 1, most))));
+  };
+  if (space_.rows < space_.shape.rank() && limits_.threads == 4 * kLanes) {
+    const std::int64_t short_row = kLongestPerLane * kLanes / 4;
+    if (length <= short_row) {
+      const int most = length <= short_row / 2 || length % 8 != 0 ? 8 : 4;
+      if (combining_bytes(most) <= limits_.shared_bytes && writer_.choose_vectors(most)) {
+        width_ = writer_.width();
+        const int groups = team_for(length / width_, kLanes / width_);
+        while (groups / sets_ > 1 && 2 * sets_ * length <= std::int64_t{kLongestPerLane} * groups) sets_ *= 2;
+        team_ = groups / sets_;
+        return;
+      }
+    } else {
+      const int team = team_for((length + kLongestPerLane - 1) / kLongestPerLane, limits_.threads);
+      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors()) {
+        width_ = writer_.width();
+        stage(std::max(team, kLanes));
+        return;
+      }
+    }
+    if (length > kLongestPerLane * kLanes && fits_staged(limits_.threads)) return stage(limits_.threads);
+  }
+  team_ = std::max(team_for(length, kLanes), 4);
+}
+
+std::size_t TeamKernel::combining_bytes(int width) const {
+  std::vector<Reduction> all;
+  for (int phase = 0; phase <= last_phase_; ++phase) {
+    for (const Reduction& reduction : reductions_of(phase)) all.push_back(reduction);
+  }
+  return shared_bytes_of(all, limits_.threads, width);
+}
+
+bool TeamKernel::fits_staged(int team) const {
+  std::set<ComputeType> types;
+  for (const Instruction& step : program_.code) {
+    if (step.kind != Kind::reduce) continue;
+    const Reduction reduction(step, 0, step.type, space_.wide);
+    if (reduction.is_ordered()) types.insert(reduction.operand_type());
+  }
+  if (types.size() > 1 || types.contains(ComputeType::f64) || types.contains(ComputeType::i64)) return false;
+  return staged_bytes(team) <= limits_.shared_bytes;
+}
+
+std::vector<SharedArray> TeamKernel::staged_arrays(int team) const {
+  std::vector<SharedArray> most;
+  for (int phase = 0; phase <= last_phase_; ++phase) {
+    std::vector<SharedArray> arrays;
+    for (const Reduction& reduction : reductions_of(phase)) {
+      if (!reduction.is_ordered()) continue;
+      const int size = stage_size(team) * limits_.threads / team;
+      for (SharedArray& array : reduction.stages(static_cast<int>(arrays.size()), size)) {
+        arrays.push_back(std::move(array));
+      }
+    }
+    if (arrays.size() > most.size()) most = std::move(arrays);
+  }
+  return most;
+}
+
+void TeamKernel::stage(int team) {
+  staged_ = true;
+  team_ = team;
+  shared_ = staged_arrays(team);
+}
+
+std::vector<Reduction> TeamKernel::reductions_of(int phase) const {
+  std::vector<Reduction> result;
+  for (int i = 0; i < size(); ++i) {
+    if (code(i).kind == Kind::reduce && phases_[static_cast<std::size_t>(i)] == phase) {
+      result.emplace_back(code(i), i, writer_.type_of(code(i).a), space_.wide);
+      if (writer_.is_any_zero(i)) result.back().take_any_zero();
+    }
+  }
+  return result;
+}
+
+std::set<int> TeamKernel::row_instructions() const {
+  std::set<int> result;
+  for (int i = 0; i < size(); ++i) {
+    if (is_row(i)) result.insert(i);
+  }
+  return result;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,166 @@
+#include "graph/execute.h"
+
+#include <span>
+
+#include <lockstep/error.h>
+
+#include "graph/address_index.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+// What kernels read: tensors of a file may start at any byte, but elements in kernels are aligned.
+const BufferRef& readable_buffer(Node& node, Backend& backend) {
+  const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
+  if (!is_host(node.device)) return node.buffer;  // never borrowed
+  if (address % size_of(node.dtype) == 0) return node.buffer;
+  if (node.aligned == nullptr) {
+    BufferRef copy = backend.allocate(node.bytes());
+    backend.upload(*copy, node.buffer->data(), node.bytes());
+    node.aligned = std::move(copy);
+  }
+  return node.aligned;
+}
+
+// Whether the memory of a given value may be written: it came from a kernel, and only its update still needs it.
+bool is_replaceable(const NodeRef& node) {
+  constexpr int kWindowAndUpdate = 2;
+  return form_of(node->op) != Form::given && node->handles.load(std::memory_order_relaxed) == 0 &&
+         node.use_count() == kWindowAndUpdate && node->buffer.use_count() == 1;
+}
+
+// Which given values nobody but this window's own nodes refers to: they can go as soon as they were read. (Another
+// thread may be recording a node that reads a value whose handles are gone already: only the counts tell.) Not memory
+// of the user's, whose deleters must not run here, nor what indices are computed from, which is looked at after a
+// fault.
+std::vector<bool> find_droppable(const Window& window) {
+  std::vector<bool> droppable(window.nodes.size(), false);
+  bool any = false;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const Node& node = *window.nodes[e];
+    droppable[e] =
+        window.values[e].given && form_of(node.op) != Form::given && node.handles.load(std::memory_order_relaxed) == 0;
+    any = any || droppable[e];
+  }
+  if (!any) return droppable;
+  // References that the window's nodes hold: to values, a view being one for all that read through it, and to views.
+  std::vector<long> uses(window.nodes.size(), 0);
+  struct ViewUse {
+    const NodeRef* view;
+    std::size_t base;
+    long uses;
+  };
+  std::vector<ViewUse> views;
+  AddressIndex<Node> view_index;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const std::span<const int> operands = window.operands(e);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] < 0 || !droppable[static_cast<std::size_t>(operands[i])]) continue;
+      const auto base = static_cast<std::size_t>(operands[i]);
+      const NodeRef& input = window.nodes[e]->inputs[i];
+      if (form_of(input->op) != Form::view) {
+        ++uses[base];
+      } else if (view_index.add(input.get())) {
+        views.push_back({&input, base, 1});
+        ++uses[base];
+      } else {
+        ++views[static_cast<std::size_t>(view_index[input.get()])].uses;
+      }
+    }
+  }
+  for (const ViewUse& use : views) {
+    if (use.view->use_count() != use.uses) droppable[use.base] = false;
+  }
+  std::vector<bool> kept(window.nodes.size(), false);
+  for (std::size_t e = window.nodes.size(); e-- > 0;) {
+    const bool checked = traits_of(window.nodes[e]->op).checks_index;
+    const std::span<const int> operands = window.operands(e);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] >= 0 && (kept[e] || (checked && i == 1))) kept[static_cast<std::size_t>(operands[i])] = true;
+    }
+  }
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    droppable[e] = droppable[e] && !kept[e] && window.nodes[e].use_count() == 1 + uses[e];
+  }
+  return droppable;
+}
+
+Scalar parameter(const Window& window, const ParameterSource& source) {
+  if (source.entry < 0) return source.constant;
+  return parameter_of(window.nodes[static_cast<std::size_t>(source.entry)]->op, source.position);
+}
+
+}  // namespace
+
+std::vector<BufferRef> execute(Backend& backend, const Window& window, const Plan& plan, const BufferRef& fault_words,
+                               WorkCount& work) {
+  std::vector<BufferRef> buffers(window.nodes.size());
+  const std::vector<bool> droppable = find_droppable(window);
+  // Given values that were overwritten or dropped: lost if a later kernel throws.
+  struct Lost {
+    std::vector<Node*> nodes;
+    bool done = false;
+    ~Lost() {
+      for (Node* node : nodes) {
+        if (done) break;
+        node->ready.store(false, std::memory_order_relaxed);
+        node->failure = std::make_exception_ptr(BackendError("the value was lost when a later kernel failed"));
+      }
+    }
+  } lost;
+  for (std::size_t e = 0; e < buffers.size(); ++e) {
+    if (window.values[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
+  }
+  std::vector<std::byte*> slots;
+  std::vector<Scalar> parameters;
+  std::span<std::uint32_t> faults;
+  std::size_t next_fault = 0;
+  if (plan.checks > 0) faults = {reinterpret_cast<std::uint32_t*>(fault_words->data()), plan.checks};
+  for (const Plan::Prepared& prepared : plan.steps) {
+    bool replaced = false;
+    if (prepared.may_replace) {
+      const auto from = static_cast<std::size_t>(prepared.step.replaces);
+      const auto to = static_cast<std::size_t>(prepared.step.writes[0]);
+      if (!window.values[from].given) {
+        buffers[to] = buffers[from];
+        replaced = true;
+      } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
+        Node& node = *window.nodes[from];
+        buffers[from] = buffers[to] = std::move(node.buffer);
+        lost.nodes.push_back(&node);
+        replaced = true;
+      } else {
+        buffers[from] = readable_buffer(*window.nodes[from], backend);
+      }
+    }
+    for (const int entry : prepared.step.writes) {
+      if (replaced) break;
+      buffers[static_cast<std::size_t>(entry)] =
+          backend.allocate(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    }
+    slots.clear();
+    for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
+    parameters.clear();
+    for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
+    prepared.executable->run({slots, parameters, faults, next_fault});
+    next_fault += prepared.step.checks.size();
+    work.kernels.fetch_add(1, std::memory_order_relaxed);
+    work.bytes.fetch_add(replaced ? prepared.bytes_in_place : prepared.bytes, std::memory_order_relaxed);
+    for (const int entry : prepared.released) {
+      const auto e = static_cast<std::size_t>(entry);
+      buffers[e].reset();
+      if (!droppable[e] || window.nodes[e]->buffer == nullptr) continue;
+      window.nodes[e]->buffer.reset();
+      window.nodes[e]->aligned.reset();
+      lost.nodes.push_back(window.nodes[e].get());
+    }
+  }
+  lost.done = true;
+  return buffers;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,114 @@
+#include "graph/faults.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/backend.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+constexpr std::size_t kMostFlushes = 16;
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+bool UnreadFaults::are_many() const {
+  return flushes_.size() >= kMostFlushes;
+}
+bool UnreadFaults::keep_much() const {
+  return bytes_ > kMostBytes;
+}
+
+BufferRef UnreadFaults::take_words(Backend& backend, std::size_t count) {
+  if (count == 0) return nullptr;
+  constexpr std::size_t kLeast = 64;
+  const std::vector<std::uint32_t> zeros(count);
+  BufferRef words;
+  if (count <= kLeast && !free_.empty()) {
+    words = std::move(free_.back());
+    free_.pop_back();
+  } else {
+    words = backend.allocate(4 * std::max(count, kLeast));
+  }
+  backend.upload(*words, zeros.data(), 4 * count);
+  return words;
+}
+
+std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& window, const Plan& plan,
+                                                                  const BufferRef& words) {
+  CheckedValues values(window.nodes.size());
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    if (!window.values[e].given || !is_unsettled(*window.nodes[e])) continue;
+    for (const std::shared_ptr<IndexCheck>& check : *window.nodes[e]->checks) {
+      if (!check->settled.load(std::memory_order_relaxed)) values.add(e, check);
+    }
+  }
+  if (words != nullptr) {
+    Flush flush{words, {}, 0};
+    for (const Plan::Prepared& prepared : plan.steps) {
+      for (const int entry : prepared.step.checks) {
+        const auto e = static_cast<std::size_t>(entry);
+        flush.checks.push_back(check_of(*window.nodes[e]));
+        flush.bytes += bytes_kept_by(*flush.checks.back());
+        values.add(e, flush.checks.back());
+      }
+    }
+    bytes_ += flush.bytes;
+    flushes_.push_back(std::move(flush));
+  }
+  if (values.empty()) return {};
+  std::vector<std::shared_ptr<const IndexChecks>> lists;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    for (const int operand : window.operands(e)) {
+      if (operand >= 0) values.inherit(e, static_cast<std::size_t>(operand));
+    }
+    lists.push_back(values.of(e));
+  }
+  return lists;
+}
+
+void UnreadFaults::settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
+  while (!flushes_.empty()) {
+    const Flush& oldest = flushes_.front();
+    std::vector<std::uint32_t> faults(oldest.checks.size());
+    backend.download(faults.data(), *oldest.words, 4 * faults.size());
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      IndexCheck& check = *oldest.checks[i];
+      if (check.settled.load(std::memory_order_relaxed)) continue;
+      if (faults[i] != 0) {
+        const Reading reading = reading_of(check.index);
+        BufferRef buffer = reading.base->buffer;
+        if (buffer == nullptr) buffer = compute(reading.base);
+        std::vector<std::byte> bytes(reading.base->bytes());
+        backend.download(bytes.data(), *buffer, bytes.size());
+        check.error = index_error(check, reading, bytes);
+      }
+      check.settled.store(true, std::memory_order_release);
+      released.push_back(std::move(check.index));
+    }
+    bytes_ -= oldest.bytes;
+    if (free_.size() <= kMostFlushes) free_.push_back(oldest.words);
+    flushes_.pop_front();
+  }
+}
+
+bool spread_failures(const Window& window) {
+  bool any = false;
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    Node& node = *window.nodes[e];
+    if (node.failure == nullptr) node.failure = error_of(node);
+    for (const int operand : window.operands(e)) {
+      if (operand < 0 || node.failure != nullptr) continue;
+      node.failure = window.nodes[static_cast<std::size_t>(operand)]->failure;
+    }
+    any = any || node.failure != nullptr;
+  }
+  return any;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+// Fault words: a kernel sets its word where an index is bad. A flush leaves them unread on the device, so that
+// computing never waits for it, until somebody reads a value that depends on one (graph/index_check.h), or there are
+// too many.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/buffer.h"
+#include "graph/describe.h"
+#include "graph/index_check.h"
+#include "graph/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// The fault words of a device's flushes that nobody has read. Guarded by the window's execute mutex.
+class UnreadFaults {
+ public:
+  /// Zeroed words for a run with `count` checks; null for none.
+  BufferRef take_words(Backend& backend, std::size_t count);
+  /// To be called when the plan has run with these words. Returns for each value of the window the checks that it
+  /// depends on, new ones and those of given values; nothing where there are none at all.
+  std::vector<std::shared_ptr<const IndexChecks>> add(const Window& window, const Plan& plan, const BufferRef& words);
+
+  /// Whether a flush should settle them first, and whether they keep so much memory that it should settle its own.
+  bool are_many() const;
+  bool keep_much() const;
+  /// The buffer of a value that is no longer there.
+  using Compute = std::function<BufferRef(const NodeRef&)>;
+  /// Reads all words, and finds the errors of those that are set. Waits for the device. `released`: destroyed by the
+  /// caller after the locks, like all values that are given up.
+  void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released);
+
+ private:
+  struct Flush {
+    BufferRef words;
+    IndexChecks checks;     ///< what each word stands for
+    std::size_t bytes = 0;  ///< kept in memory for the checks
+  };
+  std::deque<Flush> flushes_;  ///< oldest first
+  std::size_t bytes_ = 0;      ///< of all
+  /// Words that were read, for later flushes. They are not given back: others would move into their memory, and steps
+  /// that repeat would not find theirs again.
+  std::vector<BufferRef> free_;
+};
+
+/// Marks what depends on failed values as failed; returns whether there is any.
+bool spread_failures(const Window& window);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

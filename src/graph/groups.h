@@ -1,0 +1,73 @@
+// The entries of one kernel form a group; what groups need of each other is a graph, which stays without a cycle.
+// graph/fusion.h decides what goes into which.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/entry.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// The entries of one kernel.
+struct Group {
+  struct Member {
+    int entry = 0;
+    View map;  ///< over the group's space (graph/maps.h)
+  };
+  int contraction = -1;     ///< the Contract entry, if this is its kernel
+  bool alone = false;       ///< an irregular entry: nothing joins it
+  Shape space;              ///< iteration space, in the order of tensor dimensions
+  bool decided = false;     ///< whether `inner` is fixed (by a reduction or a contraction)
+  std::uint32_t inner = 0;  ///< dimensions (bits) that form the rows' elements
+  std::vector<Member> members;
+};
+
+/// Groups in an order that respects their dependencies.
+struct Fusion {
+  std::vector<Group> groups;
+  std::vector<int> group_of;  ///< per entry; -1 for given entries and sources that are computed where they are used
+  std::vector<bool> stored;   ///< per entry: wanted, or read by another group
+};
+
+/// Groups while they are made: members are added by whoever has asked what that would mean.
+class Groups {
+ public:
+  explicit Groups(const std::vector<Entry>& entries);
+
+ protected:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  Group& group(int g) { return fusion_.groups[index(g)]; }
+  int& group_of(int e) { return fusion_.group_of[index(e)]; }
+  bool group_alive(int g) { return !group(g).members.empty(); }
+  /// Groups that compute operands of an entry.
+  std::vector<int> operand_groups(int e);
+  /// Where group g computes its member e.
+  const View& member_map(int g, int e);
+  /// How many buffers `home`, which is group g, reads and writes.
+  int buffers_of(const Group& home, int g);
+  /// Whether each kernel that reads entry e computes it for itself.
+  bool computed_in_place(int e);
+  /// Does an operand of e, computed by another group, need group g to run first?
+  bool depends_on_any_operand(int e, int g);
+  /// Whether group a needs the result of group b, directly (unless that is ignored) or through others.
+  bool depends(int a, int b, bool ignore_direct = false);
+  /// The groups in an order that respects their dependencies.
+  Fusion finish();
+
+  const std::vector<Entry>& entries_;
+  Fusion fusion_;
+  std::vector<std::vector<int>> consumers_;
+
+ private:
+  void sort_groups();
+  void mark_stored();
+
+  std::vector<bool> visited_;
+};
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+#include "graph/plan.h"
+
+#include "graph/schedule.h"
+#include "kernels/traffic.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
+  auto plan = std::make_shared<Plan>();
+  std::vector<int> last_use(window.nodes.size(), -1);
+  std::vector<Step> steps = schedule(entries_of(window));
+  std::vector<const Kernel*> kernels;
+  for (const Step& step : steps) kernels.push_back(&step.kernel);
+  std::vector<std::unique_ptr<Executable>> executables = backend.compile_all(kernels);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    Step& step = steps[s];
+    std::vector<std::size_t> slot_bytes;
+    for (const int entry : step.slots) {
+      last_use[static_cast<std::size_t>(entry)] = static_cast<int>(s);
+      slot_bytes.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    }
+    plan->checks += step.checks.size();
+    const std::size_t bytes = bytes_moved(step.kernel, slot_bytes);
+    const std::size_t in_place = bytes_moved(step.kernel, slot_bytes, true);
+    plan->steps.push_back({std::move(step), std::move(executables[s]), {}, false, bytes, in_place});
+  }
+  for (std::size_t s = 0; s < plan->steps.size(); ++s) {
+    const int replaced = plan->steps[s].step.replaces;
+    plan->steps[s].may_replace = replaced >= 0 && !window.values[static_cast<std::size_t>(replaced)].wanted &&
+                                 last_use[static_cast<std::size_t>(replaced)] == static_cast<int>(s);
+  }
+  for (std::size_t e = 0; e < last_use.size(); ++e) {
+    if (last_use[e] >= 0 && !window.values[e].wanted) {
+      plan->steps[static_cast<std::size_t>(last_use[e])].released.push_back(static_cast<int>(e));
+    }
+  }
+  return plan;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

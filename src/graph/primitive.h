@@ -1,0 +1,267 @@
+// The closed set of primitives (docs/design.md), and of each all that the rest of the graph has to know: its members
+// and what they are used for, the form of its kernels, and what its results are. Whoever has to decide something else
+// for every primitive visits them (core/overloaded.h), so that a new one does not compile until it is decided.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <variant>
+
+#include <lockstep/shape.h>
+
+#include "core/view.h"
+#include "graph/field.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// How a value comes to be.
+enum class Form : std::uint8_t {
+  given,        ///< its buffer exists already
+  source,       ///< from nothing. Computed by each kernel that reads it rather than stored, unless the value is wanted
+                ///< or is read through a padded view or at computed places
+  view,         ///< where elements of its operand are: what reads it reads the operand
+  elementwise,  ///< over its operands, which are expanded to its shape
+  rows,         ///< from rows of its operands, which have one shape
+  contraction,  ///< a kernel of its own, whose results others can take on
+  irregular,    ///< a kernel of its own, which reads stored values
+};
+
+/// What the elements of a value are.
+enum class Results : std::uint8_t {
+  computed,  ///< results of arithmetic: always canonical, and never of a storage-only type
+  moved,     ///< elements of operands, scalars and fill values, bit for bit: canonical where those are
+  mixed,     ///< some computed, some moved
+};
+
+/// A fact without a default: who adds a primitive is asked for it.
+template <typename T> struct Stated {
+  T value;
+  constexpr Stated(T stated) : value(stated) {}
+  constexpr operator T() const { return value; }
+};
+
+/// What holds for all values of a primitive. Beside it, each has its `fields` and the functions
+///   op_name()   for people: what errors and lists call it
+///   results()   what its elements are
+///   is_cheap()  whether it takes a few instructions per vector, so that it may be repeated where it is read
+struct Traits {
+  Stated<Form> form;
+  Stated<unsigned> reads_anywhere;  ///< bits of operands that are read at computed places, so are stored before
+  Stated<bool> is_trivial;          ///< computing it costs no more than loading it: nothing is stored for a handle
+  Stated<bool> checks_index;        ///< operand 1 are indices into places() places; a bad one is a fault
+};
+inline constexpr unsigned kAllOperands = ~0u;
+
+// Values are dense row-major tensors of the node's shape and dtype.
+
+/// Memory that was given: host data or an upload.
+struct Data {
+  static constexpr Traits traits{.form = Form::given, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple<> fields{};
+  static const char* op_name() { return "data"; }
+  static Results results() { return Results::moved; }
+  static bool is_cheap() { return false; }
+};
+
+/// Every element has one value, whose bits in the compute type of the dtype are given.
+struct Full {
+  Scalar value;
+
+  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = true, .checks_index = false};
+  static constexpr std::tuple fields{bound(&Full::value)};
+  static const char* op_name() { return "full"; }
+  static Results results() { return Results::moved; }
+  static bool is_cheap() { return false; }
+};
+
+/// The row-major position of each element, as i64.
+struct Iota {
+  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = true, .checks_index = false};
+  static constexpr std::tuple<> fields{};
+  static const char* op_name() { return "iota"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// Philox words, as u32 (docs/numerics.md section 8). Pairs of elements may share a word's partner: normal numbers
+/// are made from the word of the even and of the odd element of a pair.
+struct Random {
+  enum class Word : std::uint8_t { own, even, odd };
+  std::uint64_t seed = 0;
+  std::uint64_t draw = 0;
+  Word word = Word::own;
+
+  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{bound(&Random::seed), bound(&Random::draw), key(&Random::word)};
+  static const char* op_name() { return "random"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// inputs[0] read through a view over its dense elements. The input is never itself a ViewOf.
+struct ViewOf {
+  View view;
+
+  static constexpr Traits traits{.form = Form::view, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{reads<0>(&ViewOf::view)};
+  static const char* op_name() { return "view"; }
+  static Results results() { return Results::moved; }
+  static bool is_cheap() { return false; }
+};
+
+/// op over inputs, which broadcast to the node's shape. An absent input is the scalar of the same position.
+struct Elementwise {
+  Op op = Op::add;
+  std::array<Scalar, 3> scalars{};
+
+  static constexpr Traits traits{
+      .form = Form::elementwise, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Elementwise::op), bound(&Elementwise::scalars)};
+  const char* op_name() const { return info_of(op).name; }
+  Results results() const { return info_of(op).kind == OpKind::move ? Results::moved : Results::computed; }
+  bool is_cheap() const { return info_of(op).is_cheap; }
+};
+
+/// Changes the dtype.
+struct Cast {
+  static constexpr Traits traits{
+      .form = Form::elementwise, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple<> fields{};
+  static const char* op_name() { return "to"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return true; }
+};
+
+/// Over `dims` (bit d set: reduced); the result keeps them with size 1. inputs[1] only for ReduceOp::dot.
+struct Reduce {
+  ReduceOp op = ReduceOp::sum;
+  std::uint32_t dims = 0;
+
+  static constexpr Traits traits{.form = Form::rows, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Reduce::op), key(&Reduce::dims)};
+  const char* op_name() const { return name_of(op); }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// out[b,m,n] = sum_k a[b,m,k] * b[b,k,n]; shape is (b..., m..., n...). Views are over the dense inputs.
+struct Contract {
+  Shape b, m, n, k;
+  View a_view, b_view;
+
+  static constexpr Traits traits{
+      .form = Form::contraction, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Contract::b), key(&Contract::m),           key(&Contract::n),
+                                     key(&Contract::k), reads<0>(&Contract::a_view), reads<1>(&Contract::b_view)};
+  static const char* op_name() { return "contraction"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// inputs[0] at index inputs[1] (i32 or i64) along one axis. `source` is over the node's shape: the element for index
+/// 0; the axis has `size` places, `stride` elements of the dense inputs[0] apart.
+struct Gather {
+  View source;
+  std::int64_t stride = 0;
+  std::int64_t size = 0;
+
+  static constexpr Traits traits{
+      .form = Form::elementwise, .reads_anywhere = 1, .is_trivial = false, .checks_index = true};
+  static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size)};
+  static const char* op_name() { return "gather"; }
+  static Results results() { return Results::moved; }
+  static bool is_cheap() { return false; }
+  std::int64_t places(const Shape& /*shape*/) const { return size; }
+};
+
+/// inputs: self, index, values. Index and values have one shape, its dims no larger than self's outside `dim`.
+struct Scatter {
+  ScatterOp op = ScatterOp::set;
+  int dim = 0;
+  bool include_self = true;
+
+  static constexpr Traits traits{
+      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = true};
+  static constexpr std::tuple fields{key(&Scatter::op), key(&Scatter::dim), key(&Scatter::include_self)};
+  static const char* op_name() { return "scatter"; }
+  Results results() const { return op == ScatterOp::set ? Results::moved : Results::mixed; }
+  static bool is_cheap() { return false; }
+  std::int64_t places(const Shape& shape) const { return shape[dim]; }
+};
+
+struct Scan {
+  ScanOp op = ScanOp::sum;
+  int dim = 0;
+
+  static constexpr Traits traits{
+      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Scan::op), key(&Scan::dim)};
+  const char* op_name() const;
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// The positions (i64) that sort along `dim`.
+struct Sort {
+  int dim = 0;
+  bool descending = false;
+
+  static constexpr Traits traits{
+      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Sort::dim), key(&Sort::descending)};
+  static const char* op_name() { return "sort"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
+/// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
+/// in the region twice.
+struct Update {
+  View region;
+
+  static constexpr Traits traits{
+      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr std::tuple fields{key(&Update::region)};
+  static const char* op_name() { return "update"; }
+  static Results results() { return Results::moved; }
+  static bool is_cheap() { return false; }
+};
+
+using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
+                               Scan, Sort, Update>;
+
+/// What the compiler asks of each alternative of a variant of primitives.
+template <typename Variant> struct TraitsTable;
+template <typename... P> struct TraitsTable<std::variant<P...>> {
+  static_assert((lists_every_member<P>() && ...), "the fields of a primitive are its members, each once");
+  static constexpr std::array<Traits, sizeof...(P)> rows{P::traits...};
+};
+
+inline const Traits& traits_of(const Primitive& op) {
+  return TraitsTable<Primitive>::rows[op.index()];
+}
+inline Form form_of(const Primitive& op) {
+  return traits_of(op).form;
+}
+/// Whether operand `position` of `op` is read at places that its kernel computes, so that it must be stored before.
+inline bool reads_anywhere(const Primitive& op, std::size_t position) {
+  return (traits_of(op).reads_anywhere >> position & 1u) != 0;
+}
+
+const char* name_of(const Primitive& op);
+Results results_of(const Primitive& op);
+bool is_cheap(const Primitive& op);
+/// The view that `op` itself has of its operand `position`; null where it reads the operand as that is.
+const View* own_view_of(const Primitive& op, std::size_t position);
+/// The parameters of `op` are numbered through its fields that are bound at each run, the elements of arrays one by
+/// one.
+Scalar parameter_of(const Primitive& op, int position);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,107 @@
+#include "graph/record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "backends/backend.h"
+#include "core/call.h"
+#include "core/pool.h"
+#include "graph/check.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+// Values made of nothing but sources are not forced by a flush (initial weights that a checkpoint replaces are never
+// computed); but a chain of them must not grow without bound.
+constexpr int kMaxSourceDepth = 64;
+
+std::atomic<std::uint64_t> next_id{0};
+
+thread_local NodeWatch watch = nullptr;
+
+// Whether a value that is made of sources alone counts as one: each of its elements is made of a few of theirs.
+bool chains(const Primitive& op) {
+  switch (form_of(op)) {
+    case Form::source:
+    case Form::view:
+    case Form::elementwise: return traits_of(op).reads_anywhere == 0;
+    case Form::given:
+    case Form::rows:
+    case Form::contraction:
+    case Form::irregular: return false;
+  }
+  return false;
+}
+
+// Storage-only types allow what moves elements and nothing else. The op rules refuse most with more to say; nothing gets
+// past here.
+void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype) {
+  const auto check = [&](DType type) {
+    if (is_storage_only(type) && results_of(op) != Results::moved) check_computes(type, {});
+  };
+  check(dtype);
+  for (const NodeRef& input : inputs) {
+    if (input != nullptr) check(input->dtype);
+  }
+}
+
+}  // namespace
+
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
+  check_storage_only(op, inputs, dtype);
+  if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
+    fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
+                     "use f32, or another device; the CPU holds f64");
+  }
+  auto node = make_pooled<Node>();
+  node->op = std::move(op);
+  node->inputs = std::move(inputs);
+  node->shape = shape;
+  node->dtype = dtype;
+  node->device = device;
+  const Call& call = call_now();
+  node->where = call.site;
+  node->name = call.op;
+  node->id = next_id.fetch_add(1, std::memory_order_relaxed);
+  const Form form = form_of(node->op);
+  bool from_sources = form == Form::source || !node->inputs.empty();
+  for (const NodeRef& input : node->inputs) {
+    // Views are never computed themselves: what counts is whether the value behind them is.
+    const bool is_view = input != nullptr && std::holds_alternative<ViewOf>(input->op);
+    const Node* const value = is_view ? input->inputs[0].get() : input.get();
+    if (value == nullptr || value->ready.load(std::memory_order_acquire)) {
+      from_sources = from_sources && value == nullptr;
+      continue;
+    }
+    node->depth = std::max(node->depth, value->depth + 1);
+    from_sources = from_sources && input->source;
+  }
+  node->source = from_sources && chains(node->op) && node->depth < kMaxSourceDepth;
+  const bool is_work = form != Form::given && form != Form::view;
+  if (is_work && !node->source) enter_window(node);
+  if (is_work && watch != nullptr && is_float(dtype)) watch(node);
+  return node;
+}
+
+NodeWatch set_node_watch(NodeWatch other) {
+  return std::exchange(watch, other);
+}
+
+Tensor Access::tensor(NodeRef node) {
+  const Device device = node->device;
+  Tensor tensor;
+  tensor.handle_ = make_pooled<Handle>(std::move(node));
+  flush_if_full(device);
+  return tensor;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,21 @@
+// Recording: the door by which values enter the graph.
+#pragma once
+
+#include "graph/node.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// Makes a node of the thread's call and, when it is work to be done, enters it into its device's window. Shapes and
+/// dtypes are already checked by the op rules.
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device);
+
+/// Called with each new node of floats that is work to be done, before anybody holds it; null: nothing is.
+using NodeWatch = void (*)(const NodeRef& node);
+/// Sets that of this thread; returns what it was.
+NodeWatch set_node_watch(NodeWatch watch);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

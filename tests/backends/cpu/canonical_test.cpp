@@ -1,0 +1,283 @@
+// Where the CPU leaves out a rounding, a conversion or making a result canonical, a lemma beside the code says why no
+// bit shows it. Here each of them is held against all values of 16 bits: as f16 and bf16, and as the upper halves of
+// longer ones.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/contraction/decode.h"
+#include "backends/cpu/contraction/side.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/row/tables.h"
+#include "core/fp_state.h"
+#include "kernels/scalar.h"
+#include "kernels/storage.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kWords = 1 << 16;
+constexpr std::uint32_t kSmallestNormal = 0x00800000u;
+constexpr std::uint32_t kMagnitude = 0x7fffffffu;
+
+constexpr DType kDTypes[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32, DType::i64,
+                             DType::u32,     DType::f16, DType::bf16, DType::f32, DType::f64};
+
+/// As f32 operands: what is read from memory has no subnormals.
+std::vector<float> all_operands() {
+  std::vector<float> values;
+  for (std::uint32_t word = 0; word < kWords; ++word) values.push_back(scalar::operand_f32(FROM_BITS(word << 16)));
+  return values;
+}
+
+void expect_equal_bits(const std::vector<float>& expected, const std::vector<float>& found, const char* what, Isa isa) {
+  ASSERT_EQ(expected.size(), found.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(BITS(expected[i]), BITS(found[i])) << what << " of element " << i << ", " << name_of(isa);
+  }
+}
+
+ElementwiseFn loop_of(Op op, Isa isa, int scalars = 0) {
+  return elementwise_table(isa).op[index_of(op)][index_of(ComputeType::f32)][static_cast<std::size_t>(scalars)];
+}
+
+/// exp and gelu of r, made canonical first or not. r comes as a sum or difference with zero, which is exact.
+void compare_exp_and_gelu(const std::vector<float>& raw, Isa isa) {
+  const FloatingPointScope scope;
+  const std::size_t n = raw.size();
+  const ElementwiseTable& table = elementwise_table(isa);
+  const float zero = 0.0f, minus_zero = -0.0f;
+  const std::vector<float> zeros(n, zero), minus_zeros(n, minus_zero);
+  std::vector<float> canonical(n), negated(n), expected(n), found(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    canonical[i] = scalar::canonical(raw[i]);
+    negated[i] = FROM_BITS(BITS(raw[i]) ^ 0x80000000u);
+  }
+  loop_of(Op::exp, isa)(expected.data(), canonical.data(), nullptr, nullptr, n);
+  table.exp_of_sub[0](found.data(), raw.data(), zeros.data(), nullptr, n);
+  expect_equal_bits(expected, found, "exp(r - 0)", isa);
+  table.exp_of_sub[2](found.data(), raw.data(), &zero, nullptr, n);
+  expect_equal_bits(expected, found, "exp(r - 0), 0 a scalar", isa);
+  table.exp_of_sub[1](found.data(), &zero, negated.data(), nullptr, n);
+  expect_equal_bits(expected, found, "exp(0 - -r), 0 a scalar", isa);
+  loop_of(Op::gelu_erf, isa)(expected.data(), canonical.data(), nullptr, nullptr, n);
+  table.gelu_of_add[0](found.data(), raw.data(), minus_zeros.data(), nullptr, n);
+  expect_equal_bits(expected, found, "gelu(r + -0)", isa);
+  table.gelu_of_add[2](found.data(), raw.data(), &minus_zero, nullptr, n);
+  expect_equal_bits(expected, found, "gelu(r + -0), -0 a scalar", isa);
+  table.gelu_of_add[1](found.data(), &minus_zero, raw.data(), nullptr, n);
+  expect_equal_bits(expected, found, "gelu(-0 + r), -0 a scalar", isa);
+}
+
+TEST(Canonical, ExhaustiveExpAndGeluDoNotSeeWhetherTheirOperandIs) {
+  std::vector<float> raw;
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0xffffu}) raw.push_back(FROM_BITS(word << 16 | low));
+  }
+  for (const Isa isa : available_isas()) compare_exp_and_gelu(raw, isa);
+}
+
+TEST(Canonical, ExhaustiveExpAndGeluOfEverySmallNumberAndNan) {
+  // All floats that being made canonical changes.
+  constexpr std::uint32_t kBlock = 1 << 18;
+  constexpr std::uint32_t kInfinity = 0x7f800000u;
+  std::vector<float> raw(kBlock);
+  for (const std::uint32_t sign : {0u, 0x80000000u}) {
+    for (const std::uint32_t start : {1u, kInfinity + 1}) {
+      for (std::uint32_t at = 0; at < kSmallestNormal; at += kBlock) {
+        for (std::uint32_t i = 0; i < kBlock; ++i) raw[i] = FROM_BITS((sign | (start + at + i)));
+        compare_exp_and_gelu(raw, available_isas().back());
+      }
+    }
+  }
+}
+
+struct ChainCase {
+  ChainOp chain;
+  Op op;
+  bool turned;  ///< the live value is the second operand
+};
+constexpr ChainCase kChainCases[] = {{ChainOp::add, Op::add, false},  {ChainOp::sub, Op::sub, false},
+                                     {ChainOp::from, Op::sub, true},  {ChainOp::mul, Op::mul, false},
+                                     {ChainOp::div, Op::div, false},  {ChainOp::into, Op::div, true},
+                                     {ChainOp::relu, Op::relu, false}};
+
+void run_op(const ChainCase& link, const float* x, const float& operand, float* out, std::size_t n, Isa isa) {
+  if (link.op == Op::relu) return loop_of(link.op, isa)(out, x, nullptr, nullptr, n);
+  link.turned ? loop_of(link.op, isa, 1)(out, &operand, x, nullptr, n)
+              : loop_of(link.op, isa, 2)(out, x, &operand, nullptr, n);
+}
+
+TEST(Canonical, ExhaustiveChainsOfTwoOpsEqualTheOps) {
+  const FloatingPointScope scope;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = FROM_BITS(0x7fc00000u), strange_nan = FROM_BITS(0xffc12345u);
+  const float smallest = FROM_BITS(kSmallestNormal), next = FROM_BITS(kSmallestNormal + 1);
+  const float operands[] = {0.0f, -0.0f, 1.0f, -1.5f, 0.5f, smallest, next, -next, 3e38f, infinity, -infinity, nan};
+  const float second_operands[] = {next, -infinity, 3.0f, strange_nan};
+  const std::vector<float> x = all_operands();
+  std::vector<float> between(kWords), expected(kWords), found(kWords);
+  for (const Isa isa : available_isas()) {
+    const ChainTable& table = chain_table(isa);
+    if (table.store == nullptr) continue;
+    for (const ChainCase& first : kChainCases) {
+      for (const float& a : operands) {
+        run_op(first, x.data(), a, between.data(), kWords, isa);
+        for (const ChainCase& second : kChainCases) {
+          for (const float& b : second_operands) {
+            run_op(second, between.data(), b, expected.data(), kWords, isa);
+            const ChainLink links[] = {{first.chain, true, &a}, {second.chain, true, &b}};
+            table.store(found.data(), x.data(), links, 2, kWords);
+            ASSERT_EQ(std::memcmp(expected.data(), found.data(), kWords * sizeof(float)), 0)
+                << info_of(first.op).name << ' ' << a << ", " << info_of(second.op).name << ' ' << b << ", "
+                << name_of(isa);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Canonical, ExhaustiveSumsOfChainsEqualSumsOfTheOps) {
+  const FloatingPointScope scope;
+  const std::vector<float> x = all_operands();
+  std::vector<float> values(kWords);
+  const float operands[] = {-0.0f, 1.5f, FROM_BITS(kSmallestNormal + 1), FROM_BITS(0xffc12345u)};
+  for (const Isa isa : available_isas()) {
+    const ChainTable& table = chain_table(isa);
+    if (table.sum == nullptr) continue;
+    const std::size_t type = index_of(ComputeType::f32);
+    for (const ChainCase& link : kChainCases) {
+      for (const float& a : operands) {
+        run_op(link, x.data(), a, values.data(), kWords, isa);
+        const ChainLink links[] = {{link.chain, true, &a}};
+        for (std::size_t i = 0; i < kWords; i += kLanes) {
+          std::vector<float> expected(kLanes, 0.25f), found(kLanes, 0.25f);
+          reduce_table(isa).lanes[ReduceTable::sum][type](expected.data(), values.data() + i, nullptr, kLanes);
+          table.sum(found.data(), x.data() + i, links, 1, kLanes);
+          reduce_table(isa).lanes[ReduceTable::dot][type](expected.data(), values.data() + i, values.data() + i,
+                                                          kLanes);
+          table.sum_of_squares(found.data(), x.data() + i, links, 1, kLanes);
+          for (std::size_t l = 0; l < kLanes; ++l) {
+            ASSERT_EQ(BITS(scalar::canonical(expected[l])), BITS(scalar::canonical(found[l])))
+                << info_of(link.op).name << " of " << x[i + l] << " and " << a << ", " << name_of(isa);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Elements of `size` bytes: all words, followed by lower bits of any kind.
+std::vector<std::byte> all_elements(std::size_t size, bool subnormal_f32) {
+  std::vector<std::byte> elements;
+  for (std::uint64_t word = 0; word < kWords; ++word) {
+    for (const std::uint64_t low : {std::uint64_t{0}, std::uint64_t{0x123456789abc}}) {
+      const std::uint64_t bits = size == 1   ? word & 0xff
+                                 : size == 2 ? word
+                                             : (word << (8 * size - 16)) | (low >> (64 - 8 * size));
+      const std::uint32_t magnitude = static_cast<std::uint32_t>(bits) & kMagnitude;
+      if (size == 4 && !subnormal_f32 && magnitude != 0 && magnitude < kSmallestNormal) continue;
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&bits);
+      elements.insert(elements.end(), bytes, bytes + size);
+    }
+  }
+  return elements;
+}
+
+TEST(Canonical, ExhaustiveElementsThatAreStoredAsValuesAreNotChangedByLoadsAndStores) {
+  int found = 0;
+  for (const Isa isa : available_isas()) {
+    const ConvertTable& convert = convert_table(isa);
+    for (const DType dtype : kDTypes) {
+      const std::size_t d = index_of(dtype), size = lockstep::size_of(dtype);
+      const auto expect_copies = [&](LoadFn load, StoreFn store, bool subnormals) {
+        const std::vector<std::byte> elements = all_elements(size, subnormals);
+        std::vector<std::byte> copy(elements.size()), stored(elements.size());
+        load(copy.data(), elements.data(), 1, elements.size() / size);
+        EXPECT_EQ(std::memcmp(copy.data(), elements.data(), elements.size()), 0) << name_of(dtype);
+        store(stored.data(), 1, elements.data(), elements.size() / size);
+        EXPECT_EQ(std::memcmp(stored.data(), elements.data(), elements.size()), 0) << name_of(dtype);
+        ++found;
+      };
+      const ComputeType type = compute_type(dtype), words = word_type(dtype);
+      if (is_stored_as(dtype, words, true, false)) expect_copies(convert.load_bits[d], convert.store_bits[d], true);
+      if (is_stored_as(dtype, type, false, true)) expect_copies(convert.load_canonical[d], convert.store[d], false);
+      if (is_stored_as(dtype, type, false, false)) expect_copies(convert.load[d], convert.store[d], true);
+    }
+  }
+  // Words of i32, i64, u32, f32 and f64; values of i32, i64, f32 and f64, of f32 only where there are no subnormals.
+  EXPECT_EQ(found, static_cast<int>(available_isas().size()) * (5 + 4 + 3));
+}
+
+TEST(Canonical, ExhaustiveLoadsOfCanonicalElementsAreLoads) {
+  for (const Isa isa : available_isas()) {
+    const ConvertTable& convert = convert_table(isa);
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      for (std::uint32_t word = 0; word < kWords; ++word) {
+        const bool subnormal = (word & 0x7f80u) == 0 && (word & 0x7fu) != 0;
+        if (dtype == DType::bf16 && subnormal) continue;
+        float plain = 0, canonical = 0;
+        const auto* const element = reinterpret_cast<const std::byte*>(&word);
+        convert.load[index_of(dtype)](&plain, element, 1, 1);
+        convert.load_canonical[index_of(dtype)](&canonical, element, 1, 1);
+        ASSERT_EQ(BITS(plain), BITS(canonical)) << name_of(dtype) << ' ' << word;
+      }
+    }
+  }
+}
+
+TEST(Canonical, ExhaustiveCastsToTheSameTypeKeepCanonicalValues) {
+  for (const Isa isa : available_isas()) {
+    for (const DType dtype : {DType::i32, DType::i64, DType::f32, DType::f64}) {
+      const std::size_t size = lockstep::size_of(dtype);
+      std::vector<std::byte> values = all_elements(size, false);
+      const std::size_t n = values.size() / size;
+      const ElementwiseFn canonical = convert_table(isa).canonical[index_of(compute_type(dtype))];
+      canonical(values.data(), values.data(), nullptr, nullptr, n);
+      std::vector<std::byte> cast(values.size());
+      convert_table(isa).cast[index_of(dtype)][index_of(dtype)](cast.data(), values.data(), nullptr, nullptr, n);
+      EXPECT_EQ(std::memcmp(cast.data(), values.data(), values.size()), 0) << name_of(dtype);
+    }
+  }
+}
+
+/// Element `word`, or with these upper bits, as contractions read it, with and without flushing.
+template <typename T> void compare_decoding(DType dtype, std::uint32_t word) {
+  contraction::with_source_type<T>(dtype, [&](auto source) {
+    using Source = decltype(source);
+    const std::uint64_t bits = sizeof(Source) <= 2 ? word : std::uint64_t{word} << (8 * sizeof(Source) - 16);
+    std::memcpy(static_cast<void*>(&source), &bits, sizeof source);
+    const T plain = contraction::decode<T>(source, false), flushed = contraction::decode<T>(source, true);
+    ASSERT_EQ(std::memcmp(&plain, &flushed, sizeof(T)), 0) << name_of(dtype) << ' ' << word;
+    if constexpr (std::is_same_v<T, float>) {
+      const std::uint32_t magnitude = BITS(plain) & kMagnitude;
+      ASSERT_TRUE(magnitude == 0 || magnitude >= kSmallestNormal) << name_of(dtype) << ' ' << word;
+    }
+  });
+}
+
+TEST(Canonical, ExhaustiveOperandsOfContractionsThatHoldNoSubnormalsNeedNoFlushing) {
+  for (const DType dtype : kDTypes) {
+    const bool may_hold = contraction::may_hold_subnormals({.dtype = dtype, .canonical = false});
+    EXPECT_EQ(may_hold, dtype == DType::f32 || dtype == DType::bf16) << name_of(dtype);
+    EXPECT_FALSE(contraction::may_hold_subnormals({.dtype = dtype, .canonical = true}));
+    for (std::uint32_t word = 0; word < kWords; ++word) {
+      const bool subnormal = (word & 0x7f80u) == 0 && (word & 0x7fu) != 0;
+      if (may_hold && subnormal) continue;  // not there where the operand is canonical
+      switch (compute_type(dtype)) {
+        case ComputeType::f32: compare_decoding<float>(dtype, word); break;
+        case ComputeType::f64: compare_decoding<double>(dtype, word); break;
+        case ComputeType::i32: compare_decoding<std::int32_t>(dtype, word); break;
+        case ComputeType::i64: compare_decoding<std::int64_t>(dtype, word); break;
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
