@@ -123,14 +123,14 @@ class LOCKSTEP_API Tensor {
   /// Dimension `dim` as several; one of `sizes` may be -1. PyTorch: unflatten.
   Tensor unflatten(int dim, const Shape& sizes, CallSite site = {}) const;
   /// PyTorch: permute.
-  Tensor permute(const Shape& dims, CallSite site = {}) const;
+  Tensor permute(const Dims& dims, CallSite site = {}) const;
   Tensor transpose(int a, int b, CallSite site = {}) const;
   /// Dimensions `from` at the positions `to`, the others in their order. PyTorch: movedim.
-  Tensor movedim(const Shape& from, const Shape& to, CallSite site = {}) const;
+  Tensor movedim(const Dims& from, const Dims& to, CallSite site = {}) const;
   /// Without dimension `dim` if its size is 1, else unchanged.
   Tensor squeeze(int dim, CallSite site = {}) const;
   /// Without those of `dims` that have size 1; none listed: without any dimension of size 1. PyTorch: squeeze.
-  Tensor squeeze(const Shape& dims = {}, CallSite site = {}) const;
+  Tensor squeeze(const Dims& dims = {}, CallSite site = {}) const;
   Tensor unsqueeze(int dim, CallSite site = {}) const;
   /// Broadcasts size-1 dimensions (and new leading ones). PyTorch: expand; -1 keeps a size.
   Tensor expand(const Shape& shape, CallSite site = {}) const;
@@ -144,7 +144,7 @@ class LOCKSTEP_API Tensor {
   /// slices make a view. Tensors of integers or bool pick elements as in ops/indexing.h's index(), after the others.
   /// IndexError for an integer outside its dimension and for too many entries.
   Tensor index(const std::vector<Index>& indices, CallSite site = {}) const;
-  Tensor flip(const Shape& dims, CallSite site = {}) const;
+  Tensor flip(const Dims& dims, CallSite site = {}) const;
   /// Windows of `size` elements, `step` apart, along `dim`; the elements of a window become the last dimension.
   /// ShapeError if none fits. PyTorch: Tensor.unfold.
   Tensor unfold(int dim, std::int64_t size, std::int64_t step, CallSite site = {}) const;

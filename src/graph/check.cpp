@@ -127,7 +127,7 @@ int check_dim(std::string_view op, const Tensor& tensor, std::int64_t dim, CallS
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 
-std::uint32_t check_dims(std::string_view op, const Tensor& tensor, const Shape& dims, CallSite site) {
+std::uint32_t check_dims(std::string_view op, const Tensor& tensor, const Dims& dims, CallSite site) {
   if (dims.empty()) return (1u << tensor.rank()) - 1u;
   std::uint32_t mask = 0;
   for (const std::int64_t given : dims) {

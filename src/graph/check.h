@@ -69,7 +69,7 @@ Shape broadcast_shape(std::string_view op, const Operands& operands, CallSite si
 /// A dimension of `tensor`, counted from the end if negative. IndexError.
 int check_dim(std::string_view op, const Tensor& tensor, std::int64_t dim, CallSite site);
 /// The same for a dimension list; each dimension once. None: all dimensions. Bit d set: dimension d.
-std::uint32_t check_dims(std::string_view op, const Tensor& tensor, const Shape& dims, CallSite site);
+std::uint32_t check_dims(std::string_view op, const Tensor& tensor, const Dims& dims, CallSite site);
 /// ShapeError unless the shape has at most kMaxRank dimensions, no negative size and fewer than 2^63 bytes.
 void check_shape(std::string_view op, const Shape& shape, DType dtype, CallSite site);
 

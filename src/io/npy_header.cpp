@@ -203,7 +203,7 @@ NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> sta
 Tensor npy_tensor(std::string_view file, std::string_view name, const NpyHeader& header,
                   std::span<const std::byte> array, std::shared_ptr<const void> owner) {
   Shape shape;
-  Shape reversed;
+  Dims reversed;
   for (int d = 0; d < header.shape.rank(); ++d) {
     shape.push_back(header.shape[header.fortran_order ? header.shape.rank() - 1 - d : d]);
     reversed.push_back(header.shape.rank() - 1 - d);

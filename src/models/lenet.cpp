@@ -29,8 +29,8 @@ LeNet::LeNet(std::int64_t classes, const LeNetOptions& options)
       fc3(*this, "fc3", 84, classes) {}
 
 Tensor LeNet::forward(const Operand& x) const {
-  Tensor y = max_pool2d(relu(conv1(x)), {.kernel = {2}});
-  y = max_pool2d(relu(conv2(y)), {.kernel = {2}});
+  Tensor y = max_pool2d(relu(conv1(x)), 2);
+  y = max_pool2d(relu(conv2(y)), 2);
   y = relu(fc1(y.flatten(1)));
   return fc3(relu(fc2(y)));
 }

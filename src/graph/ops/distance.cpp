@@ -26,13 +26,13 @@ Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double e
   return drop_dims(cast(similarity, types.dtype, site), dims, false, site);
 }
 
-Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, double eps, bool keepdim) {
+Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, const PairwiseDistanceOptions& options) {
   const CallSite site = x1.site();
   const Together types = together("pairwise_distance", {{"x1", x1}, {"x2", x2}}, site, true);
   const Tensor a = cast(tensor_operand("pairwise_distance", x1), types.working, site);
   const Tensor b = cast(tensor_operand("pairwise_distance", x2), types.working, site);
-  const Tensor difference = sub(Operand(a, site), Operand(b, site)) + eps;
-  return cast(vector_norm(Operand(difference, site), p, {-1}, keepdim), types.dtype, site);
+  const Tensor difference = sub(Operand(a, site), Operand(b, site)) + options.eps;
+  return cast(vector_norm(Operand(difference, site), p, {-1}, options.keepdim), types.dtype, site);
 }
 
 Tensor cdist(const Operand& x1, const Operand& x2, double p) {

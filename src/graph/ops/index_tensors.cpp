@@ -157,13 +157,13 @@ Tensor index(const Operand& a, const std::vector<std::optional<Tensor>>& indices
   const CallSite site = a.site();
   const Selection selection = select("index", a, indices, site);
   const Tensor source =
-      selection.input.permute(selection.order, site).reshape(with_front(selection.places, selection.rest), site);
+      selection.input.permute(Dims(selection.order), site).reshape(with_front(selection.places, selection.rest), site);
   Shape shape = selection.selected;
   for (const std::int64_t size : selection.rest) shape.push_back(size);
   check_shape("index", shape, source.dtype(), site);
   return graph::gather(source, 0, spread_positions(selection, site), site, "index")
       .reshape(shape, site)
-      .permute(result_order(selection), site);
+      .permute(Dims(result_order(selection)), site);
 }
 
 Tensor index_put(const Operand& a, const std::vector<std::optional<Tensor>>& indices, const Operand& values,
@@ -185,13 +185,13 @@ Tensor index_put(const Operand& a, const std::vector<std::optional<Tensor>>& ind
     given = values.tensor().expand(wanted, site);
   }
   const Shape flat = with_front(selection.places, selection.rest);
-  const Tensor moved = selection.input.permute(selection.order, site);
+  const Tensor moved = selection.input.permute(Dims(selection.order), site);
   const Tensor sources =
-      given.permute(inverse(order), site).reshape(with_front(selection.positions.numel(), selection.rest), site);
+      given.permute(Dims(inverse(order)), site).reshape(with_front(selection.positions.numel(), selection.rest), site);
   return graph::scatter(accumulate ? ScatterOp::add : ScatterOp::set, moved.reshape(flat, site), 0,
                         spread_positions(selection, site), sources, true, site, "index_put")
       .reshape(moved.shape(), site)
-      .permute(inverse(selection.order), site);
+      .permute(Dims(inverse(selection.order)), site);
 }
 
 Tensor nonzero(const Operand& a) {

@@ -89,8 +89,14 @@ Tensor huber_loss(const Operand& input, const Operand& target, Reduction reducti
   return of.finish(where(distance <= delta, distance * 0.5 * distance, (distance - 0.5 * delta) * delta), reduction);
 }
 
-Tensor binary_cross_entropy(const Operand& input, const Operand& target, const std::optional<Tensor>& weight,
-                            Reduction reduction) {
+Tensor binary_cross_entropy(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
+  const std::optional<Tensor>& weight = options.weight;
+  const Reduction reduction = options.reduction;
+  if (options.pos_weight) {
+    fail<ValueError>("binary_cross_entropy", "takes no pos_weight",
+                     {{"input", input}, {"pos_weight", *options.pos_weight}}, "use binary_cross_entropy_with_logits",
+                     input.site());
+  }
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
   const Compared of("binary_cross_entropy", std::move(shown), input.site());
@@ -103,9 +109,10 @@ Tensor binary_cross_entropy(const Operand& input, const Operand& target, const s
   return of.finish(losses, reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target,
-                                        const std::optional<Tensor>& weight, Reduction reduction,
-                                        const std::optional<Tensor>& pos_weight) {
+Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
+  const std::optional<Tensor>& weight = options.weight;
+  const Reduction reduction = options.reduction;
+  const std::optional<Tensor>& pos_weight = options.pos_weight;
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
   if (pos_weight) shown.emplace_back("pos_weight", *pos_weight);
@@ -160,8 +167,12 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
   return of.finish(losses, reduction);
 }
 
-Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative, double margin,
-                           double eps, bool swap, Reduction reduction) {
+Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative,
+                           const TripletMarginOptions& options) {
+  const double margin = options.margin;
+  const double eps = options.eps;
+  const bool swap = options.swap;
+  const Reduction reduction = options.reduction;
   const char* const op = "triplet_margin_loss";
   const CallSite site = anchor.site();
   const Compared of(op, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}}, site);

@@ -22,7 +22,7 @@ Tensor root(const Tensor& x, double p, CallSite site) {
   return pow(Operand(x, site), Operand(1 / p, site));
 }
 
-Tensor lp_pool(const char* op, int rank, const Operand& a, double p, const PoolOptions& options) {
+Tensor lp_pool(const char* op, int rank, const Operand& a, double p, const Shape& kernel, const PoolOptions& options) {
   const CallSite site = a.site();
   const Tensor& input = tensor_operand(op, a);
   check_float(op, {"input", input}, site);
@@ -40,14 +40,16 @@ Tensor lp_pool(const char* op, int rank, const Operand& a, double p, const PoolO
   sum.divisor_override = 1;
   const auto pool = [&](const Tensor& tensor, const PoolOptions& how) {
     const Operand operand(tensor, site);
-    return rank == 1 ? avg_pool1d(operand, how) : rank == 2 ? avg_pool2d(operand, how) : avg_pool3d(operand, how);
+    return rank == 1   ? avg_pool1d(operand, kernel, how)
+           : rank == 2 ? avg_pool2d(operand, kernel, how)
+                       : avg_pool3d(operand, kernel, how);
   };
   Tensor total = pool(powers, sum);
   if (options.ceil_mode) {
     const Tensor taps = pool(full_like(powers, 1, site), sum);
     double whole = 1;
     for (int d = 0; d < rank; ++d) {
-      whole *= static_cast<double>(options.kernel.rank() == 1 ? options.kernel[0] : options.kernel[d]);
+      whole *= static_cast<double>(kernel.rank() == 1 ? kernel[0] : kernel[d]);
     }
     total = total * Operand(Operand(whole, site) / Operand(taps, site), site);
   }
@@ -56,14 +58,14 @@ Tensor lp_pool(const char* op, int rank, const Operand& a, double p, const PoolO
 
 }  // namespace
 
-Tensor lp_pool1d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool1d", 1, input, p, options);
+Tensor lp_pool1d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
+  return lp_pool("lp_pool1d", 1, input, p, kernel, options);
 }
-Tensor lp_pool2d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool2d", 2, input, p, options);
+Tensor lp_pool2d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
+  return lp_pool("lp_pool2d", 2, input, p, kernel, options);
 }
-Tensor lp_pool3d(const Operand& input, double p, const PoolOptions& options) {
-  return lp_pool("lp_pool3d", 3, input, p, options);
+Tensor lp_pool3d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
+  return lp_pool("lp_pool3d", 3, input, p, kernel, options);
 }
 
 }  // namespace v0

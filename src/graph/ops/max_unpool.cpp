@@ -10,8 +10,8 @@ using namespace graph;
 
 namespace {
 
-Tensor max_unpool(const char* op, int rank, const Operand& a, const Tensor& indices, const PoolOptions& options,
-                  const Shape& output_size) {
+Tensor max_unpool(const char* op, int rank, const Operand& a, const Tensor& indices, const Shape& kernel_size,
+                  const MaxUnpoolOptions& options) {
   const CallSite site = a.site();
   const Tensor& input = tensor_operand(op, a);
   const std::vector<Shown> shown{{"input", input}, {"indices", indices}};
@@ -25,8 +25,9 @@ Tensor max_unpool(const char* op, int rank, const Operand& a, const Tensor& indi
                                  rank + 2, rank + 1),
                      shown, "", site);
   }
+  const Shape& output_size = options.output_size;
   const int leading = input.rank() - rank;
-  const Shape kernel = per_axis(op, "kernel", options.kernel, rank, 1, input, site);
+  const Shape kernel = per_axis(op, "kernel", kernel_size, rank, 1, input, site);
   const Shape stride = per_axis(op, "stride", options.stride.empty() ? kernel : options.stride, rank, 1, input, site);
   const Shape padding = per_axis(op, "padding", options.padding, rank, 0, input, site);
   Shape sizes;
@@ -63,14 +64,14 @@ Tensor max_unpool(const char* op, int rank, const Operand& a, const Tensor& indi
 
 }  // namespace
 
-Tensor max_unpool1d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
-  return max_unpool("max_unpool1d", 1, a, indices, options, output_size);
+Tensor max_unpool1d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
+  return max_unpool("max_unpool1d", 1, a, indices, kernel, options);
 }
-Tensor max_unpool2d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
-  return max_unpool("max_unpool2d", 2, a, indices, options, output_size);
+Tensor max_unpool2d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
+  return max_unpool("max_unpool2d", 2, a, indices, kernel, options);
 }
-Tensor max_unpool3d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
-  return max_unpool("max_unpool3d", 3, a, indices, options, output_size);
+Tensor max_unpool3d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
+  return max_unpool("max_unpool3d", 3, a, indices, kernel, options);
 }
 
 }  // namespace v0

@@ -106,7 +106,10 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
   return cast(y.reshape(input.shape(), site), input.dtype(), site);
 }
 
-Tensor local_response_norm(const Operand& a, std::int64_t size, double alpha, double beta, double k) {
+Tensor local_response_norm(const Operand& a, std::int64_t size, const LocalResponseNormOptions& options) {
+  const double alpha = options.alpha;
+  const double beta = options.beta;
+  const double k = options.k;
   const Tensor input = check_float_input("local_response_norm", a, {}).input;
   const CallSite site = a.site();
   if (input.rank() < 2) {

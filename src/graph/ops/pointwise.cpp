@@ -153,7 +153,10 @@ Tensor fmin(const Operand& a, const Operand& b) {
   return without_nan("fmin", a, b, &minimum);
 }
 
-Tensor nan_to_num(const Operand& a, double nan, std::optional<double> positive, std::optional<double> negative) {
+Tensor nan_to_num(const Operand& a, const NanToNumOptions& options) {
+  const double nan = options.nan;
+  const std::optional<double> positive = options.positive;
+  const std::optional<double> negative = options.negative;
   const Tensor& x = tensor_operand("nan_to_num", a);
   const CallSite site = a.site();
   if (!is_float(x.dtype())) return x;

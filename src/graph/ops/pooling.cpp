@@ -241,7 +241,7 @@ Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& 
 
 namespace {
 
-std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const PoolOptions& options, CallSite site) {
+std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const PoolArguments& options, CallSite site) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2) {
     fail<ShapeError>(op, fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
                      {{"input", input}}, "", site);
@@ -279,12 +279,12 @@ std::vector<Axis> axes_of(const char* op, const Tensor& input, int rank, const P
   return axes;
 }
 
-Tensor max_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
+Tensor max_pool(const char* op, int rank, const Operand& a, const PoolArguments& options) {
   const Tensor& input = tensor_operand(op, a);
   return largest(op, input, axes_of(op, input, rank, options, a.site()), a.site());
 }
 
-ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, const PoolOptions& options) {
+ValuesIndices max_pool_with_indices(const char* op, int rank, const Operand& a, const PoolArguments& options) {
   const CallSite site = a.site();
   const Tensor& input = tensor_operand(op, a);
   const std::vector<Axis> axes = axes_of(op, input, rank, options, site);
@@ -323,7 +323,7 @@ Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Devi
   return Tensor::from(count, shape, Device{}, site).to(dtype, site).to(device, site);
 }
 
-Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& options) {
+Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolArguments& options) {
   const CallSite site = a.site();
   const Tensor& input = tensor_operand(op, a);
   check_float(op, {"input", input}, site);
@@ -355,32 +355,32 @@ Tensor avg_pool(const char* op, int rank, const Operand& a, const PoolOptions& o
 
 }  // namespace
 
-Tensor max_pool1d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool1d", 1, input, options);
+Tensor max_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool("max_pool1d", 1, input, {options, kernel});
 }
-Tensor max_pool2d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool2d", 2, input, options);
+Tensor max_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool("max_pool2d", 2, input, {options, kernel});
 }
-Tensor max_pool3d(const Operand& input, const PoolOptions& options) {
-  return max_pool("max_pool3d", 3, input, options);
+Tensor max_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool("max_pool3d", 3, input, {options, kernel});
 }
-ValuesIndices max_pool1d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool1d", 1, input, options);
+ValuesIndices max_pool1d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool1d", 1, input, {options, kernel});
 }
-ValuesIndices max_pool2d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool2d", 2, input, options);
+ValuesIndices max_pool2d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool2d", 2, input, {options, kernel});
 }
-ValuesIndices max_pool3d_with_indices(const Operand& input, const PoolOptions& options) {
-  return max_pool_with_indices("max_pool3d", 3, input, options);
+ValuesIndices max_pool3d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return max_pool_with_indices("max_pool3d", 3, input, {options, kernel});
 }
-Tensor avg_pool1d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool1d", 1, input, options);
+Tensor avg_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return avg_pool("avg_pool1d", 1, input, {options, kernel});
 }
-Tensor avg_pool2d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool2d", 2, input, options);
+Tensor avg_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return avg_pool("avg_pool2d", 2, input, {options, kernel});
 }
-Tensor avg_pool3d(const Operand& input, const PoolOptions& options) {
-  return avg_pool("avg_pool3d", 3, input, options);
+Tensor avg_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
+  return avg_pool("avg_pool3d", 3, input, {options, kernel});
 }
 
 }  // namespace v0

@@ -33,13 +33,13 @@ Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim, CallSit
   return tensor.reshape(shape, site);
 }
 
-Checked check(const char* op, const Operand& a, const Shape& dims) {
+Checked check(const char* op, const Operand& a, const Dims& dims) {
   check_defined(op, {{"input", a}}, a.site());
   if (a.is_scalar()) fail<ValueError>(op, "needs a tensor operand", {{"input", a}}, "make the scalar a tensor", a.site());
   return {a.tensor(), check_dims(op, a.tensor(), dims, a.site())};
 }
 
-Checked check_float_input(const char* op, const Operand& a, const Shape& dims) {
+Checked check_float_input(const char* op, const Operand& a, const Dims& dims) {
   Checked checked = check(op, a, dims);
   check_float(op, {"input", checked.input}, a.site());
   return checked;
@@ -81,21 +81,21 @@ namespace {
 // Sums of bool and integers are i64; halves sum in f32.
 DType sum_type(DType dtype) { return is_float(dtype) ? wide(dtype) : DType::i64; }
 
-Tensor sum_like(const char* name, ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+Tensor sum_like(const char* name, ReduceOp op, const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check(name, a, dims);
   const DType result = is_float(in.input.dtype()) ? in.input.dtype() : DType::i64;
   const Tensor total = reduce(op, cast(in.input, sum_type(in.input.dtype()), a.site()), in.dims, a.site());
   return drop_dims(cast(total, result, a.site()), in.dims, keepdim, a.site());
 }
 
-Tensor extremum(const char* name, ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+Tensor extremum(const char* name, ReduceOp op, const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check(name, a, dims);
   check_not_empty(name, in, a.site());
   return drop_dims(reduce(op, in.input, in.dims, a.site()), in.dims, keepdim, a.site());
 }
 
 Tensor index_of_extremum(const char* name, ReduceOp op, const Operand& a, std::optional<int> dim, bool keepdim) {
-  Checked in = check(name, a, dim ? Shape{*dim} : Shape{});
+  Checked in = check(name, a, dim ? Dims{*dim} : Dims{});
   check_not_empty(name, in, a.site());
   const Tensor index = reduce(op, in.input, in.dims, a.site());
   return drop_dims(index, in.dims, keepdim, a.site());
@@ -106,48 +106,56 @@ Tensor index_of_extremum(const char* name, ReduceOp op, const Operand& a, std::o
 
 using namespace graph;
 
-Tensor sum(const Operand& a, const Shape& dims, bool keepdim) { return sum_like("sum", ReduceOp::sum, a, dims, keepdim); }
-Tensor prod(const Operand& a, const Shape& dims, bool keepdim) { return sum_like("prod", ReduceOp::prod, a, dims, keepdim); }
+Tensor sum(const Operand& a, const Dims& dims, bool keepdim) {
+  return sum_like("sum", ReduceOp::sum, a, dims, keepdim);
+}
+Tensor prod(const Operand& a, const Dims& dims, bool keepdim) {
+  return sum_like("prod", ReduceOp::prod, a, dims, keepdim);
+}
 
-Tensor mean(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor mean(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_float_input("mean", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   return drop_dims(cast(mean_of(x, in.dims, a.site()), in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 
-Tensor sum(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor sum(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   return sum(tensor_operand("sum", a).to(dtype, a.site()), dims, keepdim);
 }
-Tensor prod(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor prod(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   return prod(tensor_operand("prod", a).to(dtype, a.site()), dims, keepdim);
 }
-Tensor mean(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor mean(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   return mean(tensor_operand("mean", a).to(dtype, a.site()), dims, keepdim);
 }
 
-Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const Checked in = check_float_input("var", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const Tensor variance = moments(x, in.dims, correction, a.site()).variance;
   return drop_dims(cast(variance, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 
-Tensor std(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const Checked in = check_float_input("std", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const Tensor deviation = root_of_squares(moments(x, in.dims, correction, a.site()).variance, a.site());
   return drop_dims(cast(deviation, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 
-Tensor norm(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor norm(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_float_input("norm", a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
   const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, a.site(), &x), a.site());
   return drop_dims(cast(length, in.input.dtype(), a.site()), in.dims, keepdim, a.site());
 }
 
-Tensor amax(const Operand& a, const Shape& dims, bool keepdim) { return extremum("amax", ReduceOp::max, a, dims, keepdim); }
-Tensor amin(const Operand& a, const Shape& dims, bool keepdim) { return extremum("amin", ReduceOp::min, a, dims, keepdim); }
+Tensor amax(const Operand& a, const Dims& dims, bool keepdim) {
+  return extremum("amax", ReduceOp::max, a, dims, keepdim);
+}
+Tensor amin(const Operand& a, const Dims& dims, bool keepdim) {
+  return extremum("amin", ReduceOp::min, a, dims, keepdim);
+}
 
 Tensor argmax(const Operand& a, std::optional<int> dim, bool keepdim) {
   return index_of_extremum("argmax", ReduceOp::argmax, a, dim, keepdim);
@@ -156,13 +164,13 @@ Tensor argmin(const Operand& a, std::optional<int> dim, bool keepdim) {
   return index_of_extremum("argmin", ReduceOp::argmin, a, dim, keepdim);
 }
 
-Tensor any(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor any(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check("any", a, dims);
   const Tensor count = reduce(ReduceOp::sum, cast(cast(in.input, DType::boolean, a.site()), DType::i64, a.site()), in.dims, a.site());
   return drop_dims(ne(count, 0), in.dims, keepdim, a.site());
 }
 
-Tensor all(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor all(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check("all", a, dims);
   const Tensor product = reduce(ReduceOp::prod, cast(cast(in.input, DType::boolean, a.site()), DType::i64, a.site()), in.dims, a.site());
   return drop_dims(ne(product, 0), in.dims, keepdim, a.site());
@@ -190,7 +198,7 @@ ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims, CallSite site) {
 
 }  // namespace
 
-Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor logsumexp(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_float_input("logsumexp", a, dims);
   const CallSite site = a.site();
   if (count_of(in.input, in.dims) == 0) {
@@ -209,7 +217,7 @@ Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
 
 namespace {
 
-Tensor softmax_over(const Operand& a, const Shape& dims) {
+Tensor softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input("softmax", a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
@@ -217,7 +225,7 @@ Tensor softmax_over(const Operand& a, const Shape& dims) {
   return cast(parts.exponential / parts.total, in.input.dtype(), a.site());
 }
 
-Tensor log_softmax_over(const Operand& a, const Shape& dims) {
+Tensor log_softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input("log_softmax", a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()), a.site());
@@ -228,9 +236,13 @@ Tensor log_softmax_over(const Operand& a, const Shape& dims) {
 }  // namespace
 
 Tensor softmax(const Operand& a, int dim) { return softmax_over(a, {dim}); }
-Tensor softmax(const Operand& a, const Shape& dims) { return softmax_over(a, dims); }
+Tensor softmax(const Operand& a, const Dims& dims) {
+  return softmax_over(a, dims);
+}
 Tensor log_softmax(const Operand& a, int dim) { return log_softmax_over(a, {dim}); }
-Tensor log_softmax(const Operand& a, const Shape& dims) { return log_softmax_over(a, dims); }
+Tensor log_softmax(const Operand& a, const Dims& dims) {
+  return log_softmax_over(a, dims);
+}
 
 Tensor softmin(const Operand& a, int dim) {
   const Tensor x = widened("softmin", a);

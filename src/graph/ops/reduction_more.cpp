@@ -12,13 +12,13 @@ inline namespace v0 {
 
 using namespace graph;
 
-Tensor nansum(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor nansum(const Operand& a, const Dims& dims, bool keepdim) {
   const Tensor& input = tensor_operand("nansum", a);
   if (!is_float(input.dtype())) return sum(a, dims, keepdim);
   return sum(Operand(where(Operand(isnan(a), a.site()), Operand(0.0, a.site()), a), a.site()), dims, keepdim);
 }
 
-Tensor nanmean(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor nanmean(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_float_input("nanmean", a, dims);
   const CallSite site = a.site();
   const Tensor x = cast(in.input, wide(in.input.dtype()), site);
@@ -28,7 +28,7 @@ Tensor nanmean(const Operand& a, const Shape& dims, bool keepdim) {
   return drop_dims(cast(total / cast(count, x.dtype(), site), in.input.dtype(), site), in.dims, keepdim, site);
 }
 
-Tensor count_nonzero(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor count_nonzero(const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check("count_nonzero", a, dims);
   const Tensor counted = cast(ne(Operand(in.input, a.site()), Operand(0, a.site())), DType::i64, a.site());
   return drop_dims(reduce(ReduceOp::sum, counted, in.dims, a.site()), in.dims, keepdim, a.site());
@@ -49,7 +49,7 @@ Tensor trace(const Operand& a) {
 
 namespace {
 
-std::pair<Tensor, Tensor> spread_and_mean(const char* op, const Operand& a, const Shape& dims, bool keepdim,
+std::pair<Tensor, Tensor> spread_and_mean(const char* op, const Operand& a, const Dims& dims, bool keepdim,
                                           double correction, bool root) {
   const Checked in = check_float_input(op, a, dims);
   const CallSite site = a.site();
@@ -64,10 +64,10 @@ std::pair<Tensor, Tensor> spread_and_mean(const char* op, const Operand& a, cons
 
 }  // namespace
 
-std::pair<Tensor, Tensor> var_mean(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+std::pair<Tensor, Tensor> var_mean(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   return spread_and_mean("var_mean", a, dims, keepdim, correction, false);
 }
-std::pair<Tensor, Tensor> std_mean(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+std::pair<Tensor, Tensor> std_mean(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   return spread_and_mean("std_mean", a, dims, keepdim, correction, true);
 }
 
@@ -83,7 +83,7 @@ Tensor power_of_size(const Tensor& size, double p, CallSite site) {
 
 }  // namespace
 
-Tensor vector_norm(const Operand& a, double p, const Shape& dims, bool keepdim) {
+Tensor vector_norm(const Operand& a, double p, const Dims& dims, bool keepdim) {
   if (p == 2) return norm(a, dims, keepdim);
   const Checked in = check_float_input("vector_norm", a, dims);
   const CallSite site = a.site();
@@ -131,7 +131,7 @@ Tensor min(const Operand& a) {
   return amin(a);
 }
 
-std::pair<Tensor, Tensor> aminmax(const Operand& a, const Shape& dims, bool keepdim) {
+std::pair<Tensor, Tensor> aminmax(const Operand& a, const Dims& dims, bool keepdim) {
   return {amin(a, dims, keepdim), amax(a, dims, keepdim)};
 }
 

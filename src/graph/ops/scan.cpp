@@ -72,8 +72,9 @@ Tensor logcumsumexp(const Operand& a, int dim) {
   return cast(scalar ? x.reshape({}, site) : x, a.tensor().dtype(), site);
 }
 
-Tensor diff(const Operand& a, int n, int dim, const std::optional<Tensor>& prepend,
-            const std::optional<Tensor>& append) {
+Tensor diff(const Operand& a, int n, int dim, const DiffOptions& options) {
+  const std::optional<Tensor>& prepend = options.prepend;
+  const std::optional<Tensor>& append = options.append;
   const CallSite site = a.site();
   Tensor x = tensor_operand("diff", a);
   const int d = check_dim("diff", x, dim, site);

@@ -69,10 +69,10 @@ Tensor Tensor::flatten(int first_dim, int last_dim, CallSite site) const {
   return reshape(target, site);
 }
 
-Tensor Tensor::permute(const Shape& dims, CallSite site) const {
+Tensor Tensor::permute(const Dims& dims, CallSite site) const {
   check_defined("permute", {{"input", *this}}, site);
-  if (dims.rank() != rank()) {
-    fail<ShapeError>("permute", fmt::format("{} lists {} of {} dimensions", dims.to_string(), dims.rank(), rank()),
+  if (dims.size() != rank()) {
+    fail<ShapeError>("permute", fmt::format("{} lists {} of {} dimensions", dims.to_string(), dims.size(), rank()),
                      {{"input", *this}}, "list every dimension once", site);
   }
   if (rank() == 0) return *this;
@@ -87,7 +87,7 @@ Tensor Tensor::transpose(int a, int b, CallSite site) const {
   Shape order;
   for (int d = 0; d < rank(); ++d) order.push_back(d);
   std::swap(order[check_dim("transpose", *this, a, site)], order[check_dim("transpose", *this, b, site)]);
-  return permute(order, site);
+  return permute(Dims(order), site);
 }
 
 Tensor Tensor::squeeze(int dim, CallSite site) const {
@@ -182,7 +182,7 @@ Tensor Tensor::select(int dim, std::int64_t index, CallSite site) const {
   return narrow(d, index < 0 ? index + size : index, 1, site).reshape(target, site);
 }
 
-Tensor Tensor::flip(const Shape& dims, CallSite site) const {
+Tensor Tensor::flip(const Dims& dims, CallSite site) const {
   check_defined("flip", {{"input", *this}}, site);
   if (dims.empty()) return *this;
   const std::uint32_t mask = check_dims("flip", *this, dims, site);

@@ -50,7 +50,7 @@ Tensor Tensor::unflatten(int dim, const Shape& sizes, CallSite site) const {
   return reshape(target, site);
 }
 
-Tensor Tensor::squeeze(const Shape& dims, CallSite site) const {
+Tensor Tensor::squeeze(const Dims& dims, CallSite site) const {
   check_defined("squeeze", {{"input", *this}}, site);
   if (rank() == 0 && dims.empty()) return *this;
   const std::uint32_t mask = check_dims("squeeze", *this, dims, site);
@@ -61,9 +61,9 @@ Tensor Tensor::squeeze(const Shape& dims, CallSite site) const {
   return target.rank() == rank() ? *this : reshape(target, site);
 }
 
-Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const {
+Tensor Tensor::movedim(const Dims& from, const Dims& to, CallSite site) const {
   check_defined("movedim", {{"input", *this}}, site);
-  if (from.rank() != to.rank()) {
+  if (from.size() != to.size()) {
     fail<ShapeError>("movedim", fmt::format("{} and {} differ in length", from.to_string(), to.to_string()),
                      {{"input", *this}}, "list a new position for every dimension that moves", site);
   }
@@ -71,7 +71,7 @@ Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const 
   const std::uint32_t moving = check_dims("movedim", *this, from, site);
   check_dims("movedim", *this, to, site);
   Shape order = Shape::filled(rank(), -1);
-  for (int i = 0; i < from.rank(); ++i) {
+  for (int i = 0; i < from.size(); ++i) {
     order[static_cast<int>(to[i] < 0 ? to[i] + rank() : to[i])] = from[i] < 0 ? from[i] + rank() : from[i];
   }
   int next = 0;
@@ -80,17 +80,17 @@ Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const 
     while ((moving >> next & 1u) != 0) ++next;
     order[d] = next++;
   }
-  return permute(order, site);
+  return permute(Dims(order), site);
 }
 
 Tensor swapaxes(const Operand& a, int first, int second) {
   return tensor_operand("swapaxes", a).transpose(first, second, a.site());
 }
 
-Tensor rot90(const Operand& a, std::int64_t turns, const Shape& dims) {
+Tensor rot90(const Operand& a, std::int64_t turns, const Dims& dims) {
   const Tensor& input = tensor_operand("rot90", a);
   const CallSite site = a.site();
-  if (dims.rank() != 2) {
+  if (dims.size() != 2) {
     fail<ShapeError>("rot90", fmt::format("{} are not two dimensions", dims.to_string()), {{"input", input}}, "", site);
   }
   check_dims("rot90", input, dims, site);
@@ -120,19 +120,19 @@ Tensor flipud(const Operand& a) {
   return input.flip({0}, a.site());
 }
 
-Tensor roll(const Operand& a, const Shape& shifts, const Shape& dims) {
+Tensor roll(const Operand& a, const Shape& shifts, const Dims& dims) {
   const Tensor& input = tensor_operand("roll", a);
   const CallSite site = a.site();
   if (dims.empty() && shifts.rank() == 1) {
     return roll(Operand(input.reshape({-1}, site), site), shifts, {0}).reshape(input.shape(), site);
   }
-  if (shifts.rank() != dims.rank() || dims.empty()) {
+  if (shifts.rank() != dims.size() || dims.empty()) {
     fail<ShapeError>("roll",
                      fmt::format("shifts {} and dims {} differ in length", shifts.to_string(), dims.to_string()),
                      {{"input", input}}, "give one shift per dimension", site);
   }
   Tensor result = input;
-  for (int i = 0; i < dims.rank(); ++i) {
+  for (int i = 0; i < dims.size(); ++i) {
     const int d = check_dim("roll", input, dims[i], site);
     const std::int64_t size = input.shape()[d];
     const std::int64_t shift = size == 0 ? 0 : (shifts[i] % size + size) % size;

@@ -33,9 +33,9 @@ Tensor Tensor::unfold(int dim, std::int64_t size, std::int64_t step, CallSite si
 namespace {
 
 // The windows over an image of these sizes. ShapeError if there is none.
-std::vector<Axis> axes_over(const char* op, const Shape& sizes, const UnfoldOptions& options, const Tensor& input,
-                            CallSite site) {
-  const Shape kernel = per_axis(op, "kernel", options.kernel, 2, 1, input, site);
+std::vector<Axis> axes_over(const char* op, const Shape& sizes, const Shape& kernel_size, const UnfoldOptions& options,
+                            const Tensor& input, CallSite site) {
+  const Shape kernel = per_axis(op, "kernel", kernel_size, 2, 1, input, site);
   const Shape dilation = per_axis(op, "dilation", options.dilation, 2, 1, input, site);
   const Shape padding = per_axis(op, "padding", options.padding, 2, 0, input, site);
   const Shape stride = per_axis(op, "stride", options.stride, 2, 1, input, site);
@@ -59,7 +59,7 @@ std::vector<Axis> axes_over(const char* op, const Shape& sizes, const UnfoldOpti
 
 }  // namespace
 
-Tensor unfold(const Operand& a, const UnfoldOptions& options) {
+Tensor unfold(const Operand& a, const Shape& kernel, const UnfoldOptions& options) {
   const char* const op = "unfold";
   const Tensor& input = tensor_operand(op, a);
   const CallSite site = a.site();
@@ -67,7 +67,7 @@ Tensor unfold(const Operand& a, const UnfoldOptions& options) {
     fail<ShapeError>(op, "input must be [N, C, H, W] or [C, H, W]", {{"input", input}}, "", site);
   }
   const Tensor x = input.rank() == 3 ? input.unsqueeze(0, site) : input;
-  const std::vector<Axis> axes = axes_over(op, x.shape().slice(2, 4), options, input, site);
+  const std::vector<Axis> axes = axes_over(op, x.shape().slice(2, 4), kernel, options, input, site);
   const Tensor taps_first = windows_of(x, axes, 0, site).permute({0, 1, 4, 5, 2, 3}, site);
   const Shape s = taps_first.shape();
   Shape target{s[0], s[1] * s[2] * s[3], s[4] * s[5]};
@@ -75,13 +75,13 @@ Tensor unfold(const Operand& a, const UnfoldOptions& options) {
   return taps_first.reshape(target, site);
 }
 
-Tensor fold(const Operand& a, const Shape& output_size, const UnfoldOptions& options) {
+Tensor fold(const Operand& a, const Shape& output_size, const Shape& kernel, const UnfoldOptions& options) {
   const char* const op = "fold";
   const Tensor& input = tensor_operand(op, a);
   const CallSite site = a.site();
   check_float(op, {"input", input}, site);
   const Shape sizes = per_axis(op, "output_size", output_size, 2, 1, input, site);
-  const std::vector<Axis> axes = axes_over(op, sizes, options, input, site);
+  const std::vector<Axis> axes = axes_over(op, sizes, kernel, options, input, site);
   const std::int64_t taps = axes[0].kernel * axes[1].kernel;
   const std::int64_t positions = axes[0].output * axes[1].output;
   const bool fits = (input.rank() == 2 || input.rank() == 3) && input.shape()[input.rank() - 2] % taps == 0 &&
