@@ -4,6 +4,7 @@
 #include <lockstep/autograd.h>
 #include <lockstep/check_finite.h>
 #include <lockstep/data.h>
+#include <lockstep/default_device.h>
 #include <lockstep/device.h>
 #include <lockstep/dlpack.h>
 #include <lockstep/dtype.h>

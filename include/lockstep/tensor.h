@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/default_device.h>
 #include <lockstep/device.h>
 #include <lockstep/dtype.h>
 #include <lockstep/error.h>
@@ -33,7 +34,7 @@ struct Index;
 
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = {};
+  Device device = default_device();
 };
 
 /// A half-open range with a step for Tensor::slice; absent ends mean "from the start" / "to the end" as in Python.
@@ -50,7 +51,8 @@ class LOCKSTEP_API Tensor {
 
   /// Copies `values` in row-major order. Throws ShapeError if their number is not shape.numel().
   template <Element T>
-  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}, CallSite site = {}) {
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = default_device(),
+                     CallSite site = {}) {
     if constexpr (std::is_same_v<T, bool>) {
       std::vector<std::uint8_t> bytes(values.begin(), values.end());
       return from_bytes(bytes.data(), bytes.size(), shape, DType::boolean, device, site);
@@ -59,8 +61,8 @@ class LOCKSTEP_API Tensor {
     }
   }
   /// Copies `bytes` bytes of row-major elements.
-  static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device = {},
-                           CallSite site = {});
+  static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype,
+                           Device device = default_device(), CallSite site = {});
   /// Uses memory of the caller without a copy (CPU devices). It must stay unchanged until `deleter` runs, which
   /// happens on any thread when nothing refers to it any more. Unaligned data are taken.
   static Tensor from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {},
