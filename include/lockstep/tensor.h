@@ -31,11 +31,29 @@ struct Access;
 }  // namespace graph
 
 struct Index;
+class Operand;
+class TensorPart;
+struct ValuesIndices;
+struct Unique;
+struct Tolerance;
+struct GradientOptions;
+enum class ReduceMode : std::uint8_t;
 
 struct TensorOptions {
   DType dtype = DType::f32;
   Device device = default_device();
 };
+
+/// What may stand for TensorOptions in ops that make tensors: zeros({2}, DType::i64), ones(3, device). (A template
+/// takes it, so that {} is no DType.)
+template <typename T>
+concept OneOption = std::same_as<T, DType> || std::same_as<T, Device>;
+inline TensorOptions tensor_options(DType dtype) {
+  return {.dtype = dtype};
+}
+inline TensorOptions tensor_options(Device device) {
+  return {.device = device};
+}
 
 /// A half-open range with a step for Tensor::slice; absent ends mean "from the start" / "to the end" as in Python.
 struct Slice {
@@ -44,10 +62,38 @@ struct Slice {
   std::int64_t step = 1;
 };
 
+namespace detail {
+
+/// An integer with the place of the call, for sizes that are written without braces: x.view(2, -1).
+struct SizeHere {
+  template <Integer Size>
+  SizeHere(Size size, CallSite call_site = {}) : value(static_cast<std::int64_t>(size)), site(call_site) {}
+  std::int64_t value;
+  CallSite site;
+};
+template <typename List, typename... Rest> List list_of(const SizeHere& a, const SizeHere& b, const Rest&... rest) {
+  return List{a.value, b.value, SizeHere(rest).value...};
+}
+
+}  // namespace detail
+
 class LOCKSTEP_API Tensor {
  public:
   /// An undefined tensor; every use but defined() and assignment throws ValueError.
   Tensor() = default;
+
+  /// A number without dimensions, on the default device: f32 of what is written with a point, i64 of integers, bool of
+  /// bool. In arithmetic write the number itself, which takes the type of the tensor beside it.  PyTorch: tensor(3.0).
+  template <typename Number>
+  requires(std::is_arithmetic_v<Number>) Tensor(Number number, CallSite site = {}) {
+    if constexpr (std::is_same_v<Number, bool>) {
+      *this = of_bool(number, site);
+    } else if constexpr (std::is_integral_v<Number>) {
+      *this = of_integer(static_cast<std::int64_t>(number), site);
+    } else {
+      *this = of_float(static_cast<double>(number), site);
+    }
+  }
 
   /// Copies `values` in row-major order. Throws ShapeError if their number is not shape.numel().
   template <Element T>
@@ -88,6 +134,9 @@ class LOCKSTEP_API Tensor {
     read_item(dtype_of<T>(), &value, site);
     return value;
   }
+  /// The only element as a number. ValueError for an integer that a double does not hold exactly: read
+  /// item<std::int64_t>().
+  double item(CallSite site = {}) const;
   /// All elements in row-major order. Computes. Throws DTypeError unless T is this tensor's element type.
   template <Element T>
   std::vector<T> to_vector(CallSite site = {}) const {
@@ -112,6 +161,11 @@ class LOCKSTEP_API Tensor {
   std::string to_string() const;
 
   Tensor to(Device device, CallSite site = {}) const;
+  /// On the device of that name, e.g. "cpu" or "cuda:0" (Device::parse).
+  template <std::convertible_to<std::string_view> Name> Tensor to(const Name& device, CallSite site = {}) const {
+    return to(Device::parse(device), site);
+  }
+  Tensor to(Device device, DType dtype, CallSite site = {}) const;
   /// Casts; every value is rounded once. Float to integer saturates, NaN becomes 0.
   Tensor to(DType dtype, CallSite site = {}) const;
 
@@ -174,15 +228,92 @@ class LOCKSTEP_API Tensor {
   /// PyTorch: view(dtype).
   Tensor bitcast(DType dtype, CallSite site = {}) const;
 
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
+  // Changes of this handle: it gets a new value, and other handles of the old value keep that. A leaf that is changed
+  // under NoGrad stays a leaf, with its gradient; otherwise the new value has the history of what it is computed from.
+  Tensor& operator+=(const Operand& other);
+  Tensor& operator-=(const Operand& other);
+  Tensor& operator*=(const Operand& other);
+  Tensor& operator/=(const Operand& other);
+
+  /// x[i], x[Slice{1, 4}], x[mask], x[{0, kEllipsis}]: as index(). Also to assign to: x[{0, 1}] = 5 and x[mask] *= 2
+  /// give this handle a value in which that part differs (lockstep/tensor_part.h).
+  Tensor operator[](const Index& entry) const;
+  Tensor operator[](std::initializer_list<Index> entries) const;
+  TensorPart operator[](const Index& entry);
+  TensorPart operator[](std::initializer_list<Index> entries);
+
+  /// x.view(2, -1) is x.view({2, -1}), and so on.
+  template <Integer... Rest> Tensor view(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return view(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor reshape(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return reshape(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor expand(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return expand(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor repeat(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return repeat(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor permute(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return permute(detail::list_of<Dims>(a, b, rest...), a.site);
+  }
+
+  // The free functions as methods, x.relu() for relu(x). Their documentation is that of the functions in lockstep/ops.
+#define LOCKSTEP_PARAMETERS(...) __VA_ARGS__ __VA_OPT__(, )
+#define LOCKSTEP_OR(...) = __VA_ARGS__
+#define LOCKSTEP_METHOD(result, name, parameters, arguments) \
+  result name(LOCKSTEP_PARAMETERS parameters CallSite site = {}) const;
+#include <lockstep/tensor_methods.def>
+#undef LOCKSTEP_METHOD
+#undef LOCKSTEP_OR
+#undef LOCKSTEP_PARAMETERS
+
+  /// A copy in memory of its own, with the history of the original.  PyTorch: clone.
+  Tensor clone(CallSite site = {}) const;
+  /// The dimensions in the opposite order.  PyTorch: T (of matrices, as t()).
+  Tensor T(CallSite site = {}) const;
+  /// A matrix transposed; vectors and scalars as they are. ShapeError above two dimensions.  PyTorch: t.
+  Tensor t(CallSite site = {}) const;
+  /// The last two dimensions exchanged.  PyTorch: mT.
+  Tensor mT(CallSite site = {}) const;
+  Tensor cpu(CallSite site = {}) const;
+  Tensor cuda(int index = 0, CallSite site = {}) const;
+  const Shape& size() const {
+    return shape();
+  }
+  int dim() const {
+    return rank();
+  }
+  Tensor view_as(const Tensor& other, CallSite site = {}) const;
+  Tensor reshape_as(const Tensor& other, CallSite site = {}) const;
+  Tensor expand_as(const Tensor& other, CallSite site = {}) const;
+  Tensor type_as(const Tensor& other, CallSite site = {}) const;
+
+  // Gradients (lockstep/autograd.h).
+  void backward(CallSite site = {}) const;
+  void backward(const Tensor& seed, CallSite site = {}) const;
+  void backward(const GradientOptions& options, CallSite site = {}) const;
+  Tensor detach(CallSite site = {}) const;
+  /// What backward() has added up at this leaf; undefined before.
+  Tensor grad(CallSite site = {}) const;
+  void zero_grad(CallSite site = {}) const;
+  /// Whether gradients flow back from here.  PyTorch: requires_grad.
+  bool requires_grad() const;
+  /// Makes this handle a leaf whose gradient is wanted (or, with false, one that needs none).  PyTorch: requires_grad_.
+  Tensor& requires_grad_(bool on = true, CallSite site = {});
+  bool is_leaf() const;
+
+  // A tensor is no condition; compilers show this line.
+  explicit operator bool() const = delete;  // write equal(a, b), all(a == b).item<bool>() or x.item<bool>()
 
  private:
   friend struct graph::Access;
   void read_item(DType dtype, void* value, CallSite site) const;
   void check_dtype(DType dtype, CallSite site) const;
+  static Tensor of_float(double number, CallSite site);
+  static Tensor of_integer(std::int64_t number, CallSite site);
+  static Tensor of_bool(bool number, CallSite site);
 
   std::shared_ptr<graph::Handle> handle_;
 };
@@ -195,15 +326,15 @@ inline constexpr Ellipsis kEllipsis{};
 
 /// One entry of Tensor::index: x.index({0, Slice{1, 4}, kEllipsis, kNone}).
 struct Index {
-  template <typename Integer>
-    requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
-  Index(Integer position) : entry(static_cast<std::int64_t>(position)) {}
-  Index(Slice range) : entry(range) {}
-  Index(None none) : entry(none) {}
-  Index(Ellipsis ellipsis) : entry(ellipsis) {}
-  Index(const Tensor& elements) : entry(elements) {}
+  template <Integer Position>
+  Index(Position position, CallSite call_site = {}) : entry(static_cast<std::int64_t>(position)), site(call_site) {}
+  Index(Slice range, CallSite call_site = {}) : entry(range), site(call_site) {}
+  Index(None none, CallSite call_site = {}) : entry(none), site(call_site) {}
+  Index(Ellipsis ellipsis, CallSite call_site = {}) : entry(ellipsis), site(call_site) {}
+  Index(const Tensor& elements, CallSite call_site = {}) : entry(elements), site(call_site) {}
 
   std::variant<std::int64_t, Slice, None, Ellipsis, Tensor> entry;
+  CallSite site;
 };
 
 /// An operand of an op: a tensor or a scalar, with the place of the call (so that errors can name it even for
@@ -213,8 +344,8 @@ class LOCKSTEP_API Operand {
   Operand(const Tensor& tensor, CallSite call_site = {}) : tensor_(&tensor), site_(call_site) {}
   /// Whatever holds a tensor, e.g. nn::Parameter.
   template <typename Holder>
-    requires(std::is_convertible_v<const Holder&, const Tensor&> && !std::is_base_of_v<Tensor, Holder>)
-  Operand(const Holder& holder, CallSite call_site = {})
+  requires(std::is_class_v<Holder>&& std::is_convertible_v<const Holder&, const Tensor&> &&
+           !std::is_base_of_v<Tensor, Holder>) Operand(const Holder& holder, CallSite call_site = {})
       : tensor_(&static_cast<const Tensor&>(holder)), site_(call_site) {}
   template <typename Scalar>
     requires(std::is_arithmetic_v<Scalar>)
@@ -236,6 +367,10 @@ class LOCKSTEP_API Operand {
 };
 
 LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, DType dtype);
+LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Device& device);
 
 }  // namespace v0
 }  // namespace lockstep
+
+#include <lockstep/tensor_part.h>

@@ -161,7 +161,8 @@ const RecordRef& leaf_of(const char* op, const Tensor& leaf, CallSite site) {
   check_defined(op, {{"tensor", leaf}}, site);
   const RecordRef& record = record_of(leaf);
   if (record == nullptr || !record->is_leaf) {
-    fail<ValueError>(op, "the tensor is no leaf", {{"tensor", leaf}}, "leaves are made by requires_grad", site);
+    fail<ValueError>(op, "the tensor is no leaf", {{"tensor", leaf}},
+                     "leaves are made by requires_grad; one that is changed in place stays a leaf under NoGrad", site);
   }
   return record;
 }

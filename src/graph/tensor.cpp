@@ -245,11 +245,6 @@ Tensor Tensor::bitcast(DType target, CallSite site) const {
   return leaf(std::move(data.buffer), target_shape, target, device(), site);
 }
 
-Tensor& Tensor::operator+=(const Tensor& other) { return *this = add(*this, other); }
-Tensor& Tensor::operator-=(const Tensor& other) { return *this = sub(*this, other); }
-Tensor& Tensor::operator*=(const Tensor& other) { return *this = mul(*this, other); }
-Tensor& Tensor::operator/=(const Tensor& other) { return *this = div(*this, other); }
-
 std::vector<std::string> plan(const std::vector<Tensor>& tensors) {
   std::vector<NodeRef> nodes;
   for (const Tensor& tensor : tensors) {
