@@ -67,7 +67,10 @@ const Tensor* StateDict::find(std::string_view name) const {
 }
 
 Module::Module(Module& parent, std::string name)
-    : parent_(&parent), name_(std::move(name)), path_(parent.path_of(name_)), training_(parent.training_) {
+    : parent_(&parent == &no_parent() ? nullptr : &parent), name_(std::move(name)) {
+  if (parent_ == nullptr) return;
+  path_ = parent.path_of(name_);
+  training_ = parent.training_;
   parent.check_name(name_);
   parent.children_.push_back(this);
 }
