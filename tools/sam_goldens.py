@@ -104,13 +104,14 @@ def main():
     by_box = model(image_embeddings=embedding, input_boxes=box, input_masks=mask, multimask_output=False)
     tensors = dict(weights)
     tensors |= {"input.pixels": pixels.half(), "input.mask": mask.half(), "input.points": points[0].float(),
-                "input.labels": labels[0].int(), "input.box": box[0].float(), "golden.embedding": embedding.float().contiguous()}
+                "input.labels": labels[0].int(), "input.box": box[0].float(),
+                "golden.embedding": embedding.float().contiguous()}
     for name, result in (("points", by_points), ("box", by_box)):
         tensors[f"golden.{name}.masks"] = result.pred_masks[0].float().contiguous()
         tensors[f"golden.{name}.iou"] = result.iou_scores[0].float().contiguous()
     for name, value in tensors.items():
         if name.startswith("golden."):
-            print(name, tuple(value.shape), "deviation", float(value.std(correction=0)), "largest", float(value.abs().max()))
+            print(name, tuple(value.shape), f"deviation {value.std(correction=0):.3f}, largest {value.abs().max():.3f}")
     path = pathlib.Path(__file__).resolve().parent.parent / "tests/data/sam_vit.safetensors"
     save_file(tensors, path)
     print(path, path.stat().st_size)

@@ -157,7 +157,8 @@ ExitCode segment(const Options& options) {
 void add_segment(CommandLine& line) {
   Subcommand command = line.subcommand("segment", "Cut out what is pointed at, by Segment Anything or MobileSAM");
   const auto options = std::make_shared<Options>();
-  command.option("--weights", options->weights, "mobile_sam.pt, sam_vit_b.pth, ... or a safetensors file of the same keys")
+  command
+      .option("--weights", options->weights, "mobile_sam.pt, sam_vit_b.pth, ... or a safetensors file of the same keys")
       .required();
   command.option("IMAGE", options->image, "A PNG or JPEG file").required();
   command.option("--point", options->points, "X,Y in pixels of the picture; X,Y,0 for what is not part of it")
@@ -169,8 +170,9 @@ void add_segment(CommandLine& line) {
   command.flag("--everything", options->everything, "All masks of the picture, each in a colour of its own");
   command.option("-o,--output", options->output, "PNG to write: the mask with the best predicted IoU").required();
   command.option("--overlay", options->overlay, "PNG to write: the picture with the masks and the prompt");
-  command.option("--embedding", options->embedding,
-                 "Keeps what the network knows of the picture: written if absent, else read, so that masks take no time");
+  command.option(
+      "--embedding", options->embedding,
+      "Keeps what the network knows of the picture: written if absent, else read, so that masks take no time");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--points-per-side", options->points_per_side, "Of --everything: the grid of points that are tried")
       .show_default()

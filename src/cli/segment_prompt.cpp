@@ -46,8 +46,8 @@ Tensor logits_of_picture(const std::string& path, const models::Sam& model, cons
   }
   const std::int64_t side = 4 * model.grid();
   const auto small = [&](int size) {
-    const double scaled = static_cast<double>(size) * static_cast<double>(side) /
-                          static_cast<double>(model.options().image_size);
+    const double scaled =
+        static_cast<double>(size) * static_cast<double>(side) / static_cast<double>(model.options().image_size);
     return std::max(1, static_cast<int>(std::lround(scaled)));
   };
   const io::Image scaled = io::resize(mask, small(frame.scaled_width), small(frame.scaled_height));

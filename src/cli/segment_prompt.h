@@ -16,8 +16,8 @@ models::SamPoint parse_point(const std::string& text);
 models::SamBox parse_box(const std::string& text);
 
 /// Logits [1, side, side] for a prompt: those of a file of tensors (.npy, or safetensors with one tensor) as they are,
-/// or a PNG or JPEG of the picture's size, white inside and black outside. Throws ValueError where sizes do not fit, and
-/// what reading throws.
+/// or a PNG or JPEG of the picture's size, white inside and black outside. Throws ValueError where sizes do not fit,
+/// and what reading throws.
 Tensor load_mask_prompt(const std::string& path, const models::Sam& model, const models::SamFrame& frame);
 
 }  // namespace cli

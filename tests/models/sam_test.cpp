@@ -54,7 +54,9 @@ struct MobileSam {
   std::unique_ptr<Sam> load() const {
     return Sam::load(io::load_weights((folder / "mobile_sam_vit_t_random_fp16.safetensors").string()));
   }
-  io::TensorMap golden() const { return io::load_safetensors((folder / "golden_picture1.safetensors").string()).tensors; }
+  io::TensorMap golden() const {
+    return io::load_safetensors((folder / "golden_picture1.safetensors").string()).tensors;
+  }
 };
 
 void expect_prediction(const SamPrediction& found, const io::TensorMap& golden, const std::string& name) {
@@ -94,10 +96,11 @@ TEST(Sam, MobileSamGivesWhatItsOriginalGives) {
   const Tensor row = model->upscale(one.low_resolution, embedding.frame).select(1, 385).slice(1, {.step = 4});
   EXPECT_LT(sam_error(row, golden.at("point_fg.upscaled_logits_row_mid_every_4th")), 1e-2);
   expect_prediction(model->predict(embedding, {.points = {{200, 300}, {600, 500, false}}}), golden, "points_fg_bg");
-  expect_prediction(model->predict(embedding, {.box = models::SamBox{100, 150, 650, 600}}, {.multimask = false}), golden,
-                    "box");
-  expect_prediction(model->predict(embedding, {.points = {{400, 400}}, .mask = one.low_resolution}, {.multimask = false}),
-                    golden, "mask_prompt");
+  expect_prediction(model->predict(embedding, {.box = models::SamBox{100, 150, 650, 600}}, {.multimask = false}),
+                    golden, "box");
+  expect_prediction(
+      model->predict(embedding, {.points = {{400, 400}}, .mask = one.low_resolution}, {.multimask = false}), golden,
+      "mask_prompt");
 }
 
 // What segment_anything's generator gives for the golden embedding with these options.
@@ -121,11 +124,8 @@ TEST(Sam, AllMasksAreThoseOfTheOriginal) {
   const SamEmbedding embedding{.features = data.golden().at("image_embedding"),
                                .positions = model->prompt_encoder.grid_positions(),
                                .frame = model->frame(769, 770)};
-  models::GenerateMasksOptions options{.points_per_side = 4,
-                                       .points_per_batch = 5,
-                                       .least_iou = 0.5,
-                                       .least_stability = 0.5,
-                                       .most_box_overlap = 1};
+  models::GenerateMasksOptions options{
+      .points_per_side = 4, .points_per_batch = 5, .least_iou = 0.5, .least_stability = 0.5, .most_box_overlap = 1};
   std::size_t calls = 0;
   options.progress = [&](std::size_t done, std::size_t total) {
     ++calls;
@@ -147,7 +147,9 @@ TEST(Sam, AllMasksAreThoseOfTheOriginal) {
 
 std::unique_ptr<Sam> small_vit(const io::TensorMap& file, Device device = {}) {
   auto model = std::make_unique<Sam>(models::SamOptions{
-      .encoder = models::SamViTOptions{.channels = 32, .depth = 3, .heads = 4, .global_blocks = {1}, .window = 3, .mlp_ratio = 2},
+      .encoder =
+          models::SamViTOptions{
+              .channels = 32, .depth = 3, .heads = 4, .global_blocks = {1}, .window = 3, .mlp_ratio = 2},
       .image_size = 128,
       .decoder = {.channels = 32, .mask_channels = 8, .heads = 4, .mlp_channels = 48, .iou_channels = 32}});
   nn::StateDict weights;
@@ -167,9 +169,6 @@ TEST(Sam, ThePlainVisionTransformerGivesWhatTransformersGives) {
   const Tensor embedding = model->image_encoder().forward(file.at("input.pixels").to(DType::f32));
   EXPECT_LT(sam_error(embedding, file.at("golden.embedding")), 1e-4);
   const Tensor positions = model->prompt_encoder.grid_positions();
-  const auto points = [&](const char* points, const Tensor& labels) {
-    return model->prompt_encoder.points(file.at(points).reshape({1, 2, 2}), labels);
-  };
 
   // A point that is none stands where a box would.
   const Tensor labels = cat({file.at("input.labels"), full({1, 1}, -1, {.dtype = DType::i32})}, 1);
@@ -180,19 +179,17 @@ TEST(Sam, ThePlainVisionTransformerGivesWhatTransformersGives) {
   EXPECT_LT(sam_error(by_points.iou, file.at("golden.points.iou")), 1e-4);
 
   const Tensor corners = Tensor::from(std::vector<std::int32_t>{2, 3}, {1, 2});
-  const models::SamMaskLogits by_box =
-      model->mask_decoder(embedding, positions, points("input.box", corners),
-                          model->prompt_encoder.mask(file.at("input.mask").to(DType::f32)), false);
+  const models::SamMaskLogits by_box = model->mask_decoder(
+      embedding, positions, model->prompt_encoder.points(file.at("input.box").reshape({1, 2, 2}), corners),
+      model->prompt_encoder.mask(file.at("input.mask").to(DType::f32)), false);
   EXPECT_LT(sam_error(by_box.masks, file.at("golden.box.masks")), 1e-4);
   EXPECT_LT(sam_error(by_box.iou, file.at("golden.box.iou")), 1e-4);
 }
 
 TEST(Sam, PublishedNetworksHaveTheirNumberOfParameters) {
   using models::SamKind;
-  const std::map<SamKind, std::int64_t> published{{SamKind::vit_t, 10130092},
-                                                  {SamKind::vit_b, 93735472},
-                                                  {SamKind::vit_l, 312342832},
-                                                  {SamKind::vit_h, 641090608}};
+  const std::map<SamKind, std::int64_t> published{
+      {SamKind::vit_t, 10130092}, {SamKind::vit_b, 93735472}, {SamKind::vit_l, 312342832}, {SamKind::vit_h, 641090608}};
   for (const auto& [kind, count] : published) {
     const Sam model(models::SamOptions::of(kind));  // no weight is made: nobody reads them
     EXPECT_EQ(model.parameter_count(), count);
@@ -212,12 +209,15 @@ TEST(Sam, EveryDeviceGivesTheSameBits) {
     SCOPED_TRACE(device.to_string());
     model->to(device);
     const SamEmbedding embedding = model->embed(sam_picture(50, 37));
-    const SamPrediction found = model->predict(embedding, {.points = {{20, 11.5}}, .box = models::SamBox{1, 2, 30, 33}});
+    const SamPrediction found =
+        model->predict(embedding, {.points = {{20, 11.5}}, .box = models::SamBox{1, 2, 30, 33}});
     embeddings.push_back(embedding.features.hash());
     masks.push_back(found.low_resolution.hash());
     const NoGrad no_grad;
-    vits.push_back(small_vit(vit_file, device)->image_encoder().forward(
-        vit_file.at("input.pixels").to(DType::f32).to(device)).hash());
+    vits.push_back(small_vit(vit_file, device)
+                       ->image_encoder()
+                       .forward(vit_file.at("input.pixels").to(DType::f32).to(device))
+                       .hash());
     EXPECT_EQ(embeddings.back(), embeddings.front());
     EXPECT_EQ(masks.back(), masks.front());
     EXPECT_EQ(vits.back(), vits.front());
@@ -370,10 +370,14 @@ TEST(Sam, AnEmbeddingBelongsToItsPictureAndItsWeights) {
   expect_error<FormatError>([&] { models::load_sam_embedding(path, *tiny_sam(128), 7); }, {"[1, 32, 8, 8]"});
 
   io::save_safetensors(path, {{"image_embedding", embedding.features}});
-  expect_error<FormatError>([&] { models::load_sam_embedding(path, *model, 7); }, {"is not the embedding of a picture"});
+  expect_error<FormatError>([&] { models::load_sam_embedding(path, *model, 7); },
+                            {"is not the embedding of a picture"});
   io::save_safetensors(path, {{"image_embedding", embedding.features}},
-                       {{"format", "lockstep sam embedding 1"}, {"weights", "0000000000000007"}, {"picture", "0000000000000001"},
-                        {"width", "-3"}, {"height", "4"}});
+                       {{"format", "lockstep sam embedding 1"},
+                        {"weights", "0000000000000007"},
+                        {"picture", "0000000000000001"},
+                        {"width", "-3"},
+                        {"height", "4"}});
   expect_error<FormatError>([&] { models::load_sam_embedding(path, *model, 7); }, {"width \"-3\""});
 }
 

@@ -73,15 +73,16 @@ struct SamPrompt {
 };
 
 struct SamPredictOptions {
-  /// Three masks (a whole, a part, a part of it), for prompts that are ambiguous; else the one best fitting many prompts.
+  /// Three masks (a whole, a part, a part of it), for prompts that are ambiguous; else the one best fitting many
+  /// prompts.
   bool multimask = true;
 };
 
 /// n masks in the network's order.
 struct SamPrediction {
-  Tensor masks;             ///< bool [n, height, width]
-  std::vector<float> iou;   ///< the predicted overlap with the truth
-  Tensor low_resolution;    ///< logits [n, 4 grid, 4 grid], in the square
+  Tensor masks;              ///< bool [n, height, width]
+  std::vector<float> iou;    ///< the predicted overlap with the truth
+  Tensor low_resolution;     ///< logits [n, 4 grid, 4 grid], in the square
   std::size_t best() const;  ///< the mask with the highest predicted overlap
 };
 

@@ -15,7 +15,7 @@ namespace models {
 struct SamTinyViTOptions {
   std::array<std::int64_t, 4> channels{64, 128, 160, 320};
   std::array<std::int64_t, 4> depths{2, 2, 6, 2};
-  std::array<std::int64_t, 4> heads{2, 4, 5, 10};   ///< the first is not used: that stage has convolutions
+  std::array<std::int64_t, 4> heads{2, 4, 5, 10};    ///< the first is not used: that stage has convolutions
   std::array<std::int64_t, 4> windows{7, 7, 14, 7};  ///< likewise
   std::int64_t classes = 1000;                       ///< of the head that checkpoints hold and that nothing reads
 };

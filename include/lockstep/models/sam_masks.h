@@ -42,16 +42,16 @@ struct SamMask {
   RunLengths runs;
   std::int64_t area = 0;  ///< pixels inside
   PixelBox box;
-  float iou = 0;                ///< predicted overlap with the truth
-  float stability = 0;          ///< of generate_masks: how little the mask depends on the threshold, 0 to 1
+  float iou = 0;        ///< predicted overlap with the truth
+  float stability = 0;  ///< of generate_masks: how little the mask depends on the threshold, 0 to 1
   std::optional<SamPoint> point = std::nullopt;  ///< of generate_masks: what it was asked for
 };
 
 /// The masks of a prediction, in their order.
 LOCKSTEP_API std::vector<SamMask> masks_of(const SamPrediction& prediction);
 
-/// The defaults are those of segment_anything's SamAutomaticMaskGenerator. Crops of the picture, and the removal of small
-/// regions, which are off there by default, do not exist here.
+/// The defaults are those of segment_anything's SamAutomaticMaskGenerator. Crops of the picture, and the removal of
+/// small regions, which are off there by default, do not exist here.
 struct GenerateMasksOptions {
   int points_per_side = 32;  ///< of a grid over the picture
   /// Points computed at a time; no result depends on it. Each takes some 40 MB.

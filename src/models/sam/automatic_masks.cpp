@@ -1,5 +1,5 @@
-// All masks of a picture: the steps and the order of segment_anything's SamAutomaticMaskGenerator, except that masks are
-// filtered by their predicted IoU before they are scaled up, which changes nothing but the time.
+// All masks of a picture: the steps and the order of segment_anything's SamAutomaticMaskGenerator, except that masks
+// are filtered by their predicted IoU before they are scaled up, which changes nothing but the time.
 #include <algorithm>
 #include <numeric>
 
@@ -40,9 +40,9 @@ void segment_batch(const Sam& model, const SamEmbedding& embedding, const Genera
     coordinates.push_back(prepared.coordinates);
     labels.push_back(prepared.labels);
   }
-  const SamMaskLogits found =
-      model.mask_decoder(embedding.features, embedding.positions,
-                         model.prompt_encoder.points(cat(coordinates), cat(labels)), model.prompt_encoder.mask({}), true);
+  const SamMaskLogits found = model.mask_decoder(embedding.features, embedding.positions,
+                                                 model.prompt_encoder.points(cat(coordinates), cat(labels)),
+                                                 model.prompt_encoder.mask({}), true);
   const std::int64_t per_point = found.iou.size(1);
   const std::vector<float> iou = found.iou.flatten().to_vector<float>();
   const Tensor masks = found.masks.flatten(0, 1);

@@ -45,8 +45,8 @@ class Canvas {
   void blend(int x, int y, const Colour& colour, int share) {
     if (x < 0 || y < 0 || x >= image_.width || y >= image_.height) return;
     std::uint8_t* pixel =
-        image_.pixels.data() + 3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(image_.width) +
-                                    static_cast<std::size_t>(x));
+        image_.pixels.data() +
+        3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(image_.width) + static_cast<std::size_t>(x));
     for (std::size_t c = 0; c < 3; ++c) {
       pixel[c] = static_cast<std::uint8_t>((pixel[c] * (256 - share) + colour[c] * share) / 256);
     }

@@ -16,10 +16,11 @@ constexpr std::int64_t kMasks = 4;
 const SamDecoderOptions& checked(const std::string& path, const SamDecoderOptions& options) {
   if (options.channels < 8 || options.channels % 8 != 0 || options.mask_channels < 4 || options.mlp_channels < 1 ||
       options.iou_channels < 1 || options.iou_depth < 1 || options.depth < 1) {
-    throw ValueError(fmt::format("{}: channels must be a multiple of 8, mask_channels at least 4, and the other "
-                                 "sizes positive; they are {}, {}, {}, {}, {}, {}",
-                                 path, options.channels, options.mask_channels, options.mlp_channels,
-                                 options.iou_channels, options.iou_depth, options.depth));
+    throw ValueError(
+        fmt::format("{}: channels must be a multiple of 8, mask_channels at least 4, and the other "
+                    "sizes positive; they are {}, {}, {}, {}, {}, {}",
+                    path, options.channels, options.mask_channels, options.mlp_channels, options.iou_channels,
+                    options.iou_depth, options.depth));
   }
   return options;
 }

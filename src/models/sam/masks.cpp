@@ -39,7 +39,8 @@ std::vector<std::uint8_t> decode_runs(const RunLengths& runs) {
   std::uint64_t total = 0;
   for (const std::uint32_t count : runs.counts) total += count;
   if (runs.width < 1 || runs.height < 1 || total != columns * rows) {
-    throw ValueError(fmt::format("decode_runs: runs of {} pixels are no mask of {} x {}", total, runs.width, runs.height));
+    throw ValueError(
+        fmt::format("decode_runs: runs of {} pixels are no mask of {} x {}", total, runs.width, runs.height));
   }
   std::vector<std::uint8_t> mask(columns * rows);
   std::size_t place = 0;  // column-major
@@ -78,7 +79,8 @@ std::vector<SamMask> masks_of(const SamPrediction& prediction) {
   std::vector<SamMask> result;
   for (std::int64_t i = 0; i < prediction.masks.size(0); ++i) {
     const Tensor mask = prediction.masks.select(0, i);
-    result.push_back(sam::describe(sam::bytes_of(mask), static_cast<int>(mask.size(1)), static_cast<int>(mask.size(0))));
+    result.push_back(
+        sam::describe(sam::bytes_of(mask), static_cast<int>(mask.size(1)), static_cast<int>(mask.size(0))));
     result.back().iou = prediction.iou[static_cast<std::size_t>(i)];
   }
   return result;

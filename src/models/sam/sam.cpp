@@ -45,9 +45,10 @@ SamKind kind_of(const nn::StateDict& weights) {
     case 1024: return SamKind::vit_l;
     case 1280: return SamKind::vit_h;
     default:
-      throw ValueError(fmt::format("Sam: image_encoder.pos_embed has {} channels; vit_b, vit_l and vit_h have 768, "
-                                   "1024 and 1280",
-                                   positions->size(3)));
+      throw ValueError(
+          fmt::format("Sam: image_encoder.pos_embed has {} channels; vit_b, vit_l and vit_h have 768, "
+                      "1024 and 1280",
+                      positions->size(3)));
   }
 }
 

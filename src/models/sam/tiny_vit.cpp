@@ -43,9 +43,7 @@ class MBConv : public nn::Layer {
         conv2(*this, "conv2", channels * kExpansion, channels * kExpansion, 3, 1, channels * kExpansion),
         conv3(*this, "conv3", channels * kExpansion, channels, 1) {}
 
-  Tensor forward(const Operand& x) const override {
-    return gelu(conv3(gelu(conv2(gelu(conv1(x))))) + x.tensor());
-  }
+  Tensor forward(const Operand& x) const override { return gelu(conv3(gelu(conv2(gelu(conv1(x))))) + x.tensor()); }
 
  private:
   ConvBn conv1;
@@ -197,7 +195,8 @@ SamTinyViT::SamTinyViT(nn::Module& parent, std::string name, std::int64_t out_ch
         stage.blocks.add<AttentionBlock>(channels[i], options.heads[i], options.windows[i]);
       }
     }
-    if (i + 1 < channels.size()) stage.downsample.emplace(stage, "downsample", channels[i], channels[i + 1], i < 2 ? 2 : 1);
+    if (i + 1 < channels.size())
+      stage.downsample.emplace(stage, "downsample", channels[i], channels[i + 1], i < 2 ? 2 : 1);
   }
   sam::build_neck(neck, channels[3], out_channels);
 }

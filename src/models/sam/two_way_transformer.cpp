@@ -27,8 +27,8 @@ Attention::Attention(nn::Module& parent, std::string name, std::int64_t channels
 }
 
 Tensor Attention::operator()(const Tensor& query, const Tensor& key, const Tensor& value) const {
-  const Tensor mixed = scaled_dot_product_attention(split_heads(q_proj(query), heads_), split_heads(k_proj(key), heads_),
-                                                    split_heads(v_proj(value), heads_));
+  const Tensor mixed = scaled_dot_product_attention(
+      split_heads(q_proj(query), heads_), split_heads(k_proj(key), heads_), split_heads(v_proj(value), heads_));
   return out_proj(mixed.transpose(1, 2).flatten(2));
 }
 

@@ -44,8 +44,9 @@ class RelativeAttention : public nn::Module {
     const std::int64_t width = channels / heads_;
     const std::int64_t count = shape.numel() / (size * size * channels);
     const Shape flat{count, heads_, size * size, width};
-    const Tensor all =
-        qkv(x.reshape({count, size * size, channels})).reshape({count, size * size, 3, heads_, width}).permute({2, 0, 3, 1, 4});
+    const Tensor all = qkv(x.reshape({count, size * size, channels}))
+                           .reshape({count, size * size, 3, heads_, width})
+                           .permute({2, 0, 3, 1, 4});
     const Tensor q = all.select(0, 0);
     // [count, heads, y, x, key's row] and [..., key's column].
     const Tensor grid = q.reshape({count, heads_, size, size, width});
