@@ -99,7 +99,7 @@ std::vector<std::size_t> by_area(const std::vector<SamMask>& masks) {
 
 // Lines and marks that are seen at the size at which one looks at the picture.
 int line_width(int width, int height) {
-  return std::max(1, std::max(width, height) / 400);
+  return std::max(1, std::max(width, height) / 320);
 }
 
 void tint(Canvas& canvas, const SamMask& mask, const Colour& colour, int line) {
