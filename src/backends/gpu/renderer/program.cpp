@@ -79,6 +79,17 @@ const char* load_of(DType dtype) {
   static constexpr std::array kNames = {"LOAD_U8", "LOAD_U16", "LOAD_U32", "LOAD_U64"};
   return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
 }
+const char* load_of(Encoding encoding, DType dtype) {
+  switch (encoding) {
+    case Encoding::dense: return load_of(dtype);
+#define ENCODING(name, ...) \
+  case Encoding::name: return "word_" #name;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  LOCKSTEP_ASSERT(false);
+  return "";
+}
 const char* store_of(DType dtype) {
   static constexpr std::array kNames = {"STORE_U8", "STORE_U16", "STORE_U32", "STORE_U64"};
   return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
@@ -262,7 +273,7 @@ std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, in
   lines.add("LONG {} = {};", at, value(step.a, ComputeType::i64));
   lines.add("{} {} = {}(0);", word_type_of(table.dtype), word, word_type_of(table.dtype));
   lines.open("if (ULONG({}) < {}) {{", at, words_.uint64(static_cast<std::uint64_t>(table.size)));
-  lines.add("{} = {}({}, {} + {} * {});", word, load_of(table.dtype), slot(table.slot), value(step.b, ComputeType::i64),
+  lines.add("{} = {}({}, {} + {} * {});", word, load_of(table.encoding, table.dtype), slot(table.slot), value(step.b, ComputeType::i64),
             words_.int64(table.stride), at);
   lines.close();
   lines.open("else {{");

@@ -1,0 +1,29 @@
+#include <lockstep/encoding.h>
+
+#include <array>
+
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::array kInfos = {
+#define ENCODING(name, elements, bytes, dtype, what) EncodingInfo{#name, elements, bytes, DType::dtype, what},
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+}  // namespace
+
+const EncodingInfo& info_of(Encoding encoding) {
+  LOCKSTEP_ASSERT(encoding != Encoding::dense);
+  return kInfos[static_cast<std::size_t>(encoding) - 1];
+}
+
+std::string_view name_of(Encoding encoding) {
+  return encoding == Encoding::dense ? std::string_view("dense") : info_of(encoding).name;
+}
+
+}  // namespace v0
+}  // namespace lockstep
