@@ -82,7 +82,20 @@ bool PickleMachine::step(std::uint8_t opcode) {
       if (marks_.size() == kMaxMarks) fail(fmt::format("has more than {} marks on its stack", kMaxMarks));
       marks_.push_back(stack_.size());
       break;
+    case kBinPut: memoise(reader_.u8("memo index")); break;
+    case kLongBinPut: memoise(reader_.u32("memo index")); break;
+    case kMemoize: memoise(memo_.size()); break;
+    case kBinGet: recall(reader_.u8("memo index")); break;
+    case kLongBinGet: recall(reader_.u32("memo index")); break;
+    default:
+      if (!step_value(opcode) && !step_container(opcode) && !step_object(opcode)) refuse_opcode(opcode);
+  }
+  return true;
+}
 
+// Numbers and texts.
+bool PickleMachine::step_value(std::uint8_t opcode) {
+  switch (opcode) {
     case kNone: push(none_); break;
     case kNewTrue: push(true_); break;
     case kNewFalse: push(false_); break;
@@ -100,7 +113,13 @@ bool PickleMachine::step(std::uint8_t opcode) {
     case kShortBinBytes: push(text_node(NodeKind::bytes, reader_.u8("bytes length"))); break;
     case kBinBytes: push(text_node(NodeKind::bytes, reader_.u32("bytes length"))); break;
     case kBinBytes8: push(text_node(NodeKind::bytes, reader_.u64("bytes length"))); break;
+    default: return false;
+  }
+  return true;
+}
 
+bool PickleMachine::step_container(std::uint8_t opcode) {
+  switch (opcode) {
     case kEmptyList: push(add_container(NodeKind::list, {})); break;
     case kEmptyDict: push(add_container(NodeKind::dict, {})); break;
     case kEmptyTuple: push(empty_tuple_); break;
@@ -126,20 +145,17 @@ bool PickleMachine::step(std::uint8_t opcode) {
       break;
     }
     case kSetItems: set_items(pop_to_mark()); break;
+    default: return false;
+  }
+  return true;
+}
 
+// Names, and what is made by calling them.
+bool PickleMachine::step_object(std::uint8_t opcode) {
+  switch (opcode) {
     case kGlobal: {
-      // Two lines of text, each bounded like any other text.
-      std::string_view lines[2];
-      for (std::string_view& line : lines) {
-        const std::uint64_t start = reader_.offset();
-        const auto begin = document_.file.bytes.subspan(start);
-        std::uint64_t length = 0;
-        while (reader_.u8("name") != '\n') {
-          if (++length > kMaxPickleText) fail("a name is too long");
-        }
-        line = text_of(begin.first(length));
-      }
-      push(find_global(lines[0], lines[1]));
+      const std::string_view module = name_line();
+      push(find_global(module, name_line()));
       break;
     }
     case kStackGlobal: {
@@ -160,16 +176,19 @@ bool PickleMachine::step(std::uint8_t opcode) {
       break;
     }
     case kBinPersId: push(persistent(pop())); break;
-
-    case kBinPut: memoise(reader_.u8("memo index")); break;
-    case kLongBinPut: memoise(reader_.u32("memo index")); break;
-    case kMemoize: memoise(memo_.size()); break;
-    case kBinGet: recall(reader_.u8("memo index")); break;
-    case kLongBinGet: recall(reader_.u32("memo index")); break;
-
-    default: refuse_opcode(opcode);
+    default: return false;
   }
   return true;
+}
+
+// Up to a newline, bounded like any other text.
+std::string_view PickleMachine::name_line() {
+  const auto begin = document_.file.bytes.subspan(reader_.offset());
+  std::uint64_t length = 0;
+  while (reader_.u8("name") != '\n') {
+    if (++length > kMaxPickleText) fail("a name is too long");
+  }
+  return text_of(begin.first(length));
 }
 
 PickleMachine::Node PickleMachine::add(PickleNode node) {

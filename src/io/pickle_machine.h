@@ -55,6 +55,11 @@ class PickleMachine {
   using Node = std::uint32_t;
 
   bool step(std::uint8_t opcode);  // false after STOP
+  // False where the opcode is of another kind.
+  bool step_value(std::uint8_t opcode);
+  bool step_container(std::uint8_t opcode);
+  bool step_object(std::uint8_t opcode);
+  std::string_view name_line();
   [[noreturn]] void fail(std::string_view message) const;
   [[noreturn]] void refuse_opcode(std::uint8_t opcode) const;
 
