@@ -10,6 +10,7 @@
 #include <lockstep/ops/attention.h>
 
 #include "graph/ops/contraction.h"
+#include "kernels/order.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -18,10 +19,8 @@ using namespace graph;
 
 namespace {
 
-// Rows that agree about which keys exist; part of the meaning of the op (docs/numerics.md).
+// Rows that agree about which keys are read.
 constexpr std::int64_t kTileRows = 128;
-// The first key of a tile's range is a multiple of this.
-constexpr std::int64_t kTileKeys = 64;
 // Scores of one block, in bytes: within the caches, and enough work for all threads.
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
@@ -262,13 +261,14 @@ class Attention {
     return region;
   }
 
-  // The keys that exist for the tile of these rows.
+  // The keys that the tile of these rows reads. Whole blocks of a contraction are left out at the front, where they would
+  // add +0: no bit depends on where a tile begins, so a query alone has the result that it has among others.
   Range keys_of(Range rows) const {
     if (!by_position()) return {0, keys_};
     const std::int64_t first = rows.first / kTileRows * kTileRows;
     const std::int64_t last = std::min(first + kTileRows, rows_);
     Range range{0, keys_};
-    if (before_) range.first = std::clamp<std::int64_t>(first + *before_, 0, keys_) / kTileKeys * kTileKeys;
+    if (before_) range.first = std::clamp<std::int64_t>(first + *before_, 0, keys_) / order::kBlock * order::kBlock;
     if (behind_) range.last = std::clamp<std::int64_t>(last + *behind_, range.first, keys_);
     return range;
   }
@@ -295,7 +295,17 @@ class Attention {
     // value joins in the dtype of the weights.
     const Tensor product =
         contract_dims(weights, cast(v, weights.dtype()), dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}));
-    return cast(product, query_.dtype());
+    // A block of hidden keys turns -0 to +0; where none was read, this does.
+    return cast(product + 0.0, query_.dtype());
+  }
+
+  // With zeros before the exponentials of these keys, where R would else cut other chunks than from the first of all.
+  // Two chunks are added in whichever order; more have to stand at their places.
+  static Tensor at_their_chunks(const Tensor& exponentials, Range keys) {
+    const std::int64_t first_chunk = keys.first / order::kChunk;
+    const std::int64_t chunks = (keys.last - 1) / order::kChunk - first_chunk + 1;
+    const std::int64_t before = chunks == 1 ? 0 : chunks == 2 ? keys.first % order::kChunk : keys.first;
+    return before == 0 ? exponentials : pad(exponentials, {before, 0}, 0.0);
   }
 
   // [lead..., m..., n...] = sum over k; the dimensions of either operand after its leading ones.
@@ -341,7 +351,7 @@ class Attention {
     const std::uint32_t last = 1u << (lead + 2);
     const Tensor largest = detach(reduce(ReduceOp::max, scores, last));
     const Tensor exponentials = exp(scores - where(isfinite(largest), largest, 0.0));
-    const Tensor total = reduce(ReduceOp::sum, exponentials, last);
+    const Tensor total = reduce(ReduceOp::sum, at_their_chunks(exponentials, keys), last);
     result.weights = exponentials / where(total == 0, 1.0, total);
     return result;
   }

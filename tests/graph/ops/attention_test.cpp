@@ -86,6 +86,35 @@ TEST(AttentionBlocks, MasksByPositionAreTheMasksTheySpell) {
   EXPECT_FALSE(bits_equal("near", "far", near, far));
 }
 
+// What a language model needs: keys come one by one, and a result does not tell how they came.
+void prefill_equals_steps(std::int64_t keys, std::int64_t window, const std::vector<std::int64_t>& chunks,
+                          DType dtype = DType::f32) {
+  const Tensor q = random({2, keys, 4}, 1, {}, dtype);
+  const Tensor k = random({2, keys, 4}, 2, {}, dtype);
+  const Tensor v = random({2, keys, 4}, 3, {}, dtype);
+  AttentionOptions options{.causal = true, .alignment = CausalAlignment::bottom_right};
+  if (window > 0) options.window_left = window;
+  const Tensor all = scaled_dot_product_attention(q, k, v, options);
+  for (const std::int64_t chunk : chunks) {
+    const std::int64_t begin = chunk == 1 ? std::max<std::int64_t>(0, keys - 300) : 0;
+    for (std::int64_t at = begin; at < keys; at += chunk) {
+      const std::int64_t end = std::min(keys, at + chunk);
+      const Tensor part = scaled_dot_product_attention(q.narrow(1, at, end - at), k.narrow(1, 0, end),
+                                                       v.narrow(1, 0, end), options);
+      ASSERT_TRUE(equal(part, all.narrow(1, at, end - at))) << keys << " keys, window " << window << ", queries " << at
+                                                           << " to " << end;
+    }
+  }
+}
+
+TEST(AttentionBlocks, PrefillInChunksOrSteps) {
+  for (const DType dtype : {DType::f32, DType::bf16}) prefill_equals_steps(700, 0, {1, 37, 128, 300}, dtype);
+  prefill_equals_steps(700, 100, {1, 37, 300});
+  prefill_equals_steps(4500, 333, {1, 500});   // a window over the end of a chunk of the sums
+  prefill_equals_steps(9000, 4400, {1, 2000});  // over two ends
+  prefill_equals_steps(9000, 0, {1000});
+}
+
 TEST(AttentionBlocks, HeadsOfGroupsShareKeysWithoutCopies) {
   const Tensor q = random({2, 6, 9, 8}, 1);
   const Tensor k = random({2, 2, 11, 8}, 2);
