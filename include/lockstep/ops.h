@@ -14,6 +14,7 @@
 #include <lockstep/ops/creation.h>
 #include <lockstep/ops/dropout.h>
 #include <lockstep/ops/elementwise.h>
+#include <lockstep/ops/encoding.h>
 #include <lockstep/ops/image.h>
 #include <lockstep/ops/indexing.h>
 #include <lockstep/ops/loss.h>

@@ -18,6 +18,7 @@
 
 #include <lockstep/device.h>
 #include <lockstep/dtype.h>
+#include <lockstep/encoding.h>
 #include <lockstep/error.h>
 #include <lockstep/shape.h>
 
@@ -66,6 +67,16 @@ class LOCKSTEP_API Tensor {
   /// happens on any thread when nothing refers to it any more. Unaligned data are taken.
   static Tensor from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {},
                           Device device = {}, CallSite site = {});
+  /// Copies weights that are packed in blocks (lockstep/encodings.def), row-major: a tensor of their values' dtype,
+  /// which products read as their right operand, and embedding and gathers as their table, without unpacking it.
+  /// Whatever else needs elements throws DTypeError and names dequantize (lockstep/ops/encoding.h). Views are packed
+  /// too; there are none with fill values. ShapeError unless the last size is a multiple of the block's and `bytes` are
+  /// those of all blocks.
+  static Tensor from_blocks(const void* data, std::size_t bytes, const Shape& shape, Encoding encoding,
+                            Device device = {}, CallSite site = {});
+  /// The same without a copy, as from_blob above.
+  static Tensor from_blob(const void* data, const Shape& shape, Encoding encoding, std::function<void()> deleter = {},
+                          Device device = {}, CallSite site = {});
 
   bool defined() const { return handle_ != nullptr; }
   const Shape& shape() const;
@@ -74,6 +85,8 @@ class LOCKSTEP_API Tensor {
   std::int64_t size(int dim, CallSite site = {}) const;
   std::int64_t numel() const { return shape().numel(); }
   DType dtype() const;
+  /// Encoding::dense, or how the elements are packed; dtype() is then that of their values.
+  Encoding encoding() const;
   Device device() const;
 
   /// The same tensor under a name that error messages use.
@@ -107,7 +120,7 @@ class LOCKSTEP_API Tensor {
   const Tensor& eval(CallSite site = {}) const;
   /// XXH3-64 of the little-endian row-major bits; every NaN counts as the one quiet NaN of its type.
   std::uint64_t hash() const;
-  /// Values, rounded and summarised as PyTorch does, with dtype and device. Computes.
+  /// Values, rounded and summarised as PyTorch does, with dtype, encoding and device. Computes.
   std::string to_string() const;
 
   Tensor to(Device device, CallSite site = {}) const;

@@ -283,6 +283,14 @@ Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& inputs,
                 });
 }
 
+namespace {
+
+bool has_gradient(const Tensor& tensor) {
+  return is_float(tensor.dtype()) && tensor.encoding() == Encoding::dense;
+}
+
+}  // namespace
+
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<Tensor>& inputs,
                   CallSite site) {
   const CallScope call("checkpoint", site);
@@ -316,14 +324,14 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     std::vector<Tensor> leaves;
     std::vector<Tensor> floats;
     for (const Tensor& input : bare) {
-      leaves.push_back(is_float(input.dtype()) ? requires_grad(input) : input);
-      if (is_float(input.dtype())) floats.push_back(leaves.back());
+      leaves.push_back(has_gradient(input) ? requires_grad(input) : input);
+      if (has_gradient(input)) floats.push_back(leaves.back());
     }
     const Tensor again = function(leaves);
     const std::vector<Tensor> found = lockstep::gradients(again, floats, {.seed = g, .allow_unused = true});
     std::vector<Tensor> result;
     std::size_t next = 0;
-    for (const Tensor& input : bare) result.push_back(is_float(input.dtype()) ? found[next++] : Tensor());
+    for (const Tensor& input : bare) result.push_back(has_gradient(input) ? found[next++] : Tensor());
     return result;
   });
 }

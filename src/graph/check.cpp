@@ -20,8 +20,9 @@ std::string line_of(const Shown& shown) {
   if (shown.tensor == nullptr) return fmt::format("  {:<20} scalar {}\n", shown.label, shown.scalar);
   if (!shown.tensor->defined()) return fmt::format("  {:<20} undefined\n", shown.label);
   const std::string& name = shown.tensor->name();
-  return fmt::format("  {:<20} {} {}  {}\n", name.empty() ? shown.label : name, name_of(shown.tensor->dtype()),
-                     shown.tensor->shape().to_string(), shown.tensor->device().to_string());
+  return fmt::format("  {:<20} {} {}  {}\n", name.empty() ? shown.label : name,
+                     type_text(shown.tensor->dtype(), shown.tensor->encoding()), shown.tensor->shape().to_string(),
+                     shown.tensor->device().to_string());
 }
 
 std::string title_of(const Shown& shown) {

@@ -8,6 +8,7 @@ inline namespace v0 {
 namespace graph {
 
 DenseData dense_data(const NodeRef& node) {
+  if (node->encoding != Encoding::dense) fail_packed(node, "has no elements in memory");
   const Reading reading = reading_of(node);
   compute(reading.base);
   if (reading.view.is_contiguous()) {

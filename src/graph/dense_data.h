@@ -14,7 +14,8 @@ struct DenseData {
   BufferRef buffer;
   std::size_t offset = 0;
 };
-/// Computes `node`, and stores what a view of it reads unless that is a piece of memory already.
+/// Computes `node`, and stores what a view of it reads unless that is a piece of memory already. DTypeError if it is
+/// packed.
 DenseData dense_data(const NodeRef& node);
 
 }  // namespace graph

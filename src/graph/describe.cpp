@@ -32,7 +32,7 @@ bool makes_canonical(const Node& node) {
 
 // Whether a value is free of subnormals; looks at given data once.
 bool find_canonical(Node& node) {
-  if (!zeroes_subnormals(node.dtype)) return true;
+  if (!zeroes_subnormals(node.dtype) || node.encoding != Encoding::dense) return true;  // words are decoded canonical
   const std::int8_t known = node.canonical.load(std::memory_order_relaxed);
   if (known >= 0) return known == 1;
   bool canonical = false;
@@ -120,6 +120,7 @@ std::vector<Entry> entries_of(const Window& window) {
     entry.op = &node.op;
     entry.shape = node.shape;
     entry.dtype = kernel_dtype(node.dtype);
+    entry.encoding = node.encoding;
     entry.given = value.given;
     entry.wanted = value.wanted;
     entry.canonical = value.canonical;

@@ -20,6 +20,7 @@ struct Entry {
   std::vector<Operand> operands;
   Shape shape;
   DType dtype = DType::f32;
+  Encoding encoding = Encoding::dense;
   bool given = false;      ///< its buffer exists already
   bool wanted = false;     ///< its value must be stored
   bool canonical = false;  ///< f32/bf16: free of subnormals

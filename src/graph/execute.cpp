@@ -15,7 +15,7 @@ namespace {
 const BufferRef& readable_buffer(Node& node, Backend& backend) {
   const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
   if (!is_host(node.device)) return node.buffer;  // never borrowed
-  if (address % size_of(node.dtype) == 0) return node.buffer;
+  if (node.encoding != Encoding::dense || address % size_of(node.dtype) == 0) return node.buffer;  // blocks: bytes
   if (node.aligned == nullptr) {
     BufferRef copy = backend.allocate(node.bytes());
     backend.upload(*copy, node.buffer->data(), node.bytes());

@@ -25,8 +25,9 @@ struct Contents {
   bool infinity = false;
 };
 
-Contents contents_of(const Tensor& tensor) {
-  if (!is_float(tensor.dtype())) return {};
+Contents contents_of(const Tensor& given) {
+  if (!is_float(given.dtype())) return {};
+  const Tensor tensor = dequantize(given);
   return {.nan = any(isnan(tensor)).item<bool>(), .infinity = any(isinf(tensor)).item<bool>()};
 }
 

@@ -104,8 +104,8 @@ std::string largest_tensors(Device device) {
     std::string name = given.empty()       ? fmt::format("{} at {}:{}", node.name, node.where.file, node.where.line)
                        : given.size() == 1 ? given[0]
                                            : fmt::format("{} and {} more", given[0], given.size() - 1);
-    text += fmt::format("\n    {:>9}  {} {}  {}", size_text(node.bytes()), name_of(node.dtype), node.shape.to_string(),
-                        name);
+    text += fmt::format("\n    {:>9}  {} {}  {}", size_text(node.bytes()), type_text(node.dtype, node.encoding),
+                        node.shape.to_string(), name);
   }
   return text.empty() ? "" : fmt::format("\n  the largest tensors on {}:{}", device.to_string(), text);
 }

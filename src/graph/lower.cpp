@@ -178,6 +178,7 @@ class Lowering {
   int load(int e, const View& view, bool bits) {
     const DType dtype = entry(e).dtype;
     const Input input = input_through(step_, entries_, e, view);
+    LOCKSTEP_ASSERT(input.encoding == Encoding::dense);
     for (std::size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& earlier = program_.code[i];
       if (earlier.kind == (bits ? Kind::load_bits : Kind::load) && program_.inputs[index(earlier.index)] == input) {
@@ -310,7 +311,8 @@ class Lowering {
                                .dtype = from.dtype,
                                .canonical = from.canonical,
                                .stride = gather.stride,
-                               .size = gather.size});
+                               .size = gather.size,
+                               .encoding = from.encoding});
     step_.checks.push_back(e);
     const int table = static_cast<int>(program_.tables.size()) - 1;
     const int element = position(first);

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/encoding.h>
 #include <lockstep/tensor.h>
 
 #include "core/assert.h"
@@ -73,6 +74,7 @@ struct Node {
   Inputs inputs;
   Shape shape;
   DType dtype = DType::f32;
+  Encoding encoding = Encoding::dense;  ///< of given data, and of views of them; what is computed is dense
   Device device;
   CallSite where;            ///< of the call that made it
   const char* name = "";     ///< of the op that was called
@@ -101,7 +103,7 @@ struct Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  std::size_t bytes() const { return static_cast<std::size_t>(shape.numel()) * size_of(dtype); }
+  std::size_t bytes() const { return encoded_bytes(encoding, dtype, shape.numel()); }
 };
 
 struct Record;

@@ -61,8 +61,8 @@ PlanKey key_of(const Window& window) {
     const Node& node = *window.nodes[e];
     const Window::Value& value = window.values[e];
     const std::span<const int> operands = window.operands(e);
-    append(key, value.given, value.wanted, value.canonical, kernel_dtype(node.dtype), rank_of(node.shape),
-           static_cast<std::uint8_t>(operands.size()));
+    append(key, value.given, value.wanted, value.canonical, kernel_dtype(node.dtype), node.encoding,
+           rank_of(node.shape), static_cast<std::uint8_t>(operands.size()));
     append_sizes(key, node.shape);
     if (value.given) continue;  // how it was computed no longer matters
     append(key, node.op);

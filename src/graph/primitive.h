@@ -52,6 +52,7 @@ template <typename T> struct Stated {
 struct Traits {
   Stated<Form> form;
   Stated<unsigned> reads_anywhere;  ///< bits of operands that are read at computed places, so are stored before
+  Stated<unsigned> reads_packed;    ///< bits of operands that may be packed (encodings.def): its kernels decode them
   Stated<bool> is_trivial;          ///< computing it costs no more than loading it: nothing is stored for a handle
   Stated<bool> checks_index;        ///< operand 1 are indices into places() places; a bad one is a fault
 };
@@ -61,7 +62,8 @@ inline constexpr unsigned kAllOperands = ~0u;
 
 /// Memory that was given: host data or an upload.
 struct Data {
-  static constexpr Traits traits{.form = Form::given, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::given, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple<> fields{};
   static const char* op_name() { return "data"; }
   static Results results() { return Results::moved; }
@@ -72,7 +74,8 @@ struct Data {
 struct Full {
   Scalar value;
 
-  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = true, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::source, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = true, .checks_index = false};
   static constexpr std::tuple fields{bound(&Full::value)};
   static const char* op_name() { return "full"; }
   static Results results() { return Results::moved; }
@@ -81,7 +84,8 @@ struct Full {
 
 /// The row-major position of each element, as i64.
 struct Iota {
-  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = true, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::source, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = true, .checks_index = false};
   static constexpr std::tuple<> fields{};
   static const char* op_name() { return "iota"; }
   static Results results() { return Results::computed; }
@@ -96,7 +100,8 @@ struct Random {
   std::uint64_t draw = 0;
   Word word = Word::own;
 
-  static constexpr Traits traits{.form = Form::source, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::source, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple fields{bound(&Random::seed), bound(&Random::draw), key(&Random::word)};
   static const char* op_name() { return "random"; }
   static Results results() { return Results::computed; }
@@ -107,7 +112,8 @@ struct Random {
 struct ViewOf {
   View view;
 
-  static constexpr Traits traits{.form = Form::view, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::view, .reads_anywhere = 0, .reads_packed = 1u << 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple fields{reads<0>(&ViewOf::view)};
   static const char* op_name() { return "view"; }
   static Results results() { return Results::moved; }
@@ -120,7 +126,7 @@ struct Elementwise {
   std::array<Scalar, 3> scalars{};
 
   static constexpr Traits traits{
-      .form = Form::elementwise, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+      .form = Form::elementwise, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple fields{key(&Elementwise::op), bound(&Elementwise::scalars)};
   const char* op_name() const { return info_of(op).name; }
   Results results() const { return info_of(op).kind == OpKind::move ? Results::moved : Results::computed; }
@@ -130,7 +136,7 @@ struct Elementwise {
 /// Changes the dtype.
 struct Cast {
   static constexpr Traits traits{
-      .form = Form::elementwise, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+      .form = Form::elementwise, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple<> fields{};
   static const char* op_name() { return "to"; }
   static Results results() { return Results::computed; }
@@ -142,7 +148,8 @@ struct Reduce {
   ReduceOp op = ReduceOp::sum;
   std::uint32_t dims = 0;
 
-  static constexpr Traits traits{.form = Form::rows, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{
+      .form = Form::rows, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
   static constexpr std::tuple fields{key(&Reduce::op), key(&Reduce::dims)};
   const char* op_name() const { return name_of(op); }
   static Results results() { return Results::computed; }
@@ -154,8 +161,11 @@ struct Contract {
   Shape b, m, n, k;
   View a_view, b_view;
 
-  static constexpr Traits traits{
-      .form = Form::contraction, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::contraction,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 1u << 1,
+                                 .is_trivial = false,
+                                 .checks_index = false};
   static constexpr std::tuple fields{key(&Contract::b), key(&Contract::m),           key(&Contract::n),
                                      key(&Contract::k), reads<0>(&Contract::a_view), reads<1>(&Contract::b_view)};
   static const char* op_name() { return "contraction"; }
@@ -170,8 +180,11 @@ struct Gather {
   std::int64_t stride = 0;
   std::int64_t size = 0;
 
-  static constexpr Traits traits{
-      .form = Form::elementwise, .reads_anywhere = 1, .is_trivial = false, .checks_index = true};
+  static constexpr Traits traits{.form = Form::elementwise,
+                                 .reads_anywhere = 1,
+                                 .reads_packed = 1u << 0,
+                                 .is_trivial = false,
+                                 .checks_index = true};
   static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size)};
   static const char* op_name() { return "gather"; }
   static Results results() { return Results::moved; }
@@ -185,8 +198,11 @@ struct Scatter {
   int dim = 0;
   bool include_self = true;
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = true};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = true};
   static constexpr std::tuple fields{key(&Scatter::op), key(&Scatter::dim), key(&Scatter::include_self)};
   static const char* op_name() { return "scatter"; }
   Results results() const { return op == ScatterOp::set ? Results::moved : Results::mixed; }
@@ -198,8 +214,11 @@ struct Scan {
   ScanOp op = ScanOp::sum;
   int dim = 0;
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
   static constexpr std::tuple fields{key(&Scan::op), key(&Scan::dim)};
   const char* op_name() const;
   static Results results() { return Results::computed; }
@@ -211,8 +230,11 @@ struct Sort {
   int dim = 0;
   bool descending = false;
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
   static constexpr std::tuple fields{key(&Sort::dim), key(&Sort::descending)};
   static const char* op_name() { return "sort"; }
   static Results results() { return Results::computed; }
@@ -224,8 +246,11 @@ struct Sort {
 struct Update {
   View region;
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
   static constexpr std::tuple fields{key(&Update::region)};
   static const char* op_name() { return "update"; }
   static Results results() { return Results::moved; }
@@ -251,6 +276,10 @@ inline Form form_of(const Primitive& op) {
 /// Whether operand `position` of `op` is read at places that its kernel computes, so that it must be stored before.
 inline bool reads_anywhere(const Primitive& op, std::size_t position) {
   return (traits_of(op).reads_anywhere >> position & 1u) != 0;
+}
+/// Whether operand `position` of `op` may be packed.
+inline bool reads_packed(const Primitive& op, std::size_t position) {
+  return (traits_of(op).reads_packed >> position & 1u) != 0;
 }
 
 const char* name_of(const Primitive& op);

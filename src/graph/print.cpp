@@ -22,12 +22,13 @@ constexpr std::int64_t kEdge = 3;          // kept at both ends of a summarized 
 constexpr std::size_t kLine = 80;          // columns
 constexpr std::string_view kPrefix = "tensor(";
 
-// Both ends of every long dimension.
+// Both ends of every long dimension. Of packed tensors, only these are unpacked.
 Tensor edges(const Tensor& tensor) {
   Tensor result = tensor;
   for (int d = 0; d < tensor.rank(); ++d) {
     const std::int64_t size = tensor.shape()[d];
-    if (size > 2 * kEdge) result = cat({result.narrow(d, 0, kEdge), result.narrow(d, size - kEdge, kEdge)}, d);
+    if (size <= 2 * kEdge) continue;
+    result = cat({dequantize(result.narrow(d, 0, kEdge)), dequantize(result.narrow(d, size - kEdge, kEdge))}, d);
   }
   return result;
 }
@@ -150,7 +151,7 @@ class Printer {
  public:
   explicit Printer(const Tensor& tensor) {
     const bool summarize = tensor.numel() > kSummarize;
-    const Tensor shown = summarize ? edges(tensor) : tensor;
+    const Tensor shown = dequantize(summarize ? edges(tensor) : tensor);
     shape_ = shown.shape();
     for (int d = 0; d < tensor.rank(); ++d) cut_.push_back(shape_[d] < tensor.shape()[d]);
     texts_ = texts_of(shown);
@@ -209,6 +210,7 @@ std::string Tensor::to_string() const {
   }
   const bool usual = dtype() == DType::f32 || (!empty && (dtype() == DType::i64 || dtype() == DType::boolean));
   if (!usual) suffixes.push_back("dtype=" + std::string(name_of(dtype())));
+  if (encoding() != Encoding::dense) suffixes.push_back("encoding=" + std::string(name_of(encoding())));
 
   std::string text = std::string(kPrefix) + (empty ? "[]" : Printer(*this).run());
   const std::size_t newline = text.rfind('\n');

@@ -40,22 +40,37 @@ bool chains(const Primitive& op) {
   return false;
 }
 
-// Storage-only types allow what moves elements and nothing else. The op rules refuse most with more to say; nothing gets
-// past here.
-void check_storage_only(const Primitive& op, const Inputs& inputs, DType dtype) {
+// Kernels decode blocks where a primitive's traits say so, at places that a view selects; fill values have no place.
+void check_packed(const Primitive& op, std::size_t position, const NodeRef& input) {
+  if (!reads_packed(op, position)) fail_packed(input, "is not read as this operand");
+  const auto* view = std::get_if<ViewOf>(&op);
+  if (view != nullptr && !view->view.bounds.empty()) fail_packed(input, "has no views with fill values");
+}
+
+// Storage-only types allow what moves elements and nothing else, and packed elements few primitives. The op rules
+// refuse most with more to say; nothing gets past here.
+void check_elements(const Primitive& op, const Inputs& inputs, DType dtype) {
   const auto check = [&](DType type) {
     if (is_storage_only(type) && results_of(op) != Results::moved) check_computes(type, {});
   };
   check(dtype);
-  for (const NodeRef& input : inputs) {
-    if (input != nullptr) check(input->dtype);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    check(inputs[i]->dtype);
+    if (inputs[i]->encoding != Encoding::dense) check_packed(op, i, inputs[i]);
   }
 }
 
 }  // namespace
 
+void fail_packed(const NodeRef& node, std::string_view what) {
+  const Tensor tensor = Access::from_handle(std::make_shared<Handle>(node));
+  fail<DTypeError>(fmt::format("a tensor packed as {} {}", name_of(node->encoding), what), {{"packed", tensor}},
+                   "make it dense, dequantize(tensor); only products, on their right, and gathers read packed tensors");
+}
+
 NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
-  check_storage_only(op, inputs, dtype);
+  check_elements(op, inputs, dtype);
   if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
     fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
                      "use f32, or another device; the CPU holds f64");
@@ -71,6 +86,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   node->name = call.op;
   node->id = next_id.fetch_add(1, std::memory_order_relaxed);
   const Form form = form_of(node->op);
+  if (form == Form::view) node->encoding = node->inputs[0]->encoding;
   bool from_sources = form == Form::source || !node->inputs.empty();
   for (const NodeRef& input : node->inputs) {
     // Views are never computed themselves: what counts is whether the value behind them is.

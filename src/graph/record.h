@@ -1,6 +1,8 @@
 // Recording: the door by which values enter the graph.
 #pragma once
 
+#include <string_view>
+
 #include "graph/node.h"
 
 namespace lockstep {
@@ -10,6 +12,9 @@ namespace graph {
 /// Makes a node of the thread's call and, when it is work to be done, enters it into its device's window. Shapes and
 /// dtypes are already checked by the op rules.
 NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device);
+
+/// DTypeError for whoever needs elements one by one: "a tensor packed as q8_0 <what>", with what makes it dense.
+[[noreturn]] void fail_packed(const NodeRef& node, std::string_view what);
 
 /// Called with each new node of floats that is work to be done, before anybody holds it; null: nothing is.
 using NodeWatch = void (*)(const NodeRef& node);

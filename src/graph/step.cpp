@@ -20,7 +20,8 @@ Input input_through(Step& step, const std::vector<Entry>& entries, int read, con
   return {.slot = slot_of(step, read),
           .dtype = from.dtype,
           .view = view,
-          .canonical = from.canonical && (view.bounds.empty() || is_canonical(from.dtype, view.fill))};
+          .canonical = from.canonical && (view.bounds.empty() || is_canonical(from.dtype, view.fill)),
+          .encoding = from.encoding};
 }
 
 Input input_of(Step& step, const std::vector<Entry>& entries, int entry, std::size_t operand) {

@@ -10,6 +10,7 @@
 #include "core/pool.h"
 #include "graph/check.h"
 #include "graph/live_tensors.h"
+#include "graph/record.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -74,6 +75,7 @@ Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rul
 
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink) {
   const NodeRef& node = Access::node(tensor);
+  if (node->encoding != Encoding::dense) fail_packed(node, "has no gradient");
   auto record = make_pooled<Record>();
   record->id = node->id;
   record->name = "leaf";

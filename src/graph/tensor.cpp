@@ -21,8 +21,9 @@ using namespace graph;
 
 namespace {
 
-Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device) {
+Tensor leaf(BufferRef buffer, const Shape& shape, DType dtype, Device device, Encoding encoding = Encoding::dense) {
   NodeRef node = make_node(Data{}, {}, shape, dtype, device);
+  node->encoding = encoding;
   node->buffer = std::move(buffer);
   node->ready.store(true, std::memory_order_release);
   remember_stored({&node, 1});
@@ -38,6 +39,60 @@ void check(const Tensor& tensor, const char* op) {
   if (tensor.defined()) return;
   const CallScope call(op, CallSite("", 0));
   check_defined({{"input", tensor}});
+}
+
+BufferRef uploaded(const void* data, std::size_t bytes, Device device) {
+  Backend& backend = backend_of(device);
+  BufferRef buffer = allocate_tensor(device, bytes);
+  backend.upload(*buffer, data, bytes);
+  return buffer;
+}
+
+BufferRef borrowed(const void* data, std::size_t bytes, std::function<void()> deleter, Device device) {
+  if (device.kind != DeviceKind::cpu && device.kind != DeviceKind::ref) {
+    fail<DeviceError>(fmt::format("{} cannot use the host's memory", device.to_string()), {},
+                      "make it on the CPU and move it, e.g. from_blob(...).to(device)");
+  }
+  backend_of(device);
+  // Buffers of given data are only read; the cast is confined to this line.
+  return std::make_shared<Buffer>(device, const_cast<void*>(data), bytes, std::move(deleter));
+}
+
+// Bytes of `data` on another device.
+BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device to) {
+  if (bytes == 0) return allocate_tensor(to, 0);
+  if (is_host(from)) return uploaded(data.buffer->data() + data.offset, bytes, to);
+  std::vector<std::byte> host(bytes);
+  backend_of(from).download(host.data(), *data.buffer, bytes, data.offset);
+  return uploaded(host.data(), bytes, to);
+}
+
+// A packed tensor on another device: the blocks that it looks at where it shows the whole of each, else all blocks and
+// the view of them.
+Tensor copied_blocks(const NodeRef& node, Device to) {
+  const Reading reading = reading_of(node);
+  const Node& base = *reading.base;
+  const std::int64_t block = info_of(base.encoding).elements;
+  const std::int64_t first = reading.view.offset;
+  if (reading.view.is_contiguous() && first % block == 0 && node->shape.numel() % block == 0) {
+    const DenseData data{base.buffer, encoded_bytes(base.encoding, base.dtype, first)};
+    return leaf(copied(data, node->bytes(), base.device, to), node->shape, node->dtype, to, node->encoding);
+  }
+  const Tensor all = leaf(copied({base.buffer, 0}, base.bytes(), base.device, to), base.shape, base.dtype, to,
+                          base.encoding);
+  return view_tensor(node_of(all), reading.view, node->dtype);
+}
+
+// Bytes that a tensor of blocks has.
+std::size_t check_blocks(const Shape& shape, Encoding encoding) {
+  if (encoding == Encoding::dense) fail<ValueError>("dense elements have no blocks", {}, "give them to Tensor::from");
+  const EncodingInfo& info = info_of(encoding);
+  check_shape(shape, info.dtype);
+  if (shape.rank() == 0 || shape.back() % info.elements != 0) {
+    fail<ShapeError>(fmt::format("the last size of shape {} is no multiple of {}, which a block of {} holds",
+                                 shape.to_string(), info.elements, info.name));
+  }
+  return encoded_bytes(encoding, info.dtype, shape.numel());
 }
 
 template <typename T, typename... Ts> constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
@@ -89,25 +144,33 @@ Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shap
         fmt::format("{} values given, but shape {} holds {}", bytes / size_of(dtype), shape.to_string(), shape.numel()),
         {}, "give one value per element");
   }
-  Backend& backend = backend_of(device);
-  BufferRef buffer = allocate_tensor(device, bytes);
-  backend.upload(*buffer, data, bytes);
-  return leaf(std::move(buffer), shape, dtype, device);
+  return leaf(uploaded(data, bytes, device), shape, dtype, device);
+}
+
+Tensor Tensor::from_blocks(const void* data, std::size_t bytes, const Shape& shape, Encoding encoding, Device device,
+                           CallSite site) {
+  const CallScope call("Tensor::from_blocks", site);
+  const std::size_t needed = check_blocks(shape, encoding);
+  if (bytes != needed) {
+    fail<ShapeError>(fmt::format("{} bytes given, but shape {} in blocks of {} has {}", bytes, shape.to_string(),
+                                 name_of(encoding), needed));
+  }
+  return leaf(uploaded(data, bytes, device), shape, info_of(encoding).dtype, device, encoding);
 }
 
 Tensor Tensor::from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter,
                          Device device, CallSite site) {
   const CallScope call("Tensor::from_blob", site);
   check_shape(shape, dtype);
-  if (device.kind != DeviceKind::cpu && device.kind != DeviceKind::ref) {
-    fail<DeviceError>(fmt::format("{} cannot use the host's memory", device.to_string()), {},
-                      "make it on the CPU and move it, e.g. from_blob(...).to(device)");
-  }
-  backend_of(device);
-  const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  // Buffers of given data are only read; the cast is confined to this line.
-  auto buffer = std::make_shared<Buffer>(device, const_cast<void*>(data), bytes, std::move(deleter));
-  return leaf(std::move(buffer), shape, dtype, device);
+  const std::size_t bytes = encoded_bytes(Encoding::dense, dtype, shape.numel());
+  return leaf(borrowed(data, bytes, std::move(deleter), device), shape, dtype, device);
+}
+
+Tensor Tensor::from_blob(const void* data, const Shape& shape, Encoding encoding, std::function<void()> deleter,
+                         Device device, CallSite site) {
+  const CallScope call("Tensor::from_blob", site);
+  const std::size_t bytes = check_blocks(shape, encoding);
+  return leaf(borrowed(data, bytes, std::move(deleter), device), shape, info_of(encoding).dtype, device, encoding);
 }
 
 const Shape& Tensor::shape() const {
@@ -123,6 +186,11 @@ std::int64_t Tensor::size(int dim, CallSite site) const {
 DType Tensor::dtype() const {
   check(*this, "Tensor::dtype");
   return handle_->node->dtype;
+}
+
+Encoding Tensor::encoding() const {
+  check(*this, "Tensor::encoding");
+  return handle_->node->encoding;
 }
 
 Device Tensor::device() const {
@@ -196,21 +264,12 @@ std::uint64_t Tensor::hash() const {
 Tensor Tensor::to(Device target, CallSite site) const {
   const CallScope call("to", site);
   check(*this);
-  Backend& backend = backend_of(target);
+  backend_of(target);
   if (target == device()) return *this;
-  const DenseData data = dense_data(handle_->node);
-  const std::size_t bytes = handle_->node->bytes();
-  BufferRef buffer = allocate_tensor(target, bytes);
-  if (bytes > 0) {
-    if (is_host(device())) {
-      backend.upload(*buffer, data.buffer->data() + data.offset, bytes);
-    } else {
-      std::vector<std::byte> host(bytes);
-      read_bytes(host.data());
-      backend.upload(*buffer, host.data(), bytes);
-    }
-  }
-  Tensor moved = leaf(std::move(buffer), shape(), dtype(), target);
+  const NodeRef& node = handle_->node;
+  Tensor moved = encoding() != Encoding::dense
+                     ? copied_blocks(node, target)
+                     : leaf(copied(dense_data(node), node->bytes(), device(), target), shape(), dtype(), target);
   if (is_tracing({this})) {
     moved = traced(moved, {this}, [from = device()](const Tensor& g, const auto&, const Tensor&) {
       return std::vector<Tensor>{g.to(from)};

@@ -75,7 +75,9 @@ std::string describe(const ContractionKernel& kernel) {
   constexpr std::array<const char*, 4> kTypeNames = {"f32", "f64", "i32", "i64"};
   std::string text = "contract[b" + std::to_string(kernel.b.numel()) + " m" + std::to_string(kernel.m.numel()) + " n" +
                      std::to_string(kernel.n.numel()) + " k" + std::to_string(kernel.k.numel()) + " " +
-                     kTypeNames[static_cast<std::size_t>(kernel.type)] + "]";
+                     kTypeNames[static_cast<std::size_t>(kernel.type)];
+  if (kernel.b_operand.encoding != Encoding::dense) text.append(" ").append(name_of(kernel.b_operand.encoding));
+  text += "]";
   const std::string epilogue = describe(kernel.epilogue);
   return epilogue.empty() ? text : text + " +" + epilogue;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <lockstep/dtype.h>
+#include <lockstep/encoding.h>
 #include <lockstep/shape.h>
 
 #include "core/view.h"
@@ -141,6 +142,7 @@ struct Input {
   DType dtype = DType::f32;
   View view;
   bool canonical = false;  ///< known to hold no subnormal f32/bf16 (so that loading need not look)
+  Encoding encoding = Encoding::dense;  ///< packed only as a contraction's b; `view` is over the elements
   friend bool operator==(const Input&, const Input&) = default;
 };
 
@@ -164,6 +166,7 @@ struct Table {
   bool canonical = false;
   std::int64_t stride = 0;
   std::int64_t size = 0;
+  Encoding encoding = Encoding::dense;
   friend bool operator==(const Table&, const Table&) = default;
 };
 

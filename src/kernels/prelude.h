@@ -16,6 +16,7 @@
 // -fno-trapping-math. Where the target has no fma instruction, FMA is a call of the C library's exact fma: right, slow.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #ifdef __FAST_MATH__
@@ -35,6 +36,11 @@
 #define CONSTANT_TABLE(type, name, size) static constexpr type name[size]
 /// A 64-bit index into one.
 #define TABLE_INDEX(index) index
+
+// Memory that a text reads: bytes and pairs of them, at any address, as words.
+#define MEMORY const std::byte*
+#define LOAD_U8(a, i) std::uint32_t((a)[i])
+#define LOAD_U16(a, i) (LOAD_U8(a, 2 * (i)) | LOAD_U8(a, 2 * (i) + 1) << 8)
 
 // Bit casts.
 #define BITS(x) __builtin_bit_cast(std::uint32_t, x)

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include <lockstep/dtype.h>
+#include <lockstep/encoding.h>
 
 #include "core/elements.h"
 #include "kernels/scalar.h"
@@ -21,6 +22,18 @@ inline std::uint64_t load_word(DType dtype, const std::byte* data, std::int64_t 
   const std::size_t size = size_of(dtype);
   std::memcpy(&word, data + static_cast<std::size_t>(index) * size, size);
   return word;
+}
+
+/// The same of an element that may be packed.
+inline std::uint64_t load_word(Encoding encoding, DType dtype, const std::byte* data, std::int64_t index) {
+  switch (encoding) {
+    case Encoding::dense: return load_word(dtype, data, index);
+#define ENCODING(name, ...) \
+  case Encoding::name: return scalar::word_##name(data, index);
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return 0;
 }
 
 inline void store_word(DType dtype, std::byte* data, std::int64_t index, std::uint64_t word) {

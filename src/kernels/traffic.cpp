@@ -12,7 +12,10 @@ class Traffic {
  public:
   explicit Traffic(std::span<const std::size_t> slot_bytes) : slot_bytes_(slot_bytes), moved_(slot_bytes.size()) {}
 
-  void add(const Input& input) { add(input.slot, size_of(input.dtype), elements_of(input.view)); }
+  void add(const Input& input) {
+    moved_[static_cast<std::size_t>(input.slot)] +=
+        encoded_bytes(input.encoding, input.dtype, elements_of(input.view));
+  }
   void add(int slot, DType dtype, const Shape& shape, const Shape& strides) {
     View view;
     view.shape = shape;
@@ -26,7 +29,9 @@ class Traffic {
     Shape space = program.rows;
     for (int d = 0; d < program.inner.rank(); ++d) space.push_back(program.inner[d]);
     for (const Input& input : program.inputs) add(input);
-    for (const Table& table : program.tables) add(table.slot, size_of(table.dtype), space.numel());
+    for (const Table& table : program.tables) {
+      moved_[static_cast<std::size_t>(table.slot)] += encoded_bytes(table.encoding, table.dtype, space.numel());
+    }
     for (const Output& output : program.outputs) add(output.slot, output.dtype, space, output.strides);
   }
 

@@ -13,6 +13,7 @@
 #include "backends/gpu/dialect.h"
 #include "cli/check/check.h"
 #include "support/fake_driver.h"
+#include "support/tensors.h"
 
 namespace lockstep {
 namespace {
@@ -62,6 +63,7 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
   const TensorOptions options{.device = kDevice};
   const Tensor x = zeros({5, 300}, options).eval();
   const Tensor index = zeros({5, 300}, {.dtype = DType::i64, .device = kDevice}).eval();
+  const Tensor packed = random_packed({70, 64}, Encoding::q8_0, 1, kDevice);
   const int before = CompilingDriver::texts;
   const std::vector<std::pair<const char*, std::function<Tensor()>>> calls = {
       {"random", [&] { return randn({64}, options); }},
@@ -89,6 +91,9 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          return cat({x, x}, 1);
        }},
       {"contraction", [&] { return relu(matmul(x, x.transpose(0, 1))); }},
+      {"contraction of packed weights", [&] { return linear(zeros({40, 64}, options).eval(), packed); }},
+      {"product of a packed row", [&] { return matmul(zeros({64}, options).eval(), packed.transpose(0, 1)); }},
+      {"gather of packed elements", [&] { return dequantize(packed); }},
       {"convolution",
        [&] {
          return conv2d(zeros({1, 8, 20, 20}, options).eval(), zeros({8, 8, 3, 3}, options).eval());

@@ -8,8 +8,11 @@ struct Fresh {
   int dim = 0;
   int other = 0;
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
 #ifdef LOCKSTEP_MUST_FAIL
   static constexpr std::tuple fields{key(&Fresh::dim), key(&Fresh::dim)};
 #else

@@ -11,8 +11,11 @@ struct Fresh {
   bool reversed = false;
 #endif
 
-  static constexpr Traits traits{
-      .form = Form::irregular, .reads_anywhere = kAllOperands, .is_trivial = false, .checks_index = false};
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
   static constexpr std::tuple fields{key(&Fresh::region), key(&Fresh::dim)};
 };
 

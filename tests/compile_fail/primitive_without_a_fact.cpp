@@ -7,6 +7,7 @@ namespace lockstep::graph {
 struct Fresh {
   static constexpr Traits traits{.form = Form::elementwise,
                                  .reads_anywhere = 0,
+                                 .reads_packed = 0,
 #ifndef LOCKSTEP_MUST_FAIL
                                  .is_trivial = false,
 #endif

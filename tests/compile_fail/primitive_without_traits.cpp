@@ -7,7 +7,7 @@ namespace lockstep::graph {
 struct Fresh {
 #ifndef LOCKSTEP_MUST_FAIL
   static constexpr Traits traits{
-      .form = Form::elementwise, .reads_anywhere = 0, .is_trivial = false, .checks_index = false};
+      .form = Form::elementwise, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
 #endif
   static constexpr std::tuple<> fields{};
 };

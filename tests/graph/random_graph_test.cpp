@@ -100,8 +100,20 @@ class RandomGraph {
     }
   }
 
+  // Through packed weights, from anywhere in their blocks.
+  Tensor packed() {
+    const Tensor x = floats();
+    if (x.rank() == 0 || x.dtype() != DType::f32) return x;
+    const std::int64_t k = x.shape().back();
+    const std::int64_t columns = (k + 31) / 32 * 32;
+    const Tensor weight = random_packed({number(1, 9), columns}, Encoding::q8_0, random_(), device_, number(0, 3) == 0);
+    const Tensor part = weight.narrow(1, number(0, static_cast<int>(columns - k)), k);
+    if (number(0, 1) == 0) return linear(x, part);
+    return embedding(part, positions({number(1, 9)}, weight.shape()[0])) + x.reshape({-1, k}).select(0, 0);
+  }
+
   Tensor step() {
-    switch (number(0, 25)) {
+    switch (number(0, 26)) {
       case 22:
       case 23:
       case 24: return irregular();
@@ -170,6 +182,7 @@ class RandomGraph {
         if (x.rank() == 0) return x;
         return matmul(x, random_tensor({x.shape().back(), number(1, 20)}, x.dtype(), random_(), device_));
       }
+      case 25: return packed();
       case 20: {
         const Tensor x = floats();
         return x.rank() > 5 ? x : x.unsqueeze(number(0, x.rank()));

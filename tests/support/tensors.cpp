@@ -79,6 +79,32 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, Device
   return Tensor::from(std::vector<float>(values.begin(), values.end()), shape, device);
 }
 
+std::vector<std::byte> random_blocks(const Shape& shape, Encoding encoding, std::uint64_t seed, bool special) {
+  std::mt19937_64 random(seed);
+  const EncodingInfo& info = info_of(encoding);
+  std::vector<std::byte> bytes(encoded_bytes(encoding, info.dtype, shape.numel()));
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (std::size_t block = 0; block < bytes.size(); block += info.bytes) {
+    const auto put_scale = [&](std::size_t at) {
+      constexpr std::uint16_t kSpecial[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400,
+                                            0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xfd55};
+      std::uint16_t scale = to_f16(static_cast<float>(std::normal_distribution<>(0, 0.02)(random))).bits;
+      if (special && random() % 4 == 0) scale = kSpecial[random() % std::size(kSpecial)];
+      std::memcpy(bytes.data() + block + at, &scale, sizeof scale);
+    };
+    switch (encoding) {
+      case Encoding::dense: break;
+      case Encoding::q8_0: put_scale(0); break;
+    }
+  }
+  return bytes;
+}
+
+Tensor random_packed(const Shape& shape, Encoding encoding, std::uint64_t seed, Device device, bool special) {
+  const std::vector<std::byte> blocks = random_blocks(shape, encoding, seed, special);
+  return Tensor::from_blocks(blocks.data(), blocks.size(), shape, encoding, device);
+}
+
 std::vector<Device> test_devices() {
   std::vector<Device> devices = {{DeviceKind::ref, 0}, {DeviceKind::cpu, 0}};
   const char* const named = std::getenv("LOCKSTEP_TEST_DEVICES");

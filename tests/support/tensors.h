@@ -35,6 +35,12 @@ inline constexpr graph::WindowLimits kUnbounded{std::size_t{1} << 40, 1 << 30, s
 /// Values of every kind for a dtype: ordinary ones and, if asked for, NaN, infinities, signed zeros, subnormals.
 Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, Device device = {}, bool special = false);
 
+/// Blocks of random codes and scales like those of weights; `special`: among them scales of zero, subnormal ones, the
+/// largest, infinities and NaN. The last size holds whole blocks.
+std::vector<std::byte> random_blocks(const Shape& shape, Encoding encoding, std::uint64_t seed, bool special = false);
+Tensor random_packed(const Shape& shape, Encoding encoding, std::uint64_t seed, Device device = {},
+                     bool special = false);
+
 /// The devices that tests run on: ref, cpu, and what LOCKSTEP_TEST_DEVICES names, e.g. "cuda:0,vulkan:0".
 std::vector<Device> test_devices();
 

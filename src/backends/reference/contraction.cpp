@@ -34,7 +34,8 @@ T read(const Input& operand, const Binding& binding, const std::int64_t* index) 
   const std::int64_t address = operand.view.address(index);
   if (address < 0) return decode<T>(operand.dtype, operand.view.fill);
   return decode<T>(operand.dtype,
-                   load_word(operand.dtype, binding.slots[static_cast<std::size_t>(operand.slot)], address));
+                   load_word(operand.encoding, operand.dtype,
+                             binding.slots[static_cast<std::size_t>(operand.slot)], address));
 }
 
 template <typename T> void run(const ContractionKernel& kernel, const Binding& binding) {

@@ -159,7 +159,8 @@ class Row {
       report_fault(binding_, static_cast<std::size_t>(step.index));
       return 0;
     }
-    return load_word(table.dtype, slot(table.slot), operand<std::int64_t>(step.b, i) + table.stride * at);
+    return load_word(table.encoding, table.dtype, slot(table.slot),
+                     operand<std::int64_t>(step.b, i) + table.stride * at);
   }
 
   Column gather(const Instruction& step) {

@@ -41,6 +41,7 @@ std::span<const CheckOp> check_attention_ops();
 std::span<const CheckOp> check_contraction_ops();
 std::span<const CheckOp> check_creation_ops();
 std::span<const CheckOp> check_elementwise_ops();
+std::span<const CheckOp> check_encoding_ops();
 std::span<const CheckOp> check_image_ops();
 std::span<const CheckOp> check_indexing_ops();
 std::span<const CheckOp> check_loss_ops();

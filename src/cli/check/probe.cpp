@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/check.h>
+#include <lockstep/ops/encoding.h>
 
 #include "core/elements.h"
 
@@ -95,6 +97,17 @@ void put_value(std::byte* to, DType dtype, double value) {
       if constexpr (std::is_floating_point_v<T>) put(to, static_cast<T>(value));
     }
   });
+}
+
+// A block whose values are like those of floats.
+void put_block(std::byte* to, Encoding encoding, Generator64& random, bool special) {
+  switch (encoding) {
+    case Encoding::dense: return;
+    case Encoding::q8_0:
+      put(to, to_f16(static_cast<float>(float_value(random.next(), special))));
+      for (int i = 0; i < 4; ++i) put(to + 2 + 8 * i, random.next());
+      return;
+  }
 }
 
 // The shape in memory from which a layout makes `shape`.
@@ -235,7 +248,34 @@ Tensor Probe::make(const Shape& shape, DType dtype, Range range, std::int64_t be
   return operand;
 }
 
+Tensor Probe::blocks(const Shape& shape, Encoding encoding) {
+  const EncodingInfo& info = info_of(encoding);
+  const std::int64_t count = shape.numel() / info.elements;
+  std::vector<std::byte> bytes(encoded_bytes(encoding, info.dtype, shape.numel()));
+  Generator64 random(operands_.size() * 1000003 + bytes.size() * 31 + static_cast<std::size_t>(encoding));
+  for (std::int64_t i = 0; i < count; ++i) {
+    put_block(bytes.data() + static_cast<std::size_t>(i) * info.bytes, encoding, random,
+              point_.values == Values::special);
+  }
+  operands_.push_back(Tensor::from_bytes(bytes.data(), bytes.size(), {count, static_cast<std::int64_t>(info.bytes)},
+                                         DType::u8, device_));
+  return Tensor::from_blocks(bytes.data(), bytes.size(), shape, encoding, device_);
+}
+
+Tensor Probe::packed(Shape shape, Encoding encoding) {
+  const EncodingInfo& info = info_of(encoding);
+  if (!slope_ && dtype_ != info.dtype) fail<DTypeError>(fmt::format("{} holds {}", info.name, name_of(info.dtype)));
+  std::int64_t& last = shape[shape.rank() - 1];
+  last = (last + info.elements - 1) / info.elements * info.elements;
+  return blocks(shape, encoding);
+}
+
 Tensor Probe::x(const Shape& shape, DType dtype) {
+  if (packing_ != Packing::none && dtype == info_of(encoding_).dtype && shape.rank() > 0 &&
+      shape.back() % info_of(encoding_).elements == 0) {
+    const Tensor packed = blocks(shape, encoding_);
+    return packing_ == Packing::packed ? packed : dequantize(packed);
+  }
   return make(shape, dtype, Range::any, 0);
 }
 Tensor Probe::positive(const Shape& shape) {

@@ -83,8 +83,18 @@ class Probe {
   Tensor mask(const Shape& shape) { return x(shape, DType::boolean); }
   /// i64 positions in [0, below); none if `below` is 0.
   Tensor index(const Shape& shape, std::int64_t below);
+  /// Weights in blocks, whose last size is as many whole ones as `shape`'s needs. DTypeError unless their values are of
+  /// the probe's dtype; those of a slope have no gradient.
+  Tensor packed(Shape shape, Encoding encoding);
+  /// From now on the operands that x() makes are packed where their dtype and shape allow; or, to compare with, they
+  /// are the same values unpacked.
+  enum class Packing : std::uint8_t { none, packed, unpacked };
+  void pack(Encoding encoding, Packing packing) {
+    encoding_ = encoding;
+    packing_ = packing;
+  }
 
-  /// The operands so far, dense.
+  /// The operands so far, dense; of packed ones the blocks.
   const Tensors& operands() const { return operands_; }
   /// Those of a slope.
   const std::vector<Leaf>& leaves() const { return leaves_; }
@@ -93,11 +103,14 @@ class Probe {
   enum class Range : std::uint8_t { any, positive, index };
   Tensor make(const Shape& shape, DType dtype, Range range, std::int64_t below);
   Tensor leaf(const Shape& base, bool is_positive);
+  Tensor blocks(const Shape& shape, Encoding encoding);
 
   DType dtype_;
   Point point_;
   Device device_;
   std::optional<Slope> slope_;
+  Encoding encoding_ = Encoding::dense;
+  Packing packing_ = Packing::none;
   Tensors operands_;
   std::vector<Leaf> leaves_;
 };

@@ -89,7 +89,7 @@ bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t colum
   const Group& terms = rows.geometry.k;
   const std::int64_t stride = terms.inner_stride();
   const std::int64_t most = rows.geometry.limits.empty() ? kMaxColumnsWithoutTaps : kMaxColumns;
-  return rows.dtype == DType::f32 && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
+  return rows.is_plain_f32() && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
          !rows.geometry.stepped() && column_count <= most && row_count >= std::max(kMinRows, column_count / 2) &&
          k >= 2 * kBlock && (stride == 1 || stride == 2) && terms.inner_size() >= kMinRun &&
          rows.geometry.bounds() <= 3;

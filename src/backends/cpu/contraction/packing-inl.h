@@ -2,7 +2,7 @@
 // the fill where a view has no data. Three ways, chosen by Side::Order:
 //   along outer   one panel row (fixed k) at a time; its pieces and, per class of k, their valid lanes are known before
 //   along k       one lane at a time into a staging area (or straight from memory), then transposed
-//   by element    views with inserted zeros
+//   by element    views with inserted zeros, and packed blocks (encodings.def)
 
 #if defined(LOCKSTEP_CONTRACTION_PACKING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_PACKING_INL_H_
@@ -18,6 +18,7 @@
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/tile-inl.h"
 #include "core/assert.h"
+#include "kernels/storage.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep {
@@ -322,11 +323,11 @@ template <typename T, typename Source, int kWidth> void pack_along_k(const PackA
   }
 }
 
-template <typename T, typename Source, int kWidth> void pack_by_element(const PackArgs& args) {
+// `element(address)`: the decoded value there.
+template <typename T, int kWidth, typename Element> void pack_by_element(const PackArgs& args, const Element& element) {
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
-  const Source* data = reinterpret_cast<const Source*>(args.data);
   T* panel = static_cast<T*>(args.panels);
   Walk outer(geometry.outer, geometry.bounds());
   Walk inner(geometry.k, geometry.bounds());
@@ -339,7 +340,7 @@ template <typename T, typename Source, int kWidth> void pack_by_element(const Pa
         bool inside = exists;
         const std::int64_t address =
             exists ? address_of(geometry, args.batch, outer.position(), inner.position(), inside) : 0;
-        panel[k * kWidth + lane] = inside ? decode<T>(data[address], side.flush) : exists ? fill : T{};
+        panel[k * kWidth + lane] = inside ? element(address) : exists ? fill : T{};
         inner.advance(1);
       }
       if (exists) outer.advance(1);
@@ -347,9 +348,26 @@ template <typename T, typename Source, int kWidth> void pack_by_element(const Pa
   }
 }
 
+template <int kWidth> void pack_blocks(const PackArgs& args) {
+  switch (args.side->encoding) {
+    case Encoding::dense: break;
+#define ENCODING(name, ...)                                                                              \
+  case Encoding::name:                                                                                   \
+    return pack_by_element<float, kWidth>(                                                               \
+        args, [&](std::int64_t at) { return std::bit_cast<float>(scalar::word_##name(args.data, at)); });
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  LOCKSTEP_ASSERT(false);
+}
+
 template <typename T, int kWidth> void pack(const PackArgs& args) {
   if (args.k_count == 0) return;
   const Side& side = *args.side;
+  if (side.encoding != Encoding::dense) {
+    if constexpr (std::is_same_v<T, float>) return pack_blocks<kWidth>(args);
+    LOCKSTEP_ASSERT(false);
+  }
   if (side.order == Side::Order::along_outer) {
     prepare_k_block(side.geometry, args.k_begin, args.k_count, *args.workspace);
 #if !LOCKSTEP_SCALAR_TILE
@@ -363,7 +381,10 @@ template <typename T, int kWidth> void pack(const PackArgs& args) {
     switch (side.order) {
       case Side::Order::along_outer: return pack_along_outer<T, Source, kWidth>(args);
       case Side::Order::along_k: return pack_along_k<T, Source, kWidth>(args);
-      case Side::Order::by_element: return pack_by_element<T, Source, kWidth>(args);
+      case Side::Order::by_element: {
+        const Source* data = reinterpret_cast<const Source*>(args.data);
+        return pack_by_element<T, kWidth>(args, [&](std::int64_t at) { return decode<T>(data[at], side.flush); });
+      }
     }
   });
   LOCKSTEP_ASSERT(known);

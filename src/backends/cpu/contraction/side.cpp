@@ -69,7 +69,8 @@ Side make_side(const Input& operand, const std::vector<int>& batch, const std::v
   side.geometry.k = group_of(operand.view, bounds, k);
   side.geometry.outer.simplify();
   side.geometry.k.simplify();
-  side.order = order_of(side.geometry);
+  side.encoding = operand.encoding;
+  side.order = side.encoding == Encoding::dense ? order_of(side.geometry) : Side::Order::by_element;
   return side;
 }
 

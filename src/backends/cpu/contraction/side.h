@@ -14,13 +14,17 @@ namespace contraction {
 struct Side {
   int slot = 0;
   DType dtype = DType::f32;
+  Encoding encoding = Encoding::dense;
   bool flush = false;  ///< subnormals of this operand read as zeros of their sign
   std::uint64_t fill = 0;
   Geometry geometry;
   /// How panels are filled. `along_outer`: one row of a panel at a time; `along_k`: one lane at a time, then
-  /// transposed; `by_element`: views with inserted zeros.
+  /// transposed; `by_element`: views with inserted zeros, and packed blocks.
   enum class Order : std::uint8_t { along_outer, along_k, by_element };
   Order order = Order::along_outer;
+
+  /// f32 that can be read where it lies.
+  bool is_plain_f32() const { return dtype == DType::f32 && encoding == Encoding::dense; }
 };
 
 /// Whether elements of the operand may read as f32 subnormals, which then become zeros of their sign. Where not,

@@ -13,7 +13,7 @@ constexpr std::int64_t kMaxThinTable = 1 << 20;
 
 bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
-  return plan.type == ComputeType::f32 && side.dtype == DType::f32 &&
+  return plan.type == ComputeType::f32 && side.is_plain_f32() &&
          plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
          plan.k <= kMaxThinTable && plan.columns <= kMaxThinTable;
 }

@@ -87,7 +87,7 @@ class ThinWay final : public Way {
   std::int64_t load_rows(const Binding& binding, std::int64_t batch, float* rows, Workspace& workspace) const {
     const Side& side = plan_.row_side;
     const Geometry& geometry = side.geometry;
-    if (plan_.rows == 1 && side.dtype == DType::f32 && geometry.limits.empty() && geometry.k.sizes.rank() <= 1) {
+    if (plan_.rows == 1 && side.is_plain_f32() && geometry.limits.empty() && geometry.k.sizes.rank() <= 1) {
       const float* from = reinterpret_cast<const float*>(data(binding, Operand::rows)) + geometry.batch_address(batch);
       const std::int64_t stride = geometry.k.inner_stride();
       for (std::int64_t k = 0; k < plan_.k; ++k) rows[k] = decode<float>(from[k * stride], side.flush);

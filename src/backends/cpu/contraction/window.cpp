@@ -30,7 +30,7 @@ bool suits_windows(const Plan& plan, std::int64_t lanes) {
   const std::int64_t most_rows = geometry.k.inner_stride() != 1 ? kMaxRowsOfScatteredTerms
                                  : plan.n > kLargePlane         ? kMaxRowsOfLargePlanes
                                                                 : kMaxRows;
-  return plan.type == ComputeType::f32 && side.dtype == DType::f32 && !plan.swapped &&
+  return plan.type == ComputeType::f32 && side.is_plain_f32() && !plan.swapped &&
          side.order == Side::Order::along_outer && geometry.outer.inner_stride() == 1 &&
          (geometry.limits.empty() || side.fill == 0) && !geometry.bounded_in_batch() && plan.rows > kThinRows &&
          plan.rows <= most_rows && plan.columns > 0 && plan.batches > 0 && plan.k > 0 && plan.k <= kMaxWindowTable &&

@@ -37,6 +37,7 @@ bool find_gather(const Program& program, LoneGather& found) {
   if (gather.kind != Instruction::Kind::gather_bits || !found.output->bits) return false;
   found.table = &program.tables[static_cast<std::size_t>(gather.index)];
   if (found.table->dtype != found.output->dtype || program.tables.size() != 1) return false;
+  if (found.table->encoding != Encoding::dense) return false;
   const Instruction& index = at(gather.a);
   const Instruction& first = at(gather.b);
   if (index.kind != Instruction::Kind::load || first.kind != Instruction::Kind::iota) return false;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/storage.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
@@ -43,6 +45,14 @@ void collect(const std::byte* data, const Addresses& addresses, std::size_t n, s
   }
 }
 
+void decode_packed(const Table& table, const std::byte* data, const Addresses& addresses, std::size_t n,
+                   std::byte* words) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t word = addresses[i] < 0 ? 0 : load_word(table.encoding, table.dtype, data, addresses[i]);
+    store_word(table.dtype, words, static_cast<std::int64_t>(i), word);
+  }
+}
+
 }  // namespace
 
 bool fetch_indexed(const Table& table, const IndexedPlaces& places, const std::byte* data, LoadFn load,
@@ -55,7 +65,9 @@ bool fetch_indexed(const Table& table, const IndexedPlaces& places, const std::b
     const std::size_t count = std::min(kBlock, n - begin);
     all_inside = locate(table, places, begin, count, addresses) && all_inside;
     const std::byte* from = words.data();
-    if (are_neighbours(addresses, count)) {
+    if (table.encoding != Encoding::dense) {
+      decode_packed(table, data, addresses, count, words.data());
+    } else if (are_neighbours(addresses, count)) {
       from = data + addresses[0] * static_cast<std::int64_t>(size);
     } else {
       switch (size) {

@@ -47,7 +47,7 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
     const DType dtype = side->input->dtype;
     side->access.declare(lines, words, "e", "own", geometry.k, rank, "i");
     side->access.check_bounds(lines, words, "e");
-    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(dtype), side->name);
+    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(side->input->encoding, dtype), side->name);
     if (side->bounded()) {
       lines.add("{} {}_word = {};", word_type_of(dtype), side->name,
                 size_of(dtype) == 8 ? words.uint64(side->view.fill) : words.uint32(side->view.fill));

@@ -173,6 +173,7 @@ bool has_vectors(const Side& side, int d, int count) {
   if (side.bounded() || side.view.strides[d] != 1 || side.view.shape[d] % count != 0 || side.view.offset % count != 0) {
     return false;
   }
+  if (side.input->encoding != Encoding::dense) return false;
   if (size_of(side.input->dtype) != 4 && size_of(side.input->dtype) != 2) return false;
   for (int other = 0; other < side.view.rank(); ++other) {
     if (other != d && side.view.strides[other] % count != 0) return false;

@@ -169,7 +169,8 @@ class SkinnyKernel {
     vector_.access.check_bounds(lines_, words_, "e");
     lines_.add("UINT word = {};", beyond_word(vector_));
     lines_.open("if (i{} < size_k) {{", k_dim());
-    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(vector_.input->dtype), vector_.name);
+    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(vector_.input->encoding, vector_.input->dtype),
+                                         vector_.name);
     if (vector_.bounded()) {
       lines_.add("word = {};", words_.uint32(vector_.view.fill));
       lines_.add("if ({}) word = {};", vector_.access.inside("e"), load);

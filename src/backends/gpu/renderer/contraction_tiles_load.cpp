@@ -127,7 +127,7 @@ void TileKernel::load(const Loader& loader) {
     lines_.add("UNROLL");
     lines_.add("for (int i = 0; i < 4; i++) {}_next[j * 4 + i] = {};", name, value("words[i]"));
   } else {
-    const std::string read = fmt::format("{0}({1}_at, {1}_e)", load_of(dtype), name);
+    const std::string read = fmt::format("{0}({1}_at, {1}_e)", load_of(side.input->encoding, dtype), name);
     lines_.add("{} word = {};", word, beyond_word(side));
     lines_.open("if (element_k < size_k) {{");
     if (side.bounded()) {

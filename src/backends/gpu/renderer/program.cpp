@@ -176,8 +176,8 @@ std::string ProgramWriter::gather_word(Lines& lines, const Instruction& step, in
   lines.add("LONG {} = {};", at, value(step.a, ComputeType::i64));
   lines.add("{} {} = {}(0);", word_type_of(table.dtype), word, word_type_of(table.dtype));
   lines.open("if (ULONG({}) < {}) {{", at, words_.uint64(static_cast<std::uint64_t>(table.size)));
-  lines.add("{} = {}({}, {} + {} * {});", word, load_of(table.dtype), slot(table.slot), value(step.b, ComputeType::i64),
-            words_.int64(table.stride), at);
+  lines.add("{} = {}({}, {} + {} * {});", word, load_of(table.encoding, table.dtype), slot(table.slot),
+            value(step.b, ComputeType::i64), words_.int64(table.stride), at);
   lines.close();
   lines.open("else {{");
   lines.add("STORE_U32(faults, {}, 1u);", step.index);

@@ -15,6 +15,8 @@ namespace gpu {
 
 /// The size classes of element words: LOAD_U8 and so on, and the type of the word.
 const char* load_of(DType dtype);
+/// What reads an element that may be packed, by memory and position.
+const char* load_of(Encoding encoding, DType dtype);
 const char* store_of(DType dtype);
 const char* word_type_of(DType dtype);
 /// The value of a word as operand (docs/numerics.md section 1), in compute_type(dtype).

@@ -21,6 +21,16 @@ const char* load_of(DType dtype) {
   static constexpr std::array kNames = {"LOAD_U8", "LOAD_U16", "LOAD_U32", "LOAD_U64"};
   return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];
 }
+const char* load_of(Encoding encoding, DType dtype) {
+  switch (encoding) {
+    case Encoding::dense: return load_of(dtype);
+#define ENCODING(name, ...) \
+  case Encoding::name: return "word_" #name;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return "";
+}
 const char* store_of(DType dtype) {
   static constexpr std::array kNames = {"STORE_U8", "STORE_U16", "STORE_U32", "STORE_U64"};
   return kNames[size_of(dtype) == 8 ? 3 : size_of(dtype) / 2];

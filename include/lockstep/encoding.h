@@ -1,0 +1,52 @@
+// How the elements of a tensor lie in memory: one by one, or packed in blocks that are decoded where they are read.
+// A packed tensor has the dtype, shape and views of its values; few ops read it (Tensor::encoding).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <lockstep/dtype.h>
+#include <lockstep/export.h>
+
+namespace lockstep {
+inline namespace v0 {
+
+enum class Encoding : std::uint8_t {
+  dense,  ///< One element after another, row-major.
+#define ENCODING(name, elements, bytes, dtype, what) name,
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+struct EncodingInfo {
+  std::string_view name;
+  std::int64_t elements;  ///< Of a block; the last dimension is a multiple of it.
+  std::size_t bytes;      ///< Of a block.
+  DType dtype;            ///< Of the values, which are exact in it.
+  std::string_view what;
+};
+
+/// Of a packed encoding; `dense` has no blocks.
+LOCKSTEP_API const EncodingInfo& info_of(Encoding encoding);
+/// "dense", "q8_0", ...
+LOCKSTEP_API std::string_view name_of(Encoding encoding);
+/// What people are shown of a tensor: "f32", "f32 (q8_0)", ...
+LOCKSTEP_API std::string type_text(DType dtype, Encoding encoding);
+
+/// Bytes of `elements` elements: whole blocks.
+constexpr std::size_t encoded_bytes(Encoding encoding, DType dtype, std::int64_t elements) {
+  switch (encoding) {
+    case Encoding::dense: return static_cast<std::size_t>(elements) * size_of(dtype);
+#define ENCODING(name, block, bytes, type, what) \
+  case Encoding::name:                           \
+    return static_cast<std::size_t>((elements + (block)-1) / (block)) * (bytes);
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return 0;
+}
+
+}  // namespace v0
+}  // namespace lockstep

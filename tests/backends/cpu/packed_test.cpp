@@ -1,0 +1,130 @@
+// Packed right operands of contractions on the CPU against the reference backend, by equality of bits: every
+// instruction set, the ways that sizes choose between, and views that the graph does not make (fill values, inserted
+// zeros).
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/threads.h>
+
+#include "backends/cpu/contraction/contraction.h"
+#include "backends/reference/contraction.h"
+
+namespace lockstep {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_floats(std::int64_t count, std::mt19937_64& random) {
+  Bytes bytes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>(std::normal_distribution<>()(random));
+    const auto* const first = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), first, first + sizeof value);
+  }
+  return bytes;
+}
+
+Bytes random_q8_0(std::int64_t elements, std::mt19937_64& random) {
+  Bytes bytes(encoded_bytes(Encoding::q8_0, DType::f32, elements));
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (std::size_t block = 0; block < bytes.size(); block += 34) {
+    const auto scale = to_f16(static_cast<float>(std::normal_distribution<>(0, 0.02)(random)));
+    std::memcpy(bytes.data() + block, &scale.bits, 2);
+  }
+  return bytes;
+}
+
+Shape joined(Shape shape, std::initializer_list<std::int64_t> more) {
+  for (const std::int64_t size : more) shape.push_back(size);
+  return shape;
+}
+
+// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `b_view` is over the packed elements.
+struct Problem {
+  ContractionKernel kernel;
+  std::vector<Bytes> buffers;
+
+  Problem(const Shape& batch, std::int64_t m, const View& b_view, std::int64_t packed_elements) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(m * 1000 + b_view.shape.numel()));
+    const int rank = batch.rank();
+    const std::int64_t k = b_view.shape[rank];
+    const std::int64_t n = b_view.shape[rank + 1];
+    kernel.b = batch;
+    kernel.m = {m};
+    kernel.k = {k};
+    kernel.n = {n};
+    kernel.a = {.slot = 0, .view = View::contiguous(joined(batch, {m, k}))};
+    kernel.b_operand = {.slot = 1, .view = b_view, .canonical = true, .encoding = Encoding::q8_0};
+    Program& program = kernel.epilogue;
+    program.rows = joined(batch, {m});
+    program.inner = {n};
+    program.code = {{.kind = Instruction::Kind::accumulator, .type = ComputeType::f32, .dtype = DType::f32}};
+    program.outputs = {{.slot = 2, .value = 0, .strides = View::contiguous(joined(batch, {m, n})).strides}};
+    buffers = {random_floats(batch.numel() * m * k, random), random_q8_0(packed_elements, random),
+               Bytes(static_cast<std::size_t>(batch.numel() * m * n) * 4 + 64)};
+  }
+};
+
+void expect_reference_bits(Problem problem) {
+  const auto run = [&](const auto& execute) {
+    Bytes& out = problem.buffers[2];
+    std::fill(out.begin(), out.end(), std::byte{0xab});
+    std::vector<std::byte*> slots;
+    for (Bytes& buffer : problem.buffers) slots.push_back(buffer.data());
+    execute(Binding{.slots = slots, .parameters = {}});
+    return out;
+  };
+  const Bytes expected = run([&](const Binding& binding) { run_kernel(problem.kernel, binding); });
+  const int before = num_threads();
+  for (const Isa isa : available_isas()) {
+    const auto executable = compile_contraction(problem.kernel, isa);
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      EXPECT_TRUE(run([&](const Binding& binding) { executable->run(binding); }) == expected)
+          << to_string(Kernel(problem.kernel)) << " on " << name_of(isa) << " with " << threads << " threads";
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST(PackedContraction, SizesAroundTilesAndBlocks) {
+  for (const std::int64_t m : {1, 2, 6, 15, 33, 130}) {
+    for (const std::int64_t n : {1, 7, 33, 70}) {
+      for (const std::int64_t k : {0, 1, 31, 64, 257, 600}) {
+        const std::int64_t elements = (n * k + 31) / 32 * 32;
+        expect_reference_bits({{}, m, View::contiguous({k, n}), elements});
+        expect_reference_bits({{}, m, View::contiguous({n, k}).permuted({1, 0}), elements});
+      }
+    }
+  }
+}
+
+TEST(PackedContraction, BatchesAndStrides) {
+  for (const std::int64_t m : {1, 20}) {
+    const View whole = View::contiguous({3, 40, 64});
+    expect_reference_bits({{3}, m, whole, 3 * 40 * 64});
+    expect_reference_bits({{3}, m, whole.permuted({0, 2, 1}), 3 * 40 * 64});
+    expect_reference_bits({{3}, m, whole.sliced(2, 61, -3, 20).sliced(1, 5, 2, 17), 3 * 40 * 64});
+    expect_reference_bits({{3}, m, View::contiguous({1, 40, 64}).expanded({3, 40, 64}), 40 * 64});
+  }
+}
+
+TEST(PackedContraction, FillValuesAndInsertedZeros) {
+  const std::uint64_t two = 0x40000000u;
+  for (const std::int64_t m : {1, 20}) {
+    for (const std::uint64_t fill : {std::uint64_t{0}, two}) {
+      const View padded = *View::contiguous({40, 64}).padded(0, 3, 2, fill);
+      expect_reference_bits({{}, m, padded, 40 * 64});
+      expect_reference_bits({{}, m, *padded.padded(1, 1, 70, fill), 40 * 64});
+      expect_reference_bits({{}, m, padded.permuted({1, 0}), 40 * 64});
+    }
+    expect_reference_bits({{}, m, *View::contiguous({10, 64}).dilated(0, 3, 0), 10 * 64});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

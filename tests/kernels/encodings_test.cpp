@@ -1,0 +1,85 @@
+// The values of packed blocks: what the gguf package reads from them, and the definition for every scale and code.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <lockstep/io/safetensors.h>
+
+#include "core/fp_state.h"
+#include "kernels/storage.h"
+#include "support/data.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Encoding kEncodings[] = {
+#define ENCODING(name, ...) Encoding::name,
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+TEST(Encodings, ValuesAreThoseOfTheGgufPackage) {
+  const io::TensorFile file = io::load_safetensors(test::repository_data("packed.safetensors").string());
+  for (const Encoding encoding : kEncodings) {
+    const EncodingInfo& info = info_of(encoding);
+    const std::string name(info.name);
+    const std::vector<std::uint8_t> blocks = file.tensors.at(name + ".blocks").to_vector<std::uint8_t>();
+    const std::vector<float> values = file.tensors.at(name + ".values").to_vector<float>();
+    ASSERT_EQ(blocks.size() / info.bytes, values.size() / static_cast<std::size_t>(info.elements));
+    ASSERT_GT(values.size(), 1000u);
+    int numbers = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto word = static_cast<std::uint32_t>(load_word(
+          encoding, info.dtype, reinterpret_cast<const std::byte*>(blocks.data()), static_cast<std::int64_t>(i)));
+      const std::uint32_t expected = std::isnan(values[i]) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(values[i]);
+      ASSERT_EQ(word, expected) << name << " element " << i << ": " << values[i];
+      numbers += std::isfinite(values[i]);
+    }
+    EXPECT_GT(numbers, 1000);
+  }
+}
+
+// value = f32(scale) * code, exact; so it holds no subnormal, and every NaN is the one NaN.
+TEST(Encodings, ExhaustiveQ8_0IsItsDefinition) {
+  const FloatingPointScope scope;
+  std::byte block[34];
+  for (std::uint32_t scale = 0; scale < 0x10000u; ++scale) {
+    const auto half = static_cast<std::uint16_t>(scale);
+    std::memcpy(block, &half, 2);
+    const double factor = to_f32(Float16{half});
+    for (int first = -128; first < 128; first += 32) {
+      for (int i = 0; i < 32; ++i) block[2 + i] = static_cast<std::byte>(first + i);
+      for (int i = 0; i < 32; ++i) {
+        const auto word = static_cast<std::uint32_t>(load_word(Encoding::q8_0, DType::f32, block, i));
+        const double product = factor * (first + i);
+        const std::uint32_t expected =
+            std::isnan(product) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(static_cast<float>(product));
+        ASSERT_EQ(word, expected) << "scale " << scale << ", code " << first + i;
+        ASSERT_TRUE(is_canonical(DType::f32, word)) << "scale " << scale << ", code " << first + i;
+        ASSERT_TRUE(!std::isfinite(product) || static_cast<double>(std::bit_cast<float>(word)) == product);
+      }
+    }
+  }
+}
+
+// Elements are counted through the blocks, which may begin at any byte.
+TEST(Encodings, ElementsAreCountedThroughTheBlocks) {
+  std::vector<std::byte> memory(1 + 3 * 34);
+  for (int block = 0; block < 3; ++block) {
+    const std::uint16_t scale = to_f16(static_cast<float>(block + 1)).bits;
+    std::memcpy(memory.data() + 1 + 34 * block, &scale, 2);
+    for (int i = 0; i < 32; ++i)
+      memory[static_cast<std::size_t>(1 + 34 * block + 2 + i)] = static_cast<std::byte>(i - 16);
+  }
+  for (int i = 0; i < 96; ++i) {
+    const auto word = static_cast<std::uint32_t>(load_word(Encoding::q8_0, DType::f32, memory.data() + 1, i));
+    const auto expected = static_cast<float>((i / 32 + 1) * (i % 32 - 16));
+    EXPECT_EQ(std::bit_cast<float>(word), expected) << i;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
