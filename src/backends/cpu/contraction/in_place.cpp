@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cpu/contraction/panels.h"
+#include "backends/cpu/contraction/thin.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -14,6 +15,7 @@ namespace {
 // More columns than this pay for packing the rows.
 constexpr std::int64_t kMaxColumns = 64;
 constexpr std::int64_t kMaxColumnsWithoutTaps = 32;
+constexpr std::int64_t kMinColumns = 3;
 constexpr std::int64_t kMinRows = 8;
 constexpr std::int64_t kMinRun = 4;
 constexpr std::int64_t kMaxRuns = 1 << 20;
@@ -88,6 +90,9 @@ std::vector<std::int64_t> addresses(const Group& group) {
 bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k) {
   const Group& terms = rows.geometry.k;
   const std::int64_t stride = terms.inner_stride();
+  // Lanes over one or two columns would lie idle: the thin way lays them over the rows.
+  const bool is_thin = column_count < kMinColumns && row_count <= kMaxThinTable && k <= kMaxThinTable;
+  if (is_thin && rows.geometry.limits.empty() && stride == 1 && terms.sizes.rank() == 1) return false;
   const std::int64_t most = rows.geometry.limits.empty() ? kMaxColumnsWithoutTaps : kMaxColumns;
   return rows.is_plain_f32() && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
          !rows.geometry.stepped() && column_count <= most && row_count >= std::max(kMinRows, column_count / 2) &&

@@ -97,6 +97,11 @@ template <int kStride, bool kFlush, bool kMasked, int kRows> void thin_rows(cons
   }
 }
 
+// Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each of
+// them further apart, than the processor follows by itself.
+constexpr std::int64_t kLine = 16;
+constexpr std::int64_t kAhead = 128;
+
 // One vector of columns that are contiguous along k: four k at a time are transposed in registers.
 template <bool kFlush, int kRows>
 void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
@@ -111,6 +116,9 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
   const float* row = args.rows + k_begin * step;
   std::int64_t k = k_begin;
   for (; k + 4 <= k_end; k += 4, row += 4 * step) {
+    if (k % kLine == 0) {
+      for (int i = 0; i < kN; ++i) hwy::Prefetch(columns[i] + k + kAhead);
+    }
     const auto a = flushed<kFlush>(d, load_blocks(d, columns, k));
     const auto b = flushed<kFlush>(d, load_blocks(d, columns + 1, k));
     const auto c = flushed<kFlush>(d, load_blocks(d, columns + 2, k));

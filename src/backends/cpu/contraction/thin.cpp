@@ -9,8 +9,6 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-constexpr std::int64_t kMaxThinTable = 1 << 20;
-
 bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
   return plan.type == ComputeType::f32 && side.is_plain_f32() &&
