@@ -18,8 +18,8 @@ struct LeNet : ls::nn::Layer {
   ls::nn::Linear fc2{*this, "fc2", 120, 84};
   ls::nn::Linear fc3{*this, "fc3", 84, 10};
   ls::Tensor forward(const ls::Operand& x) const override {
-    ls::Tensor y = ls::max_pool2d(ls::relu(conv1(x)), {.kernel = {2}});
-    y = ls::max_pool2d(ls::relu(conv2(y)), {.kernel = {2}});
+    ls::Tensor y = ls::max_pool2d(ls::relu(conv1(x)), 2);
+    y = ls::max_pool2d(ls::relu(conv2(y)), 2);
     y = ls::relu(fc1(y.flatten(1)));
     return fc3(ls::relu(fc2(y)));
   }

@@ -22,7 +22,12 @@ parameter or a number). What holds for all of them:
   integers, functions of real numbers on the floats, logic on bool. f16 and bf16 compute in f32 and round once.
 * An op has the name and the meaning of PyTorch's; where that differs by design, [numerics.md](numerics.md) says so.
 
-Views, slices and indexing are members of `Tensor` (`include/lockstep/tensor.h`).
+What an op must have is positional, in PyTorch's order, with its dimensions and parameters; up to two settings may follow,
+more of them stand in one options struct at the end: `max_pool2d(x, 3, {.stride = 2})`. One number may stand for a size per
+dimension and for a list of one dimension.
+
+Views, slices and indexing are members of `Tensor` (`include/lockstep/tensor.h`); so are the ops that are typed most
+(`include/lockstep/tensor_methods.def`): `x.sum(1)` is `sum(x, 1)`.
 """
 
 

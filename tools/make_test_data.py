@@ -7,6 +7,7 @@
     optim.safetensors   optimisers, learning-rate schedules and clipping by torch.optim
     layers.safetensors  layers of torch.nn: outputs and gradients by PyTorch in float64
     packed.safetensors  blocks of packed weights and their values by the gguf package
+    habits.safetensors  what PyTorch makes of the lines in tests/graph/habits_test.cpp and tests/nn/habits_test.cpp
     pickles/            zip and legacy torch.save files with unusual contents, and a JSON of what they hold
 
 tests/data/README.md describes the names inside the files. Everything is deterministic: the same versions of the
@@ -24,10 +25,10 @@ import numpy
 import PIL
 import torch
 
-from test_data import cases, images, layers, optim, packed, pickles, resize
+from test_data import cases, habits, images, layers, optim, packed, pickles, resize
 
 PARTS = {"resize": resize.write, "images": images.write, "cases": cases.write, "pickles": pickles.write,
-         "optim": optim.write, "layers": layers.write, "packed": packed.write}
+         "optim": optim.write, "layers": layers.write, "packed": packed.write, "habits": habits.write}
 
 
 def main():

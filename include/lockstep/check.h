@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <lockstep/tensor.h>
@@ -29,6 +30,10 @@ struct Shown {
       : label(std::move(operand_label)),
         tensor(operand.is_scalar() ? nullptr : &operand.tensor()),
         scalar(operand.is_scalar() ? operand.scalar() : 0) {}
+  template <typename Number>
+    requires(std::is_arithmetic_v<Number>)
+  Shown(std::string operand_label, Number number)
+      : label(std::move(operand_label)), scalar(static_cast<double>(number)) {}
 };
 
 /// Operands as checks take them: a list in braces, or a vector.

@@ -1,6 +1,7 @@
 // The exceptions of the library, and the call that their messages name.
 #pragma once
 
+#include <concepts>
 #include <stdexcept>
 #include <string>
 
@@ -16,7 +17,9 @@ class Operand;
 struct CallSite {
   const char* file;
   int line;
-  constexpr CallSite(const char* file_name = __builtin_FILE(), int line_number = __builtin_LINE())
+  /// A template so that the integer 0 is no file: `x.view(2, 0)` must not take its second size for a place.
+  template <std::same_as<const char*> File = const char*>
+  constexpr CallSite(File file_name = __builtin_FILE(), int line_number = __builtin_LINE())
       : file(file_name), line(line_number) {}
 };
 

@@ -5,6 +5,7 @@
 #include <lockstep/check.h>
 #include <lockstep/check_finite.h>
 #include <lockstep/data.h>
+#include <lockstep/default_device.h>
 #include <lockstep/device.h>
 #include <lockstep/dlpack.h>
 #include <lockstep/dtype.h>

@@ -11,6 +11,7 @@
 #include <lockstep/nn/linear.h>
 #include <lockstep/nn/loss.h>
 #include <lockstep/nn/module.h>
+#include <lockstep/nn/module_dict.h>
 #include <lockstep/nn/normalization.h>
 #include <lockstep/nn/pooling.h>
 #include <lockstep/nn/recurrent.h>

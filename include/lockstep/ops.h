@@ -3,6 +3,12 @@
 // All ops check shapes, dtypes and devices at the call: ShapeError, DTypeError, DeviceError and ValueError name the
 // operands, the fix and the caller. Broadcasting is NumPy's. There is no silent promotion between tensors of different
 // dtypes; scalars take the type of the tensor beside them. f16 and bf16 compute in f32 and round once per op.
+//
+// One rule for arguments: what an op must have is positional, in PyTorch's order, with the dimensions that it is about
+// (sum(x, 1)), the parameters that it may have (weight, bias) and the numbers that define the result (the ends of a
+// range, a distribution's mean and deviation). Up to two settings may follow by position; where there are more, all
+// stand in one options struct at the end, for designated initialisers: max_pool2d(x, 3, {.stride = 2}). A size or
+// amount per dimension may be one number for all. The ops that are typed most are methods, too: x.sum(1).
 #pragma once
 
 #include <string>

@@ -59,6 +59,22 @@ LOCKSTEP_API Tensor normal(const Operand& mean, const Operand& deviation, Genera
 LOCKSTEP_API Tensor exponential(const Shape& shape, double rate = 1, TensorOptions options = {},
                                 Generator* generator = nullptr, CallSite site = {});
 
+// With one option: rand({2}, DType::f64), randn(3, device).
+template <OneOption Option> Tensor rand(const Shape& shape, Option option, CallSite site = {}) {
+  return rand(shape, tensor_options(option), nullptr, site);
+}
+template <OneOption Option> Tensor randn(const Shape& shape, Option option, CallSite site = {}) {
+  return randn(shape, tensor_options(option), nullptr, site);
+}
+
+// Sizes without braces: randn(2, 3).
+template <Integer... Rest> Tensor rand(detail::SizeHere a, detail::SizeHere b, Rest... rest) {
+  return rand(detail::list_of<Shape>(a, b, rest...), {}, nullptr, a.site);
+}
+template <Integer... Rest> Tensor randn(detail::SizeHere a, detail::SizeHere b, Rest... rest) {
+  return randn(detail::list_of<Shape>(a, b, rest...), {}, nullptr, a.site);
+}
+
 // --- integers and choices -------------------------------------------------------------------------------------------
 /// Integers in [low, high), each equally likely to within 2^-64 of their number. ValueError if there is none,
 /// DTypeError if the dtype cannot hold them all.

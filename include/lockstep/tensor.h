@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/default_device.h>
 #include <lockstep/device.h>
 #include <lockstep/dtype.h>
 #include <lockstep/encoding.h>
@@ -32,11 +33,28 @@ struct Access;
 
 struct Index;
 class Operand;
+class TensorPart;
+struct ValuesIndices;
+struct Unique;
+struct Tolerance;
+struct GradientOptions;
+enum class ReduceMode : std::uint8_t;
 
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = {};
+  Device device = default_device();
 };
+
+/// What may stand for TensorOptions in ops that make tensors: zeros({2}, DType::i64), ones(3, device). (A template
+/// takes it, so that {} is no DType.)
+template <typename T>
+concept OneOption = std::same_as<T, DType> || std::same_as<T, Device>;
+inline TensorOptions tensor_options(DType dtype) {
+  return {.dtype = dtype};
+}
+inline TensorOptions tensor_options(Device device) {
+  return {.device = device};
+}
 
 /// A half-open range with a step for Tensor::slice; absent ends mean "from the start" / "to the end" as in Python.
 struct Slice {
@@ -45,14 +63,44 @@ struct Slice {
   std::int64_t step = 1;
 };
 
+namespace detail {
+
+/// An integer with the place of the call, for sizes that are written without braces: x.view(2, -1).
+struct SizeHere {
+  template <Integer Size>
+  SizeHere(Size size, CallSite call_site = {}) : value(static_cast<std::int64_t>(size)), site(call_site) {}
+  std::int64_t value;
+  CallSite site;
+};
+template <typename List, typename... Rest> List list_of(const SizeHere& a, const SizeHere& b, const Rest&... rest) {
+  return List{a.value, b.value, SizeHere(rest).value...};
+}
+
+}  // namespace detail
+
 class LOCKSTEP_API Tensor {
  public:
   /// An undefined tensor; every use but defined() and assignment throws ValueError.
   Tensor() = default;
 
+  /// A number without dimensions, on the default device: f32 of what is written with a point, i64 of integers, bool of
+  /// bool. In arithmetic write the number itself, which takes the type of the tensor beside it.  PyTorch: tensor(3.0).
+  template <typename Number>
+    requires(std::is_arithmetic_v<Number>)
+  Tensor(Number number, CallSite site = {}) {
+    if constexpr (std::is_same_v<Number, bool>) {
+      *this = of_bool(number, site);
+    } else if constexpr (std::is_integral_v<Number>) {
+      *this = of_integer(static_cast<std::int64_t>(number), site);
+    } else {
+      *this = of_float(static_cast<double>(number), site);
+    }
+  }
+
   /// Copies `values` in row-major order. Throws ShapeError if their number is not shape.numel().
   template <Element T>
-  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}, CallSite site = {}) {
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = default_device(),
+                     CallSite site = {}) {
     if constexpr (std::is_same_v<T, bool>) {
       std::vector<std::uint8_t> bytes(values.begin(), values.end());
       return from_bytes(bytes.data(), bytes.size(), shape, DType::boolean, device, site);
@@ -61,8 +109,8 @@ class LOCKSTEP_API Tensor {
     }
   }
   /// Copies `bytes` bytes of row-major elements.
-  static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device = {},
-                           CallSite site = {});
+  static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype,
+                           Device device = default_device(), CallSite site = {});
   /// Uses memory of the caller without a copy (CPU devices). It must stay unchanged until `deleter` runs, which
   /// happens on any thread when nothing refers to it any more. Unaligned data are taken.
   static Tensor from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {},
@@ -100,6 +148,9 @@ class LOCKSTEP_API Tensor {
     read_item(dtype_of<T>(), &value, site);
     return value;
   }
+  /// The only element as a number. ValueError for an integer that a double does not hold exactly: read
+  /// item<std::int64_t>().
+  double item(CallSite site = {}) const;
   /// All elements in row-major order. Computes. Throws DTypeError unless T is this tensor's element type.
   template <Element T>
   std::vector<T> to_vector(CallSite site = {}) const {
@@ -124,6 +175,11 @@ class LOCKSTEP_API Tensor {
   std::string to_string() const;
 
   Tensor to(Device device, CallSite site = {}) const;
+  /// On the device of that name, e.g. "cpu" or "cuda:0" (Device::parse).
+  template <std::convertible_to<std::string_view> Name> Tensor to(const Name& device, CallSite site = {}) const {
+    return to(Device::parse(device), site);
+  }
+  Tensor to(Device device, DType dtype, CallSite site = {}) const;
   /// Casts; every value is rounded once. Float to integer saturates, NaN becomes 0.
   Tensor to(DType dtype, CallSite site = {}) const;
 
@@ -137,14 +193,14 @@ class LOCKSTEP_API Tensor {
   /// Dimension `dim` as several; one of `sizes` may be -1. PyTorch: unflatten.
   Tensor unflatten(int dim, const Shape& sizes, CallSite site = {}) const;
   /// PyTorch: permute.
-  Tensor permute(const Shape& dims, CallSite site = {}) const;
+  Tensor permute(const Dims& dims, CallSite site = {}) const;
   Tensor transpose(int a, int b, CallSite site = {}) const;
   /// Dimensions `from` at the positions `to`, the others in their order. PyTorch: movedim.
-  Tensor movedim(const Shape& from, const Shape& to, CallSite site = {}) const;
+  Tensor movedim(const Dims& from, const Dims& to, CallSite site = {}) const;
   /// Without dimension `dim` if its size is 1, else unchanged.
   Tensor squeeze(int dim, CallSite site = {}) const;
   /// Without those of `dims` that have size 1; none listed: without any dimension of size 1. PyTorch: squeeze.
-  Tensor squeeze(const Shape& dims = {}, CallSite site = {}) const;
+  Tensor squeeze(const Dims& dims = {}, CallSite site = {}) const;
   Tensor unsqueeze(int dim, CallSite site = {}) const;
   /// Broadcasts size-1 dimensions (and new leading ones). PyTorch: expand; -1 keeps a size.
   Tensor expand(const Shape& shape, CallSite site = {}) const;
@@ -158,7 +214,7 @@ class LOCKSTEP_API Tensor {
   /// slices make a view. Tensors of integers or bool pick elements as in ops/indexing.h's index(), after the others.
   /// IndexError for an integer outside its dimension and for too many entries.
   Tensor index(const std::vector<Index>& indices, CallSite site = {}) const;
-  Tensor flip(const Shape& dims, CallSite site = {}) const;
+  Tensor flip(const Dims& dims, CallSite site = {}) const;
   /// Windows of `size` elements, `step` apart, along `dim`; the elements of a window become the last dimension.
   /// ShapeError if none fits. PyTorch: Tensor.unfold.
   Tensor unfold(int dim, std::int64_t size, std::int64_t step, CallSite site = {}) const;
@@ -186,15 +242,97 @@ class LOCKSTEP_API Tensor {
   /// PyTorch: view(dtype).
   Tensor bitcast(DType dtype, CallSite site = {}) const;
 
+  // Changes of this handle: it gets a new value, and other handles of the old value keep that. A leaf that is changed
+  // under NoGrad stays a leaf, with its gradient; otherwise the new value has the history of what it is computed from.
   Tensor& operator+=(const Operand& other);
   Tensor& operator-=(const Operand& other);
   Tensor& operator*=(const Operand& other);
   Tensor& operator/=(const Operand& other);
 
+  /// x[i], x[Slice{1, 4}], x[mask], x[{0, kEllipsis}]: as index(). Also to assign to: x[{0, 1}] = 5 and x[mask] *= 2
+  /// give this handle a value in which that part differs (lockstep/tensor_part.h).
+  Tensor operator[](const Index& entry) const;
+  Tensor operator[](std::initializer_list<Index> entries) const;
+  TensorPart operator[](const Index& entry);
+  TensorPart operator[](std::initializer_list<Index> entries);
+
+  /// x.view(2, -1) is x.view({2, -1}), and so on.
+  template <Integer... Rest> Tensor view(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return view(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor reshape(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return reshape(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor expand(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return expand(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor repeat(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return repeat(detail::list_of<Shape>(a, b, rest...), a.site);
+  }
+  template <Integer... Rest> Tensor permute(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {
+    return permute(detail::list_of<Dims>(a, b, rest...), a.site);
+  }
+
+  // The free functions as methods, x.relu() for relu(x). Their documentation is that of the functions in lockstep/ops.
+#define LOCKSTEP_PARAMETERS(...) __VA_ARGS__ __VA_OPT__(, )
+#define LOCKSTEP_OR(...) = __VA_ARGS__
+#define LOCKSTEP_METHOD(result, name, parameters, arguments) \
+  result name(LOCKSTEP_PARAMETERS parameters CallSite site = {}) const;
+#include <lockstep/tensor_methods.def>
+#undef LOCKSTEP_METHOD
+#undef LOCKSTEP_OR
+#undef LOCKSTEP_PARAMETERS
+
+  /// A copy in memory of its own, with the history of the original.  PyTorch: clone.
+  Tensor clone(CallSite site = {}) const;
+  /// The dimensions in the opposite order.  PyTorch: T (of matrices, as t()).
+  Tensor T(CallSite site = {}) const;
+  /// A matrix transposed; vectors and scalars as they are. ShapeError above two dimensions.  PyTorch: t.
+  Tensor t(CallSite site = {}) const;
+  /// The last two dimensions exchanged.  PyTorch: mT.
+  Tensor mT(CallSite site = {}) const;
+  Tensor cpu(CallSite site = {}) const;
+  Tensor cuda(int index = 0, CallSite site = {}) const;
+  const Shape& size() const {
+    return shape();
+  }
+  int dim() const {
+    return rank();
+  }
+  Tensor view_as(const Tensor& other, CallSite site = {}) const;
+  Tensor reshape_as(const Tensor& other, CallSite site = {}) const;
+  Tensor expand_as(const Tensor& other, CallSite site = {}) const;
+  Tensor type_as(const Tensor& other, CallSite site = {}) const;
+
+  // Gradients (lockstep/autograd.h).
+  void backward(CallSite site = {}) const;
+  void backward(const Tensor& seed, CallSite site = {}) const;
+  void backward(const GradientOptions& options, CallSite site = {}) const;
+  Tensor detach(CallSite site = {}) const;
+  /// What backward() has added up at this leaf; undefined before.
+  Tensor grad(CallSite site = {}) const;
+  void zero_grad(CallSite site = {}) const;
+  /// Whether gradients flow back from here.  PyTorch: requires_grad.
+  bool requires_grad() const;
+  /// Makes this handle a leaf whose gradient is wanted (or, with false, one that needs none).  PyTorch: requires_grad_.
+  Tensor& requires_grad_(bool on = true, CallSite site = {});
+  bool is_leaf() const;
+
+  // What cannot work as in Python; compilers show these lines.
+  explicit operator bool() const = delete;  // write equal(a, b), all(a == b).item<bool>() or x.item<bool>()
+  template <typename Number>
+    requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>)
+  explicit operator Number() const = delete;  // write x.item<float>() or x.item()
+  void begin() const = delete;  // write for (const Tensor& row : x.unbind())
+  void end() const = delete;
+
  private:
   friend struct graph::Access;
   void read_item(DType dtype, void* value, CallSite site) const;
   void check_dtype(DType dtype, CallSite site) const;
+  static Tensor of_float(double number, CallSite site);
+  static Tensor of_integer(std::int64_t number, CallSite site);
+  static Tensor of_bool(bool number, CallSite site);
 
   std::shared_ptr<graph::Handle> handle_;
 };
@@ -205,17 +343,26 @@ struct Ellipsis {};
 inline constexpr None kNone{};
 inline constexpr Ellipsis kEllipsis{};
 
+namespace detail {
+template <typename T>
+concept IndexOnly = std::same_as<T, Slice> || std::same_as<T, None> || std::same_as<T, Ellipsis>;
+}  // namespace detail
+/// A comma in [] throws away what stands before it; compilers show this line.
+template <typename A, typename B>
+  requires(detail::IndexOnly<A> || detail::IndexOnly<B>)
+void operator,(const A&, const B&) = delete;  // write x[{a, b}]
+
 /// One entry of Tensor::index: x.index({0, Slice{1, 4}, kEllipsis, kNone}).
 struct Index {
-  template <typename Integer>
-    requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
-  Index(Integer position) : entry(static_cast<std::int64_t>(position)) {}
-  Index(Slice range) : entry(range) {}
-  Index(None none) : entry(none) {}
-  Index(Ellipsis ellipsis) : entry(ellipsis) {}
-  Index(const Tensor& elements) : entry(elements) {}
+  template <Integer Position>
+  Index(Position position, CallSite call_site = {}) : entry(static_cast<std::int64_t>(position)), site(call_site) {}
+  Index(Slice range, CallSite call_site = {}) : entry(range), site(call_site) {}
+  Index(None none, CallSite call_site = {}) : entry(none), site(call_site) {}
+  Index(Ellipsis ellipsis, CallSite call_site = {}) : entry(ellipsis), site(call_site) {}
+  Index(const Tensor& elements, CallSite call_site = {}) : entry(elements), site(call_site) {}
 
   std::variant<std::int64_t, Slice, None, Ellipsis, Tensor> entry;
+  CallSite site;
 };
 
 /// An operand of an op: a tensor or a scalar, with the place of the call (so that errors can name it even for
@@ -226,7 +373,8 @@ class LOCKSTEP_API Operand {
   Operand(const Tensor& tensor, CallSite call_site = {}) : tensor_(&tensor), site_(call_site) {}
   /// Whatever holds a tensor, e.g. nn::Parameter.
   template <typename Holder>
-    requires(std::is_convertible_v<const Holder&, const Tensor&> && !std::is_base_of_v<Tensor, Holder>)
+    requires(std::is_class_v<Holder> && std::is_convertible_v<const Holder&, const Tensor&> &&
+             !std::is_base_of_v<Tensor, Holder>)
   Operand(const Holder& holder, CallSite call_site = {})
       : tensor_(&static_cast<const Tensor&>(holder)), site_(call_site) {}
   template <typename Scalar>
@@ -254,6 +402,10 @@ class LOCKSTEP_API Operand {
 inline CallScope::CallScope(const char* op, const Operand& operand) : CallScope(op, operand.site()) {}
 
 LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, DType dtype);
+LOCKSTEP_API std::ostream& operator<<(std::ostream& stream, const Device& device);
 
 }  // namespace v0
 }  // namespace lockstep
+
+#include <lockstep/tensor_part.h>

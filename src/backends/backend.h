@@ -54,6 +54,8 @@ class Backend {
   }
   /// Begins what was run so far, where a device collects work. Waits for nothing.
   virtual void start() {}
+  /// Waits for what was run so far, where run() does not.
+  virtual void finish() {}
   /// Lines for `lockstep info`.
   virtual std::string description() const = 0;
   /// Whether tensors of a dtype can live on the device.

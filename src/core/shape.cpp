@@ -1,6 +1,7 @@
 #include <lockstep/shape.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include <lockstep/error.h>
 
@@ -69,6 +70,9 @@ std::int64_t Shape::numel() const {
 }
 
 std::string Shape::to_string() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
+
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.to_string(); }
+std::ostream& operator<<(std::ostream& stream, const Dims& dims) { return stream << dims.to_string(); }
 
 }  // namespace v0
 }  // namespace lockstep

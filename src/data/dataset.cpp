@@ -70,7 +70,7 @@ class FunctionDataset : public Dataset {
     Tensor stacked() const {
       Shape shape = shape_;
       shape.insert(0, count_);
-      return Tensor::from_bytes(bytes_.data(), bytes_.size(), shape, dtype_);
+      return Tensor::from_bytes(bytes_.data(), bytes_.size(), shape, dtype_, Device{});
     }
 
    private:

@@ -253,8 +253,8 @@ DigitImages draw_digits(std::int64_t count, std::uint64_t seed) {
 std::shared_ptr<const TensorDataset> digits(std::int64_t count, std::uint64_t seed) {
   const DigitImages images = draw_digits(count, seed);
   const std::vector<std::int64_t> labels(images.labels.begin(), images.labels.end());
-  return std::make_shared<TensorDataset>(Tensor::from(images.pixels, {count, 1, kSide, kSide}),
-                                         Tensor::from(labels, {count}));
+  return std::make_shared<TensorDataset>(Tensor::from(images.pixels, {count, 1, kSide, kSide}, Device{}),
+                                         Tensor::from(labels, {count}, Device{}));
 }
 
 }  // namespace data

@@ -36,7 +36,7 @@ Tensor HostRows::gather(std::span<const std::int64_t> indices) const {
   }
   Shape shape = tensor_.shape();
   shape[0] = static_cast<std::int64_t>(indices.size());
-  return Tensor::from_bytes(gathered.data(), gathered.size(), shape, tensor_.dtype());
+  return Tensor::from_bytes(gathered.data(), gathered.size(), shape, tensor_.dtype(), Device{});
 }
 
 }  // namespace data

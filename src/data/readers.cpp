@@ -70,7 +70,7 @@ std::shared_ptr<const TensorDataset> mnist(const std::string& folder, Split spli
         fmt::format("{}: {} labels for the {} pictures of {}", labels_path, count, images.size(0), images_path));
   }
   return std::make_shared<const TensorDataset>(
-      images.unsqueeze(1), Tensor::from(std::vector<std::int64_t>(labels.begin(), labels.end()), {count}));
+      images.unsqueeze(1), Tensor::from(std::vector<std::int64_t>(labels.begin(), labels.end()), {count}, Device{}));
 }
 
 std::shared_ptr<const TensorDataset> cifar10(const std::string& folder, Split split) {
@@ -92,7 +92,8 @@ std::shared_ptr<const TensorDataset> cifar10_files(const std::vector<std::string
   }
   const auto count = static_cast<std::int64_t>(labels.size());
   return std::make_shared<const TensorDataset>(
-      Tensor::from(planes, {count, 3, io::CifarFile::kSide, io::CifarFile::kSide}), Tensor::from(labels, {count}));
+      Tensor::from(planes, {count, 3, io::CifarFile::kSide, io::CifarFile::kSide}, Device{}),
+      Tensor::from(labels, {count}, Device{}));
 }
 
 ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options, CallSite site) : options_(options) {
@@ -145,7 +146,8 @@ Batch ImageFolder::fetch(const Request& request) const {
     labels.push_back(label);
   }
   const auto count = static_cast<std::int64_t>(request.indices.size());
-  return {Tensor::from(pixels, {count, 3, options_.height, options_.width}), Tensor::from(labels, {count})};
+  return {Tensor::from(pixels, {count, 3, options_.height, options_.width}, Device{}),
+          Tensor::from(labels, {count}, Device{})};
 }
 
 }  // namespace data

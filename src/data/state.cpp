@@ -14,7 +14,7 @@ namespace data {
 
 void put_integer(nn::StateDict& state, std::string_view name, std::uint64_t value) {
   // As i64, which every reader of the file can compute with; the conversion keeps the bits.
-  state.push_back(std::string(name), Tensor::from(std::vector{static_cast<std::int64_t>(value)}, Shape()));
+  state.push_back(std::string(name), Tensor::from(std::vector{static_cast<std::int64_t>(value)}, Shape(), Device{}));
 }
 
 std::uint64_t get_integer(const nn::StateDict& state, std::string_view name) {

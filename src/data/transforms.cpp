@@ -105,7 +105,7 @@ class TransformedDataset : public Dataset {
       values.insert(values.end(), picture.values.begin(), picture.values.end());
     }
     // All end with one size: no step changes sizes at random.
-    batch.input = Tensor::from(values, {count, picture.channels, picture.height, picture.width});
+    batch.input = Tensor::from(values, {count, picture.channels, picture.height, picture.width}, Device{});
     return batch;
   }
 

@@ -163,7 +163,8 @@ const RecordRef& leaf_of(const Tensor& leaf) {
   check_defined({{"tensor", leaf}});
   const RecordRef& record = record_of(leaf);
   if (record == nullptr || !record->is_leaf) {
-    fail<ValueError>("the tensor is no leaf", {{"tensor", leaf}}, "leaves are made by requires_grad");
+    fail<ValueError>("the tensor is no leaf", {{"tensor", leaf}},
+                     "leaves are made by requires_grad; one that is changed in place stays a leaf under NoGrad");
   }
   return record;
 }

@@ -148,7 +148,7 @@ Shape broadcast_shape(const Operands& operands) {
   return result;
 }
 
-std::uint32_t check_dims(const Tensor& tensor, const Shape& dims) {
+std::uint32_t check_dims(const Tensor& tensor, const Dims& dims) {
   if (dims.empty()) return (1u << tensor.rank()) - 1u;
   std::uint32_t mask = 0;
   for (const std::int64_t given : dims) {

@@ -15,7 +15,7 @@ void check_computes(DType dtype, const Operands& operands);
 /// NumPy broadcasting. ShapeError names the operands.
 Shape broadcast_shape(const Operands& operands);
 /// The dimensions of a list, each once, counted from the end if negative. None: all. Bit d set: dimension d.
-std::uint32_t check_dims(const Tensor& tensor, const Shape& dims);
+std::uint32_t check_dims(const Tensor& tensor, const Dims& dims);
 /// ShapeError unless the shape has at most kMaxRank dimensions, no negative size and fewer than 2^63 bytes.
 void check_shape(const Shape& shape, DType dtype);
 

@@ -161,7 +161,7 @@ std::optional<Tensor> reordered(const Tensor& g, const View& view, const Shape& 
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
     return view.strides[static_cast<int>(a)] > view.strides[static_cast<int>(b)];
   });
-  return g.permute(order).reshape(shape);
+  return g.permute(Dims(order)).reshape(shape);
 }
 
 // The dense position that each element of the view reads.

@@ -227,6 +227,9 @@ std::string Tensor::to_string() const {
   return text + ")";
 }
 
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name_of(dtype); }
+std::ostream& operator<<(std::ostream& stream, const Device& device) { return stream << device.to_string(); }
+
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return stream << tensor.to_string();
 }

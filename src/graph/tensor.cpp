@@ -308,24 +308,6 @@ Tensor Tensor::bitcast(DType target, CallSite site) const {
   return leaf(std::move(data.buffer), target_shape, target, device());
 }
 
-// The line is the right operand's: the left one is no argument.
-Tensor& Tensor::operator+=(const Operand& other) {
-  const CallScope call("add", other);
-  return *this = add(*this, other);
-}
-Tensor& Tensor::operator-=(const Operand& other) {
-  const CallScope call("sub", other);
-  return *this = sub(*this, other);
-}
-Tensor& Tensor::operator*=(const Operand& other) {
-  const CallScope call("mul", other);
-  return *this = mul(*this, other);
-}
-Tensor& Tensor::operator/=(const Operand& other) {
-  const CallScope call("div", other);
-  return *this = div(*this, other);
-}
-
 std::vector<std::string> plan(const std::vector<Tensor>& tensors) {
   std::vector<NodeRef> nodes;
   for (const Tensor& tensor : tensors) {

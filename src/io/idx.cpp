@@ -86,12 +86,12 @@ Tensor parse_idx(std::string_view name, std::span<const std::byte> bytes) {
   }
   const std::span<const std::byte> data = bytes.subspan(header.header_bytes);
   const std::size_t element = size_of(header.dtype);
-  if (element == 1) return Tensor::from_bytes(data.data(), data.size(), header.shape, header.dtype);
+  if (element == 1) return Tensor::from_bytes(data.data(), data.size(), header.shape, header.dtype, Device{});
   std::vector<std::byte> values(data.begin(), data.end());
   for (auto at = values.begin(); at != values.end(); at += static_cast<std::ptrdiff_t>(element)) {
     std::reverse(at, at + static_cast<std::ptrdiff_t>(element));
   }
-  return Tensor::from_bytes(values.data(), values.size(), header.shape, header.dtype);
+  return Tensor::from_bytes(values.data(), values.size(), header.shape, header.dtype, Device{});
 }
 
 Tensor load_idx(const std::string& path) {

@@ -53,10 +53,10 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
                                     in_quotes(name), wrong - raw.bytes.begin(), std::to_integer<int>(*wrong)));
     }
   }
-  if (raw.bytes.empty()) return Tensor::from_bytes(nullptr, 0, raw.shape, *dtype);
+  if (raw.bytes.empty()) return Tensor::from_bytes(nullptr, 0, raw.shape, *dtype, Device{});
   if (!raw.fortran_order) return Tensor::from_blob(raw.bytes.data(), raw.shape, *dtype, [owner = raw.owner] {});
   Shape shape;
-  Shape reversed;
+  Dims reversed;
   for (int d = raw.shape.rank(); d-- > 0;) {
     shape.push_back(raw.shape[d]);
     reversed.push_back(d);

@@ -30,8 +30,8 @@ LeNet::LeNet(std::int64_t classes, const LeNetOptions& options)
 
 Tensor LeNet::forward(const Operand& x) const {
   const CallScope call(x.site());
-  Tensor y = max_pool2d(relu(conv1(x)), {.kernel = {2}});
-  y = max_pool2d(relu(conv2(y)), {.kernel = {2}});
+  Tensor y = max_pool2d(relu(conv1(x)), 2);
+  y = max_pool2d(relu(conv2(y)), 2);
   y = relu(fc1(y.flatten(1)));
   return fc3(relu(fc2(y)));
 }

@@ -115,7 +115,7 @@ void ResNet::add_stage(nn::Sequential& stage, std::int64_t blocks, std::int64_t 
 Tensor ResNet::forward(const Operand& x) const {
   const CallScope call(x.site());
   Tensor y = relu(bn1(conv1(x)));
-  y = max_pool2d(y, {.kernel = {3}, .stride = {2}, .padding = {1}});
+  y = max_pool2d(y, 3, {.stride = {2}, .padding = {1}});
   y = layer4(layer3(layer2(layer1(y))));
   return (*fc)(mean(y, {2, 3}));
 }

@@ -29,16 +29,16 @@ class Fire : public nn::Layer {
 }  // namespace
 
 SqueezeNet::SqueezeNet(std::int64_t classes) {
-  const PoolOptions halve{.kernel = {3}, .stride = {2}, .ceil_mode = true};
+  const PoolOptions halve{.stride = 2, .ceil_mode = true};
   features.add<nn::Conv2d>(3, 64, Shape{3}, nn::ConvLayerOptions{.stride = {2}});
   features.add<nn::ReLU>();
-  features.add<nn::MaxPool2d>(halve);
+  features.add<nn::MaxPool2d>(3, halve);
   features.add<Fire>(64, 16, 64);
   features.add<Fire>(128, 16, 64);
-  features.add<nn::MaxPool2d>(halve);
+  features.add<nn::MaxPool2d>(3, halve);
   features.add<Fire>(128, 32, 128);
   features.add<Fire>(256, 32, 128);
-  features.add<nn::MaxPool2d>(halve);
+  features.add<nn::MaxPool2d>(3, halve);
   features.add<Fire>(256, 48, 192);
   features.add<Fire>(384, 48, 192);
   features.add<Fire>(384, 64, 256);

@@ -71,7 +71,10 @@ const Tensor* StateDict::find(std::string_view name) const {
 }
 
 Module::Module(Module& parent, std::string name)
-    : parent_(&parent), name_(std::move(name)), path_(parent.path_of(name_)), training_(parent.training_) {
+    : parent_(&parent == &no_parent() ? nullptr : &parent), name_(std::move(name)) {
+  if (parent_ == nullptr) return;
+  path_ = parent.path_of(name_);
+  training_ = parent.training_;
   parent.check_name(name_);
   parent.children_.push_back(this);
 }
@@ -157,6 +160,7 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
   std::vector<std::pair<Cell, const Tensor*>> matches;
   std::size_t missing = 0;
   std::size_t misshaped = 0;
+  std::size_t uncast = 0;
   std::string problems;
   const auto line = [&](const char* problem, std::string_view key, const Tensor& tensor, std::string_view rest) {
     problems += fmt::format("  {:<11} {:<32} {} {}{}\n", problem, key, name_of(tensor.dtype()),
@@ -178,6 +182,11 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
       line("misshaped", key, value, fmt::format(", the module has {}", cell.shape().to_string()));
       return;
     }
+    if (value.dtype() != cell.dtype() && (is_storage_only(value.dtype()) || is_storage_only(cell.dtype()))) {
+      ++uncast;
+      line("not cast", key, value, fmt::format(", the module has {}", name_of(cell.dtype())));
+      return;
+    }
     matches.emplace_back(cell, &value);
   });
   const std::size_t unexpected = options.strict ? given.size() : 0;
@@ -190,9 +199,13 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
   if (!problems.empty()) {
     problems.pop_back();  // the end of the last line
     const std::string what =
-        fmt::format("the tensors do not fit the module: {} missing, {} unexpected, {} misshaped\n{}", missing,
-                    unexpected, misshaped, problems);
-    if (missing + unexpected == 0) fail<ShapeError>(what, {}, "build the module as it was saved");
+        fmt::format("the tensors do not fit the module: {} missing, {} unexpected, {} misshaped{}\n{}", missing,
+                    unexpected, misshaped, uncast == 0 ? "" : fmt::format(", {} of a dtype that does not cast", uncast),
+                    problems);
+    if (missing + unexpected + misshaped == 0) {
+      fail<DTypeError>(what, {}, "read them (to_vector), and make tensors of the module's dtype with Tensor::from");
+    }
+    if (missing + unexpected + uncast == 0) fail<ShapeError>(what, {}, "build the module as it was saved");
     fail<ValueError>(what, {}, "build the module as it was saved, or pass {.strict = false} to load what fits by name");
   }
 

@@ -146,8 +146,9 @@ MultiheadAttentionResult MultiheadAttention::forward(const Operand& query, const
 
 namespace {
 
-Tensor activated(TransformerActivation activation, const Tensor& x) {
-  return activation == TransformerActivation::relu ? relu(x) : gelu(x);
+Activation checked(const Module& layer, const Activation& activation) {
+  if (!activation) throw ValueError(fmt::format("{}: the activation is empty", layer.path()));
+  return activation;
 }
 
 MultiheadAttentionOptions attention_options(const TransformerLayerOptions& options) {
@@ -179,7 +180,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(Module& parent, std::string nam
       dropout_(*this, "dropout", options.dropout),
       dropout1_(*this, "dropout1", options.dropout),
       dropout2_(*this, "dropout2", options.dropout),
-      activation_(options.activation),
+      activation_(checked(*this, options.activation)),
       norm_first_(options.norm_first) {}
 
 Tensor TransformerEncoderLayer::forward(const Operand& operand, const AttentionMasks& masks) const {
@@ -190,7 +191,7 @@ Tensor TransformerEncoderLayer::forward(const Operand& operand, const AttentionM
     return self_attn(self, self, self, masks);
   });
   return with_residual(x, norm2, dropout2_, norm_first_, [&](const Tensor& y) {
-    const Tensor inner = activated(activation_, linear1(y));
+    const Tensor inner = activation_(linear1(y));
     return linear2(dropout_(inner));
   });
 }
@@ -209,7 +210,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(Module& parent, std::string nam
       dropout1_(*this, "dropout1", options.dropout),
       dropout2_(*this, "dropout2", options.dropout),
       dropout3_(*this, "dropout3", options.dropout),
-      activation_(options.activation),
+      activation_(checked(*this, options.activation)),
       norm_first_(options.norm_first) {}
 
 Tensor TransformerDecoderLayer::forward(const Operand& operand, const Tensor& memory, const AttentionMasks& masks,
@@ -223,7 +224,7 @@ Tensor TransformerDecoderLayer::forward(const Operand& operand, const Tensor& me
   x = with_residual(x, norm2, dropout2_, norm_first_,
                     [&](const Tensor& y) { return multihead_attn(y, memory, memory, memory_masks); });
   return with_residual(x, norm3, dropout3_, norm_first_, [&](const Tensor& y) {
-    const Tensor inner = activated(activation_, linear1(y));
+    const Tensor inner = activation_(linear1(y));
     return linear2(dropout_(inner));
   });
 }

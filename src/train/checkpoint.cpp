@@ -129,7 +129,7 @@ std::string write_checkpoint(const std::string& directory, const Checkpoint& che
     }
   }
   for (const auto& [name, value] : checkpoint.scalars) {
-    tensors.emplace(fmt::format("{}/{}", kScalarPart, name), Tensor::from(std::vector{value}, Shape()));
+    tensors.emplace(fmt::format("{}/{}", kScalarPart, name), Tensor::from(std::vector{value}, Shape(), Device{}));
   }
   std::map<std::string, std::string> metadata = {{kFormatKey, kFormat},
                                                  {kStepKey, fmt::to_string(checkpoint.step)},

@@ -7,6 +7,24 @@
 namespace lockstep {
 namespace {
 
+TEST(Shape, OfOneIntegerHasOneSize) {
+  const Shape shape = 5;
+  EXPECT_EQ(shape, (Shape{5}));
+  EXPECT_FALSE((std::is_convertible_v<bool, Shape>));
+  EXPECT_FALSE((std::is_convertible_v<double, Shape>));
+}
+
+TEST(Dims, AreAListAndNoShape) {
+  const Dims one = -1;
+  EXPECT_EQ(one.size(), 1);
+  EXPECT_EQ(one[0], -1);
+  EXPECT_EQ((Dims{0, 2}).to_string(), "[0, 2]");
+  EXPECT_TRUE(Dims().empty());
+  EXPECT_FALSE((std::is_convertible_v<Shape, Dims>));
+  EXPECT_FALSE((std::is_convertible_v<Dims, Shape>));
+  EXPECT_FALSE((std::is_convertible_v<bool, Dims>));
+}
+
 TEST(Shape, RankZeroHasOneElement) { EXPECT_EQ(Shape{}.numel(), 1); }
 
 TEST(Shape, EmptyWhateverTheOtherSizes) { EXPECT_EQ((Shape{0, INT64_MAX, INT64_MAX}).numel(), 0); }

@@ -51,10 +51,10 @@ TEST(Autograd, OfViews) {
           return pad(x.flip({0}).slice(0, {.step = 2}), {1, 1}).transpose(0, 1);
         },
         {5, 3});
-  check("windows", [](const Tensor& x) { return avg_pool1d(x, {.kernel = {3}, .stride = {1}, .padding = {1}}); },
+  check("windows", [](const Tensor& x) { return avg_pool1d(x, 3, {.stride = {1}, .padding = {1}}); },
         {1, 2, 6});
   check("dilated windows",
-        [](const Tensor& x) { return max_pool2d(x, {.kernel = {2}, .stride = {1}, .dilation = {2}}); }, {1, 1, 4, 5});
+        [](const Tensor& x) { return max_pool2d(x, 2, {.stride = {1}, .dilation = {2}}); }, {1, 1, 4, 5});
   check("cat", [](const Tensor& x) { return cat({x, x * 2.0, x.flip({0})}, 0); }, {3, 2});
   check("select", [](const Tensor& x) { return x.select(1, 2) * x.select(1, 0); }, {3, 4});
 }
@@ -124,10 +124,10 @@ TEST(Autograd, OfProductsWithZeros) {
 TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
   const Tensor x = requires_grad(ones({1, 1, 4, 4}));
   const auto of = [&](const Tensor& y) { return gradients(sum(y), {x})[0].to_vector<float>(); };
-  EXPECT_EQ(of(max_pool2d(x, {.kernel = {2}})), (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(of(max_pool2d(x, {.kernel = {3}, .stride = {1}})),
+  EXPECT_EQ(of(max_pool2d(x, 2)), (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(of(max_pool2d(x, 3, {.stride = {1}})),
             (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(of(max_pool2d_with_indices(x, {.kernel = {2}, .stride = {2}, .padding = {1}}).values),
+  EXPECT_EQ(of(max_pool2d_with_indices(x, 2, {.stride = {2}, .padding = {1}}).values),
             (std::vector<float>{1, 1, 0, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1}));
   EXPECT_EQ(of(adaptive_max_pool2d(x, {1})), (std::vector<float>{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(of(adaptive_max_pool2d_with_indices(x, {3, 1}).values),
@@ -136,40 +136,40 @@ TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
 
 TEST(Autograd, MaxPoolsGiveAllToTheFirstNaN) {
   const Tensor x = requires_grad(Tensor::from<float>({1, NAN, NAN, 5, NAN, 2, -0.0f, 0}, {1, 8}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, {.kernel = {4}})), {x})[0].to_vector<float>(),
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 4)), {x})[0].to_vector<float>(),
             (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, {.kernel = {2}})), {x})[0].to_vector<float>(),
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 2)), {x})[0].to_vector<float>(),
             (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
 }
 
 TEST(Autograd, OfMaxPools) {
-  const auto pool = [](const PoolOptions& options) {
-    return [options](const Tensor& x) { return max_pool2d(x, options); };
+  const auto pool = [](const Shape& kernel, const PoolOptions& options = {}) {
+    return [kernel, options](const Tensor& x) { return max_pool2d(x, kernel, options); };
   };
-  check("apart", pool({.kernel = {2, 3}}), {1, 2, 4, 6});
-  check("apart, rest left over", pool({.kernel = {2}}), {1, 1, 5, 7});
-  check("apart, reaching over", pool({.kernel = {2}, .padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
-  check("overlapping", pool({.kernel = {3}, .stride = {2}, .padding = {1}}), {2, 1, 6, 5});
-  check("with holes", pool({.kernel = {2}, .stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
-  check("many taps", pool({.kernel = {9}, .stride = {2}, .padding = {4}}), {1, 1, 10, 9});
-  check("windows smaller than the stride", pool({.kernel = {1, 2}, .stride = {3, 1}}), {1, 1, 8, 5});
-  check("volume", [](const Tensor& x) { return max_pool3d(x, {.kernel = {2}, .stride = {1}}); }, {1, 1, 3, 3, 2});
-  check("line", [](const Tensor& x) { return max_pool1d(x, {.kernel = {3}, .stride = {1}, .ceil_mode = true}); },
+  check("apart", pool({2, 3}), {1, 2, 4, 6});
+  check("apart, rest left over", pool(2), {1, 1, 5, 7});
+  check("apart, reaching over", pool(2, {.padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
+  check("overlapping", pool(3, {.stride = {2}, .padding = {1}}), {2, 1, 6, 5});
+  check("with holes", pool(2, {.stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
+  check("many taps", pool(9, {.stride = {2}, .padding = {4}}), {1, 1, 10, 9});
+  check("windows smaller than the stride", pool({1, 2}, {.stride = {3, 1}}), {1, 1, 8, 5});
+  check("volume", [](const Tensor& x) { return max_pool3d(x, 2, {.stride = {1}}); }, {1, 1, 3, 3, 2});
+  check("line", [](const Tensor& x) { return max_pool1d(x, 3, {.stride = {1}, .ceil_mode = true}); },
         {2, 7});
   check("adaptive", [](const Tensor& x) { return adaptive_max_pool1d(x, {3}); }, {1, 2, 7});
-  const auto again = [](const PoolOptions& options) {
-    return [options](const Tensor& x) {
+  const auto again = [](const Shape& kernel, const PoolOptions& options = {}) {
+    return [kernel, options](const Tensor& x) {
       const Tensor leaf = is_tracked(x) ? x : requires_grad(x);
-      const Tensor y = max_pool1d(leaf, options);
+      const Tensor y = max_pool1d(leaf, kernel, options);
       return gradients(sum(y * y), {leaf}, {.create_graph = true})[0];
     };
   };
-  check("gradient of the gradient", again({.kernel = {3}, .stride = {2}}), {1, 9});
-  check("gradient of the gradient", again({.kernel = {3}}), {1, 9});
+  check("gradient of the gradient", again(3, {.stride = {2}}), {1, 9});
+  check("gradient of the gradient", again(3), {1, 9});
   same_everywhere([](Device device) {
     const Tensor x = requires_grad(random_tensor({2, 3, 9, 8}, DType::f32, 1, device));
-    const Tensor overlapping = sum(exp(max_pool2d(x, {.kernel = {3}, .stride = {2}, .padding = {1}})));
-    return gradients(overlapping + sum(exp(max_pool2d(x, {.kernel = {2}}))), {x})[0];
+    const Tensor overlapping = sum(exp(max_pool2d(x, 3, {.stride = {2}, .padding = {1}})));
+    return gradients(overlapping + sum(exp(max_pool2d(x, 2))), {x})[0];
   });
 }
 
@@ -274,7 +274,7 @@ TEST(Autograd, IsTheSameOnEveryDevice) {
   same_everywhere([](Device device) {
     const Tensor x = requires_grad(random_tensor({2, 3, 9, 8}, DType::f32, 1, device));
     const Tensor w = requires_grad(random_tensor({4, 3, 3, 3}, DType::f32, 2, device));
-    const Tensor y = max_pool2d(relu(conv2d(x, w, {}, {.padding = {1}})), {.kernel = {2}});
+    const Tensor y = max_pool2d(relu(conv2d(x, w, {}, {.padding = {1}})), 2);
     const Tensor loss = mean(logsumexp(y.flatten(1), {1}));
     const std::vector<Tensor> found = gradients(loss, {x, w});
     return cat({found[0].reshape({-1}), found[1].reshape({-1})});
@@ -341,9 +341,8 @@ TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
   }
   // Windows that overlap put one maximum twice: it has the gradient of its place once.
   const Tensor x = requires_grad(Tensor::from<double>({1, 2, 9, 4, 5}, {1, 1, 5}));
-  const PoolOptions options{.kernel = {3}, .stride = {2}};
-  const ValuesIndices pooled = max_pool1d_with_indices(x, options);
-  const Tensor unpooled = max_unpool1d(pooled.values, pooled.indices, options);
+  const ValuesIndices pooled = max_pool1d_with_indices(x, 3, {.stride = 2});
+  const Tensor unpooled = max_unpool1d(pooled.values, pooled.indices, 3, {.stride = 2});
   EXPECT_EQ(gradients(sum(unpooled), {x})[0].to_vector<double>(), (std::vector<double>{0, 0, 1, 0, 0}));
 }
 
@@ -351,7 +350,7 @@ TEST(Autograd, DeviationsAndLengthsOfZeroHaveGradientZero) {
   const Tensor x = requires_grad(zeros({2, 3}));
   for (const Tensor& result : {lockstep::std(x, {1}), std_mean(x, {1}).first, norm(x, {1}), vector_norm(x, 2),
                                vector_norm(x, 3, {1}), vector_norm(x, 0.5, {1}), vector_norm(x, -1, {1}), cdist(x, x),
-                               cdist(x, x, 3), pairwise_distance(x, x, 3, 0)}) {
+                               cdist(x, x, 3), pairwise_distance(x, x, 3, {.eps = 0})}) {
     EXPECT_EQ(result.to_vector<float>(), std::vector<float>(static_cast<std::size_t>(result.numel()), 0));
     EXPECT_EQ(gradients(sum(result), {x})[0].to_vector<float>(), std::vector<float>(6, 0));
   }

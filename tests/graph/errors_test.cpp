@@ -77,7 +77,7 @@ TEST(Errors, DimensionsAndIndices) {
 TEST(Errors, OptionsOutOfRange) {
   expect_error<ValueError>([] { conv2d(ones({1, 3, 8, 8}), ones({4, 3, 3, 3}), {}, {.stride = {0}}); }, {"stride"});
   expect_error<ValueError>([] { conv2d(ones({1, 3, 8, 8}), ones({4, 3, 3, 3}), {}, {.padding = {-1}}); }, {"padding"});
-  expect_error<ValueError>([] { max_pool2d(ones({1, 1, 8, 8}), {.kernel = {2}, .padding = {2}}); }, {"half the kernel"});
+  expect_error<ValueError>([] { max_pool2d(ones({1, 1, 8, 8}), 2, {.padding = {2}}); }, {"half the kernel"});
   expect_error<ValueError>([] { max_pool2d(ones({1, 1, 8, 8}), {}); }, {"kernel"});
   expect_error<ValueError>([] { clamp(ones({2}), {}, {}); }, {"bound"});
   expect_error<ValueError>([] { arange(0, 1, 0); }, {"steps of 0"});

@@ -41,7 +41,7 @@ TEST(CheckFinite, InfinitiesThatSomebodyWroteAreNoMistake) {
   const Tensor masked = where(gt(x, 0.0), x, -kInfinity);
   EXPECT_NO_THROW(softmax(where(gt(x, 9.0), -kInfinity, masked * 1.0), -1));
   EXPECT_NO_THROW(scaled_dot_product_attention(x, x, x, {.causal = true}));
-  EXPECT_NO_THROW(max_pool1d(x, {.kernel = {2}, .padding = {1}}));
+  EXPECT_NO_THROW(max_pool1d(x, 2, {.padding = {1}}));
 }
 
 TEST(CheckFinite, EndsWithItsScope) {

@@ -73,8 +73,8 @@ TEST(Fusion, ExpensiveBroadcastAlongRowsIsNotRepeated) {
 }
 
 TEST(Fusion, PoolReadsItsWindowsInPlace) {
-  EXPECT_KERNELS(1, max_pool2d(given({1, 4, 9, 9}), {.kernel = {3}, .stride = {2}, .padding = {1}}));
-  EXPECT_KERNELS(2, max_pool2d(relu(given({1, 4, 9, 9})), {.kernel = {3}}));
+  EXPECT_KERNELS(1, max_pool2d(given({1, 4, 9, 9}), 3, {.stride = {2}, .padding = {1}}));
+  EXPECT_KERNELS(2, max_pool2d(relu(given({1, 4, 9, 9})), 3));
 }
 
 TEST(Fusion, FlippedOperandIsStoredFirst) {

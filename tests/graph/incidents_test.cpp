@@ -160,7 +160,7 @@ TEST(Incidents, ConvolutionOfLongSound) {
   const Tensor w = random({2, 1, 11}, 2);
   const Tensor y = conv1d(x, w, std::nullopt, {.padding = {5}});
   ASSERT_EQ(y.shape(), (Shape{1, 2, 176000}));
-  const Tensor columns = unfold(x.unsqueeze(2), {.kernel = {1, 11}, .padding = {0, 5}});
+  const Tensor columns = unfold(x.unsqueeze(2), {1, 11}, {.padding = {0, 5}});
   EXPECT_BITS_EQ(matmul(w.reshape({2, 11}), columns), y);
 }
 
@@ -269,7 +269,7 @@ TEST(Incidents, UnfoldOfManyShortRows) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     same_everywhere([&](Device device) {
       const Tensor x = random({512, 1, 1, 187}, 1, device, dtype);
-      const Tensor columns = unfold(x, {.kernel = {1, 11}, .padding = {0, 5}});
+      const Tensor columns = unfold(x, {1, 11}, {.padding = {0, 5}});
       const Tensor padded = pad(x, {5, 5}).squeeze();
       for (const int tap : {0, 5, 10}) EXPECT_BITS_EQ(columns.select(1, tap), padded.narrow(1, tap, 187));
       return columns;
@@ -282,7 +282,7 @@ TEST(Incidents, UnfoldOfLongRows) {
   for (const std::int64_t stride : {1, 2}) {
     same_everywhere([&](Device device) {
       const Tensor x = random({1, 128, 1, 3000}, 1, device);
-      const Tensor columns = unfold(x, {.kernel = {1, 3}, .padding = {0, 1}, .stride = {1, stride}});
+      const Tensor columns = unfold(x, {1, 3}, {.padding = {0, 1}, .stride = {1, stride}});
       const Tensor padded = pad(x, {1, 1}).reshape({128, 3002});
       for (const int row : {0, 191, 383}) {
         const Tensor expected = padded.select(0, row / 3).slice(0, {row % 3, 3000 + row % 3, stride});
@@ -299,7 +299,7 @@ TEST(Incidents, ConvolutionWithAnOblongKernel) {
     const Tensor x = random({32, 1, 5, 5}, 1, device);
     const Tensor w = random({32, 1, 4, 3}, 2, device);
     const Tensor y = conv2d(x, w);
-    EXPECT_BITS_EQ(matmul(w.reshape({32, 12}), unfold(x, {.kernel = {4, 3}})).reshape(y.shape()), y);
+    EXPECT_BITS_EQ(matmul(w.reshape({32, 12}), unfold(x, {4, 3})).reshape(y.shape()), y);
     return y;
   });
 }
@@ -308,12 +308,12 @@ TEST(Incidents, ConvolutionWithAnOblongKernel) {
 TEST(Incidents, PoolsOfEveryRankDivideAlike) {
   const Tensor x = random({2, 3, 13}, 1);
   for (const bool counted : {false, true}) {
-    const PoolOptions line{.kernel = {4}, .stride = {3}, .padding = {2}, .count_include_pad = counted};
-    const PoolOptions plane{.kernel = {1, 4}, .stride = {1, 3}, .padding = {0, 2}, .count_include_pad = counted};
-    EXPECT_BITS_EQ(avg_pool2d(x.unsqueeze(2), plane).squeeze(2), avg_pool1d(x, line));
+    const PoolOptions line{.stride = {3}, .padding = {2}, .count_include_pad = counted};
+    const PoolOptions plane{.stride = {1, 3}, .padding = {0, 2}, .count_include_pad = counted};
+    EXPECT_BITS_EQ(avg_pool2d(x.unsqueeze(2), {1, 4}, plane).squeeze(2), avg_pool1d(x, 4, line));
   }
   same_everywhere([](Device device) {
-    return avg_pool2d(random({1, 2, 6, 6}, 1, device, DType::f16), {.kernel = {3}, .stride = {2}, .padding = {1}});
+    return avg_pool2d(random({1, 2, 6, 6}, 1, device, DType::f16), 3, {.stride = {2}, .padding = {1}});
   });
 }
 

@@ -51,20 +51,20 @@ TEST_P(FloatOps, Where) {
 }
 
 TEST_P(FloatOps, Reductions) {
-  for (const Shape& dims : {Shape{}, Shape{0}, Shape{1}, Shape{2}, Shape{0, 2}, Shape{-1, -2}}) {
+  for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}, Dims{-1, -2}}) {
     for (const bool keepdim : {false, true}) {
       const auto check = [&](auto op) {
         same_everywhere([&](Device device) { return op(random_tensor({7, 5, 131}, dtype(), 4, device), dims, keepdim); });
       };
-      using Reduction = Tensor (*)(const Operand&, const Shape&, bool);
+      using Reduction = Tensor (*)(const Operand&, const Dims&, bool);
       check(static_cast<Reduction>(&sum));
       check(static_cast<Reduction>(&prod));
       check(static_cast<Reduction>(&mean));
       check(&norm);
       check(&amax);
       check(&amin);
-      check([](const Tensor& x, const Shape& d, bool keep) { return var(x, d, keep); });
-      check([](const Tensor& x, const Shape& d, bool keep) { return std(x, d, keep, 0); });
+      check([](const Tensor& x, const Dims& d, bool keep) { return var(x, d, keep); });
+      check([](const Tensor& x, const Dims& d, bool keep) { return std(x, d, keep, 0); });
     }
   }
   for (const int dim : {0, 1, -1}) {
@@ -157,15 +157,21 @@ TEST_P(FloatOps, Convolutions) {
 }
 
 TEST_P(FloatOps, Pools) {
-  for (const PoolOptions& options :
-       {PoolOptions{.kernel = {2}}, PoolOptions{.kernel = {3}, .stride = {2}, .padding = {1}},
-        PoolOptions{.kernel = {3, 2}, .stride = {2, 1}, .ceil_mode = true},
-        PoolOptions{.kernel = {3}, .stride = {2}, .padding = {1}, .ceil_mode = true, .count_include_pad = false}}) {
-    same_everywhere([&](Device device) { return max_pool2d(random({2, 3, 11, 12}, 1, device), options); });
-    same_everywhere([&](Device device) { return avg_pool2d(random_tensor({2, 3, 11, 12}, dtype(), 1, device), options); });
+  struct Pool {
+    Shape kernel;
+    PoolOptions options;
+  };
+  for (const Pool& pool :
+       {Pool{2, {}}, Pool{3, {.stride = 2, .padding = 1}}, Pool{{3, 2}, {.stride = {2, 1}, .ceil_mode = true}},
+        Pool{3, {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false}}}) {
+    same_everywhere(
+        [&](Device device) { return max_pool2d(random({2, 3, 11, 12}, 1, device), pool.kernel, pool.options); });
+    same_everywhere([&](Device device) {
+      return avg_pool2d(random_tensor({2, 3, 11, 12}, dtype(), 1, device), pool.kernel, pool.options);
+    });
   }
   same_everywhere([&](Device device) {
-    return max_pool2d(random({1, 2, 11, 12}, 1, device), {.kernel = {3}, .stride = {1}, .dilation = {2}});
+    return max_pool2d(random({1, 2, 11, 12}, 1, device), 3, {.stride = {1}, .dilation = {2}});
   });
   for (const Shape& size : {Shape{1}, Shape{4, 3}, Shape{5, 7}}) {
     same_everywhere([&](Device device) { return adaptive_avg_pool2d(random_tensor({2, 3, 8, 9}, dtype(), 1, device), size); });
@@ -206,7 +212,7 @@ TEST_P(IntegerOps, AllThatExist) {
   for (const Binary op : {&eq, &ne, &lt, &le, &gt, &ge, &maximum, &minimum, &bitwise_and, &bitwise_or, &bitwise_xor}) {
     same_everywhere([&](Device device) { return op(random({4, 77}, 1, device), random({77}, 2, device)); });
   }
-  for (const Shape& dims : {Shape{}, Shape{0}, Shape{1}}) {
+  for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}}) {
     same_everywhere([&](Device device) { return sum(random({40, 77}, 1, device), dims); });
     same_everywhere([&](Device device) { return prod(random({4, 7}, 1, device), dims); });
     same_everywhere([&](Device device) { return amax(random({40, 77}, 1, device), dims); });
@@ -226,7 +232,7 @@ TEST_P(IntegerOps, AllThatExist) {
     same_everywhere([&](Device device) { return op(random({4, 77}, 1, device), random({77}, 2, device)); });
     same_everywhere([&](Device device) { return op(random({77}, 1, device), 3); });
   }
-  same_everywhere([&](Device device) { return max_pool2d(random({1, 2, 8, 8}, 1, device), {.kernel = {3}, .padding = {1}}); });
+  same_everywhere([&](Device device) { return max_pool2d(random({1, 2, 8, 8}, 1, device), 3, {.padding = {1}}); });
 }
 
 // --- values -----------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ class RandomGraph {
         Shape dims;
         for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
         std::shuffle(dims.begin(), dims.end(), random_);
-        return x.permute(dims);
+        return x.permute(Dims(dims));
       }
       case 14: return pick().flatten();
       case 15: {

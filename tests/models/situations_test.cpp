@@ -85,7 +85,7 @@ TEST(Situations, LayerNormAndMaxPoolWithGradients) {
       return cat({detach(y).flatten(), of[0].flatten(), of[1], of[2]}, 0);
     });
     same_everywhere([&](Device device) {
-      return max_pool2d(random({2, 3, 13, 17}, 5, device, dtype), {.kernel = {3}});
+      return max_pool2d(random({2, 3, 13, 17}, 5, device, dtype), 3);
     });
   }
 }
@@ -96,7 +96,7 @@ TEST(Situations, ColumnsOfASmallImage) {
     const Tensor x = random({1, 3, 10, 10}, 1, device);
     const Tensor w = random({4, 3, 3, 3}, 2, device);
     const Tensor y = conv2d(x, w, std::nullopt, {.padding = {1}});
-    EXPECT_BITS_EQ(matmul(w.reshape({4, 27}), unfold(x, {.kernel = {3}, .padding = {1}})).reshape(y.shape()), y);
+    EXPECT_BITS_EQ(matmul(w.reshape({4, 27}), unfold(x, 3, {.padding = {1}})).reshape(y.shape()), y);
     return y;
   });
 }
@@ -105,7 +105,7 @@ TEST(Situations, ColumnsOf128ChannelsOf3000) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     same_everywhere([&](Device device) {
       const Tensor x = random({1, 128, 1, 3000}, 1, device, dtype);
-      return unfold(x, {.kernel = {1, 3}, .padding = {0, 1}});
+      return unfold(x, {1, 3}, {.padding = {0, 1}});
     });
     same_everywhere([&](Device device) {
       const Tensor x = random({1, 128, 3000}, 1, device, dtype);
@@ -116,7 +116,7 @@ TEST(Situations, ColumnsOf128ChannelsOf3000) {
 
 TEST(Situations, ColumnsOf512RowsOf187WithAKernelOf11) {
   same_everywhere([](Device device) {
-    return unfold(random({512, 1, 1, 187}, 1, device), {.kernel = {1, 11}, .padding = {0, 5}});
+    return unfold(random({512, 1, 1, 187}, 1, device), {1, 11}, {.padding = {0, 5}});
   });
   same_everywhere([](Device device) {
     const Tensor x = random({1, 512, 187}, 1, device);
@@ -130,7 +130,7 @@ TEST(Situations, ColumnsOf1280ChannelsOf3000) {
     if (device.kind == DeviceKind::ref) continue;
     SCOPED_TRACE(device.to_string());
     const Tensor x = random({1, 1280, 1, 3000}, 1, device);
-    const Tensor columns = unfold(x, {.kernel = {1, 3}, .padding = {0, 1}});
+    const Tensor columns = unfold(x, {1, 3}, {.padding = {0, 1}});
     ASSERT_EQ(columns.shape(), (Shape{1, 3840, 3000}));
     const Tensor padded = pad(x, {1, 1}).reshape({1280, 3002});
     for (const int tap : {0, 1, 2}) {

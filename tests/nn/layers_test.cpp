@@ -108,8 +108,8 @@ TEST(Layers, WithoutParametersAreTheirOps) {
   EXPECT_BITS_EQ(nn::Softmax(root, "a", 1)(x), softmax(x, 1));
   EXPECT_BITS_EQ(nn::Identity(root, "a")(x), x);
   EXPECT_EQ(nn::Flatten(root, "a")(x).shape(), (Shape{2, 108}));
-  EXPECT_BITS_EQ(nn::MaxPool2d(root, "a", {.kernel = {2}})(x), max_pool2d(x, {.kernel = {2}}));
-  EXPECT_BITS_EQ(nn::AvgPool2d(root, "a", {.kernel = {3}})(x), avg_pool2d(x, {.kernel = {3}}));
+  EXPECT_BITS_EQ(nn::MaxPool2d(root, "a", 2)(x), max_pool2d(x, 2));
+  EXPECT_BITS_EQ(nn::AvgPool2d(root, "a", 3)(x), avg_pool2d(x, 3));
   EXPECT_BITS_EQ(nn::AdaptiveAvgPool2d(root, "a", {1})(x), adaptive_avg_pool2d(x, {1, 1}));
 }
 

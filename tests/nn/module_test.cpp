@@ -194,6 +194,24 @@ TEST(LoadStateDict, OnlyShapesWrongIsAShapeError) {
   EXPECT_THROW(net.load_state_dict(tensors, {.strict = false}), ShapeError);
 }
 
+TEST(LoadStateDict, NamesWhatIsOfADTypeThatDoesNotCast) {
+  Net net;
+  const std::vector<float> before = net.hidden.bias.tensor().to_vector<float>();
+  nn::StateDict::Map tensors = net.state_dict();
+  tensors["layer1.2.conv1.weight"] = zeros({3, 2, 3, 3}, DType::complex64);
+  tensors["hidden.bias"] = full({3}, 7);
+  std::string message = message_of<DTypeError>([&] { net.load_state_dict(tensors); });
+  EXPECT_NE(message.find("layer1.2.conv1.weight"), std::string::npos) << message;
+  EXPECT_NE(message.find("complex64 [3, 2, 3, 3], the module has f32"), std::string::npos) << message;
+  EXPECT_NE(message.find("Tensor::from"), std::string::npos) << message;
+  EXPECT_EQ(message.find("hidden.bias"), std::string::npos) << message;
+  EXPECT_THROW(net.load_state_dict(tensors, {.strict = false}), DTypeError);
+  tensors.erase("scale");
+  message = message_of<ValueError>([&] { net.load_state_dict(tensors); });
+  EXPECT_NE(message.find("1 missing, 0 unexpected, 0 misshaped, 1 of a dtype"), std::string::npos) << message;
+  EXPECT_EQ(net.hidden.bias.tensor().to_vector<float>(), before) << "nothing is loaded";
+}
+
 TEST(LoadStateDict, NotStrictLoadsWhatFitsByName) {
   Net net;
   net.load_state_dict(nn::StateDict::Map{{"hidden.bias", full({3}, 7)}, {"other", zeros({1})}}, {.strict = false});

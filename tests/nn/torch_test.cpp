@@ -91,7 +91,7 @@ const std::map<std::string, Make>& cases() {
   TransformerLayerOptions first = small;
   first.norm_first = true;
   TransformerLayerOptions encoder_first = first;
-  encoder_first.activation = TransformerActivation::gelu;
+  encoder_first.activation = gelu;
   encoder_first.batch_first = true;
   TransformerLayerOptions no_bias = small;
   no_bias.bias = false;
@@ -125,17 +125,17 @@ const std::map<std::string, Make>& cases() {
        one<ConvTranspose2d>(2, 3, Shape{3, 2}, ConvTransposeLayerOptions{.stride = {2, 3}, .bias = false})},
       {"conv_transpose3d",
        one<ConvTranspose3d>(2, 2, Shape{2}, ConvTransposeLayerOptions{.stride = {2}, .padding = {1}, .dilation = {2}})},
-      {"max_pool1d", one<MaxPool1d>(PoolOptions{.kernel = {3}, .stride = {2}, .padding = {1}})},
-      {"max_pool2d", one<MaxPool2d>(PoolOptions{.kernel = {2}})},
+      {"max_pool1d", one<MaxPool1d>(Shape{3}, PoolOptions{.stride = {2}, .padding = {1}})},
+      {"max_pool2d", one<MaxPool2d>(Shape{2})},
       {"max_pool2d_overlapping",
        one<MaxPool2d>(
-           PoolOptions{.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .ceil_mode = true})},
-      {"max_pool2d_ties", one<MaxPool2d>(PoolOptions{.kernel = {3}, .stride = {1}, .padding = {1}})},
-      {"max_pool3d", one<MaxPool3d>(PoolOptions{.kernel = {2}, .stride = {1}})},
-      {"avg_pool1d", one<AvgPool1d>(PoolOptions{.kernel = {3}, .stride = {2}, .padding = {1}})},
-      {"avg_pool2d", one<AvgPool2d>(PoolOptions{
-                         .kernel = {3}, .stride = {2}, .padding = {1}, .ceil_mode = true, .count_include_pad = false})},
-      {"avg_pool3d", one<AvgPool3d>(PoolOptions{.kernel = {2}})},
+           Shape{3, 2}, PoolOptions{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .ceil_mode = true})},
+      {"max_pool2d_ties", one<MaxPool2d>(Shape{3}, PoolOptions{.stride = {1}, .padding = {1}})},
+      {"max_pool3d", one<MaxPool3d>(Shape{2}, PoolOptions{.stride = {1}})},
+      {"avg_pool1d", one<AvgPool1d>(Shape{3}, PoolOptions{.stride = {2}, .padding = {1}})},
+      {"avg_pool2d", one<AvgPool2d>(Shape{3}, PoolOptions{
+                         .stride = {2}, .padding = {1}, .ceil_mode = true, .count_include_pad = false})},
+      {"avg_pool3d", one<AvgPool3d>(Shape{2})},
       {"adaptive_avg_pool1d", one<AdaptiveAvgPool1d>(Shape{3})},
       {"adaptive_avg_pool2d", one<AdaptiveAvgPool2d>(Shape{3, -1})},
       {"adaptive_avg_pool3d", one<AdaptiveAvgPool3d>(Shape{1})},
@@ -180,7 +180,7 @@ const std::map<std::string, Make>& cases() {
       {"glu", one<GLU>(2)},
       {"rnn", with<RNN>(recurrent, 3, 4, RecurrentLayerOptions{.num_layers = 2})},
       {"rnn_relu",
-       with<RNN>(recurrent, 3, 4, RecurrentLayerOptions{.bias = false, .batch_first = true}, RnnNonlinearity::relu)},
+       with<RNN>(recurrent, 3, 4, RecurrentLayerOptions{.bias = false, .batch_first = true, .nonlinearity = RnnNonlinearity::relu})},
       {"lstm", with<LSTM>(long_memory, 3, 4, RecurrentLayerOptions{.num_layers = 2, .bidirectional = true})},
       {"lstm_state", with<LSTM>(long_memory, 3, 4, RecurrentLayerOptions{.batch_first = true})},
       {"gru", with<GRU>(recurrent, 3, 4, RecurrentLayerOptions{.num_layers = 2, .bidirectional = true})},

@@ -20,8 +20,8 @@ struct CNN : nn::Module {
   nn::Linear fc1{*this, "fc1", 256, 64};
   nn::Linear fc2{*this, "fc2", 64, 10};
   Tensor forward(const Tensor& x) const {
-    const Tensor low = max_pool2d(relu(conv1(x)), {.kernel = {2}});
-    const Tensor high = max_pool2d(relu(conv2(low)), {.kernel = {2}});
+    const Tensor low = max_pool2d(relu(conv1(x)), 2);
+    const Tensor high = max_pool2d(relu(conv2(low)), 2);
     return fc2(relu(fc1(high.flatten(1))));
   }
 };

@@ -2,6 +2,7 @@
 // and every copy of a cell sees the change. nn::Parameter and nn::Buffer are cells that belong to a module.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,20 @@ class LOCKSTEP_API Cell {
   /// Puts another value, without its history, into the slot, for all copies. Throws ValueError if there is no slot or
   /// `value` is undefined, ShapeError if the shape differs. Dtype and device may differ; a gradient follows them.
   void set(const Tensor& value, CallSite site = {});
+  /// As set. (Assigning a cell makes this one share the other's slot.) ValueError for a number, which has no shape.
+  Cell& operator=(const Operand& value);
+  // Sets what is computed without a history: a step of training by hand, weight -= 0.1 * weight.grad().
+  Cell& operator+=(const Operand& other);
+  Cell& operator-=(const Operand& other);
+  Cell& operator*=(const Operand& other);
+  Cell& operator/=(const Operand& other);
+
+  /// As for tensors (lockstep/tensor_part.h): a part of the value, which can be assigned to, without a history as in
+  /// set.
+  TensorPart operator[](const Index& entry);
+  TensorPart operator[](std::initializer_list<Index> entries);
+  Tensor operator[](const Index& entry) const { return tensor()[entry]; }
+  Tensor operator[](std::initializer_list<Index> entries) const { return tensor()[entries]; }
 
   /// Whether two cells share one slot.
   friend bool same_slot(const Cell& a, const Cell& b) { return a.slot_ == b.slot_; }

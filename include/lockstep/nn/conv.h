@@ -48,6 +48,8 @@ class LOCKSTEP_API Conv1d : public ConvLayer {
  public:
   Conv1d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
          const ConvLayerOptions& options = {});
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel, const ConvLayerOptions& options = {})
+      : Conv1d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 
@@ -56,6 +58,8 @@ class LOCKSTEP_API Conv2d : public ConvLayer {
  public:
   Conv2d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
          const ConvLayerOptions& options = {});
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel, const ConvLayerOptions& options = {})
+      : Conv2d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 
@@ -64,6 +68,8 @@ class LOCKSTEP_API Conv3d : public ConvLayer {
  public:
   Conv3d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
          const ConvLayerOptions& options = {});
+  Conv3d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel, const ConvLayerOptions& options = {})
+      : Conv3d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 
@@ -93,6 +99,9 @@ class LOCKSTEP_API ConvTranspose1d : public ConvTransposeLayer {
  public:
   ConvTranspose1d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
                   const Shape& kernel, const ConvTransposeLayerOptions& options = {});
+  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
+                  const ConvTransposeLayerOptions& options = {})
+      : ConvTranspose1d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 
@@ -101,6 +110,9 @@ class LOCKSTEP_API ConvTranspose2d : public ConvTransposeLayer {
  public:
   ConvTranspose2d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
                   const Shape& kernel, const ConvTransposeLayerOptions& options = {});
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
+                  const ConvTransposeLayerOptions& options = {})
+      : ConvTranspose2d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 
@@ -109,6 +121,9 @@ class LOCKSTEP_API ConvTranspose3d : public ConvTransposeLayer {
  public:
   ConvTranspose3d(Module& parent, std::string name, std::int64_t in_channels, std::int64_t out_channels,
                   const Shape& kernel, const ConvTransposeLayerOptions& options = {});
+  ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
+                  const ConvTransposeLayerOptions& options = {})
+      : ConvTranspose3d(no_parent(), {}, in_channels, out_channels, kernel, options) {}
   Tensor forward(const Operand& x) const override;
 };
 

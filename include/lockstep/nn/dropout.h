@@ -24,6 +24,7 @@ class LOCKSTEP_API DropoutLayer : public Layer {
 template <auto op> class DropoutOf : public DropoutLayer {
  public:
   DropoutOf(Module& parent, std::string name, double p = 0.5) : DropoutLayer(parent, std::move(name), p) {}
+  explicit DropoutOf(double p = 0.5) : DropoutOf(no_parent(), {}, p) {}
   Tensor forward(const Operand& x) const override { return op(x, p(), training(), nullptr); }
 };
 

@@ -19,6 +19,8 @@ class LOCKSTEP_API Embedding : public Layer {
  public:
   /// Throws IndexError if there is no row `padding_idx`.
   Embedding(Module& parent, std::string name, std::int64_t rows, std::int64_t features, EmbeddingOptions options = {});
+  Embedding(std::int64_t rows, std::int64_t features, EmbeddingOptions options = {})
+      : Embedding(no_parent(), {}, rows, features, options) {}
   /// Throws IndexError when the result is read if an id is outside the table.
   Tensor forward(const Operand& ids) const override;
 
@@ -41,6 +43,8 @@ class LOCKSTEP_API EmbeddingBag : public Layer {
  public:
   EmbeddingBag(Module& parent, std::string name, std::int64_t rows, std::int64_t features,
                EmbeddingBagOptions options = {});
+  EmbeddingBag(std::int64_t rows, std::int64_t features, EmbeddingBagOptions options = {})
+      : EmbeddingBag(no_parent(), {}, rows, features, options) {}
   /// Bags of one size: ids [bags, size] to [bags, features].
   Tensor forward(const Operand& ids) const override;
   /// With a factor for each row, of ids' shape. ValueError unless the mode is sum.

@@ -18,6 +18,8 @@ class LOCKSTEP_API Linear : public Layer {
   /// Throws ShapeError if a size is negative.
   Linear(Module& parent, std::string name, std::int64_t in_features, std::int64_t out_features,
          LinearOptions options = {});
+  Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {})
+      : Linear(no_parent(), {}, in_features, out_features, options) {}
   Tensor forward(const Operand& x) const override;
 
   Parameter weight;
@@ -29,6 +31,8 @@ class LOCKSTEP_API Bilinear : public Module {
  public:
   Bilinear(Module& parent, std::string name, std::int64_t in1_features, std::int64_t in2_features,
            std::int64_t out_features, LinearOptions options = {});
+  Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features, LinearOptions options = {})
+      : Bilinear(no_parent(), {}, in1_features, in2_features, out_features, options) {}
   Tensor forward(const Operand& a, const Operand& b) const;
   Tensor operator()(const Operand& a, const Operand& b) const { return forward(a, b); }
 

@@ -42,18 +42,15 @@ struct HuberLoss {
   }
 };
 struct BCELoss {
-  std::optional<Tensor> weight = std::nullopt;
-  Reduction reduction = Reduction::mean;
+  BinaryLossOptions options = {};
   Tensor operator()(const Operand& input, const Operand& target) const {
-    return binary_cross_entropy(input, target, weight, reduction);
+    return binary_cross_entropy(input, target, options);
   }
 };
 struct BCEWithLogitsLoss {
-  std::optional<Tensor> weight = std::nullopt;
-  Reduction reduction = Reduction::mean;
-  std::optional<Tensor> pos_weight = std::nullopt;
+  BinaryLossOptions options = {};
   Tensor operator()(const Operand& input, const Operand& target) const {
-    return binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight);
+    return binary_cross_entropy_with_logits(input, target, options);
   }
 };
 struct KLDivLoss {
@@ -78,12 +75,9 @@ struct CosineEmbeddingLoss {
   }
 };
 struct TripletMarginLoss {
-  double margin = 1;
-  double eps = 1e-6;
-  bool swap = false;
-  Reduction reduction = Reduction::mean;
+  TripletMarginOptions options = {};
   Tensor operator()(const Operand& anchor, const Operand& positive, const Operand& negative) const {
-    return triplet_margin_loss(anchor, positive, negative, margin, eps, swap, reduction);
+    return triplet_margin_loss(anchor, positive, negative, options);
   }
 };
 struct MarginRankingLoss {

@@ -50,18 +50,24 @@ class LOCKSTEP_API BatchNorm1d : public BatchNorm {
  public:
   BatchNorm1d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
       : BatchNorm(parent, std::move(name), channels, options, 2, 3) {}
+  explicit BatchNorm1d(std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm1d(no_parent(), {}, channels, options) {}
 };
 /// x [N, channels, H, W].  PyTorch: nn.BatchNorm2d.
 class LOCKSTEP_API BatchNorm2d : public BatchNorm {
  public:
   BatchNorm2d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
       : BatchNorm(parent, std::move(name), channels, options, 4, 4) {}
+  explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm2d(no_parent(), {}, channels, options) {}
 };
 /// x [N, channels, D, H, W].  PyTorch: nn.BatchNorm3d.
 class LOCKSTEP_API BatchNorm3d : public BatchNorm {
  public:
   BatchNorm3d(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {})
       : BatchNorm(parent, std::move(name), channels, options, 5, 5) {}
+  explicit BatchNorm3d(std::int64_t channels, BatchNormOptions options = {})
+      : BatchNorm3d(no_parent(), {}, channels, options) {}
 };
 
 struct LayerNormOptions {
@@ -74,6 +80,8 @@ struct LayerNormOptions {
 class LOCKSTEP_API LayerNorm : public Layer {
  public:
   LayerNorm(Module& parent, std::string name, const Shape& normalized_shape, LayerNormOptions options = {});
+  explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {})
+      : LayerNorm(no_parent(), {}, normalized_shape, options) {}
   Tensor forward(const Operand& x) const override;
 
   Parameter weight;
@@ -95,6 +103,8 @@ class LOCKSTEP_API GroupNorm : public Layer {
   /// Throws ValueError unless `groups` divides `channels`.
   GroupNorm(Module& parent, std::string name, std::int64_t groups, std::int64_t channels,
             GroupNormOptions options = {});
+  GroupNorm(std::int64_t groups, std::int64_t channels, GroupNormOptions options = {})
+      : GroupNorm(no_parent(), {}, groups, channels, options) {}
   Tensor forward(const Operand& x) const override;
 
   Parameter weight;
@@ -114,6 +124,8 @@ struct RMSNormOptions {
 class LOCKSTEP_API RMSNorm : public Layer {
  public:
   RMSNorm(Module& parent, std::string name, const Shape& normalized_shape, RMSNormOptions options = {});
+  explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {})
+      : RMSNorm(no_parent(), {}, normalized_shape, options) {}
   Tensor forward(const Operand& x) const override;
 
   Parameter weight;  ///< normalized_shape, ones; not defined without `affine`.
@@ -160,18 +172,24 @@ class LOCKSTEP_API InstanceNorm1d : public InstanceNorm {
  public:
   InstanceNorm1d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
       : InstanceNorm(parent, std::move(name), channels, options, 1) {}
+  explicit InstanceNorm1d(std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm1d(no_parent(), {}, channels, options) {}
 };
 /// x [N, channels, H, W] or [channels, H, W].  PyTorch: nn.InstanceNorm2d.
 class LOCKSTEP_API InstanceNorm2d : public InstanceNorm {
  public:
   InstanceNorm2d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
       : InstanceNorm(parent, std::move(name), channels, options, 2) {}
+  explicit InstanceNorm2d(std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm2d(no_parent(), {}, channels, options) {}
 };
 /// x [N, channels, D, H, W] or [channels, D, H, W].  PyTorch: nn.InstanceNorm3d.
 class LOCKSTEP_API InstanceNorm3d : public InstanceNorm {
  public:
   InstanceNorm3d(Module& parent, std::string name, std::int64_t channels, InstanceNormOptions options = {})
       : InstanceNorm(parent, std::move(name), channels, options, 3) {}
+  explicit InstanceNorm3d(std::int64_t channels, InstanceNormOptions options = {})
+      : InstanceNorm3d(no_parent(), {}, channels, options) {}
 };
 
 }  // namespace nn

@@ -15,6 +15,7 @@ template <auto op, typename... Arguments> class OpLayer : public Layer {
  public:
   OpLayer(Module& parent, std::string name, const Arguments&... arguments)
       : Layer(parent, std::move(name)), arguments_(arguments...) {}
+  explicit OpLayer(const Arguments&... arguments) : OpLayer(no_parent(), {}, arguments...) {}
 
   Tensor forward(const Operand& x) const override {
     return std::apply([&](const Arguments&... arguments) { return op(x, arguments...); }, arguments_);

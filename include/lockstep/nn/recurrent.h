@@ -12,12 +12,15 @@ namespace lockstep {
 inline namespace v0 {
 namespace nn {
 
+enum class RnnNonlinearity : std::uint8_t { tanh, relu };
+
 struct RecurrentLayerOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;  ///< x and output are [N, L, ...] instead of [L, N, ...]; states are not affected
   double dropout = 0;        ///< of every layer's output but the last one's, in training
   bool bidirectional = false;
+  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  ///< RNN only
 };
 
 /// What RNN, LSTM and GRU share: the parameters of all layers and directions.
@@ -58,6 +61,8 @@ class LOCKSTEP_API LSTM : public RecurrentLayer {
   LSTM(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size,
        const RecurrentLayerOptions& options = {})
       : RecurrentLayer(parent, std::move(name), 4, input_size, hidden_size, options) {}
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentLayerOptions& options = {})
+      : LSTM(no_parent(), {}, input_size, hidden_size, options) {}
   LstmResult forward(const Operand& x, const std::optional<LstmState>& initial = std::nullopt) const;
   LstmResult operator()(const Operand& x, const std::optional<LstmState>& initial = std::nullopt) const {
     return forward(x, initial);
@@ -70,20 +75,23 @@ class LOCKSTEP_API GRU : public RecurrentLayer {
   GRU(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size,
       const RecurrentLayerOptions& options = {})
       : RecurrentLayer(parent, std::move(name), 3, input_size, hidden_size, options) {}
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentLayerOptions& options = {})
+      : GRU(no_parent(), {}, input_size, hidden_size, options) {}
   RecurrentResult forward(const Operand& x, const std::optional<Tensor>& initial = std::nullopt) const;
   RecurrentResult operator()(const Operand& x, const std::optional<Tensor>& initial = std::nullopt) const {
     return forward(x, initial);
   }
 };
 
-enum class RnnNonlinearity : std::uint8_t { tanh, relu };
-
 /// PyTorch: nn.RNN.
 class LOCKSTEP_API RNN : public RecurrentLayer {
  public:
   RNN(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size,
-      const RecurrentLayerOptions& options = {}, RnnNonlinearity nonlinearity = RnnNonlinearity::tanh)
-      : RecurrentLayer(parent, std::move(name), 1, input_size, hidden_size, options), nonlinearity_(nonlinearity) {}
+      const RecurrentLayerOptions& options = {})
+      : RecurrentLayer(parent, std::move(name), 1, input_size, hidden_size, options),
+        nonlinearity_(options.nonlinearity) {}
+  RNN(std::int64_t input_size, std::int64_t hidden_size, const RecurrentLayerOptions& options = {})
+      : RNN(no_parent(), {}, input_size, hidden_size, options) {}
   RecurrentResult forward(const Operand& x, const std::optional<Tensor>& initial = std::nullopt) const;
   RecurrentResult operator()(const Operand& x, const std::optional<Tensor>& initial = std::nullopt) const {
     return forward(x, initial);
@@ -112,6 +120,8 @@ class LOCKSTEP_API LSTMCell : public RecurrentCell {
  public:
   LSTMCell(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size, bool bias = true)
       : RecurrentCell(parent, std::move(name), 4, input_size, hidden_size, bias) {}
+  LSTMCell(std::int64_t input_size, std::int64_t hidden_size, bool bias = true)
+      : LSTMCell(no_parent(), {}, input_size, hidden_size, bias) {}
   LstmState operator()(const Operand& x, const LstmState& state) const { return lstm_cell(x, state, tensors()); }
 };
 
@@ -120,6 +130,8 @@ class LOCKSTEP_API GRUCell : public RecurrentCell {
  public:
   GRUCell(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size, bool bias = true)
       : RecurrentCell(parent, std::move(name), 3, input_size, hidden_size, bias) {}
+  GRUCell(std::int64_t input_size, std::int64_t hidden_size, bool bias = true)
+      : GRUCell(no_parent(), {}, input_size, hidden_size, bias) {}
   Tensor operator()(const Operand& x, const Tensor& hidden) const { return gru_cell(x, hidden, tensors()); }
 };
 
@@ -129,6 +141,9 @@ class LOCKSTEP_API RNNCell : public RecurrentCell {
   RNNCell(Module& parent, std::string name, std::int64_t input_size, std::int64_t hidden_size, bool bias = true,
           RnnNonlinearity nonlinearity = RnnNonlinearity::tanh)
       : RecurrentCell(parent, std::move(name), 1, input_size, hidden_size, bias), nonlinearity_(nonlinearity) {}
+  RNNCell(std::int64_t input_size, std::int64_t hidden_size, bool bias = true,
+          RnnNonlinearity nonlinearity = RnnNonlinearity::tanh)
+      : RNNCell(no_parent(), {}, input_size, hidden_size, bias, nonlinearity) {}
   Tensor operator()(const Operand& x, const Tensor& hidden) const {
     return nonlinearity_ == RnnNonlinearity::tanh ? rnn_tanh_cell(x, hidden, tensors())
                                                   : rnn_relu_cell(x, hidden, tensors());

@@ -1,6 +1,7 @@
 // Attention with its projections, and the transformer layers made of it, with PyTorch's parameter names.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include <lockstep/nn/module.h>
 #include <lockstep/nn/normalization.h>
 #include <lockstep/nn/sequential.h>
+#include <lockstep/ops/activation.h>
 
 namespace lockstep {
 inline namespace v0 {
@@ -43,6 +45,8 @@ class LOCKSTEP_API MultiheadAttention : public Module {
   /// Throws ValueError unless num_heads divides embed_dim and dropout is a probability.
   MultiheadAttention(Module& parent, std::string name, std::int64_t embed_dim, std::int64_t num_heads,
                      MultiheadAttentionOptions options = {});
+  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, MultiheadAttentionOptions options = {})
+      : MultiheadAttention(no_parent(), {}, embed_dim, num_heads, options) {}
 
   Tensor operator()(const Operand& query, const Operand& key, const Operand& value,
                     const AttentionMasks& masks = {}) const {
@@ -68,12 +72,13 @@ class LOCKSTEP_API MultiheadAttention : public Module {
   Linear out_proj;
 };
 
-enum class TransformerActivation : std::uint8_t { relu, gelu };
+/// What stands between the two linear layers: an op such as relu, gelu or gelu_tanh, or a function of one's own.
+using Activation = std::function<Tensor(const Operand& x)>;
 
 struct TransformerLayerOptions {
   std::int64_t dim_feedforward = 2048;
   double dropout = 0.1;
-  TransformerActivation activation = TransformerActivation::relu;
+  Activation activation = relu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;  ///< norms before attention and feed-forward, not behind
@@ -85,6 +90,8 @@ class LOCKSTEP_API TransformerEncoderLayer : public Module {
  public:
   TransformerEncoderLayer(Module& parent, std::string name, std::int64_t d_model, std::int64_t num_heads,
                           const TransformerLayerOptions& options = {});
+  TransformerEncoderLayer(std::int64_t d_model, std::int64_t num_heads, const TransformerLayerOptions& options = {})
+      : TransformerEncoderLayer(no_parent(), {}, d_model, num_heads, options) {}
   Tensor forward(const Operand& x, const AttentionMasks& masks = {}) const;
   Tensor operator()(const Operand& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
 
@@ -94,7 +101,7 @@ class LOCKSTEP_API TransformerEncoderLayer : public Module {
 
  private:
   Dropout dropout_, dropout1_, dropout2_;
-  TransformerActivation activation_;
+  Activation activation_;
   bool norm_first_;
 };
 
@@ -103,6 +110,8 @@ class LOCKSTEP_API TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(Module& parent, std::string name, std::int64_t d_model, std::int64_t num_heads,
                           const TransformerLayerOptions& options = {});
+  TransformerDecoderLayer(std::int64_t d_model, std::int64_t num_heads, const TransformerLayerOptions& options = {})
+      : TransformerDecoderLayer(no_parent(), {}, d_model, num_heads, options) {}
   Tensor forward(const Operand& x, const Tensor& memory, const AttentionMasks& masks = {},
                  const AttentionMasks& memory_masks = {}) const;
   Tensor operator()(const Operand& x, const Tensor& memory, const AttentionMasks& masks = {},
@@ -116,7 +125,7 @@ class LOCKSTEP_API TransformerDecoderLayer : public Module {
 
  private:
   Dropout dropout_, dropout1_, dropout2_, dropout3_;
-  TransformerActivation activation_;
+  Activation activation_;
   bool norm_first_;
 };
 
@@ -130,6 +139,9 @@ class LOCKSTEP_API TransformerEncoder : public Module {
  public:
   TransformerEncoder(Module& parent, std::string name, std::int64_t d_model, std::int64_t num_heads,
                      std::int64_t num_layers, const TransformerOptions& options = {});
+  TransformerEncoder(std::int64_t d_model, std::int64_t num_heads, std::int64_t num_layers,
+                     const TransformerOptions& options = {})
+      : TransformerEncoder(no_parent(), {}, d_model, num_heads, num_layers, options) {}
   Tensor forward(const Operand& x, const AttentionMasks& masks = {}) const;
   Tensor operator()(const Operand& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
 
@@ -144,6 +156,9 @@ class LOCKSTEP_API TransformerDecoder : public Module {
  public:
   TransformerDecoder(Module& parent, std::string name, std::int64_t d_model, std::int64_t num_heads,
                      std::int64_t num_layers, const TransformerOptions& options = {});
+  TransformerDecoder(std::int64_t d_model, std::int64_t num_heads, std::int64_t num_layers,
+                     const TransformerOptions& options = {})
+      : TransformerDecoder(no_parent(), {}, d_model, num_heads, num_layers, options) {}
   Tensor forward(const Operand& x, const Tensor& memory, const AttentionMasks& masks = {},
                  const AttentionMasks& memory_masks = {}) const;
   Tensor operator()(const Operand& x, const Tensor& memory, const AttentionMasks& masks = {},

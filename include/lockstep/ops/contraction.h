@@ -54,7 +54,7 @@ LOCKSTEP_API Tensor addr(const Operand& input, const Operand& a, const Operand& 
 
 /// Sums over the listed dimensions, paired in order; the result has the others of a, then those of b. k is in the order
 /// of the lists. ValueError where the lists differ in length.  PyTorch: tensordot(dims=(dims_a, dims_b)).
-LOCKSTEP_API Tensor tensordot(const Operand& a, const Operand& b, const Shape& dims_a, const Shape& dims_b);
+LOCKSTEP_API Tensor tensordot(const Operand& a, const Operand& b, const Dims& dims_a, const Dims& dims_b);
 /// The last `dims` dimensions of a with the first ones of b.  PyTorch: tensordot(dims=int).
 LOCKSTEP_API Tensor tensordot(const Operand& a, const Operand& b, int dims = 2);
 /// The Kronecker product, ranks up to 4; each element one product in the operands' dtype.  PyTorch: kron.

@@ -1,9 +1,12 @@
 // Tensors from nothing: constants, ranges, triangles, grids. Tensor::from and Tensor::from_blob take given values.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
+#include <lockstep/ops/shape.h>
 #include <lockstep/random.h>
 #include <lockstep/tensor.h>
 
@@ -27,6 +30,47 @@ LOCKSTEP_API Tensor ones_like(const Tensor& like, CallSite site = {});
 LOCKSTEP_API Tensor ones_like(const Tensor& like, DType dtype, CallSite site = {});
 LOCKSTEP_API Tensor empty_like(const Tensor& like, CallSite site = {});
 LOCKSTEP_API Tensor empty_like(const Tensor& like, DType dtype, CallSite site = {});
+
+// With one option: zeros({2}, DType::i64), ones(3, device).
+template <OneOption Option> Tensor full(const Shape& shape, double value, Option option, CallSite site = {}) {
+  return full(shape, value, tensor_options(option), site);
+}
+template <OneOption Option> Tensor zeros(const Shape& shape, Option option, CallSite site = {}) {
+  return zeros(shape, tensor_options(option), site);
+}
+template <OneOption Option> Tensor ones(const Shape& shape, Option option, CallSite site = {}) {
+  return ones(shape, tensor_options(option), site);
+}
+template <OneOption Option> Tensor empty(const Shape& shape, Option option, CallSite site = {}) {
+  return empty(shape, tensor_options(option), site);
+}
+
+// Sizes without braces: zeros(2, 3).
+template <Integer... Rest> Tensor zeros(detail::SizeHere a, detail::SizeHere b, Rest... rest) {
+  return zeros(detail::list_of<Shape>(a, b, rest...), {}, a.site);
+}
+template <Integer... Rest> Tensor ones(detail::SizeHere a, detail::SizeHere b, Rest... rest) {
+  return ones(detail::list_of<Shape>(a, b, rest...), {}, a.site);
+}
+
+/// The numbers of a list, or of rows of one length (ShapeError): tensor({{1, 2}, {3, 4}}). f32 of what is written with
+/// a point, i64 of integers, bool of bool, on the default device. Tensor::from keeps the C++ type.  PyTorch: tensor.
+template <typename Number>
+  requires(std::is_arithmetic_v<Number>)
+Tensor tensor(std::initializer_list<Number> numbers, CallSite site = {}) {
+  using Kept = std::conditional_t<std::is_floating_point_v<Number>, float,
+                                  std::conditional_t<std::is_same_v<Number, bool>, bool, std::int64_t>>;
+  std::vector<Kept> kept;
+  for (const Number number : numbers) kept.push_back(static_cast<Kept>(number));
+  return Tensor::from(kept, static_cast<std::int64_t>(kept.size()), default_device(), site);
+}
+template <typename Number>
+  requires(std::is_arithmetic_v<Number>)
+Tensor tensor(std::initializer_list<std::initializer_list<Number>> rows, CallSite site = {}) {
+  std::vector<Tensor> tensors;
+  for (const auto& row : rows) tensors.push_back(tensor(row, site));
+  return stack(tensors, 0, site);
+}
 
 // --- ranges ---------------------------------------------------------------------------------------------------------
 /// start, start + step, ... below stop (above, for a negative step). Element i is start + i * step, for floats made in

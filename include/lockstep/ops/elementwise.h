@@ -115,6 +115,26 @@ inline Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); 
 inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 inline Tensor operator==(const Operand& a, const Operand& b) { return eq(a, b); }
+inline Tensor operator%(const Operand& a, const Operand& b) {
+  return remainder(a, b);
+}
+/// Bits, and logic of bool: (x > 0) & ~(x > 5).
+inline Tensor operator&(const Operand& a, const Operand& b) {
+  return bitwise_and(a, b);
+}
+inline Tensor operator|(const Operand& a, const Operand& b) {
+  return bitwise_or(a, b);
+}
+inline Tensor operator^(const Operand& a, const Operand& b) {
+  return bitwise_xor(a, b);
+}
+inline Tensor operator~(const Operand& a) {
+  return bitwise_not(a);
+}
+// A tensor is no condition, and neither are two; compilers show these lines.
+Tensor operator&&(const Operand& a, const Operand& b) = delete;  // write a & b
+Tensor operator||(const Operand& a, const Operand& b) = delete;  // write a | b
+Tensor operator!(const Operand& a) = delete;                     // write ~a
 inline Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
 
 }  // namespace v0

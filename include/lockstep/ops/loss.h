@@ -60,17 +60,20 @@ LOCKSTEP_API Tensor ctc_loss(const Operand& log_probs, const Tensor& targets,
                              const std::vector<std::int64_t>& input_lengths,
                              const std::vector<std::int64_t>& target_lengths, const CtcOptions& options = {});
 
+/// For losses between pairs of probabilities and targets.
+struct BinaryLossOptions {
+  std::optional<Tensor> weight = std::nullopt;  ///< of each element; broadcasts
+  Reduction reduction = Reduction::mean;
+  std::optional<Tensor> pos_weight = std::nullopt;  ///< of positive targets; broadcasts; with_logits only
+};
 /// -weight * (target * log(input) + (1 - target) * log(1 - input)), logarithms not below -100. input in [0, 1] and
-/// target have one shape, weight broadcasts to it.  PyTorch: binary_cross_entropy.
+/// target have one shape. ValueError for a pos_weight.  PyTorch: binary_cross_entropy.
 LOCKSTEP_API Tensor binary_cross_entropy(const Operand& input, const Operand& target,
-                                         const std::optional<Tensor>& weight = std::nullopt,
-                                         Reduction reduction = Reduction::mean);
-/// The same of sigmoid(input), safe for large scores; `pos_weight` (broadcasts) multiplies the part of positive
-/// targets. PyTorch: binary_cross_entropy_with_logits.
+                                         const BinaryLossOptions& options = {});
+/// The same of sigmoid(input), safe for large scores; `pos_weight` multiplies the part of positive targets.
+/// PyTorch: binary_cross_entropy_with_logits.
 LOCKSTEP_API Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target,
-                                                     const std::optional<Tensor>& weight = std::nullopt,
-                                                     Reduction reduction = Reduction::mean,
-                                                     const std::optional<Tensor>& pos_weight = std::nullopt);
+                                                     const BinaryLossOptions& options = {});
 
 /// target * (log(target) - input), 0 where target is 0; with log_target exp(target) * (target - input). input has
 /// log-probabilities; shapes broadcast.  PyTorch: kl_div. (batchmean: sum / N.)
@@ -81,12 +84,17 @@ LOCKSTEP_API Tensor kl_div(const Operand& input, const Operand& target, Reductio
 /// []).  PyTorch: cosine_embedding_loss.
 LOCKSTEP_API Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& target, double margin = 0,
                                           Reduction reduction = Reduction::mean);
+struct TripletMarginOptions {
+  double margin = 1;
+  double eps = 1e-6;
+  bool swap = false;
+  Reduction reduction = Reduction::mean;
+};
 /// max(0, d(anchor, positive) - d(anchor, negative) + margin), d = ||a - b + eps|| along the last dimension; with
 /// `swap` the smaller of d(anchor, negative) and d(positive, negative). All [..., D].  PyTorch: triplet_margin_loss, p
 /// = 2.
 LOCKSTEP_API Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative,
-                                        double margin = 1, double eps = 1e-6, bool swap = false,
-                                        Reduction reduction = Reduction::mean);
+                                        const TripletMarginOptions& options = {});
 /// max(0, -target * (a - b) + margin) with targets 1 or -1. Shapes broadcast.  PyTorch: margin_ranking_loss.
 LOCKSTEP_API Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& target, double margin = 0,
                                         Reduction reduction = Reduction::mean);

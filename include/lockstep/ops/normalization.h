@@ -63,10 +63,15 @@ LOCKSTEP_API InstanceNormResult instance_norm_training(const Operand& x, const s
                                                        const std::optional<Tensor>& bias = std::nullopt,
                                                        double momentum = 0.1, double eps = 1e-5);
 
+struct LocalResponseNormOptions {
+  double alpha = 1e-4;
+  double beta = 0.75;
+  double k = 1;
+};
 /// x / (k + alpha / size * sum of the squares of `size` neighbouring channels)^beta; x [N, C, ...]. ValueError for a
 /// size below 1.  PyTorch: local_response_norm.
-LOCKSTEP_API Tensor local_response_norm(const Operand& x, std::int64_t size, double alpha = 1e-4, double beta = 0.75,
-                                        double k = 1);
+LOCKSTEP_API Tensor local_response_norm(const Operand& x, std::int64_t size,
+                                        const LocalResponseNormOptions& options = {});
 /// x / max(||x||_p, eps) along `dim`; p is 1, 2 or infinity (ValueError).  PyTorch: normalize.
 LOCKSTEP_API Tensor normalize(const Operand& x, double p = 2, int dim = 1, double eps = 1e-12);
 /// v * (g / ||v||), the norm over all dimensions but `dim`; g has v's size there and 1 elsewhere.

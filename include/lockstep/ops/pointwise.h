@@ -43,10 +43,14 @@ LOCKSTEP_API Tensor clamp(const Operand& a, const std::optional<Operand>& min, c
 /// The larger and the smaller operand; a NaN gives way to a number.
 LOCKSTEP_API Tensor fmax(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor fmin(const Operand& a, const Operand& b);
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> positive = std::nullopt;  ///< for infinity.  PyTorch: posinf
+  std::optional<double> negative = std::nullopt;  ///< for -infinity.  PyTorch: neginf
+};
 /// NaN and infinities replaced; absent replacements of infinities are the largest finite values of the dtype.
 /// Integers are returned as they are. Keeps the other bits.
-LOCKSTEP_API Tensor nan_to_num(const Operand& a, double nan = 0, std::optional<double> positive = std::nullopt,
-                               std::optional<double> negative = std::nullopt);
+LOCKSTEP_API Tensor nan_to_num(const Operand& a, const NanToNumOptions& options = {});
 /// `value` (a scalar, or a tensor without dimensions) where the bool tensor `mask` holds. Keeps bits.
 LOCKSTEP_API Tensor masked_fill(const Operand& a, const Operand& mask, const Operand& value);
 

@@ -14,9 +14,9 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// One value for all spatial dimensions, or one per dimension.
+// Windows have one size for all spatial dimensions, max_pool2d(x, 3, {.stride = 2}), or one per dimension; so have
+// options.
 struct PoolOptions {
-  Shape kernel;
   Shape stride = {};       ///< empty: the kernel
   Shape padding = {0};     ///< at most half of what a window spans; never wins a maximum
   Shape dilation = {1};    ///< max pools only
@@ -26,35 +26,44 @@ struct PoolOptions {
 };
 
 /// The largest value of each window, any dtype; NaN wins.  PyTorch: max_pool1d and so on.
-LOCKSTEP_API Tensor max_pool1d(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API Tensor max_pool2d(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API Tensor max_pool3d(const Operand& input, const PoolOptions& options);
+LOCKSTEP_API Tensor max_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor max_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor max_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
 /// With where each stands in its spatial plane: i64, row-major, the first of equal values.  PyTorch: max_pool1d(return_indices=True), max_pool1d_with_indices and so on. Of several NaN PyTorch's
 /// CPU names the last, this the first.
-LOCKSTEP_API ValuesIndices max_pool1d_with_indices(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API ValuesIndices max_pool2d_with_indices(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API ValuesIndices max_pool3d_with_indices(const Operand& input, const PoolOptions& options);
+LOCKSTEP_API ValuesIndices max_pool1d_with_indices(const Operand& input, const Shape& kernel,
+                                                   const PoolOptions& options = {});
+LOCKSTEP_API ValuesIndices max_pool2d_with_indices(const Operand& input, const Shape& kernel,
+                                                   const PoolOptions& options = {});
+LOCKSTEP_API ValuesIndices max_pool3d_with_indices(const Operand& input, const Shape& kernel,
+                                                   const PoolOptions& options = {});
 
 /// R of each window divided by the number of its taps.  PyTorch: avg_pool1d and so on.
-LOCKSTEP_API Tensor avg_pool1d(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API Tensor avg_pool2d(const Operand& input, const PoolOptions& options);
-LOCKSTEP_API Tensor avg_pool3d(const Operand& input, const PoolOptions& options);
+LOCKSTEP_API Tensor avg_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor avg_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor avg_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options = {});
 
 /// (sum of x^p over each window)^(1/p); a window that ceil_mode lets reach over the end counts as if it were whole.
-/// Kernel, stride and ceil_mode only. p is not 0 (ValueError).  PyTorch: lp_pool1d and so on.
-LOCKSTEP_API Tensor lp_pool1d(const Operand& input, double p, const PoolOptions& options);
-LOCKSTEP_API Tensor lp_pool2d(const Operand& input, double p, const PoolOptions& options);
-LOCKSTEP_API Tensor lp_pool3d(const Operand& input, double p, const PoolOptions& options);
+/// Stride and ceil_mode only. p is not 0 (ValueError).  PyTorch: lp_pool1d and so on.
+LOCKSTEP_API Tensor lp_pool1d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor lp_pool2d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options = {});
+LOCKSTEP_API Tensor lp_pool3d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options = {});
 
-/// The values of a max pool at their indices, zeros elsewhere. Kernel, stride and padding are the pool's; output_size
-/// (spatial) is only needed where they do not tell it. Where indices repeat, the last one's value stays. Indices are i64
-/// (DTypeError); one outside the plane is an IndexError when the result is read.  PyTorch: max_unpool1d and so on.
-LOCKSTEP_API Tensor max_unpool1d(const Operand& input, const Tensor& indices, const PoolOptions& options,
-                                 const Shape& output_size = {});
-LOCKSTEP_API Tensor max_unpool2d(const Operand& input, const Tensor& indices, const PoolOptions& options,
-                                 const Shape& output_size = {});
-LOCKSTEP_API Tensor max_unpool3d(const Operand& input, const Tensor& indices, const PoolOptions& options,
-                                 const Shape& output_size = {});
+/// Kernel, stride and padding are those of the pool that is undone.
+struct MaxUnpoolOptions {
+  Shape stride = {};  ///< empty: the kernel
+  Shape padding = {0};
+  Shape output_size = {};  ///< spatial; only needed where the others do not tell it
+};
+/// The values of a max pool at their indices, zeros elsewhere. Where indices repeat, the last one's value stays.
+/// Indices are i64 (DTypeError); one outside the plane is an IndexError when the result is read.  PyTorch: max_unpool1d
+/// and so on.
+LOCKSTEP_API Tensor max_unpool1d(const Operand& input, const Tensor& indices, const Shape& kernel,
+                                 const MaxUnpoolOptions& options = {});
+LOCKSTEP_API Tensor max_unpool2d(const Operand& input, const Tensor& indices, const Shape& kernel,
+                                 const MaxUnpoolOptions& options = {});
+LOCKSTEP_API Tensor max_unpool3d(const Operand& input, const Tensor& indices, const Shape& kernel,
+                                 const MaxUnpoolOptions& options = {});
 
 /// Windows chosen so that there are `output_size` of them: window i covers floor(i * size / output) up to
 /// ceil((i + 1) * size / output). One value for all dimensions or one each; -1 keeps the input's size (PyTorch: None).

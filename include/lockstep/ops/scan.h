@@ -20,10 +20,13 @@ LOCKSTEP_API ValuesIndices cummax(const Operand& a, int dim);
 LOCKSTEP_API ValuesIndices cummin(const Operand& a, int dim);
 /// log of the running sum of e^x, without overflow. Floats.
 LOCKSTEP_API Tensor logcumsumexp(const Operand& a, int dim);
+struct DiffOptions {
+  std::optional<Tensor> prepend = std::nullopt;
+  std::optional<Tensor> append = std::nullopt;
+};
 /// The n-th differences of neighbors along `dim`: after `prepend` and before `append` come the input's elements. bool
 /// differs by xor. ValueError for n < 0.
-LOCKSTEP_API Tensor diff(const Operand& a, int n = 1, int dim = -1, const std::optional<Tensor>& prepend = std::nullopt,
-                         const std::optional<Tensor>& append = std::nullopt);
+LOCKSTEP_API Tensor diff(const Operand& a, int n = 1, int dim = -1, const DiffOptions& options = {});
 
 }  // namespace v0
 }  // namespace lockstep

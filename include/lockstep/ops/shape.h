@@ -49,9 +49,9 @@ LOCKSTEP_API Tensor contiguous(const Operand& a);
 /// The same as transpose.  PyTorch: swapaxes, swapdims.
 LOCKSTEP_API Tensor swapaxes(const Operand& a, int first, int second);
 /// Elements that leave at one end enter at the other. Without dims: of the flattened tensor.  PyTorch: roll.
-LOCKSTEP_API Tensor roll(const Operand& a, const Shape& shifts, const Shape& dims = {});
+LOCKSTEP_API Tensor roll(const Operand& a, const Shape& shifts, const Dims& dims = {});
 /// `turns` quarter turns from the first of two `dims` towards the second.  PyTorch: rot90.
-LOCKSTEP_API Tensor rot90(const Operand& a, std::int64_t turns = 1, const Shape& dims = {0, 1});
+LOCKSTEP_API Tensor rot90(const Operand& a, std::int64_t turns = 1, const Dims& dims = {0, 1});
 /// Dimension 1 (fliplr) or 0 (flipud) reversed.
 LOCKSTEP_API Tensor fliplr(const Operand& a);
 LOCKSTEP_API Tensor flipud(const Operand& a);
@@ -92,17 +92,17 @@ LOCKSTEP_API Tensor pad(const Operand& a, const Shape& padding, PadMode mode);
 
 /// One value for both spatial dimensions, or one per dimension.
 struct UnfoldOptions {
-  Shape kernel;
   Shape dilation = {1};
   Shape padding = {0};
   Shape stride = {1};
 };
 /// [N, C, H, W] to [N, C kh kw, L]: every window of zero-padded input as a column, windows and taps in row-major order.
 /// Also without N. ShapeError if no window fits.  PyTorch: torch.nn.functional.unfold (im2col).
-LOCKSTEP_API Tensor unfold(const Operand& a, const UnfoldOptions& options);
+LOCKSTEP_API Tensor unfold(const Operand& a, const Shape& kernel, const UnfoldOptions& options = {});
 /// [N, C kh kw, L] to [N, C, H, W]: the columns of unfold added where they came from. Floats (DTypeError).
 /// Each sum is R over the window's taps in row-major order (docs/numerics.md).  PyTorch: torch.nn.functional.fold (col2im).
-LOCKSTEP_API Tensor fold(const Operand& a, const Shape& output_size, const UnfoldOptions& options);
+LOCKSTEP_API Tensor fold(const Operand& a, const Shape& output_size, const Shape& kernel,
+                         const UnfoldOptions& options = {});
 
 }  // namespace v0
 }  // namespace lockstep

@@ -35,9 +35,13 @@ LOCKSTEP_API Tensor nanquantile(const Operand& a, const Operand& q, std::optiona
 // --- distances (floats) ---------------------------------------------------------------------------------------------
 /// Sum of the products of x1 / max(|x1|, eps) and x2 / max(|x2|, eps) along `dim`; the operands broadcast.
 LOCKSTEP_API Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim = 1, double eps = 1e-8);
+struct PairwiseDistanceOptions {
+  double eps = 1e-6;
+  bool keepdim = false;
+};
 /// p-norm of x1 - x2 + eps over the last dimension; the operands broadcast.
-LOCKSTEP_API Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p = 2, double eps = 1e-6,
-                                      bool keepdim = false);
+LOCKSTEP_API Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p = 2,
+                                      const PairwiseDistanceOptions& options = {});
 /// p-norms of all differences of rows: x1 [..., n, d], x2 [..., m, d] -> [..., n, m]; batches broadcast. ValueError for
 /// p < 0, ShapeError for different d.
 LOCKSTEP_API Tensor cdist(const Operand& x1, const Operand& x2, double p = 2);

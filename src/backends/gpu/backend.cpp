@@ -229,6 +229,11 @@ void GpuBackend::start() {
   driver_->start();
 }
 
+void GpuBackend::finish() {
+  const std::lock_guard lock(mutex_);
+  driver_->wait();
+}
+
 std::size_t GpuBackend::window_bytes() const {
   const DriverInfo& info = driver_->info();
   const std::size_t least = Backend::window_bytes();

@@ -28,6 +28,7 @@ class GpuBackend : public Backend, public ReportsMemory {
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
   std::vector<std::unique_ptr<Executable>> compile_all(std::span<const Kernel* const> kernels) override;
   void start() override;
+  void finish() override;
   std::string description() const override;
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 

@@ -92,7 +92,7 @@ template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Probe& p)
     default: return {op(2, a)};
   }
 }
-template <Tensor (*op)(const Operand&, const Shape&, bool)> Tensors reduction(Probe& p) {
+template <Tensor (*op)(const Operand&, const Dims&, bool)> Tensors reduction(Probe& p) {
   if (p.variant() == 2) return {op(p.x(), {}, false)};
   return {op(p.x(), {p.dim()}, p.variant() == 1)};
 }

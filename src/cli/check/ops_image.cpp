@@ -47,11 +47,13 @@ Tensors sampled(Probe& p) {
 }
 
 // Variants: every window; strided and padded; dilated.
+Shape window(Probe& p) {
+  return p.variant() == 2 ? Shape{2} : Shape{3, 2};
+}
 UnfoldOptions windows(Probe& p) {
-  UnfoldOptions options{.kernel = {3, 2}};
-  if (p.variant() == 1) options = {.kernel = {3, 2}, .padding = {1, 1}, .stride = {2, 1}};
-  if (p.variant() == 2) options = {.kernel = {2}, .dilation = {2}, .padding = {1}, .stride = {1}};
-  return options;
+  if (p.variant() == 1) return {.padding = {1, 1}, .stride = {2, 1}};
+  if (p.variant() == 2) return {.dilation = {2}, .padding = {1}, .stride = {1}};
+  return {};
 }
 
 const CheckOp kImageOps[] = {
@@ -65,12 +67,12 @@ const CheckOp kImageOps[] = {
        size.insert(2, 3);
        return {affine_grid(p.x({p.size(0), 3, 4}), size)};
      }},
-    {"unfold", Form::image, 3, [](Probe& p) -> Tensors { return {unfold(p.x(), windows(p))}; }},
+    {"unfold", Form::image, 3, [](Probe& p) -> Tensors { return {unfold(p.x(), window(p), windows(p))}; }},
     {"fold", Form::image, 3,
      [](Probe& p) -> Tensors {
        const UnfoldOptions options = windows(p);
-       const Shape columns = unfold(zeros(p.shape(), p.options()), options).shape();
-       return {fold(p.x(columns), {p.size(2), p.size(3)}, options)};
+       const Shape columns = unfold(zeros(p.shape(), p.options()), window(p), options).shape();
+       return {fold(p.x(columns), {p.size(2), p.size(3)}, window(p), options)};
      }},
     {"pixel_shuffle", Form::image, 2,
      [](Probe& p) -> Tensors {

@@ -73,8 +73,8 @@ const CheckOp kLossOps[] = {
      [](Probe& p) -> Tensors {
        const Tensor input = sigmoid(p.x());
        const Tensor target = sigmoid(p.x());
-       if (p.variant() < 3) return {binary_cross_entropy(input, target, std::nullopt, reduction_of(p))};
-       return {binary_cross_entropy(input, target, p.positive(row_of(p)), reduction_of(p))};
+       if (p.variant() < 3) return {binary_cross_entropy(input, target, {.reduction = reduction_of(p)})};
+       return {binary_cross_entropy(input, target, {.weight = p.positive(row_of(p)), .reduction = reduction_of(p)})};
      }},
     {"binary_cross_entropy_with_logits", Form::elementwise, 5,
      [](Probe& p) -> Tensors {
@@ -84,7 +84,8 @@ const CheckOp kLossOps[] = {
        std::optional<Tensor> pos_weight;
        if (p.variant() == 3) weight = p.positive(row_of(p));
        if (p.variant() == 4) pos_weight = p.positive(row_of(p));
-       return {binary_cross_entropy_with_logits(input, target, weight, reduction_of(p), pos_weight)};
+       return {binary_cross_entropy_with_logits(
+           input, target, {.weight = weight, .reduction = reduction_of(p), .pos_weight = pos_weight})};
      }},
     {"nll_loss", Form::signal, 5,
      [](Probe& p) -> Tensors {
@@ -128,7 +129,8 @@ const CheckOp kLossOps[] = {
        const Tensor anchor = p.x();
        const Tensor positive = p.x();
        const Tensor negative = p.x();
-       return {triplet_margin_loss(anchor, positive, negative, 1, 1e-6, p.variant() == 3, reduction_of(p))};
+       return {
+           triplet_margin_loss(anchor, positive, negative, {.swap = p.variant() == 3, .reduction = reduction_of(p)})};
      }},
     {"cosine_similarity", Form::rows, 3,
      [](Probe& p) -> Tensors {
@@ -139,7 +141,7 @@ const CheckOp kLossOps[] = {
      [](Probe& p) -> Tensors {
        constexpr double kNorms[] = {2, 1, 3, std::numeric_limits<double>::infinity()};
        const Tensor a = p.x();
-       return {pairwise_distance(a, p.x(), kNorms[p.variant()], 1e-6, p.variant() == 1)};
+       return {pairwise_distance(a, p.x(), kNorms[p.variant()], {.keepdim = p.variant() == 1})};
      }},
 };
 

@@ -60,7 +60,9 @@ const CheckOp kNormalizationOps[] = {
        return all_of(instance_norm_training(p.x(), mean, p.positive(channels(p))));
      }},
     {"local_response_norm", Form::image, 2,
-     [](Probe& p) -> Tensors { return {local_response_norm(p.x(), p.variant() == 0 ? 3 : 2, 0.5, 0.75, 2)}; }},
+     [](Probe& p) -> Tensors {
+       return {local_response_norm(p.x(), p.variant() == 0 ? 3 : 2, {.alpha = 0.5, .k = 2})};
+     }},
     {"normalize", Form::rows, 3,
      [](Probe& p) -> Tensors { return {normalize(p.x(), p.variant() == 2 ? 1 : 2, p.dim())}; }},
     {"weight_norm", Form::image, 1,

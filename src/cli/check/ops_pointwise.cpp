@@ -62,7 +62,9 @@ const CheckOp kPointwiseOps[] = {
        return ternary(p, [=](const Operand& a, const Operand& b, const Operand& c) { return addcdiv(a, b, c, value); });
      }},
     {"nan_to_num", Form::elementwise, 2,
-     [](Probe& p) -> Tensors { return {p.variant() == 0 ? nan_to_num(p.x()) : nan_to_num(p.x(), 3, 7, -7)}; }},
+     [](Probe& p) -> Tensors {
+       return {p.variant() == 0 ? nan_to_num(p.x()) : nan_to_num(p.x(), {.nan = 3, .positive = 7, .negative = -7})};
+     }},
     {"isclose", Form::elementwise, 3,
      [](Probe& p) -> Tensors {
        const Tensor a = p.x();

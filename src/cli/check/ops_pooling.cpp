@@ -5,9 +5,11 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
+constexpr int kKernel = 3;
+
 // Variants: plain; strided and padded; ceil mode with the padding not counted; dilated (max pools).
 PoolOptions pool_options(Probe& p, int dims, bool dilates) {
-  PoolOptions options{.kernel = Shape::filled(dims, 3)};
+  PoolOptions options;
   if (p.variant() > 0) {
     options.stride = Shape::filled(dims, 2);
     options.padding = Shape::filled(dims, 1);
@@ -20,40 +22,42 @@ PoolOptions pool_options(Probe& p, int dims, bool dilates) {
   return options;
 }
 
-template <Tensor (*op)(const Operand&, const PoolOptions&), int dims, bool dilates> Tensors pool(Probe& p) {
-  return {op(p.x(), pool_options(p, dims, dilates))};
+template <Tensor (*op)(const Operand&, const Shape&, const PoolOptions&), int dims, bool dilates>
+Tensors pool(Probe& p) {
+  return {op(p.x(), kKernel, pool_options(p, dims, dilates))};
 }
 
-template <ValuesIndices (*op)(const Operand&, const PoolOptions&), int dims> Tensors pool_with_indices(Probe& p) {
-  const ValuesIndices result = op(p.x(), pool_options(p, dims, true));
+template <ValuesIndices (*op)(const Operand&, const Shape&, const PoolOptions&), int dims>
+Tensors pool_with_indices(Probe& p) {
+  const ValuesIndices result = op(p.x(), kKernel, pool_options(p, dims, true));
   return {result.values, result.indices};
 }
 
 // Variants: squares; strided; ceil mode and a power that is no integer.
-template <Tensor (*op)(const Operand&, double, const PoolOptions&), int dims> Tensors lp_pool(Probe& p) {
+template <Tensor (*op)(const Operand&, double, const Shape&, const PoolOptions&), int dims> Tensors lp_pool(Probe& p) {
   constexpr double kPowers[] = {2, 1, 2.5};
-  PoolOptions options{.kernel = Shape::filled(dims, 3)};
+  PoolOptions options;
   if (p.variant() > 0) options.stride = Shape::filled(dims, 2);
   options.ceil_mode = p.variant() == 2;
-  return {op(p.x(), kPowers[p.variant()], options)};
+  return {op(p.x(), kPowers[p.variant()], kKernel, options)};
 }
 
 // Variants: what a pool chose, strided and padded; any positions, many of them repeated.
-template <Tensor (*op)(const Operand&, const Tensor&, const PoolOptions&, const Shape&),
-          ValuesIndices (*inverse)(const Operand&, const PoolOptions&), int dims>
+template <Tensor (*op)(const Operand&, const Tensor&, const Shape&, const MaxUnpoolOptions&),
+          ValuesIndices (*inverse)(const Operand&, const Shape&, const PoolOptions&), int dims>
 Tensors unpool(Probe& p) {
   if (p.variant() == 0) {
-    const PoolOptions options{
-        .kernel = Shape::filled(dims, 3), .stride = Shape::filled(dims, 2), .padding = Shape::filled(dims, 1)};
-    const ValuesIndices pooled = inverse(p.x(), options);
+    const PoolOptions options{.stride = Shape::filled(dims, 2), .padding = Shape::filled(dims, 1)};
+    const ValuesIndices pooled = inverse(p.x(), kKernel, options);
     Shape spatial;
     for (int d = 2; d < p.rank(); ++d) spatial.push_back(p.size(d));
-    return {op(pooled.values, pooled.indices, options, spatial)};
+    return {op(pooled.values, pooled.indices, kKernel,
+               {.stride = options.stride, .padding = options.padding, .output_size = spatial})};
   }
   std::int64_t plane = 1;
   for (int d = 2; d < p.rank(); ++d) plane *= 2 * p.size(d);
   const Tensor values = p.x();
-  return {op(values, p.index(p.shape(), plane), {.kernel = Shape::filled(dims, 2)}, {})};
+  return {op(values, p.index(p.shape(), plane), 2, {})};
 }
 
 // Variants: global; a few windows of unequal lengths; more windows than elements, one size kept.

@@ -22,7 +22,7 @@ const CheckOp kScanOps[] = {
        const Tensor a = p.x();
        if (p.variant() < 2) return {diff(a, 1 + p.variant(), p.dim())};
        const Tensor before = p.x();
-       return {diff(a, 3, p.dim(), before, p.x())};
+       return {diff(a, 3, p.dim(), {.prepend = before, .append = p.x()})};
      }},
 };
 

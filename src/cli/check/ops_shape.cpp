@@ -47,7 +47,7 @@ const CheckOp kShapeOps[] = {
     {"reshape", Form::rows, 1, [](Probe& p) -> Tensors { return {p.x().reshape({-1}).flip({0})}; }},
     {"permute", Form::rows, 1,
      [](Probe& p) -> Tensors {
-       Shape dims;
+       Dims dims;
        for (int d = 1; d <= p.rank(); ++d) dims.push_back(d % p.rank());
        return {contiguous(p.x().permute(dims))};
      }},

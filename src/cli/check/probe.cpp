@@ -140,7 +140,7 @@ Tensor arranged(const Tensor& base, const Shape& shape, Layout layout) {
     case Layout::transposed: {
       if (rank == 0) return base.select(0, 1);
       if (rank == 1) return base.select(1, 1);
-      Shape dims;
+      Dims dims;
       for (int d = rank - 1; d >= 0; --d) dims.push_back(d);
       return base.permute(dims);
     }
@@ -152,7 +152,7 @@ Tensor arranged(const Tensor& base, const Shape& shape, Layout layout) {
     case Layout::expanded: return rank == 0 ? base : base.expand(shape);
     case Layout::flipped: {
       if (rank == 0) return base;
-      Shape dims;
+      Dims dims;
       for (int d = 0; d < rank; ++d) dims.push_back(d);
       return base.flip(dims);
     }

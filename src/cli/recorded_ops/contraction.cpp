@@ -46,7 +46,7 @@ Tensors call_einsum(Arguments& a) {
 }
 
 Tensors call_tensordot(Arguments& a) {
-  if (a.has("dims_a")) return {tensordot(a[0], a[1], a.sizes("dims_a", {}), a.sizes("dims_b", {}))};
+  if (a.has("dims_a")) return {tensordot(a[0], a[1], Dims(a.sizes("dims_a", {})), Dims(a.sizes("dims_b", {})))};
   return {tensordot(a[0], a[1], static_cast<int>(a.integer("dims", 2)))};
 }
 

@@ -48,8 +48,8 @@ template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Arguments
   return {op(a[0], a[1])};
 }
 
-template <Tensor (*op)(const Operand&, const Shape&, bool)> Tensors reduction(Arguments& a) {
-  return {op(a[0], a.sizes("dim", {}), a.flag("keepdim"))};
+template <Tensor (*op)(const Operand&, const Dims&, bool)> Tensors reduction(Arguments& a) {
+  return {op(a[0], Dims(a.sizes("dim", {})), a.flag("keepdim"))};
 }
 
 template <Tensor (*op)(const Operand&, int)> Tensors along_dim(Arguments& a) {

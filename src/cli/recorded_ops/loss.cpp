@@ -34,11 +34,12 @@ Tensors call_huber(Arguments& a) {
 }
 
 Tensors call_bce(Arguments& a) {
-  return {binary_cross_entropy(a[0], a[1], a.named("weight"), reduction_of(a))};
+  return {binary_cross_entropy(a[0], a[1], {.weight = a.named("weight"), .reduction = reduction_of(a)})};
 }
 
 Tensors call_bce_logits(Arguments& a) {
-  return {binary_cross_entropy_with_logits(a[0], a[1], a.named("weight"), reduction_of(a), a.named("pos_weight"))};
+  return {binary_cross_entropy_with_logits(
+      a[0], a[1], {.weight = a.named("weight"), .reduction = reduction_of(a), .pos_weight = a.named("pos_weight")})};
 }
 
 Tensors call_kl_div(Arguments& a) {
@@ -50,8 +51,11 @@ Tensors call_cosine(Arguments& a) {
 }
 
 Tensors call_triplet(Arguments& a) {
-  return {
-      triplet_margin_loss(a[0], a[1], a[2], a.real("margin", 1), a.real("eps", 1e-6), a.flag("swap"), reduction_of(a))};
+  return {triplet_margin_loss(a[0], a[1], a[2],
+                              {.margin = a.real("margin", 1),
+                               .eps = a.real("eps", 1e-6),
+                               .swap = a.flag("swap"),
+                               .reduction = reduction_of(a)})};
 }
 
 Tensors call_ranking(Arguments& a) {

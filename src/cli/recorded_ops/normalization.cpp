@@ -46,7 +46,8 @@ Tensors call_batch_norm(Arguments& a) {
 }
 
 Tensors call_local_response_norm(Arguments& a) {
-  return {local_response_norm(a[0], a.integer("size"), a.real("alpha", 1e-4), a.real("beta", 0.75), a.real("k", 1))};
+  return {local_response_norm(a[0], a.integer("size"),
+                              {.alpha = a.real("alpha", 1e-4), .beta = a.real("beta", 0.75), .k = a.real("k", 1)})};
 }
 
 Tensors call_normalize(Arguments& a) {

@@ -40,7 +40,7 @@ Tensors call_rsub(Arguments& a) {
 
 Tensors call_nan_to_num(Arguments& a) {
   const std::optional<double> positive = a.optional_real("posinf");
-  return {nan_to_num(a[0], a.real("nan", 0), positive, a.optional_real("neginf"))};
+  return {nan_to_num(a[0], {.nan = a.real("nan", 0), .positive = positive, .negative = a.optional_real("neginf")})};
 }
 
 Tensors call_isclose(Arguments& a) {

@@ -5,33 +5,34 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-PoolOptions pool_options(Arguments& a) {
-  return {.kernel = a.sizes("kernel_size", {}),
-          .stride = a.sizes("stride", {}),
-          .padding = a.sizes("padding", {0}),
-          .ceil_mode = a.flag("ceil_mode")};
+Shape kernel_size(Arguments& a) {
+  return a.sizes("kernel_size", {});
 }
 
-template <Tensor (*values)(const Operand&, const PoolOptions&),
-          ValuesIndices (*both)(const Operand&, const PoolOptions&)>
+PoolOptions pool_options(Arguments& a) {
+  return {.stride = a.sizes("stride", {}), .padding = a.sizes("padding", {0}), .ceil_mode = a.flag("ceil_mode")};
+}
+
+template <Tensor (*values)(const Operand&, const Shape&, const PoolOptions&),
+          ValuesIndices (*both)(const Operand&, const Shape&, const PoolOptions&)>
 Tensors maximum_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.dilation = a.sizes("dilation", {1});
-  if (!a.flag("return_indices")) return {values(a[0], options)};
-  const ValuesIndices pooled = both(a[0], options);
+  if (!a.flag("return_indices")) return {values(a[0], kernel_size(a), options)};
+  const ValuesIndices pooled = both(a[0], kernel_size(a), options);
   return {pooled.values, pooled.indices};
 }
 
-template <Tensor (*op)(const Operand&, const PoolOptions&)> Tensors average_pool(Arguments& a) {
+template <Tensor (*op)(const Operand&, const Shape&, const PoolOptions&)> Tensors average_pool(Arguments& a) {
   PoolOptions options = pool_options(a);
   options.count_include_pad = a.flag("count_include_pad", true);
   if (a.has("divisor_override")) options.divisor_override = a.integer("divisor_override");
-  return {op(a[0], options)};
+  return {op(a[0], kernel_size(a), options)};
 }
 
-template <Tensor (*op)(const Operand&, double, const PoolOptions&)> Tensors norm_pool(Arguments& a) {
+template <Tensor (*op)(const Operand&, double, const Shape&, const PoolOptions&)> Tensors norm_pool(Arguments& a) {
   const double p = a.real("norm_type", 2);
-  return {op(a[0], p, pool_options(a))};
+  return {op(a[0], p, kernel_size(a), pool_options(a))};
 }
 
 template <Tensor (*op)(const Operand&, const Shape&)> Tensors adaptive_average(Arguments& a) {
@@ -46,10 +47,11 @@ Tensors adaptive_maximum(Arguments& a) {
   return {pooled.values, pooled.indices};
 }
 
-template <Tensor (*op)(const Operand&, const Tensor&, const PoolOptions&, const Shape&)>
+template <Tensor (*op)(const Operand&, const Tensor&, const Shape&, const MaxUnpoolOptions&)>
 Tensors unpooled(Arguments& a) {
-  const Shape size = a.sizes("output_size", {});
-  return {op(a[0], a[1], pool_options(a), size)};
+  const MaxUnpoolOptions options{
+      .stride = a.sizes("stride", {}), .padding = a.sizes("padding", {0}), .output_size = a.sizes("output_size", {})};
+  return {op(a[0], a[1], kernel_size(a), options)};
 }
 
 constexpr RecordedOp kPoolingOps[] = {

@@ -7,8 +7,8 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-template <Tensor (*op)(const Operand&, const Shape&, bool, double)> Tensors deviation(Arguments& a) {
-  return {op(a[0], a.sizes("dim", {}), a.flag("keepdim"), a.real("correction", 1))};
+template <Tensor (*op)(const Operand&, const Dims&, bool, double)> Tensors deviation(Arguments& a) {
+  return {op(a[0], Dims(a.sizes("dim", {})), a.flag("keepdim"), a.real("correction", 1))};
 }
 
 template <Tensor (*op)(const Operand&, std::optional<int>, bool)> Tensors position(Arguments& a) {
@@ -22,16 +22,16 @@ double norm_order(Arguments& a) {
 }
 
 Tensors call_norm(Arguments& a) {
-  return {vector_norm(a[0], norm_order(a), a.sizes("dim", {}), a.flag("keepdim"))};
+  return {vector_norm(a[0], norm_order(a), Dims(a.sizes("dim", {})), a.flag("keepdim"))};
 }
 
-template <std::pair<Tensor, Tensor> (*op)(const Operand&, const Shape&, bool, double)> Tensors spread(Arguments& a) {
-  const auto [first, second] = op(a[0], a.sizes("dim", {}), a.flag("keepdim"), a.real("correction", 1));
+template <std::pair<Tensor, Tensor> (*op)(const Operand&, const Dims&, bool, double)> Tensors spread(Arguments& a) {
+  const auto [first, second] = op(a[0], Dims(a.sizes("dim", {})), a.flag("keepdim"), a.real("correction", 1));
   return {first, second};
 }
 
 Tensors call_aminmax(Arguments& a) {
-  const auto [first, second] = aminmax(a[0], a.sizes("dim", {}), a.flag("keepdim"));
+  const auto [first, second] = aminmax(a[0], Dims(a.sizes("dim", {})), a.flag("keepdim"));
   return {first, second};
 }
 
@@ -75,7 +75,7 @@ Tensors call_cosine_similarity(Arguments& a) {
 }
 
 Tensors call_pairwise_distance(Arguments& a) {
-  return {pairwise_distance(a[0], a[1], norm_order(a), a.real("eps", 1e-6), a.flag("keepdim"))};
+  return {pairwise_distance(a[0], a[1], norm_order(a), {.eps = a.real("eps", 1e-6), .keepdim = a.flag("keepdim")})};
 }
 
 Tensors call_cdist(Arguments& a) {
@@ -83,8 +83,8 @@ Tensors call_cdist(Arguments& a) {
 }
 
 Tensors call_diff(Arguments& a) {
-  return {diff(a[0], static_cast<int>(a.integer("n", 1)), a.optional_dim("dim").value_or(-1), a.named("prepend"),
-               a.named("append"))};
+  return {diff(a[0], static_cast<int>(a.integer("n", 1)), a.optional_dim("dim").value_or(-1),
+               {.prepend = a.named("prepend"), .append = a.named("append")})};
 }
 
 constexpr RecordedOp kReductionOps[] = {

@@ -21,11 +21,11 @@ Tensors call_pad(Arguments& a) {
 }
 
 Tensors call_permute(Arguments& a) {
-  return {a[0].permute(a.sizes("dims", {}))};
+  return {a[0].permute(Dims(a.sizes("dims", {})))};
 }
 
 Tensors call_flip(Arguments& a) {
-  return {a[0].flip(a.sizes("dims", {}))};
+  return {a[0].flip(Dims(a.sizes("dims", {})))};
 }
 
 Tensors call_reshape(Arguments& a) {
@@ -42,7 +42,7 @@ Tensors call_transpose(Arguments& a) {
 }
 
 Tensors call_squeeze(Arguments& a) {
-  return {a[0].squeeze(a.sizes("dim", {}))};
+  return {a[0].squeeze(Dims(a.sizes("dim", {})))};
 }
 
 Tensors call_unsqueeze(Arguments& a) {
@@ -82,7 +82,7 @@ Tensors call_unflatten(Arguments& a) {
 }
 
 Tensors call_movedim(Arguments& a) {
-  return {a[0].movedim(a.sizes("source", {}), a.sizes("destination", {}))};
+  return {a[0].movedim(Dims(a.sizes("source", {})), Dims(a.sizes("destination", {})))};
 }
 
 Tensors call_swapaxes(Arguments& a) {
@@ -126,11 +126,11 @@ Tensors call_repeat_interleave(Arguments& a) {
 }
 
 Tensors call_roll(Arguments& a) {
-  return {roll(a[0], a.sizes("shifts", {}), a.sizes("dims", {}))};
+  return {roll(a[0], a.sizes("shifts", {}), Dims(a.sizes("dims", {})))};
 }
 
 Tensors call_rot90(Arguments& a) {
-  return {rot90(a[0], a.integer("k", 1), a.sizes("dims", {0, 1}))};
+  return {rot90(a[0], a.integer("k", 1), Dims(a.sizes("dims", {0, 1})))};
 }
 
 Tensors call_tensor_unfold(Arguments& a) {
@@ -176,18 +176,15 @@ Tensors call_broadcast_tensors(Arguments& a) {
 }
 
 UnfoldOptions unfold_options(Arguments& a) {
-  return {.kernel = a.sizes("kernel_size", {}),
-          .dilation = a.sizes("dilation", {1}),
-          .padding = a.sizes("padding", {0}),
-          .stride = a.sizes("stride", {1})};
+  return {.dilation = a.sizes("dilation", {1}), .padding = a.sizes("padding", {0}), .stride = a.sizes("stride", {1})};
 }
 
 Tensors call_unfold(Arguments& a) {
-  return {unfold(a[0], unfold_options(a))};
+  return {unfold(a[0], a.sizes("kernel_size", {}), unfold_options(a))};
 }
 
 Tensors call_fold(Arguments& a) {
-  return {fold(a[0], a.sizes("output_size", {}), unfold_options(a))};
+  return {fold(a[0], a.sizes("output_size", {}), a.sizes("kernel_size", {}), unfold_options(a))};
 }
 
 constexpr RecordedOp kShapeOps[] = {

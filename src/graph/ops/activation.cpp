@@ -42,7 +42,7 @@ Tensor leaky_relu(const Operand& a, double negative_slope) {
 
 Tensor prelu(const Operand& a, const Tensor& weight) {
   const CallScope call("prelu", a);
-  const Together types = together({{"input", a}, {"weight", weight}}, true);
+  const Promoted types = promote({{"input", a}, {"weight", weight}}, true);
   const Tensor& input = tensor_operand(a);
   const std::int64_t channels = input.rank() >= 2 ? input.shape()[1] : 1;
   if (weight.rank() > 1 || (weight.numel() != 1 && weight.numel() != channels)) {
@@ -195,7 +195,7 @@ Tensor glu(const Operand& a, int dim) {
 namespace {
 
 template <typename Gate> Tensor gated(const Operand& gate, const Operand& value, Gate apply) {
-  const Together types = together({{"gate", gate}, {"value", value}}, true);
+  const Promoted types = promote({{"gate", gate}, {"value", value}}, true);
   tensor_operand(gate);
   const Tensor g = cast(gate.tensor(), types.working);
   return cast(mul(apply(g), Working(value, types.working)), types.dtype);

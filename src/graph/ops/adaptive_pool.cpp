@@ -50,10 +50,10 @@ bool all_even(const std::vector<Cover>& covers) {
   return std::all_of(covers.begin(), covers.end(), [](const Cover& cover) { return cover.even; });
 }
 
-PoolOptions as_pool(const std::vector<Cover>& covers) {
-  PoolOptions options;
-  for (const Cover& cover : covers) options.kernel.push_back(cover.longest);
-  return options;
+Shape kernel_of(const std::vector<Cover>& covers) {
+  Shape kernel;
+  for (const Cover& cover : covers) kernel.push_back(cover.longest);
+  return kernel;
 }
 
 // x as [..., out..., longest...], with `missing` behind the end of shorter windows.
@@ -94,8 +94,8 @@ Tensor average(int rank, const Operand& a, const Shape& output_size) {
   check_float({"input", input});
   const std::vector<Cover> covers = covers_of(input, rank, output_size);
   if (all_even(covers)) {
-    const PoolOptions options = as_pool(covers);
-    return rank == 1 ? avg_pool1d(a, options) : rank == 2 ? avg_pool2d(a, options) : avg_pool3d(a, options);
+    const Shape kernel = kernel_of(covers);
+    return rank == 1 ? avg_pool1d(a, kernel) : rank == 2 ? avg_pool2d(a, kernel) : avg_pool3d(a, kernel);
   }
   const Tensor x = cast(input, wide(input.dtype()));
   const Tensor windows = cover_windows(x, covers, -0.0);

@@ -90,7 +90,7 @@ Shape counted(int first, int count) {
 Tensor in_own_order(const Tensor& gradient, const Shape& order) {
   Shape inverse = order;
   for (int d = 0; d < order.rank(); ++d) inverse[static_cast<int>(order[d])] = d;
-  return gradient.permute(inverse);
+  return gradient.permute(Dims(inverse));
 }
 
 // y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
@@ -147,7 +147,7 @@ Tensor product_of_dims(const Tensor& a, const Tensor& b, const ContractionDims& 
   primitive.k = merged(sizes_of(a, dims.k_a));
   // Merging needs a reshape, which a permuted view may not have; only then are elements stored.
   const auto grouped = [&](const Tensor& tensor, const Shape& order, const Shape& shape) {
-    return reading_as(tensor.permute(order), [&](const View& view) { return view.reshaped(shape); });
+    return reading_as(tensor.permute(Dims(order)), [&](const View& view) { return view.reshaped(shape); });
   };
   const Reading ra =
       grouped(a, joined({&dims.batch_a, &dims.m, &dims.k_a}), joined({&primitive.b, &primitive.m, &primitive.k}));

@@ -87,7 +87,7 @@ class Transposed {
     std::vector<const Phases*> chosen;
     const Tensor joined = join(chosen);  // [N, O, phases..., steps...]
     const int rank = static_cast<int>(axes_.size());
-    Shape order{0, 1};
+    Dims order{0, 1};
     Shape interleaved{batch_, groups_ * out_channels_};
     for (int d = 0; d < rank; ++d) {
       order.push_back(2 + rank + d);

@@ -12,7 +12,7 @@ using namespace graph;
 Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double eps) {
   const CallScope call("cosine_similarity", x1);
   const std::vector<Shown> shown{{"x1", x1}, {"x2", x2}};
-  const Together types = together(shown, true);
+  const Promoted types = promote(shown, true);
   const Shape shape = broadcast_shape(shown);
   const Tensor a = broadcast_to(cast(tensor_operand(x1), types.working), shape);
   const Tensor b = broadcast_to(cast(tensor_operand(x2), types.working), shape);
@@ -26,18 +26,18 @@ Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double e
   return drop_dims(cast(similarity, types.dtype), dims, false);
 }
 
-Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, double eps, bool keepdim) {
+Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, const PairwiseDistanceOptions& options) {
   const CallScope call("pairwise_distance", x1);
-  const Together types = together({{"x1", x1}, {"x2", x2}}, true);
+  const Promoted types = promote({{"x1", x1}, {"x2", x2}}, true);
   const Tensor a = cast(tensor_operand(x1), types.working);
   const Tensor b = cast(tensor_operand(x2), types.working);
-  const Tensor difference = sub(a, b) + eps;
-  return cast(vector_norm(difference, p, {-1}, keepdim), types.dtype);
+  const Tensor difference = sub(a, b) + options.eps;
+  return cast(vector_norm(difference, p, {-1}, options.keepdim), types.dtype);
 }
 
 Tensor cdist(const Operand& x1, const Operand& x2, double p) {
   const CallScope call("cdist", x1);
-  const Together types = together({{"x1", x1}, {"x2", x2}}, true);
+  const Promoted types = promote({{"x1", x1}, {"x2", x2}}, true);
   const Tensor& a = tensor_operand(x1);
   const Tensor& b = tensor_operand(x2);
   if (!(p >= 0)) fail<ValueError>(fmt::format("p is {}", p), {{"x1", a}, {"x2", b}}, "use p >= 0");

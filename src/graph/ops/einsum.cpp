@@ -266,7 +266,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, C
   for (std::size_t i = 1; i < operands.size(); ++i) {
     result = multiply(result, operands[i], needed_beside(i + 1, operands.size()));
   }
-  Shape order;
+  Dims order;
   for (const char label : parsed.output) order.push_back(static_cast<std::int64_t>(result.labels.find(label)));
   return cast(result.tensor.permute(order), returned(tensors[0].dtype()));
 }

@@ -158,11 +158,12 @@ using namespace graph;
 Tensor index(const Operand& a, const std::vector<std::optional<Tensor>>& indices) {
   const CallScope call("index", a);
   const Selection selection = select(a, indices);
-  const Tensor source = selection.input.permute(selection.order).reshape(with_front(selection.places, selection.rest));
+  const Tensor source =
+      selection.input.permute(Dims(selection.order)).reshape(with_front(selection.places, selection.rest));
   Shape shape = selection.selected;
   for (const std::int64_t size : selection.rest) shape.push_back(size);
   check_shape(shape, source.dtype());
-  return graph::gather(source, 0, spread_positions(selection)).reshape(shape).permute(result_order(selection));
+  return graph::gather(source, 0, spread_positions(selection)).reshape(shape).permute(Dims(result_order(selection)));
 }
 
 Tensor index_put(const Operand& a, const std::vector<std::optional<Tensor>>& indices, const Operand& values,
@@ -184,12 +185,13 @@ Tensor index_put(const Operand& a, const std::vector<std::optional<Tensor>>& ind
     given = values.tensor().expand(wanted);
   }
   const Shape flat = with_front(selection.places, selection.rest);
-  const Tensor moved = selection.input.permute(selection.order);
-  const Tensor sources = given.permute(inverse(order)).reshape(with_front(selection.positions.numel(), selection.rest));
+  const Tensor moved = selection.input.permute(Dims(selection.order));
+  const Tensor sources =
+      given.permute(Dims(inverse(order))).reshape(with_front(selection.positions.numel(), selection.rest));
   return graph::scatter(accumulate ? ScatterOp::add : ScatterOp::set, moved.reshape(flat), 0,
                         spread_positions(selection), sources, true)
       .reshape(moved.shape())
-      .permute(inverse(selection.order));
+      .permute(Dims(inverse(selection.order)));
 }
 
 Tensor nonzero(const Operand& a) {

@@ -52,7 +52,7 @@ Tensor logical_xor(const Operand& a, const Operand& b) {
 
 Tensor isclose(const Operand& a, const Operand& b, const Tolerance& tolerance) {
   const CallScope call("isclose", a);
-  const Together types = together({{"a", a}, {"b", b}}, false);
+  const Promoted types = promote({{"a", a}, {"b", b}}, false);
   if (!(tolerance.relative >= 0) || !(tolerance.absolute >= 0)) {
     fail<ValueError>(fmt::format("tolerances {} and {} must not be negative", tolerance.relative, tolerance.absolute),
                      {{"a", a}, {"b", b}});

@@ -85,9 +85,13 @@ Tensor huber_loss(const Operand& input, const Operand& target, Reduction reducti
   return of.finish(where(distance <= delta, distance * 0.5 * distance, (distance - 0.5 * delta) * delta), reduction);
 }
 
-Tensor binary_cross_entropy(const Operand& input, const Operand& target, const std::optional<Tensor>& weight,
-                            Reduction reduction) {
+Tensor binary_cross_entropy(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
   const CallScope call("binary_cross_entropy", input);
+  const std::optional<Tensor>& weight = options.weight;
+  if (options.pos_weight) {
+    fail<ValueError>("takes no pos_weight", {{"input", input}, {"pos_weight", *options.pos_weight}},
+                     "use binary_cross_entropy_with_logits");
+  }
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
   const Compared of(std::move(shown));
@@ -97,13 +101,13 @@ Tensor binary_cross_entropy(const Operand& input, const Operand& target, const s
   const Tensor t = of[1];
   Tensor losses = (t - 1) * logarithm(1 - p) - t * logarithm(p);
   if (weight) losses = losses * of[2];
-  return of.finish(losses, reduction);
+  return of.finish(losses, options.reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target,
-                                        const std::optional<Tensor>& weight, Reduction reduction,
-                                        const std::optional<Tensor>& pos_weight) {
+Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
   const CallScope call("binary_cross_entropy_with_logits", input);
+  const std::optional<Tensor>& weight = options.weight;
+  const std::optional<Tensor>& pos_weight = options.pos_weight;
   std::vector<Shown> shown{{"input", input}, {"target", target}};
   if (weight) shown.emplace_back("weight", *weight);
   if (pos_weight) shown.emplace_back("pos_weight", *pos_weight);
@@ -121,7 +125,7 @@ Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& tar
     losses = (1 - t) * x + softplus_of_minus;
   }
   if (weight) losses = losses * of[2];
-  return of.finish(losses, reduction);
+  return of.finish(losses, options.reduction);
 }
 
 Tensor kl_div(const Operand& input, const Operand& target, Reduction reduction, bool log_target) {
@@ -158,8 +162,8 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
   return of.finish(losses, reduction);
 }
 
-Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative, double margin,
-                           double eps, bool swap, Reduction reduction) {
+Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative,
+                           const TripletMarginOptions& options) {
   const CallScope call("triplet_margin_loss", anchor);
   const Compared of({{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   of.same_shapes(3);
@@ -167,13 +171,13 @@ Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const
   if (rank < 1) fail<ShapeError>("operands need at least one dimension", of.shown());
   const std::uint32_t last = 1u << (rank - 1);
   const auto distance = [&](const Tensor& a, const Tensor& b) {
-    const Tensor difference = a - b + eps;
+    const Tensor difference = a - b + options.eps;
     return drop_dims(sqrt(reduce(ReduceOp::dot, difference, last, &difference)), last, false);
   };
   const Tensor near = distance(of[0], of[1]);
   Tensor far = distance(of[0], of[2]);
-  if (swap) far = minimum(far, distance(of[1], of[2]));
-  return of.finish(maximum(near - far + margin, 0), reduction);
+  if (options.swap) far = minimum(far, distance(of[1], of[2]));
+  return of.finish(maximum(near - far + options.margin, 0), options.reduction);
 }
 
 Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& target, double margin,

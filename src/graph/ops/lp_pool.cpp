@@ -22,7 +22,7 @@ Tensor root(const Tensor& x, double p) {
   return pow(x, 1 / p);
 }
 
-Tensor lp_pool(int rank, const Operand& a, double p, const PoolOptions& options) {
+Tensor lp_pool(int rank, const Operand& a, double p, const Shape& kernel, const PoolOptions& options) {
   const Tensor& input = tensor_operand(a);
   check_float({"input", input});
   if (p == 0 || !std::isfinite(p)) {
@@ -38,14 +38,16 @@ Tensor lp_pool(int rank, const Operand& a, double p, const PoolOptions& options)
   sum.divisor_override = 1;
   const auto pool = [&](const Tensor& tensor, const PoolOptions& how) {
     const Operand operand(tensor);
-    return rank == 1 ? avg_pool1d(operand, how) : rank == 2 ? avg_pool2d(operand, how) : avg_pool3d(operand, how);
+    return rank == 1   ? avg_pool1d(operand, kernel, how)
+           : rank == 2 ? avg_pool2d(operand, kernel, how)
+                       : avg_pool3d(operand, kernel, how);
   };
   Tensor total = pool(powers, sum);
   if (options.ceil_mode) {
     const Tensor taps = pool(full_like(powers, 1), sum);
     double whole = 1;
     for (int d = 0; d < rank; ++d) {
-      whole *= static_cast<double>(options.kernel.rank() == 1 ? options.kernel[0] : options.kernel[d]);
+      whole *= static_cast<double>(kernel.rank() == 1 ? kernel[0] : kernel[d]);
     }
     total = total * (whole / taps);
   }
@@ -54,17 +56,17 @@ Tensor lp_pool(int rank, const Operand& a, double p, const PoolOptions& options)
 
 }  // namespace
 
-Tensor lp_pool1d(const Operand& input, double p, const PoolOptions& options) {
+Tensor lp_pool1d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("lp_pool1d", input);
-  return lp_pool(1, input, p, options);
+  return lp_pool(1, input, p, kernel, options);
 }
-Tensor lp_pool2d(const Operand& input, double p, const PoolOptions& options) {
+Tensor lp_pool2d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("lp_pool2d", input);
-  return lp_pool(2, input, p, options);
+  return lp_pool(2, input, p, kernel, options);
 }
-Tensor lp_pool3d(const Operand& input, double p, const PoolOptions& options) {
+Tensor lp_pool3d(const Operand& input, double p, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("lp_pool3d", input);
-  return lp_pool(3, input, p, options);
+  return lp_pool(3, input, p, kernel, options);
 }
 
 }  // namespace v0

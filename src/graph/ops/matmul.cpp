@@ -219,18 +219,18 @@ Tensor addr(const Operand& input, const Operand& a, const Operand& b, Scales sca
   return blend(input, cast(product, wide(product.dtype())), product.dtype(), scales);
 }
 
-Tensor tensordot(const Operand& left, const Operand& right, const Shape& dims_a, const Shape& dims_b) {
+Tensor tensordot(const Operand& left, const Operand& right, const Dims& dims_a, const Dims& dims_b) {
   const CallScope call("tensordot", left);
   const std::vector<Shown> shown{{"a", left}, {"b", right}};
   check_operands(shown);
   const Tensor& a = left.tensor();
   const Tensor& b = right.tensor();
-  if (dims_a.rank() != dims_b.rank()) {
+  if (dims_a.size() != dims_b.size()) {
     fail<ValueError>(fmt::format("dims {} and {} are not of one length", dims_a.to_string(), dims_b.to_string()), shown,
                      "name as many dimensions of a as of b");
   }
   ContractionDims dims;
-  const auto split = [&](const Tensor& tensor, const Shape& summed, Shape& k, Shape& rest) {
+  const auto split = [&](const Tensor& tensor, const Dims& summed, Shape& k, Shape& rest) {
     std::uint32_t mask = 0;
     for (const std::int64_t given : summed) {
       const int d = check_dim(tensor, given);
@@ -244,7 +244,7 @@ Tensor tensordot(const Operand& left, const Operand& right, const Shape& dims_a,
   };
   split(a, dims_a, dims.k_a, dims.m);
   split(b, dims_b, dims.k_b, dims.n);
-  for (int i = 0; i < dims_a.rank(); ++i) {
+  for (int i = 0; i < dims_a.size(); ++i) {
     const std::int64_t size_a = a.shape()[static_cast<int>(dims.k_a[i])];
     const std::int64_t size_b = b.shape()[static_cast<int>(dims.k_b[i])];
     if (size_a != size_b) {
@@ -274,7 +274,7 @@ Tensor tensordot(const Operand& a, const Operand& b, int dims) {
     dims_a.push_back(a.tensor().rank() - dims + d);
     dims_b.push_back(d);
   }
-  return tensordot(a, b, dims_a, dims_b);
+  return tensordot(a, b, Dims(dims_a), Dims(dims_b));
 }
 
 Tensor kron(const Operand& left, const Operand& right) {

@@ -10,8 +10,8 @@ using namespace graph;
 
 namespace {
 
-Tensor max_unpool(int rank, const Operand& a, const Tensor& indices, const PoolOptions& options,
-                  const Shape& output_size) {
+Tensor max_unpool(int rank, const Operand& a, const Tensor& indices, const Shape& kernel_size,
+                  const MaxUnpoolOptions& options) {
   const Tensor& input = tensor_operand(a);
   const std::vector<Shown> shown{{"input", input}, {"indices", indices}};
   check_same_device(shown);
@@ -23,8 +23,9 @@ Tensor max_unpool(int rank, const Operand& a, const Tensor& indices, const PoolO
                                  rank + 2, rank + 1),
                      shown);
   }
+  const Shape& output_size = options.output_size;
   const int leading = input.rank() - rank;
-  const Shape kernel = per_axis("kernel", options.kernel, rank, 1, input);
+  const Shape kernel = per_axis("kernel", kernel_size, rank, 1, input);
   const Shape stride = per_axis("stride", options.stride.empty() ? kernel : options.stride, rank, 1, input);
   const Shape padding = per_axis("padding", options.padding, rank, 0, input);
   Shape sizes;
@@ -58,17 +59,17 @@ Tensor max_unpool(int rank, const Operand& a, const Tensor& indices, const PoolO
 
 }  // namespace
 
-Tensor max_unpool1d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
+Tensor max_unpool1d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
   const CallScope call("max_unpool1d", a);
-  return max_unpool(1, a, indices, options, output_size);
+  return max_unpool(1, a, indices, kernel, options);
 }
-Tensor max_unpool2d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
+Tensor max_unpool2d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
   const CallScope call("max_unpool2d", a);
-  return max_unpool(2, a, indices, options, output_size);
+  return max_unpool(2, a, indices, kernel, options);
 }
-Tensor max_unpool3d(const Operand& a, const Tensor& indices, const PoolOptions& options, const Shape& output_size) {
+Tensor max_unpool3d(const Operand& a, const Tensor& indices, const Shape& kernel, const MaxUnpoolOptions& options) {
   const CallScope call("max_unpool3d", a);
-  return max_unpool(3, a, indices, options, output_size);
+  return max_unpool(3, a, indices, kernel, options);
 }
 
 }  // namespace v0

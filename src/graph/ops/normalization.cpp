@@ -101,7 +101,7 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
   return cast(y.reshape(input.shape()), input.dtype());
 }
 
-Tensor local_response_norm(const Operand& a, std::int64_t size, double alpha, double beta, double k) {
+Tensor local_response_norm(const Operand& a, std::int64_t size, const LocalResponseNormOptions& options) {
   const CallScope call("local_response_norm", a);
   const Tensor input = check_float_input(a, {}).input;
   if (input.rank() < 2) {
@@ -125,8 +125,8 @@ Tensor local_response_norm(const Operand& a, std::int64_t size, double alpha, do
   });
   const std::uint32_t taps = 1u << input.rank();
   const Tensor total = drop_dims(reduce(ReduceOp::sum, windows, taps), taps, false);
-  const Tensor scale = total / static_cast<double>(size) * alpha + k;
-  const Tensor y = x / pow(scale, beta);
+  const Tensor scale = total / static_cast<double>(size) * options.alpha + options.k;
+  const Tensor y = x / pow(scale, options.beta);
   return cast(y, input.dtype());
 }
 

@@ -29,12 +29,12 @@ class Working {
   double scalar_;
 };
 
-/// Operands of one device and dtype, of which at least one is a tensor.
-struct Together {
+/// The types of operands of one device and dtype; scalars take them. At least one operand is a tensor.
+struct Promoted {
   DType dtype;    ///< of the tensors, and of the result
   DType working;  ///< what a composition computes in
 };
-inline Together together(const Operands& operands, bool floats_only) {
+inline Promoted promote(const Operands& operands, bool floats_only) {
   check_same_device(operands);
   check_same_dtype(operands);
   for (const Shown& shown : operands) {

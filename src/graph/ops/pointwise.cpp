@@ -19,7 +19,7 @@ Tensor square(const Operand& a) {
 
 Tensor rsub(const Operand& a, const Operand& b, double alpha) {
   const CallScope call("rsub", a);
-  const Together types = together({{"a", a}, {"b", b}}, false);
+  const Promoted types = promote({{"a", a}, {"b", b}}, false);
   const Working x(a, types.working);
   if (a.is_scalar()) return sub(b, alpha * a.scalar());
   return cast(sub(Working(b, types.working), alpha == 1 ? Operand(x) : Operand(mul(x, alpha))), types.dtype);
@@ -27,7 +27,7 @@ Tensor rsub(const Operand& a, const Operand& b, double alpha) {
 
 Tensor lerp(const Operand& start, const Operand& end, const Operand& weight) {
   const CallScope call("lerp", start);
-  const Together types = together({{"start", start}, {"end", end}, {"weight", weight}}, true);
+  const Promoted types = promote({{"start", start}, {"end", end}, {"weight", weight}}, true);
   const Working a(start, types.working);
   const Working b(end, types.working);
   const Tensor difference =
@@ -48,7 +48,7 @@ Tensor lerp(const Operand& start, const Operand& end, const Operand& weight) {
 namespace {
 
 // value * b, where 1 * b is b itself.
-Tensor scaled(const Working& b, double value, bool scalar, const Together& types, const Tensor& other) {
+Tensor scaled(const Working& b, double value, bool scalar, const Promoted& types, const Tensor& other) {
   if (!scalar) return value == 1 ? Operand(b).tensor() : mul(b, value);
   return full({}, value * Operand(b).scalar(), {.dtype = types.working, .device = other.device()});
 }
@@ -61,7 +61,7 @@ const Tensor& any_tensor(const Operand& a, const Operand& b, const Operand& c) {
 
 Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, double value) {
   const CallScope call("addcmul", a);
-  const Together types = together({{"a", a}, {"b", b}, {"c", c}}, false);
+  const Promoted types = promote({{"a", a}, {"b", b}, {"c", c}}, false);
   const Working factor(b, types.working);
   const Tensor product =
       mul(scaled(factor, value, b.is_scalar(), types, any_tensor(a, b, c)), Working(c, types.working));
@@ -70,7 +70,7 @@ Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, double valu
 
 Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, double value) {
   const CallScope call("addcdiv", a);
-  const Together types = together({{"a", a}, {"b", b}, {"c", c}}, true);
+  const Promoted types = promote({{"a", a}, {"b", b}, {"c", c}}, true);
   const Working numerator(b, types.working);
   const Tensor quotient =
       div(scaled(numerator, value, b.is_scalar(), types, any_tensor(a, b, c)), Working(c, types.working));
@@ -81,7 +81,7 @@ Tensor div(const Operand& a, const Operand& b, Rounding rounding) {
   const CallScope call("div", a);
   if (rounding == Rounding::none) return div(a, b);
   if (rounding == Rounding::floor) return floor_divide(a, b);
-  const Together types = together({{"a", a}, {"b", b}}, false);
+  const Promoted types = promote({{"a", a}, {"b", b}}, false);
   const Working x(a, types.working);
   const Working y(b, types.working);
   if (is_float(types.dtype)) return cast(trunc(div(x, y)), types.dtype);
@@ -107,7 +107,7 @@ Tensor rad2deg(const Operand& a) {
 
 Tensor heaviside(const Operand& a, const Operand& values) {
   const CallScope call("heaviside", a);
-  together({{"input", a}, {"values", values}}, false);
+  promote({{"input", a}, {"values", values}}, false);
   const Tensor& x = tensor_operand(a);
   return where(eq(a, 0), values, cast(gt(a, 0), x.dtype()));
 }
@@ -126,7 +126,7 @@ Tensor clamp(const Operand& a, const std::optional<Operand>& min, const std::opt
   std::vector<Shown> shown{{"input", a}};
   if (min) shown.emplace_back("min", *min);
   if (max) shown.emplace_back("max", *max);
-  together(shown, false);
+  promote(shown, false);
   // Bounds come second so that equal values keep the input, and NaN wins, as in PyTorch.
   Tensor result = min ? maximum(a, *min) : minimum(a, *max);
   if (min && max) result = minimum(result, *max);
@@ -136,7 +136,7 @@ Tensor clamp(const Operand& a, const std::optional<Operand>& min, const std::opt
 namespace {
 
 Tensor without_nan(const Operand& a, const Operand& b, Tensor (*choose)(const Operand&, const Operand&)) {
-  const Together types = together({{"a", a}, {"b", b}}, false);
+  const Promoted types = promote({{"a", a}, {"b", b}}, false);
   if (a.is_scalar() && std::isnan(a.scalar())) return b.tensor();
   if (b.is_scalar() && std::isnan(b.scalar())) return a.tensor();
   Tensor chosen = choose(a, b);
@@ -157,16 +157,16 @@ Tensor fmin(const Operand& a, const Operand& b) {
   return without_nan(a, b, &minimum);
 }
 
-Tensor nan_to_num(const Operand& a, double nan, std::optional<double> positive, std::optional<double> negative) {
+Tensor nan_to_num(const Operand& a, const NanToNumOptions& options) {
   const CallScope call("nan_to_num", a);
   const Tensor& x = tensor_operand(a);
   if (!is_float(x.dtype())) return x;
   const double largest = largest_of(x.dtype());
   // Replacements are stored as the dtype has them.
   const auto replacement = [&](double value) { return full({}, value, {.dtype = x.dtype(), .device = x.device()}); };
-  Tensor result = where(eq(a, INFINITY), replacement(positive.value_or(largest)), a);
-  result = where(eq(a, -INFINITY), replacement(negative.value_or(-largest)), result);
-  return where(isnan(a), replacement(nan), result);
+  Tensor result = where(eq(a, INFINITY), replacement(options.positive.value_or(largest)), a);
+  result = where(eq(a, -INFINITY), replacement(options.negative.value_or(-largest)), result);
+  return where(isnan(a), replacement(options.nan), result);
 }
 
 Tensor masked_fill(const Operand& a, const Operand& mask, const Operand& value) {

@@ -237,7 +237,7 @@ Tensor place_of_largest(const Tensor& windows, const std::vector<WindowStarts>& 
 
 namespace {
 
-std::vector<Axis> axes_of(const Tensor& input, int rank, const PoolOptions& options) {
+std::vector<Axis> axes_of(const Tensor& input, int rank, const PoolArguments& options) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2) {
     fail<ShapeError>(fmt::format("input must have {} dimensions, or {} without a batch", rank + 2, rank + 1),
                      {{"input", input}});
@@ -274,12 +274,12 @@ std::vector<Axis> axes_of(const Tensor& input, int rank, const PoolOptions& opti
   return axes;
 }
 
-Tensor max_pool(int rank, const Operand& a, const PoolOptions& options) {
+Tensor max_pool(int rank, const Operand& a, const PoolArguments& options) {
   const Tensor& input = tensor_operand(a);
   return largest(input, axes_of(input, rank, options));
 }
 
-ValuesIndices max_pool_with_indices(int rank, const Operand& a, const PoolOptions& options) {
+ValuesIndices max_pool_with_indices(int rank, const Operand& a, const PoolArguments& options) {
   const Tensor& input = tensor_operand(a);
   const std::vector<Axis> axes = axes_of(input, rank, options);
   std::vector<WindowStarts> starts;
@@ -317,7 +317,7 @@ Tensor counts(const std::vector<Axis>& axes, bool include_pad, DType dtype, Devi
   return Tensor::from(count, shape, Device{}).to(dtype).to(device);
 }
 
-Tensor avg_pool(int rank, const Operand& a, const PoolOptions& options) {
+Tensor avg_pool(int rank, const Operand& a, const PoolArguments& options) {
   const Tensor& input = tensor_operand(a);
   check_float({"input", input});
   for (const std::int64_t dilation : options.dilation) {
@@ -347,41 +347,41 @@ Tensor avg_pool(int rank, const Operand& a, const PoolOptions& options) {
 
 }  // namespace
 
-Tensor max_pool1d(const Operand& input, const PoolOptions& options) {
+Tensor max_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool1d", input);
-  return max_pool(1, input, options);
+  return max_pool(1, input, {options, kernel});
 }
-Tensor max_pool2d(const Operand& input, const PoolOptions& options) {
+Tensor max_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool2d", input);
-  return max_pool(2, input, options);
+  return max_pool(2, input, {options, kernel});
 }
-Tensor max_pool3d(const Operand& input, const PoolOptions& options) {
+Tensor max_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool3d", input);
-  return max_pool(3, input, options);
+  return max_pool(3, input, {options, kernel});
 }
-ValuesIndices max_pool1d_with_indices(const Operand& input, const PoolOptions& options) {
+ValuesIndices max_pool1d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool1d_with_indices", input);
-  return max_pool_with_indices(1, input, options);
+  return max_pool_with_indices(1, input, {options, kernel});
 }
-ValuesIndices max_pool2d_with_indices(const Operand& input, const PoolOptions& options) {
+ValuesIndices max_pool2d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool2d_with_indices", input);
-  return max_pool_with_indices(2, input, options);
+  return max_pool_with_indices(2, input, {options, kernel});
 }
-ValuesIndices max_pool3d_with_indices(const Operand& input, const PoolOptions& options) {
+ValuesIndices max_pool3d_with_indices(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("max_pool3d_with_indices", input);
-  return max_pool_with_indices(3, input, options);
+  return max_pool_with_indices(3, input, {options, kernel});
 }
-Tensor avg_pool1d(const Operand& input, const PoolOptions& options) {
+Tensor avg_pool1d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("avg_pool1d", input);
-  return avg_pool(1, input, options);
+  return avg_pool(1, input, {options, kernel});
 }
-Tensor avg_pool2d(const Operand& input, const PoolOptions& options) {
+Tensor avg_pool2d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("avg_pool2d", input);
-  return avg_pool(2, input, options);
+  return avg_pool(2, input, {options, kernel});
 }
-Tensor avg_pool3d(const Operand& input, const PoolOptions& options) {
+Tensor avg_pool3d(const Operand& input, const Shape& kernel, const PoolOptions& options) {
   const CallScope call("avg_pool3d", input);
-  return avg_pool(3, input, options);
+  return avg_pool(3, input, {options, kernel});
 }
 
 }  // namespace v0

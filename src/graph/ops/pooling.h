@@ -10,6 +10,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
+/// What a pool is called with, as its helpers pass it on.
+struct PoolArguments : PoolOptions {
+  Shape kernel;
+};
+
 /// A value that no element of `dtype` is below, and its bits.
 double lowest_value(DType dtype);
 std::uint64_t lowest_bits(DType dtype);

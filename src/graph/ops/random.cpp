@@ -156,7 +156,7 @@ Tensor normal(double mean, double deviation, const Shape& shape, TensorOptions o
 Tensor normal(const Operand& mean, const Operand& deviation, Generator* generator) {
   const CallScope call("normal", mean);
   const std::vector<Shown> shown{{"mean", mean}, {"deviation", deviation}};
-  const Together types = together(shown, true);
+  const Promoted types = promote(shown, true);
   const Shape shape = broadcast_shape(shown);
   const Device device = mean.is_scalar() ? deviation.tensor().device() : mean.tensor().device();
   const Tensor n = normal_numbers(shape, types.working, device, given_or_default(generator));

@@ -34,13 +34,13 @@ Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim) {
   return tensor.reshape(shape);
 }
 
-Checked check_input(const Operand& a, const Shape& dims) {
+Checked check_input(const Operand& a, const Dims& dims) {
   check_defined({{"input", a}});
   if (a.is_scalar()) fail<ValueError>("needs a tensor operand", {{"input", a}}, "make the scalar a tensor");
   return {a.tensor(), check_dims(a.tensor(), dims)};
 }
 
-Checked check_float_input(const Operand& a, const Shape& dims) {
+Checked check_float_input(const Operand& a, const Dims& dims) {
   Checked checked = check_input(a, dims);
   check_float({"input", checked.input});
   return checked;
@@ -82,21 +82,21 @@ namespace {
 // Sums of bool and integers are i64; halves sum in f32.
 DType sum_type(DType dtype) { return is_float(dtype) ? wide(dtype) : DType::i64; }
 
-Tensor sum_like(ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+Tensor sum_like(ReduceOp op, const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_input(a, dims);
   const DType result = is_float(in.input.dtype()) ? in.input.dtype() : DType::i64;
   const Tensor total = reduce(op, cast(in.input, sum_type(in.input.dtype())), in.dims);
   return drop_dims(cast(total, result), in.dims, keepdim);
 }
 
-Tensor extremum(ReduceOp op, const Operand& a, const Shape& dims, bool keepdim) {
+Tensor extremum(ReduceOp op, const Operand& a, const Dims& dims, bool keepdim) {
   const Checked in = check_input(a, dims);
   check_not_empty(in);
   return drop_dims(reduce(op, in.input, in.dims), in.dims, keepdim);
 }
 
 Tensor index_of_extremum(ReduceOp op, const Operand& a, std::optional<int> dim, bool keepdim) {
-  Checked in = check_input(a, dim ? Shape{*dim} : Shape{});
+  Checked in = check_input(a, dim ? Dims{*dim} : Dims{});
   check_not_empty(in);
   const Tensor index = reduce(op, in.input, in.dims);
   return drop_dims(index, in.dims, keepdim);
@@ -107,36 +107,36 @@ Tensor index_of_extremum(ReduceOp op, const Operand& a, std::optional<int> dim, 
 
 using namespace graph;
 
-Tensor sum(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor sum(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("sum", a);
   return sum_like(ReduceOp::sum, a, dims, keepdim);
 }
-Tensor prod(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor prod(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("prod", a);
   return sum_like(ReduceOp::prod, a, dims, keepdim);
 }
 
-Tensor mean(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor mean(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("mean", a);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   return drop_dims(cast(mean_of(x, in.dims), in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor sum(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor sum(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("sum", a);
   return sum(tensor_operand(a).to(dtype), dims, keepdim);
 }
-Tensor prod(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor prod(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("prod", a);
   return prod(tensor_operand(a).to(dtype), dims, keepdim);
 }
-Tensor mean(const Operand& a, const Shape& dims, bool keepdim, DType dtype) {
+Tensor mean(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("mean", a);
   return mean(tensor_operand(a).to(dtype), dims, keepdim);
 }
 
-Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("var", a);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -144,7 +144,7 @@ Tensor var(const Operand& a, const Shape& dims, bool keepdim, double correction)
   return drop_dims(cast(variance, in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor std(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("std", a);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -152,7 +152,7 @@ Tensor std(const Operand& a, const Shape& dims, bool keepdim, double correction)
   return drop_dims(cast(deviation, in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor norm(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor norm(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("norm", a);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -160,11 +160,11 @@ Tensor norm(const Operand& a, const Shape& dims, bool keepdim) {
   return drop_dims(cast(length, in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor amax(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor amax(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("amax", a);
   return extremum(ReduceOp::max, a, dims, keepdim);
 }
-Tensor amin(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor amin(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("amin", a);
   return extremum(ReduceOp::min, a, dims, keepdim);
 }
@@ -178,14 +178,14 @@ Tensor argmin(const Operand& a, std::optional<int> dim, bool keepdim) {
   return index_of_extremum(ReduceOp::argmin, a, dim, keepdim);
 }
 
-Tensor any(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor any(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("any", a);
   const Checked in = check_input(a, dims);
   const Tensor count = reduce(ReduceOp::sum, cast(cast(in.input, DType::boolean), DType::i64), in.dims);
   return drop_dims(ne(count, 0), in.dims, keepdim);
 }
 
-Tensor all(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor all(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("all", a);
   const Checked in = check_input(a, dims);
   const Tensor product = reduce(ReduceOp::prod, cast(cast(in.input, DType::boolean), DType::i64), in.dims);
@@ -214,7 +214,7 @@ ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
 
 }  // namespace
 
-Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor logsumexp(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("logsumexp", a);
   const Checked in = check_float_input(a, dims);
   if (count_of(in.input, in.dims) == 0) {
@@ -233,7 +233,7 @@ Tensor logsumexp(const Operand& a, const Shape& dims, bool keepdim) {
 
 namespace {
 
-Tensor softmax_over(const Operand& a, const Shape& dims) {
+Tensor softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -241,7 +241,7 @@ Tensor softmax_over(const Operand& a, const Shape& dims) {
   return cast(parts.exponential / parts.total, in.input.dtype());
 }
 
-Tensor log_softmax_over(const Operand& a, const Shape& dims) {
+Tensor log_softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -255,7 +255,7 @@ Tensor softmax(const Operand& a, int dim) {
   const CallScope call("softmax", a);
   return softmax_over(a, {dim});
 }
-Tensor softmax(const Operand& a, const Shape& dims) {
+Tensor softmax(const Operand& a, const Dims& dims) {
   const CallScope call("softmax", a);
   return softmax_over(a, dims);
 }
@@ -263,7 +263,7 @@ Tensor log_softmax(const Operand& a, int dim) {
   const CallScope call("log_softmax", a);
   return log_softmax_over(a, {dim});
 }
-Tensor log_softmax(const Operand& a, const Shape& dims) {
+Tensor log_softmax(const Operand& a, const Dims& dims) {
   const CallScope call("log_softmax", a);
   return log_softmax_over(a, dims);
 }

@@ -12,8 +12,8 @@ struct Checked {
   Tensor input;
   std::uint32_t dims = 0;
 };
-Checked check_input(const Operand& a, const Shape& dims);
-Checked check_float_input(const Operand& a, const Shape& dims);
+Checked check_input(const Operand& a, const Dims& dims);
+Checked check_float_input(const Operand& a, const Dims& dims);
 
 /// ShapeError if `dims` hold no elements.
 void check_not_empty(const Checked& checked);

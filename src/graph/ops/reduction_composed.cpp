@@ -12,14 +12,14 @@ inline namespace v0 {
 
 using namespace graph;
 
-Tensor nansum(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor nansum(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("nansum", a);
   const Tensor& input = tensor_operand(a);
   if (!is_float(input.dtype())) return sum(a, dims, keepdim);
   return sum(where(isnan(a), 0.0, a), dims, keepdim);
 }
 
-Tensor nanmean(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor nanmean(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("nanmean", a);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -29,7 +29,7 @@ Tensor nanmean(const Operand& a, const Shape& dims, bool keepdim) {
   return drop_dims(cast(total / cast(count, x.dtype()), in.input.dtype()), in.dims, keepdim);
 }
 
-Tensor count_nonzero(const Operand& a, const Shape& dims, bool keepdim) {
+Tensor count_nonzero(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("count_nonzero", a);
   const Checked in = check_input(a, dims);
   const Tensor counted = cast(ne(in.input, 0), DType::i64);
@@ -50,7 +50,7 @@ Tensor trace(const Operand& a) {
 
 namespace {
 
-std::pair<Tensor, Tensor> spread_and_mean(const Operand& a, const Shape& dims, bool keepdim, double correction,
+std::pair<Tensor, Tensor> spread_and_mean(const Operand& a, const Dims& dims, bool keepdim, double correction,
                                           bool root) {
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -62,11 +62,11 @@ std::pair<Tensor, Tensor> spread_and_mean(const Operand& a, const Shape& dims, b
 
 }  // namespace
 
-std::pair<Tensor, Tensor> var_mean(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+std::pair<Tensor, Tensor> var_mean(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("var_mean", a);
   return spread_and_mean(a, dims, keepdim, correction, false);
 }
-std::pair<Tensor, Tensor> std_mean(const Operand& a, const Shape& dims, bool keepdim, double correction) {
+std::pair<Tensor, Tensor> std_mean(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("std_mean", a);
   return spread_and_mean(a, dims, keepdim, correction, true);
 }
@@ -83,7 +83,7 @@ Tensor power_of_size(const Tensor& size, double p) {
 
 }  // namespace
 
-Tensor vector_norm(const Operand& a, double p, const Shape& dims, bool keepdim) {
+Tensor vector_norm(const Operand& a, double p, const Dims& dims, bool keepdim) {
   const CallScope call("vector_norm", a);
   if (p == 2) return norm(a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
@@ -133,7 +133,7 @@ Tensor min(const Operand& a) {
   return amin(a);
 }
 
-std::pair<Tensor, Tensor> aminmax(const Operand& a, const Shape& dims, bool keepdim) {
+std::pair<Tensor, Tensor> aminmax(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("aminmax", a);
   return {amin(a, dims, keepdim), amax(a, dims, keepdim)};
 }

@@ -75,17 +75,16 @@ Tensor logcumsumexp(const Operand& a, int dim) {
   return cast(scalar ? x.reshape({}) : x, a.tensor().dtype());
 }
 
-Tensor diff(const Operand& a, int n, int dim, const std::optional<Tensor>& prepend,
-            const std::optional<Tensor>& append) {
+Tensor diff(const Operand& a, int n, int dim, const DiffOptions& options) {
   const CallScope call("diff", a);
   Tensor x = tensor_operand(a);
   const int d = check_dim(x, dim);
   if (n < 0) fail<ValueError>(fmt::format("{} is no number of times", n), {{"input", x}}, "use n >= 0");
-  if (prepend || append) {
+  if (options.prepend || options.append) {
     std::vector<Tensor> parts;
-    if (prepend) parts.push_back(*prepend);
+    if (options.prepend) parts.push_back(*options.prepend);
     parts.push_back(x);
-    if (append) parts.push_back(*append);
+    if (options.append) parts.push_back(*options.append);
     x = cat(parts, d);
   }
   for (int i = 0; i < n && x.shape()[d] > 0; ++i) {

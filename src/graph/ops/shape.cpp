@@ -71,11 +71,11 @@ Tensor Tensor::flatten(int first_dim, int last_dim, CallSite site) const {
   return reshape(target);
 }
 
-Tensor Tensor::permute(const Shape& dims, CallSite site) const {
+Tensor Tensor::permute(const Dims& dims, CallSite site) const {
   const CallScope call("permute", site);
   check_defined({{"input", *this}});
-  if (dims.rank() != rank()) {
-    fail<ShapeError>(fmt::format("{} lists {} of {} dimensions", dims.to_string(), dims.rank(), rank()),
+  if (dims.size() != rank()) {
+    fail<ShapeError>(fmt::format("{} lists {} of {} dimensions", dims.to_string(), dims.size(), rank()),
                      {{"input", *this}}, "list every dimension once");
   }
   if (rank() == 0) return *this;
@@ -91,7 +91,7 @@ Tensor Tensor::transpose(int a, int b, CallSite site) const {
   Shape order;
   for (int d = 0; d < rank(); ++d) order.push_back(d);
   std::swap(order[check_dim(*this, a)], order[check_dim(*this, b)]);
-  return permute(order);
+  return permute(Dims(order));
 }
 
 Tensor Tensor::squeeze(int dim, CallSite site) const {
@@ -190,7 +190,7 @@ Tensor Tensor::select(int dim, std::int64_t index, CallSite site) const {
   return narrow(d, index < 0 ? index + size : index, 1).reshape(target);
 }
 
-Tensor Tensor::flip(const Shape& dims, CallSite site) const {
+Tensor Tensor::flip(const Dims& dims, CallSite site) const {
   const CallScope call("flip", site);
   check_defined({{"input", *this}});
   if (dims.empty()) return *this;

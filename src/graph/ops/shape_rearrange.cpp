@@ -51,7 +51,7 @@ Tensor Tensor::unflatten(int dim, const Shape& sizes, CallSite site) const {
   return reshape(target);
 }
 
-Tensor Tensor::squeeze(const Shape& dims, CallSite site) const {
+Tensor Tensor::squeeze(const Dims& dims, CallSite site) const {
   const CallScope call("squeeze", site);
   check_defined({{"input", *this}});
   if (rank() == 0 && dims.empty()) return *this;
@@ -63,10 +63,10 @@ Tensor Tensor::squeeze(const Shape& dims, CallSite site) const {
   return target.rank() == rank() ? *this : reshape(target);
 }
 
-Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const {
+Tensor Tensor::movedim(const Dims& from, const Dims& to, CallSite site) const {
   const CallScope call("movedim", site);
   check_defined({{"input", *this}});
-  if (from.rank() != to.rank()) {
+  if (from.size() != to.size()) {
     fail<ShapeError>(fmt::format("{} and {} differ in length", from.to_string(), to.to_string()), {{"input", *this}},
                      "list a new position for every dimension that moves");
   }
@@ -74,7 +74,7 @@ Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const 
   const std::uint32_t moving = check_dims(*this, from);
   check_dims(*this, to);
   Shape order = Shape::filled(rank(), -1);
-  for (int i = 0; i < from.rank(); ++i) {
+  for (int i = 0; i < from.size(); ++i) {
     order[static_cast<int>(to[i] < 0 ? to[i] + rank() : to[i])] = from[i] < 0 ? from[i] + rank() : from[i];
   }
   int next = 0;
@@ -83,7 +83,7 @@ Tensor Tensor::movedim(const Shape& from, const Shape& to, CallSite site) const 
     while ((moving >> next & 1u) != 0) ++next;
     order[d] = next++;
   }
-  return permute(order);
+  return permute(Dims(order));
 }
 
 Tensor swapaxes(const Operand& a, int first, int second) {
@@ -91,10 +91,10 @@ Tensor swapaxes(const Operand& a, int first, int second) {
   return tensor_operand(a).transpose(first, second);
 }
 
-Tensor rot90(const Operand& a, std::int64_t turns, const Shape& dims) {
+Tensor rot90(const Operand& a, std::int64_t turns, const Dims& dims) {
   const CallScope call("rot90", a);
   const Tensor& input = tensor_operand(a);
-  if (dims.rank() != 2) {
+  if (dims.size() != 2) {
     fail<ShapeError>(fmt::format("{} are not two dimensions", dims.to_string()), {{"input", input}});
   }
   check_dims(input, dims);
@@ -126,18 +126,18 @@ Tensor flipud(const Operand& a) {
   return input.flip({0});
 }
 
-Tensor roll(const Operand& a, const Shape& shifts, const Shape& dims) {
+Tensor roll(const Operand& a, const Shape& shifts, const Dims& dims) {
   const CallScope call("roll", a);
   const Tensor& input = tensor_operand(a);
   if (dims.empty() && shifts.rank() == 1) {
     return roll(input.reshape({-1}), shifts, {0}).reshape(input.shape());
   }
-  if (shifts.rank() != dims.rank() || dims.empty()) {
+  if (shifts.rank() != dims.size() || dims.empty()) {
     fail<ShapeError>(fmt::format("shifts {} and dims {} differ in length", shifts.to_string(), dims.to_string()),
                      {{"input", input}}, "give one shift per dimension");
   }
   Tensor result = input;
-  for (int i = 0; i < dims.rank(); ++i) {
+  for (int i = 0; i < dims.size(); ++i) {
     const int d = check_dim(input, dims[i]);
     const std::int64_t size = input.shape()[d];
     const std::int64_t shift = size == 0 ? 0 : (shifts[i] % size + size) % size;

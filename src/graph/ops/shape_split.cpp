@@ -67,7 +67,8 @@ std::vector<Tensor> Tensor::chunk(std::int64_t chunks, int dim, CallSite site) c
   const std::int64_t whole = shape()[d];
   const std::int64_t size = whole / chunks + (whole % chunks != 0 ? 1 : 0);
   if (size > 0) return split(size, d);
-  return {static_cast<std::size_t>(chunks), *this};  // of nothing: as many empty ones, as PyTorch gives
+  // Of nothing: as many empty ones, as PyTorch gives.
+  return std::vector<Tensor>(static_cast<std::size_t>(chunks), *this);
 }
 
 std::vector<Tensor> Tensor::tensor_split(std::int64_t sections, int dim, CallSite site) const {

@@ -151,7 +151,7 @@ Tensor quantile_of(const Operand& a, const Operand& q, std::optional<int> dim, b
   result = cast(result, a.tensor().dtype());
   // The q dimension first, or gone.
   const bool drop = q.is_scalar() || q.tensor().rank() == 0;
-  Shape order{last};
+  Dims order{last};
   for (int i = 0; i < last; ++i) order.push_back(i);
   result = result.permute(order);
   if (keepdim) {

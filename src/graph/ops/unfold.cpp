@@ -33,8 +33,9 @@ Tensor Tensor::unfold(int dim, std::int64_t size, std::int64_t step, CallSite si
 namespace {
 
 // The windows over an image of these sizes. ShapeError if there is none.
-std::vector<Axis> axes_over(const Shape& sizes, const UnfoldOptions& options, const Tensor& input) {
-  const Shape kernel = per_axis("kernel", options.kernel, 2, 1, input);
+std::vector<Axis> axes_over(const Shape& sizes, const Shape& kernel_size, const UnfoldOptions& options,
+                            const Tensor& input) {
+  const Shape kernel = per_axis("kernel", kernel_size, 2, 1, input);
   const Shape dilation = per_axis("dilation", options.dilation, 2, 1, input);
   const Shape padding = per_axis("padding", options.padding, 2, 0, input);
   const Shape stride = per_axis("stride", options.stride, 2, 1, input);
@@ -57,14 +58,14 @@ std::vector<Axis> axes_over(const Shape& sizes, const UnfoldOptions& options, co
 
 }  // namespace
 
-Tensor unfold(const Operand& a, const UnfoldOptions& options) {
+Tensor unfold(const Operand& a, const Shape& kernel, const UnfoldOptions& options) {
   const CallScope call("unfold", a);
   const Tensor& input = tensor_operand(a);
   if (input.rank() != 3 && input.rank() != 4) {
     fail<ShapeError>("input must be [N, C, H, W] or [C, H, W]", {{"input", input}});
   }
   const Tensor x = input.rank() == 3 ? input.unsqueeze(0) : input;
-  const std::vector<Axis> axes = axes_over(x.shape().slice(2, 4), options, input);
+  const std::vector<Axis> axes = axes_over(x.shape().slice(2, 4), kernel, options, input);
   const Tensor taps_first = windows_of(x, axes, 0).permute({0, 1, 4, 5, 2, 3});
   const Shape s = taps_first.shape();
   Shape target{s[0], s[1] * s[2] * s[3], s[4] * s[5]};
@@ -72,12 +73,12 @@ Tensor unfold(const Operand& a, const UnfoldOptions& options) {
   return taps_first.reshape(target);
 }
 
-Tensor fold(const Operand& a, const Shape& output_size, const UnfoldOptions& options) {
+Tensor fold(const Operand& a, const Shape& output_size, const Shape& kernel, const UnfoldOptions& options) {
   const CallScope call("fold", a);
   const Tensor& input = tensor_operand(a);
   check_float({"input", input});
   const Shape sizes = per_axis("output_size", output_size, 2, 1, input);
-  const std::vector<Axis> axes = axes_over(sizes, options, input);
+  const std::vector<Axis> axes = axes_over(sizes, kernel, options, input);
   const std::int64_t taps = axes[0].kernel * axes[1].kernel;
   const std::int64_t positions = axes[0].output * axes[1].output;
   const bool fits = (input.rank() == 2 || input.rank() == 3) && input.shape()[input.rank() - 2] % taps == 0 &&

@@ -118,7 +118,7 @@ TEST(PointwiseValues, MaskedFillTakesAScalarTensor) {
 
 TEST(PointwiseValues, NaNToNumKeepsOtherBits) {
   const Tensor x = Tensor::from<float>({1e-40f, -0.0f, kNaN, kInfinity}, {4});
-  EXPECT_BITS_EQ(nan_to_num(x, 1, 2), Tensor::from<float>({1e-40f, -0.0f, 1, 2}, {4}));
+  EXPECT_BITS_EQ(nan_to_num(x, {.nan = 1, .positive = 2}), Tensor::from<float>({1e-40f, -0.0f, 1, 2}, {4}));
   EXPECT_EQ(nan_to_num(full({1}, kInfinity, {.dtype = DType::f16})).item<float>(), 65504.0f);
   EXPECT_BITS_EQ(nan_to_num(arange(3)), arange(3));
 }

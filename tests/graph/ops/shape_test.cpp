@@ -61,7 +61,7 @@ TEST(ShapeOps, MoveEveryDtypeAndLayout) {
   check_moves({2, 3, 4, 6}, [](const Tensor& x) { return pixel_unshuffle(x, 2); });
   check_moves({2, 6, 3}, [](const Tensor& x) { return channel_shuffle(x, 3); });
   check_moves({1, 2, 6, 7}, [](const Tensor& x) {
-    return unfold(x, {.kernel = {2, 3}, .dilation = {2, 1}, .padding = {1, 2}, .stride = {1, 2}});
+    return unfold(x, {2, 3}, {.dilation = {2, 1}, .padding = {1, 2}, .stride = {1, 2}});
   });
   check_moves({4, 3, 2}, [](const Tensor& x) { return x.index({Slice{1, 4, 2}, kNone, kEllipsis, -1}); });
   check_moves({4, 3}, [](const Tensor& x) { return slice_scatter(x, x.narrow(0, 0, 2), 0, {3, 0, -2}); });
@@ -193,35 +193,35 @@ TEST(Padding, ModesHaveLimits) {
 
 TEST(Windows, UnfoldAndFold) {
   const Tensor x = counting({1, 1, 3, 4});
-  EXPECT_EQ(values(unfold(x, {.kernel = {2}, .stride = {1, 2}})),
+  EXPECT_EQ(values(unfold(x, 2, {.stride = {1, 2}})),
             (Values{0, 2, 4, 6, 1, 3, 5, 7, 4, 6, 8, 10, 5, 7, 9, 11}));
-  const UnfoldOptions options{.kernel = {3, 2}, .dilation = {1, 2}, .padding = {2, 1}, .stride = {2, 1}};
+  const UnfoldOptions options{.dilation = {1, 2}, .padding = {2, 1}, .stride = {2, 1}};
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     same_everywhere([&](Device device) {
       const Tensor image = random_tensor({2, 3, 7, 6}, dtype, 1, device, true);
-      return fold(unfold(image, options), {7, 6}, options);
+      return fold(unfold(image, {3, 2}, options), {7, 6}, {3, 2}, options);
     });
   }
   // How often each pixel is covered.
-  const Tensor covered = fold(unfold(ones({1, 1, 3, 3}), {.kernel = {2}}), {3, 3}, {.kernel = {2}});
+  const Tensor covered = fold(unfold(ones({1, 1, 3, 3}), 2), {3, 3}, 2);
   EXPECT_BITS_EQ(covered.reshape({9}), Tensor::from<float>({1, 2, 1, 2, 4, 2, 1, 2, 1}, {9}));
 }
 
 TEST(Windows, UncoveredPixelsArePositiveZero) {
-  const UnfoldOptions options{.kernel = {1}, .stride = {2}};
-  const Tensor folded = fold(ones({1, 1, 4}), {3, 3}, options);
+  const UnfoldOptions options{.stride = {2}};
+  const Tensor folded = fold(ones({1, 1, 4}), {3, 3}, 1, options);
   EXPECT_BITS_EQ(folded.reshape({9}), Tensor::from<float>({1, 0, 1, 0, 0, 0, 1, 0, 1}, {9}));
 }
 
 TEST(Windows, Errors) {
   const Tensor x = ones({1, 2, 5, 5});
-  expect_error<ShapeError>([&] { unfold(x, {.kernel = {6}}); }, {"6", "5"});
-  expect_error<ValueError>([&] { unfold(x, {.kernel = {0}}); }, {"kernel"});
-  expect_error<ValueError>([&] { unfold(x, {.kernel = {2}, .stride = {0}}); }, {"stride"});
-  expect_error<ShapeError>([&] { unfold(ones({5, 5}), {.kernel = {2}}); }, {"[N, C, H, W]"});
-  expect_error<ShapeError>([&] { fold(ones({1, 4, 15}), {5, 5}, {.kernel = {2}}); }, {"16"});
-  expect_error<ShapeError>([&] { fold(ones({1, 5, 16}), {5, 5}, {.kernel = {2}}); }, {"C * 4"});
-  expect_error<DTypeError>([&] { fold(ones({1, 4, 16}, {.dtype = DType::i32}), {5, 5}, {.kernel = {2}}); }, {"fold"});
+  expect_error<ShapeError>([&] { unfold(x, 6); }, {"6", "5"});
+  expect_error<ValueError>([&] { unfold(x, 0); }, {"kernel"});
+  expect_error<ValueError>([&] { unfold(x, 2, {.stride = {0}}); }, {"stride"});
+  expect_error<ShapeError>([&] { unfold(ones({5, 5}), 2); }, {"[N, C, H, W]"});
+  expect_error<ShapeError>([&] { fold(ones({1, 4, 15}), {5, 5}, 2); }, {"16"});
+  expect_error<ShapeError>([&] { fold(ones({1, 5, 16}), {5, 5}, 2); }, {"C * 4"});
+  expect_error<DTypeError>([&] { fold(ones({1, 4, 16}, {.dtype = DType::i32}), {5, 5}, 2); }, {"fold"});
   expect_error<ShapeError>([&] { x.unfold(2, 6, 1); }, {"6"});
   expect_error<ValueError>([&] { x.unfold(2, 2, 0); }, {"step"});
 }
