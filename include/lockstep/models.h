@@ -7,4 +7,6 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
+#include <lockstep/models/sam.h>
+#include <lockstep/models/sam_masks.h>
 #include <lockstep/models/squeezenet.h>

@@ -113,6 +113,10 @@ std::vector<Model> all() {
   for (const int depth : {8, 20, 32, 44, 56, 110}) result.push_back(cifar_resnet(depth));
   for (const int depth : {18, 34, 50, 101, 152}) result.push_back(resnet(depth));
   result.insert(result.end(), {squeezenet1_1(), lenet(), mlp()});
+  result.insert(result.end(), {PromptableSegmenter{"mobile_sam", SamKind::vit_t},
+                               PromptableSegmenter{"sam_vit_b", SamKind::vit_b},
+                               PromptableSegmenter{"sam_vit_l", SamKind::vit_l},
+                               PromptableSegmenter{"sam_vit_h", SamKind::vit_h}});
   return result;
 }
 

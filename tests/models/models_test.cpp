@@ -44,7 +44,8 @@ TEST(Registry, EveryModelHasANameOfItsOwnAndATask) {
   std::set<std::string> names;
   for (const models::Model& model : models::registry()) {
     EXPECT_TRUE(names.insert(models::name_of(model)).second) << models::name_of(model);
-    EXPECT_EQ(models::task_of(model), "image classification");
+    const bool classifies = std::holds_alternative<models::ImageClassifier>(model);
+    EXPECT_EQ(models::task_of(model), classifies ? "image classification" : "promptable segmentation");
   }
   for (const models::ImageClassifier& row : models::architectures()) {
     EXPECT_TRUE(row.short_name.empty() || names.insert(row.short_name).second) << row.short_name;
