@@ -48,6 +48,8 @@ struct LOCKSTEP_API ImageClassifier {
   bool any_pictures = false;    ///< Built for the channels and the size of its config; else for 3 and any.
   Recipe recipe;
   std::function<std::unique_ptr<nn::Layer>(const ImageClassifierConfig&)> build;
+  /// Weights of older files under today's keys; absent where those never changed.
+  std::function<nn::StateDict(const nn::StateDict&)> with_current_names = {};
 
   /// A new model for pictures as `preprocessing` makes them, with random weights, on the CPU, in training mode.
   std::unique_ptr<nn::Layer> create(std::int64_t class_count) const;

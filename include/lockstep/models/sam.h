@@ -111,8 +111,8 @@ class LOCKSTEP_API Sam : public nn::Module {
   Tensor preprocess(const io::Image& picture, CallSite site = {}) const;
   /// Untracked. Throws ValueError if the image is not RGB or has no pixels.
   SamEmbedding embed(const io::Image& picture, CallSite site = {}) const;
-  /// Untracked. Throws ValueError for an empty prompt, for points and boxes outside the picture, and for an embedding of
-  /// a network of other sizes; DeviceError if it is on another device.
+  /// Untracked. Throws ValueError for an empty prompt, for points and boxes outside the picture, and for an embedding
+  /// of a network of other sizes; DeviceError if it is on another device.
   SamPrediction predict(const SamEmbedding& embedding, const SamPrompt& prompt, const SamPredictOptions& options = {},
                         CallSite site = {}) const;
 

@@ -1,4 +1,5 @@
-// Weights of Segment Anything under the names of Hugging Face's transformers (facebook/sam-vit-base and others). Internal.
+// Weights of Segment Anything under the names of Hugging Face's transformers (facebook/sam-vit-base and others).
+// Internal.
 #pragma once
 
 #include <lockstep/nn/module.h>
