@@ -20,6 +20,7 @@ class CommandLine;
 
 void add_info(CommandLine& line);
 void add_classify(CommandLine& line);
+void add_segment(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);

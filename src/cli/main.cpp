@@ -25,6 +25,7 @@ ExitCode run(int argc, char** argv) {
                    "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 unsupported cases (replay --strict).");
   add_info(line);
   add_classify(line);
+  add_segment(line);
   add_inspect(line);
   add_replay(line);
   add_demo(line);

@@ -12,6 +12,7 @@
 #include "io/formats.h"
 #include "io/image_check.h"
 #include "io/image_codec.h"
+#include "io/orientation.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -42,9 +43,11 @@ Image decode_image(std::string_view name, std::span<const std::byte> bytes) {
   throw FormatError(fmt::format("{}: is neither a PNG nor a JPEG image: {}", name, describe_start(bytes)));
 }
 
-Image load_image(const std::string& path) {
+Image load_image(const std::string& path, LoadImageOptions options) {
   const os::FileBytes file = os::read_file(path);
-  return decode_image(path, file.bytes);
+  Image image = decode_image(path, file.bytes);
+  const int orientation = options.upright ? stored_orientation(file.bytes) : 1;
+  return orientation == 1 ? std::move(image) : turned(image, orientation);
 }
 
 void save_png(const std::string& path, const Image& image) {

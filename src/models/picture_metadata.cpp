@@ -19,6 +19,7 @@ namespace {
 using Fit = Preprocessing::Fit;
 
 constexpr std::string_view kPrefix = "picture.";
+constexpr std::string_view kBicubic = "bicubic";
 constexpr int kLargestSide = 16'384;
 
 struct FitName {
@@ -78,6 +79,13 @@ class Fields {
     }
     return result;
   }
+  // Absent from files of older versions, which knew one filter.
+  io::ResizeFilter filter() const {
+    if (metadata_.find(std::string(kPrefix) + "filter") == metadata_.end()) return io::ResizeFilter::bilinear;
+    const std::string value = text("filter");
+    if (value != kBicubic) fail("filter", fmt::format("is {}; the other filter is {}", in_quotes(value), kBicubic));
+    return io::ResizeFilter::bicubic;
+  }
   Fit fit() const {
     const std::string value = text("fit");
     for (const FitName& row : kFits) {
@@ -111,6 +119,7 @@ std::map<std::string, std::string> to_metadata(const Preprocessing& preprocessin
   add("width", std::to_string(preprocessing.width));
   add("height", std::to_string(preprocessing.height));
   add("channels", std::to_string(preprocessing.channels));
+  if (preprocessing.filter == io::ResizeFilter::bicubic) add("filter", std::string(kBicubic));
   add("bgr", preprocessing.bgr ? "true" : "false");
   add("scale", fmt::format("{}", preprocessing.scale));
   add("mean", reals(preprocessing.mean));
@@ -128,6 +137,7 @@ std::optional<Preprocessing> preprocessing_of(const io::Metadata& metadata) {
   const int least = result.fit == Fit::stretch ? 0 : std::max(result.width, result.height);
   result.shorter_side = fields.integer("shorter_side", least, kLargestSide);
   result.channels = fields.channels();
+  result.filter = fields.filter();
   result.bgr = fields.boolean("bgr");
   result.scale = fields.reals("scale", 1, {}, true)[0];
   result.mean = fields.reals("mean", result.channels, result.mean, false);

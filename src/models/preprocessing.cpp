@@ -35,14 +35,14 @@ io::Image fit(const Preprocessing& preprocessing, const io::Image& image) {
   const bool has_size = image.width == preprocessing.width && image.height == preprocessing.height;
   switch (preprocessing.fit) {
     case Preprocessing::Fit::stretch:
-      return has_size ? image : io::resize(image, preprocessing.width, preprocessing.height);
+      return has_size ? image : io::resize(image, preprocessing.width, preprocessing.height, preprocessing.filter);
     case Preprocessing::Fit::crop_if_needed:
       if (has_size) return image;
       break;
     case Preprocessing::Fit::crop: break;
   }
-  return io::center_crop(io::resize_shorter_side(image, preprocessing.shorter_side), preprocessing.width,
-                         preprocessing.height);
+  return io::center_crop(io::resize_shorter_side(image, preprocessing.shorter_side, preprocessing.filter),
+                         preprocessing.width, preprocessing.height);
 }
 
 Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images, Device device,

@@ -5,11 +5,17 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/models/convnext.h>
+#include <lockstep/models/efficientnet.h>
 #include <lockstep/models/lenet.h>
 #include <lockstep/models/mlp.h>
+#include <lockstep/models/mobilenet.h>
+#include <lockstep/models/regnet.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
 #include <lockstep/models/squeezenet.h>
+#include <lockstep/models/vgg.h>
+#include <lockstep/models/vision_transformer.h>
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,6 +28,9 @@ constexpr std::array<float, 3> kImageNetDeviation{0.229f, 0.224f, 0.225f};
 // Of networks with normalisation, and of small ones without.
 Recipe recipe_of_deep() {
   return {.optimizer = "sgd", .lr = 0.1, .weight_decay = 1e-4, .schedule = "cosine", .batch = 128};
+}
+Recipe recipe_of_transformers() {
+  return {.optimizer = "adamw", .lr = 1e-3, .weight_decay = 0.05, .schedule = "cosine", .batch = 128};
 }
 Recipe recipe_of_small() {
   return {.optimizer = "adam", .lr = 4e-3, .schedule = "onecycle"};
@@ -63,6 +72,82 @@ ImageClassifier resnet(int depth) {
           .classifier = "fc.weight",
           .recipe = recipe_of_deep(),
           .build = of_depth<ResNet>(depth)};
+}
+
+// torchvision's networks, with its weights IMAGENET1K_V1.
+template <typename Build> ImageClassifier imagenet(std::string name, std::string classifier, Build build) {
+  return {
+      .name = std::move(name),
+      .preprocessing = {.fit = Preprocessing::Fit::crop,
+                        .shorter_side = 256,
+                        .width = 224,
+                        .height = 224,
+                        .mean = kImageNetMean,
+                        .deviation = kImageNetDeviation},
+      .classes = 1000,
+      .classifier = std::move(classifier),
+      .recipe = recipe_of_deep(),
+      .build = [build](const ImageClassifierConfig& config) -> std::unique_ptr<nn::Layer> { return build(config); }};
+}
+
+ImageClassifier mobilenet_v3(const char* name, const MobileNetV3Options& options) {
+  return imagenet(name, "classifier.3.weight", [options](const ImageClassifierConfig& config) {
+    return std::make_unique<MobileNetV3>(config.classes, options);
+  });
+}
+
+ImageClassifier efficientnet_b0() {
+  ImageClassifier row = imagenet("efficientnet_b0", "classifier.1.weight", [](const ImageClassifierConfig& config) {
+    return std::make_unique<EfficientNet>(config.classes);
+  });
+  row.preprocessing.filter = io::ResizeFilter::bicubic;
+  return row;
+}
+
+ImageClassifier convnext_tiny() {
+  ImageClassifier row = imagenet("convnext_tiny", "classifier.2.weight", [](const ImageClassifierConfig& config) {
+    return std::make_unique<ConvNeXt>(config.classes);
+  });
+  row.preprocessing.shorter_side = 236;
+  row.recipe = recipe_of_transformers();
+  return row;
+}
+
+ImageClassifier vit_b_16() {
+  ImageClassifier row = imagenet("vit_b_16", "heads.head.weight", [](const ImageClassifierConfig& config) {
+    return std::make_unique<VisionTransformer>(config.classes, VisionTransformerOptions{.image_size = config.height});
+  });
+  row.recipe = recipe_of_transformers();
+  row.with_current_names = &VisionTransformer::with_current_names;
+  return row;
+}
+
+ImageClassifier regnet(const char* name, const RegNetOptions& options) {
+  return imagenet(name, "fc.weight", [options](const ImageClassifierConfig& config) {
+    return std::make_unique<RegNet>(config.classes, options);
+  });
+}
+
+// The design space's points that torchvision has weights of.
+void add_regnets(std::vector<Model>& rows) {
+  const auto add = [&](const char* name, RegNetOptions options, double squeeze) {
+    options.squeeze = squeeze;
+    rows.push_back(regnet(name, options));
+  };
+  add("regnet_x_400mf", {.depth = 22, .width = 24, .slope = 24.48, .step = 2.54, .group_width = 16}, 0);
+  add("regnet_x_800mf", {.depth = 16, .width = 56, .slope = 35.73, .step = 2.28, .group_width = 16}, 0);
+  add("regnet_x_1_6gf", {.depth = 18, .width = 80, .slope = 34.01, .step = 2.25, .group_width = 24}, 0);
+  add("regnet_x_3_2gf", {.depth = 25, .width = 88, .slope = 26.31, .step = 2.25, .group_width = 48}, 0);
+  add("regnet_x_8gf", {.depth = 23, .width = 80, .slope = 49.56, .step = 2.88, .group_width = 120}, 0);
+  add("regnet_x_16gf", {.depth = 22, .width = 216, .slope = 55.59, .step = 2.1, .group_width = 128}, 0);
+  add("regnet_x_32gf", {.depth = 23, .width = 320, .slope = 69.86, .step = 2.0, .group_width = 168}, 0);
+  add("regnet_y_400mf", {.depth = 16, .width = 48, .slope = 27.89, .step = 2.09, .group_width = 8}, 0.25);
+  add("regnet_y_800mf", {.depth = 14, .width = 56, .slope = 38.84, .step = 2.4, .group_width = 16}, 0.25);
+  add("regnet_y_1_6gf", {.depth = 27, .width = 48, .slope = 20.71, .step = 2.65, .group_width = 24}, 0.25);
+  add("regnet_y_3_2gf", {.depth = 21, .width = 80, .slope = 42.63, .step = 2.66, .group_width = 24}, 0.25);
+  add("regnet_y_8gf", {.depth = 17, .width = 192, .slope = 76.82, .step = 2.19, .group_width = 56}, 0.25);
+  add("regnet_y_16gf", {.depth = 18, .width = 200, .slope = 106.23, .step = 2.48, .group_width = 112}, 0.25);
+  add("regnet_y_32gf", {.depth = 20, .width = 232, .slope = 115.89, .step = 2.53, .group_width = 232}, 0.25);
 }
 
 ImageClassifier squeezenet1_1() {
@@ -113,6 +198,18 @@ std::vector<Model> all() {
   for (const int depth : {8, 20, 32, 44, 56, 110}) result.push_back(cifar_resnet(depth));
   for (const int depth : {18, 34, 50, 101, 152}) result.push_back(resnet(depth));
   result.insert(result.end(), {squeezenet1_1(), lenet(), mlp()});
+  result.push_back(imagenet("mobilenet_v2", "classifier.1.weight", [](const ImageClassifierConfig& config) {
+    return std::make_unique<MobileNetV2>(config.classes);
+  }));
+  result.insert(result.end(), {mobilenet_v3("mobilenet_v3_large", MobileNetV3Options::large()),
+                               mobilenet_v3("mobilenet_v3_small", MobileNetV3Options::small()), efficientnet_b0(),
+                               convnext_tiny(), vit_b_16()});
+  result.push_back(imagenet("vgg16", "classifier.6.weight",
+                            [](const ImageClassifierConfig& config) { return std::make_unique<VGG>(config.classes); }));
+  add_regnets(result);
+  result.insert(result.end(),
+                {PromptableSegmenter{"mobile_sam", SamKind::vit_t}, PromptableSegmenter{"sam_vit_b", SamKind::vit_b},
+                 PromptableSegmenter{"sam_vit_l", SamKind::vit_l}, PromptableSegmenter{"sam_vit_h", SamKind::vit_h}});
   return result;
 }
 
@@ -129,8 +226,9 @@ std::unique_ptr<nn::Layer> ImageClassifier::create(std::int64_t class_count) con
                 .width = preprocessing.width});
 }
 
-std::unique_ptr<nn::Layer> ImageClassifier::load(const nn::StateDict& weights, Device device, CallSite site) const {
+std::unique_ptr<nn::Layer> ImageClassifier::load(const nn::StateDict& given, Device device, CallSite site) const {
   const CallScope call(site);
+  const nn::StateDict weights = with_current_names ? with_current_names(given) : given;
   const Tensor* last = weights.find(classifier);
   // Without the classifier the published number does: load_state_dict then names everything that is wrong.
   const bool tells = last != nullptr && last->defined() && last->rank() > 0 && last->shape()[0] > 0;

@@ -16,7 +16,7 @@ namespace {
 using models::Preprocessing;
 
 TEST(Registry, KnowsItsArchitectures) {
-  EXPECT_EQ(models::architectures().size(), 14u);
+  EXPECT_EQ(models::architectures().size(), 35u);
   EXPECT_EQ(&models::architecture("resnet20"), &models::architecture("resnet20-cifar"));
   EXPECT_EQ(models::architecture("resnet18").classes, 1000);
   const std::string message = test::message_of<ValueError>([] { models::architecture("resnet19"); });
@@ -26,13 +26,41 @@ TEST(Registry, KnowsItsArchitectures) {
 
 // The counts are those of the papers and of torchvision.
 TEST(Registry, ModelsHaveTheirPublishedNumberOfParameters) {
-  const std::map<std::string, std::int64_t> published{{"resnet8-cifar", 75290},   {"resnet20-cifar", 269722},
-                                                      {"resnet32-cifar", 464154}, {"resnet44-cifar", 658586},
-                                                      {"resnet56-cifar", 853018}, {"resnet110-cifar", 1727962},
-                                                      {"resnet18", 11689512},     {"resnet34", 21797672},
-                                                      {"resnet50", 25557032},     {"resnet101", 44549160},
-                                                      {"resnet152", 60192808},    {"squeezenet1_1", 1235496},
-                                                      {"lenet", 61706},           {"mlp", 235146}};
+  const std::map<std::string, std::int64_t> published{{"resnet8-cifar", 75290},
+                                                      {"resnet20-cifar", 269722},
+                                                      {"resnet32-cifar", 464154},
+                                                      {"resnet44-cifar", 658586},
+                                                      {"resnet56-cifar", 853018},
+                                                      {"resnet110-cifar", 1727962},
+                                                      {"resnet18", 11689512},
+                                                      {"resnet34", 21797672},
+                                                      {"resnet50", 25557032},
+                                                      {"resnet101", 44549160},
+                                                      {"resnet152", 60192808},
+                                                      {"squeezenet1_1", 1235496},
+                                                      {"lenet", 61706},
+                                                      {"mlp", 235146},
+                                                      {"mobilenet_v2", 3504872},
+                                                      {"mobilenet_v3_large", 5483032},
+                                                      {"mobilenet_v3_small", 2542856},
+                                                      {"efficientnet_b0", 5288548},
+                                                      {"convnext_tiny", 28589128},
+                                                      {"vit_b_16", 86567656},
+                                                      {"vgg16", 138357544},
+                                                      {"regnet_x_400mf", 5495976},
+                                                      {"regnet_x_800mf", 7259656},
+                                                      {"regnet_x_1_6gf", 9190136},
+                                                      {"regnet_x_3_2gf", 15296552},
+                                                      {"regnet_x_8gf", 39572648},
+                                                      {"regnet_x_16gf", 54278536},
+                                                      {"regnet_x_32gf", 107811560},
+                                                      {"regnet_y_400mf", 4344144},
+                                                      {"regnet_y_800mf", 6432512},
+                                                      {"regnet_y_1_6gf", 11202430},
+                                                      {"regnet_y_3_2gf", 19436338},
+                                                      {"regnet_y_8gf", 39381472},
+                                                      {"regnet_y_16gf", 83590140},
+                                                      {"regnet_y_32gf", 145046770}};
   for (const models::Architecture& architecture : models::architectures()) {
     const std::unique_ptr<nn::Layer> model = architecture.create(architecture.classes);
     EXPECT_EQ(model->parameter_count(), published.at(architecture.name)) << architecture.name;
@@ -44,7 +72,8 @@ TEST(Registry, EveryModelHasANameOfItsOwnAndATask) {
   std::set<std::string> names;
   for (const models::Model& model : models::registry()) {
     EXPECT_TRUE(names.insert(models::name_of(model)).second) << models::name_of(model);
-    EXPECT_EQ(models::task_of(model), "image classification");
+    const bool classifies = std::holds_alternative<models::ImageClassifier>(model);
+    EXPECT_EQ(models::task_of(model), classifies ? "image classification" : "promptable segmentation");
   }
   for (const models::ImageClassifier& row : models::architectures()) {
     EXPECT_TRUE(row.short_name.empty() || names.insert(row.short_name).second) << row.short_name;

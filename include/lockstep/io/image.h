@@ -25,11 +25,17 @@ struct Image {
 /// Largest number of pixels that is decoded; checked before any memory is taken for them.
 inline constexpr std::int64_t kMaxImagePixels = 64 * 1024 * 1024;
 
+struct LoadImageOptions {
+  /// Turned as the EXIF tag of the file says, where it has one: as people see the picture, and as OpenCV reads it. Else
+  /// as its pixels are stored, as Pillow and torchvision read it.  Pillow: ImageOps.exif_transpose.
+  bool upright = false;
+};
+
 /// Decodes a PNG or JPEG file, recognised by its content, to RGB. Gray is repeated; of 16-bit samples the upper byte is
-/// taken; alpha is dropped, not blended; CMYK is taken as Adobe writes it (inverted); orientation tags are not applied.
+/// taken; alpha is dropped, not blended; CMYK is taken as Adobe writes it (inverted).
 /// JPEG: the accurate integer transform and smooth chroma upsampling, as in Pillow and OpenCV.
 /// Throws IoError if the file cannot be read; FormatError if it is neither, damaged, cut short, or too large.
-LOCKSTEP_API Image load_image(const std::string& path);
+LOCKSTEP_API Image load_image(const std::string& path, LoadImageOptions options = {});
 
 /// Writes an RGB PNG, atomically. Throws ValueError if sizes and pixels do not fit, IoError if writing fails.
 LOCKSTEP_API void save_png(const std::string& path, const Image& image);

@@ -28,6 +28,7 @@ struct Preprocessing {
   int height = 0;
   /// 1: the picture's gray, (19595 red + 38470 green + 7471 blue) / 65536, rounded, as Pillow's "L".
   int channels = 3;
+  io::ResizeFilter filter = io::ResizeFilter::bilinear;
   bool bgr = false;  ///< Blue first. `mean` and `deviation` are in the order of the result.
   float scale = 255;
   std::array<float, 3> mean{};
@@ -36,7 +37,7 @@ struct Preprocessing {
   friend bool operator==(const Preprocessing&, const Preprocessing&) = default;
 };
 
-/// Resizing is antialiased and bilinear. Throws ValueError if the image is not RGB or has no pixels.
+/// Resizing is antialiased. Throws ValueError if the image is not RGB or has no pixels.
 LOCKSTEP_API io::Image fit(const Preprocessing& preprocessing, const io::Image& image);
 /// f32 [images, channels, height, width]. Pictures are fitted one by one and may have any sizes.
 LOCKSTEP_API Tensor preprocess(const Preprocessing& preprocessing, const std::vector<io::Image>& images,

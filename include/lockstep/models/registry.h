@@ -12,6 +12,7 @@
 
 #include <lockstep/io/metadata.h>
 #include <lockstep/models/preprocessing.h>
+#include <lockstep/models/sam.h>
 #include <lockstep/nn/module.h>
 
 namespace lockstep {
@@ -47,6 +48,8 @@ struct LOCKSTEP_API ImageClassifier {
   bool any_pictures = false;    ///< Built for the channels and the size of its config; else for 3 and any.
   Recipe recipe;
   std::function<std::unique_ptr<nn::Layer>(const ImageClassifierConfig&)> build;
+  /// Weights of older files under today's keys; absent where those never changed.
+  std::function<nn::StateDict(const nn::StateDict&)> with_current_names = {};
 
   /// A new model for pictures as `preprocessing` makes them, with random weights, on the CPU, in training mode.
   std::unique_ptr<nn::Layer> create(std::int64_t class_count) const;
@@ -60,8 +63,19 @@ struct LOCKSTEP_API ImageClassifier {
 
 using Architecture = ImageClassifier;
 
+/// A row for the task of finding the mask of what a point or a box points at. Sam::load finds the row of weights.
+struct LOCKSTEP_API PromptableSegmenter {
+  static constexpr std::string_view kTask = "promptable segmentation";
+
+  std::string name;  ///< Of the published checkpoint.
+  SamKind kind{};
+
+  /// A new model with random weights, on the CPU, in training mode.
+  std::unique_ptr<Sam> create() const { return std::make_unique<Sam>(SamOptions::of(kind)); }
+};
+
 /// A row of the registry. What a model is for is its alternative; a new task is a struct like the above and a row here.
-using Model = std::variant<ImageClassifier>;
+using Model = std::variant<ImageClassifier, PromptableSegmenter>;
 
 LOCKSTEP_API std::span<const Model> registry();
 LOCKSTEP_API const std::string& name_of(const Model& model);
