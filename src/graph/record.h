@@ -9,7 +9,8 @@ namespace graph {
 
 /// Makes a node of the thread's call and, when it is work to be done, enters it into its device's window. Shapes and
 /// dtypes are already checked by the op rules.
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device);
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device,
+                  std::shared_ptr<const IndexStory> story = nullptr);
 
 /// Called with each new node of floats that is work to be done, before anybody holds it; null: nothing is.
 using NodeWatch = void (*)(const NodeRef& node);

@@ -77,6 +77,21 @@ bool convert_element(const std::byte* source, DType from, DType to, void* value)
   });
 }
 
+void check_memory(const void* data, std::size_t bytes) {
+  if (data != nullptr || bytes == 0) return;
+  fail<ValueError>(fmt::format("the address of the {} bytes is null", bytes), {}, "give the address of the elements");
+}
+
+// Of the host, to read a tensor into.
+std::vector<std::byte> host_bytes(const Tensor& tensor, std::size_t bytes) {
+  try {
+    return std::vector<std::byte>(bytes);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", bytes), {{"input", tensor}},
+                           "read it in parts, e.g. narrow(0, 0, n)");
+  }
+}
+
 }  // namespace
 
 Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device,
@@ -89,6 +104,7 @@ Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shap
         fmt::format("{} values given, but shape {} holds {}", bytes / size_of(dtype), shape.to_string(), shape.numel()),
         {}, "give one value per element");
   }
+  check_memory(data, bytes);
   Backend& backend = backend_of(device);
   BufferRef buffer = allocate_tensor(device, bytes);
   backend.upload(*buffer, data, bytes);
@@ -105,6 +121,7 @@ Tensor Tensor::from_blob(const void* data, const Shape& shape, DType dtype, std:
   }
   backend_of(device);
   const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+  check_memory(data, bytes);
   // Buffers of given data are only read; the cast is confined to this line.
   auto buffer = std::make_shared<Buffer>(device, const_cast<void*>(data), bytes, std::move(deleter));
   return leaf(std::move(buffer), shape, dtype, device);
@@ -160,6 +177,12 @@ void Tensor::check_dtype(DType wanted, CallSite site) const {
                    fmt::format("read {}, or cast first: .to(DType::{})", name_of(dtype()), name_of(wanted)));
 }
 
+void Tensor::fail_on_host(CallSite site) const {
+  const CallScope call("to_vector", site);
+  fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", handle_->node->bytes()),
+                         {{"input", *this}}, "read it in parts, e.g. narrow(0, 0, n)");
+}
+
 void Tensor::read_item(DType wanted, void* value, CallSite site) const {
   const CallScope call("item", site);
   check(*this);
@@ -188,7 +211,7 @@ const Tensor& Tensor::eval(CallSite site) const {
 
 std::uint64_t Tensor::hash() const {
   check(*this, "hash");
-  std::vector<std::byte> bytes(handle_->node->bytes());
+  std::vector<std::byte> bytes = host_bytes(*this, handle_->node->bytes());
   read_bytes(bytes.data());
   return hash_elements(dtype(), bytes);
 }
@@ -205,7 +228,7 @@ Tensor Tensor::to(Device target, CallSite site) const {
     if (is_host(device())) {
       backend.upload(*buffer, data.buffer->data() + data.offset, bytes);
     } else {
-      std::vector<std::byte> host(bytes);
+      std::vector<std::byte> host = host_bytes(*this, bytes);
       read_bytes(host.data());
       backend.upload(*buffer, host.data(), bytes);
     }
