@@ -15,7 +15,7 @@ quiet = >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 demo: ## build and run the demonstration
 	@scripts/setup build
 	@mkdir -p build
-	@$(release) --target lockstep_cli
+	@$(release) --target lockstep_cli lockstep
 	build/release/bin/lockstep demo
 
 test: ## all tests: unit, sanitizers, fuzzing (see scripts/test)

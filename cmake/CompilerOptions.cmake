@@ -54,6 +54,13 @@ foreach(warning IN LISTS uncertain)
   endif()
 endforeach()
 
+# A project that includes this one may have no build type. Its own code is then not optimised, as it asked; the library
+# would be tens of times slower, and nobody would know why.
+set(lockstep_optimisation "")
+if(NOT CMAKE_CXX_FLAGS MATCHES "-O[0-9sgz]")
+  set(lockstep_optimisation $<$<STREQUAL:$<CONFIG>,>:-O3> $<$<STREQUAL:$<CONFIG>,>:-DNDEBUG>)
+endif()
+
 set(lockstep_sanitizer_flags "")
 if(LOCKSTEP_SANITIZE)
   set(lockstep_sanitizer_flags -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -67,7 +74,7 @@ endfunction()
 function(lockstep_compile_options target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE
-    ${lockstep_arithmetic_flags} ${lockstep_warning_flags} $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+    ${lockstep_optimisation} ${lockstep_arithmetic_flags} ${lockstep_warning_flags} $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
     CXX_VISIBILITY_PRESET hidden

@@ -1,20 +1,37 @@
 # `cmake --install`: the headers, the library, the command, and the two ways to find them (CMake and pkg-config).
 include(CMakePackageConfigHelpers)
 
+# Looked at before anything is copied: half an installation is worse than none.
+set(installed lockstep)
+foreach(target lockstep_cli lockstep_shaderc)
+  if(TARGET ${target})
+    list(APPEND installed ${target})
+  endif()
+endforeach()
+foreach(target IN LISTS installed)
+  install(CODE "
+    if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+      message(FATAL_ERROR \"$<TARGET_FILE_NAME:${target}> is not built; build it first: cmake --build ${CMAKE_BINARY_DIR}\")
+    endif()" ALL_COMPONENTS)
+endforeach()
+
+# Three components, and packages: the library, what programs are built with, the command.
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 if(TARGET lockstep_cli)
-  install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/assets/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
+  install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/assets/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
+    COMPONENT command)
 endif()
 install(TARGETS lockstep EXPORT lockstep
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET lockstep_shaderc)
-  install(TARGETS lockstep_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS lockstep_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/lockstep ${CMAKE_CURRENT_BINARY_DIR}/include/lockstep
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${config_dir})
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${config_dir}
+  COMPONENT development)
 
 # A shared library keeps its dependencies to itself; a static one hands them on.
 get_target_property(library_type lockstep TYPE)
@@ -36,5 +53,10 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep.pc.in ${CMAKE_CURRENT_BINARY_D
 install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
-  DESTINATION ${config_dir})
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  DESTINATION ${config_dir} COMPONENT development)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  COMPONENT development)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(Packages)
+endif()

@@ -61,6 +61,8 @@ def make_safetensors():
         # other files in front or behind
         "start-space": safetensors(b" {}"),
         "start-array": safetensors(b"[]"),
+        "zero-byte": safetensors(b"{}\0garbage"),
+        "zero-byte-escaped": safetensors(b'{"__metadata__":{"a":"\\\0"}}'),
         "trailing-zip": safetensors(good, data + b"PK\x03\x04"),
         # shapes whose byte count wraps
         "wrap-62": safetensors({"a": entry("F32", [2**62, 4], 0, 0)}),
@@ -330,7 +332,40 @@ def make_png():
         write("png", label, data)
 
 
+def flat_jpeg(side, scans, frame=0xC2):
+    """A gray square of one brightness: a bit for a block, and each scan behind the first a few bytes."""
+    def segment(marker, body):
+        return bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body
+
+    def packed(bits):
+        bits += "1" * (-len(bits) % 8)
+        return int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+
+    def table(kind, symbol):
+        return segment(0xC4, bytes([kind, 1] + [0] * 15 + [symbol]))
+
+    blocks = (side // 8) ** 2
+    # Blocks without coefficients: the code 0 and `bits` more are a run of 2^bits and so many more, 10 is one.
+    bits = min(blocks.bit_length() - 1, 14)
+    skipped, left = "", blocks
+    while left >= 1 << bits:
+        run = min(left, (2 << bits) - 1)
+        skipped += "0" + (format(run - (1 << bits), "b").zfill(bits) if bits else "")
+        left -= run
+    skipped = packed(skipped + "10" * left)
+    result = b"\xff\xd8" + segment(0xDB, bytes(1) + bytes([1] * 64))
+    result += segment(frame, struct.pack(">BHHB", 8, side, side, 1) + b"\1\x11\0")
+    result += table(0x00, 0) + segment(0xC4, bytes([0x10, 1, 1] + [0] * 14 + [bits << 4, 0x00]))
+    result += segment(0xDA, b"\1\1\0\0" + (b"\0" if frame == 0xC2 else b"\x3f") + b"\0") + packed("0" * blocks)
+    scan = segment(0xDA, b"\1\1\0\1\x3f\0") + skipped
+    return result + scan * scans + b"\xff\xd9"
+
+
 def make_jpeg():
+    write("jpeg", "flat-valid", flat_jpeg(64, 10))
+    write("jpeg", "flat-scans", flat_jpeg(512, 400))
+    write("jpeg", "arithmetic", flat_jpeg(64, 0, frame=0xC9))
+    write("jpeg", "trailing", flat_jpeg(64, 1) + b"bytes behind it")
     for label in ("gray.jpg", "rgb_420.jpg", "rgb_420_progressive.jpg", "rgb_420_restart.jpg", "cmyk.jpg",
                   "rgb_unconverted.jpg", "rgb_422.jpg", "gray_1x1.jpg", "broken_header.jpg"):
         path = DATA / "images" / label

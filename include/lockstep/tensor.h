@@ -9,7 +9,9 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -108,11 +110,12 @@ class LOCKSTEP_API Tensor {
       return from_bytes(values.data(), values.size() * sizeof(T), shape, dtype_of<T>(), device, site);
     }
   }
-  /// Copies `bytes` bytes of row-major elements.
+  /// Copies `bytes` bytes of row-major elements. Throws ValueError if `data` is null and there are any.
   static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype,
                            Device device = default_device(), CallSite site = {});
   /// Uses memory of the caller without a copy (CPU devices). It must stay unchanged until `deleter` runs, which
-  /// happens on any thread when nothing refers to it any more. Unaligned data are taken.
+  /// happens on any thread when nothing refers to it any more. Unaligned data are taken. Throws ValueError if `data` is
+  /// null and the shape has elements.
   static Tensor from_blob(const void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {},
                           Device device = {}, CallSite site = {});
   /// Copies weights that are packed in blocks (lockstep/encodings.def), row-major: a tensor of their values' dtype,
@@ -151,16 +154,17 @@ class LOCKSTEP_API Tensor {
   /// The only element as a number. ValueError for an integer that a double does not hold exactly: read
   /// item<std::int64_t>().
   double item(CallSite site = {}) const;
-  /// All elements in row-major order. Computes. Throws DTypeError unless T is this tensor's element type.
+  /// All elements in row-major order. Computes. Throws DTypeError unless T is this tensor's element type;
+  /// OutOfMemoryError where the host cannot hold them.
   template <Element T>
   std::vector<T> to_vector(CallSite site = {}) const {
     check_dtype(dtype_of<T>(), site);
     if constexpr (std::is_same_v<T, bool>) {
-      std::vector<std::uint8_t> bytes(static_cast<std::size_t>(numel()));
+      auto bytes = host_vector<std::uint8_t>(site);
       read_bytes(bytes.data(), site);
       return std::vector<bool>(bytes.begin(), bytes.end());
     } else {
-      std::vector<T> values(static_cast<std::size_t>(numel()));
+      auto values = host_vector<T>(site);
       read_bytes(values.data(), site);
       return values;
     }
@@ -333,6 +337,16 @@ class LOCKSTEP_API Tensor {
   static Tensor of_float(double number, CallSite site);
   static Tensor of_integer(std::int64_t number, CallSite site);
   static Tensor of_bool(bool number, CallSite site);
+  template <typename T> std::vector<T> host_vector(CallSite site) const {
+    try {
+      return std::vector<T>(static_cast<std::size_t>(numel()));
+    } catch (const std::bad_alloc&) {
+      fail_on_host(site);
+    } catch (const std::length_error&) {
+      fail_on_host(site);
+    }
+  }
+  [[noreturn]] void fail_on_host(CallSite site) const;
 
   std::shared_ptr<graph::Handle> handle_;
 };

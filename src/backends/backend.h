@@ -42,6 +42,8 @@ class Backend {
   virtual Device device() const = 0;
   /// Uninitialised memory. Throws OutOfMemoryError.
   virtual BufferRef allocate(std::size_t bytes) = 0;
+  /// All memory that the device has, in use or not: no value can have more bytes. The largest number where unknown.
+  virtual std::size_t memory_bytes() const { return ~std::size_t{0}; }
   virtual void upload(Buffer& to, const void* from, std::size_t bytes) = 0;
   /// Bytes [offset, offset + bytes) of a buffer, after all work that writes to it.
   virtual void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset = 0) = 0;

@@ -5,9 +5,12 @@
 #include <numeric>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include <lockstep/autograd.h>
 
 #include "cli/command.h"
+#include "cli/suggest.h"
 #include "core/os.h"
 
 namespace lockstep {
@@ -30,11 +33,22 @@ std::vector<std::size_t> Prediction::top(std::size_t count) const {
   return order;
 }
 
+std::string architecture_names() {
+  std::string names;
+  for (const models::ImageClassifier& architecture : models::architectures()) {
+    names += (names.empty() ? "" : ", ") + architecture.name;
+  }
+  return names;
+}
+
 const models::ImageClassifier& chosen_architecture(const std::string& name) {
   try {
     return models::architecture(name);
-  } catch (const ValueError& error) {
-    throw UsageError(std::string("--arch: ") + error.what());
+  } catch (const ValueError&) {
+    std::vector<std::string> names;
+    for (const models::ImageClassifier& architecture : models::architectures()) names.push_back(architecture.name);
+    throw UsageError(fmt::format("--arch: \"{}\" is no network{}\n  known: {}", name, did_you_mean(name, names),
+                                 architecture_names()));
   }
 }
 

@@ -21,6 +21,8 @@ struct Prediction {
   std::vector<std::size_t> top(std::size_t count) const;
 };
 
+/// The names of the networks that pictures can be given to, one after the other.
+std::string architecture_names();
 /// The image classifier that --arch names. UsageError lists those that there are.
 const models::ImageClassifier& chosen_architecture(const std::string& name);
 

@@ -15,6 +15,7 @@
 #include "cli/devices.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "cli/user_message.h"
 #include "core/hash.h"
 
 namespace lockstep {
@@ -77,7 +78,7 @@ class Session {
     try {
       file = io::CifarFile::load(path);
     } catch (const Error& error) {
-      items_.push_back({.name = path, .error = error.what()});
+      items_.push_back({.name = path, .error = without_sources(error.what())});
       return;
     }
     for (std::size_t i = 0; i < file->size(); ++i) {
@@ -129,7 +130,7 @@ class Session {
       item.image = classifier_.fit(load());
       ++pending_;
     } catch (const Error& error) {
-      item.error = error.what();
+      item.error = without_sources(error.what());
     }
     items_.push_back(std::move(item));
     if (pending_ == batch_) flush();
@@ -226,11 +227,7 @@ void add_classify(CommandLine& line) {
   Subcommand command =
       line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
-  std::string names;
-  for (const models::Architecture& architecture : models::architectures()) {
-    names += (names.empty() ? "" : ", ") + architecture.name;
-  }
-  command.option("--arch", options->architecture, "The network: " + names).required();
+  command.option("--arch", options->architecture, "The network: " + architecture_names()).required();
   command.option("--weights", options->weights, "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz)")
       .required();
   command.option("--labels", options->labels, "A file with the name of one class a line");

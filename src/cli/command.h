@@ -9,6 +9,8 @@ namespace cli {
 
 /// What the process returns; part of the interface (docs/cli.md).
 enum ExitCode : int { kOk = 0, kFailure = 1, kUsage = 2, kUnsupported = 3 };
+/// Added to the number of the signal that stopped it, as shells do.
+inline constexpr int kSignal = 128;
 
 /// The command line asks for something that does not exist: exit code kUsage.
 class UsageError : public std::runtime_error {

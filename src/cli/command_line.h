@@ -15,6 +15,7 @@
 namespace CLI {
 class App;
 class Option;
+class ParseError;
 }  // namespace CLI
 
 namespace lockstep {
@@ -43,9 +44,14 @@ class Option {
 /// One subcommand. Options write into variables, which must live until it has run.
 class Subcommand {
  public:
-  Subcommand(CLI::App& app, std::function<ExitCode()>& run) : app_(&app), run_(&run) {}
+  using Words = std::shared_ptr<const std::vector<std::string>>;
+
+  Subcommand(CLI::App& app, std::function<ExitCode()>& run, Words words)
+      : app_(&app), run_(&run), words_(std::move(words)) {}
 
   void flag(const char* name, bool& value, const char* help);
+  /// `--name`, which gives the value `word`, or `--name=value`.
+  Option flag_or(const char* name, const char* word, std::string& value, const std::string& help);
   /// `--name`, or `NAME` for what stands on the line without a name.
   Option option(const char* name, std::string& value, const std::string& help);
   Option option(const char* name, std::vector<std::string>& value, const std::string& help);
@@ -55,10 +61,13 @@ class Subcommand {
   Option option(const char* name, std::optional<double>& value, const std::string& help);
   void footer(const char* text);
   void runs(std::function<ExitCode()> run) { *run_ = std::move(run); }
+  /// The whole command line as it was typed, once the subcommand runs.
+  const Words& words() const { return words_; }
 
  private:
   CLI::App* app_;
   std::function<ExitCode()>* run_;
+  Words words_;
 };
 
 /// The whole command line.
@@ -68,11 +77,14 @@ class CommandLine {
   ~CommandLine();
 
   Subcommand subcommand(const char* name, const char* help);
-  /// Runs the subcommand that is asked for. Says what is wrong with the line, or the help, where that is asked for.
+  /// Runs the subcommand that is asked for, or shows help. Throws UsageError that says what is wrong with the line.
   ExitCode run(int argc, char** argv);
 
  private:
+  std::string explain(const CLI::ParseError& error) const;
+
   std::unique_ptr<CLI::App> app_;
+  std::shared_ptr<std::vector<std::string>> words_;
   std::map<const CLI::App*, std::function<ExitCode()>> runs_;
 };
 

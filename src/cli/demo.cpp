@@ -205,7 +205,7 @@ ExitCode demo(const Options& options) {
     return pictures.equal() ? kOk : kFailure;
   }
 
-  if (!os::make_directories(options.out)) throw IoError(fmt::format("cannot create the folder {}", options.out));
+  os::make_directories(options.out);
   if (!options.as_json) print_line("Another network, trained now on digits that are drawn here");
   std::fflush(stdout);
   const TrainingDemo training = train_on_digits({.steps = options.steps, .progress = !options.as_json});
@@ -228,7 +228,7 @@ ExitCode demo(const Options& options) {
   }
   write_files(options.out, pictures, training, compared);
   if (!options.as_json)
-    print_line(fmt::format("See {}", (std::filesystem::path(options.out) / "report.html").string()));
+    print_line(fmt::format("See {}", printable((std::filesystem::path(options.out) / "report.html").string())));
   return equal ? kOk : kFailure;
 }
 

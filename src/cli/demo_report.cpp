@@ -15,16 +15,18 @@ namespace cli {
 namespace {
 
 constexpr const char* kHead = R"page(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>lockstep demo</title><style>
 :root { color-scheme: light dark; --line: #8884; --good: #2e9e5b; --bad: #d63b3b; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+@media (max-width: 40rem) { body { margin: 1rem auto } th, td { padding-right: .5rem } code { font-size: 11px } }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem } p { margin: .2rem 0 1rem }
 table { border-collapse: collapse } th, td { padding: .25rem .9rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line) }
 th { font-weight: 500; color: #888 } code { font: 13px ui-monospace, monospace } .good { color: var(--good) } .bad { color: var(--bad) }
 .pictures { display: flex; flex-wrap: wrap; gap: .8rem } figure { margin: 0; text-align: center; font-size: .8rem; line-height: 1.3; width: 84px }
 figure img { width: 84px; height: 84px; image-rendering: pixelated; border-radius: .3rem; display: block; margin-bottom: .2rem }
-.plot svg { max-width: 100%; height: auto; border-radius: .4rem } .verdict { font-size: 1.1rem; font-weight: 600 }
+.plot { display: flex; flex-wrap: wrap; gap: .8rem } .plot svg { max-width: 100%; height: auto; border-radius: .4rem }
+.table { overflow-x: auto } p { overflow-wrap: anywhere } .verdict { font-size: 1.1rem; font-weight: 600 }
 </style></head><body>
 )page";
 
@@ -44,13 +46,19 @@ std::string figure(const io::Image& image, const std::string& answer, float prob
                      answer == truth ? "" : "<br>it is " + escaped(truth));
 }
 
+// A drawing for each panel: they stand side by side where there is room.
+std::string plots(const std::vector<train::Panel>& panels) {
+  std::string page = "<div class=\"plot\">\n";
+  for (const train::Panel& panel : panels) page += train::plot_svg({panel});
+  return page + "</div>\n";
+}
+
 std::string training_section(const TrainingDemo& demo) {
   std::string page = fmt::format(
       "<h2>A network trained here</h2>\n<p>LeNet, {} parameters, {} drawn digits, {} steps in {}: "
-      "<b>{:.2f} %</b> of {} digits that it had not seen are right. Weights <code>{}</code></p>\n<div "
-      "class=\"plot\">{}</div>\n",
+      "<b>{:.2f} %</b> of {} digits that it had not seen are right. Weights <code>{}</code></p>\n{}",
       demo.parameters, demo.examples, demo.fit.steps, duration_text(demo.fit.seconds), 100 * demo.fit.test.accuracy,
-      demo.fit.test.examples, hex(demo.weights_hash), train::plot_svg(train::training_panels(demo.fit.records)));
+      demo.fit.test.examples, hex(demo.weights_hash), plots(train::training_panels(demo.fit.records)));
   page += "<p>Some of those digits; of the first 1000, wrong answers come first.</p>\n<div class=\"pictures\">\n";
   for (const Digit& digit : demo.digits) {
     page += figure(digit.image, std::to_string(digit.answer), digit.probability, std::to_string(digit.truth));
@@ -73,8 +81,8 @@ std::string compared_section(const std::vector<ComparedTraining>& compared) {
   return fmt::format(
       "<h2>Its first {} steps on every device</h2>\n<p>Batches of {}. Compared are the losses of all steps and all "
       "weights.</p>\n"
-      "<table><tr><th>device</th><th>loss</th><th>its bits</th><th>hash of all weights</th><th>same "
-      "bits</th><th>time</th></tr>\n{}</table>\n{}",
+      "<div class=\"table\"><table><tr><th>device</th><th>loss</th><th>its bits</th><th>hash of all weights</th><th>same "
+      "bits</th><th>time</th></tr>\n{}</table></div>\n{}",
       kComparedSteps, kComparedBatch, rows, verdict(equal));
 }
 
@@ -89,14 +97,14 @@ std::string pictures_section(const PictureDemo& demo) {
         figure(demo.pictures[i].image, demo.labels.at(best), prediction.probabilities[best], demo.pictures[i].truth);
   }
   page +=
-      "</div>\n<p></p><table><tr><th>device</th><th>right</th><th>hash of all logits</th><th>same "
+      "</div>\n<p></p><div class=\"table\"><table><tr><th>device</th><th>right</th><th>hash of all logits</th><th>same "
       "bits</th><th>time</th></tr>\n";
   for (const PictureResult& result : demo.results) {
     page += fmt::format("<tr><td><b>{}</b></td><td>{} of {}</td><td><code>{}</code></td><td>{}</td><td>{}</td></tr>\n",
                         escaped(result.device.to_string()), result.right, demo.pictures.size(), hex(result.hash),
                         yes_or_no(result.hash == demo.results.front().hash), duration_text(result.seconds));
   }
-  return page + "</table>\n" + verdict(demo.equal());
+  return page + "</table></div>\n" + verdict(demo.equal());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "core/os.h"
 #include "io/formats.h"
+#include "io/reading.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -144,8 +145,10 @@ struct Printer {
 ExitCode inspect(const std::string& path, bool as_json) {
   const os::FileBytes file = os::map_file(path);
   const io::Format& format = io::readable_format(file);
-  std::visit(Printer{file, format, as_json}, format.reader);
-  return kOk;
+  return io::reading(path, [&] {
+    std::visit(Printer{file, format, as_json}, format.reader);
+    return kOk;
+  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/terminal.h"
+#include "cli/user_message.h"
 
 namespace {
 
@@ -34,7 +35,7 @@ ExitCode run(int argc, char** argv) {
   try {
     return line.run(argc, argv);
   } catch (const UsageError& error) {
-    fmt::print(stderr, "lockstep: {}\n", printable_lines(error.what()));
+    fmt::print(stderr, "lockstep: {}\n", printable_lines(without_sources(error.what())));
     return kUsage;
   }
 }
@@ -45,8 +46,8 @@ int main(int argc, char** argv) {
   int code = kFailure;
   try {
     code = run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep: %s\n", printable_lines(error.what()).c_str());
+  } catch (const std::exception&) {
+    std::fprintf(stderr, "lockstep: %s\n", message_of_current_exception().c_str());
     code = kFailure;
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

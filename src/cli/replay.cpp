@@ -17,6 +17,7 @@
 #include "cli/json.h"
 #include "cli/recorded_ops/find.h"
 #include "cli/terminal.h"
+#include "cli/user_message.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -100,7 +101,7 @@ Outcome run_case(const std::string& path, Device device) {
   } catch (const Error& error) {
     outcome.status = Status::fail;
     outcome.readable = false;
-    outcome.detail = error.what();
+    outcome.detail = without_sources(error.what());
     return outcome;
   }
   outcome.op = recorded.op;
@@ -117,10 +118,10 @@ Outcome run_case(const std::string& path, Device device) {
     outcome.detail = reason.what();
   } catch (const DTypeError& error) {
     outcome.status = backend_of(device).holds(DType::f64) ? Status::fail : Status::unsupported;
-    outcome.detail = error.what();
+    outcome.detail = without_sources(error.what());
   } catch (const Error& error) {
     outcome.status = Status::fail;
-    outcome.detail = error.what();
+    outcome.detail = without_sources(error.what());
   }
   return outcome;
 }

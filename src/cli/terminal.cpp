@@ -38,14 +38,43 @@ std::string Style::wrap(std::string_view code, std::string_view text) const {
 
 namespace {
 
+// The character at the front of a text that is not empty: its bytes, and what it is. An invalid byte is one of its own.
+struct Character {
+  std::size_t bytes = 1;
+  char32_t code = 0;
+  bool valid = false;
+};
+
+Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return {1, first, true};
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return {};
+  char32_t code = first & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
+  return {bytes, code, true};
+}
+
+// C0, DEL and C1; what ends lines; and what turns the direction of a text, so that it reads as another.
+bool is_control(char32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200e && code <= 0x200f) ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 std::string without_controls(std::string_view text, bool keep_line_ends) {
   std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control_pair = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (control_pair) ++i;
-    const bool control = control_pair || byte < 0x20 || byte == 0x7f;
-    result += control && !(keep_line_ends && byte == '\n') ? '?' : text[i];
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    const bool shown = next.valid && (!is_control(next.code) || (keep_line_ends && next.code == '\n'));
+    result += shown ? text.substr(0, next.bytes) : "?";
+    text.remove_prefix(next.bytes);
   }
   return result;
 }
@@ -75,23 +104,69 @@ void print_line(std::string_view text) {
   std::fputc('\n', stdout);
 }
 
-void Table::print(const Style& style, std::string_view indent) const {
+namespace {
+
+constexpr std::size_t kBetween = 2;  // columns of a table
+constexpr std::string_view kFurtherIn = "    ";
+
+// The text with its middle left out, so that it takes `most` columns. What tells tensors and files apart stands at both ends.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (width(text) <= most) return text;
+  std::vector<std::string_view> characters;
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(characters.back().size())) {
+    characters.push_back(rest.substr(0, first_character(rest).bytes));
+  }
+  const std::size_t kept = most > 0 ? most - 1 : 0;
+  std::string result;
+  for (std::size_t i = 0; i < kept / 2; ++i) result += characters[i];
+  result += "\xe2\x80\xa6";  // an ellipsis
+  for (std::size_t i = characters.size() - (kept - kept / 2); i < characters.size(); ++i) result += characters[i];
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> Table::lines(const Style& style, std::string_view indent, std::size_t columns) const {
+  const std::size_t all = columns == 0 ? ~std::size_t{0} : columns;
+  const std::size_t room = all > indent.size() + kFurtherIn.size() + 8 ? all - indent.size() - kFurtherIn.size() : 8;
   std::vector<std::size_t> widths;
   for (const std::vector<Cell>& row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i].text));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], std::min(width(row[i].text), room));
   }
+  // Where a line begins: the same columns in each row.
+  std::vector<bool> begins(widths.size(), false);
+  std::size_t used = indent.size();
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (i > 0) used += kBetween;
+    used += widths[i];
+    if (i == 0 || used <= all) continue;
+    begins[i] = true;
+    used = indent.size() + kFurtherIn.size() + widths[i];
+  }
+  std::vector<std::string> result;
   for (const std::vector<Cell>& row : rows_) {
     std::string line(indent);
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - width(row[i].text), ' ');
-      const std::string text = row[i].style == nullptr ? row[i].text : (style.*row[i].style)(row[i].text);
-      line += i == 0 ? "" : "  ";
+      if (begins[i]) {
+        result.push_back(std::move(line));
+        line = std::string(indent) + std::string(kFurtherIn);
+      }
+      const std::string shown = shortened(row[i].text, widths[i]);
+      const std::string padding(widths[i] - width(shown), ' ');
+      const std::string text = row[i].style == nullptr ? shown : (style.*row[i].style)(shown);
+      if (i > 0 && !begins[i]) line += std::string(kBetween, ' ');
       line += row[i].right ? padding + text : text;
-      if (!row[i].right && i + 1 < row.size()) line += padding;
+      if (!row[i].right && i + 1 < row.size() && !begins[i + 1]) line += padding;
     }
-    print_line(line);
+    result.push_back(std::move(line));
   }
+  return result;
+}
+
+void Table::print(const Style& style, std::string_view indent) const {
+  const int columns = os::terminal_columns(os::StandardStream::output, 0);
+  for (const std::string& line : lines(style, indent, static_cast<std::size_t>(columns))) print_line(line);
 }
 
 Progress::Progress(std::size_t total) : total_(total), enabled_(os::is_terminal(os::StandardStream::error)) {}

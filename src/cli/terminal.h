@@ -26,7 +26,7 @@ class Style {
   bool colour_;
 };
 
-/// The text with control characters replaced by "?", so that a file cannot command the terminal.
+/// The text with control characters, and bytes that are no UTF-8, replaced by "?": a file cannot command the terminal.
 std::string printable(std::string_view text);
 /// The same for a message of several lines.
 std::string printable_lines(std::string_view text);
@@ -36,6 +36,8 @@ std::string size_text(std::uint64_t bytes);
 void print_line(std::string_view text);
 
 /// Columns as wide as their widest cell, two spaces apart. Colour a cell after its text is set: escapes do not count.
+/// Where a terminal is too narrow, the columns that do not fit go on in the next line, further in, and a cell that does
+/// not fit alone is cut in its middle.
 class Table {
  public:
   struct Cell {
@@ -45,6 +47,8 @@ class Table {
   };
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   void print(const Style& style, std::string_view indent) const;
+  /// The lines for a terminal of so many columns; 0: as many as are needed.
+  std::vector<std::string> lines(const Style& style, std::string_view indent, std::size_t columns) const;
 
  private:
   std::vector<std::vector<Cell>> rows_;

@@ -1,6 +1,6 @@
 // `lockstep train`: a network, trained on the user's pictures.
 #include <filesystem>
-#include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -15,6 +15,7 @@
 #include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
+#include "cli/run_folder.h"
 #include "cli/state_hash.h"
 #include "cli/terminal.h"
 #include "cli/train_setup.h"
@@ -45,9 +46,12 @@ struct Options {
   int workers = 1;
   bool no_augment = false;
   bool check_finite = false;
-  bool resume = false;
+  std::string resume;  ///< "", "yes", or "auto": where there is no checkpoint, begin
+  bool overwrite = false;
   bool as_json = false;
 };
+
+constexpr std::string_view kStopNotice = "\nlockstep: finishing this step and saving; once more ends at once\n";
 
 models::Recipe chosen_recipe(const Options& options, const models::ImageClassifier& architecture) {
   models::Recipe recipe = architecture.recipe;
@@ -64,37 +68,132 @@ models::Recipe chosen_recipe(const Options& options, const models::ImageClassifi
 }
 
 // Everything that decides the bits, so that a run is not continued as another one.
-std::string describe(const Options& options, const std::string& architecture, const models::Recipe& recipe) {
-  return fmt::format("{} on {}, {} epochs, {} steps, batch {}, {} lr {} decay {}, {}, seed {}{}{}{}", architecture,
-                     options.data.source, options.epochs, options.steps, recipe.batch, recipe.optimizer, recipe.lr,
-                     recipe.weight_decay, recipe.schedule, options.seed,
-                     options.data.limit > 0 ? fmt::format(", {} examples", options.data.limit) : "",
-                     options.data.side > 0 ? fmt::format(", side {}", options.data.side) : "",
-                     options.no_augment ? ", no augmentation" : "");
+RunOptions run_options(const Options& options, const std::string& architecture, const models::Recipe& recipe) {
+  return {{"--arch", architecture},
+          {"--data", options.data.source},
+          {"--epochs", fmt::to_string(options.epochs), true},
+          {"--steps", fmt::to_string(options.steps), true},
+          {"--batch-size", fmt::to_string(recipe.batch)},
+          {"--optimizer", recipe.optimizer},
+          {"--lr", fmt::to_string(recipe.lr)},
+          {"--weight-decay", fmt::to_string(recipe.weight_decay)},
+          {"--schedule", recipe.schedule},
+          {"--seed", fmt::to_string(options.seed)},
+          {"--limit", fmt::to_string(options.data.limit)},
+          {"--image-size", fmt::to_string(options.data.side)},
+          {"--no-augment", options.no_augment ? "given" : "not given"}};
 }
 
-void write_text(const fs::path& path, std::string_view text) {
-  os::AtomicFile file(path.string());
+// The checkpoint that the run goes on from; nothing where it begins.
+std::optional<train::Checkpoint> begin_or_continue(const Options& options, const RunFolder& folder,
+                                                   const RunOptions& now) {
+  if (!options.resume.empty() && options.overwrite) throw UsageError("--resume and --overwrite contradict each other");
+  if (options.resume.empty()) {
+    if (folder.has_run() && !options.overwrite) {
+      throw UsageError(fmt::format("--out: {} holds a run already\n  fix: --resume to continue it, --overwrite to begin "
+                                   "again, or another folder",
+                                   options.out));
+    }
+    folder.forget_run();
+    return std::nullopt;
+  }
+  std::optional<train::Checkpoint> from = train::load_latest(folder.checkpoints());
+  if (!from && options.resume != "auto") {
+    throw UsageError(fmt::format("--resume: there is no checkpoint in {}\n  fix: leave --resume out to begin, or "
+                                 "--resume=auto, which begins where there is none",
+                                 options.out));
+  }
+  if (!from && !options.as_json) {
+    print_line(fmt::format("There is no checkpoint in {}: the run begins", printable(options.out)));
+  }
+  if (from) {
+    const std::string others = differences(folder.started_with(*from), now, false);
+    if (!others.empty()) {
+      throw ValueError(fmt::format("--resume: the checkpoint in {} is of another run{}\n  fix: the options that it was "
+                                   "started with, another --out, or --overwrite",
+                                   options.out, others));
+    }
+  }
+  return from;
+}
+
+// A run may get longer (or shorter) only when it has done what it was started for: its schedule goes by its length.
+void check_length(const RunFolder& folder, const train::Checkpoint& from, const RunOptions& now, std::int64_t batches,
+                  std::int64_t steps) {
+  const RunOptions then = folder.started_with(from);
+  const std::string changed = differences(then, now, true);
+  if (changed.empty()) return;
+  std::int64_t epochs_then = 0;
+  std::int64_t steps_then = 0;
+  for (const RunOption& option : then) {
+    if (option.name == "--epochs") epochs_then = std::stoll(option.value);
+    if (option.name == "--steps") steps_then = std::stoll(option.value);
+  }
+  const std::int64_t wanted_then = steps_then > 0 ? std::min(steps_then, epochs_then * batches) : epochs_then * batches;
+  if (from.step < wanted_then) {
+    throw ValueError(fmt::format("--resume: the run in {} is at step {} of {}, and only a finished one can be given "
+                                 "another length{}\n  fix: finish it first",
+                                 folder.path(), from.step, wanted_then, changed));
+  }
+  if (from.step > steps) {
+    throw ValueError(fmt::format("--resume: the run in {} has done {} steps, more than the {} wanted{}", folder.path(),
+                                 from.step, steps, changed));
+  }
+  folder.extend(from, now);
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  os::AtomicFile file(path);
   file.write(text);
   file.commit();
 }
 
-ExitCode train(Options options) {
+// Weights, labels and plots; returns the weights' hash.
+std::string write_results(const RunFolder& folder, const nn::Layer& model, const TrainingData& data,
+                          const std::string& architecture, const std::vector<train::Record>& records) {
+  const std::vector<train::Panel> panels = train::training_panels(records);
+  write_text(folder.file("plot.svg"), train::plot_svg(panels));
+  io::save_png(folder.file("plot.png"), train::plot_image(panels));
+  std::string labels;
+  for (const std::string& label : data.labels) labels += label + "\n";
+  write_text(folder.file("labels.txt"), labels);
+  const nn::StateDict state = model.state_dict();
+  // With what `lockstep classify` has to know to use them.
+  std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
+  metadata.emplace("architecture", architecture);
+  io::save_safetensors(folder.file("weights.safetensors"), state, metadata);
+  return hex(hash_of(state));
+}
+
+// How far it got, and the command that continues it. The exit code is a shell's for a process that a signal ended.
+ExitCode report_stop(const Options& options, const train::FitResult& result, std::int64_t steps, int signal,
+                     const std::string& command) {
+  if (options.as_json) {
+    print_line(JsonObject()
+                   .add("stopped_by", json(os::signal_name(signal)))
+                   .add("steps", json(result.steps))
+                   .add("steps_wanted", json(steps))
+                   .add("continue", json(command))
+                   .text());
+  } else {
+    fmt::print(stderr, "lockstep: stopped by {} after step {} of {}, which is saved\n  to continue: {}\n",
+               os::signal_name(signal), result.steps, steps, printable(command));
+  }
+  return static_cast<ExitCode>(kSignal + signal);
+}
+
+ExitCode train(Options options, const std::vector<std::string>& words) {
   const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
   const Device device = chosen_device(options.device);
+  const models::Recipe recipe = chosen_recipe(options, architecture);
+  const RunOptions now = run_options(options, architecture.name, recipe);
   if (options.threads > 0) set_num_threads(options.threads);
-  const fs::path out = options.out;
-  const std::string checkpoints = (out / "checkpoints").string();
-  if (!options.resume && !train::list_checkpoints(checkpoints).empty()) {
-    throw UsageError(
-        fmt::format("--out: {} holds a run already\n  fix: --resume to continue it, or another folder", options.out));
-  }
-  if (!os::make_directories(options.out)) throw IoError(fmt::format("cannot create the folder {}", options.out));
+  const RunFolder folder(options.out);
+  const std::optional<train::Checkpoint> from = begin_or_continue(options, folder, now);
 
   options.data.seed = options.seed;
   options.data.augment = !options.no_augment;
   const TrainingData data = training_data(options.data, architecture);
-  const models::Recipe recipe = chosen_recipe(options, architecture);
   manual_seed(options.seed);
   const std::unique_ptr<nn::Layer> model = build_network(architecture, data);
   model->to(device);
@@ -108,17 +207,15 @@ ExitCode train(Options options) {
   data::DataLoader test(data.test, {.batch_size = 250, .workers = options.workers, .device = device});
   const std::int64_t all_steps = options.epochs * loader.batches();
   const std::int64_t steps = options.steps > 0 ? std::min(options.steps, all_steps) : all_steps;
+  if (from) check_length(folder, *from, now, loader.batches(), steps);
   const std::unique_ptr<optim::Schedule> schedule = make_schedule(recipe, *optimizer, steps);
 
-  const std::optional<train::Checkpoint> from =
-      options.resume ? train::load_latest(checkpoints) : std::optional<train::Checkpoint>();
   const std::int64_t keep = from ? from->step : 0;
-  const std::string log_path = (out / "log.jsonl").string();
   std::vector<train::Record> records;
-  if (keep > 0 && fs::exists(log_path)) records = train::read_json_log(log_path, keep);
-  const auto csv = train::csv_log((out / "log.csv").string(), keep);
-  const auto json_lines = train::json_log(log_path, keep);
-  const auto events = train::tensorboard_log((out / "tensorboard").string(), keep);
+  if (keep > 0 && fs::exists(folder.file("log.jsonl"))) records = train::read_json_log(folder.file("log.jsonl"), keep);
+  const auto csv = train::csv_log(folder.file("log.csv"), keep);
+  const auto json_lines = train::json_log(folder.file("log.jsonl"), keep);
+  const auto events = train::tensorboard_log(folder.file("tensorboard"), keep);
 
   const Style style;
   if (!options.as_json) {
@@ -126,36 +223,29 @@ ExitCode train(Options options) {
                            style.bold(architecture.name), printable(options.data.source), model->parameter_count(),
                            data.train->size(), data.test->size(), steps, recipe.batch, device.to_string(),
                            num_threads()));
+    if (keep > 0) print_line(fmt::format("Continued behind step {}", keep));
     std::fflush(stdout);
   }
   std::optional<CheckFinite> check_finite;
   if (options.check_finite) check_finite.emplace();
+  std::optional<os::StopRequest> stop(kStopNotice);
   const train::FitResult result = train::fit(*model, *optimizer, loader,
                                              {.epochs = options.epochs,
                                               .max_steps = options.steps,
                                               .schedule = schedule.get(),
                                               .test = &test,
-                                              .checkpoints = checkpoints,
+                                              .checkpoints = folder.checkpoints(),
                                               .checkpoint_every = options.checkpoint_every,
-                                              .resume = options.resume,
-                                              .run = describe(options, architecture.name, recipe),
+                                              .resume = from.has_value(),
+                                              .run = to_text(now),
                                               .logs = {csv.get(), json_lines.get(), events.get()},
-                                              .progress = !options.as_json});
+                                              .progress = !options.as_json,
+                                              .stop = [&] { return stop->signal() != 0; }});
+  const int signal = stop->signal();
+  stop.reset();
+  if (result.stopped) return report_stop(options, result, steps, signal, continuing(words));
   records.insert(records.end(), result.records.begin(), result.records.end());
-
-  const std::vector<train::Panel> panels = train::training_panels(records);
-  write_text(out / "plot.svg", train::plot_svg(panels));
-  io::save_png((out / "plot.png").string(), train::plot_image(panels));
-  std::string labels;
-  for (const std::string& label : data.labels) labels += label + "\n";
-  write_text(out / "labels.txt", labels);
-  const std::string weights = (out / "weights.safetensors").string();
-  const nn::StateDict state = model->state_dict();
-  // With what `lockstep classify` has to know to use them.
-  std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
-  metadata.emplace("architecture", architecture.name);
-  io::save_safetensors(weights, state, metadata);
-  const std::string hash = hex(hash_of(state));
+  const std::string hash = write_results(folder, *model, data, architecture.name, records);
 
   // The last test of a run that was complete when it was resumed is in its log.
   double test_accuracy = result.test.accuracy;
@@ -174,7 +264,7 @@ ExitCode train(Options options) {
                    .add("resumed_at", json(result.resumed_at))
                    .add("test_loss", json(test_loss))
                    .add("test_accuracy", json(test_accuracy))
-                   .add("weights", json(weights))
+                   .add("weights", json(folder.file("weights.safetensors")))
                    .add("weights_hash", json(hash))
                    .add("seconds", json(result.seconds))
                    .text());
@@ -197,8 +287,7 @@ void add_train(CommandLine& line) {
       .option("--data", options->data.source,
               "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
       .required();
-  command.option("--arch", options->architecture, "lenet, mlp, resnet20, ...: the networks of `lockstep classify`")
-      .required();
+  command.option("--arch", options->architecture, "The network: " + architecture_names()).required();
   command.option("--epochs", options->epochs, "Passes over the training pictures").range(1, 1000000).show_default();
   command.option("--steps", options->steps, "Stop after so many steps; 0: after the epochs")
       .not_negative()
@@ -229,15 +318,20 @@ void add_train(CommandLine& line) {
       .show_default();
   command.flag("--check-finite", options->check_finite,
                "Compute op by op and name the first that makes a NaN or an infinity; slow");
-  command.flag("--resume", options->resume, "Continue the run in --out from its last checkpoint, to the same bits");
+  command
+      .flag_or("--resume", "yes", options->resume,
+               "Continue the run in --out from its last checkpoint, to the same bits; --resume=auto begins where there is "
+               "none. A finished run goes on to larger --epochs")
+      .one_of({"yes", "auto"});
+  command.flag("--overwrite", options->overwrite, "Begin again where --out holds a run; its checkpoints are removed");
   command.flag("--json", options->as_json, "One JSON object at the end instead of text, and no progress");
   command.footer(
       "Examples:\n"
       "  lockstep train --data digits --arch lenet --epochs 1\n"
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
-      "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume\n"
+      "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume=auto\n"
       "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
-  command.runs([options] { return train(*options); });
+  command.runs([options, words = command.words()] { return train(*options, *words); });
 }
 
 }  // namespace cli

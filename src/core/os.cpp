@@ -17,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -158,7 +159,7 @@ int SystemCalls::unlink(const char* path) {
 }
 
 SystemCalls& system_calls() {
-  static SystemCalls calls;
+  static SystemCalls& calls = *new SystemCalls;
   return calls;
 }
 
@@ -213,6 +214,7 @@ AtomicFile::AtomicFile(std::string path, SystemCalls& calls)
     throw_errno(action, path_, error);
   };
   if (file_ < 0) fail_and_clean("create a temporary file beside it");
+  ::flock(file_, LOCK_EX | LOCK_NB);  // says that somebody writes it; a file system without locks says nothing
   if (exists && calls_.fchmod(file_, old.st_mode & 07777) != 0) fail_and_clean("set the permissions");
 }
 
@@ -262,8 +264,31 @@ void remove_abandoned_temporaries(const std::string& directory) {
     const pid_t writer = writer_of(entry.name);
     if (writer == 0 || entry.is_directory) continue;
     const bool exists = ::kill(writer, 0) == 0 || errno != ESRCH;
-    if (!exists) ::unlink(fmt::format("{}/{}", directory, entry.name).c_str());
+    if (exists) continue;
+    const std::string path = fmt::format("{}/{}", directory, entry.name);
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) continue;
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+    ::close(file);
   }
+}
+
+std::optional<FileLock> FileLock::take(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) throw_errno("open the file", path, errno);
+  FileLock lock(file);
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    throw_errno("lock the file", path, errno);
+  }
+  // For people who look; the lock itself is the system's.
+  const std::string text = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(file, 0) != 0 || ::write(file, text.data(), text.size()) < 0) throw_errno("write the file", path, errno);
+  return lock;
+}
+
+FileLock::~FileLock() {
+  if (file_ >= 0) ::close(file_);
 }
 
 void prefer_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
@@ -285,6 +310,14 @@ std::uint64_t physical_memory_bytes() {
 }
 std::uint64_t available_memory_bytes() {
   return memory_info("MemAvailable:");
+}
+
+std::size_t memory_and_swap_bytes() {
+  static const std::size_t bytes = [] {
+    const std::uint64_t memory = memory_info("MemTotal:");
+    return memory == 0 ? SIZE_MAX : static_cast<std::size_t>(memory + memory_info("SwapTotal:"));
+  }();
+  return bytes;
 }
 
 SharedLibrary::SharedLibrary(std::span<const std::string> names) {
@@ -339,10 +372,13 @@ void remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno("remove the file", path, errno);
 }
 
-bool make_directories(const std::string& path) {
+void make_directories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  return std::filesystem::is_directory(path, error);
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) return;
+  throw IoError(fmt::format("{}: cannot create the folder: {}", path,
+                            error ? error.message() : std::generic_category().message(ENOTDIR)));
 }
 
 bool is_terminal(StandardStream stream) {

@@ -1,13 +1,15 @@
-// Everything that is asked of the operating system stands here, so that a port to another one is one file.
+// Everything that is asked of the operating system stands here and in os*.cpp, so that a port to another one is those.
 // Files are read whole (mapped or copied) and written atomically: a reader sees the old file or the new one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -80,8 +82,42 @@ class AtomicFile {
 };
 
 /// Removes the temporary files that AtomicFiles of processes which no longer exist left in a directory: killed in the
-/// midst of writing, nobody else cleans up after them. What cannot be removed stays.
+/// midst of writing, nobody else cleans up after them. What cannot be removed stays, and so does what a process that is
+/// not seen from here (in another container) has open: it holds a lock on it.
 void remove_abandoned_temporaries(const std::string& directory);
+
+/// A lock on a file, which the system takes back when the process ends, however it ends.
+class FileLock {
+ public:
+  /// The lock, or nothing where another process, or another lock of this one, has it. Creates the file if there is none
+  /// and writes the number of this process into it. Throws IoError if the file cannot be opened.
+  static std::optional<FileLock> take(const std::string& path);
+  FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  FileLock& operator=(FileLock&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~FileLock();
+
+ private:
+  explicit FileLock(int file) : file_(file) {}
+  int file_ = -1;
+};
+
+/// While one lives (one at a time), the first SIGINT or SIGTERM does not end the process: `notice` is written to standard
+/// error, and signal() tells. The second one ends the process. A signal that was ignored before stays ignored.
+class StopRequest {
+ public:
+  explicit StopRequest(std::string_view notice);  ///< must live as long
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// The number of the signal that came; 0 where none did.
+  int signal() const;
+};
+/// "SIGINT", "SIGTERM".
+const char* signal_name(int signal);
 
 /// Asks for huge pages under a block of memory that was just allocated; a hint, without effect where there are none.
 void prefer_huge_pages(void* data, std::size_t bytes) noexcept;
@@ -91,6 +127,8 @@ std::uint64_t resident_bytes();
 /// Bytes of physical memory of the machine, and those that can be used without swapping; 0 where unknown.
 std::uint64_t physical_memory_bytes();
 std::uint64_t available_memory_bytes();
+/// Bytes of physical memory and swap space, asked for once: no process can fill more. The largest number where unknown.
+std::size_t memory_and_swap_bytes();
 
 /// A shared library opened at run time, for the life of the process.
 class SharedLibrary {
@@ -122,8 +160,8 @@ std::vector<DirectoryEntry> list_directory(const std::string& path);
 bool is_directory(const std::string& path);
 /// Removes a file; it need not exist. Throws IoError if it stays.
 void remove_file(const std::string& path);
-/// Creates a directory and those above it. Returns whether it exists now.
-bool make_directories(const std::string& path);
+/// Creates a directory and those above it, unless there are. Throws IoError with the system's reason.
+void make_directories(const std::string& path);
 
 enum class StandardStream { output, error };
 bool is_terminal(StandardStream stream);

@@ -123,7 +123,7 @@ const Tensor& TensorDataset::input() const {
 }
 
 const Tensor& TensorDataset::target() const {
-  static const Tensor none;
+  static const Tensor& none = *new Tensor;
   return target_ ? target_->tensor() : none;
 }
 

@@ -36,7 +36,7 @@ constexpr Join kLines = Join::lines;
 constexpr Join kCurve = Join::curve;
 
 const std::array<std::vector<Style>, 10>& styles() {
-  static const std::array<std::vector<Style>, 10> table{{
+  static const auto& table = *new std::array<std::vector<Style>, 10>{{
       // 0: an oval; a narrow one that does not quite close
       {{{kCurve, {{50, 4}, {20, 25}, {10, 70}, {20, 115}, {50, 136}, {80, 115}, {90, 70}, {80, 25}, {50, 4}}}},
        {{kCurve, {{62, 12}, {38, 8}, {20, 50}, {20, 100}, {46, 135}, {74, 112}, {82, 60}, {68, 16}, {46, 6}}}}},

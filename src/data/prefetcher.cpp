@@ -1,5 +1,11 @@
 #include "data/prefetcher.h"
 
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
 namespace lockstep {
 inline namespace v0 {
 namespace data {
@@ -9,8 +15,13 @@ Prefetcher::Prefetcher(std::int64_t first, std::int64_t end, int threads, int ah
     : make_(std::move(make)), end_(end), begun_(first), taken_(first), slots_(static_cast<std::size_t>(ahead)) {
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  } catch (...) {
+  } catch (const std::system_error& error) {
     stop();  // the destructor does not run for a constructor that throws
+    throw IoError(fmt::format("DataLoader: cannot start thread {} of {} that prepare batches: {}\n  fix: fewer workers, or "
+                              "a higher limit of threads and memory (ulimit -u, ulimit -v)",
+                              threads_.size() + 1, threads, error.code().message()));
+  } catch (...) {
+    stop();
     throw;
   }
 }

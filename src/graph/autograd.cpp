@@ -256,29 +256,51 @@ NoGrad::~NoGrad() {
   set_gradients_on(before_);
 }
 
+namespace {
+
+// Whether a tensor of `shape` is one of `smaller` that was broadcast.
+bool sums_to(const Shape& shape, const Shape& smaller) {
+  const int more = shape.rank() - smaller.rank();
+  for (int d = 0; more >= 0 && d < smaller.rank(); ++d) {
+    if (smaller[d] != shape[more + d] && smaller[d] != 1) return false;
+  }
+  return more >= 0;
+}
+
+}  // namespace
+
 Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& inputs,
                        std::function<std::vector<Tensor>(const Tensor&)> gradient, CallSite site) {
   const CallScope call("custom_gradient", site);
   check_defined({{"value", value}});
   check_float({"value", value});
   std::vector<const Tensor*> operands;
+  std::vector<Shape> shapes;
   for (const Tensor& input : inputs) {
     check_defined({{"input", input}});
     operands.push_back(&input);
+    shapes.push_back(input.shape());
   }
   const Tensor bare = untraced(value);
   if (!is_tracing(operands)) return bare;
   return traced(bare, operands,
-                [gradient = std::move(gradient), count = inputs.size()](const Tensor& g, const std::vector<bool>&,
-                                                                        const Tensor&) {
+                [gradient = std::move(gradient), shapes = std::move(shapes)](
+                    const Tensor& g, const std::vector<bool>&, const Tensor&) {
                   std::vector<Tensor> result = [&] {
                     const CallExchange users(nullptr);
                     return gradient(g);
                   }();
-                  if (result.size() != count) {
+                  if (result.size() != shapes.size()) {
                     fail<ValueError>(
-                        fmt::format("the gradient returned {} tensors for {} inputs", result.size(), count), {},
+                        fmt::format("the gradient returned {} tensors for {} inputs", result.size(), shapes.size()), {},
                         "return one per input, undefined ones where there is none");
+                  }
+                  for (std::size_t i = 0; i < result.size(); ++i) {
+                    if (!result[i].defined() || sums_to(result[i].shape(), shapes[i])) continue;
+                    fail<ShapeError>(fmt::format("the function returned a gradient of another shape than input {}, which "
+                                                 "is {}",
+                                                 i, shapes[i].to_string()),
+                                     {{"gradient", g}, {"returned", result[i]}}, "return a gradient of the input's shape");
                   }
                   return result;
                 });

@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include <fmt/format.h>
+
 #include <lockstep/error.h>
 
 #include "graph/address_index.h"
@@ -87,6 +89,22 @@ std::vector<bool> find_droppable(const Window& window) {
   return droppable;
 }
 
+// Before anything is computed: of a product of 4 PB the operands may have gigabytes.
+void check_every_value_fits(const Backend& backend, const Window& window, const Plan& plan) {
+  const std::size_t limit = backend.memory_bytes();
+  for (const Plan::Prepared& prepared : plan.steps) {
+    for (const int entry : prepared.step.writes) {
+      const Node& node = *window.nodes[static_cast<std::size_t>(entry)];
+      if (node.bytes() <= limit) continue;
+      throw OutOfMemoryError(
+          fmt::format("{}: {} bytes can never be allocated: the device has {}\n  requested  {} {}  {} at {}:{}\n"
+                      "  fix: compute in parts, or on another device",
+                      backend.device().to_string(), node.bytes(), limit, name_of(node.dtype), node.shape.to_string(),
+                      node.name, node.where.file, node.where.line));
+    }
+  }
+}
+
 Scalar parameter(const Window& window, const ParameterSource& source) {
   if (source.entry < 0) return source.constant;
   return parameter_of(window.nodes[static_cast<std::size_t>(source.entry)]->op, source.position);
@@ -96,6 +114,7 @@ Scalar parameter(const Window& window, const ParameterSource& source) {
 
 std::vector<BufferRef> execute(Backend& backend, const Window& window, const Plan& plan, const BufferRef& fault_words,
                                WorkCount& work) {
+  check_every_value_fits(backend, window, plan);
   std::vector<BufferRef> buffers(window.nodes.size());
   const std::vector<bool> droppable = find_droppable(window);
   // Given values that were overwritten or dropped: lost if a later kernel throws.

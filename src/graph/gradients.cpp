@@ -88,7 +88,7 @@ Reads make_reads() {
 }
 
 const std::vector<unsigned>& reads_of(Op op) {
-  static const Reads reads = make_reads();
+  static const Reads& reads = *new Reads(make_reads());
   return reads[static_cast<std::size_t>(op)];
 }
 

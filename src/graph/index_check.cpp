@@ -20,6 +20,32 @@ std::string list(const std::vector<std::int64_t>& index) {
   return text + "]";
 }
 
+std::vector<std::int64_t> position_in(const Shape& shape, std::int64_t ordinal) {
+  std::vector<std::int64_t> position(static_cast<std::size_t>(shape.rank()), 0);
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    position[static_cast<std::size_t>(d)] = ordinal % shape[d];
+    ordinal /= shape[d];
+  }
+  return position;
+}
+
+// " at position [1, 2]" in the index as the user gave it: which may be flat here, and spread over other dimensions, along
+// which its values repeat. Nothing where that is not how `view` reads it.
+std::string position_text(const IndexStory* story, const View& view, std::int64_t position) {
+  const std::vector<std::int64_t> here = position_in(view.shape, position);
+  if (story == nullptr) return " at position " + list(here);
+  std::int64_t ordinal = 0;
+  std::int64_t count = 1;
+  for (int d = 0; d < view.rank(); ++d) {
+    if (view.strides[d] == 0) continue;
+    ordinal = ordinal * view.shape[d] + here[static_cast<std::size_t>(d)];
+    count *= view.shape[d];
+  }
+  if (count == story->given.numel()) return " at position " + list(position_in(story->given, ordinal));
+  if (view.shape.numel() == story->given.numel()) return " at position " + list(position_in(story->given, position));
+  return "";
+}
+
 }  // namespace
 
 std::shared_ptr<IndexCheck> check_of(const Node& node) {
@@ -27,6 +53,7 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
   check->index = node.inputs[1];
   check->where = node.where;
   check->name = node.name;
+  check->story = node.story;
   std::visit(
       [&]<typename P>(const P& primitive) {
         if constexpr (P::traits.checks_index) {
@@ -41,23 +68,25 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
 
 std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, std::span<const std::byte> bytes) {
   const DType dtype = reading.base->dtype;
-  std::vector<std::int64_t> index(static_cast<std::size_t>(reading.view.rank()), 0);
   for (std::int64_t position = 0; position < reading.view.shape.numel(); ++position) {
-    std::int64_t rest = position;
-    for (int d = reading.view.rank() - 1; d >= 0; --d) {
-      index[static_cast<std::size_t>(d)] = rest % reading.view.shape[d];
-      rest /= reading.view.shape[d];
-    }
+    const std::vector<std::int64_t> index = position_in(reading.view.shape, position);
     const std::int64_t address = reading.view.address(index.data());
     const std::uint64_t word = address < 0 ? reading.view.fill : load_word(dtype, bytes.data(), address);
     const auto value = decode<std::int64_t>(dtype, word);
     if (value >= 0 && value < check.size) continue;
     const Call call{check.name, check.where};
     const CallExchange exchange(&call);
+    // The table by its name, if it is there still: it is what the user looks for.
+    std::vector<Shown> shown;
+    Tensor table;
+    if (check.story != nullptr) {
+      if (std::shared_ptr<Handle> handle = check.story->table.lock()) table = Access::from_handle(std::move(handle));
+      if (table.defined()) shown.emplace_back(check.story->label, table);
+    }
     return std::make_exception_ptr(IndexError(
-        error_message("index " + std::to_string(value) + " at position " + list(index) +
+        error_message("index " + std::to_string(value) + position_text(check.story.get(), reading.view, position) +
                           " is outside a dimension of size " + std::to_string(check.size),
-                      {}, check.size == 0 ? "" : "use indices from 0 to " + std::to_string(check.size - 1), {})));
+                      shown, check.size == 0 ? "" : "use indices from 0 to " + std::to_string(check.size - 1), {})));
   }
   fail_invariant("a fault has a bad index", __FILE__, __LINE__);
 }

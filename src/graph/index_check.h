@@ -22,6 +22,7 @@ struct IndexCheck {
   const char* name = "";
   std::int64_t size = 0;  ///< of the dimension
   CallSite where;
+  std::shared_ptr<const IndexStory> story;  ///< null where nobody tells it
 
   std::atomic<bool> settled{false};
   std::exception_ptr error;  ///< published by `settled`; null where all indices were good

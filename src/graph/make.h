@@ -37,12 +37,20 @@ inline Tensor elementwise(Op op, const Operand& a, const Operand& b, const Opera
 Tensor cast(const Tensor& tensor, DType dtype);
 /// Keeps dims with size 1. Dtypes as the primitive wants them (sums of integers: i64).
 Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, const Tensor* b = nullptr);
+/// The table and the index that an op was given, as its error of a bad index shows them.
+struct GivenIndex {
+  const char* label;
+  const Tensor& table;
+  const Tensor& index;
+};
 /// The elements of `source` at `index` (i32 or i64) along `dim`; the result has the index's shape. In the other
 /// dimensions sizes are equal. A bad index gives zero, and an IndexError naming `name` when the result is read.
-Tensor gather(const Tensor& source, int dim, const Tensor& index);
+/// The values of `index` are those of the given index in its order, each perhaps repeated along other dimensions.
+Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given = {});
 /// `self` with the elements at `index` along `dim` combined with `values`; index and values have one shape, not larger
 /// than self's outside `dim`. docs/numerics.md section 7.
-Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self);
+Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
+               const std::optional<GivenIndex>& given = {});
 /// Running results along `dim`, of the input's dtype (positions: i64).
 Tensor scan(ScanOp op, const Tensor& a, int dim);
 /// The stable permutation (i64) that sorts along `dim`.

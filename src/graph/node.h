@@ -69,6 +69,13 @@ class Inputs {
   std::size_t size_ = 0;
 };
 
+/// What a computed place was called with, for the error of a bad index (graph/index_check.h).
+struct IndexStory {
+  const char* label = "input";     ///< what the op calls the table
+  std::weak_ptr<Handle> table;     ///< shown in the error if somebody holds it still
+  Shape given;                     ///< of the index as it was given, before it was flattened or spread
+};
+
 struct Node {
   Primitive op;
   Inputs inputs;
@@ -92,6 +99,7 @@ struct Node {
   /// The checks of indices that the value depends on (graph/index_check.h) and that were not settled when it was
   /// computed; null for none. Published by `ready`.
   std::shared_ptr<const IndexChecks> checks;
+  std::shared_ptr<const IndexStory> story;  ///< of what computes places; null where nobody tells it
   /// Why the value cannot be had (an index was out of range, a kernel failed); values computed from it fail alike.
   /// Guarded by the window's execute mutex.
   std::exception_ptr failure;

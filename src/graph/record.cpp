@@ -69,7 +69,8 @@ void fail_packed(const NodeRef& node, std::string_view what) {
                    "make it dense, dequantize(tensor); only products, on their right, and gathers read packed tensors");
 }
 
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device,
+                  std::shared_ptr<const IndexStory> story) {
   check_elements(op, inputs, dtype);
   if (dtype == DType::f64 && !is_host(device) && !backend_of(device).holds(dtype)) {
     fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
@@ -81,6 +82,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   node->shape = shape;
   node->dtype = dtype;
   node->device = device;
+  node->story = std::move(story);
   const Call& call = call_now();
   node->where = call.site;
   node->name = call.op;

@@ -11,7 +11,8 @@ namespace graph {
 
 /// Makes a node of the thread's call and, when it is work to be done, enters it into its device's window. Shapes and
 /// dtypes are already checked by the op rules.
-NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device);
+NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device,
+                  std::shared_ptr<const IndexStory> story = nullptr);
 
 /// DTypeError for whoever needs elements one by one: "a tensor packed as q8_0 <what>", with what makes it dense.
 [[noreturn]] void fail_packed(const NodeRef& node, std::string_view what);

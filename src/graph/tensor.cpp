@@ -41,7 +41,23 @@ void check(const Tensor& tensor, const char* op) {
   check_defined({{"input", tensor}});
 }
 
+void check_memory(const void* data, std::size_t bytes) {
+  if (data != nullptr || bytes == 0) return;
+  fail<ValueError>(fmt::format("the address of the {} bytes is null", bytes), {}, "give the address of the elements");
+}
+
+// Of the host, to read a tensor into.
+std::vector<std::byte> host_bytes(std::size_t bytes, const Operands& shown = {}) {
+  try {
+    return std::vector<std::byte>(bytes);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", bytes), shown,
+                           "read it in parts, e.g. narrow(0, 0, n)");
+  }
+}
+
 BufferRef uploaded(const void* data, std::size_t bytes, Device device) {
+  check_memory(data, bytes);
   Backend& backend = backend_of(device);
   BufferRef buffer = allocate_tensor(device, bytes);
   backend.upload(*buffer, data, bytes);
@@ -54,6 +70,7 @@ BufferRef borrowed(const void* data, std::size_t bytes, std::function<void()> de
                       "make it on the CPU and move it, e.g. from_blob(...).to(device)");
   }
   backend_of(device);
+  check_memory(data, bytes);
   // Buffers of given data are only read; the cast is confined to this line.
   return std::make_shared<Buffer>(device, const_cast<void*>(data), bytes, std::move(deleter));
 }
@@ -62,7 +79,7 @@ BufferRef borrowed(const void* data, std::size_t bytes, std::function<void()> de
 BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device to) {
   if (bytes == 0) return allocate_tensor(to, 0);
   if (is_host(from)) return uploaded(data.buffer->data() + data.offset, bytes, to);
-  std::vector<std::byte> host(bytes);
+  std::vector<std::byte> host = host_bytes(bytes);
   backend_of(from).download(host.data(), *data.buffer, bytes, data.offset);
   return uploaded(host.data(), bytes, to);
 }
@@ -228,6 +245,12 @@ void Tensor::check_dtype(DType wanted, CallSite site) const {
                    fmt::format("read {}, or cast first: .to(DType::{})", name_of(dtype()), name_of(wanted)));
 }
 
+void Tensor::fail_on_host(CallSite site) const {
+  const CallScope call("to_vector", site);
+  fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", handle_->node->bytes()),
+                         {{"input", *this}}, "read it in parts, e.g. narrow(0, 0, n)");
+}
+
 void Tensor::read_item(DType wanted, void* value, CallSite site) const {
   const CallScope call("item", site);
   check(*this);
@@ -256,7 +279,7 @@ const Tensor& Tensor::eval(CallSite site) const {
 
 std::uint64_t Tensor::hash() const {
   check(*this, "hash");
-  std::vector<std::byte> bytes(handle_->node->bytes());
+  std::vector<std::byte> bytes = host_bytes(handle_->node->bytes(), {{"input", *this}});
   read_bytes(bytes.data());
   return hash_elements(dtype(), bytes);
 }

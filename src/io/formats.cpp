@@ -13,6 +13,7 @@
 #include "io/npy.h"
 #include "io/pickle_document.h"
 #include "io/protobuf.h"
+#include "io/reading.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -91,6 +92,12 @@ bool is_onnx(const Candidate& file) {
 bool is_cifar(const Candidate& file) {
   return file.file().path.ends_with(".bin");
 }
+bool is_onnx_by_name(const Candidate& file) {
+  return file.file().path.ends_with(".onnx");
+}
+bool is_gguf_by_name(const Candidate& file) {
+  return file.file().path.ends_with(".gguf");
+}
 
 Image png(std::string_view name, std::span<const std::byte> bytes) {
   return decode_png(name, bytes);
@@ -130,6 +137,9 @@ constexpr std::array kFormats = {
     Format{"TensorFlow SavedModel", "a TensorFlow SavedModel", "\x08", is_saved_model, NotRead{kNever}},
     Format{"TensorFlow graph", "a TensorFlow graph", "\x0a", is_graph_def, NotRead{kNever}},
     Format{"TensorFlow checkpoint", "the index of a TensorFlow checkpoint", "", is_tensorflow_index, NotRead{kNever}},
+    Format{"ONNX", "by its name an ONNX model", "", is_onnx_by_name, NotRead{kNotYet}},
+    Format{"GGUF", "by its name a GGUF file, but does not begin as one", "", is_gguf_by_name,
+           NotRead{"it is damaged, or the download failed"}},
     Format{"CIFAR-10", "CIFAR-10 records, by its name", "", is_cifar, parse_cifar},
 };
 
@@ -203,7 +213,8 @@ std::unique_ptr<TensorSource> open_tensors(const Format& format, os::FileBytes f
   if (open == nullptr) {
     throw FormatError(fmt::format("{}: this is {}, no file of tensors", file.path, what_it_is(format)));
   }
-  return (*open)(std::move(file), options);
+  const std::string path = file.path;
+  return reading(path, [&] { return (*open)(std::move(file), options); });
 }
 
 }  // namespace io

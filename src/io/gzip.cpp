@@ -24,7 +24,10 @@ std::vector<std::byte> gunzip(std::string_view name, std::span<const std::byte> 
   if (::inflateInit2(&stream, MAX_WBITS + kGzip) != Z_OK) throw OutOfMemoryError("zlib: no memory to unpack with");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, ::inflateEnd);
 
+  // At once, as far as deflate can get (1,032 times its size): pages are taken as they are filled, and a vector that grew
+  // would hold its content twice at times.
   std::vector<std::byte> result;
+  result.reserve(std::min(limit, packed.size() * 1032));
   std::size_t read = 0;
   int status = Z_OK;
   while (status == Z_OK && result.size() < limit) {

@@ -13,6 +13,7 @@
 #include "io/image_check.h"
 #include "io/image_codec.h"
 #include "io/orientation.h"
+#include "io/reading.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -38,7 +39,9 @@ void check_image(const char* op, const Image& image) {
 Image decode_image(std::string_view name, std::span<const std::byte> bytes) {
   const Format* format = find_format({std::string(name), bytes, nullptr});
   if (format != nullptr) {
-    if (const auto* decode = std::get_if<DecodePicture*>(&format->reader)) return (*decode)(name, bytes);
+    if (const auto* decode = std::get_if<DecodePicture*>(&format->reader)) {
+      return reading(name, [&] { return (*decode)(name, bytes); });
+    }
   }
   throw FormatError(fmt::format("{}: is neither a PNG nor a JPEG image: {}", name, describe_start(bytes)));
 }

@@ -2,6 +2,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <new>
 
 #include <fmt/format.h>
 #include <jerror.h>
@@ -16,12 +17,19 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr int kMaxScans = 500;  // a progressive file has about ten; each costs a pass over the whole picture
+// A progressive file has about ten scans. Each is a pass over the picture that may cost a few bytes of the file: a flat
+// one of 64 million pixels can be gone over again and again in a hundred kilobytes. Small pictures may have many.
+constexpr int kMaxScans = 500;
+constexpr std::uint64_t kMaxPasses = 16;
+constexpr std::uint64_t kFreeBlocks = 1 << 20;
 
 struct Session {
   jpeg_error_mgr errors;  // first: libjpeg knows the session by the address of this member
   std::jmp_buf on_error;
   char message[JMSG_LENGTH_MAX] = {};
+  bool out_of_memory = false;
+  int scan = 0;              // the last that was counted
+  std::uint64_t blocks = 0;  // of all scans so far
 };
 
 Session* session_of(j_common_ptr common) {
@@ -31,6 +39,7 @@ Session* session_of(j_common_ptr common) {
 void on_error(j_common_ptr common) {
   Session* session = session_of(common);
   (*common->err->format_message)(common, session->message);
+  session->out_of_memory = common->err->msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(session->on_error, 1);
 }
 
@@ -48,11 +57,31 @@ void on_message(j_common_ptr common, int level) {
 
 void on_print(j_common_ptr) {}
 
+std::uint64_t blocks_of_picture(const jpeg_decompress_struct& picture) {
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < picture.num_components; ++i) {
+    const jpeg_component_info& component = picture.comp_info[i];
+    blocks += std::uint64_t{component.width_in_blocks} * component.height_in_blocks;
+  }
+  return blocks;
+}
+
+// Called before each row of blocks is read; counts a scan when it meets its first.
 void on_progress(j_common_ptr common) {
-  const auto* decompress = reinterpret_cast<j_decompress_ptr>(common);
-  if (decompress->input_scan_number <= kMaxScans) return;
+  const jpeg_decompress_struct& picture = *reinterpret_cast<j_decompress_ptr>(common);
   Session* session = session_of(common);
-  std::snprintf(session->message, sizeof(session->message), "it has more than %d scans", kMaxScans);
+  if (picture.input_scan_number == session->scan) return;
+  session->scan = picture.input_scan_number;
+  session->blocks += std::uint64_t{picture.MCUs_per_row} * picture.MCU_rows_in_scan *
+                     static_cast<std::uint64_t>(picture.blocks_in_MCU);
+  if (session->scan > kMaxScans) {
+    std::snprintf(session->message, sizeof(session->message), "it has more than %d scans", kMaxScans);
+  } else if (session->blocks > kMaxPasses * blocks_of_picture(picture) + kFreeBlocks) {
+    std::snprintf(session->message, sizeof(session->message), "its scans pass over the picture more than %d times",
+                  static_cast<int>(kMaxPasses));
+  } else {
+    return;
+  }
   std::longjmp(session->on_error, 1);
 }
 
@@ -80,6 +109,12 @@ bool read_header(Reader& reader, const unsigned char* data, unsigned long bytes)
   reader.state.progress = &reader.progress;
   jpeg_mem_src(&reader.state, data, bytes);
   jpeg_read_header(&reader.state, TRUE);
+  if (reader.state.arith_code) {
+    // Its decoder makes up what is missing and says nothing.
+    std::snprintf(reader.session.message, sizeof(reader.session.message), "%s",
+                  "arithmetic coding is not supported; save it with Huffman coding, e.g. by jpegtran");
+    return false;
+  }
   const J_COLOR_SPACE stored = reader.state.jpeg_color_space;
   const bool has_black = stored == JCS_CMYK || stored == JCS_YCCK;
   reader.state.out_color_space = has_black ? JCS_CMYK : JCS_RGB;
@@ -126,7 +161,10 @@ std::vector<std::uint8_t> rgb_of_inverted_cmyk(const std::vector<std::uint8_t>& 
 
 Image decode_jpeg(std::string_view name, std::span<const std::byte> bytes, std::int64_t max_pixels) {
   Reader reader;
-  const auto fail = [&] { throw FormatError(fmt::format("{}: JPEG: {}", name, reader.session.message)); };
+  const auto fail = [&] {
+    if (reader.session.out_of_memory) throw std::bad_alloc();
+    throw FormatError(fmt::format("{}: JPEG: {}", name, reader.session.message));
+  };
   if (!read_header(reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) fail();
   check_image_area(name, reader.state.image_width, reader.state.image_height, max_pixels);
 

@@ -9,6 +9,7 @@
 
 #include "io/formats.h"
 #include "io/npy.h"
+#include "io/reading.h"
 #include "io/zip_writer.h"
 
 namespace lockstep {
@@ -139,13 +140,15 @@ Tensor load_npy(const std::string& path, LoadOptions options) {
 }
 
 TensorMap load_npz(const std::string& path, LoadOptions options) {
-  const ZipArchive archive = npz_archive(open_file(path, options));
-  TensorMap tensors;
-  for (const ZipEntry& entry : archive.entries()) {
-    const std::string name = npz_name(archive, entry);
-    tensors.emplace(name, to_tensor(npz_elements(archive, entry, options.verify_checksums), path, name));
-  }
-  return tensors;
+  return reading(path, [&] {
+    const ZipArchive archive = npz_archive(open_file(path, options));
+    TensorMap tensors;
+    for (const ZipEntry& entry : archive.entries()) {
+      const std::string name = npz_name(archive, entry);
+      tensors.emplace(name, to_tensor(npz_elements(archive, entry, options.verify_checksums), path, name));
+    }
+    return tensors;
+  });
 }
 
 void write_npy(const std::string& path, const Tensor& tensor, os::SystemCalls& calls) {

@@ -10,6 +10,7 @@
 #include "io/formats.h"
 #include "io/pickle_document.h"
 #include "io/pickle_machine.h"
+#include "io/reading.h"
 #include "io/zip_archive.h"
 
 namespace lockstep {
@@ -164,13 +165,15 @@ PickleValue load_pickle(const std::string& path, LoadOptions options) {
 }
 
 TensorFile load_pytorch(const std::string& path, LoadOptions options) {
-  FlatPickle flat = flatten(load_pickle(path, options), path);
-  TensorFile result;
-  for (const auto& [name, value] : flat.tensors) {
-    result.tensors.emplace(name, to_tensor(PickleDocument::raw(value), path, name));
-  }
-  for (const auto& [name, value] : flat.others) result.metadata.emplace(name, value.to_string());
-  return result;
+  return reading(path, [&] {
+    FlatPickle flat = flatten(load_pickle(path, options), path);
+    TensorFile result;
+    for (const auto& [name, value] : flat.tensors) {
+      result.tensors.emplace(name, to_tensor(PickleDocument::raw(value), path, name));
+    }
+    for (const auto& [name, value] : flat.others) result.metadata.emplace(name, value.to_string());
+    return result;
+  });
 }
 
 }  // namespace io

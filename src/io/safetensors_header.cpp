@@ -52,6 +52,7 @@ class HeaderHandler final : public json::json_sax_t {
     if (place_ == Place::top) {
       begin_entry(text);
     } else if (place_ == Place::metadata) {
+      if (metadata.size() == kMaxMetadataKeys) fail(fmt::format("__metadata__ has more than {} keys", kMaxMetadataKeys));
       if (metadata.contains(text)) fail(fmt::format("__metadata__: key {} appears twice", in_quotes(text)));
       key_ = std::move(text);
     } else {
@@ -179,7 +180,7 @@ class HeaderHandler final : public json::json_sax_t {
 };
 
 // The JSON parser keeps two copies of the token it is at. Tokens are bounded before it sees them, so that a header
-// that is one string of 100 MB costs nothing.
+// that is one string of 100 MB costs nothing. And it takes a zero byte for the end of the text, whatever follows.
 void check_tokens(std::string_view file, std::string_view header) {
   bool in_string = false;
   std::size_t start = 0;
@@ -188,10 +189,13 @@ void check_tokens(std::string_view file, std::string_view header) {
     if (in_string ? c == '"' : std::string_view("\"{}[]:, ").find(c) != std::string_view::npos) {
       if (c == '"') in_string = !in_string;
       start = i;
+    } else if (c == '\0') {
+      throw FormatError(
+          fmt::format("{}: the header is not valid JSON: it has a zero byte (at byte {})", file, kLengthBytes + i));
     } else if (i - start > kMaxNameBytes) {
       throw FormatError(fmt::format("{}: the header has a name, text or number of more than {} bytes (at byte {})",
                                     file, kMaxNameBytes, kLengthBytes + start));
-    } else if (c == '\\' && in_string) {
+    } else if (c == '\\' && in_string && i + 1 < header.size() && header[i + 1] != '\0') {
       ++i;
     }
   }

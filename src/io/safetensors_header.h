@@ -17,6 +17,7 @@ namespace io {
 
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::size_t kMaxHeaderTensors = 131'072;
+inline constexpr std::size_t kMaxMetadataKeys = 65'536;  // of __metadata__
 inline constexpr std::size_t kMaxNameBytes = 1 << 20;
 inline constexpr const char* kMetadataKey = "__metadata__";
 

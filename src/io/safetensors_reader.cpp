@@ -7,6 +7,7 @@
 
 #include "io/formats.h"
 #include "io/raw_tensor.h"
+#include "io/reading.h"
 #include "io/safetensors_header.h"
 
 namespace lockstep {
@@ -20,7 +21,7 @@ struct SafetensorsReader::File {
 
 SafetensorsReader::SafetensorsReader(const std::string& path, LoadOptions options) {
   os::FileBytes bytes = open_file(path, options);
-  SafetensorsHeader header = parse_safetensors_header(bytes);
+  SafetensorsHeader header = reading(path, [&] { return parse_safetensors_header(bytes); });
   file_ = std::make_shared<const File>(File{std::move(bytes), std::move(header)});
 }
 
@@ -47,8 +48,13 @@ Tensor SafetensorsReader::load(const TensorEntry& entry) const {
 
 std::unique_ptr<TensorSource> open_safetensors(os::FileBytes file, const OpenOptions&) {
   SafetensorsHeader header = parse_safetensors_header(file);
-  return std::make_unique<MappedSource>(std::move(file), std::move(header.entries),
-                                        Metadata(header.metadata.begin(), header.metadata.end()));
+  // Moved, not copied: texts may be most of a file.
+  Metadata metadata;
+  while (!header.metadata.empty()) {
+    auto text = header.metadata.extract(header.metadata.begin());
+    metadata.emplace_hint(metadata.end(), std::move(text.key()), std::move(text.mapped()));
+  }
+  return std::make_unique<MappedSource>(std::move(file), std::move(header.entries), std::move(metadata));
 }
 
 TensorFile load_safetensors(const std::string& path, LoadOptions options) {

@@ -47,6 +47,9 @@ std::uint64_t byte_count(const Tensor& tensor) {
 
 std::string header_text(const std::string& path, const std::vector<TensorMap::const_iterator>& order,
                         const std::map<std::string, std::string>& metadata) {
+  if (metadata.size() > kMaxMetadataKeys) {
+    throw ValueError(fmt::format("{}: {} metadata keys exceed the limit of {}", path, metadata.size(), kMaxMetadataKeys));
+  }
   std::string text = "{";
   const auto separate = [&] {
     if (text.size() > 1) text += ',';

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/formats.h"
+#include "io/reading.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -30,12 +31,14 @@ std::unique_ptr<TensorSource> open_source(const std::string& path, const LoadOpt
 
 TensorMap load_weights(const std::string& path, LoadOptions options) {
   const std::unique_ptr<TensorSource> source = open_source(path, options, Part::weights);
-  TensorMap tensors;
-  for (std::size_t i = 0; i < source->entries().size(); ++i) {
-    const std::string& name = source->entries()[i].name;
-    tensors.emplace(name, to_tensor(source->elements(i), path, name));
-  }
-  return without_parallel_prefix(std::move(tensors));
+  return reading(path, [&] {
+    TensorMap tensors;
+    for (std::size_t i = 0; i < source->entries().size(); ++i) {
+      const std::string& name = source->entries()[i].name;
+      tensors.emplace(name, to_tensor(source->elements(i), path, name));
+    }
+    return without_parallel_prefix(std::move(tensors));
+  });
 }
 
 FileListing list_tensors(const std::string& path, LoadOptions options) {

@@ -340,7 +340,15 @@ std::vector<std::byte> ZipArchive::inflate(const ZipEntry& entry, std::uint64_t 
   if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw OutOfMemoryError("zlib: no memory to unpack with");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, ::inflateEnd);
 
+  // Of one block, whose pages are the system's until something is unpacked into them: a vector that grew would hold its
+  // content twice at times.
   std::vector<std::byte> result;
+  try {
+    result.reserve(static_cast<std::size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(fmt::format("{}: zip entry {}: cannot allocate {} bytes to unpack it", file_.path,
+                                       in_quotes(entry.name), bytes));
+  }
   std::size_t read = 0;
   int status = Z_OK;
   std::byte beyond{};  // where a stream of more than entry.bytes shows itself

@@ -255,7 +255,7 @@ ImageClassifier ImageClassifier::for_weights(const io::Metadata& metadata) const
 }
 
 std::span<const Model> registry() {
-  static const std::vector<Model> table = all();
+  static const auto& table = *new std::vector<Model>(all());
   return table;
 }
 
@@ -268,13 +268,13 @@ std::string_view task_of(const Model& model) {
 }
 
 std::span<const ImageClassifier> architectures() {
-  static const std::vector<ImageClassifier> table = [] {
+  static const auto& table = *new std::vector<ImageClassifier>([] {
     std::vector<ImageClassifier> rows;
     for (const Model& model : registry()) {
       if (const auto* row = std::get_if<ImageClassifier>(&model)) rows.push_back(*row);
     }
     return rows;
-  }();
+  }());
   return table;
 }
 

@@ -16,7 +16,7 @@ Cell::Cell(std::string name, const Tensor& value) {
 }
 
 const Tensor& Cell::tensor() const {
-  static const Tensor undefined;
+  static const Tensor& undefined = *new Tensor;
   return slot_ == nullptr ? undefined : slot_->value;
 }
 
@@ -25,7 +25,7 @@ std::optional<Tensor> Cell::optional() const {
 }
 
 const std::string& Cell::name() const {
-  static const std::string none;
+  static const std::string& none = *new std::string;
   return slot_ == nullptr ? none : slot_->name;
 }
 

@@ -21,7 +21,7 @@ Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value
 }
 
 const Tensor& Parameter::grad() const {
-  static const Tensor undefined;
+  static const Tensor& undefined = *new Tensor;
   if (!requires_grad()) return undefined;
   const CallScope call("grad", CallSite("", 0));
   return *slot().gradient;

@@ -137,7 +137,7 @@ std::string write_checkpoint(const std::string& directory, const Checkpoint& che
   for (const auto& [name, text] : checkpoint.texts) metadata.emplace(fmt::format("{}{}", kTextPrefix, name), text);
   metadata.emplace(kHashKey, hash_of(tensors, metadata));
 
-  if (!os::make_directories(directory)) throw IoError(fmt::format("{}: cannot create the directory", directory));
+  os::make_directories(directory);
   os::remove_abandoned_temporaries(directory);
   const std::string path = fmt::format("{}/{}{:0{}}{}", directory, kPrefix, checkpoint.step, kStepDigits, kSuffix);
   io::write_safetensors(path, tensors, metadata, calls);

@@ -63,6 +63,7 @@ bool is_finite(const std::pair<double, double>& point) {
   return std::isfinite(point.first) && std::isfinite(point.second);
 }
 
+// `offset`: from the picture's top.
 void draw_panel(Canvas& canvas, const Panel& panel, double offset) {
   Range xs;
   Range ys;
@@ -78,8 +79,8 @@ void draw_panel(Canvas& canvas, const Panel& panel, double offset) {
   const double y_distance = tick_distance(ys, 6);
   ys = {std::floor(ys.low / y_distance + 1e-9) * y_distance, std::ceil(ys.high / y_distance - 1e-9) * y_distance};
   if (panel.percent) ys.high = std::min(ys.high, 1.0);
-  const double left = offset + kLeft, right = offset + kPanelWidth - kRight;
-  const double top = kTop, bottom = kPanelHeight - kBottom;
+  const double left = kLeft, right = kPanelWidth - kRight;
+  const double top = offset + kTop, bottom = offset + kPanelHeight - kBottom;
   const auto place = [&](double x, double y) {
     return CanvasPoint{left + (x - xs.low) / (xs.high - xs.low) * (right - left),
                        bottom - (y - ys.low) / (ys.high - ys.low) * (bottom - top)};
@@ -108,25 +109,26 @@ void draw_panel(Canvas& canvas, const Panel& panel, double offset) {
     for (const CanvasPoint& point : points) canvas.dot(point, 3.5, colour_of(curve));
   }
   canvas.line({{left, top}, {left, bottom}, {right, bottom}}, kInk, 1);
-  canvas.text({left, 24}, panel.title, 16, kInk, Anchor::start);
-  canvas.text({(left + right) / 2, kPanelHeight - 12.0}, panel.x_label, 12, kInk, Anchor::middle);
+  canvas.text({left, offset + 24}, panel.title, 16, kInk, Anchor::start);
+  canvas.text({(left + right) / 2, offset + kPanelHeight - 12}, panel.x_label, 12, kInk, Anchor::middle);
   double legend = right;
   for (auto curve = panel.curves.rbegin(); curve != panel.curves.rend(); ++curve) {
     if (curve->name.empty()) continue;
-    canvas.text({legend, 23}, curve->name, 12, kInk, Anchor::end);
+    canvas.text({legend, offset + 23}, curve->name, 12, kInk, Anchor::end);
     legend -= static_cast<double>(curve->name.size()) * 7.5 + 6;
-    canvas.line({{legend - 18, 19}, {legend, 19}}, colour_of(*curve), 2);
-    if (curve->markers) canvas.dot({legend - 9, 19}, 3.5, colour_of(*curve));
+    canvas.line({{legend - 18, offset + 19}, {legend, offset + 19}}, colour_of(*curve), 2);
+    if (curve->markers) canvas.dot({legend - 9, offset + 19}, 3.5, colour_of(*curve));
     legend -= 32;
   }
 }
 
+// One below the other: side by side their letters could not be read on a screen of 400 pixels.
 void draw(Canvas& canvas, const std::vector<Panel>& panels) {
-  for (std::size_t i = 0; i < panels.size(); ++i) draw_panel(canvas, panels[i], static_cast<double>(i) * kPanelWidth);
+  for (std::size_t i = 0; i < panels.size(); ++i) draw_panel(canvas, panels[i], static_cast<double>(i) * kPanelHeight);
 }
 
-int width_of(const std::vector<Panel>& panels) {
-  return kPanelWidth * std::max(static_cast<int>(panels.size()), 1);
+int height_of(const std::vector<Panel>& panels) {
+  return kPanelHeight * std::max(static_cast<int>(panels.size()), 1);
 }
 
 // The mean of about the last sixtieth of the curve, weighted towards its end.
@@ -161,13 +163,13 @@ Panel panel_of(const std::vector<Record>& records, const char* title, double Rec
 }  // namespace
 
 std::string plot_svg(const std::vector<Panel>& panels) {
-  SvgCanvas canvas(width_of(panels), kPanelHeight);
+  SvgCanvas canvas(kPanelWidth, height_of(panels));
   draw(canvas, panels);
   return canvas.finish();
 }
 
 io::Image plot_image(const std::vector<Panel>& panels) {
-  PixelCanvas canvas(width_of(panels), kPanelHeight);
+  PixelCanvas canvas(kPanelWidth, height_of(panels));
   draw(canvas, panels);
   return canvas.image();
 }

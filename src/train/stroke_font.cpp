@@ -10,7 +10,7 @@ namespace {
 
 // Two digits a point, a space between the points of a line, a bar between lines.
 const std::map<char, std::string_view>& font() {
-  static const std::map<char, std::string_view> table{
+  static const auto& table = *new std::map<char, std::string_view>{
       {' ', ""},
       {'0', "10 30 41 45 36 16 05 01 10"},
       {'1', "11 20 26|16 36"},

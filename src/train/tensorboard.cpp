@@ -105,7 +105,7 @@ class TensorBoardLog : public Log {
  private:
   // Of a name that no other file has, later than those of earlier runs.
   static std::string new_path(const std::string& folder) {
-    if (!os::make_directories(folder)) throw IoError(fmt::format("cannot create the folder {}", folder));
+    os::make_directories(folder);
     const auto seconds = static_cast<std::int64_t>(seconds_since_1970());
     for (int count = 0;; ++count) {
       const std::string path = fmt::format("{}/events.out.tfevents.{}.{:03}.lockstep", folder, seconds, count);

@@ -129,6 +129,10 @@ class Fit {
       }
       const bool due = options_.checkpoint_every > 0 ? result_.steps % options_.checkpoint_every == 0 : epoch_ends;
       if (due) save();
+      if (!ends && going_ && options_.stop && options_.stop()) {
+        going_ = false;
+        result_.stopped = true;
+      }
       if (ends || !going_) break;
     }
   }

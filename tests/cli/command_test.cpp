@@ -5,7 +5,9 @@
 #include <lockstep/ops.h>
 
 #include "cli/run_command.h"
+#include "io/builders.h"
 #include "support/data.h"
+#include "support/peak_memory.h"
 
 namespace lockstep::test {
 namespace {
@@ -25,6 +27,93 @@ TEST(Command, WrongUsageExitsWithTwoAndSaysWhy) {
     EXPECT_NE(result.errors, "") << testing::PrintToString(arguments);
     EXPECT_EQ(result.output, "") << testing::PrintToString(arguments);
   }
+}
+
+TEST(Command, MistakesAreNamed) {
+  struct Mistake {
+    std::vector<std::string> arguments;
+    const char* says;
+  };
+  const std::vector<Mistake> table{
+      {{}, "which command?\n  commands: info, classify, "},
+      {{"trian"}, "there is no command \"trian\"; did you mean train?"},
+      {{"trian", "--data", "digits"}, "did you mean train?"},
+      {{"abacus"}, "there is no command \"abacus\"\n"},
+      {{"--unheard", "info"}, "there is no option --unheard before a command"},
+      {{"train", "--unheard"}, "train: there is no option --unheard\n"},
+      {{"train", "--epoch", "3"}, "there is no option --epoch; did you mean --epochs?"},
+      {{"train", "--epoch=3", "--arch", "mlp"}, "there is no option --epoch; did you mean --epochs?"},
+      {{"train"}, "train: --data and --arch are missing"},
+      {{"train", "--data", "digits"}, "train: --arch is missing"},
+      {{"inspect"}, "inspect: FILE is missing"},
+      {{"inspect", "a", "b"}, "\"b\" is one word too many"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--lr", "abc"}, "train: --lr: \"abc\" is no number"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--lr", "-1"}, "--lr: -1 is not greater than 0"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--lr", "nan"}, "--lr: \"nan\" is no number"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--lr", "1e999"}, "--lr: \"1e999\" is no number"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--epochs", "0"}, "--epochs: 0 is not from 1 to 1000000"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--epochs", "1.5"}, "--epochs: \"1.5\" is no whole number"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--seed", "-1"}, "--seed: -1 is out of range"},
+      {{"train", "--data", "digits", "--arch", "mlp", "--optimizer", "adan"}, "is none of sgd, adam, adamw; did you mean adam?"},
+      {{"train", "--data", "digits", "--arch", "resnet19"}, "--arch: \"resnet19\" is no network; did you mean resnet18?"},
+      {{"classify", "--arch", "resnet19", "--weights", "w", "i.png"}, "did you mean resnet18?"},
+  };
+  for (const Mistake& mistake : table) {
+    const CommandResult result = run_command(mistake.arguments);
+    EXPECT_EQ(result.exit_code, 2) << testing::PrintToString(mistake.arguments);
+    EXPECT_TRUE(result.errors.starts_with("lockstep: ")) << result.errors;
+    EXPECT_NE(result.errors.find(mistake.says), std::string::npos) << result.errors;
+    EXPECT_LT(result.errors.size(), 400u) << result.errors;
+    EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(Command, TrainAndClassifyNameTheSameNetworks) {
+  const auto networks = [](const char* command) {
+    const std::string help = run_command({command, "--help"}).output;
+    const std::size_t start = help.find("The network: ");
+    std::string words;
+    for (const char c : help.substr(start, help.find("--", start) - start)) {
+      if (c != '\n' && c != ' ') words += c;
+    }
+    return words.substr(0, words.rfind("mlp") + 3);
+  };
+  EXPECT_GT(networks("train").size(), 100u);
+  EXPECT_EQ(networks("train"), networks("classify"));
+  EXPECT_EQ(run_command({"classify", "--arch", "resnet20", "--weights", "/nonexistent", "x"}).exit_code, 1) << "known";
+}
+
+TEST(Command, ShowsNoPlacesInItsOwnSources) {
+  const TemporaryFolder folder;
+  const CommandResult result =
+      run_command({"train", "--data", "digits", "--arch", "mlp", "--limit", "320", "--batch-size", "32", "--optimizer",
+                   "sgd", "--schedule", "constant", "--lr", "1e30", "--out", folder.path("run")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("the loss of step"), std::string::npos) << result.errors;
+  EXPECT_EQ(result.errors.find(".cpp:"), std::string::npos) << result.errors;
+}
+
+TEST(Command, SaysWhyAFolderCannotBeMade) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("file", "");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"train", "--data", "digits", "--arch", "mlp", "--out", file + "/run"}, {"demo", "--out", file + "/run"}}) {
+    const CommandResult result = run_command(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_NE(result.errors.find("/run: cannot create the folder: Not a directory"), std::string::npos) << result.errors;
+  }
+}
+
+TEST(Command, NamesTheFileThatMemoryRunsOutFor) {
+  if (peak_growth([] {}) == std::nullopt) GTEST_SKIP() << "sanitizers need the address space that this takes away";
+  const TemporaryFolder folder;
+  const std::string picture = folder.write("flat.jpg", flat_jpeg(8000, 1));
+  const std::string errors = folder.path("errors");
+  const int status = std::system(("ulimit -v 300000; " + quoted(LOCKSTEP_CLI) + " inspect " + quoted(picture) +
+                                  " 2>" + quoted(errors) + " >/dev/null")
+                                     .c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(read_whole_file(errors), "lockstep: " + picture + ": there is not enough memory to read it\n");
 }
 
 TEST(Command, HelpShowsExamples) {
@@ -136,6 +225,18 @@ TEST(Inspect, NamesWhatItDoesNotRead) {
   EXPECT_NE(result.errors.find("this is a GGUF file: not supported yet"), std::string::npos) << result.errors;
 }
 
+TEST(Inspect, GoesByTheNameWhereTheContentSaysNothing) {
+  const TemporaryFolder folder;
+  const CommandResult onnx = run_command({"inspect", folder.write("model.onnx", "\x12\x34 whatever this is")});
+  EXPECT_NE(onnx.errors.find("by its name an ONNX model: not supported yet"), std::string::npos) << onnx.errors;
+  const CommandResult gguf = run_command({"inspect", folder.write("model.gguf", "\x12\x34 whatever this is")});
+  EXPECT_NE(gguf.errors.find("by its name a GGUF file"), std::string::npos) << gguf.errors;
+  // Fields 1, 2, 7 and 8: the version, the producer, a graph, a set of operators.
+  const std::string model("\x08\x08\x12\x07pytorch\x3a\x02\x0a\x00\x42\x02\x10\x11", 19);
+  const CommandResult whole = run_command({"inspect", folder.write("model", model)});
+  EXPECT_NE(whole.errors.find("this is an ONNX model: not supported yet"), std::string::npos) << whole.errors;
+}
+
 TEST(Inspect, RefusesWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   const std::string text = folder.write("note.txt", "no tensors in here");
@@ -151,6 +252,17 @@ TEST(Inspect, ANameCannotCommandTheTerminal) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
   EXPECT_EQ(run_command({"inspect", "--json", path}).json().at(0).at("tensors").at(0).at("name"), "a\x1b[2Jb");
+}
+
+TEST(Inspect, ItsOwnNameCannotCommandTheTerminal) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a\x9b" "31mred\xff.safetensors");
+  io::save_safetensors(path, {{"a", ones({1})}});
+  for (const std::string& file : {path, path + "\x9b"}) {
+    const CommandResult result = run_command({"inspect", file});
+    EXPECT_EQ((result.output + result.errors).find('\x9b'), std::string::npos);
+    EXPECT_EQ((result.output + result.errors).find('\xff'), std::string::npos);
+  }
 }
 
 // --- demo -----------------------------------------------------------------------------------------------------------

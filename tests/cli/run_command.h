@@ -1,13 +1,19 @@
 // Runs the built `lockstep` as a user would.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -59,5 +65,50 @@ inline CommandResult run_command(const std::vector<std::string>& arguments,
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(folder.path("out")),
           read_whole_file(folder.path("err"))};
 }
+
+/// The command while it runs, so that it can be sent signals.
+class RunningCommand {
+ public:
+  explicit RunningCommand(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), LOCKSTEP_CLI);
+    std::vector<char*> words;
+    for (std::string& argument : arguments) words.push_back(argument.data());
+    words.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    for (const auto& [descriptor, name] : {std::pair(1, "out"), std::pair(2, "err")}) {
+      posix_spawn_file_actions_addopen(&files, descriptor, folder_.path(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    }
+    if (::posix_spawn(&process_, LOCKSTEP_CLI, &files, nullptr, words.data(), environ) != 0) process_ = -1;
+    posix_spawn_file_actions_destroy(&files);
+  }
+  ~RunningCommand() {
+    if (process_ > 0) end(SIGKILL);
+  }
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  /// Waits until `path` exists, or the process has ended; false after a minute.
+  static bool wait_for(const std::string& path) {
+    for (int i = 0; i < 6000 && !std::filesystem::exists(path); ++i) ::usleep(10'000);
+    return std::filesystem::exists(path);
+  }
+  void send(int signal) { ::kill(process_, signal); }
+  /// Sends the signal and waits. The exit code of a process that a signal ended is minus its number.
+  CommandResult end(int signal) {
+    send(signal);
+    return end();
+  }
+  CommandResult end() {
+    int status = 0;
+    ::waitpid(std::exchange(process_, -1), &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_whole_file(folder_.path("out")),
+            read_whole_file(folder_.path("err"))};
+  }
+
+ private:
+  TemporaryFolder folder_;
+  pid_t process_ = -1;
+};
 
 }  // namespace lockstep::test

@@ -223,6 +223,14 @@ TEST(DemoSlow, TrainsAndComparesAndWritesAReport) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(page.find("http"), page.find("http://www.w3.org/2000/svg"));
+  // On a screen of 400 pixels: the pictures shrink, tables are scrolled alone, panels stand below each other.
+  EXPECT_NE(page.find("width=device-width, initial-scale=1"), std::string::npos);
+  for (std::size_t at = page.find("<table"); at != std::string::npos; at = page.find("<table", at + 1)) {
+    EXPECT_EQ(page.substr(at - 19, 19), "<div class=\"table\">");
+  }
+  for (std::size_t at = page.find("<svg"); at != std::string::npos; at = page.find("<svg", at + 1)) {
+    EXPECT_LT(page.find("width=\"520\"", at), page.find('>', at));
+  }
   EXPECT_TRUE(std::filesystem::exists(out + "/plot.png"));
 }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lockstep/error.h>
 
@@ -198,6 +201,95 @@ TEST(Directories, FilesAreRemoved) {
   remove_file(folder.path("a"));  // is gone already
   std::filesystem::create_directory(folder.path("b"));
   EXPECT_THROW(remove_file(folder.path("b")), IoError);
+}
+
+TEST(Directories, SayWhyTheyCannotBeMade) {
+  const TemporaryFolder folder;
+  make_directories(folder.path("a/b/c"));
+  make_directories(folder.path("a/b/c"));
+  EXPECT_TRUE(is_directory(folder.path("a/b/c")));
+  const std::string path = folder.write("file", "") + "/d";
+  EXPECT_EQ(test::message_of<IoError>([&] { make_directories(path); }),
+            path + ": cannot create the folder: Not a directory");
+}
+
+TEST(FileLocks, AreOfOneAtATime) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("lock");
+  std::optional<FileLock> first = FileLock::take(path);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(read_whole_file(path), std::to_string(::getpid()) + "\n");
+  EXPECT_FALSE(FileLock::take(path));
+  FileLock moved = std::move(*first);
+  first.reset();
+  EXPECT_FALSE(FileLock::take(path)) << "a lock that was moved is held still";
+  { const FileLock gone = std::move(moved); }
+  EXPECT_TRUE(FileLock::take(path));
+  EXPECT_THROW(FileLock::take(folder.path("no/such/folder")), IoError);
+}
+
+TEST(FileLocks, EndWithTheProcess) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("lock");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::optional<FileLock> lock = FileLock::take(path);
+    ::_exit(lock ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(FileLock::take(path));
+}
+
+// Of a process that is not seen here, as in another container: no process has that number, and yet somebody writes.
+TEST(AtomicFile, TemporariesThatSomebodyWritesStay) {
+  const TemporaryFolder folder;
+  constexpr const char* kName = ".lockstep-999999999-0.tmp";
+  const std::string path = folder.write(kName, "half");
+  {
+    const std::optional<FileLock> writer = FileLock::take(path);
+    remove_abandoned_temporaries(folder.path("."));
+    EXPECT_EQ(folder.names(), std::vector<std::string>{kName});
+  }
+  remove_abandoned_temporaries(folder.path("."));
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(AtomicFile, LocksItsTemporary) {
+  const TemporaryFolder folder;
+  AtomicFile file(folder.path("a"));
+  const std::vector<std::string> names = folder.names();
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_FALSE(FileLock::take(folder.path(names[0])));
+}
+
+TEST(StopRequests, RememberTheFirstSignalAndLeaveTheSecondToTheSystem) {
+  EXPECT_EXIT(
+      {
+        const StopRequest stop("notice\n");
+        if (stop.signal() != 0) ::_exit(1);
+        ::raise(SIGTERM);
+        if (stop.signal() != SIGTERM) ::_exit(2);
+        ::raise(SIGINT);
+        ::_exit(3);
+      },
+      testing::KilledBySignal(SIGINT), "notice");
+  EXPECT_EXIT(
+      {
+        { const StopRequest stop("notice\n"); }
+        ::raise(SIGINT);
+        ::_exit(3);
+      },
+      testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(
+      {
+        std::signal(SIGINT, SIG_IGN);
+        const StopRequest stop("notice\n");
+        ::raise(SIGINT);
+        ::_exit(stop.signal());
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(System, KnowsItsMemory) {

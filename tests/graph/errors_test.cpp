@@ -49,6 +49,61 @@ TEST(Errors, ShapesThatDoNotFit) {
   expect_error<ShapeError>([] { ones({1, 2}).expand({3}); }, {"expand"});
 }
 
+// In the index as it was given, however it is flattened and spread inside; and with the table's name.
+TEST(Errors, BadIndicesAreFoundWhereTheUserPutThem) {
+  const Tensor table = ones({10, 4}).named("encoder.embedding.weight");
+  const auto ids = [](const std::vector<std::int64_t>& values, const Shape& shape) {
+    return Tensor::from<std::int64_t>(values, shape);
+  };
+  const auto message = [](const std::function<Tensor()>& op) {
+    try {
+      op().eval();
+    } catch (const IndexError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string first = message([&] { return embedding(table, ids({3, 12}, {2})); });
+  EXPECT_NE(first.find("embedding: index 12 at position [1] is outside a dimension of size 10"), std::string::npos) << first;
+  EXPECT_NE(first.find("encoder.embedding.weight"), std::string::npos) << first;
+  EXPECT_NE(first.find("f32 [10, 4]"), std::string::npos) << first;
+  const std::vector<std::pair<std::function<Tensor()>, const char*>> cases{
+      {[&] { return embedding(table, ids({3, 2, 1, 0, 10, 5}, {2, 3})); }, "index 10 at position [1, 1] "},
+      {[&] { return embedding(ones({10, 1}), ids({3, 2, 1, 11}, {2, 2})); }, "index 11 at position [1, 1] "},
+      {[&] { return index_select(table, 1, ids({3, 4}, {2})); }, "index 4 at position [1] is outside a dimension of size 4"},
+      {[&] { return gather(table, 1, ids({0, 1, 2, 4}, {2, 2})); }, "index 4 at position [1, 1] "},
+      {[&] { return take(table, ids({0, 1, 40, 2}, {2, 2})); }, "index 40 at position [1, 0] is outside a dimension of size 40"},
+      {[&] { return take_along_dim(table, ids({0, 9, 10}, {3, 1}), 0); }, "index 10 at position [2, 0] "},
+      {[&] { return scatter(table, 0, ids({0, 9, 3, 10}, {2, 2}), 1.0); }, "index 10 at position [1, 1] "},
+      {[&] { return index_add(table, 0, ids({0, 11}, {2}), ones({2, 4})); }, "index 11 at position [1] "},
+      {[&] { return index_fill(table, 0, ids({-1}, {1}), 1.0); }, "index -1 at position [0] "},
+      {[&] { return embedding(table, ids({11}, {1}).expand({3})); }, "embedding: index 11 "},
+  };
+  for (const auto& [op, expected] : cases) {
+    EXPECT_NE(message(op).find(expected), std::string::npos) << expected << "\n" << message(op);
+  }
+  const std::string counted = message([&] { return one_hot(ids({1, 7}, {2}), 5); });
+  EXPECT_NE(counted.find("one_hot: index 7 at position [1] is outside a dimension of size 5"), std::string::npos) << counted;
+}
+
+TEST(Errors, ACustomGradientOfAWrongShapeNamesTheFunction) {
+  const Tensor x = requires_grad(ones({2, 3}));
+  const auto differentiate = [&](const Shape& shape) {
+    return gradients(sum(custom_gradient(x * 2.0, {x}, [&](const Tensor&) { return std::vector{ones(shape)}; })), {x})[0];
+  };
+  expect_error<ShapeError>([&] { differentiate({2, 4}); },
+                           {"custom_gradient", "input 0, which is [2, 3]", "f32 [2, 4]", "errors_test.cpp"});
+  expect_error<ShapeError>([&] { differentiate({3}); }, {"custom_gradient"});
+  EXPECT_EQ(differentiate({2, 3}).shape(), (Shape{2, 3}));
+}
+
+TEST(Errors, AddressesThatAreNull) {
+  expect_error<ValueError>([] { Tensor::from_bytes(nullptr, 8, {2}, DType::f32); }, {"8 bytes is null"});
+  expect_error<ValueError>([] { Tensor::from_blob(nullptr, {2}, DType::f32); }, {"from_blob", "8 bytes is null"});
+  EXPECT_EQ(Tensor::from_bytes(nullptr, 0, {0, 2}, DType::f32).numel(), 0);
+  EXPECT_EQ(Tensor::from_blob(nullptr, {0}, DType::f32).numel(), 0);
+}
+
 TEST(Errors, ViewsKeepTheNameOfWhatTheyLookAt) {
   const Tensor weight = ones({128, 64}).named("layers.3.weight");
   expect_error<ShapeError>([&] { matmul(ones({8, 128}), weight.transpose(0, 1)); }, {"layers.3.weight", "f32 [64, 128]"});

@@ -49,5 +49,29 @@ TEST_F(OutOfMemory, WhatNeverFitsSaysSo) {
   expect_error<OutOfMemoryError>([&] { argsort(x.reshape({1 << 10, 1 << 30})).eval(); }, {"can never be allocated"});
 }
 
+// Operands are not computed for a product that nothing can hold.
+TEST_F(OutOfMemory, NothingIsComputedForWhatNeverFits) {
+  for (const Device device : {kDevice, Device{}}) {
+    const Tensor column = ones({1 << 24, 1}, {.device = device}) * 2.0;
+    const std::size_t before = work_statistics(device).kernels;
+    expect_error<OutOfMemoryError>([&] { matmul(exp(column), exp(column).reshape({1, -1}).expand({1, 1 << 24})).eval(); },
+                                   {"1125899906842624 bytes can never be allocated", "matmul at ",
+                                    "out_of_memory_test.cpp"});
+    EXPECT_EQ(work_statistics(device).kernels, before);
+  }
+}
+
+TEST(HostMemory, ReadingMoreThanThereIsIsAnErrorOfOurs) {
+  const Tensor wide = zeros({250'000'000'000'000});
+  expect_error<OutOfMemoryError>([&] { wide.to_vector<float>(); },
+                                 {"to_vector", "1000000000000000 bytes", "f32 [250000000000000]"});
+  expect_error<OutOfMemoryError>([&] { zeros({250'000'000'000'000}, {.dtype = DType::boolean}).to_vector<bool>(); },
+                                 {"to_vector"});
+  expect_error<OutOfMemoryError>([&] { wide.hash(); }, {"hash"});
+  expect_error<OutOfMemoryError>([&] { wide.to(Device{DeviceKind::ref, 0}); }, {"can never be allocated"});
+  expect_error<OutOfMemoryError>([&] { wide.eval(); }, {"can never be allocated"});
+  EXPECT_EQ(wide.narrow(0, 1, 2).to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
 }  // namespace
 }  // namespace lockstep

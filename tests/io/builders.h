@@ -1,6 +1,7 @@
 // Builds files byte by byte, valid or not, for the tests of the readers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -92,6 +93,7 @@ struct ZipPart {
   std::uint16_t method = 0;
   std::uint32_t crc_error = 0;  ///< Added to the checksum in both places.
   std::string local_name = {};  ///< Of the local header, if it differs.
+  std::string unpacked = {};    ///< What the data are by method 8.
 };
 
 /// A zip file of stored entries, with zip64 end records if asked for.
@@ -101,9 +103,10 @@ inline std::string zip_file(const std::vector<ZipPart>& parts, bool end64 = fals
   for (const ZipPart& part : parts) {
     const auto size = static_cast<std::uint32_t>(part.data.size());
     const std::string& local_name = part.local_name.empty() ? part.name : part.local_name;
-    const std::uint32_t crc = crc_of(part.data) + part.crc_error;
+    const std::string& content = part.method == 8 ? part.unpacked : part.data;
+    const std::uint32_t crc = crc_of(content) + part.crc_error;
     const std::string middle = bytes_of(part.flags) + bytes_of(part.method) + bytes_of<std::uint32_t>(0);
-    const std::string sizes = bytes_of(crc) + bytes_of(size) + bytes_of(size);
+    const std::string sizes = bytes_of(crc) + bytes_of(size) + bytes_of(static_cast<std::uint32_t>(content.size()));
     const auto offset = static_cast<std::uint32_t>(file.size());
     file += "PK\x03\x04" + bytes_of<std::uint16_t>(20) + middle + sizes +
             bytes_of(static_cast<std::uint16_t>(local_name.size())) + bytes_of<std::uint16_t>(0) + local_name +
@@ -136,6 +139,55 @@ inline std::string floats(const std::vector<float>& values) {
 /// What torch.save writes for {"w": a float tensor [2, 2]}.
 inline std::vector<ZipPart> torch_parts(const std::string& object = pickle(pickle_state())) {
   return {{"m/data.pkl", object}, {"m/byteorder", "little"}, {"m/data/0", floats({1, 2, 3, 4})}, {"m/version", "3\n"}};
+}
+
+// --- JPEG ---
+
+/// A gray square of one brightness: a bit for a block, and for each of the scans behind the first, which add nothing, a
+/// few bytes. `side` is a multiple of 8. With frame 0xc9 it says that it is coded arithmetically.
+inline std::string flat_jpeg(std::uint16_t side, int scans, unsigned char frame = 0xc2) {
+  const auto segment = [](unsigned char marker, const std::string& body) {
+    const auto length = static_cast<unsigned>(body.size() + 2);
+    return std::string{'\xff', static_cast<char>(marker), static_cast<char>(length >> 8), static_cast<char>(length)} +
+           body;
+  };
+  const auto bytes = [](std::initializer_list<unsigned> values) {
+    std::string result;
+    for (const unsigned value : values) result += static_cast<char>(value);
+    return result;
+  };
+  const unsigned blocks = unsigned{side} / 8 * (unsigned{side} / 8);
+  // Blocks without coefficients: the code "0" and `width` bits are a run of 2^width and so many more, "10" is one.
+  unsigned width = 0;
+  while (width < 14 && blocks >> (width + 1) != 0) ++width;
+  std::vector<bool> bits;
+  unsigned left = blocks;
+  while (left >> width != 0) {
+    const unsigned run = std::min(left, (2u << width) - 1);
+    bits.push_back(false);
+    for (unsigned bit = width; bit-- > 0;) bits.push_back(((run - (1u << width)) >> bit & 1) != 0);
+    left -= run;
+  }
+  for (; left > 0; --left) bits.insert(bits.end(), {true, false});
+  const auto packed = [](std::vector<bool> all) {
+    while (all.size() % 8 != 0) all.push_back(true);
+    std::string result;
+    for (std::size_t i = 0; i < all.size(); i += 8) {
+      unsigned byte = 0;
+      for (std::size_t k = 0; k < 8; ++k) byte = byte << 1 | unsigned{all[i + k]};
+      result += static_cast<char>(byte);
+      if (byte == 0xff) result += '\0';
+    }
+    return result;
+  };
+  std::string result = "\xff\xd8" + segment(0xdb, std::string(1, '\0') + std::string(64, '\1'));
+  result += segment(frame, bytes({8, unsigned{side} >> 8, side & 0xffu, unsigned{side} >> 8, side & 0xffu, 1, 1, 0x11, 0}));
+  result += segment(0xc4, bytes({0, 1}) + std::string(15, '\0') + bytes({0}));
+  result += segment(0xc4, bytes({0x10, 1, 1}) + std::string(14, '\0') + bytes({width << 4, 0}));
+  result += segment(0xda, bytes({1, 1, 0, 0, frame == 0xc2 ? 0u : 0x3fu, 0})) + packed(std::vector<bool>(blocks, false));
+  const std::string scan = segment(0xda, bytes({1, 1, 0, 1, 0x3f, 0})) + packed(bits);
+  for (int i = 0; i < scans; ++i) result += scan;
+  return result + "\xff\xd9";
 }
 
 }  // namespace lockstep::test

@@ -12,6 +12,7 @@
 #include <lockstep/io/safetensors.h>
 
 #include "core/os.h"
+#include "io/builders.h"
 #include "io/image_codec.h"
 #include "support/data.h"
 #include "support/files.h"
@@ -88,6 +89,35 @@ TEST(Images, AreaIsBoundedBeforeAnythingIsAllocated) {
   const auto jpeg = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "fuzz/corpus/jpeg/huge";
   EXPECT_THAT(message_of<FormatError>([&] { load_image(jpeg); }), HasSubstr("Maximum supported image dimension"));
   EXPECT_LT(os::resident_bytes(), before + (32u << 20));
+}
+
+std::string decoding(const std::string& bytes) {
+  return message_of<FormatError>([&] { decode_image("x.jpg", std::as_bytes(std::span(bytes))); });
+}
+
+// Each scan of a flat picture costs a few bytes, and a pass over all of it.
+TEST(Images, ScansAreBoundedByTheBlocksTheyPassOver) {
+  const std::string small = test::flat_jpeg(64, 480);
+  EXPECT_EQ(decode_image("x", std::as_bytes(std::span(small))).pixels, std::vector<std::uint8_t>(64 * 64 * 3, 128));
+  EXPECT_THAT(decoding(test::flat_jpeg(64, 501)), HasSubstr("more than 500 scans"));
+  EXPECT_EQ(decoding(test::flat_jpeg(4096, 15)), "no error");
+  const std::string large = test::flat_jpeg(8000, 480);
+  EXPECT_LT(large.size(), 172'000u);
+  EXPECT_EQ(decoding(large), "x.jpg: JPEG: its scans pass over the picture more than 16 times");
+}
+
+// The decoder of arithmetic coding goes on with zeros where bytes are missing.
+TEST(Images, ArithmeticCodingIsRefused) {
+  EXPECT_THAT(decoding(test::flat_jpeg(64, 0, 0xc9)), HasSubstr("JPEG: arithmetic coding is not supported"));
+}
+
+// Phones append second pictures and films.
+TEST(Images, BytesBehindAPictureAreNotLookedAt) {
+  for (const char* name : {"rgb8.png", "rgb_420.jpg"}) {
+    const std::string good = test::read_whole_file(repository_data(std::string("images/") + name));
+    const std::string more = good + "\xff\xd8 more";
+    EXPECT_EQ(decode_image(name, std::as_bytes(std::span(more))), decode_image(name, std::as_bytes(std::span(good))));
+  }
 }
 
 TEST(Images, PaletteIndicesAreChecked) {

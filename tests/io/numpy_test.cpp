@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <lockstep/io/weights.h>
 #include <lockstep/ops.h>
@@ -12,6 +13,7 @@
 #include "io/npy.h"
 #include "support/failing_calls.h"
 #include "support/files.h"
+#include "support/peak_memory.h"
 
 namespace lockstep::io {
 namespace {
@@ -220,6 +222,30 @@ TEST(NumPy, EveryFailingCallLeavesOldOrNewFile) {
       if (!calls.failed()) break;
       ASSERT_LT(k, 500);
     }
+  }
+}
+
+TEST(NumPy, UnpackingTakesNoMoreThanWhatIsUnpacked) {
+  constexpr std::size_t kElements = 40'000'000;  // not a power of two, which a growing block would fit
+  const std::string array_bytes = array("<f4", "(" + std::to_string(kElements) + ",)", std::string(4 * kElements, '\0'));
+  std::string packed(::compressBound(array_bytes.size()), '\0');
+  z_stream stream{};
+  ASSERT_EQ(::deflateInit2(&stream, 1, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(array_bytes.data()));
+  stream.avail_in = static_cast<uInt>(array_bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  ASSERT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write("a.npz", zip_file({{.name = "a.npy", .data = packed, .method = 8, .unpacked = array_bytes}}));
+  TensorMap loaded;
+  const auto growth = test::peak_growth([&] { loaded = load_npz(path); });
+  EXPECT_EQ(loaded.at("a").numel(), static_cast<std::int64_t>(kElements));
+  if (growth) {
+    EXPECT_LT(*growth, array_bytes.size() + (32u << 20));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "io/builders.h"
 #include "io/safetensors_header.h"
 #include "support/files.h"
+#include "support/peak_memory.h"
 
 namespace lockstep::io {
 namespace {
@@ -71,6 +72,33 @@ TEST(MalformedSafetensors, OtherFilesInFrontOrBehind) {
   EXPECT_THAT(error_of_header("{}x"), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of_header("{}", "PK\x03\x04"), HasSubstr("4 bytes follow the last tensor's data (at byte 10)"));
   EXPECT_NO_THROW(parse(safetensors_bytes("{}   ")));
+}
+
+// The JSON parser takes a zero byte for the end.
+TEST(MalformedSafetensors, AZeroByteHidesNothing) {
+  const std::string zero(1, '\0');
+  EXPECT_EQ(error_of_header("{}" + zero + "garbage"),
+            "m.safetensors: the header is not valid JSON: it has a zero byte (at byte 10)");
+  for (const std::string& header : {"{}" + zero, "{" + zero + "}", "{\"__metadata__\":{\"a" + zero + "\":\"\"}}",
+                                    "{\"__metadata__\":{\"a\":\"\\" + zero + "\"}}"}) {
+    EXPECT_THAT(error_of_header(header), HasSubstr("zero byte")) << header;
+  }
+  EXPECT_NO_THROW(parse(safetensors_bytes(R"({"__metadata__":{"a":"\u0000"}})")));
+}
+
+TEST(MalformedSafetensors, MetadataKeysAreBounded) {
+  const auto texts = [](std::size_t count) {
+    std::string header = R"({"__metadata__":{)";
+    for (std::size_t i = 0; i < count; ++i) header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":\"\"";
+    return header + "}}";
+  };
+  EXPECT_NO_THROW(parse(safetensors_bytes(texts(kMaxMetadataKeys))));
+  const std::string many = safetensors_bytes(texts(2'000'000));
+  const auto growth = test::peak_growth(
+      [&] { EXPECT_EQ(error_of(many), "m.safetensors: __metadata__ has more than 65536 keys"); });
+  if (growth) {
+    EXPECT_LT(*growth, 32u << 20);
+  }
 }
 
 TEST(MalformedSafetensors, ShapesWhoseByteCountWraps) {

@@ -35,6 +35,18 @@ TEST(Plot, ATrainingRunHasLossAndAccuracyOfBothSplits) {
   EXPECT_NE(std::count(image.pixels.begin(), image.pixels.end(), 255), std::ssize(image.pixels));
 }
 
+// At 400 pixels letters of 12 are still 9.
+TEST(Plot, PanelsStandBelowEachOtherForNarrowScreens) {
+  const std::vector<Panel> panels = train::training_panels(run());
+  const io::Image one = train::plot_image({panels[0]});
+  const io::Image two = train::plot_image(panels);
+  EXPECT_EQ(two.width, one.width);
+  EXPECT_EQ(two.height, 2 * one.height);
+  EXPECT_LE(two.width, 530);
+  // The first panel is the same alone.
+  EXPECT_TRUE(std::equal(one.pixels.begin(), one.pixels.end(), two.pixels.begin()));
+}
+
 TEST(Plot, ARunWithoutAccuracyHasOnePanel) {
   EXPECT_EQ(train::training_panels({{.step = 1, .loss = 1}, {.step = 2, .loss = 0.5}}).size(), 1u);
 }

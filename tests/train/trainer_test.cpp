@@ -81,6 +81,25 @@ TEST(Fit, StopsAfterTheStepsOrWhenItIsTold) {
   EXPECT_EQ(Training().fit({.epochs = 3, .on_record = [&](const Record&) { return ++seen < 5; }}).steps, 5);
 }
 
+TEST(Fit, AStopSavesAfterTheStepAndWritesNoTest) {
+  const test::TemporaryFolder folder;
+  int asked = 0;
+  const train::FitResult stopped =
+      Training().fit({.epochs = 3, .checkpoints = folder.path("run"), .stop = [&] { return ++asked == 5; }});
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, 5);
+  EXPECT_EQ(stopped.records.size(), 5u);
+  Training continued;
+  const train::FitResult rest = continued.fit({.epochs = 3, .checkpoints = folder.path("run"), .resume = true});
+  EXPECT_FALSE(rest.stopped);
+  EXPECT_EQ(rest.resumed_at, 5);
+  Training whole;
+  EXPECT_EQ(whole.fit({.epochs = 3}).steps, rest.steps);
+  EXPECT_EQ(continued.hashes(), whole.hashes());
+  // At the end of a run there is nothing to stop.
+  EXPECT_FALSE(Training().fit({.max_steps = 1, .stop = [] { return true; }}).stopped);
+}
+
 TEST(Fit, IsTheSameOnEveryDeviceAndForAnyThreads) {
   Training expected;
   expected.fit({.max_steps = 6});

@@ -57,11 +57,16 @@ struct FitOptions {
   bool progress = true;  ///< The bar on standard error.
   /// Called after every record; training stops after this step if it returns false.
   std::function<bool(const Record& record)> on_record = {};
+  /// Asked after every step, e.g. whether somebody pressed Ctrl-C: training stops there if it answers true, with a
+  /// checkpoint and, unless the epoch is at its end, without a test. What goes on from it gets the bits and logs of a run
+  /// that never stopped.
+  std::function<bool()> stop = {};
 };
 
 struct FitResult {
   std::int64_t steps = 0;       ///< done in all, those before a checkpoint included
   std::int64_t resumed_at = 0;  ///< steps of the checkpoint that it went on from
+  bool stopped = false;         ///< by FitOptions::stop, before all steps were done
   std::vector<Record> records;  ///< of this call
   Evaluation test;              ///< the last
   double seconds = 0;

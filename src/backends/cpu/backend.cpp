@@ -7,6 +7,7 @@
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
+#include "core/os.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -48,6 +49,8 @@ BufferRef CpuBackend::allocate(std::size_t bytes) {
   return std::make_shared<Buffer>(device(), data, bytes,
                                   [memory = memory_, data, bytes] { memory->release(data, bytes); });
 }
+
+std::size_t CpuBackend::memory_bytes() const { return os::memory_and_swap_bytes(); }
 
 void CpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
   LOCKSTEP_ASSERT(bytes <= to.bytes());

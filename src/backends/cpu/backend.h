@@ -20,6 +20,7 @@ class CpuBackend final : public Backend, public ReportsMemory {
 
   Device device() const override { return {DeviceKind::cpu, 0}; }
   BufferRef allocate(std::size_t bytes) override;
+  std::size_t memory_bytes() const override;
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;

@@ -52,7 +52,7 @@ std::string_view name_of(Isa isa) {
 }
 
 const std::vector<Isa>& available_isas() {
-  static const std::vector<Isa> isas = detect();
+  static const auto& isas = *new std::vector<Isa>(detect());
   return isas;
 }
 

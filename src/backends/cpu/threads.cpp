@@ -73,12 +73,17 @@ struct Pool {
 };
 
 std::mutex pool_mutex;
-std::shared_ptr<Pool> the_pool;
+
+// Never destroyed: destructors of static objects may still compute.
+std::shared_ptr<Pool>& the_pool() {
+  static auto& instance = *new std::shared_ptr<Pool>;
+  return instance;
+}
 
 std::shared_ptr<Pool> pool() {
   const std::lock_guard lock(pool_mutex);
-  if (!the_pool) the_pool = std::make_shared<Pool>(initial_threads());
-  return the_pool;
+  if (!the_pool()) the_pool() = std::make_shared<Pool>(initial_threads());
+  return the_pool();
 }
 
 }  // namespace
@@ -87,7 +92,7 @@ void set_parallel_executor(ParallelExecutor executor) {
   const int threads = pool()->threads;
   auto next = std::make_shared<Pool>(threads, std::move(executor));
   const std::lock_guard lock(pool_mutex);
-  the_pool = std::move(next);
+  the_pool() = std::move(next);
 }
 
 void set_num_threads(int count) {
@@ -95,7 +100,8 @@ void set_num_threads(int count) {
     throw ValueError("set_num_threads: " + std::to_string(count) + ": expected a number of threads, 1 or more");
   }
   const std::lock_guard lock(pool_mutex);
-  the_pool = std::make_shared<Pool>(count, the_pool ? the_pool->executor : ParallelExecutor());
+  const std::shared_ptr<Pool> before = the_pool();
+  the_pool() = std::make_shared<Pool>(count, before ? before->executor : ParallelExecutor());
 }
 
 int num_threads() { return pool()->threads; }

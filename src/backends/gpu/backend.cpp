@@ -146,6 +146,8 @@ GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::strin
   arithmetic_ = probe(*driver_, memory_, kernels_);
 }
 
+std::size_t GpuBackend::memory_bytes() const { return driver_->info().memory_bytes; }
+
 BufferRef GpuBackend::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t address = memory_.allocate(bytes);

@@ -154,7 +154,12 @@ std::string kernel_directory() {
   const std::string cache = os::cache_directory();
   if (cache.empty()) return "";
   const std::string directory = cache + "/lockstep/kernels";
-  return os::make_directories(directory) ? directory : "";
+  try {
+    os::make_directories(directory);
+  } catch (const IoError&) {
+    return "";  // without a cache kernels are compiled anew
+  }
+  return directory;
 }
 
 }  // namespace gpu

@@ -205,7 +205,7 @@ class Library {
 }  // namespace
 
 std::string needed_functions(std::string_view body) {
-  static const Library library;
+  static const Library& library = *new Library;
   return library.needed_by(body);
 }
 

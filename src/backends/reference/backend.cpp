@@ -11,6 +11,7 @@
 #include "backends/reference/program.h"
 #include "core/assert.h"
 #include "core/fp_state.h"
+#include "core/os.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -51,6 +52,10 @@ BufferRef ReferenceBackend::allocate(std::size_t bytes) {
     std::free(data);
     live_bytes.fetch_sub(rounded);
   });
+}
+
+std::size_t ReferenceBackend::memory_bytes() const {
+  return os::memory_and_swap_bytes();
 }
 
 void ReferenceBackend::reset_peak_memory() {

@@ -18,6 +18,7 @@ class ReferenceBackend : public Backend, public ReportsMemory {
  public:
   Device device() const override { return {DeviceKind::ref, 0}; }
   BufferRef allocate(std::size_t bytes) override;
+  std::size_t memory_bytes() const override;
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;

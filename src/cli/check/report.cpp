@@ -26,7 +26,7 @@ std::string summary(const CheckReport& report) {
 }
 
 constexpr const char* kPageHead = R"page(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>lockstep check</title><style>
 :root { color-scheme: light dark; --line: #8884; --equal: #2e9e5b; --different: #d63b3b; --none: #8883; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
@@ -39,6 +39,7 @@ td { padding: 2px; text-align: center } td span { display: block; width: 3.6rem;
 .equal span { background: var(--equal); color: #fff } .different span { background: var(--different); color: #fff; font-weight: 700 }
 .unsupported span { background: var(--none); color: #8888 } .legend span { padding: 0 .5rem; border-radius: .25rem; margin-right: .3rem }
 #detail { position: fixed; bottom: 0; left: 0; right: 0; background: Canvas; border-top: 1px solid var(--line); padding: .5rem 1rem; font: 13px/1.4 ui-monospace, monospace; min-height: 1.4rem; white-space: pre-wrap }
+@media (max-width: 60rem) { .table { overflow-x: auto } thead th { position: static } tbody th { position: sticky; left: 0; background: Canvas } input[type=search] { min-width: 8rem } }
 </style></head><body><h1>lockstep check</h1>
 <p>Every op and element type on a device against the reference, by equality of bits: dense, transposed, sliced, expanded and
 flipped operands, sizes from 0 to large and ragged, ranks 0 to 8, NaN, infinities, signed zeros, subnormals and ties.</p>
@@ -142,7 +143,7 @@ void print_json(const CheckReport& report) {
 std::string html_page(const std::vector<CheckReport>& reports) {
   std::string page = kPageHead;
   for (const CheckReport& report : reports) {
-    page += fmt::format("<h2>{}</h2><p>{}</p>\n<table><thead><tr><th></th>", escaped(report.device.to_string()),
+    page += fmt::format("<h2>{}</h2><p>{}</p>\n<div class=\"table\"><table><thead><tr><th></th>", escaped(report.device.to_string()),
                         escaped(summary(report)));
     for (const DType dtype : report.dtypes) page += fmt::format("<th>{}</th>", short_name(dtype));
     page += "</tr></thead><tbody>\n";
@@ -151,7 +152,7 @@ std::string html_page(const std::vector<CheckReport>& reports) {
       for (std::size_t d = 0; d < report.dtypes.size(); ++d) page += html_cell(report.cells[row + d]);
       page += "</tr>\n";
     }
-    page += "</tbody></table>\n";
+    page += "</tbody></table></div>\n";
   }
   return page + kPageTail;
 }

@@ -52,13 +52,13 @@ struct Selection {
 };
 
 // Checked by a gather, so that a bad index is found in its own tensor; negative ones count from the end.
-Tensor checked_index(const Tensor& index, std::int64_t size) {
+Tensor checked_index(const Tensor& input, const Tensor& index, std::int64_t size) {
   const Tensor wide_index = cast(index, DType::i64);
   const auto count = static_cast<double>(size);
   const Tensor from_end = where(bitwise_and(wide_index < 0, wide_index >= -count), wide_index + count, wide_index);
   const Tensor line = arange(0, count, 1, {.dtype = DType::i64, .device = index.device()});
   const Tensor flat = from_end.reshape({-1});
-  return graph::gather(line, 0, flat).reshape(index.shape());
+  return graph::gather(line, 0, flat, GivenIndex{"input", input, index}).reshape(index.shape());
 }
 
 Selection select(const Operand& a, const std::vector<std::optional<Tensor>>& given) {
@@ -110,7 +110,7 @@ Selection select(const Operand& a, const std::vector<std::optional<Tensor>>& giv
   }
   for (const int d : dims) {
     const std::int64_t size = result.input.shape()[d];
-    Tensor index = checked_index(*indices[static_cast<std::size_t>(d)], size).expand(result.selected);
+    Tensor index = checked_index(result.input, *indices[static_cast<std::size_t>(d)], size).expand(result.selected);
     result.positions = result.places == 1 && !result.positions.defined()
                            ? index
                            : result.positions * static_cast<double>(size) + index;

@@ -57,7 +57,8 @@ Tensor scatter_along(ScatterOp how, const Operand& a, int dim, const Tensor& giv
   check_fits(index, self, d, shown, "the index must not be larger than the input outside the dimension");
   check_fits(index, source, -1, shown, "the index must not be larger than the source");
   const Tensor values = covered(source, index.shape(), -1);
-  return graph::scatter(how, self, d, index, values, include_self).reshape(input.shape());
+  return graph::scatter(how, self, d, index, values, include_self, GivenIndex{"input", input, given_index})
+      .reshape(input.shape());
 }
 
 // A 1-d index along `dim` of `like`'s shape.
@@ -86,7 +87,7 @@ Tensor scatter_slices(ScatterOp how, const Operand& a, int dim, const Tensor& in
                      "one slice per index, of the input's sizes elsewhere");
   }
   const Tensor places = spread_index(self, index, d, self.shape());
-  return graph::scatter(how, self, d, places, values, true).reshape(input.shape());
+  return graph::scatter(how, self, d, places, values, true, GivenIndex{"input", input, index}).reshape(input.shape());
 }
 
 }  // namespace
@@ -103,14 +104,16 @@ Tensor gather(const Operand& a, int dim, const Tensor& given_index) {
   const int d = check_dim(source, dim);
   check_fits(index, source, d, {{"input", input}, {"index", given_index}},
              "the index must not be larger than the input outside the dimension");
-  return graph::gather(covered(source, index.shape(), d), d, index).reshape(given_index.shape());
+  return graph::gather(covered(source, index.shape(), d), d, index, GivenIndex{"input", input, given_index})
+      .reshape(given_index.shape());
 }
 
 Tensor take_along_dim(const Operand& a, const Tensor& index, std::optional<int> dim) {
   const CallScope call("take_along_dim", a);
   const Tensor& input = tensor_of(a);
   check_index(input, index);
-  if (!dim) return graph::gather(input.reshape({-1}), 0, index.reshape({-1}));
+  const GivenIndex given{"input", input, index};
+  if (!dim) return graph::gather(input.reshape({-1}), 0, index.reshape({-1}), given);
   const int d = check_dim(input, *dim);
   Shape shape = input.shape();
   bool fits = index.rank() == input.rank();
@@ -124,14 +127,15 @@ Tensor take_along_dim(const Operand& a, const Tensor& index, std::optional<int> 
   }
   Shape index_shape = shape;
   index_shape[d] = index.shape()[d];
-  return graph::gather(input.expand(shape), d, index.expand(index_shape));
+  return graph::gather(input.expand(shape), d, index.expand(index_shape), given);
 }
 
 Tensor take(const Operand& a, const Tensor& index) {
   const CallScope call("take", a);
   const Tensor& input = tensor_of(a);
   check_index(input, index);
-  return graph::gather(input.reshape({-1}), 0, index.reshape({-1})).reshape(index.shape());
+  return graph::gather(input.reshape({-1}), 0, index.reshape({-1}), GivenIndex{"input", input, index})
+      .reshape(index.shape());
 }
 
 Tensor index_select(const Operand& a, int dim, const Tensor& index) {
@@ -139,7 +143,8 @@ Tensor index_select(const Operand& a, int dim, const Tensor& index) {
   const Tensor& input = tensor_of(a);
   const Tensor source = at_least_1d(input);
   const int d = check_dim(source, dim);
-  const Tensor result = graph::gather(source, d, spread_index(source, index, d, source.shape()));
+  const Tensor result = graph::gather(source, d, spread_index(source, index, d, source.shape()),
+                                      GivenIndex{"input", input, index});
   return input.rank() == 0 ? result.reshape({}) : result;
 }
 
@@ -152,7 +157,7 @@ Tensor embedding(const Operand& a, const Tensor& ids) {
   Shape shape = ids.shape();
   for (int d = 1; d < weight.rank(); ++d) shape.push_back(weight.shape()[d]);
   check_shape(shape, weight.dtype());
-  return graph::gather(weight, 0, places).reshape(shape);
+  return graph::gather(weight, 0, places, GivenIndex{"weight", weight, ids}).reshape(shape);
 }
 
 Tensor one_hot(const Operand& a, std::optional<std::int64_t> num_classes) {
@@ -170,7 +175,7 @@ Tensor one_hot(const Operand& a, std::optional<std::int64_t> num_classes) {
   const TensorOptions options{.dtype = DType::i64, .device = classes.device()};
   const Tensor index = classes.reshape({classes.numel(), 1});
   return graph::scatter(ScatterOp::set, zeros({classes.numel(), count}, options), 1, index,
-                        ones({classes.numel(), 1}, options), true)
+                        ones({classes.numel(), 1}, options), true, GivenIndex{"classes", classes, classes})
       .reshape(shape);
 }
 
@@ -228,7 +233,8 @@ Tensor index_fill(const Operand& a, int dim, const Tensor& index, double value) 
   const int d = check_dim(self, dim);
   const Tensor places = spread_index(self, index, d, self.shape());
   const Tensor values = full(places.shape(), value, {.dtype = input.dtype(), .device = input.device()});
-  return graph::scatter(ScatterOp::set, self, d, places, values, true).reshape(input.shape());
+  return graph::scatter(ScatterOp::set, self, d, places, values, true, GivenIndex{"input", input, index})
+      .reshape(input.shape());
 }
 
 }  // namespace v0

@@ -9,9 +9,16 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
-Tensor make(Primitive op, Inputs inputs, const Shape& shape, DType dtype) {
+Tensor make(Primitive op, Inputs inputs, const Shape& shape, DType dtype,
+            std::shared_ptr<const IndexStory> story = nullptr) {
   const Device device = inputs[0]->device;
-  return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device));
+  return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device, std::move(story)));
+}
+
+std::shared_ptr<const IndexStory> story_of(const std::optional<GivenIndex>& given) {
+  if (!given) return nullptr;
+  return std::make_shared<const IndexStory>(
+      IndexStory{given->label, Access::handle(given->table), given->index.shape()});
 }
 
 bool is_dense(const Reading& reading) {
@@ -20,7 +27,7 @@ bool is_dense(const Reading& reading) {
 
 }  // namespace
 
-Tensor gather(const Tensor& source, int dim, const Tensor& index) {
+Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given) {
   LOCKSTEP_ASSERT(source.rank() == index.rank() && (index.dtype() == DType::i64 || index.dtype() == DType::i32));
   Reading reading = read(source);
   if (!reading.view.bounds.empty()) reading = read(stored(source));
@@ -31,15 +38,16 @@ Tensor gather(const Tensor& source, int dim, const Tensor& index) {
   LOCKSTEP_ASSERT(view.shape == index.shape());
   Gather op = primitive;
   op.source = std::move(view);
-  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype()), source, dim,
-                      index);
+  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(),
+                           story_of(given)),
+                      source, dim, index);
 }
 
 Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values,
-               bool include_self) {
+               bool include_self, const std::optional<GivenIndex>& given) {
   LOCKSTEP_ASSERT(index.shape() == values.shape() && self.rank() == index.rank() && self.dtype() == values.dtype());
   const Tensor result = make(Scatter{op, dim, include_self}, {node_of(self), node_of(index), node_of(values)},
-                             self.shape(), self.dtype());
+                             self.shape(), self.dtype(), story_of(given));
   return trace_scatter(result, op, self, dim, index, values, include_self);
 }
 

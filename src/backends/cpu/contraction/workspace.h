@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include <lockstep/error.h>
 
 #include "backends/cpu/contraction/panels.h"
+#include "core/per_thread.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -46,21 +46,14 @@ struct Workspace {
   PackWorkspace pack{};
   GrowingBuffer rows, columns, results, transposed, compacted;
 
-  static Workspace& of_this_thread() {
-    static thread_local std::unique_ptr<Workspace> workspace;
-    if (!workspace) workspace = std::make_unique<Workspace>();
-    return *workspace;
-  }
+  static Workspace& of_this_thread() { return v0::of_this_thread<Workspace>(); }
 };
 
 /// Operands packed as a whole before the blocks are computed; they belong to the thread that runs the kernel.
 struct SharedPanels {
   GrowingBuffer rows, columns;
   GrowingBuffer results, partial_sums;  ///< of contractions whose k is spread over threads
-  static SharedPanels& of_this_thread() {
-    static thread_local SharedPanels panels;
-    return panels;
-  }
+  static SharedPanels& of_this_thread() { return v0::of_this_thread<SharedPanels>(); }
 };
 
 }  // namespace contraction

@@ -9,6 +9,7 @@
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
 #include "core/fp_state.h"
+#include "core/per_thread.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -69,8 +70,7 @@ void Scratch::grow(std::size_t bytes) {
 }
 
 Scratch& Scratch::of_this_thread() {
-  thread_local Scratch scratch;
-  return scratch;
+  return v0::of_this_thread<Scratch>();
 }
 
 RowProgram::RowProgram(const Program& program, Isa isa)

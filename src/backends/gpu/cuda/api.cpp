@@ -1,5 +1,8 @@
 #include "backends/gpu/cuda/api.h"
 
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
@@ -12,11 +15,13 @@ namespace gpu {
 namespace cuda {
 namespace {
 
-const std::string kNames[] = {"libcuda.so.1", "libcuda.so"};
+std::vector<std::string> names() {
+  return {"libcuda.so.1", "libcuda.so"};
+}
 
 /// Fills in an Api.
 struct Loader {
-  os::SharedLibrary library{kNames};
+  os::SharedLibrary library{names()};
   Api api;
 
   Loader() {

@@ -1,6 +1,8 @@
 #include "backends/gpu/cuda/nvrtc.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,11 +19,13 @@ using Status = int;
 struct Opaque;
 using Handle = Opaque*;
 
-const std::string kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
+std::vector<std::string> names() {
+  return {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
+}
 constexpr std::array kFlags = {"--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17"};
 
 struct Api {
-  os::SharedLibrary library{kNames};
+  os::SharedLibrary library{names()};
   Status (*version)(int*, int*) = nullptr;
   Status (*create)(Handle*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   Status (*compile)(Handle, int, const char* const*) = nullptr;

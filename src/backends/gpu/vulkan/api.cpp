@@ -1,5 +1,8 @@
 #include "backends/gpu/vulkan/api.h"
 
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
@@ -13,7 +16,9 @@ namespace gpu {
 namespace vulkan {
 namespace {
 
-const std::string kNames[] = {"libvulkan.so.1", "libvulkan.so"};
+std::vector<std::string> names() {
+  return {"libvulkan.so.1", "libvulkan.so"};
+}
 constexpr std::uint32_t kApiVersion = VK_API_VERSION_1_2;
 
 VkPhysicalDeviceProperties properties_of(const Api& vk, VkPhysicalDevice device) {
@@ -48,7 +53,7 @@ std::string problem_of(const Api& vk, VkPhysicalDevice device) {
 
 }  // namespace
 
-Api::Api() : library(kNames) {
+Api::Api() : library(names()) {
   if (!library.is_open()) {
     missing = library.error();
     return;
@@ -119,7 +124,7 @@ Found find_vulkan() {
   if (!found.devices.empty() && !shaderc().is_usable()) {
     found.devices.clear();
     found.reason = shaderc().problem();
-    found.fix = "apt install libshaderc1";
+    found.fix = shaderc().fix();
   }
   return found;
 }

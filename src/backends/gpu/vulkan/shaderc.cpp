@@ -1,6 +1,8 @@
 #include "backends/gpu/vulkan/shaderc.h"
 
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -16,12 +18,26 @@ namespace {
 struct Opaque;
 using Handle = Opaque*;
 
-// Our own build of it stands beside the library, or in the lib directory beside the programs'; Debian 12's libshaderc1
-// alone cannot be opened: it lacks what its static version has.
+constexpr const char* kOwnName = "liblockstep_shaderc.so";
+
+// Where our own build of it may be: beside the library, or in the lib directory beside the programs'; and, for a static
+// library, which cannot know where it lies, where CMake puts it.
+std::vector<std::string> own_places() {
+  std::vector<std::string> all;
+  for (const char* place : {"/", "/../lib/", "/../../lib/"}) all.push_back(os::own_directory() + place);
+#ifdef LOCKSTEP_SHADERC_PLACES
+  for (const char* place : {LOCKSTEP_SHADERC_PLACES}) all.push_back(std::string(place) + "/");
+#endif
+  return all;
+}
+
+// Debian 12's libshaderc1 alone cannot be opened: it lacks what its static version has.
 std::vector<std::string> names() {
   std::vector<std::string> all;
-  for (const char* place : {"/", "/../lib/", "/../../lib/"})
-    all.push_back(os::own_directory() + place + "liblockstep_shaderc.so");
+  for (const std::string& place : own_places()) {
+    std::error_code unknown;
+    if (std::filesystem::exists(place + kOwnName, unknown)) all.push_back(place + kOwnName);
+  }
   for (const char* name : {"libshaderc.so.1", "libshaderc_shared.so.1", "libshaderc_shared.so"}) all.emplace_back(name);
   return all;
 }
@@ -32,7 +48,8 @@ constexpr std::uint32_t kVulkan12 = (1u << 22) | (2u << 12);
 constexpr int kSuccess = 0;
 
 struct Api {
-  os::SharedLibrary library{names()};
+  const std::vector<std::string> tried = names();
+  os::SharedLibrary library{tried};
   Handle (*compiler)() = nullptr;
   Handle (*options)() = nullptr;
   void (*set_target)(Handle, int, std::uint32_t) = nullptr;
@@ -72,11 +89,22 @@ const Api& api() {
 
 }  // namespace
 
+std::string shaderc_advice(const std::string& first_tried, const std::string& error, const std::string& directory) {
+  const std::string keep = fmt::format("build Lockstep where libshaderc-dev is installed, and keep the {} that this makes "
+                                       "beside the library, or in {}",
+                                       kOwnName, directory);
+  if (first_tried.find(kOwnName) != std::string::npos) return fmt::format("{} does not load here: {}", first_tried, keep);
+  if (error.find("No such file") != std::string::npos) return "apt install libshaderc1, or " + keep;
+  return "the system's libshaderc is installed, but does not load (Debian 12's lacks symbols): " + keep;
+}
+
 Shaderc::Shaderc() {
   if (!api().library.is_open()) {
     problem_ = "shaderc, the compiler of shaders, cannot be opened: " + api().library.error();
+    fix_ = shaderc_advice(api().tried.front(), api().library.error(), os::own_directory());
   } else if (!api().complete) {
     problem_ = "libshaderc is too old: 2021 or later is needed";
+    fix_ = "install a newer libshaderc, or build Lockstep where libshaderc-dev is installed";
   }
 }
 
