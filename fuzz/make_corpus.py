@@ -526,6 +526,77 @@ def field(number, value):
     return bytes([number << 3 | 2, len(value)]) + value
 
 
+# --- GGUF ------------------------------------------------------------------------------------------------------------
+
+
+def gguf_text(value):
+    data = value if isinstance(value, bytes) else value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def gguf_value(key, kind, data):
+    return gguf_text(key) + struct.pack("<I", kind) + data
+
+
+def gguf_tensor(name, sizes, kind, offset):
+    return gguf_text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
+
+
+def gguf(values=(), tensors=(), data=b"", version=3, counts=None, alignment=32):
+    counts = counts or (len(tensors), len(values))
+    head = b"GGUF" + struct.pack("<IQQ", version, *counts) + b"".join(values) + b"".join(tensors)
+    return head + bytes(-len(head) % alignment) + data if data else head
+
+
+def make_gguf():
+    u32 = struct.Struct("<I").pack
+    u64 = struct.Struct("<Q").pack
+    name = gguf_value("general.architecture", 8, gguf_text("llama"))
+    array = gguf_value("tokenizer.ggml.tokens", 9, u32(8) + u64(2) + gguf_text("a") + gguf_text("b"))
+    one = [gguf_tensor("a", [4], 0, 0)]
+    block = [gguf_tensor("q", [32, 2], 8, 0)]
+    cases = {
+        "valid": gguf([name, array], one, bytes(16)),
+        "valid-v2": gguf([name], one, bytes(16), version=2),
+        "valid-empty": gguf(),
+        "valid-blocks": gguf([], block, bytes(68)),
+        "valid-two": gguf([], [gguf_tensor("a", [4], 0, 0), gguf_tensor("b", [256], 12, 32)], bytes(32 + 144)),
+        "valid-alignment": gguf([gguf_value("general.alignment", 4, u32(64))], one, bytes(16), alignment=64),
+        "version-1": gguf(version=1),
+        "version-big-endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+        "count-tensors": gguf(counts=(2**63, 0)),
+        "count-values": gguf(counts=(0, 2**63)),
+        "count-over-file": gguf(counts=(5, 5)),
+        "text-over-file": gguf([u64(2**63) + b"x"]),
+        "text-wraps": gguf([u64(2**64 - 1) + b"x"]),
+        "key-empty": gguf([gguf_value("", 4, u32(1))]),
+        "key-twice": gguf([name, name]),
+        "type-unknown": gguf([gguf_value("a", 13, u32(1))]),
+        "bool-2": gguf([gguf_value("a", 7, b"\x02")]),
+        "array-over-file": gguf([gguf_value("a", 9, u32(10) + u64(2**61))]),
+        "array-texts-over-file": gguf([gguf_value("a", 9, u32(8) + u64(2**60))]),
+        "array-nested": gguf([gguf_value("a", 9, u32(9) + u64(1) + u32(9) + u64(0))]),
+        "name-long": gguf([], [gguf_tensor("a" * 65, [4], 0, 0)], bytes(16)),
+        "name-twice": gguf([], [gguf_tensor("a", [4], 0, 0), gguf_tensor("a", [4], 0, 32)], bytes(48)),
+        "rank-5": gguf([], [gguf_tensor("a", [1] * 5, 0, 0)], bytes(16)),
+        "size-wraps": gguf([], [gguf_tensor("a", [2**42 + 1, 2**30], 0, 0)], bytes(16)),
+        "size-negative": gguf([], [gguf_tensor("a", [2**63], 0, 0)], bytes(16)),
+        "size-zero-and-large": gguf([], [gguf_tensor("a", [0, 2**62, 2**62], 0, 0)], bytes(16)),
+        "size-over-file": gguf([], [gguf_tensor("a", [2**20], 0, 0)], bytes(16)),
+        "element-unknown": gguf([], [gguf_tensor("a", [4], 4, 0)], bytes(16)),
+        "row-of-part": gguf([], [gguf_tensor("a", [33], 8, 0)], bytes(68)),
+        "offset-over-file": gguf([], [gguf_tensor("a", [4], 0, 2**63)], bytes(16)),
+        "offset-unaligned": gguf([], [gguf_tensor("a", [4], 0, 4)], bytes(32)),
+        "overlap": gguf([], [gguf_tensor("a", [16], 0, 0), gguf_tensor("b", [4], 0, 32)], bytes(64)),
+        "alignment-0": gguf([gguf_value("general.alignment", 4, u32(0))], one, bytes(16)),
+        "alignment-3": gguf([gguf_value("general.alignment", 4, u32(3))], one, bytes(16)),
+        "alignment-2-31": gguf([gguf_value("general.alignment", 4, u32(2**31))], one, bytes(16)),
+        "alignment-text": gguf([gguf_value("general.alignment", 8, gguf_text("32"))], one, bytes(16)),
+    }
+    for label, content in cases.items():
+        write("gguf", label, content)
+
+
 def make_weights():
     one = array("<f4", "(2, 3)", bytes(range(24)))
     onnx = field(1, 8) + field(2, b"pytorch") + field(7, b"graph") + field(8, b"opset")
@@ -563,6 +634,7 @@ if __name__ == "__main__":
     make_jpeg()
     make_cifar()
     make_idx()
+    make_gguf()
     make_weights()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
     print(f"{total} bytes in {CORPUS}")

@@ -42,6 +42,10 @@ std::string json_of(const io::MetadataValue& value) {
       value.variant());
 }
 
+std::string_view type_text(const io::TensorEntry& entry) {
+  return entry.encoding.empty() ? name_of(entry.type) : std::string_view(entry.encoding);
+}
+
 void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_json) {
   const std::unique_ptr<io::TensorSource> source = io::open_tensors(format, file, {});
   const io::Metadata texts = source->metadata();
@@ -54,7 +58,7 @@ void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_
       for (const std::int64_t size : entry.shape) shape.add(json(size));
       tensors.add(JsonObject()
                       .add("name", json(entry.name))
-                      .add("dtype", json(name_of(entry.type)))
+                      .add("dtype", json(type_text(entry)))
                       .add("shape", shape.text())
                       .add("bytes", json(entry.bytes))
                       .text());
@@ -75,7 +79,7 @@ void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_
   Table table;
   for (const io::TensorEntry& entry : source->entries()) {
     table.add({{printable(entry.name)},
-               {std::string(name_of(entry.type)), &Style::dim},
+               {std::string(type_text(entry)), &Style::dim},
                {entry.shape.to_string()},
                {size_text(entry.bytes), &Style::dim, true}});
   }
@@ -163,7 +167,7 @@ void add_inspect(CommandLine& line) {
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command
       .option("FILE", options->file,
-              "safetensors, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
+              "safetensors, GGUF, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
       .required();
   command.footer(
       "Examples:\n"

@@ -123,7 +123,7 @@ constexpr std::array kFormats = {
     Format{"NumPy npy", "a NumPy .npy file", "", is_npy_file, open_npy},
     Format{"PNG", "a PNG image", "\x89PNG\r\n\x1a\n", nullptr, png},
     Format{"JPEG", "a JPEG image", "\xff\xd8\xff", nullptr, jpeg},
-    Format{"GGUF", "a GGUF file", "GGUF", nullptr, NotRead{kNotYet}},
+    Format{"GGUF", "a GGUF file", "GGUF", nullptr, open_gguf},
     Format{"HDF5", "an HDF5 file, as Keras writes", "\x89HDF\r\n\x1a\n", nullptr, NotRead{kNever}},
     Format{"TensorFlow Lite", "a TensorFlow Lite model", "", is_tflite, NotRead{kNever}},
     Format{"gzip", "compressed by gzip", "\x1f\x8b", nullptr, NotRead{"unpack it first"}},

@@ -21,7 +21,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-OpenTensors open_safetensors, open_npy, open_npz, open_pytorch;
+OpenTensors open_safetensors, open_npy, open_npz, open_pytorch, open_gguf;
 
 /// What a row's `matches` looks at: the file's bytes and, if it is a zip file, its entries.
 class Candidate {
@@ -43,7 +43,7 @@ class Candidate {
 using DecodePicture = Image(std::string_view name, std::span<const std::byte> bytes);
 using ParseRecords = CifarFile(std::string_view name, std::span<const std::byte> bytes);
 struct NotRead {
-  const char* why;  ///< Behind "it is a GGUF file: ".
+  const char* why;  ///< Behind "it is a GIF image: ".
 };
 using Reader = std::variant<OpenTensors*, DecodePicture*, ParseRecords*, NotRead>;
 

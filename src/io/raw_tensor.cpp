@@ -66,7 +66,7 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
 
 RawTensor raw_tensor(const os::FileBytes& file, const TensorEntry& entry) {
   // The entry may come from another file, or have been changed: it is checked like any number from outside.
-  if (!(CheckedSize(entry.offset) + entry.bytes).at_most(file.bytes.size()) ||
+  if (!entry.encoding.empty() || !(CheckedSize(entry.offset) + entry.bytes).at_most(file.bytes.size()) ||
       !(element_count(entry.shape) * size_of(entry.type)).equals(entry.bytes)) {
     throw ValueError(fmt::format("{}: the entry {} is not of this file", file.path, in_quotes(entry.name)));
   }

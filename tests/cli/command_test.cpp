@@ -220,9 +220,9 @@ TEST(Inspect, GoesByContentAndKeepsTypes) {
 
 TEST(Inspect, NamesWhatItDoesNotRead) {
   const TemporaryFolder folder;
-  const CommandResult result = run_command({"inspect", folder.write("model.gguf", "GGUF\3")});
+  const CommandResult result = run_command({"inspect", folder.write("model.gif", "GIF89a")});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.errors.find("this is a GGUF file: not supported yet"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("this is a GIF image: not supported"), std::string::npos) << result.errors;
 }
 
 TEST(Inspect, GoesByTheNameWhereTheContentSaysNothing) {

@@ -101,7 +101,6 @@ TEST(Formats, WhatIsNotReadIsNamed) {
     EXPECT_EQ(message_of<FormatError>([&] { load_weights(path); }), listing);
     return listing;
   };
-  EXPECT_THAT(refusal("GGUF\3"), HasSubstr("this is a GGUF file: not supported yet"));
   EXPECT_THAT(refusal(onnx_file()), HasSubstr("this is an ONNX model: not supported yet"));
   EXPECT_THAT(refusal("\x89HDF\r\n\x1a\n"), HasSubstr("this is an HDF5 file, as Keras writes"));
   EXPECT_THAT(refusal(varint_field(1, 1) + bytes_field(2, "graph")), HasSubstr("this is a TensorFlow SavedModel"));
@@ -112,7 +111,7 @@ TEST(Formats, WhatIsNotReadIsNamed) {
   EXPECT_THAT(refusal("\x89PNG\r\n\x1a\n"), HasSubstr("this is a PNG image, no file of tensors"));
   EXPECT_THAT(refusal("\x1f\x8b"), HasSubstr("compressed by gzip: unpack it first"));
   EXPECT_THAT(refusal("some text"), HasSubstr("is of no format that is read (safetensors, NumPy npz, PyTorch zip, "
-                                              "PyTorch legacy, NumPy npy, PNG, JPEG, CIFAR-10): it begins with the "
+                                              "PyTorch legacy, NumPy npy, PNG, JPEG, GGUF, CIFAR-10): it begins with the "
                                               "bytes 73 6f 6d 65"));
 }
 

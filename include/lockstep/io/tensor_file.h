@@ -75,6 +75,8 @@ struct TensorEntry {
   Shape shape;
   std::uint64_t offset = 0;  ///< Of its first byte in the file.
   std::uint64_t bytes = 0;   ///< That it occupies in the file.
+  /// Of packed elements, which are decoded into `type`: "Q4_K". Empty for elements that lie in the file as they are.
+  std::string encoding = {};
 };
 
 }  // namespace io

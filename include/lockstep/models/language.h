@@ -1,0 +1,76 @@
+// Language models: from tokens to logits, with weights and names as they are published. One transformer, described by a
+// config, is some thirty families; docs/language_models.md lists them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/io/tensor_file.h>
+#include <lockstep/nn/module.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+/// What a model remembers of the tokens before: keys and values, or states. Belongs to the model that made it.
+class LOCKSTEP_API LanguageCache {
+ public:
+  LanguageCache() = default;
+  virtual ~LanguageCache();
+  LanguageCache(const LanguageCache&) = delete;
+  LanguageCache& operator=(const LanguageCache&) = delete;
+
+  /// Tokens of each row that are remembered.
+  std::int64_t length() const { return length_; }
+
+ protected:
+  std::int64_t length_ = 0;
+};
+
+class LOCKSTEP_API LanguageModel : public nn::Module {
+ public:
+  /// ids i64 [N, L], each row from the first position, to f32 logits [N, L, vocabulary]; of encoders (encoder() is
+  /// true) the last hidden states [N, L, hidden]. With a cache, rows continue those that it remembers, which then
+  /// remembers these too: whole, in chunks or token by token give the same bits. ShapeError for other shapes,
+  /// IndexError for ids that are no tokens, ValueError for more positions than were learned and a cache of another
+  /// model.
+  virtual Tensor forward(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const = 0;
+  Tensor operator()(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const {
+    return forward(ids, cache, site);
+  }
+  /// An empty one. ValueError for encoders.
+  virtual std::unique_ptr<LanguageCache> make_cache() const = 0;
+
+  virtual bool encoder() const { return false; }
+  /// model_type of config.json, or general.architecture of a GGUF file: "llama".
+  virtual const std::string& family() const = 0;
+  virtual std::int64_t vocabulary() const = 0;
+  /// Positions that the model was made for; 0 where there is no such number.
+  virtual std::int64_t context() const = 0;
+};
+
+/// A model with random weights, by the text of a config.json. `file` names it in messages. FormatError for a config
+/// that makes no sense, or of a family that is not known (the message lists those that are).
+LOCKSTEP_API std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json,
+                                                                  std::string_view file = "config.json");
+
+/// A model with its weights, in f32 and evaluation mode, from a folder of Hugging Face (config.json beside
+/// model.safetensors, or beside shards and model.safetensors.index.json) or from a GGUF file. Packed weights are
+/// decoded to f32. Throws IoError or FormatError for files that cannot be read, ValueError or ShapeError for weights
+/// that are not those that the config describes.
+LOCKSTEP_API std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device = {});
+
+/// The tensors of a folder of Hugging Face: of model.safetensors, or of all the shards that
+/// model.safetensors.index.json names. FormatError if a shard lacks a tensor that the index promises, or names lead out
+/// of the folder.
+LOCKSTEP_API io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options = {});
+
+/// The families that load_language_model knows, sorted.
+LOCKSTEP_API std::vector<std::string> language_families();
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

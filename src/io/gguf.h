@@ -1,0 +1,49 @@
+// The header of a GGUF file (versions 2 and 3), checked completely: whoever holds one may trust every number in it.
+// Below the level of Tensor, so that it can be fuzzed and listed without making any.
+//
+// Files are untrusted. Accepted are at most 65,536 metadata values and tensors; texts and arrays that fit the file,
+// arrays without arrays inside; unique names, of tensors of at most 64 bytes; up to 4 dimensions; spans that lie in
+// the file, aligned, in ascending order and without overlap.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <lockstep/io/metadata.h>
+
+#include "core/os.h"
+#include "io/block_type.h"
+#include "io/raw_tensor.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io {
+
+inline constexpr std::uint64_t kMaxGgufEntries = 65'536;
+
+struct GgufTensor {
+  std::string name;
+  const BlockType* type = nullptr;
+  Shape shape;               ///< Row-major: the file's dimensions in the opposite order.
+  std::uint64_t offset = 0;  ///< Of its first byte in the file.
+  std::uint64_t bytes = 0;
+};
+
+struct GgufHeader {
+  std::uint32_t version = 0;
+  Metadata metadata;
+  std::vector<GgufTensor> tensors;
+};
+
+/// Throws FormatError unless the file is valid. Reads the header, and nothing behind it.
+GgufHeader parse_gguf(const os::FileBytes& file);
+
+/// The elements of a tensor of `file`: dense ones where they lie in the file; blocks decoded into f32, in memory of
+/// their own. This is the one place where packed tensors become dense: loading them as they are would start here.
+/// Throws FormatError for a block type that cannot be decoded.
+RawTensor gguf_elements(const os::FileBytes& file, const GgufTensor& tensor);
+
+}  // namespace io
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+// Attention of a language model's layer: projections, norms of heads, positions, cache, scores.
+#pragma once
+
+#include <optional>
+
+#include "models/language/parameters.h"
+#include "models/language/rotary.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+/// Keys and values of one layer, [N, kv heads, tokens, head_dim]; undefined while empty.
+struct KeysAndValues {
+  Tensor keys;
+  Tensor values;
+};
+
+/// Where the rows of a call stand.
+struct Positions {
+  std::int64_t first = 0;   ///< Of the first query; keys start at 0.
+  std::int64_t length = 0;  ///< Of the queries.
+};
+
+class Attention {
+ public:
+  Attention() = default;
+  Attention(ParameterTree& tree, const std::string& layer, const DecoderConfig& config, const LayerConfig& kind);
+
+  /// x [N, L, hidden] to the same. `rotary` is null for layers without; with `past`, its keys come first, and it takes
+  /// the new ones.
+  Tensor operator()(const Tensor& x, Positions positions, const RopeTables* rotary, bool interleaved,
+                    KeysAndValues* past) const;
+
+ private:
+  struct Heads {
+    Tensor query;  ///< [N, heads, L, head_dim]
+    Tensor key;    ///< [N, kv heads, L, head_dim]
+    Tensor value;
+  };
+  Heads heads_of(const Tensor& x) const;
+  Heads latent_heads(const Tensor& x, const RopeTables& rotary, bool interleaved) const;
+  Heads split_fused(const Tensor& together) const;
+  Tensor scores_and_values(const Heads& heads, Positions positions) const;
+  std::optional<Tensor> visible(Positions positions, std::int64_t keys, Device device) const;
+
+  AttentionConfig config_;
+  std::int64_t window_ = 0;
+  Projection query_, key_, value_, fused_, output_;
+  Norm query_norm_, key_norm_;
+  nn::Parameter sinks_;
+  Projection query_down_, compressed_, expanded_;
+  Norm query_down_norm_, compressed_norm_;
+};
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,146 @@
+#include "models/language/decoder.h"
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+#include <lockstep/ops.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+class DecoderCache final : public LanguageCache {
+ public:
+  DecoderCache(const Decoder& model, std::size_t count) : owner(&model), layers(count) {}
+  void grow(std::int64_t tokens) { length_ += tokens; }
+
+  const Decoder* owner;
+  std::vector<KeysAndValues> layers;
+};
+
+}  // namespace
+
+LanguageCache::~LanguageCache() = default;
+
+Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
+  const ModelNames& names = config_.names;
+  embedding_ = tree_.matrix(names.embedding + ".weight", {config_.vocabulary, config_.hidden});
+  if (config_.position_count > 0) {
+    positions_ = tree_.matrix(names.positions + ".weight", {config_.position_count, config_.hidden});
+  }
+  if (config_.token_types > 0) {
+    token_types_ = tree_.matrix(names.token_types + ".weight", {config_.token_types, config_.hidden});
+  }
+  embedding_norm_ = Norm(tree_, names.embedding_norm, config_.hidden, config_.norm);
+  for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+    const LayerConfig& kind = config_.layers[i];
+    const LayerNames& inner = names.layer;
+    const std::string path = fmt::format("{}.{}.", names.layers, i);
+    const auto norm = [&](const std::string& name) {
+      return Norm(tree_, name.empty() ? "" : path + name, config_.hidden, config_.norm);
+    };
+    Layer& layer = layers_.emplace_back();
+    layer.kind = kind;
+    if (kind.first_norm) layer.attention_norm = norm(inner.attention_norm);
+    layer.attention_after = norm(inner.attention_after);
+    layer.feed_norm = norm(inner.feed_norm);
+    layer.feed_after = norm(inner.feed_after);
+    layer.attention = Attention(tree_, path, config_, kind);
+    if (kind.experts) {
+      layer.experts = Experts(tree_, path, config_);
+    } else {
+      layer.feed = FeedForward(tree_, config_.feed, path + inner.gate, path + inner.up, path + inner.down,
+                               config_.hidden, config_.transposed);
+    }
+  }
+  norm_ = Norm(tree_, names.norm, config_.hidden, config_.norm);
+  if (!config_.encoder && !config_.tied) {
+    head_ = Projection(tree_, names.head, config_.hidden, config_.vocabulary, config_.head_bias);
+  }
+}
+
+std::unique_ptr<LanguageCache> Decoder::make_cache() const {
+  if (config_.encoder) {
+    throw ValueError(fmt::format("{} is an encoder: every token sees those behind it, so there is nothing to cache",
+                                 config_.family));
+  }
+  return std::make_unique<DecoderCache>(*this, layers_.size());
+}
+
+Tensor Decoder::embed(const Tensor& ids, Positions positions) const {
+  Tensor x = embedding(embedding_, ids);
+  if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
+  if (config_.token_types > 0) x = x + Tensor(token_types_).select(0, 0);
+  if (config_.position_count > 0) {
+    x = x + Tensor(positions_).narrow(0, positions.first + config_.position_offset, positions.length);
+  }
+  return embedding_norm_(x);
+}
+
+Tensor Decoder::run_layer(const Layer& layer, const Tensor& x, Positions positions,
+                          const std::vector<RopeTables>& tables, KeysAndValues* past) const {
+  const int which = layer.kind.rotary;
+  const RopeTables* rotary = which < 0 ? nullptr : &tables[static_cast<std::size_t>(which)];
+  const bool interleaved = which >= 0 && config_.rotary[static_cast<std::size_t>(which)].interleaved;
+  const auto attend = [&](const Tensor& input) {
+    return layer.attention_after(layer.attention(input, positions, rotary, interleaved, past));
+  };
+  const auto feed = [&](const Tensor& input) {
+    return layer.feed_after(layer.kind.experts ? layer.experts(input) : layer.feed(input));
+  };
+  const auto scaled = [&](const Tensor& part) {
+    return config_.residual_scale == 1 ? part : part * config_.residual_scale;
+  };
+  if (config_.norm_behind) {
+    const Tensor middle = layer.attention_norm(x + attend(x));
+    return layer.feed_norm(middle + feed(middle));
+  }
+  const Tensor input = layer.attention_norm(x);
+  if (config_.parallel) {
+    const Tensor other = config_.names.layer.feed_norm.empty() ? input : layer.feed_norm(x);
+    return x + scaled(attend(input)) + scaled(feed(other));
+  }
+  const Tensor middle = x + scaled(attend(input));
+  return middle + scaled(feed(layer.feed_norm(middle)));
+}
+
+Tensor Decoder::logits(const Tensor& x) const {
+  const Tensor& embedding = embedding_;
+  Tensor result = config_.tied ? linear(x, embedding) : head_(x);
+  if (config_.logit_scale != 1) result = result * config_.logit_scale;
+  if (config_.logit_softcap > 0) result = tanh(result / config_.logit_softcap) * config_.logit_softcap;
+  return result;
+}
+
+Tensor Decoder::forward(const Tensor& ids, LanguageCache* cache, CallSite site) const {
+  const CallScope call("LanguageModel", site);
+  if (ids.rank() != 2 || ids.size(1) == 0) {
+    throw ShapeError(
+        fmt::format("LanguageModel: ids have the shape {}, not [N, L] with L > 0", ids.shape().to_string()));
+  }
+  auto* own = dynamic_cast<DecoderCache*>(cache);
+  if (cache != nullptr && (own == nullptr || own->owner != this)) {
+    throw ValueError("LanguageModel: the cache is another model's");
+  }
+  const Positions positions{own == nullptr ? 0 : own->length(), ids.size(1)};
+  const std::int64_t end = positions.first + positions.length + config_.position_offset;
+  if (config_.position_count > 0 && end > config_.position_count) {
+    throw ValueError(fmt::format("LanguageModel: {} positions, but only {} were learned", end, config_.position_count));
+  }
+  std::vector<RopeTables> tables;
+  for (const RotaryConfig& rotary : config_.rotary) {
+    tables.push_back(rotary_tables(rotary, positions.first, positions.length, ids.device()));
+  }
+  Tensor x = embed(ids, positions);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    x = run_layer(layers_[i], x, positions, tables, own == nullptr ? nullptr : &own->layers[i]);
+  }
+  if (own != nullptr) own->grow(positions.length);
+  x = norm_(x);
+  return config_.encoder ? x : logits(x);
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// The families of transformers, a row each: what their config.json means, as a DecoderConfig.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "io/json_fields.h"
+#include "models/language/config.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+/// Of tokens, features and positions.
+inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;
+
+struct Family {
+  std::string_view name;  ///< model_type
+  DecoderConfig (*read)(const io::JsonFields& config);
+};
+
+/// Sorted by name.
+std::span<const Family> families();
+
+// Families that need more than a few lines have files of their own: families_encoder.cpp, families_other.cpp.
+using ReadFamily = DecoderConfig(const io::JsonFields& config);
+ReadFamily read_bert, read_distilbert, read_modernbert, read_nomic_bert, read_roberta;
+ReadFamily read_cohere, read_deepseek_v2, read_deepseek_v3, read_falcon, read_gpt2, read_gpt_neox, read_gpt_oss,
+    read_lfm2, read_olmo, read_olmo2, read_phi, read_phi3, read_stablelm, read_starcoder2;
+
+// What they share.
+
+/// Sizes that almost all have under the same keys, and `layers` ordinary layers with one rotary embedding of the whole
+/// head. `norm` is the key of the norms' epsilon.
+DecoderConfig read_common(const io::JsonFields& config, const char* norm, bool tied);
+/// Rotary embeddings by rope_parameters (transformers 5), or rope_theta, rope_scaling and partial_rotary_factor.
+RotaryConfig read_rotary(const io::JsonFields& config, std::int64_t head_dim);
+/// The same where rope_parameters has an object for each kind of layer.
+RotaryConfig read_rotary_of(const io::JsonFields& parameters, const io::JsonFields& config, std::int64_t head_dim,
+                            double base, double share);
+/// Windows of the layers that layer_types calls sliding_attention; FormatError for kinds that are not attention.
+/// Returns whether there is a list.
+bool read_layer_types(const io::JsonFields& config, DecoderConfig& result);
+Activation read_activation(const io::JsonFields& config, const char* key, const char* fallback);
+/// FormatError saying that a feature of this family is not supported, unless the field has the value.
+void require(const io::JsonFields& config, const char* key, bool value, bool fallback);
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+// Models from files: folders of Hugging Face and GGUF files.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/models/language.h>
+
+#include "core/checked.h"
+#include "io/formats.h"
+#include "io/json_fields.h"
+#include "models/language/decoder.h"
+#include "models/language/families.h"
+#include "models/language/gguf_model.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kWhole = "model.safetensors";
+
+bool folder_has(const std::string& folder, std::string_view name) {
+  const std::vector<os::DirectoryEntry> entries = os::list_directory(folder);
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+}
+
+std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file) {
+  const io::JsonFields config(document, std::string(file));
+  const std::string family = config.text("model_type");
+  const auto rows = families();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Family& f) { return f.name == family; });
+  if (row == rows.end()) {
+    std::string known;
+    for (const std::string& name : language_families()) known += (known.empty() ? "" : ", ") + name;
+    throw FormatError(
+        fmt::format("{}: model_type: {} is no family that is supported ({})", file, in_quotes(family), known));
+  }
+  return std::make_unique<Decoder>(row->read(config));
+}
+
+// What files hold beside the weights that the config describes: heads that repeat the embedding, position numbers,
+// a pooler that takes no part in hidden states, layers that predict further tokens.
+bool is_unused(const std::string& name, const LanguageModel& model) {
+  if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
+  if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
+  if (name.starts_with("pooler.") && model.encoder()) return true;
+  return name == "lm_head.weight";
+}
+
+void load_into(LanguageModel& model, io::TensorMap tensors) {
+  std::set<std::string, std::less<>> wanted;
+  for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
+  // Weights of some encoders stand below the name of the model that they were saved with.
+  for (const char* prefix : {"bert.", "roberta.", "distilbert.", "model."}) {
+    const std::string_view start(prefix);
+    const bool all = !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
+      return !tensors.contains(name) && tensors.contains(prefix + name);
+    });
+    if (!all) continue;
+    io::TensorMap shorter;
+    for (auto& [name, tensor] : tensors) {
+      if (std::string_view(name).starts_with(start)) shorter.emplace(name.substr(start.size()), std::move(tensor));
+    }
+    tensors = std::move(shorter);
+    break;
+  }
+  std::erase_if(tensors,
+                [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
+  model.load_state_dict(tensors);
+}
+
+}  // namespace
+
+std::vector<std::string> language_families() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json, std::string_view file) {
+  return create(io::parse_json(file, config_json), file);
+}
+
+io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options) {
+  if (!folder_has(path, kIndex)) return io::load_weights(path + "/" + kWhole, options);
+  const std::string index = path + "/" + kIndex;
+  const nlohmann::json document = io::parse_json(os::map_file(index));
+  const io::JsonFields fields(document, index);
+  std::map<std::string, std::set<std::string>> shards;
+  for (const auto& [name, shard] : fields.object("weight_map").at_object().items()) {
+    if (!shard.is_string()) fields.fail("weight_map", fmt::format("{} has no file's name", in_quotes(name)));
+    const std::string file = shard.get<std::string>();
+    if (file.empty() || file.find_first_of("/\\") != std::string::npos || file == "..") {
+      fields.fail("weight_map", fmt::format("{} is no file of the folder", in_quotes(file)));
+    }
+    shards[file].insert(name);
+  }
+  io::TensorMap result;
+  for (const auto& [file, names] : shards) {
+    io::TensorMap tensors = io::load_weights(path + "/" + file, options);
+    for (const std::string& name : names) {
+      const auto found = tensors.find(name);
+      if (found == tensors.end()) {
+        throw FormatError(fmt::format("{}: tensor {} should be in {}, and is not", index, in_quotes(name), file));
+      }
+      result.emplace(name, std::move(found->second));
+    }
+  }
+  return result;
+}
+
+std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device) {
+  std::unique_ptr<LanguageModel> model;
+  if (os::is_directory(path)) {
+    const std::string config = path + "/config.json";
+    model = create(io::parse_json(os::map_file(config)), config);
+    load_into(*model, load_model_folder(path));
+  } else {
+    const std::string format = io::list_tensors(path).format;
+    if (format != "GGUF") {
+      throw FormatError(
+          fmt::format("{}: a language model is a GGUF file, or a folder with config.json and "
+                      "model.safetensors; this is a file of {}",
+                      path, format));
+    }
+    GgufModel file = open_gguf_model(path);
+    model = std::make_unique<Decoder>(std::move(file.config));
+    load_into(*model, std::move(file.tensors));
+  }
+  model->eval();
+  model->to(device);
+  return model;
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,96 @@
+#include "models/language/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/scalar.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+
+// "Llama 3.1": long wavelengths are stretched, short ones kept, those between interpolated.
+std::vector<float> llama3(const RotaryConfig& config, std::vector<float> frequencies) {
+  const double longest = config.original_length / config.low_frequency;
+  const double shortest = config.original_length / config.high_frequency;
+  for (float& f : frequencies) {
+    const float wavelength = static_cast<float>(2 * kPi) / f;
+    const float stretched = f / static_cast<float>(config.factor);
+    if (static_cast<double>(wavelength) > longest) {
+      f = stretched;
+    } else if (static_cast<double>(wavelength) >= shortest) {
+      const float share =
+          (static_cast<float>(config.original_length) / wavelength - static_cast<float>(config.low_frequency)) /
+          static_cast<float>(config.high_frequency - config.low_frequency);
+      f = (1.0f - share) * stretched + share * f;
+    }
+  }
+  return frequencies;
+}
+
+// "YaRN: Efficient Context Window Extension of Large Language Models", Peng et al., 2023.
+std::vector<float> yarn(const RotaryConfig& config, const std::vector<float>& powers) {
+  const double dims = static_cast<double>(config.dims);
+  const auto turn = [&](double rotations) {
+    return dims * scalar::ls_log(config.original_length / (rotations * 2 * kPi)) / (2 * scalar::ls_log(config.base));
+  };
+  double low = turn(config.fast);
+  double high = turn(config.slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dims - 1);
+  if (low == high) high += 0.001;
+  std::vector<float> result;
+  for (std::size_t i = 0; i < powers.size(); ++i) {
+    const float ramp = (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+    const float kept = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
+    const float stretched = 1.0f / (static_cast<float>(config.factor) * powers[i]);
+    result.push_back(stretched * (1.0f - kept) + 1.0f / powers[i] * kept);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<float> rotary_frequencies(const RotaryConfig& config) {
+  std::vector<float> powers;
+  for (std::int64_t i = 0; i < config.dims; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(config.dims);
+    powers.push_back(static_cast<float>(scalar::ls_pow(config.base, static_cast<double>(exponent))));
+  }
+  if (config.scaling == RotaryConfig::Scaling::yarn) return yarn(config, powers);
+  std::vector<float> frequencies;
+  for (const float power : powers) frequencies.push_back(1.0f / power);
+  if (config.scaling == RotaryConfig::Scaling::llama3) return llama3(config, std::move(frequencies));
+  if (config.scaling == RotaryConfig::Scaling::linear) {
+    for (float& f : frequencies) f /= static_cast<float>(config.factor);
+  }
+  return frequencies;
+}
+
+RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device) {
+  const std::vector<float> frequencies = rotary_frequencies(config);
+  std::vector<float> cosines;
+  std::vector<float> sines;
+  const float amplitude = static_cast<float>(config.amplitude);
+  for (std::int64_t p = first; p < first + length; ++p) {
+    for (const float f : frequencies) {
+      const double angle = static_cast<double>(static_cast<float>(p) * f);
+      cosines.push_back(static_cast<float>(scalar::ls_cos(angle)) * amplitude);
+      sines.push_back(static_cast<float>(scalar::ls_sin(angle)) * amplitude);
+    }
+  }
+  const Shape shape{length, config.dims / 2};
+  return {Tensor::from(cosines, shape, device), Tensor::from(sines, shape, device)};
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

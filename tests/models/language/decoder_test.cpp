@@ -1,0 +1,182 @@
+#include <lockstep/models/language.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/error.h>
+#include <lockstep/io/safetensors.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
+
+#include "core/os.h"
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::models {
+namespace {
+
+using test::message_of;
+using testing::HasSubstr;
+
+// Families with logits of transformers that are not supported, by what their model_type says.
+const std::set<std::string> kNotSupported = {"mamba", "mamba2", "qwen3_next", "rwkv4", "t5", "t5v11", "whisper"};
+
+std::vector<std::string> golden_folders() {
+  std::vector<std::string> names;
+  for (const os::DirectoryEntry& entry : os::list_directory(test::test_data("lm").string())) {
+    if (entry.is_directory) names.push_back(entry.name);
+  }
+  return names;
+}
+
+double distance(const Tensor& a, const Tensor& b) {
+  return amax(abs(a.to(DType::f64) - b.to(DType::f64))).item<double>();
+}
+
+// Random models of 39 families; our f32 logits may be four times as far from those of f64 as transformers' are.
+TEST(LanguageModel, GivesTheLogitsOfTransformers) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  int compared = 0;
+  for (const std::string& name : golden_folders()) {
+    if (kNotSupported.contains(name)) {
+      EXPECT_THAT(message_of<FormatError>([&] { load_language_model((root / name).string()); }),
+                  HasSubstr("is no family that is supported (bert, cohere"))
+          << name;
+      continue;
+    }
+    const auto model = load_language_model((root / name).string());
+    const io::TensorFile golden = io::load_safetensors((root / name / "golden.safetensors").string());
+    const Tensor& exact = golden.tensors.at("f64");
+    const Tensor ours = model->forward(golden.tensors.at("ids"));
+    ASSERT_EQ(ours.shape(), exact.shape()) << name;
+    const double theirs = distance(golden.tensors.at("f32"), exact);
+    EXPECT_LE(distance(ours, exact), 4 * theirs) << name << ", where transformers' f32 has " << theirs;
+    ++compared;
+  }
+  EXPECT_GE(compared, 30);
+}
+
+// With a cache: in one piece, in chunks and token by token, and each row of a batch alone.
+TEST(LanguageModel, CachedTokensGiveTheSameBits) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  for (const std::string& name : golden_folders()) {
+    if (kNotSupported.contains(name)) continue;
+    const auto model = load_language_model((root / name).string());
+    if (model->encoder()) {
+      EXPECT_THROW(model->make_cache(), ValueError) << name;
+      continue;
+    }
+    const io::TensorFile golden = io::load_safetensors((root / name / "golden.safetensors").string());
+    const Tensor ids = golden.tensors.at("ids");
+    const Tensor whole = model->forward(ids);
+    for (const std::int64_t chunk : {1, 7, 40}) {
+      const auto cache = model->make_cache();
+      std::vector<Tensor> parts;
+      for (const Tensor& part : ids.split(chunk, 1)) parts.push_back(model->forward(part, cache.get()).eval());
+      EXPECT_EQ(cache->length(), 40);
+      EXPECT_EQ(cat(parts, 1).hash(), whole.hash()) << name << " in chunks of " << chunk;
+    }
+    EXPECT_EQ(model->forward(ids.narrow(0, 1, 1)).hash(), whole.narrow(0, 1, 1).hash()) << name << " alone";
+  }
+}
+
+TEST(LanguageModel, StateDictHasThePublishedNames) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  for (const std::string& name : golden_folders()) {
+    if (kNotSupported.contains(name)) continue;
+    const auto model = load_language_model((root / name).string());
+    const io::TensorMap published = io::load_weights((root / name / "model.safetensors").string());
+    for (const auto& [key, tensor] : model->state_dict()) {
+      ASSERT_TRUE(published.contains(key)) << name << ": " << key;
+      EXPECT_EQ(tensor.hash(), published.at(key).hash()) << name << ": " << key;
+    }
+  }
+}
+
+// The GGUF files hold the weights of the folder: f32 to the bit, but with pairs of neighbours rotated.
+TEST(LanguageModel, ReadsGgufFiles) {
+  const auto root = test::test_data("tinyllm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  const io::TensorMap golden = io::load_weights((root / "greedy_once_upon_logits.safetensors").string());
+  const Tensor ids = golden.at("input_ids").to(DType::i64).reshape({1, -1});
+  const Tensor exact = golden.at("logits_torch_f64").reshape({1, ids.size(1), 512});
+  const Tensor folder = load_language_model((root / "stories260K-f32.gguf").string())->forward(ids);
+  EXPECT_LE(distance(folder, exact), 2e-4);
+  for (const std::string type : {"q8_0", "q4_0"}) {
+    const io::TensorMap packed = io::load_weights((root / (type + "_logits.safetensors")).string());
+    const Tensor logits = load_language_model((root / ("stories260K-" + type + ".gguf")).string())
+                              ->forward(packed.at("input_ids").to(DType::i64).reshape({1, -1}));
+    EXPECT_LE(distance(logits, packed.at("logits_torch_f64_dequantised_weights").reshape(logits.shape())), 2e-4)
+        << type;
+  }
+}
+
+const char* kSmall = R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
+                         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2)";
+
+TEST(LanguageModel, IsMadeFromAConfigAndTrains) {
+  const auto model = create_language_model(std::string(kSmall) + "}");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 2, 3, 4}, {1, 4});
+  sum(model->forward(ids)).item<float>();
+  EXPECT_EQ(model->vocabulary(), 32);
+  std::int64_t count = 0;
+  for (const nn::Parameter& parameter : model->parameters()) count += parameter.tensor().numel();
+  EXPECT_EQ(count, model->parameter_count());
+  EXPECT_GT(count, 0);
+}
+
+TEST(LanguageModel, RefusesConfigsThatMakeNoSense) {
+  const auto refusal = [](const std::string& text) {
+    return message_of<FormatError>([&] { create_language_model(text); });
+  };
+  const auto with = [&](const std::string& field) { return refusal(kSmall + (", " + field + "}")); };
+  EXPECT_EQ(with("\"rms_norm_eps\": 1e-6"), "no error");
+  EXPECT_THAT(refusal("{"), HasSubstr("config.json: not valid JSON"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("config.json: is array, not an object"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("config.json: model_type: is missing"));
+  EXPECT_THAT(refusal(R"({"model_type": "t5"})"),
+              HasSubstr("model_type: \"t5\" is no family that is supported (bert,"));
+  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": -1})"), HasSubstr("vocab_size: -1 is not from 1 to"));
+  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 1e3})"),
+              HasSubstr("vocab_size: is number, not an integer"));
+  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 9223372036854775809})"), HasSubstr("vocab_size"));
+  EXPECT_THAT(with("\"rope_scaling\": {\"rope_type\": \"magic\"}"), HasSubstr("rope_type: \"magic\" is not supported"));
+  EXPECT_THAT(with("\"rope_theta\": -1"), HasSubstr("rope_theta: is not positive"));
+  EXPECT_THAT(with("\"hidden_act\": \"sine\""), HasSubstr("hidden_act: the activation \"sine\" is not supported"));
+  EXPECT_THAT(with("\"x\": " + std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper than 64"));
+}
+
+TEST(LanguageModel, RefusesIdsAndCachesThatDoNotFit) {
+  const auto model = create_language_model(std::string(kSmall) + "}");
+  const auto other = create_language_model(std::string(kSmall) + "}");
+  const auto cache = other->make_cache();
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 2}, {1, 2});
+  EXPECT_THROW(model->forward(ids.reshape({2})), ShapeError);
+  EXPECT_THROW(model->forward(ids, cache.get()), ValueError);
+  EXPECT_THROW(model->forward(Tensor::from(std::vector<std::int64_t>{1, 32}, {1, 2})).eval(), IndexError);
+}
+
+TEST(LanguageModel, ReadsShardsAndRefusesPathsOutOfTheFolder) {
+  const test::TemporaryFolder folder;
+  const Tensor a = full({2}, 1);
+  io::save_safetensors(folder.path("one.safetensors"), {{"a", a}});
+  io::save_safetensors(folder.path("two.safetensors"), {{"b", a}});
+  const auto index = [&](const std::string& map) {
+    folder.write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+    return message_of<FormatError>([&] { load_model_folder(folder.path("")); });
+  };
+  EXPECT_EQ(index(R"("a": "one.safetensors", "b": "two.safetensors")"), "no error");
+  EXPECT_EQ(load_model_folder(folder.path("")).size(), 2u);
+  EXPECT_THAT(index(R"("b": "one.safetensors")"), HasSubstr("tensor \"b\" should be in one.safetensors, and is not"));
+  EXPECT_THAT(index(R"("a": "../one.safetensors")"), HasSubstr("\"../one.safetensors\" is no file of the folder"));
+}
+
+}  // namespace
+}  // namespace lockstep::models

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Makes what the decoders of GGUF's block types are made of and tested with, from the Python package gguf (0.19.0).
+
+    src/io/block_grids.h                the tables of the IQ types
+    tests/data/blocks.safetensors       random blocks of all 23 types, and the values that gguf decodes them to
+
+Blocks are random bytes; where a block's scale would be an infinity or NaN, its highest exponent bit is cleared.
+Needs: gguf, numpy, safetensors.
+"""
+import pathlib
+
+import numpy as np
+from gguf import quants
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as T
+from safetensors.numpy import save_file
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GRIDS = {"kGridIq2Xxs": quants.IQ2_XXS, "kGridIq2Xs": quants.IQ2_XS, "kGridIq2S": quants.IQ2_S,
+         "kGridIq3Xxs": quants.IQ3_XXS, "kGridIq3S": quants.IQ3_S, "kGridIq1": quants.IQ1_S}
+HEAD = """// The tables of the IQ types of GGUF files, as the format fixes them: the entries that groups of 8 (or 4) values are.
+// An entry holds a number below 4 for each value in two bits, the first in the lowest (IQ3: below 8, in four bits).
+// Made by tools/make_block_types.py.
+#pragma once
+
+#include <cstdint>
+
+// clang-format off
+namespace lockstep {
+inline namespace v0 {
+namespace io {
+"""
+TAIL = "\n}  // namespace io\n}  // namespace v0\n}  // namespace lockstep\n"
+
+# Where the f16 scales of a block stand, in bytes.
+SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "TQ1_0": [52], "TQ2_0": [64], "MXFP4": [], "NVFP4": [],
+          "IQ4_NL": [0], "IQ4_XS": [0], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
+          "IQ1_S": [0], "IQ1_M": None}
+
+
+def entries(kind):
+    kind.init_grid()
+    numbers = np.searchsorted(np.array(kind.grid_map), kind.grid.reshape(kind.grid_shape))
+    width = 16 // kind.grid_shape[1]
+    return [sum(int(n) << (width * i) for i, n in enumerate(row)) for row in numbers]
+
+
+def write_grids():
+    text = HEAD
+    for name, kind in GRIDS.items():
+        values = [str(v) for v in entries(kind)]
+        text += f"\ninline constexpr std::uint16_t {name}[{len(values)}] = {{\n"
+        text += "".join("  " + ",".join(values[i:i + 20]) + ",\n" for i in range(0, len(values), 20)) + "};\n"
+    (ROOT / "src/io/block_grids.h").write_text(text + TAIL)
+
+
+def write_blocks():
+    random = np.random.default_rng(7)
+    tensors = {}
+    for name, scales in SCALES.items():
+        elements, size = GGML_QUANT_SIZES[T[name]]
+        blocks = random.integers(0, 256, (512 // elements, size), dtype=np.uint8)
+        if scales is None:  # IQ1_M: the highest nibble is that of the last word of scales
+            blocks[:, 55] &= 0xBF
+        else:
+            for at in scales:
+                blocks[:, at + 1] &= 0xBF
+        with np.errstate(all="ignore"):
+            values = quants.dequantize(blocks, T[name])
+        tensors[f"{name}.blocks"] = blocks
+        tensors[f"{name}.values"] = np.ascontiguousarray(values.astype(np.float32))
+    save_file(tensors, ROOT / "tests/data/blocks.safetensors")
+
+
+if __name__ == "__main__":
+    write_grids()
+    write_blocks()
