@@ -24,6 +24,27 @@ BENCHMARK_CAPTURE(run_model, resnet20_b1, "resnet20-cifar", {1, 3, 32, 32})->Nam
 BENCHMARK_CAPTURE(run_model, resnet20_b128, "resnet20-cifar", {128, 3, 32, 32})->Name("resnet20_b128")->UseRealTime();
 BENCHMARK_CAPTURE(run_model, resnet18_b1, "resnet18", {1, 3, 224, 224})->Name("resnet18_b1")->UseRealTime();
 
+void mobile_sam_encoder(benchmark::State& state) {
+  ls::models::Sam model;
+  model.eval();
+  const ls::Tensor x = ls::randn({1, 3, 1024, 1024}).eval();
+  const ls::NoGrad no_grad;
+  for (auto _ : state) model.image_encoder().forward(x).eval();
+}
+BENCHMARK(mobile_sam_encoder)->Name("mobile_sam_encoder")->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// A click on a picture of 1024 x 768 whose embedding is there, to its masks.
+void mobile_sam_prompt(benchmark::State& state) {
+  ls::models::Sam model;
+  model.eval();
+  const ls::NoGrad no_grad;
+  const ls::models::SamEmbedding embedding{.features = ls::randn({1, 256, 64, 64}).eval(),
+                                           .positions = model.prompt_encoder.grid_positions().eval(),
+                                           .frame = model.frame(1024, 768)};
+  for (auto _ : state) benchmark::DoNotOptimize(model.predict(embedding, {.points = {{400, 300}}}));
+}
+BENCHMARK(mobile_sam_prompt)->Name("mobile_sam_prompt")->UseRealTime()->Unit(benchmark::kMillisecond);
+
 void matmul(benchmark::State& state) {
   const std::int64_t n = state.range(0);
   const ls::Tensor a = ls::randn({n, n}).eval();

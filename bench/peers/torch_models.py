@@ -6,7 +6,7 @@ one forward pass, one operation or one training step, after warming up; the PyTo
 Everything is f32, and but for training in eval mode and without gradients; weights and inputs are random, since values
 do not change the work.
 
-Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1 (3x224x224), matmul_{512,1024,2048} (square),
+Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1 (3x224x224), mobile_sam_encoder (3x1024x1024), matmul_{512,1024,2048} (square),
 gelu_add_mul_4096 (gelu(x + b) * r), layer_norm_4096, softmax_4096 (all 4096x4096, along the last dimension; b has
 one row), copy_4096 (into memory that exists already, so that it shows the memory's speed); training steps:
 train_lenet_b64 and train_resnet20_b128 (SGD with momentum), train_transformer_16x128 (6 layers, width 256, AdamW).
@@ -20,6 +20,8 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from torch_tiny_vit import mobile_sam_encoder
 
 
 class BasicBlock(nn.Module):
@@ -157,6 +159,7 @@ def cases():
         "resnet20_b1": lambda: model(resnet20, 1, 3, 32, 32),
         "resnet20_b128": lambda: model(resnet20, 128, 3, 32, 32),
         "resnet18_b1": lambda: model(resnet18, 1, 3, 224, 224),
+        "mobile_sam_encoder": lambda: model(mobile_sam_encoder, 1, 3, 1024, 1024),
         **{f"matmul_{size}": lambda size=size: matmul(size) for size in (512, 1024, 2048)},
         "gelu_add_mul_4096": lambda: elementwise(lambda x, b, r: F.gelu(x + b) * r, (n, n), (n,), (n, n)),
         "layer_norm_4096": lambda: elementwise(lambda x, w, b: F.layer_norm(x, (n,), w, b), (n, n), (n,), (n,)),

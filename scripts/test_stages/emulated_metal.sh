@@ -28,6 +28,7 @@ metal_part() {
     # Kernels of every form: these texts are compiled once more, with address spaces that do not convert.
     situations) on_metal "$1" LOCKSTEP_METAL_SCHEDULE=7 LOCKSTEP_METAL_ADDRESS_SPACES=check \
       "$bin/lockstep_models_tests" --gtest_filter='Situations*' ;;
+    segment) on_metal "$1" "$bin/lockstep_models_tests" --gtest_filter='Sam.EveryDeviceGivesTheSameBits' ;;
     driver) on_metal "$1" "$bin/lockstep_backends_tests" --gtest_filter='MetalDriver*' ;;
     replay) on_metal "$1" "$bin/lockstep" replay tests/data/cases --device metal:0 ;;
     check:*) IFS=: read -r _ schedule subnormals part <<<"$1"
