@@ -11,7 +11,7 @@ VGG::VGG(std::int64_t classes, const VGGOptions& options) {
   std::int64_t channels = 3;
   for (const std::int64_t out : options.channels) {
     if (out == VGGOptions::kPool) {
-      features.add<nn::MaxPool2d>(PoolOptions{.kernel = {2}, .stride = {2}});
+      features.add<nn::MaxPool2d>(2);
       continue;
     }
     features.add<nn::Conv2d>(channels, out, Shape{3}, nn::ConvLayerOptions{.padding = {1}});
