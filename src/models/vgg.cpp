@@ -4,8 +4,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
+namespace {
+
 // What the classifier takes, whatever the picture's size.
-static constexpr std::int64_t kVggSide = 7;
+constexpr std::int64_t kVggSide = 7;
+
+}  // namespace
 
 VGG::VGG(std::int64_t classes, const VGGOptions& options) {
   std::int64_t channels = 3;
