@@ -90,7 +90,8 @@ void remove_abandoned_temporaries(const std::string& directory);
 class FileLock {
  public:
   /// The lock, or nothing where another process, or another lock of this one, has it. Creates the file if there is none
-  /// and writes the number of this process into it. Throws IoError if the file cannot be opened.
+  /// and writes the number of this process into it. Where the file system has no locks (Lustre, some NFS) nobody is kept
+  /// out. Throws IoError if the file cannot be opened.
   static std::optional<FileLock> take(const std::string& path);
   FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   FileLock& operator=(FileLock&& other) noexcept {

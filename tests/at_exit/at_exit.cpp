@@ -30,7 +30,7 @@ std::vector<std::uint64_t> work() {
   hashes.push_back(sum(exp(b)).hash());
   hashes.push_back(matmul(a.to(Device{DeviceKind::ref, 0}).narrow(0, 0, 8), b.to(Device{DeviceKind::ref, 0})).hash());
 
-  const auto digits = data::digits(64, 1);
+  const auto digits = data::transform(data::digits(64, 1), {data::Normalize{{0.2f}, {0.25f}}});
   const auto model = models::architecture("lenet").build({.classes = 10, .channels = 1, .height = 28, .width = 28});
   optim::AdamW optimizer(model->parameters(), {.lr = 1e-3});
   data::DataLoader loader(digits, {.batch_size = 32, .workers = 1});

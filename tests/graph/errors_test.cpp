@@ -1,6 +1,11 @@
 // Wrong calls: the right class of error, at the call, with the whole story.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
+#include <lockstep/autograd.h>
+
 #include "support/tensors.h"
 
 namespace lockstep {
