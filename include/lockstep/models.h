@@ -1,6 +1,8 @@
 // Networks: published ones, with what they do to a picture before they look at it, and two to train.
 #pragma once
 
+#include <lockstep/models/generate.h>
+#include <lockstep/models/language.h>
 #include <lockstep/models/lenet.h>
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/preprocessing.h>
