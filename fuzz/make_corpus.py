@@ -597,6 +597,49 @@ def make_gguf():
         write("gguf", label, content)
 
 
+# --- tokenizer.json ----------------------------------------------------------------------------------------------------
+
+
+def make_tokenizer():
+    bpe = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "?": 3}, "merges": ["a b"], "unk_token": "?"}
+    unigram = {"type": "Unigram", "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2]], "unk_id": 0}
+    words = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}, "unk_token": "[UNK]"}
+    added = {"id": 4, "content": "<s>", "special": True, "lstrip": True, "rstrip": True, "single_word": True}
+    split = {"type": "Split", "pattern": {"Regex": r"(?i:'s)|\p{L}+|\p{N}{1,3}|\s+(?!\S)|[^\s]"}, "behavior": "Isolated"}
+
+    def file(model, **parts):
+        return json.dumps({"model": model, **parts}, separators=(",", ":")).encode()
+
+    cases = {
+        "valid-bpe": file(bpe, added_tokens=[added]),
+        "valid-unigram": file(unigram, normalizer={"type": "NFKC"}, pre_tokenizer={"type": "Metaspace"}),
+        "valid-word-piece": file(words, normalizer={"type": "BertNormalizer"}, pre_tokenizer={"type": "BertPreTokenizer"},
+                                 post_processor={"type": "BertProcessing", "cls": ["a", 1], "sep": ["a", 1]}),
+        "valid-byte-level": file({**bpe, "byte_fallback": True}, decoder={"type": "ByteLevel"}, pre_tokenizer={
+            "type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "use_regex": False}]}),
+        "valid-template": file(bpe, post_processor={"type": "TemplateProcessing", "special_tokens": {"x": {"ids": [3]}},
+                                                    "single": [{"SpecialToken": {"id": "x"}}, {"Sequence": {"id": "A"}}]}),
+        "deep": b"[" * 1000,
+        "id-huge": file({**bpe, "vocab": {"a": 2**63}}),
+        "id-negative": file({**bpe, "vocab": {"a": -1}}),
+        "id-far": file({**bpe, "vocab": {"a": 2**23}}),
+        "added-twice": file(bpe, added_tokens=[{**added, "id": 0}]),
+        "merge-absent": file({**bpe, "merges": ["a c"]}),
+        "merge-number": file({**bpe, "merges": [1]}),
+        "scores-nan": b'{"model":{"type":"Unigram","vocab":[["a",1e999]]}}',
+        "unknown-id": file({**unigram, "unk_id": 3}),
+        "template-absent": file(bpe, post_processor={"type": "TemplateProcessing", "special_tokens": {"x": {"ids": [9]}},
+                                                     "single": [{"SpecialToken": {"id": "x"}}]}),
+        "regex-exponential": file(bpe, pre_tokenizer={**split, "pattern": {"Regex": "(\\w|\\w\\w|l)+\\d\\d\\d\\d\\d"}}),
+        "regex-nested": file(bpe, pre_tokenizer={**split, "pattern": {"Regex": "(" * 500}}),
+        "regex-count": file(bpe, pre_tokenizer={**split, "pattern": {"Regex": "a{1000}{1000}{1000}"}}),
+        "replace-empty": file(bpe, normalizer={"type": "Replace", "pattern": {"String": ""}, "content": "x"}),
+        "prepend": file(bpe, normalizer={"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "x" * 50}] * 50}),
+    }
+    for label, content in cases.items():
+        write("tokenizer", label, content)
+
+
 def make_weights():
     one = array("<f4", "(2, 3)", bytes(range(24)))
     onnx = field(1, 8) + field(2, b"pytorch") + field(7, b"graph") + field(8, b"opset")
@@ -635,6 +678,7 @@ if __name__ == "__main__":
     make_cifar()
     make_idx()
     make_gguf()
+    make_tokenizer()
     make_weights()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
     print(f"{total} bytes in {CORPUS}")

@@ -19,6 +19,7 @@
 #include <lockstep/random.h>
 #include <lockstep/shape.h>
 #include <lockstep/tensor.h>
+#include <lockstep/text/tokenizer.h>
 #include <lockstep/threads.h>
 #include <lockstep/train.h>
 #include <lockstep/version.h>

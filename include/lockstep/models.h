@@ -3,6 +3,8 @@
 
 #include <lockstep/models/convnext.h>
 #include <lockstep/models/efficientnet.h>
+#include <lockstep/models/generate.h>
+#include <lockstep/models/language.h>
 #include <lockstep/models/lenet.h>
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/mobilenet.h>

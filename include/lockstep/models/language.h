@@ -41,7 +41,10 @@ class LOCKSTEP_API LanguageModel : public nn::Module {
   Tensor operator()(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const {
     return forward(ids, cache, site);
   }
-  /// An empty one. ValueError for encoders.
+  /// For models of an encoder and a decoder: `input` is what the encoder reads (T5: ids i64 [N, L]; Whisper: features
+  /// f32 [N, mels, frames]), ids i64 [N, T] are the decoder's. Logits [N, T, vocabulary]. ValueError for other models.
+  virtual Tensor forward_pair(const Tensor& input, const Tensor& ids, CallSite site = {}) const;
+  /// An empty one. ValueError for encoders, and encoder-decoders.
   virtual std::unique_ptr<LanguageCache> make_cache() const = 0;
 
   virtual bool encoder() const { return false; }

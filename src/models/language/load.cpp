@@ -1,5 +1,6 @@
 // Models from files: folders of Hugging Face and GGUF files.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,13 +13,25 @@
 #include "io/formats.h"
 #include "io/json_fields.h"
 #include "models/language/decoder.h"
+#include "models/language/encoder_decoder.h"
 #include "models/language/families.h"
 #include "models/language/gguf_model.h"
+#include "models/language/rwkv.h"
+#include "models/language/states.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
+
+/// Families that are no transformers.
+struct OtherFamily {
+  std::string_view name;
+  std::unique_ptr<LanguageModel> (*create)(const io::JsonFields& config);
+};
+constexpr std::array kOthers = {OtherFamily{"mamba", create_mamba}, OtherFamily{"mamba2", create_mamba2},
+                                OtherFamily{"rwkv", create_rwkv4}, OtherFamily{"t5", create_t5},
+                                OtherFamily{"whisper", create_whisper}};
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
@@ -31,6 +44,9 @@ bool folder_has(const std::string& folder, std::string_view name) {
 std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file) {
   const io::JsonFields config(document, std::string(file));
   const std::string family = config.text("model_type");
+  for (const OtherFamily& other : kOthers) {
+    if (other.name == family) return other.create(config);
+  }
   const auto rows = families();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Family& f) { return f.name == family; });
   if (row == rows.end()) {
@@ -48,7 +64,7 @@ bool is_unused(const std::string& name, const LanguageModel& model) {
   if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
   if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
   if (name.starts_with("pooler.") && model.encoder()) return true;
-  return name == "lm_head.weight";
+  return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
 
 void load_into(LanguageModel& model, io::TensorMap tensors) {
@@ -78,6 +94,7 @@ void load_into(LanguageModel& model, io::TensorMap tensors) {
 std::vector<std::string> language_families() {
   std::vector<std::string> names;
   for (const Family& family : families()) names.emplace_back(family.name);
+  for (const OtherFamily& family : kOthers) names.emplace_back(family.name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -121,6 +138,13 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     model = create(io::parse_json(os::map_file(config)), config);
     load_into(*model, load_model_folder(path));
   } else {
+    const os::FileBytes bytes = os::map_file(path);
+    if (is_rwkv_file(bytes)) {
+      model = load_rwkv_file(bytes);
+      model->eval();
+      model->to(device);
+      return model;
+    }
     const std::string format = io::list_tensors(path).format;
     if (format != "GGUF") {
       throw FormatError(

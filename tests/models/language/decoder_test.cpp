@@ -23,7 +23,10 @@ using test::message_of;
 using testing::HasSubstr;
 
 // Families with logits of transformers that are not supported, by what their model_type says.
-const std::set<std::string> kNotSupported = {"mamba", "mamba2", "qwen3_next", "rwkv4", "t5", "t5v11", "whisper"};
+const std::set<std::string> kNotSupported = {"qwen3_next"};
+
+// Those of an encoder and a decoder.
+const std::set<std::string> kPairs = {"t5", "t5v11", "whisper"};
 
 std::vector<std::string> golden_folders() {
   std::vector<std::string> names;
@@ -52,13 +55,17 @@ TEST(LanguageModel, GivesTheLogitsOfTransformers) {
     const auto model = load_language_model((root / name).string());
     const io::TensorFile golden = io::load_safetensors((root / name / "golden.safetensors").string());
     const Tensor& exact = golden.tensors.at("f64");
-    const Tensor ours = model->forward(golden.tensors.at("ids"));
+    const Tensor& ids = golden.tensors.at("ids");
+    const bool pair = kPairs.contains(name);
+    const Tensor features = linspace(-1, 1, 2 * 80 * 100).reshape({2, 80, 100});
+    const Tensor ours =
+        !pair ? model->forward(ids) : model->forward_pair(name == "whisper" ? features : ids, ids.narrow(1, 0, 12));
     ASSERT_EQ(ours.shape(), exact.shape()) << name;
     const double theirs = distance(golden.tensors.at("f32"), exact);
     EXPECT_LE(distance(ours, exact), 4 * theirs) << name << ", where transformers' f32 has " << theirs;
     ++compared;
   }
-  EXPECT_GE(compared, 30);
+  EXPECT_GE(compared, 38);
 }
 
 // With a cache: in one piece, in chunks and token by token, and each row of a batch alone.
@@ -68,7 +75,7 @@ TEST(LanguageModel, CachedTokensGiveTheSameBits) {
   for (const std::string& name : golden_folders()) {
     if (kNotSupported.contains(name)) continue;
     const auto model = load_language_model((root / name).string());
-    if (model->encoder()) {
+    if (model->encoder() || kPairs.contains(name)) {
       EXPECT_THROW(model->make_cache(), ValueError) << name;
       continue;
     }
@@ -118,6 +125,47 @@ TEST(LanguageModel, ReadsGgufFiles) {
   }
 }
 
+// The logits after the bytes 34, 105, 110, of the model before its weights were rounded to f16. The sum of the
+// differences that this makes was computed in f64, apart from this code; rwkv.cpp's own, 0.456, has activations in f16.
+TEST(LanguageModel, ReadsFilesOfRwkvCpp) {
+  const auto root = test::test_data("tinyllm/rwkv");
+  LOCKSTEP_REQUIRE_DATA(root);
+  const auto model = load_language_model((root / "tiny-rwkv-5v2-730K-FP16.bin").string());
+  EXPECT_EQ(model->family(), "rwkv5");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{34, 105, 110}, {1, 3});
+  const Tensor logits = model->forward(ids).select(1, 2).flatten();
+  const std::string bytes = test::read_whole_file(root / "expected-logits-5v2-730K.bin");
+  ASSERT_EQ(bytes.size(), 256 * sizeof(float));
+  const Tensor expected = Tensor::from_bytes(bytes.data(), bytes.size(), {256}, DType::f32);
+  EXPECT_NEAR(sum(logits - expected).item<float>(), 0.103039, 0.002);
+  EXPECT_LE(distance(logits, expected), 0.003);
+  const auto cache = model->make_cache();
+  for (const Tensor& id : ids.split(1, 1)) EXPECT_TRUE(model->forward(id, cache.get()).eval().defined());
+  EXPECT_EQ(cache->length(), 3);
+}
+
+TEST(LanguageModel, RefusesBrokenFilesOfRwkvCpp) {
+  const test::TemporaryFolder folder;
+  const auto number = [](std::uint32_t value) {
+    std::string bytes(4, '\0');
+    for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 255);
+    return bytes;
+  };
+  const auto refusal = [&](const std::string& rest) {
+    const std::string path = folder.write("x.bin", number(0x67676d66) + rest);
+    return message_of<FormatError>([&] { load_language_model(path); });
+  };
+  const std::string start = number(101) + number(8) + number(4) + number(1) + number(0);
+  EXPECT_THAT(refusal(""), HasSubstr("the version"));
+  EXPECT_THAT(refusal(number(100)), HasSubstr("version 100 is not supported"));
+  EXPECT_THAT(refusal(number(101) + number(0)), HasSubstr("the size of the vocabulary is 0"));
+  EXPECT_THAT(refusal(start), HasSubstr("there is no tensor \"blocks.0.att.gate.weight\""));
+  EXPECT_THAT(refusal(start + number(5) + number(1) + number(0)), HasSubstr("5 dimensions"));
+  EXPECT_THAT(refusal(start + number(1) + number(1) + number(7)), HasSubstr("element type 7"));
+  EXPECT_THAT(refusal(start + number(2) + number(1) + number(0) + number(0xffffffff) + number(0xffffffff) + "a"),
+              HasSubstr("a tensor's elements"));
+}
+
 const char* kSmall = R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
                          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2)";
 
@@ -141,8 +189,8 @@ TEST(LanguageModel, RefusesConfigsThatMakeNoSense) {
   EXPECT_THAT(refusal("{"), HasSubstr("config.json: not valid JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("config.json: is array, not an object"));
   EXPECT_THAT(refusal("{}"), HasSubstr("config.json: model_type: is missing"));
-  EXPECT_THAT(refusal(R"({"model_type": "t5"})"),
-              HasSubstr("model_type: \"t5\" is no family that is supported (bert,"));
+  EXPECT_THAT(refusal(R"({"model_type": "magic"})"),
+              HasSubstr("model_type: \"magic\" is no family that is supported (bert,"));
   EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": -1})"), HasSubstr("vocab_size: -1 is not from 1 to"));
   EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 1e3})"),
               HasSubstr("vocab_size: is number, not an integer"));

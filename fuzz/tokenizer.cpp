@@ -1,0 +1,21 @@
+// tokenizer.json, and what it does with a text: its own bytes, as far as they are UTF-8.
+#include <lockstep/text/tokenizer.h>
+
+#include "fuzz_target.h"
+#include "text/unicode.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep;
+  return fuzz::expect_error_or_success([&] {
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    const text::Tokenizer tokenizer = text::Tokenizer::from_json(bytes);
+    const std::string sample = text::encode_utf8(text::decode_utf8_lossy(bytes.substr(0, 64)));
+    for (const std::string& words : {std::string("Hello, world 12 \xc3\xa9"), sample}) {
+      const std::vector<std::int64_t> tokens = tokenizer.encode(words);
+      for (const std::int64_t token : tokens) {
+        if (token < 0 || token >= tokenizer.size()) __builtin_trap();  // what is encoded can be decoded
+      }
+      tokenizer.decode(tokens);
+    }
+  });
+}

@@ -1,0 +1,58 @@
+// Text to tokens and back, by the tokenizers that models are published with: tokenizer.json of Hugging Face, and the
+// vocabulary of GGUF files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/export.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+
+struct EncodeOptions {
+  /// The tokens that the model expects around a text, e.g. one for its beginning.
+  bool add_special_tokens = true;
+};
+struct DecodeOptions {
+  bool skip_special_tokens = false;
+};
+
+/// A value; copies share the tables. May be used from several threads.
+class LOCKSTEP_API Tokenizer {
+ public:
+  /// Reads tokenizer.json (or a folder that holds one), or a GGUF file. Throws IoError if the file cannot be read,
+  /// FormatError if it is malformed or has a component that is not supported, naming it.
+  static Tokenizer load(const std::string& path);
+  /// The text of a tokenizer.json; `file` names it in messages.
+  static Tokenizer from_json(std::string_view json, std::string_view file = "tokenizer.json");
+
+  /// Throws ValueError for a text that is not UTF-8, or has a character that the vocabulary cannot express and no
+  /// token for unknown ones.
+  std::vector<std::int64_t> encode(std::string_view text, EncodeOptions options = {}) const;
+  /// Bytes that are not UTF-8 become U+FFFD. IndexError for ids that are no tokens.
+  std::string decode(const std::vector<std::int64_t>& ids, DecodeOptions options = {}) const;
+
+  /// Ids are below it; not every one need be a token.
+  std::int64_t size() const;
+  /// The token's name in the vocabulary; nothing if there is none of that id.
+  std::optional<std::string> token(std::int64_t id) const;
+  std::optional<std::int64_t> find(std::string_view token) const;
+  /// The token behind a text, where the file says it.
+  std::optional<std::int64_t> end_token() const;
+
+  struct Parts;
+  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// Models with a state instead of keys and values: RWKV 4 and 5, Mamba 1 and 2. What happens at one position is a
+// function of the position's inputs and the state before it, so that a cache is nothing but the state.
+#pragma once
+
+#include <vector>
+
+#include <lockstep/models/language.h>
+
+#include "io/json_fields.h"
+#include "models/language/parameters.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+/// The tensors that a layer remembers; which ones is the model's affair. Empty at the beginning.
+using State = std::vector<Tensor>;
+
+/// A stack of layers with states.
+class StateModel : public LanguageModel {
+ public:
+  Tensor forward(const Tensor& ids, LanguageCache* cache, CallSite site) const final;
+  std::unique_ptr<LanguageCache> make_cache() const final;
+  const std::string& family() const final { return family_; }
+  std::int64_t vocabulary() const final { return vocabulary_; }
+  std::int64_t context() const final { return 0; }
+
+ protected:
+  StateModel(std::string family, std::int64_t vocabulary, std::size_t layers)
+      : family_(std::move(family)), vocabulary_(vocabulary), layers_(layers) {}
+
+  /// [N, L] to [N, L, hidden].
+  virtual Tensor embed(const Tensor& ids) const = 0;
+  /// x [N, L, hidden] to the same; `state` is that before the first position, and becomes that behind the last.
+  virtual Tensor run(std::size_t layer, const Tensor& x, State& state) const = 0;
+  virtual Tensor logits(const Tensor& x) const = 0;
+
+ private:
+  std::string family_;
+  std::int64_t vocabulary_;
+  std::size_t layers_;
+};
+
+/// x [N, L, C] one position later; `last` [N, C] stands in front (zeros if undefined) and becomes the last position.
+Tensor shifted(const Tensor& x, Tensor& last);
+
+std::unique_ptr<LanguageModel> create_rwkv4(const io::JsonFields& config);
+std::unique_ptr<LanguageModel> create_mamba(const io::JsonFields& config);
+std::unique_ptr<LanguageModel> create_mamba2(const io::JsonFields& config);
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

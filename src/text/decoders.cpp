@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "core/checked.h"
+#include "text/steps.h"
+#include "text/unicode.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+namespace {
+
+using io::JsonFields;
+
+std::string replace_all(std::string_view text, std::string_view what, std::string_view by) {
+  std::string result;
+  for (std::size_t at; (at = text.find(what)) != std::string_view::npos; text.remove_prefix(at + what.size())) {
+    result.append(text.substr(0, at)).append(by);
+  }
+  return result.append(text);
+}
+
+Decoder each(std::function<std::string(const std::string&, bool first)> change) {
+  return [change = std::move(change)](std::vector<std::string> tokens) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = change(tokens[i], i == 0);
+    return tokens;
+  };
+}
+
+Decoder read_metaspace(const JsonFields& fields) {
+  const std::string mark = fields.text_or("replacement", "\u2581");
+  const std::string usual = fields.flag_or("add_prefix_space", true) ? "always" : "never";
+  const bool drop = fields.text_or("prepend_scheme", usual) != "never";
+  if (mark.empty()) fields.fail("replacement", "is empty");
+  // All marks of the first token, not only the one in front, are what was prepended.
+  return each([mark, drop](const std::string& token, bool first) {
+    return replace_all(token, mark, drop && first ? "" : " ");
+  });
+}
+
+// English punctuation loses the space in front of it.
+std::string clean_up(std::string text) {
+  for (const auto& [what, by] : {std::pair{" .", "."},
+                                 {" ?", "?"},
+                                 {" !", "!"},
+                                 {" ,", ","},
+                                 {" ' ", "'"},
+                                 {" n't", "n't"},
+                                 {" 'm", "'m"},
+                                 {" do not", " don't"},
+                                 {" 's", "'s"},
+                                 {" 've", "'ve"},
+                                 {" 're", "'re"}}) {
+    text = replace_all(text, what, by);
+  }
+  return text;
+}
+
+Decoder read_word_piece(const JsonFields& fields) {
+  const std::string prefix = fields.text_or("prefix", "##");
+  const bool clean = fields.flag_or("cleanup", true);
+  return each([prefix, clean](const std::string& token, bool first) {
+    std::string text = token;
+    if (!first) text = !prefix.empty() && token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+    return clean ? clean_up(std::move(text)) : text;
+  });
+}
+
+Decoder read_strip(const JsonFields& fields) {
+  const std::string content = fields.text("content");
+  const std::int64_t start = fields.integer_or("start", 0, 0, 1024);
+  const std::int64_t stop = fields.integer_or("stop", 0, 0, 1024);
+  if (content.empty()) fields.fail("content", "is empty");
+  return each([=](const std::string& token, bool) {
+    std::string_view text = token;
+    for (std::int64_t i = 0; i < start && text.starts_with(content); ++i) text.remove_prefix(content.size());
+    for (std::int64_t i = 0; i < stop && text.ends_with(content); ++i) text.remove_suffix(content.size());
+    return std::string(text);
+  });
+}
+
+}  // namespace
+
+Decoder byte_level_decoder() {
+  return [](const std::vector<std::string>& tokens) {
+    std::string bytes;
+    for (const std::string& token : tokens) {
+      std::string own;
+      bool all = true;
+      for (const char32_t c : decode_utf8_lossy(token)) {
+        const int byte = byte_of_character(c);
+        all = all && byte >= 0;
+        own += static_cast<char>(static_cast<unsigned char>(byte & 255));
+      }
+      // A token with another character is a text already, e.g. an added one.
+      bytes += all ? own : token;
+    }
+    return std::vector<std::string>{std::move(bytes)};
+  };
+}
+
+int byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return -1;
+  int value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const bool digit = c >= '0' && c <= '9';
+    const bool letter = (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+    if (!digit && !letter) return -1;
+    value = value * 16 + (digit ? c - '0' : (c | 0x20) - 'a' + 10);
+  }
+  return value;
+}
+
+// A run of bytes that is no UTF-8 as a whole becomes one U+FFFD for each byte.
+Decoder byte_fallback_decoder() {
+  return [](const std::vector<std::string>& tokens) {
+    std::vector<std::string> result;
+    std::string bytes;
+    const auto flush = [&] {
+      if (bytes.empty()) return;
+      std::string replaced;
+      for (std::size_t i = 0; i < bytes.size(); ++i) replaced += "\ufffd";
+      result.push_back(decode_utf8(bytes) ? bytes : replaced);
+      bytes.clear();
+    };
+    for (const std::string& token : tokens) {
+      const int byte = byte_of_token(token);
+      if (byte >= 0) {
+        bytes += static_cast<char>(static_cast<unsigned char>(byte));
+      } else {
+        flush();
+        result.push_back(token);
+      }
+    }
+    flush();
+    return result;
+  };
+}
+
+Decoder read_decoder(const nlohmann::json* json, const std::string& where) {
+  if (json == nullptr) return nullptr;
+  const JsonFields fields(*json, where);
+  const std::string type = fields.text("type");
+  if (type == "ByteLevel") return byte_level_decoder();
+  if (type == "ByteFallback") return byte_fallback_decoder();
+  if (type == "Metaspace") return read_metaspace(fields);
+  if (type == "WordPiece") return read_word_piece(fields);
+  if (type == "Strip") return read_strip(fields);
+  if (type == "Fuse") {
+    return [](const std::vector<std::string>& tokens) {
+      std::string all;
+      for (const std::string& token : tokens) all += token;
+      return std::vector<std::string>{std::move(all)};
+    };
+  }
+  if (type == "Replace") {
+    const std::string what = fields.object("pattern").text("String");
+    const std::string by = fields.text("content");
+    if (what.empty()) fields.fail("pattern", "is empty");
+    return each([what, by](const std::string& token, bool) { return replace_all(token, what, by); });
+  }
+  if (type == "Sequence") {
+    std::vector<Decoder> steps;
+    for (const auto& step : fields.array("decoders")) steps.push_back(read_decoder(&step, where));
+    return [steps](std::vector<std::string> tokens) {
+      for (const Decoder& step : steps) tokens = step(std::move(tokens));
+      return tokens;
+    };
+  }
+  fields.fail("type", fmt::format("the decoder {} is not supported", in_quotes(type)));
+}
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// The tree that a pattern is parsed into (regex_parser.cpp) and matched by (regex.cpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "text/regex.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+
+/// A set of characters: ranges, categories and the shorthands, possibly inverted, and cut with other sets.
+struct CharacterSet {
+  struct Range {
+    char32_t first;
+    char32_t last;
+  };
+  std::vector<Range> ranges;
+  std::uint32_t categories = 0;
+  bool spaces = false;
+  bool words = false;
+  std::vector<CharacterSet> parts;     ///< Sets inside, each with an inversion of its own.
+  std::vector<CharacterSet> and_with;  ///< Behind "&&".
+  bool inverted = false;
+  bool no_case = false;
+
+  bool contains(char32_t c) const;
+};
+
+struct Regex::Node {
+  enum class Kind : std::uint8_t { set, sequence, alternatives, repeat, look_ahead, look_behind, start, end };
+  enum class Greed : std::uint8_t { greedy, lazy, possessive };
+  Kind kind = Kind::sequence;
+  CharacterSet set;
+  std::vector<Node> children;
+  bool negative = false;  ///< Of looks.
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+  Greed greed = Greed::greedy;
+};
+
+/// Throws FormatError.
+Regex::Node parse_regex(std::string_view pattern);
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

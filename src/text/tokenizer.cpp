@@ -1,0 +1,142 @@
+#include <lockstep/text/tokenizer.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "text/tokenizer_parts.h"
+#include "text/unicode.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+
+void AddedTokens::add(const AddedToken& token) {
+  if (token.content.empty()) return;
+  std::uint64_t node = 0;
+  for (const char32_t c : token.content) {
+    const auto [edge, added] = edges_.emplace(node << 21 | c, static_cast<std::uint32_t>(ends_.size()));
+    if (added) ends_.push_back(-1);
+    node = edge->second;
+  }
+  ends_[node] = static_cast<std::int64_t>(tokens_.size());
+  tokens_.push_back(token);
+}
+
+const AddedToken* AddedTokens::longest_at(std::u32string_view text, std::size_t at) const {
+  std::int64_t result = -1;
+  std::uint64_t node = 0;
+  for (; at < text.size(); ++at) {
+    const auto edge = edges_.find(node << 21 | text[at]);
+    if (edge == edges_.end()) break;
+    node = edge->second;
+    if (ends_[node] >= 0) result = ends_[node];
+  }
+  return result < 0 ? nullptr : &tokens_[static_cast<std::size_t>(result)];
+}
+
+std::vector<AddedTokens::Found> AddedTokens::split(std::u32string_view text) const {
+  std::vector<Found> result;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size() && !tokens_.empty();) {
+    const AddedToken* token = longest_at(text, at);
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    std::size_t begin = at;
+    std::size_t end = at + token->content.size();
+    at = end;
+    const bool inside = (begin > 0 && is_word(text[begin - 1])) || (end < text.size() && is_word(text[end]));
+    if (token->single_word && inside) continue;
+    while (token->left_strip && begin > done && is_space(text[begin - 1])) --begin;
+    while (token->right_strip && end < text.size() && is_space(text[end])) ++end;
+    if (begin > done) result.push_back({done, begin, -1});
+    result.push_back({begin, end, token->id});
+    done = end;
+    at = std::max(at, end);
+  }
+  if (done < text.size()) result.push_back({done, text.size(), -1});
+  return result;
+}
+
+Tokenizer Tokenizer::load(const std::string& path) {
+  const std::string file = os::is_directory(path) ? path + "/tokenizer.json" : path;
+  const os::FileBytes bytes = os::map_file(file);
+  const std::string_view content(reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size());
+  return Tokenizer(content.starts_with("GGUF") ? parts_of_gguf(bytes) : parts_of_json(file, content));
+}
+
+Tokenizer Tokenizer::from_json(std::string_view json, std::string_view file) {
+  return Tokenizer(parts_of_json(file, json));
+}
+
+std::vector<std::int64_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  const std::optional<std::u32string> characters = decode_utf8(text);
+  if (!characters) throw ValueError("Tokenizer: the text is not valid UTF-8");
+  std::vector<std::int64_t> tokens;
+  if (options.add_special_tokens) tokens = parts_->before;
+  for (const AddedTokens::Found& part : parts_->raw.split(*characters)) {
+    if (part.id >= 0) {
+      tokens.push_back(part.id);
+      continue;
+    }
+    std::u32string own = characters->substr(part.begin, part.end - part.begin);
+    if (parts_->normalizer) own = parts_->normalizer(std::move(own));
+    for (const AddedTokens::Found& inner : parts_->normalized.split(own)) {
+      if (inner.id >= 0) {
+        tokens.push_back(inner.id);
+        continue;
+      }
+      std::vector<Piece> pieces = {
+          {own.substr(inner.begin, inner.end - inner.begin), part.begin == 0 && inner.begin == 0}};
+      if (parts_->pre_tokenizer) pieces = parts_->pre_tokenizer(std::move(pieces));
+      for (const Piece& piece : pieces) {
+        if (!piece.text.empty()) parts_->model->encode(piece.text, tokens);
+      }
+    }
+  }
+  if (options.add_special_tokens) tokens.insert(tokens.end(), parts_->after.begin(), parts_->after.end());
+  return tokens;
+}
+
+std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, DecodeOptions options) const {
+  std::vector<std::string> texts;
+  for (const std::int64_t id : ids) {
+    const std::string* text = parts_->vocabulary.text(id);
+    if (text == nullptr) throw IndexError(fmt::format("Tokenizer: there is no token {} (of {})", id, size()));
+    if (options.skip_special_tokens && parts_->special[static_cast<std::size_t>(id)]) continue;
+    const auto normalized = parts_->normalized_texts.find(id);
+    texts.push_back(normalized == parts_->normalized_texts.end() ? *text : normalized->second);
+  }
+  std::string result;
+  if (parts_->decoder) {
+    for (const std::string& text : parts_->decoder(std::move(texts))) result += text;
+  } else {
+    for (std::size_t i = 0; i < texts.size(); ++i) result += (i > 0 ? " " : "") + texts[i];
+  }
+  return encode_utf8(decode_utf8_lossy(result));
+}
+
+std::int64_t Tokenizer::size() const {
+  return parts_->vocabulary.size();
+}
+
+std::optional<std::string> Tokenizer::token(std::int64_t id) const {
+  const std::string* text = parts_->vocabulary.text(id);
+  return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+std::optional<std::int64_t> Tokenizer::find(std::string_view token) const {
+  return parts_->vocabulary.find(token);
+}
+
+std::optional<std::int64_t> Tokenizer::end_token() const {
+  return parts_->end;
+}
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

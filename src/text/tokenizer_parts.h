@@ -1,0 +1,67 @@
+// What a Tokenizer consists of, and who makes it: one file for each source.
+#pragma once
+
+#include <lockstep/text/tokenizer.h>
+
+#include "core/os.h"
+#include "io/json_fields.h"
+#include "text/steps.h"
+#include "text/token_model.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+
+/// A token that is found in the text before anything else is done with it.
+struct AddedToken {
+  std::u32string content;
+  std::int64_t id = 0;
+  bool special = false;
+  bool single_word = false;  ///< Not inside a word.
+  bool left_strip = false;   ///< Takes the white space before it, or after it.
+  bool right_strip = false;
+  bool normalized = false;  ///< Looked for behind the normaliser.
+};
+
+/// Finds added tokens: the leftmost one, of several there the longest.
+class AddedTokens {
+ public:
+  struct Found {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::int64_t id = -1;  ///< -1: text between tokens.
+  };
+  void add(const AddedToken& token);
+  /// The whole text in order, without empty parts.
+  std::vector<Found> split(std::u32string_view text) const;
+
+ private:
+  const AddedToken* longest_at(std::u32string_view text, std::size_t at) const;
+
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< Of a trie: node << 21 | character.
+  std::vector<std::int64_t> ends_ = {-1};                   ///< Position in tokens_, or -1.
+};
+
+struct Tokenizer::Parts {
+  Vocabulary vocabulary;
+  std::unique_ptr<TokenModel> model;  ///< Refers to the vocabulary.
+  AddedTokens raw;                    ///< Found in the text as it is,
+  AddedTokens normalized;             ///< and in normalised text.
+  std::vector<bool> special;          ///< By id.
+  /// Of added tokens that are looked for in normalised text: what they are decoded to.
+  std::unordered_map<std::int64_t, std::string> normalized_texts;
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Decoder decoder;                   ///< Null: tokens are joined by spaces.
+  std::vector<std::int64_t> before;  ///< Special tokens around a text.
+  std::vector<std::int64_t> after;
+  std::optional<std::int64_t> end;
+};
+
+std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
+std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file);
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include "text/unicode.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "text/unicode_tables.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+namespace {
+
+constexpr std::array<std::string_view, 30> kNames = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
+                                                     "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
+                                                     "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
+
+constexpr char32_t kReplacement = 0xfffd;
+
+// How many bytes a sequence has, and how many of those that are there belong to it if it is broken.
+struct Sequence {
+  std::size_t bytes = 1;
+  bool valid = false;
+  char32_t character = kReplacement;
+};
+
+Sequence next_sequence(std::string_view bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned first = at(0);
+  if (first < 0x80) return {1, true, first};
+  if (first < 0xc2 || first > 0xf4) return {};
+  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  char32_t value = first & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (i >= bytes.size()) return {i};
+    const unsigned next = at(i);
+    unsigned low = 0x80;
+    unsigned high = 0xbf;
+    // The second byte rules out long forms, surrogates and what lies behind U+10FFFF.
+    if (i == 1 && first == 0xe0) low = 0xa0;
+    if (i == 1 && first == 0xed) high = 0x9f;
+    if (i == 1 && first == 0xf0) low = 0x90;
+    if (i == 1 && first == 0xf4) high = 0x8f;
+    if (next < low || next > high) return {i};
+    value = value << 6 | (next & 0x3f);
+  }
+  return {length, true, value};
+}
+
+}  // namespace
+
+Category category(char32_t c) {
+  if (c > 0x10ffff) return Category::Cn;
+  const std::uint32_t key = static_cast<std::uint32_t>(c) << 5 | 31;
+  const auto after = std::upper_bound(std::begin(kCategories), std::end(kCategories), key);
+  return static_cast<Category>(*(after - 1) & 31);
+}
+
+std::optional<std::uint32_t> category_mask(std::string_view name) {
+  std::uint32_t mask = 0;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name || (name.size() == 1 && kNames[i].front() == name.front())) mask |= std::uint32_t{1} << i;
+  }
+  return mask == 0 ? std::nullopt : std::optional(mask);
+}
+
+bool is_punctuation(char32_t c) {
+  return category(c) >= Category::Pc && category(c) <= Category::Po;
+}
+
+bool is_space(char32_t c) {
+  if (c <= 0xff) return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0;
+  return c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
+bool is_word(char32_t c) {
+  const Category kind = category(c);
+  const bool circled = (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
+                       (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+  return kind <= Category::Nl || kind == Category::Pc || c == 0x200c || c == 0x200d || circled;
+}
+
+std::optional<std::u32string> decode_utf8(std::string_view bytes) {
+  std::u32string result;
+  result.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Sequence next = next_sequence(bytes);
+    if (!next.valid) return std::nullopt;
+    result += next.character;
+    bytes.remove_prefix(next.bytes);
+  }
+  return result;
+}
+
+std::u32string decode_utf8_lossy(std::string_view bytes) {
+  std::u32string result;
+  while (!bytes.empty()) {
+    const Sequence next = next_sequence(bytes);
+    result += next.character;
+    bytes.remove_prefix(next.bytes);
+  }
+  return result;
+}
+
+std::string encode_utf8(char32_t c) {
+  const auto byte = [](char32_t value) { return static_cast<char>(static_cast<unsigned char>(value)); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xc0 | c >> 6), byte(0x80 | (c & 0x3f))};
+  if (c < 0x10000) return {byte(0xe0 | c >> 12), byte(0x80 | (c >> 6 & 0x3f)), byte(0x80 | (c & 0x3f))};
+  return {byte(0xf0 | c >> 18), byte(0x80 | (c >> 12 & 0x3f)), byte(0x80 | (c >> 6 & 0x3f)), byte(0x80 | (c & 0x3f))};
+}
+
+std::string encode_utf8(std::u32string_view characters) {
+  std::string result;
+  result.reserve(characters.size());
+  for (const char32_t c : characters) result += encode_utf8(c);
+  return result;
+}
+
+namespace {
+
+char32_t lower(char32_t c) {
+  std::size_t low = 0;
+  std::size_t high = std::size(kLowerCase) / 2;
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (kLowerCase[2 * middle] == c) return kLowerCase[2 * middle + 1];
+    if (kLowerCase[2 * middle] < c) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return c;
+}
+
+}  // namespace
+
+std::u32string to_lower(std::u32string_view characters) {
+  std::u32string result;
+  for (const char32_t c : characters) {
+    if (c == 0x130) {
+      result += U"i\u0307";
+    } else {
+      result += lower(c);
+    }
+  }
+  return result;
+}
+
+char32_t fold(char32_t c) {
+  if (c == 0x17f) return U's';
+  return lower(c);
+}
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+// Text as characters: UTF-8, general categories, lower case and normal forms, all by one pinned version of Unicode.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+
+// In this order in unicode_tables.h.
+enum class Category : std::uint8_t {
+  Lu,
+  Ll,
+  Lt,
+  Lm,
+  Lo,
+  Mn,
+  Mc,
+  Me,
+  Nd,
+  Nl,
+  No,
+  Pc,
+  Pd,
+  Ps,
+  Pe,
+  Pi,
+  Pf,
+  Po,
+  Sm,
+  Sc,
+  Sk,
+  So,
+  Zs,
+  Zl,
+  Zp,
+  Cc,
+  Cf,
+  Cs,
+  Co,
+  Cn
+};
+
+Category category(char32_t c);
+/// By the letters of a category ("Lu") or of its class ("L"); nothing for a name that is neither.
+std::optional<std::uint32_t> category_mask(std::string_view name);
+inline std::uint32_t mask_of(Category c) {
+  return std::uint32_t{1} << static_cast<unsigned>(c);
+}
+inline bool in_mask(char32_t c, std::uint32_t mask) {
+  return (mask_of(category(c)) & mask) != 0;
+}
+inline bool is_mark(char32_t c) {
+  return in_mask(c, mask_of(Category::Mn) | mask_of(Category::Mc) | mask_of(Category::Me));
+}
+bool is_punctuation(char32_t c);
+/// The property White_Space.
+bool is_space(char32_t c);
+/// A character of a word by UTS #18: alphabetic ones, marks, decimal digits, connectors, joiners.
+bool is_word(char32_t c);
+
+/// Nothing if the bytes are not valid UTF-8.
+std::optional<std::u32string> decode_utf8(std::string_view bytes);
+/// Each maximal part of an ill-formed sequence becomes U+FFFD, as the Unicode standard recommends.
+std::u32string decode_utf8_lossy(std::string_view bytes);
+std::string encode_utf8(std::u32string_view characters);
+std::string encode_utf8(char32_t character);
+
+std::u32string to_lower(std::u32string_view characters);
+/// For comparing without case: lower case, and the two characters outside ASCII whose upper case is inside.
+char32_t fold(char32_t c);
+
+enum class NormalForm : std::uint8_t { nfd, nfc, nfkd, nfkc };
+std::u32string normalize(std::u32string_view characters, NormalForm form);
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

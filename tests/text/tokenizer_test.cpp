@@ -1,0 +1,123 @@
+#include <lockstep/text/tokenizer.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/error.h>
+
+#include "core/os.h"
+#include "io/gguf_builder.h"
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::text {
+namespace {
+
+using nlohmann::json;
+using test::message_of;
+using testing::HasSubstr;
+
+using Ids = std::vector<std::int64_t>;
+
+json read_json(const std::filesystem::path& path) {
+  return json::parse(test::read_whole_file(path));
+}
+
+// Tokenizers of every kind, and what the Python package tokenizers makes of texts in ten scripts.
+TEST(Tokenizer, GivesTheTokensOfTokenizers) {
+  const std::filesystem::path folder = test::repository_data("tokenizers");
+  int compared = 0;
+  for (const os::DirectoryEntry& entry : os::list_directory(folder.string())) {
+    const json golden = read_json(folder / entry.name);
+    const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
+    for (const json& item : golden.at("cases")) {
+      const std::string text = item.at("text").get<std::string>();
+      const Ids ids = tokenizer.encode(text);
+      EXPECT_EQ(ids, item.at("ids").get<Ids>()) << entry.name << ": " << item.at("text");
+      EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false}), item.at("plain").get<Ids>()) << entry.name;
+      EXPECT_EQ(tokenizer.decode(item.at("ids").get<Ids>()), item.at("decoded").get<std::string>()) << entry.name;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 900);
+}
+
+// The vocabulary of stories260K in its GGUF file; the cases are those of llama2.c.
+TEST(Tokenizer, ReadsTheVocabularyOfGgufFiles) {
+  const auto folder = test::test_data("tinyllm");
+  LOCKSTEP_REQUIRE_DATA(folder);
+  const Tokenizer tokenizer = Tokenizer::load((folder / "stories260K-f32.gguf").string());
+  EXPECT_EQ(tokenizer.size(), 512);
+  for (const json& item : read_json(folder / "tokenizer_cases.json")) {
+    const std::string text = item.at("text").get<std::string>();
+    const Ids ids = tokenizer.encode(text);
+    EXPECT_EQ(ids, item.at("ids_with_bos").get<Ids>()) << text;
+    EXPECT_EQ(tokenizer.decode(ids, {.skip_special_tokens = true}), text);
+  }
+}
+
+TEST(Tokenizer, RefusesTextThatIsNoUtf8AndIdsThatAreNoTokens) {
+  const json golden = read_json(test::repository_data("tokenizers") / "gpt2.json");
+  const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
+  EXPECT_THROW(tokenizer.encode("a\xff"), ValueError);
+  EXPECT_THROW(tokenizer.encode("\xed\xa0\x80"), ValueError);  // a surrogate
+  EXPECT_THROW(tokenizer.decode({-1}), IndexError);
+  EXPECT_THROW(tokenizer.decode({tokenizer.size()}), IndexError);
+  EXPECT_EQ(tokenizer.find("<|endoftext|>"), 0);
+  EXPECT_EQ(tokenizer.token(0), "<|endoftext|>");
+  EXPECT_EQ(tokenizer.token(-1), std::nullopt);
+}
+
+TEST(Tokenizer, NamesWhatItDoesNotSupport) {
+  const auto refusal = [](const char* path, const json& value) {
+    json file = read_json(test::repository_data("tokenizers") / "gpt2.json").at("tokenizer");
+    file[json::json_pointer(path)] = value;
+    return message_of<FormatError>([&] { Tokenizer::from_json(file.dump()); });
+  };
+  EXPECT_EQ(refusal("/model/unk_token", nullptr), "no error");
+  EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}}),
+              HasSubstr("tokenizer.json: normalizer: type: the normalizer \"Precompiled\" is not supported"));
+  EXPECT_THAT(refusal("/pre_tokenizer", {{"type", "UnicodeScripts"}}),
+              HasSubstr("the pre-tokenizer \"UnicodeScripts\""));
+  EXPECT_THAT(refusal("/decoder", {{"type", "CTC"}}), HasSubstr("the decoder \"CTC\" is not supported"));
+  EXPECT_THAT(refusal("/model/type", "Magic"), HasSubstr("the model \"Magic\" is not supported"));
+  EXPECT_THAT(refusal("/model/merges/0", "zz yy"), HasSubstr("merge 0 of \"zz\" and \"yy\": \"zzyy\" is no token"));
+  EXPECT_THAT(refusal("/model/merges/0", 1), HasSubstr("merges: holds something else"));
+  EXPECT_THAT(refusal("/model/vocab/!", -1), HasSubstr("token \"!\" has no id below"));
+  EXPECT_THAT(refusal("/model/vocab/!", 16'000'000), HasSubstr("has the id 16000000, but there are"));
+  EXPECT_THAT(refusal("/added_tokens/0/id", 5), HasSubstr("has the id 5, which is that of"));
+  EXPECT_THAT(refusal("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix: is not supported"));
+}
+
+TEST(Tokenizer, RefusesHostileGgufVocabularies) {
+  const auto texts = [](const std::vector<std::string>& values) {
+    std::string result = test::bytes_of<std::uint32_t>(8) + test::bytes_of<std::uint64_t>(values.size());
+    for (const std::string& value : values) result += test::gguf_text(value);
+    return result;
+  };
+  const auto refusal = [&](const std::vector<std::string>& values) {
+    const test::TemporaryFolder folder;
+    const std::string path = folder.write("x.gguf", test::gguf_file(values));
+    return message_of<FormatError>([&] { Tokenizer::load(path); });
+  };
+  const std::string model = test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("llama"));
+  const std::string tokens = test::gguf_value("tokenizer.ggml.tokens", 9, texts({"a", "b"}));
+  const auto scores = [](std::vector<float> values) {
+    std::string bytes = test::bytes_of<std::uint32_t>(6) + test::bytes_of<std::uint64_t>(values.size());
+    for (const float value : values) bytes += test::bytes_of(value);
+    return test::gguf_value("tokenizer.ggml.scores", 9, bytes);
+  };
+  const auto bos = test::gguf_value("tokenizer.ggml.bos_token_id", 4, test::bytes_of<std::uint32_t>(2));
+  EXPECT_EQ(refusal({model, tokens, scores({0, 1})}), "no error");
+  EXPECT_THAT(refusal({model}), HasSubstr("tokenizer.ggml.tokens: is missing"));
+  EXPECT_THAT(refusal({model, tokens, scores({0})}), HasSubstr("has 1 entries for 2 tokens"));
+  EXPECT_THAT(refusal({model, tokens, scores({0, NAN})}), HasSubstr("holds NaN"));
+  EXPECT_THAT(refusal({model, tokens, scores({0, 1}), bos}),
+              HasSubstr("tokenizer.ggml.bos_token_id: 2 is no token (of 2)"));
+  EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("bert")), tokens}),
+              HasSubstr("\"bert\" is not supported (llama, gpt2)"));
+}
+
+}  // namespace
+}  // namespace lockstep::text

@@ -1,0 +1,47 @@
+#include "text/unicode.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::text {
+namespace {
+
+TEST(Unicode, DecodesOnlyWellFormedUtf8) {
+  EXPECT_EQ(decode_utf8("a\u00e9\u20ac\U0001F600"), U"aé€😀");
+  for (const char* bytes : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                            "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82"}) {
+    EXPECT_EQ(decode_utf8(bytes), std::nullopt);
+  }
+  EXPECT_EQ(decode_utf8_lossy("a\xe2\x82z\xff\xff"), U"a\ufffdz\ufffd\ufffd");
+  for (const char32_t c : {U'\x7f', U'\x80', U'\u07ff', U'\u0800', U'\uffff', U'\U00010000', U'\U0010ffff'}) {
+    EXPECT_EQ(decode_utf8(encode_utf8(c)), std::u32string(1, c));
+  }
+}
+
+TEST(Unicode, KnowsCategories) {
+  EXPECT_EQ(category(U'A'), Category::Lu);
+  EXPECT_EQ(category(U'_'), Category::Pc);
+  EXPECT_EQ(category(U'٣'), Category::Nd);
+  EXPECT_EQ(category(U'\u0301'), Category::Mn);
+  EXPECT_EQ(category(U'\U0010ffff'), Category::Cn);
+  EXPECT_EQ(category(char32_t{0x110000}), Category::Cn);
+  EXPECT_TRUE(is_space(U'\u3000'));
+  EXPECT_FALSE(is_space(U'\u200b'));
+  EXPECT_EQ(category_mask("Xx"), std::nullopt);
+}
+
+// From the examples of UAX #15 and what goes wrong easily: order of marks, exclusions, Hangul.
+TEST(Unicode, NormalForms) {
+  EXPECT_EQ(normalize(U"\u1e9b\u0323", NormalForm::nfc), U"\u1e9b\u0323");
+  EXPECT_EQ(normalize(U"\u1e9b\u0323", NormalForm::nfd), U"\u017f\u0323\u0307");
+  EXPECT_EQ(normalize(U"\u1e9b\u0323", NormalForm::nfkc), U"\u1e69");
+  EXPECT_EQ(normalize(U"\u1e9b\u0323", NormalForm::nfkd), U"s\u0323\u0307");
+  EXPECT_EQ(normalize(U"q\u0307\u0323", NormalForm::nfc), U"q\u0323\u0307");
+  EXPECT_EQ(normalize(U"\u0958", NormalForm::nfc), U"\u0915\u093c");  // excluded from composition
+  EXPECT_EQ(normalize(U"\u1100\u1161\u11a8", NormalForm::nfc), U"\uac01");
+  EXPECT_EQ(normalize(U"\uac01", NormalForm::nfd), U"\u1100\u1161\u11a8");
+  EXPECT_EQ(normalize(U"\ufb01\u00b2", NormalForm::nfkc), U"fi2");
+  EXPECT_EQ(to_lower(U"ΑÉİ"), U"αéi\u0307");
+}
+
+}  // namespace
+}  // namespace lockstep::text

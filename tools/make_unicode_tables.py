@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Makes src/text/unicode_tables.h from Python's unicodedata: general categories, combining classes, decompositions and
+lower case of every character. The version of Unicode is that of the Python that runs this (3.11: 14.0.0), and stands
+in the file. Needs nothing else.
+"""
+import pathlib
+import sys
+import unicodedata
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
+HEAD = """// Facts about characters, from Unicode {version}. Made by tools/make_unicode_tables.py.
+#pragma once
+
+#include <cstdint>
+
+// clang-format off
+namespace lockstep {{
+inline namespace v0 {{
+namespace text {{
+
+inline constexpr const char* kUnicodeVersion = "{version}";
+"""
+
+
+def ranges(function, bits):
+    """first << bits | value for each run of characters of one value."""
+    result = []
+    last = None
+    for c in range(0x110000):
+        value = function(c)
+        if value != last:
+            result.append(c << bits | value)
+            last = value
+    return result
+
+
+def table(name, comment, values):
+    text = f"\n// {comment}\ninline constexpr std::uint32_t {name}[{len(values)}] = {{\n"
+    return text + "".join(",".join(map(str, values[i:i + 24])) + ",\n" for i in range(0, len(values), 24)) + "};\n"
+
+
+def decompositions():
+    result = []
+    for c in range(0x110000):
+        if 0xD800 <= c < 0xE000:
+            continue
+        text = unicodedata.decomposition(chr(c))
+        if not text:
+            continue
+        parts = text.split()
+        compatible = parts[0].startswith("<")
+        mapping = [int(p, 16) for p in parts[1 if compatible else 0:]]
+        composes = not compatible and len(mapping) == 2 and unicodedata.normalize("NFC", chr(c)) == chr(c)
+        result += [c, len(mapping) | compatible << 8 | composes << 9] + mapping
+    return result
+
+
+def lower_case():
+    result = []
+    for c in range(0x110000):
+        if 0xD800 <= c < 0xE000 or chr(c).lower() == chr(c) or c == 0x130:
+            continue
+        assert len(chr(c).lower()) == 1
+        result += [c, ord(chr(c).lower())]
+    return result
+
+
+def main():
+    text = HEAD.format(version=unicodedata.unidata_version)
+    text += table("kCategories", "first << 5 | category, of runs; the categories in the order of enum Category",
+                  ranges(lambda c: CATEGORIES.index(unicodedata.category(chr(c))), 5))
+    text += table("kCombiningClasses", "first << 8 | class, of runs", ranges(lambda c: unicodedata.combining(chr(c)), 8))
+    text += table("kDecompositions", "character, length | compatibility << 8 | is the composition << 9, mapping",
+                  decompositions())
+    text += table("kLowerCase", "character, its lower case; without U+0130, which has two characters", lower_case())
+    text += "\n}  // namespace text\n}  // namespace v0\n}  // namespace lockstep\n"
+    (ROOT / "src/text/unicode_tables.h").write_text(text)
+    print(unicodedata.unidata_version, len(text), "bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
