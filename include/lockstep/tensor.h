@@ -84,6 +84,12 @@ class LOCKSTEP_API Tensor {
  public:
   /// An undefined tensor; every use but defined() and assignment throws ValueError.
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  /// x.view(-1)[0] = 5 would change a value that nobody holds: a view is a value of its own.
+  Tensor& operator=(const Tensor&) && = delete;  // write x[...] = value, with a tensor x that is not const
 
   /// A number without dimensions, on the default device: f32 of what is written with a point, i64 of integers, bool of
   /// bool. In arithmetic write the number itself, which takes the type of the tensor beside it.  PyTorch: tensor(3.0).
@@ -248,17 +254,21 @@ class LOCKSTEP_API Tensor {
 
   // Changes of this handle: it gets a new value, and other handles of the old value keep that. A leaf that is changed
   // under NoGrad stays a leaf, with its gradient; otherwise the new value has the history of what it is computed from.
-  Tensor& operator+=(const Operand& other);
-  Tensor& operator-=(const Operand& other);
-  Tensor& operator*=(const Operand& other);
-  Tensor& operator/=(const Operand& other);
+  Tensor& operator+=(const Operand& other) &;
+  Tensor& operator-=(const Operand& other) &;
+  Tensor& operator*=(const Operand& other) &;
+  Tensor& operator/=(const Operand& other) &;
+  Tensor& operator+=(const Operand& other) && = delete;  // write x[...] += value, with a tensor x that is not const
+  Tensor& operator-=(const Operand& other) && = delete;  // write x[...] -= value, with a tensor x that is not const
+  Tensor& operator*=(const Operand& other) && = delete;  // write x[...] *= value, with a tensor x that is not const
+  Tensor& operator/=(const Operand& other) && = delete;  // write x[...] /= value, with a tensor x that is not const
 
   /// x[i], x[Slice{1, 4}], x[mask], x[{0, kEllipsis}]: as index(). Also to assign to: x[{0, 1}] = 5 and x[mask] *= 2
   /// give this handle a value in which that part differs (lockstep/tensor_part.h).
-  Tensor operator[](const Index& entry) const;
-  Tensor operator[](std::initializer_list<Index> entries) const;
-  TensorPart operator[](const Index& entry);
-  TensorPart operator[](std::initializer_list<Index> entries);
+  Tensor operator[](const Index& entry) const&;
+  Tensor operator[](std::initializer_list<Index> entries) const&;
+  TensorPart operator[](const Index& entry) &;
+  TensorPart operator[](std::initializer_list<Index> entries) &;
 
   /// x.view(2, -1) is x.view({2, -1}), and so on.
   template <Integer... Rest> Tensor view(detail::SizeHere a, detail::SizeHere b, Rest... rest) const {

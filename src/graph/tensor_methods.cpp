@@ -160,22 +160,22 @@ void graph::rebind(Tensor& tensor, const Tensor& value) {
 }
 
 // The line is the right operand's: the left one is no argument.
-Tensor& Tensor::operator+=(const Operand& other) {
+Tensor& Tensor::operator+=(const Operand& other) & {
   const CallScope call("add", other);
   rebind(*this, lockstep::add(*this, other));
   return *this;
 }
-Tensor& Tensor::operator-=(const Operand& other) {
+Tensor& Tensor::operator-=(const Operand& other) & {
   const CallScope call("sub", other);
   rebind(*this, lockstep::sub(*this, other));
   return *this;
 }
-Tensor& Tensor::operator*=(const Operand& other) {
+Tensor& Tensor::operator*=(const Operand& other) & {
   const CallScope call("mul", other);
   rebind(*this, lockstep::mul(*this, other));
   return *this;
 }
-Tensor& Tensor::operator/=(const Operand& other) {
+Tensor& Tensor::operator/=(const Operand& other) & {
   const CallScope call("div", other);
   rebind(*this, lockstep::div(*this, other));
   return *this;

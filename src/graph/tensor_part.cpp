@@ -150,16 +150,16 @@ TensorPart TensorPart::operator[](std::initializer_list<Index> entries) && {
   return TensorPart(*this, {this, write}, entries);
 }
 
-Tensor Tensor::operator[](const Index& entry) const {
+Tensor Tensor::operator[](const Index& entry) const& {
   return index({entry}, entry.site);
 }
-Tensor Tensor::operator[](std::initializer_list<Index> entries) const {
+Tensor Tensor::operator[](std::initializer_list<Index> entries) const& {
   return index(entries, entries.size() == 0 ? CallSite() : entries.begin()->site);
 }
-TensorPart Tensor::operator[](const Index& entry) {
+TensorPart Tensor::operator[](const Index& entry) & {
   return TensorPart(*this, {this, write_tensor}, {entry});
 }
-TensorPart Tensor::operator[](std::initializer_list<Index> entries) {
+TensorPart Tensor::operator[](std::initializer_list<Index> entries) & {
   return TensorPart(*this, {this, write_tensor}, entries);
 }
 
