@@ -28,6 +28,9 @@ void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_check(CommandLine& line);
 void add_train(CommandLine& line);
+void add_generate(CommandLine& line);
+void add_tokenize(CommandLine& line);
+void add_logits(CommandLine& line);
 
 }  // namespace cli
 }  // namespace v0

@@ -32,6 +32,9 @@ ExitCode run(int argc, char** argv) {
   add_demo(line);
   add_check(line);
   add_train(line);
+  add_generate(line);
+  add_tokenize(line);
+  add_logits(line);
   try {
     return line.run(argc, argv);
   } catch (const UsageError& error) {

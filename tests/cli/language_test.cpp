@@ -1,0 +1,99 @@
+// lockstep generate, tokenize and logits as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/io/numpy.h>
+
+#include "cli/run_command.h"
+#include "support/data.h"
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string stories() {
+  return (test_data("tinyllm") / "stories260K-f32.gguf").string();
+}
+
+TEST(Logits, AreTheSameWithEveryCache) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  std::string hash;
+  for (const std::string cache : {"none", "step", "chunk:3"}) {
+    const CommandResult result =
+        run_command({"logits", "--model", stories(), "--tokens", "1,403,407,261,378", "--cache", cache, "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const auto object = result.json().at(0);
+    EXPECT_EQ(object.at("shape"), (std::vector<int>{1, 5, 512}));
+    EXPECT_EQ(object.at("kind"), "logits");
+    if (hash.empty()) hash = object.at("hash").get<std::string>();
+    EXPECT_EQ(object.at("hash"), hash) << cache;
+  }
+}
+
+TEST(Logits, ReadsAndWritesNpyFiles) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  io::save_npy(folder.path("ids.npy"), Tensor::from(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}, {2, 3}));
+  const CommandResult result = run_command({"logits", "--model", stories(), "--tokens-file", folder.path("ids.npy"),
+                                            "--out", folder.path("out.npy"), "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Tensor logits = io::load_npy(folder.path("out.npy"));
+  EXPECT_EQ(logits.shape(), (Shape{2, 3, 512}));
+  EXPECT_EQ(logits.dtype(), DType::f32);
+}
+
+TEST(Logits, RefusesWrongUsage) {
+  EXPECT_EQ(run_command({"logits", "--model", "x"}).exit_code, 2);
+  EXPECT_EQ(run_command({"logits", "--model", "x", "--tokens", "1,a"}).exit_code, 2);
+  EXPECT_EQ(run_command({"logits", "--model", "x", "--tokens", "1,"}).exit_code, 2);
+  EXPECT_EQ(run_command({"logits", "--model", "x", "--tokens", "1", "--cache", "chunk:0"}).exit_code, 2);
+  const CommandResult missing = run_command({"logits", "--model", "/no/such/model", "--tokens", "1"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.errors, HasSubstr("/no/such/model"));
+}
+
+TEST(Generate, WritesWhatLlama2cWrites) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const CommandResult result =
+      run_command({"generate", "--model", stories(), "--max-tokens", "30", "Once upon a time", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto object = result.json().at(0);
+  EXPECT_THAT(object.at("text").get<std::string>(), testing::StartsWith(", there was a little girl named Lily."));
+  EXPECT_EQ(object.at("tokens").size(), 30u);
+  EXPECT_EQ(object.at("logprobs").size(), 30u);
+  EXPECT_EQ(object.at("tokens_hash").get<std::string>().size(), 16u);
+  const CommandResult shown = run_command({"generate", "--model", stories(), "--max-tokens", "30", "Once upon a time"});
+  EXPECT_EQ(shown.output, object.at("text").get<std::string>() + "\n");
+}
+
+TEST(Generate, StopsBeforeAStopText) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const CommandResult result = run_command({"generate", "--model", stories(), "--stop", " girl", "Once upon a time"});
+  EXPECT_EQ(result.output, ", there was a little\n");
+}
+
+TEST(Generate, DrawsTheSameWithTheSameSeed) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const auto tokens = [](const std::string& seed) {
+    const CommandResult result = run_command({"generate", "--model", stories(), "--temperature", "1", "--top-p", "0.9",
+                                              "--seed", seed, "--max-tokens", "20", "One day", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.json().at(0).at("tokens_hash").get<std::string>();
+  };
+  EXPECT_EQ(tokens("1"), tokens("1"));
+  EXPECT_NE(tokens("1"), tokens("2"));
+}
+
+TEST(Tokenize, ThereAndBack) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const CommandResult there = run_command({"tokenize", "--model", stories(), "Once upon a time", "--json"});
+  ASSERT_EQ(there.exit_code, 0) << there.errors;
+  EXPECT_EQ(there.json().at(0).at("tokens"), (std::vector<int>{1, 403, 407, 261, 378}));
+  const CommandResult back = run_command({"tokenize", "--model", stories(), "--decode", "403,407,261,378"});
+  EXPECT_EQ(back.output, "Once upon a time\n");
+  EXPECT_EQ(run_command({"tokenize", "--model", stories()}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace lockstep::test
