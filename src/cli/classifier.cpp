@@ -45,10 +45,15 @@ const models::ImageClassifier& chosen_architecture(const std::string& name) {
   try {
     return models::architecture(name);
   } catch (const ValueError&) {
+    for (const models::Model& model : models::registry()) {
+      if (models::name_of(model) != name) continue;
+      throw UsageError(fmt::format("--arch: {} is for {}, not image classification", name, models::task_of(model)));
+    }
     std::vector<std::string> names;
     for (const models::ImageClassifier& architecture : models::architectures()) names.push_back(architecture.name);
-    throw UsageError(fmt::format("--arch: \"{}\" is no network{}\n  known: {}", name, did_you_mean(name, names),
-                                 architecture_names()));
+    const std::string guess = did_you_mean(name, names);
+    throw UsageError(fmt::format("--arch: \"{}\" is no network{}", name,
+                                 guess.empty() ? "\n  known: " + architecture_names() : guess));
   }
 }
 
