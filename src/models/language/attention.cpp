@@ -105,9 +105,7 @@ Attention::Heads Attention::latent_heads(const Tensor& x, const RopeTables& rota
           cat({key_plain, key_position.expand(shape)}, -1), expanded.narrow(-1, latent.plain, latent.value)};
 }
 
-// Which keys a query sees, as a mask: attention's own windows leave out keys by tiles of queries, and then a row's sums
-// depend on where its tile begins (docs/numerics.md section 6). With a mask all keys exist for every row, and hidden
-// ones add zeros, so that a row gives the same bits alone and among others.
+// Which keys a query sees, as the mask that a sink is put in front of.
 std::optional<Tensor> Attention::visible(Positions positions, std::int64_t keys, Device device) const {
   if (window_ == 0) return std::nullopt;
   const TensorOptions options{.dtype = DType::i64, .device = device};
@@ -125,12 +123,14 @@ Tensor Attention::scores_and_values(const Heads& heads, Positions positions) con
   options.scale = config_.scale;
   options.softcap = config_.softcap;
   const std::int64_t keys = heads.key.size(2);
-  options.mask = visible(positions, keys, heads.query.device());
   if (!config_.sinks) {
-    options.causal = config_.causal && !options.mask;
+    options.causal = config_.causal;
     options.alignment = CausalAlignment::bottom_right;
+    if (window_ > 0) options.window_left = window_ - 1;
+    if (window_ > 0 && !config_.causal) options.window_right = window_ - 1;
     return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
   }
+  options.mask = visible(positions, keys, heads.query.device());
   // The sink is a key of zeros in front, whose score is the bias alone and whose value is nothing.
   if (!options.mask) {
     const TensorOptions of_mask{.dtype = DType::boolean, .device = heads.query.device()};
