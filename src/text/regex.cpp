@@ -15,7 +15,7 @@ inline namespace v0 {
 namespace text {
 namespace {
 
-using Node = Regex::Node;
+using Node = RegexNode;
 
 // For one search. Patterns of tokenizers need a few steps for each character.
 constexpr std::uint64_t kStepsPerCharacter = 10'000;
@@ -139,7 +139,7 @@ bool CharacterSet::contains(char32_t c) const {
   return inside != inverted;
 }
 
-Regex::Regex(std::string_view pattern) : root_(std::make_unique<const Node>(parse_regex(pattern))) {}
+Regex::Regex(std::string_view pattern) : root_(std::make_unique<const RegexNode>(parse_regex(pattern))) {}
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;

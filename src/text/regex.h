@@ -19,6 +19,8 @@ struct Match {
   std::size_t end = 0;
 };
 
+struct RegexNode;
+
 class Regex {
  public:
   /// Throws FormatError for a pattern that is malformed, or has something that is not supported.
@@ -32,10 +34,8 @@ class Regex {
   /// All matches from left to right, without overlap.
   std::vector<Match> all(std::u32string_view text) const;
 
-  struct Node;
-
  private:
-  std::unique_ptr<const Node> root_;
+  std::unique_ptr<const RegexNode> root_;
 };
 
 }  // namespace text

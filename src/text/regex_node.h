@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <string_view>
 #include <vector>
-
-#include "text/regex.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -29,12 +27,12 @@ struct CharacterSet {
   bool contains(char32_t c) const;
 };
 
-struct Regex::Node {
+struct RegexNode {
   enum class Kind : std::uint8_t { set, sequence, alternatives, repeat, look_ahead, look_behind, start, end };
   enum class Greed : std::uint8_t { greedy, lazy, possessive };
   Kind kind = Kind::sequence;
   CharacterSet set;
-  std::vector<Node> children;
+  std::vector<RegexNode> children;
   bool negative = false;  ///< Of looks.
   std::uint32_t least = 0;
   std::uint32_t most = 0;
@@ -42,7 +40,7 @@ struct Regex::Node {
 };
 
 /// Throws FormatError.
-Regex::Node parse_regex(std::string_view pattern);
+RegexNode parse_regex(std::string_view pattern);
 
 }  // namespace text
 }  // namespace v0

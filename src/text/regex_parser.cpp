@@ -11,7 +11,7 @@ inline namespace v0 {
 namespace text {
 namespace {
 
-using Node = Regex::Node;
+using Node = RegexNode;
 
 constexpr std::size_t kMaxPattern = 65'536;
 constexpr int kMaxNesting = 64;
@@ -337,7 +337,7 @@ class Parser {
 
 }  // namespace
 
-Regex::Node parse_regex(std::string_view pattern) {
+RegexNode parse_regex(std::string_view pattern) {
   return Parser(pattern).parse();
 }
 

@@ -19,6 +19,7 @@ using namespace graph;
 
 namespace {
 
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // Rows that agree about which keys are read.
 constexpr std::int64_t kTileRows = 128;
 // Scores of one block, in bytes: within the caches, and enough work for all threads.
@@ -261,8 +262,7 @@ class Attention {
     return region;
   }
 
-  // The keys that the tile of these rows reads. Whole blocks of a contraction are left out at the front, where they would
-  // add +0: no bit depends on where a tile begins, so a query alone has the result that it has among others.
+  // The keys that the tile of these rows reads: without hidden blocks in front, which would add +0.
   Range keys_of(Range rows) const {
     if (!by_position()) return {0, keys_};
     const std::int64_t first = rows.first / kTileRows * kTileRows;
@@ -284,12 +284,12 @@ class Attention {
   Tensor block(const std::vector<Range>& ranges, Range rows) const {
     const int lead = lead_.rank();
     const Range keys = keys_of(rows);
-    Shape shape;
-    for (const Range& range : ranges) shape.push_back(range.size());
-    shape.push_back(repeats_);
-    shape.push_back(rows.size());
-    shape.push_back(value_.shape().back());
-    if (keys.size() == 0) return zeros(shape, {query_.dtype(), query_.device()});
+    if (keys.size() == 0) {
+      Shape shape;
+      for (const Range& range : ranges) shape.push_back(range.size());
+      for (const std::int64_t size : {repeats_, rows.size(), value_.shape().back()}) shape.push_back(size);
+      return zeros(shape, {query_.dtype(), query_.device()});
+    }
     const Tensor weights = weights_of(ranges, rows, keys).weights;
     const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size());
     // value joins in the dtype of the weights.
@@ -299,8 +299,7 @@ class Attention {
     return cast(product + 0.0, query_.dtype());
   }
 
-  // With zeros before the exponentials of these keys, where R would else cut other chunks than from the first of all.
-  // Two chunks are added in whichever order; more have to stand at their places.
+  // With zeros in front where R would else cut other chunks. The order of two chunks does not matter, of more it does.
   static Tensor at_their_chunks(const Tensor& exponentials, Range keys) {
     const std::int64_t first_chunk = keys.first / order::kChunk;
     const std::int64_t chunks = (keys.last - 1) / order::kChunk - first_chunk + 1;
@@ -330,20 +329,17 @@ class Attention {
     const int lead = lead_.rank();
     const Tensor q = part_of(query_, ranges).narrow(lead + 1, rows.first, rows.size());
     const Tensor k = part_of(key_, ranges).narrow(lead, keys.first, keys.size());
-    const ContractionDims dims = dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1});
     Weights result;
-    Tensor scores = mul(contract_dims(q, k, dims), scale_);
-    Tensor mask;
-    if (mask_.defined()) {
-      mask = part_of(mask_, ranges).narrow(lead + 1, rows.first, rows.size()).narrow(lead + 2, keys.first, keys.size());
-    }
+    Tensor scores = mul(contract_dims(q, k, dims_of({lead, lead + 1}, {lead}, {lead + 2}, {lead + 1})), scale_);
+    const Tensor of_rows =
+        mask_.defined() ? part_of(mask_, ranges).narrow(lead + 1, rows.first, rows.size()) : Tensor();
+    const Tensor mask = of_rows.defined() ? of_rows.narrow(lead + 2, keys.first, keys.size()) : Tensor();
     const bool is_bias = mask.defined() && mask.dtype() != DType::boolean;
     if (is_bias) scores = scores + cast(mask, scores.dtype());
     if (options_.softcap > 0) {
       result.capped = tanh(scores / options_.softcap);
       scores = result.capped * options_.softcap;
     }
-    constexpr double kHidden = -std::numeric_limits<double>::infinity();
     if (mask.defined() && !is_bias) scores = where(mask, scores, kHidden);
     scores = hidden_by_position(scores, rows, keys);
 
@@ -393,7 +389,6 @@ class Attention {
 
   // -inf where key - row is outside [before_, behind_].
   Tensor hidden_by_position(Tensor scores, Range rows, Range keys) const {
-    constexpr double kHidden = -std::numeric_limits<double>::infinity();
     const bool upper = behind_ && keys.last - 1 - rows.first > *behind_;
     const bool lower = before_ && keys.first - (rows.last - 1) < *before_;
     if (!upper && !lower) return scores;

@@ -15,6 +15,8 @@ namespace contraction {
 
 /// Bounds of one view after merging; each is a padded or dilated source axis, so there are rarely more than three.
 inline constexpr int kMaxBounds = 16;
+/// Entries of the largest table of addresses that a kernel keeps.
+inline constexpr std::int64_t kMaxTable = 1 << 20;
 
 /// Dimensions of one group: sizes, address strides, and the coefficients of every bound.
 struct Group {

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "backends/cpu/contraction/panels.h"
-#include "backends/cpu/contraction/thin.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -18,7 +17,6 @@ constexpr std::int64_t kMaxColumnsWithoutTaps = 32;
 constexpr std::int64_t kMinColumns = 3;
 constexpr std::int64_t kMinRows = 8;
 constexpr std::int64_t kMinRun = 4;
-constexpr std::int64_t kMaxRuns = 1 << 20;
 
 // Source strides of the checked coordinates, or nothing where they do not follow from the dimensions.
 std::optional<std::vector<std::int64_t>> source_strides(const Geometry& geometry) {
@@ -91,7 +89,7 @@ bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t colum
   const Group& terms = rows.geometry.k;
   const std::int64_t stride = terms.inner_stride();
   // Lanes over one or two columns would lie idle: the thin way lays them over the rows.
-  const bool is_thin = column_count < kMinColumns && row_count <= kMaxThinTable && k <= kMaxThinTable;
+  const bool is_thin = column_count < kMinColumns && row_count <= kMaxTable && k <= kMaxTable;
   if (is_thin && rows.geometry.limits.empty() && stride == 1 && terms.sizes.rank() == 1) return false;
   const std::int64_t most = rows.geometry.limits.empty() ? kMaxColumnsWithoutTaps : kMaxColumns;
   return rows.is_plain_f32() && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
@@ -162,7 +160,7 @@ std::optional<InPlaceTable> make_in_place_table(const Side& side, std::int64_t r
   }
   table.run = terms.inner_size();
   table.run_stride = terms.inner_stride();
-  if (table.run < kMinRun || terms.count() / table.run > kMaxRuns) return std::nullopt;
+  if (table.run < kMinRun || terms.count() / table.run > kMaxTable) return std::nullopt;
   table.run_address = addresses(part(terms, 0, terms.sizes.rank() - 1));
   return table;
 }

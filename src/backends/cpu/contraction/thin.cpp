@@ -13,7 +13,7 @@ bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
   return plan.type == ComputeType::f32 && side.is_plain_f32() &&
          plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
-         plan.k <= kMaxThinTable && plan.columns <= kMaxThinTable;
+         plan.k <= kMaxTable && plan.columns <= kMaxTable;
 }
 
 bool suits_along_k(const Plan& plan) {
@@ -67,7 +67,7 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, s
   std::vector<Piece> pieces(static_cast<std::size_t>(plan.columns));
   const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.columns, lanes, pieces.data());
   pieces.resize(static_cast<std::size_t>(count));
-  if (static_cast<std::int64_t>(classes.size()) * count > kMaxThinTable) return std::nullopt;
+  if (static_cast<std::int64_t>(classes.size()) * count > kMaxTable) return std::nullopt;
   // Short pieces waste lanes; with several rows packing them densely pays.
   if (plan.rows > 1 && static_cast<std::int64_t>(count) * lanes > 2 * plan.columns) return std::nullopt;
 

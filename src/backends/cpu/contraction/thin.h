@@ -15,8 +15,6 @@ namespace contraction {
 inline constexpr std::int64_t kThinRows = 4;
 /// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
 inline constexpr std::int64_t kThinRowsAlongK = 8;
-/// Terms and columns of the largest table.
-inline constexpr std::int64_t kMaxThinTable = 1 << 20;
 
 /// The columns cut into pieces of at most one vector.
 struct ThinTable {
