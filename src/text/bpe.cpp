@@ -60,12 +60,13 @@ Bpe::Bpe(const std::string& where, const Vocabulary& vocabulary,
          const std::vector<std::pair<std::string, std::string>>& merges, const BpeOptions& options)
     : vocabulary_(&vocabulary), options_(options), bytes_(vocabulary.byte_tokens()) {
   std::int64_t rank = 0;
-  for (const auto& [left, right] : merges) {
+  for (const auto& merge : merges) {
+    const auto& [left, right] = merge;
     const auto id = [&](const std::string& text) {
       const std::optional<std::int64_t> found = vocabulary.find(text);
       if (!found) {
-        throw FormatError(fmt::format("{}: merge {} of {} and {}: {} is no token", where, rank, in_quotes(left),
-                                      in_quotes(right), in_quotes(text)));
+        throw FormatError(fmt::format("{}: merge {} of {} and {}: {} is no token", where, rank, in_quotes(merge.first),
+                                      in_quotes(merge.second), in_quotes(text)));
       }
       return *found;
     };

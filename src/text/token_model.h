@@ -95,7 +95,6 @@ class Unigram final : public TokenModel {
  private:
   void add_unknown(std::string_view text, std::vector<std::int64_t>& tokens) const;
 
-  const Vocabulary* vocabulary_;
   std::vector<double> scores_;
   std::optional<std::int64_t> unknown_;
   std::vector<std::int64_t> bytes_;

@@ -21,8 +21,7 @@ constexpr std::size_t kNone = ~std::size_t{0};
 
 Unigram::Unigram(const Vocabulary& vocabulary, std::vector<double> scores, std::optional<std::int64_t> unknown,
                  bool byte_fallback)
-    : vocabulary_(&vocabulary),
-      scores_(std::move(scores)),
+    : scores_(std::move(scores)),
       unknown_(unknown),
       bytes_(vocabulary.byte_tokens()),
       byte_fallback_(byte_fallback),
