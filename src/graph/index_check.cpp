@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_set>
 
+#include <lockstep/linalg.h>
+
 #include "core/assert.h"
 #include "core/call.h"
 #include "graph/check.h"
@@ -20,6 +22,25 @@ std::string list(const std::vector<std::int64_t>& index) {
   return text + "]";
 }
 
+// `number`: what the function counts, from 1.
+std::exception_ptr failed_matrix(Failure failure, std::int64_t matrix, std::int64_t number) {
+  const std::string which = "matrix " + std::to_string(matrix) + " of the batch ";
+  const auto error = [&](const std::string& what, const char* fix) {
+    return std::make_exception_ptr(LinalgError(error_message(which + what, {}, fix, {})));
+  };
+  switch (failure) {
+    case Failure::index: break;
+    case Failure::singular:
+      return error("is singular: pivot " + std::to_string(number) + " is 0", "use lstsq, or the _ex function, which returns this number");
+    case Failure::not_positive_definite:
+      return error("is not positive definite: its leading minor of order " + std::to_string(number) + " is not positive",
+                   "add a multiple of the identity, or use the _ex function, which returns this number");
+    case Failure::not_finite: return error("has elements that are not finite", "look for them with isfinite");
+    case Failure::not_converged: return error("was rotated too often without an end", "report it with the matrix");
+  }
+  fail_invariant("an index is no matrix", __FILE__, __LINE__);
+}
+
 }  // namespace
 
 std::shared_ptr<IndexCheck> check_of(const Node& node) {
@@ -31,6 +52,7 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
       [&]<typename P>(const P& primitive) {
         if constexpr (P::traits.checks_index) {
           check->size = primitive.places(node.shape);
+          if constexpr (requires { primitive.failure; }) check->failure = primitive.failure;
         } else {
           fail_invariant("what checks no index has no faults", __FILE__, __LINE__);
         }
@@ -54,6 +76,7 @@ std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, 
     if (value >= 0 && value < check.size) continue;
     const Call call{check.name, check.where};
     const CallExchange exchange(&call);
+    if (check.failure != Failure::index) return failed_matrix(check.failure, index[0], value);
     return std::make_exception_ptr(IndexError(
         error_message("index " + std::to_string(value) + " at position " + list(index) +
                           " is outside a dimension of size " + std::to_string(check.size),

@@ -39,7 +39,8 @@ Tensor cast(const Tensor& tensor, DType dtype);
 Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, const Tensor* b = nullptr);
 /// The elements of `source` at `index` (i32 or i64) along `dim`; the result has the index's shape. In the other
 /// dimensions sizes are equal. A bad index gives zero, and an IndexError naming `name` when the result is read.
-Tensor gather(const Tensor& source, int dim, const Tensor& index);
+/// `failure`: what a bad index means, where it is none of the user's.
+Tensor gather(const Tensor& source, int dim, const Tensor& index, Failure failure = Failure::index);
 /// `self` with the elements at `index` along `dim` combined with `values`; index and values have one shape, not larger
 /// than self's outside `dim`. docs/numerics.md section 7.
 Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self);

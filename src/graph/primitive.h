@@ -38,6 +38,10 @@ enum class Results : std::uint8_t {
   mixed,     ///< some computed, some moved
 };
 
+/// What an index outside its dimension means: a mistake of the user's, or that a matrix has no answer
+/// (src/linalg: the index is the number of what failed, in a dimension of size 1, so that 0 is good).
+enum class Failure : std::uint8_t { index, singular, not_positive_definite, not_finite, not_converged };
+
 /// A fact without a default: who adds a primitive is asked for it.
 template <typename T> struct Stated {
   T value;
@@ -169,10 +173,12 @@ struct Gather {
   View source;
   std::int64_t stride = 0;
   std::int64_t size = 0;
+  Failure failure = Failure::index;
 
   static constexpr Traits traits{
       .form = Form::elementwise, .reads_anywhere = 1, .is_trivial = false, .checks_index = true};
-  static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size)};
+  static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size),
+                                     key(&Gather::failure)};
   static const char* op_name() { return "gather"; }
   static Results results() { return Results::moved; }
   static bool is_cheap() { return false; }
