@@ -73,7 +73,7 @@ struct IstftOptions {
   std::optional<std::int64_t> length = std::nullopt;  ///< of the result; absent: all that the frames give
 };
 /// The signal of which stft made `x` [frequencies, frames, 2] or [batch, frequencies, frames, 2] (the one with the
-/// least squared difference). ValueError where windows leave an element without weight (computes the window).  PyTorch:
+/// least squared difference). Of two-sided spectra the first n_fft/2 + 1 frequencies are read. ValueError where windows leave an element without weight (computes the window).  PyTorch:
 /// istft.
 LOCKSTEP_API Tensor istft(const Operand& x, std::int64_t n_fft, const IstftOptions& options = {});
 

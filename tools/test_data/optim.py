@@ -26,6 +26,12 @@ CASES = {
     "adagrad_options": ("Adagrad", dict(lr=0.1, lr_decay=0.2, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-4)),
     "adafactor": ("Adafactor", dict(lr=0.1)),
     "adafactor_options": ("Adafactor", dict(lr=0.05, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=1.5, weight_decay=0.1)),
+    "nadam": ("NAdam", dict(lr=0.05)),
+    "nadam_options": ("NAdam", dict(lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.3, momentum_decay=0.2,
+                                    decoupled_weight_decay=True, maximize=True)),
+    "radam": ("RAdam", dict(lr=0.05)),
+    "radam_options": ("RAdam", dict(lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.3,
+                                    decoupled_weight_decay=True, maximize=True)),
     "lion": ("Lion", dict(lr=0.01)),
     "lion_options": ("Lion", dict(lr=0.01, betas=(0.7, 0.8), weight_decay=0.3)),
 }
