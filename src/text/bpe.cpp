@@ -70,7 +70,10 @@ Bpe::Bpe(const std::string& where, const Vocabulary& vocabulary,
       }
       return *found;
     };
-    merges_.insert_or_assign(pair_key(id(left), id(right)), Merge{rank, id(left + right)});
+    // One after the other, so that the same one is named everywhere.
+    const std::int64_t left_id = id(left);
+    const std::int64_t right_id = id(right);
+    merges_.insert_or_assign(pair_key(left_id, right_id), Merge{rank, id(left + right)});
     ++rank;
   }
 }

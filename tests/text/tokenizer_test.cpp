@@ -82,7 +82,7 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
               HasSubstr("the pre-tokenizer \"UnicodeScripts\""));
   EXPECT_THAT(refusal("/decoder", {{"type", "CTC"}}), HasSubstr("the decoder \"CTC\" is not supported"));
   EXPECT_THAT(refusal("/model/type", "Magic"), HasSubstr("the model \"Magic\" is not supported"));
-  EXPECT_THAT(refusal("/model/merges/0", "zz yy"), HasSubstr("merge 0 of \"zz\" and \"yy\": \"zzyy\" is no token"));
+  EXPECT_THAT(refusal("/model/merges/0", "zz yy"), HasSubstr("merge 0 of \"zz\" and \"yy\": \"zz\" is no token"));
   EXPECT_THAT(refusal("/model/merges/0", 1), HasSubstr("merges: holds something else"));
   EXPECT_THAT(refusal("/model/vocab/!", -1), HasSubstr("token \"!\" has no id below"));
   EXPECT_THAT(refusal("/model/vocab/!", 16'000'000), HasSubstr("has the id 16000000, but there are"));
