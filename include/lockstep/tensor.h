@@ -130,7 +130,7 @@ class LOCKSTEP_API Tensor {
   /// too; there are none with fill values. ShapeError unless the last size is a multiple of the block's and `bytes` are
   /// those of all blocks.
   static Tensor from_blocks(const void* data, std::size_t bytes, const Shape& shape, Encoding encoding,
-                            Device device = {}, CallSite site = {});
+                            Device device = default_device(), CallSite site = {});
   /// The same without a copy, as from_blob above.
   static Tensor from_blob(const void* data, const Shape& shape, Encoding encoding, std::function<void()> deleter = {},
                           Device device = {}, CallSite site = {});

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/suggest.h"
+#include "core/checked.h"
 #include "core/os.h"
 
 namespace lockstep {
@@ -87,7 +88,7 @@ std::vector<Prediction> Classifier::classify(const std::vector<io::Image>& image
 
 std::vector<std::string> read_labels(const std::string& path) {
   const os::FileBytes file = os::read_file(path);
-  std::istringstream text(std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
+  std::istringstream text(std::string(text_of(file.bytes)));
   std::vector<std::string> labels;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/os.h"
+#include "core/utf8.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -38,30 +39,6 @@ std::string Style::wrap(std::string_view code, std::string_view text) const {
 
 namespace {
 
-// The character at the front of a text that is not empty: its bytes, and what it is. An invalid byte is one of its own.
-struct Character {
-  std::size_t bytes = 1;
-  char32_t code = 0;
-  bool valid = false;
-};
-
-Character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {1, first, true};
-  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return {};
-  char32_t code = first & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
-  return {bytes, code, true};
-}
-
 // C0, DEL and C1; what ends lines; and what turns the direction of a text, so that it reads as another.
 bool is_control(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200e && code <= 0x200f) ||
@@ -71,9 +48,12 @@ bool is_control(char32_t code) {
 std::string without_controls(std::string_view text, bool keep_line_ends) {
   std::string result;
   while (!text.empty()) {
-    const Character next = first_character(text);
-    const bool shown = next.valid && (!is_control(next.code) || (keep_line_ends && next.code == '\n'));
-    result += shown ? text.substr(0, next.bytes) : "?";
+    const Utf8Character next = first_character(text);
+    if (next.valid && (!is_control(next.code) || (keep_line_ends && next.code == '\n'))) {
+      result += text.substr(0, next.bytes);
+    } else {
+      result.append(next.valid ? 1 : next.bytes, '?');
+    }
     text.remove_prefix(next.bytes);
   }
   return result;

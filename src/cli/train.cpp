@@ -182,6 +182,40 @@ ExitCode report_stop(const Options& options, const train::FitResult& result, std
   return static_cast<ExitCode>(kSignal + signal);
 }
 
+void report_results(const Options& options, const std::string& architecture, Device device, const RunFolder& folder,
+                    const train::FitResult& result, const std::vector<train::Record>& records,
+                    const std::string& hash) {
+  // The last test of a run that was complete when it was resumed is in its log.
+  double test_accuracy = result.test.accuracy;
+  double test_loss = result.test.loss;
+  for (const train::Record& record : records) {
+    if (record.split != "test") continue;
+    test_accuracy = record.accuracy;
+    test_loss = record.loss;
+  }
+  if (options.as_json) {
+    print_line(JsonObject()
+                   .add("architecture", json(architecture))
+                   .add("data", json(options.data.source))
+                   .add("device", json(device.to_string()))
+                   .add("steps", json(result.steps))
+                   .add("resumed_at", json(result.resumed_at))
+                   .add("test_loss", json(test_loss))
+                   .add("test_accuracy", json(test_accuracy))
+                   .add("weights", json(folder.file("weights.safetensors")))
+                   .add("weights_hash", json(hash))
+                   .add("seconds", json(result.seconds))
+                   .text());
+    return;
+  }
+  const Style style;
+  print_line(fmt::format("{} of the test's pictures are right, weights {}, {:.1f} s",
+                         style.bold(fmt::format("{:.2f} %", 100 * test_accuracy)), hash, result.seconds));
+  print_line(fmt::format(
+      "In {}: weights.safetensors, labels.txt, plot.png, plot.svg, log.csv, log.jsonl, tensorboard, checkpoints",
+      printable(options.out)));
+}
+
 ExitCode train(Options options, const std::vector<std::string>& words) {
   const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
   const Device device = chosen_device(options.device);
@@ -247,34 +281,7 @@ ExitCode train(Options options, const std::vector<std::string>& words) {
   records.insert(records.end(), result.records.begin(), result.records.end());
   const std::string hash = write_results(folder, *model, data, architecture.name, records);
 
-  // The last test of a run that was complete when it was resumed is in its log.
-  double test_accuracy = result.test.accuracy;
-  double test_loss = result.test.loss;
-  for (const train::Record& record : records) {
-    if (record.split != "test") continue;
-    test_accuracy = record.accuracy;
-    test_loss = record.loss;
-  }
-  if (options.as_json) {
-    print_line(JsonObject()
-                   .add("architecture", json(architecture.name))
-                   .add("data", json(options.data.source))
-                   .add("device", json(device.to_string()))
-                   .add("steps", json(result.steps))
-                   .add("resumed_at", json(result.resumed_at))
-                   .add("test_loss", json(test_loss))
-                   .add("test_accuracy", json(test_accuracy))
-                   .add("weights", json(folder.file("weights.safetensors")))
-                   .add("weights_hash", json(hash))
-                   .add("seconds", json(result.seconds))
-                   .text());
-    return kOk;
-  }
-  print_line(fmt::format("{} of the test's pictures are right, weights {}, {:.1f} s",
-                         style.bold(fmt::format("{:.2f} %", 100 * test_accuracy)), hash, result.seconds));
-  print_line(fmt::format(
-      "In {}: weights.safetensors, labels.txt, plot.png, plot.svg, log.csv, log.jsonl, tensorboard, checkpoints",
-      printable(options.out)));
+  report_results(options, architecture.name, device, folder, result, records, hash);
   return kOk;
 }
 

@@ -47,6 +47,10 @@ class CheckedSize {
   bool overflowed_ = false;
 };
 
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// Reads a file's bytes from front to back. Every read is compared with the bytes that remain before it happens;
 /// one that does not fit throws FormatError with the file, the offset, what was wanted and how much is left.
 class ByteReader {

@@ -22,7 +22,9 @@ struct sigaction before_stop[std::size(kStopSignals)];
 extern "C" void on_stop_signal(int signal) {
   const int error = errno;
   stop_signal = signal;
-  for (const int other : kStopSignals) std::signal(other, SIG_DFL);
+  for (std::size_t i = 0; i < std::size(kStopSignals); ++i) {
+    if (before_stop[i].sa_handler != SIG_IGN) std::signal(kStopSignals[i], SIG_DFL);
+  }
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, stop_notice.data(), stop_notice.size());
   errno = error;
 }

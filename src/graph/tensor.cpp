@@ -46,13 +46,17 @@ void check_memory(const void* data, std::size_t bytes) {
   fail<ValueError>(fmt::format("the address of the {} bytes is null", bytes), {}, "give the address of the elements");
 }
 
+[[noreturn]] void fail_on_host_memory(std::size_t bytes, const Operands& shown) {
+  fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", bytes), shown,
+                         "read it in parts, e.g. narrow(0, 0, n)");
+}
+
 // Of the host, to read a tensor into.
 std::vector<std::byte> host_bytes(std::size_t bytes, const Operands& shown = {}) {
   try {
     return std::vector<std::byte>(bytes);
   } catch (const std::exception&) {  // bad_alloc or length_error
-    fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", bytes), shown,
-                           "read it in parts, e.g. narrow(0, 0, n)");
+    fail_on_host_memory(bytes, shown);
   }
 }
 
@@ -247,8 +251,7 @@ void Tensor::check_dtype(DType wanted, CallSite site) const {
 
 void Tensor::fail_on_host(CallSite site) const {
   const CallScope call("to_vector", site);
-  fail<OutOfMemoryError>(fmt::format("the host has no {} bytes to read the tensor into", handle_->node->bytes()),
-                         {{"input", *this}}, "read it in parts, e.g. narrow(0, 0, n)");
+  fail_on_host_memory(handle_->node->bytes(), {{"input", *this}});
 }
 
 void Tensor::read_item(DType wanted, void* value, CallSite site) const {

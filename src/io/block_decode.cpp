@@ -11,8 +11,6 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr int kSuper = 256;
-
 // Of types of 32: the code of element i in 16 bytes, low nibbles first.
 int nibble_of_32(const std::uint8_t* codes, int i) {
   return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
@@ -59,10 +57,6 @@ float half_of_e8m0(std::uint8_t bits) {
 
 constexpr float kFp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 constexpr float kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-
-float real(int value) {
-  return static_cast<float>(value);
-}
 
 }  // namespace
 

@@ -10,6 +10,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
+constexpr int kSuper = 256;  ///< elements of a block that consists of smaller ones
+
+inline float real(int value) {
+  return static_cast<float>(value);
+}
+
 inline std::uint16_t word_at(const std::uint8_t* bytes) {
   std::uint16_t word;
   std::memcpy(&word, bytes, sizeof word);

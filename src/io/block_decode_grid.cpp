@@ -11,7 +11,6 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr int kSuper = 256;
 constexpr float kGrid2[4] = {8, 25, 43, 0};
 constexpr float kGrid3[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 
@@ -32,9 +31,6 @@ float signed_by(float value, int signs, int i) {
   return (signs >> i & 1) != 0 ? -value : value;
 }
 
-float real(int value) {
-  return static_cast<float>(value);
-}
 int nibble(const std::uint8_t* bytes, int i) {
   return bytes[i / 2] >> (4 * (i % 2)) & 15;
 }

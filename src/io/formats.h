@@ -13,6 +13,7 @@
 #include <lockstep/io/cifar.h>
 #include <lockstep/io/image.h>
 
+#include "core/checked.h"
 #include "core/os.h"
 #include "io/tensor_source.h"
 #include "io/zip_archive.h"
@@ -29,7 +30,7 @@ class Candidate {
   explicit Candidate(os::FileBytes file) : file_(std::move(file)) {}
 
   const os::FileBytes& file() const { return file_; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(file_.bytes.data()), file_.bytes.size()}; }
+  std::string_view text() const { return text_of(file_.bytes); }
   /// Null if the file is no zip file, or one that cannot be read. Opened once.
   const ZipArchive* zip() const;
 

@@ -61,7 +61,7 @@ class Parser {
 
   std::string text(std::string_view what) {
     const std::span<const std::byte> bytes = reader_.take(reader_.u64(what), what);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return std::string(text_of(bytes));
   }
 
   bool boolean(std::string_view what) {

@@ -17,7 +17,7 @@ namespace io {
 namespace {
 
 // Zero, zero, type, rank, and a size of four bytes per dimension.
-constexpr std::size_t kMaxHeaderBytes = 4 + 4 * static_cast<std::size_t>(kMaxRank);
+constexpr std::size_t kMaxIdxHeaderBytes = 4 + 4 * static_cast<std::size_t>(kMaxRank);
 
 struct IdxHeader {
   DType dtype;
@@ -71,12 +71,12 @@ IdxHeader parse_header(std::string_view name, std::span<const std::byte> bytes) 
 Tensor parse_idx(std::string_view name, std::span<const std::byte> bytes) {
   const bool packed = is_gzip(bytes);
   std::vector<std::byte> unpacked;
-  if (packed) unpacked = gunzip(name, bytes, kMaxHeaderBytes);
+  if (packed) unpacked = gunzip(name, bytes, kMaxIdxHeaderBytes);
   const IdxHeader header = parse_header(name, packed ? std::span<const std::byte>(unpacked) : bytes);
   if (packed) {
     // One byte more than there may be: then the end of the file and its checksum are read, and a longer one shows.
     const bool possible = (header.bytes + 1).at_most(SIZE_MAX);
-    unpacked = gunzip(name, bytes, possible ? static_cast<std::size_t>(header.bytes.value()) + 1 : kMaxHeaderBytes);
+    unpacked = gunzip(name, bytes, possible ? static_cast<std::size_t>(header.bytes.value()) + 1 : kMaxIdxHeaderBytes);
     bytes = unpacked;
   }
   if (!header.bytes.equals(bytes.size())) {

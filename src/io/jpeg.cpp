@@ -23,7 +23,7 @@ constexpr int kMaxScans = 500;
 constexpr std::uint64_t kMaxPasses = 16;
 constexpr std::uint64_t kFreeBlocks = 1 << 20;
 
-struct Session {
+struct JpegSession {
   jpeg_error_mgr errors;  // first: libjpeg knows the session by the address of this member
   std::jmp_buf on_error;
   char message[JMSG_LENGTH_MAX] = {};
@@ -32,12 +32,12 @@ struct Session {
   std::uint64_t blocks = 0;  // of all scans so far
 };
 
-Session* session_of(j_common_ptr common) {
-  return reinterpret_cast<Session*>(common->err);
+JpegSession* session_of(j_common_ptr common) {
+  return reinterpret_cast<JpegSession*>(common->err);
 }
 
 void on_error(j_common_ptr common) {
-  Session* session = session_of(common);
+  JpegSession* session = session_of(common);
   (*common->err->format_message)(common, session->message);
   session->out_of_memory = common->err->msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(session->on_error, 1);
@@ -69,7 +69,7 @@ std::uint64_t blocks_of_picture(const jpeg_decompress_struct& picture) {
 // Called before each row of blocks is read; counts a scan when it meets its first.
 void on_progress(j_common_ptr common) {
   const jpeg_decompress_struct& picture = *reinterpret_cast<j_decompress_ptr>(common);
-  Session* session = session_of(common);
+  JpegSession* session = session_of(common);
   if (picture.input_scan_number == session->scan) return;
   session->scan = picture.input_scan_number;
   session->blocks += std::uint64_t{picture.MCUs_per_row} * picture.MCU_rows_in_scan *
@@ -85,25 +85,25 @@ void on_progress(j_common_ptr common) {
   std::longjmp(session->on_error, 1);
 }
 
-struct Reader {
-  Reader() {
+struct JpegReader {
+  JpegReader() {
     state.err = jpeg_std_error(&session.errors);
     session.errors.error_exit = on_error;
     session.errors.emit_message = on_message;
     session.errors.output_message = on_print;
     progress.progress_monitor = on_progress;
   }
-  ~Reader() { jpeg_destroy_decompress(&state); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  ~JpegReader() { jpeg_destroy_decompress(&state); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
 
-  Session session;
+  JpegSession session;
   jpeg_progress_mgr progress = {};
   jpeg_decompress_struct state = {};
   int channels = 0;
 };
 
-bool read_header(Reader& reader, const unsigned char* data, unsigned long bytes) {
+bool read_header(JpegReader& reader, const unsigned char* data, unsigned long bytes) {
   if (setjmp(reader.session.on_error) != 0) return false;
   jpeg_create_decompress(&reader.state);
   reader.state.progress = &reader.progress;
@@ -124,7 +124,7 @@ bool read_header(Reader& reader, const unsigned char* data, unsigned long bytes)
   return true;
 }
 
-bool read_pixels(Reader& reader, std::uint8_t* pixels) {
+bool read_pixels(JpegReader& reader, std::uint8_t* pixels) {
   if (setjmp(reader.session.on_error) != 0) return false;
   jpeg_start_decompress(&reader.state);
   const std::size_t stride =
@@ -160,7 +160,7 @@ std::vector<std::uint8_t> rgb_of_inverted_cmyk(const std::vector<std::uint8_t>& 
 }  // namespace
 
 Image decode_jpeg(std::string_view name, std::span<const std::byte> bytes, std::int64_t max_pixels) {
-  Reader reader;
+  JpegReader reader;
   const auto fail = [&] {
     if (reader.session.out_of_memory) throw std::bad_alloc();
     throw FormatError(fmt::format("{}: JPEG: {}", name, reader.session.message));

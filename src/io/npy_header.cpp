@@ -6,6 +6,7 @@
 
 #include <lockstep/error.h>
 
+#include "core/checked.h"
 #include "io/npy.h"
 
 namespace lockstep {
@@ -158,13 +159,13 @@ std::string code_of(std::string_view what, DType dtype) {
 }  // namespace
 
 bool is_npy(std::span<const std::byte> bytes) {
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(kMagic);
+  return text_of(bytes).starts_with(kMagic);
 }
 
 NpyHeader parse_npy_header(std::string_view file, std::span<const std::byte> start, std::uint64_t total) {
   ByteReader reader(file, start);
   const std::span<const std::byte> magic = reader.take(kMagic.size(), "the magic of .npy");
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic) {
+  if (text_of(magic) != kMagic) {
     reader.fail_at(0, "is not a NumPy array");
   }
   const int major = reader.u8("the version");

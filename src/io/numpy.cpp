@@ -7,6 +7,7 @@
 
 #include <lockstep/error.h>
 
+#include "core/utf8.h"
 #include "io/formats.h"
 #include "io/npy.h"
 #include "io/reading.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/checked.h"
 #include "io/image_check.h"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ using namespace std::string_view_literals;
 constexpr int kAsStored = 1;
 
 bool starts_with(Bytes bytes, std::string_view text) {
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(text);
+  return text_of(bytes).starts_with(text);
 }
 
 // What is behind `count` bytes; nothing where there are fewer.

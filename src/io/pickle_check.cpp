@@ -16,7 +16,7 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-[[noreturn]] void fail(const PickleDocument& document, std::string_view message) {
+[[noreturn]] void fail_in_pickle(const PickleDocument& document, std::string_view message) {
   throw FormatError(fmt::format("{}: pickle: {}", document.file.path, message));
 }
 
@@ -38,7 +38,7 @@ class TreeCheck {
         continue;
       }
       const std::uint32_t child = children[step.next++];
-      if (states_[child].progress == Progress::entered) fail(document_, "a value contains itself");
+      if (states_[child].progress == Progress::entered) fail_in_pickle(document_, "a value contains itself");
       if (states_[child].progress == Progress::unseen) enter(child);
     }
   }
@@ -59,8 +59,8 @@ class TreeCheck {
 
   void enter(std::uint32_t node) {
     const PickleNode& value = document_.nodes[node];
-    if (value.kind == NodeKind::global) fail(document_, "a type stands where a value should");
-    if (value.kind == NodeKind::storage) fail(document_, "a bare storage stands where a tensor should");
+    if (value.kind == NodeKind::global) fail_in_pickle(document_, "a type stands where a value should");
+    if (value.kind == NodeKind::storage) fail_in_pickle(document_, "a bare storage stands where a tensor should");
     if (value.kind == NodeKind::tensor) reached_tensors_[value.payload] = true;
     states_[node].progress = Progress::entered;
     path_.push_back({node, 0});
@@ -72,9 +72,11 @@ class TreeCheck {
     for (const std::uint32_t child : children) {
       values += states_[child].values;
       depth = std::max<int>(depth, states_[child].depth);
-      if (values > kMaxPickleValues) fail(document_, fmt::format("expands to more than {} values", kMaxPickleValues));
+      if (values > kMaxPickleValues)
+        fail_in_pickle(document_, fmt::format("expands to more than {} values", kMaxPickleValues));
     }
-    if (depth + 1 > kMaxPickleDepth) fail(document_, fmt::format("is nested deeper than {}", kMaxPickleDepth));
+    if (depth + 1 > kMaxPickleDepth)
+      fail_in_pickle(document_, fmt::format("is nested deeper than {}", kMaxPickleDepth));
     states_[node] = {Progress::left, static_cast<std::uint16_t>(depth + 1), static_cast<std::uint32_t>(values)};
     if (document_.nodes[node].kind == NodeKind::dict) check_keys(children);
   }
@@ -92,9 +94,9 @@ class TreeCheck {
     const auto twice = std::adjacent_find(keys.begin(), keys.end());
     if (twice == keys.end()) return;
     const auto& [kind, bits, text] = *twice;
-    fail(document_,
-         fmt::format("a dict has the key {} twice",
-                     kind == NodeKind::string ? in_quotes(text) : std::to_string(static_cast<std::int64_t>(bits))));
+    fail_in_pickle(document_, fmt::format("a dict has the key {} twice",
+                                          kind == NodeKind::string ? in_quotes(text)
+                                                                   : std::to_string(static_cast<std::int64_t>(bits))));
   }
 
   const PickleDocument& document_;
@@ -134,7 +136,8 @@ void check_document(PickleDocument& document) {
   TreeCheck check(document);
   check.run();
   for (const PickleStorage& storage : document.storages) {
-    if (!storage.found) fail(document, fmt::format("the elements of storage {} are missing", in_quotes(storage.key)));
+    if (!storage.found)
+      fail_in_pickle(document, fmt::format("the elements of storage {} are missing", in_quotes(storage.key)));
     LOCKSTEP_ASSERT((CheckedSize(storage.elements) * size_of(storage.type)).equals(storage.bytes.size()));
   }
   const std::uint64_t allowance = document.file.bytes.size() + kPickleCopyAllowance;
@@ -145,9 +148,10 @@ void check_document(PickleDocument& document) {
     const CheckedSize bytes = element_count(tensor.shape) * size_of(tensor.type);
     copied += bytes;
     if (!copied.at_most(allowance)) {
-      fail(document,
-           fmt::format("tensors that are not contiguous, such as {} with stride {}, grow to more than {} bytes",
-                       describe(tensor.type, tensor.shape), tensor.strides->to_string(), allowance));
+      fail_in_pickle(
+          document,
+          fmt::format("tensors that are not contiguous, such as {} with stride {}, grow to more than {} bytes",
+                      describe(tensor.type, tensor.shape), tensor.strides->to_string(), allowance));
     }
     tensor.copy = copy_contiguous(tensor, document.storages[tensor.storage].bytes, bytes.value());
   }

@@ -35,10 +35,6 @@ enum Opcode : std::uint8_t {
 };
 // clang-format on
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 PickleMachine::PickleMachine(PickleDocument& document, std::span<const std::byte> bytes, std::uint64_t offset,

@@ -22,7 +22,7 @@ constexpr png_uint_32 kMaxSide = 1 << 20;  // libpng keeps rows of up to 8 bytes
 constexpr png_alloc_size_t kMaxChunkMemory = 8 << 20;
 
 // Shared with libpng's callbacks; owned by the caller of the setjmp functions.
-struct Session {
+struct PngSession {
   std::span<const std::byte> input;  // what is not read yet
   std::vector<std::byte>* output = nullptr;
   bool out_of_memory = false;
@@ -30,7 +30,7 @@ struct Session {
 };
 
 void on_error(png_structp png, png_const_charp message) {
-  auto* session = static_cast<Session*>(png_get_error_ptr(png));
+  auto* session = static_cast<PngSession*>(png_get_error_ptr(png));
   std::strncpy(session->message, message, kMaxMessage - 1);
   std::longjmp(png_jmpbuf(png), 1);
 }
@@ -38,14 +38,14 @@ void on_error(png_structp png, png_const_charp message) {
 void on_warning(png_structp, png_const_charp) {}  // about chunks that do not change the pixels
 
 void on_read(png_structp png, png_bytep data, std::size_t bytes) {
-  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  auto* session = static_cast<PngSession*>(png_get_io_ptr(png));
   if (bytes > session->input.size()) png_error(png, "the file is cut short");
   std::memcpy(data, session->input.data(), bytes);
   session->input = session->input.subspan(bytes);
 }
 
 void on_write(png_structp png, png_bytep data, std::size_t bytes) {
-  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  auto* session = static_cast<PngSession*>(png_get_io_ptr(png));
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   try {
     session->output->insert(session->output->end(), begin, begin + bytes);
@@ -57,16 +57,16 @@ void on_write(png_structp png, png_bytep data, std::size_t bytes) {
 
 void on_flush(png_structp) {}
 
-struct Reader {
-  Reader() : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning)) {
+struct PngReader {
+  PngReader() : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning)) {
     if (png != nullptr) info = png_create_info_struct(png);
     if (info == nullptr) throw OutOfMemoryError("libpng cannot allocate its state");
   }
-  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
 
-  Session session;
+  PngSession session;
   png_structp png = nullptr;
   png_infop info = nullptr;
   // What read_header finds.
@@ -78,7 +78,7 @@ struct Reader {
 };
 
 // Up to the pixels, and before anything is allocated for them. False after an error, which session.message names.
-bool read_header(Reader& reader) {
+bool read_header(PngReader& reader) {
   png_structp png = reader.png;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_read_fn(png, &reader.session, on_read);
@@ -93,7 +93,7 @@ bool read_header(Reader& reader) {
 }
 
 // Chooses the transformations: 8-bit RGB, or palette indices. Allocates rows.
-bool start_pixels(Reader& reader) {
+bool start_pixels(PngReader& reader) {
   png_structp png = reader.png;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   const int color = png_get_color_type(png, reader.info);
@@ -116,7 +116,7 @@ bool start_pixels(Reader& reader) {
   return true;
 }
 
-bool read_pixels(Reader& reader, png_bytep* rows) {
+bool read_pixels(PngReader& reader, png_bytep* rows) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_read_image(reader.png, rows);
   png_read_end(reader.png, nullptr);
@@ -132,7 +132,7 @@ struct Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  Session session;
+  PngSession session;
   png_structp png = nullptr;
   png_infop info = nullptr;
 };
@@ -157,7 +157,7 @@ bool write_all(Writer& writer, int width, int height, const png_byte* pixels) {
 }  // namespace
 
 Image decode_png(std::string_view name, std::span<const std::byte> bytes, std::int64_t max_pixels) {
-  Reader reader;
+  PngReader reader;
   reader.session.input = bytes;
   if (!read_header(reader)) fail(name, reader.session.message);
   check_image_area(name, reader.width, reader.height, max_pixels);

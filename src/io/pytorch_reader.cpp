@@ -20,10 +20,6 @@ namespace {
 
 constexpr std::int64_t kLegacyVersion = 1001;
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 [[noreturn]] void fail(const PickleDocument& document, std::string_view message) {
   throw FormatError(fmt::format("{}: {}", document.file.path, message));
 }

@@ -10,6 +10,7 @@
 #include <lockstep/error.h>
 #include <lockstep/io/pytorch.h>
 
+#include "core/utf8.h"
 #include "io/pickle_document.h"
 #include "io/raw_tensor.h"
 #include "io/zip_archive.h"

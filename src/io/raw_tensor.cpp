@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
@@ -81,15 +80,6 @@ std::vector<std::byte> elements_of(const Tensor& tensor) {
 
 void check_defined(const std::string& path, std::string_view name, const Tensor& tensor) {
   if (!tensor.defined()) throw ValueError(fmt::format("{}: tensor {} is undefined", path, in_quotes(name)));
-}
-
-bool is_utf8(std::string_view text) {
-  try {
-    nlohmann::json(std::string(text)).dump();
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
 }
 
 os::FileBytes open_file(const std::string& path, const LoadOptions& options) {

@@ -45,7 +45,6 @@ std::vector<std::byte> elements_of(const Tensor& tensor);
 
 /// What the writers ask of their arguments: throws ValueError naming the tensor unless it is defined.
 void check_defined(const std::string& path, std::string_view name, const Tensor& tensor);
-bool is_utf8(std::string_view text);
 
 /// The file's bytes, mapped or read as `options` say.
 os::FileBytes open_file(const std::string& path, const LoadOptions& options);

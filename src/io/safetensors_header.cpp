@@ -259,7 +259,7 @@ SafetensorsHeader parse_safetensors_header(const os::FileBytes& file) {
         0, fmt::format("the header's length {} exceeds {}; probably not a safetensors file", length, kMaxHeaderBytes));
   }
   const std::span<const std::byte> bytes = reader.take(length, "the header");
-  const std::string_view header(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view header = text_of(bytes);
   if (header.empty() || header.front() != '{') reader.fail_at(kLengthBytes, "the header does not start with \"{\"");
 
   check_tokens(file.path, header);

@@ -131,10 +131,6 @@ void check_name(const ByteReader& reader, std::string_view name) {
   if (const char* why = why_no_zip_name(name)) reader.fail(fmt::format("zip entry name {} {}", in_quotes(name), why));
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 ZipEntry read_central(ByteReader& reader, ZipRules rules) {
   if (reader.u32("directory entry") != kCentralSignature) reader.fail("a directory entry has a wrong signature");
   ZipEntry entry;

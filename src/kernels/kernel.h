@@ -71,6 +71,9 @@ const char* name_of(ScanOp op);
 /// The types that instructions compute in. Every dtype computes in one of them:
 /// f16 bf16 f32 -> f32; f64 -> f64; bool u8 i8 i16 i32 -> i32; u32 i64 -> i64. Storage-only types: as kernel_dtype.
 enum class ComputeType : std::uint8_t { f32, f64, i32, i64 };
+constexpr bool is_integer(ComputeType type) {
+  return type == ComputeType::i32 || type == ComputeType::i64;
+}
 struct KernelTypes {
   ComputeType word, compute;
   DType kernel;

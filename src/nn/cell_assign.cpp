@@ -8,7 +8,6 @@
 #include <lockstep/nn/module.h>
 #include <lockstep/ops.h>
 
-
 namespace lockstep {
 inline namespace v0 {
 namespace {

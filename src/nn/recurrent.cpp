@@ -18,6 +18,10 @@ RecurrentLayer::RecurrentLayer(Module& parent, std::string name, std::int64_t ga
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
     throw ValueError(fmt::format("{}: {} is not a probability", path(), options.dropout));
   }
+  if (gates > 1 && options.nonlinearity != RnnNonlinearity::tanh) {
+    throw ValueError(
+        fmt::format("{}: nonlinearity is an option of RNN; the gates of LSTM and GRU have theirs", path()));
+  }
   const double bound = fan_in_bound(hidden_size);
   const std::int64_t rows = gates * hidden_size;
   for (std::int64_t layer = 0; layer < options.num_layers; ++layer) {

@@ -28,7 +28,7 @@ Decoder each(std::function<std::string(const std::string&, bool first)> change) 
   };
 }
 
-Decoder read_metaspace(const JsonFields& fields) {
+Decoder metaspace_decoder(const JsonFields& fields) {
   const std::string mark = fields.text_or("replacement", "\u2581");
   const std::string usual = fields.flag_or("add_prefix_space", true) ? "always" : "never";
   const bool drop = fields.text_or("prepend_scheme", usual) != "never";
@@ -57,7 +57,7 @@ std::string clean_up(std::string text) {
   return text;
 }
 
-Decoder read_word_piece(const JsonFields& fields) {
+Decoder word_piece_decoder(const JsonFields& fields) {
   const std::string prefix = fields.text_or("prefix", "##");
   const bool clean = fields.flag_or("cleanup", true);
   return each([prefix, clean](const std::string& token, bool first) {
@@ -67,7 +67,7 @@ Decoder read_word_piece(const JsonFields& fields) {
   });
 }
 
-Decoder read_strip(const JsonFields& fields) {
+Decoder strip_decoder(const JsonFields& fields) {
   const std::string content = fields.text("content");
   const std::int64_t start = fields.integer_or("start", 0, 0, 1024);
   const std::int64_t stop = fields.integer_or("stop", 0, 0, 1024);
@@ -144,9 +144,9 @@ Decoder read_decoder(const nlohmann::json* json, const std::string& where) {
   const std::string type = fields.text("type");
   if (type == "ByteLevel") return byte_level_decoder();
   if (type == "ByteFallback") return byte_fallback_decoder();
-  if (type == "Metaspace") return read_metaspace(fields);
-  if (type == "WordPiece") return read_word_piece(fields);
-  if (type == "Strip") return read_strip(fields);
+  if (type == "Metaspace") return metaspace_decoder(fields);
+  if (type == "WordPiece") return word_piece_decoder(fields);
+  if (type == "Strip") return strip_decoder(fields);
   if (type == "Fuse") {
     return [](const std::vector<std::string>& tokens) {
       std::string all;

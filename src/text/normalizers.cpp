@@ -39,7 +39,7 @@ std::u32string replace_all(const std::u32string& text, const std::u32string& wha
   return result.append(text, from);
 }
 
-Normalizer read_replace(const JsonFields& fields) {
+Normalizer replace_normalizer(const JsonFields& fields) {
   const std::u32string content = characters_of(fields, "content");
   const JsonFields pattern = fields.object("pattern");
   if (pattern.has("String")) {
@@ -66,7 +66,7 @@ bool is_chinese(char32_t c) {
 }
 
 // "BERT: Pre-training of Deep Bidirectional Transformers", its BasicTokenizer.
-Normalizer read_bert(const JsonFields& fields) {
+Normalizer bert_normalizer(const JsonFields& fields) {
   const bool clean = fields.flag_or("clean_text", true);
   const bool chinese = fields.flag_or("handle_chinese_chars", true);
   const bool lower = fields.flag_or("lowercase", true);
@@ -97,7 +97,7 @@ Normalizer read_bert(const JsonFields& fields) {
   };
 }
 
-Normalizer read_strip(const JsonFields& fields) {
+Normalizer strip_normalizer(const JsonFields& fields) {
   const bool left = fields.flag_or("strip_left", true);
   const bool right = fields.flag_or("strip_right", true);
   return [left, right](const std::u32string& text) {
@@ -124,9 +124,9 @@ Normalizer read_normalizer(const nlohmann::json* json, const std::string& where)
   if (type == "StripAccents") {
     return [](const std::u32string& text) { return without(text, *category_mask("M")); };
   }
-  if (type == "Strip") return read_strip(fields);
-  if (type == "Replace") return read_replace(fields);
-  if (type == "BertNormalizer") return read_bert(fields);
+  if (type == "Strip") return strip_normalizer(fields);
+  if (type == "Replace") return replace_normalizer(fields);
+  if (type == "BertNormalizer") return bert_normalizer(fields);
   if (type == "Prepend") {
     const std::u32string front = characters_of(fields, "prepend");
     return [front](const std::u32string& text) { return text.empty() ? text : front + text; };

@@ -147,7 +147,7 @@ Behavior read_behavior(const JsonFields& fields) {
   fields.fail("behavior", fmt::format("{} is not supported", in_quotes(name)));
 }
 
-PreTokenizer read_split(const JsonFields& fields) {
+PreTokenizer split_pre_tokenizer(const JsonFields& fields) {
   const bool invert = fields.flag_or("invert", false);
   const JsonFields pattern = fields.object("pattern");
   if (pattern.has("Regex")) return splitter(by_regex(pattern.text("Regex")), read_behavior(fields), invert);
@@ -163,7 +163,7 @@ PreTokenizer read_split(const JsonFields& fields) {
   return splitter(find, read_behavior(fields), invert);
 }
 
-PreTokenizer read_metaspace(const JsonFields& fields) {
+PreTokenizer metaspace_pre_tokenizer(const JsonFields& fields) {
   const std::optional<std::u32string> mark = decode_utf8(fields.text_or("replacement", "\u2581"));
   if (!mark || mark->size() != 1) fields.fail("replacement", "is not one character");
   // Older files say it by a flag.
@@ -249,8 +249,8 @@ PreTokenizer read_pre_tokenizer(const nlohmann::json* json, const std::string& w
   };
   if (type == "ByteLevel")
     return byte_level(fields.flag_or("add_prefix_space", true), fields.flag_or("use_regex", true));
-  if (type == "Metaspace") return read_metaspace(fields);
-  if (type == "Split") return read_split(fields);
+  if (type == "Metaspace") return metaspace_pre_tokenizer(fields);
+  if (type == "Split") return split_pre_tokenizer(fields);
   if (type == "Whitespace") return words_and_signs();
   if (type == "WhitespaceSplit") return splitter(each(is_space), Behavior::removed);
   if (type == "Punctuation") return splitter(each(punctuation), read_behavior(fields));

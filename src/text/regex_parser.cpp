@@ -93,30 +93,30 @@ class Parser {
   bool counts(Node& repeat) {
     const std::size_t start = at_;
     if (!accept(U"{")) return false;
-    const std::optional<std::uint32_t> least = number();
-    std::optional<std::uint32_t> most = least;
+    repeat.least = 0;
+    repeat.most = kUnlimited;
+    const bool has_least = number(repeat.least);
+    bool has_most = false;
     if (accept(U","))
-      most = number();
-    else if (!least)
-      most = std::nullopt;
-    const bool comma = text_[at_ - 1] == U',';
-    if (!accept(U"}") || (!least && !most)) {
+      has_most = number(repeat.most);
+    else
+      repeat.most = repeat.least;
+    if (!accept(U"}") || (!has_least && !has_most)) {
       at_ = start;
       return false;
     }
-    repeat.least = least.value_or(0);
-    repeat.most = comma ? kUnlimited : most.value_or(kUnlimited);
     if (repeat.least > repeat.most) fail("has a count whose ends are in the wrong order");
     return true;
   }
 
-  std::optional<std::uint32_t> number() {
-    std::optional<std::uint32_t> result;
-    while (more() && peek() >= U'0' && peek() <= U'9') {
-      result = result.value_or(0) * 10 + static_cast<std::uint32_t>(take() - U'0');
-      if (*result > kMaxCount) fail("has a count that is too large");
+  // Whether there is one.
+  bool number(std::uint32_t& value) {
+    const std::size_t start = at_;
+    for (std::uint32_t read = 0; more() && peek() >= U'0' && peek() <= U'9'; value = read) {
+      read = read * 10 + static_cast<std::uint32_t>(take() - U'0');
+      if (read > kMaxCount) fail("has a count that is too large");
     }
-    return result;
+    return at_ > start;
   }
 
   Node group() {

@@ -6,6 +6,7 @@
 
 #include <lockstep/error.h>
 
+#include "core/checked.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -65,7 +66,7 @@ std::vector<AddedTokens::Found> AddedTokens::split(std::u32string_view text) con
 Tokenizer Tokenizer::load(const std::string& path) {
   const std::string file = os::is_directory(path) ? path + "/tokenizer.json" : path;
   const os::FileBytes bytes = os::map_file(file);
-  const std::string_view content(reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size());
+  const std::string_view content = text_of(bytes.bytes);
   return Tokenizer(content.starts_with("GGUF") ? parts_of_gguf(bytes) : parts_of_json(file, content));
 }
 

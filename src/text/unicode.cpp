@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "core/utf8.h"
 #include "text/unicode_tables.h"
 
 namespace lockstep {
@@ -14,38 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 30> kNames = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
                                                      "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
                                                      "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
-
-constexpr char32_t kReplacement = 0xfffd;
-
-// How many bytes a sequence has, and how many of those that are there belong to it if it is broken.
-struct Sequence {
-  std::size_t bytes = 1;
-  bool valid = false;
-  char32_t character = kReplacement;
-};
-
-Sequence next_sequence(std::string_view bytes) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned first = at(0);
-  if (first < 0x80) return {1, true, first};
-  if (first < 0xc2 || first > 0xf4) return {};
-  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  char32_t value = first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i >= bytes.size()) return {i};
-    const unsigned next = at(i);
-    unsigned low = 0x80;
-    unsigned high = 0xbf;
-    // The second byte rules out long forms, surrogates and what lies behind U+10FFFF.
-    if (i == 1 && first == 0xe0) low = 0xa0;
-    if (i == 1 && first == 0xed) high = 0x9f;
-    if (i == 1 && first == 0xf0) low = 0x90;
-    if (i == 1 && first == 0xf4) high = 0x8f;
-    if (next < low || next > high) return {i};
-    value = value << 6 | (next & 0x3f);
-  }
-  return {length, true, value};
-}
 
 }  // namespace
 
@@ -85,9 +54,9 @@ std::optional<std::u32string> decode_utf8(std::string_view bytes) {
   std::u32string result;
   result.reserve(bytes.size());
   while (!bytes.empty()) {
-    const Sequence next = next_sequence(bytes);
+    const Utf8Character next = first_character(bytes);
     if (!next.valid) return std::nullopt;
-    result += next.character;
+    result += next.code;
     bytes.remove_prefix(next.bytes);
   }
   return result;
@@ -96,8 +65,8 @@ std::optional<std::u32string> decode_utf8(std::string_view bytes) {
 std::u32string decode_utf8_lossy(std::string_view bytes) {
   std::u32string result;
   while (!bytes.empty()) {
-    const Sequence next = next_sequence(bytes);
-    result += next.character;
+    const Utf8Character next = first_character(bytes);
+    result += next.code;
     bytes.remove_prefix(next.bytes);
   }
   return result;

@@ -15,7 +15,7 @@ namespace {
 
 // How much worse than the worst token a character without one is.
 constexpr double kUnknownPenalty = 10;
-constexpr std::size_t kNone = ~std::size_t{0};
+constexpr std::size_t kUnreached = ~std::size_t{0};
 
 }  // namespace
 
@@ -58,13 +58,13 @@ void Unigram::encode(std::u32string_view piece, std::vector<std::int64_t>& token
   const std::string text = encode_utf8(piece);
   struct Best {
     double score = 0;
-    std::size_t begin = kNone;
+    std::size_t begin = kUnreached;
     std::int64_t token = -1;  ///< -1: unknown
   };
   // best[i]: of the segmentations of the first i bytes. An earlier candidate of equal score stays.
   std::vector<Best> best(text.size() + 1);
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int64_t token) {
-    if (best[end].begin == kNone || score > best[end].score) best[end] = {score, begin, token};
+    if (best[end].begin == kUnreached || score > best[end].score) best[end] = {score, begin, token};
   };
   std::size_t begin = 0;
   for (const char32_t c : piece) {

@@ -13,6 +13,7 @@
 
 #include <lockstep/error.h>
 
+#include "core/checked.h"
 #include "core/os.h"
 #include "train/log_file.h"
 
@@ -41,7 +42,7 @@ constexpr std::string_view kHeader = "step,epoch,split,loss,accuracy,lr,samples_
 
 std::string read_text(const std::string& path) {
   const os::FileBytes file = os::read_file(path);
-  return std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+  return std::string(text_of(file.bytes));
 }
 
 // The whole lines of a file; a last one that was cut short is not among them.

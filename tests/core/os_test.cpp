@@ -290,6 +290,15 @@ TEST(StopRequests, RememberTheFirstSignalAndLeaveTheSecondToTheSystem) {
         ::_exit(stop.signal());
       },
       testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        std::signal(SIGINT, SIG_IGN);
+        const StopRequest stop("notice\n");
+        ::raise(SIGTERM);
+        ::raise(SIGINT);  // ignored still
+        ::_exit(stop.signal() == SIGTERM ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "notice");
 }
 
 TEST(System, KnowsItsMemory) {

@@ -20,7 +20,7 @@ struct RecurrentLayerOptions {
   bool batch_first = false;  ///< x and output are [N, L, ...] instead of [L, N, ...]; states are not affected
   double dropout = 0;        ///< of every layer's output but the last one's, in training
   bool bidirectional = false;
-  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  ///< RNN only
+  RnnNonlinearity nonlinearity = RnnNonlinearity::tanh;  ///< of RNN; LSTM and GRU throw ValueError for another
 };
 
 /// What RNN, LSTM and GRU share: the parameters of all layers and directions.
@@ -33,7 +33,8 @@ class LOCKSTEP_API RecurrentLayer : public Module {
   const std::vector<Weights>& weights() const { return weights_; }
 
  protected:
-  /// Throws ValueError unless there is a layer, hidden_size is positive, and dropout is a probability.
+  /// Throws ValueError unless there is a layer, hidden_size is positive, dropout is a probability, and the nonlinearity
+  /// is tanh where there are gates.
   RecurrentLayer(Module& parent, std::string name, std::int64_t gates, std::int64_t input_size,
                  std::int64_t hidden_size, const RecurrentLayerOptions& options);
 

@@ -63,8 +63,7 @@ class Attention {
     if (!by_position())
       block_rows_ = std::max<std::int64_t>(block_rows_, kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1));
     if (single == 0 && rows_ <= block_rows_) {
-      const Tensor only = block(ranges, {0, rows_});
-      return only.reshape(result_shape());
+      return block(ranges, {0, rows_}).reshape(result_shape());
     }
     output_ = zeros(result_shape(), {query_.dtype(), query_.device()});
     each_index(ranges, 0, single, [&] { each_tile(ranges); });

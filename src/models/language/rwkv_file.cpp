@@ -38,7 +38,7 @@ io::TensorMap read_tensors(const os::FileBytes& file, ByteReader& reader) {
     const io::StoredType stored = type == 0 ? io::StoredType::f32 : io::StoredType::f16;
     const std::span<const std::byte> data =
         reader.take(io::element_count(shape) * io::size_of(stored), "a tensor's elements");
-    const std::string key(reinterpret_cast<const char*>(name.data()), name.size());
+    const std::string key(text_of(name));
     const io::RawTensor raw{stored, shape, data, file.owner};
     if (!result.emplace(key, io::to_tensor(raw, file.path, key)).second) {
       reader.fail(fmt::format("tensor {} appears twice", in_quotes(key)));

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kMostScratch = std::size_t{256} << 20;
 
-std::int64_t over(std::int64_t x, std::int64_t y) {
-  return (x + y - 1) / y;
-}
-
 std::int64_t tiles_of(const Geometry& geometry, const TileForm& form) {
   return geometry.batches * over(geometry.rows, form.rows()) * over(geometry.columns, form.columns());
 }

@@ -53,9 +53,13 @@ struct Side {
   bool prefers_k(const Geometry& geometry) const;
 };
 
+/// How many groups of y hold x.
+constexpr std::int64_t over(std::int64_t x, std::int64_t y) {
+  return (x + y - 1) / y;
+}
+
 /// "" for the address (bound -1), "_<b>" for a bound's coordinate.
 std::string suffix_of(int bound);
-bool is_integer(ComputeType type);
 /// What stands in place of elements beyond the end of k: +0 for a, -0 for b, whose product changes nothing.
 std::string beyond_word(const Side& side);
 /// Declares `zero`, where chains begin. Its value is a parameter: some drivers drop the addition of a constant zero,

@@ -61,14 +61,6 @@ void append_zeros(View& to, const Shape& shape) {
   }
 }
 
-View dense(const Shape& shape, const Shape& strides, std::int64_t offset = 0) {
-  View view;
-  view.shape = shape;
-  view.strides = strides;
-  view.offset = offset;
-  return view;
-}
-
 bool depends_on(const View& view, int d) {
   return view.strides[d] != 0 ||
          std::any_of(view.bounds.begin(), view.bounds.end(), [&](const Bound& bound) { return bound.m[d] != 0; });
@@ -87,8 +79,10 @@ Geometry geometry_of(const ContractionKernel& kernel) {
   for (const std::int64_t size : kernel.epilogue.inner) space.push_back(size);
   const auto add = [&](View view) { sources.push_back({std::move(view), {0, b, b + m, -1}, {}}); };
   for (const Input& input : kernel.epilogue.inputs) add(input.view);
-  for (const Output& output : kernel.epilogue.outputs) add(dense(space, output.strides, output.offset));
-  for (const Position& position : kernel.epilogue.positions) add(dense(space, position.strides, position.offset));
+  for (const Output& output : kernel.epilogue.outputs)
+    add(View{.shape = space, .strides = output.strides, .offset = output.offset});
+  for (const Position& position : kernel.epilogue.positions)
+    add(View{.shape = space, .strides = position.strides, .offset = position.offset});
 
   // Batch dimensions along which one operand repeats are rows or columns of one larger product.
   std::vector<Dimension> groups[4];
@@ -201,10 +195,6 @@ bool Side::prefers_k(const Geometry& geometry) const {
 
 std::string suffix_of(int bound) {
   return bound < 0 ? "" : fmt::format("_{}", bound);
-}
-
-bool is_integer(ComputeType type) {
-  return type == ComputeType::i32 || type == ComputeType::i64;
 }
 
 std::string beyond_word(const Side& side) {

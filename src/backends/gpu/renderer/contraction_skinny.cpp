@@ -12,14 +12,9 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = kTileThreads;
 constexpr int kMostVectors = 8;
-constexpr int kGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
+constexpr int kSkinnyGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
 constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
-
-std::int64_t over(std::int64_t x, std::int64_t y) {
-  return (x + y - 1) / y;
-}
 
 class SkinnyKernel {
  public:
@@ -40,7 +35,7 @@ class SkinnyKernel {
         each_(transposed_ ? 1 : 4) {
     choose_lanes(32);
     whole_ = transposed_ && over(matrix_.size, lanes_) * geometry.batches >= limits.units;
-    if (!whole_ && matrix_.size >= 512 * each_) choose_lanes(kThreads);
+    if (!whole_ && matrix_.size >= 512 * each_) choose_lanes(kTileThreads);
     const auto fits = [&](int words) {
       const int all = teams_ * vectors_ * kBlock + words * kChainStride;
       return sizeof(float) * static_cast<std::size_t>(all) <= limits.shared_bytes;
@@ -113,8 +108,8 @@ class SkinnyKernel {
     Launch launch;
     launch.text.body = lines_.take();
     if (whole_) launch.text.functions = writer->functions();
-    launch.text.threads = kThreads;
-    if (whole_ || !transposed_) launch.text.groups_per_unit = kGroupsPerUnit;
+    launch.text.threads = kTileThreads;
+    if (whole_ || !transposed_) launch.text.groups_per_unit = kSkinnyGroupsPerUnit;
     launch.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
     words_.move_to(launch);
     launch.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
@@ -133,8 +128,8 @@ class SkinnyKernel {
   void choose_lanes(int least) {
     constexpr int kMostBlocks = 12;
     lanes_ = least;
-    while (kThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kThreads) lanes_ *= 2;
-    teams_ = kThreads / lanes_;
+    while (kTileThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kTileThreads) lanes_ *= 2;
+    teams_ = kTileThreads / lanes_;
   }
   int k_dim() const { return geometry_.k; }
   int rank() const { return geometry_.shape.rank(); }
@@ -153,7 +148,7 @@ class SkinnyKernel {
   // The vectors' elements of each team's block: x[team][v][k].
   void fill_vectors() {
     const bool wide = geometry_.wide;
-    static_assert(kThreads == kBlock);
+    static_assert(kTileThreads == kBlock);
     lines_.add("UNROLL");
     lines_.open("for (int j = 0; j < {}; j++) {{", teams_ * vectors_);
     lines_.add("int v = j % {};", vectors_);
@@ -179,7 +174,7 @@ class SkinnyKernel {
     }
     lines_.close();
     lines_.add("float value = {};", value(vector_, "word"));
-    lines_.add("x[j * {} + thread_id] = value;", kThreads);
+    lines_.add("x[j * {} + thread_id] = value;", kTileThreads);
     if (guarded_) lines_.add("if ({}) small[0] = 1;", is_small("value"));
     lines_.close();
   }
@@ -196,7 +191,7 @@ class SkinnyKernel {
     lines_.add("{} left[{}];", index_, loads);
     lines_.add("UNROLL");
     lines_.open("for (int j = 0; j < {}; j++) {{", loads);
-    lines_.add("int chain = thread_id / {} + j * {};", per_chain, kThreads / per_chain);
+    lines_.add("int chain = thread_id / {} + j * {};", per_chain, kTileThreads / per_chain);
     lines_.add("{0} own = first_row + {0}(chain & {1});", index_, lanes_ - 1);
     lines_.add("own = SELECT(own < rows, own, rows - {}(1));", index_);
     decompose(lines_, words_, geometry_.shape, matrix_.first, matrix_.last, "own", "i", geometry_.wide);
@@ -220,7 +215,7 @@ class SkinnyKernel {
     lines_.add("UNROLL");
     lines_.open("for (int j = 0; j < {}; j++) {{", loads);
     lines_.add("int to = (thread_id & {}) * {} + thread_id / {} + j * {};", per_chain - 1, 4 * kChainStride, per_chain,
-               kThreads / per_chain);
+               kTileThreads / per_chain);
     lines_.add("UNROLL");
     lines_.open("for (int i = 0; i < 4; i++) {{");
     lines_.add("UINT word = next[j * 4 + i];");
@@ -355,7 +350,7 @@ class SkinnyKernel {
   void add_blocks() {
     lines_.add("BARRIER();");
     lines_.add("UNROLL");
-    lines_.add("for (int v = 0; v < {}; v++) chains[v * {} + thread_id] = int(BITS(sum[v]));", vectors_, kThreads);
+    lines_.add("for (int v = 0; v < {}; v++) chains[v * {} + thread_id] = int(BITS(sum[v]));", vectors_, kTileThreads);
     lines_.add("BARRIER();");
     lines_.open("if (thread_id < {}) {{", lanes_);
     lines_.add("UNROLL");
@@ -364,7 +359,7 @@ class SkinnyKernel {
     lines_.add("UNROLL");
     lines_.add("for (int v = 0; v < {}; v++) total[v] = {};", vectors_,
                added(kernel_.type, "total[v]",
-                     fmt::format("FROM_BITS(UINT(chains[v * {} + t * {} + thread_id]))", kThreads, lanes_)));
+                     fmt::format("FROM_BITS(UINT(chains[v * {} + t * {} + thread_id]))", kTileThreads, lanes_)));
     lines_.close();
     lines_.close();
     lines_.close();

@@ -4,20 +4,15 @@
 #include <bit>
 
 #include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/rows.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSumThreads = 256;
 constexpr int kMostAtOnce = 32;  ///< block results that are loaded at once
-
-std::set<int> all_of(std::size_t n) {
-  std::set<int> all;
-  for (std::size_t i = 0; i < n; ++i) all.insert(static_cast<int>(i));
-  return all;
-}
 
 }  // namespace
 
@@ -39,7 +34,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   const std::int64_t tiles_m = (geometry.rows + tile_rows - 1) / tile_rows;
   const std::int64_t tiles_n = (geometry.columns + tile_columns - 1) / tile_columns;
   const std::int64_t elements = geometry.batches * tiles_m * tiles_n * tile_rows * tile_columns;
-  const bool wide = geometry.wide || elements >= (std::int64_t{1} << 31) - kThreads;
+  const bool wide = geometry.wide || elements >= (std::int64_t{1} << 31) - kSumThreads;
   const char* index = wide ? "LONG" : "int";
   const char* type = type_name(kernel.type);
   const DType stored = dtype_of(kernel.type);
@@ -58,7 +53,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(blocks, kMostAtOnce))));
   lines.add("int blocks = {};", words.int32(blocks));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
-             kThreads);
+             kSumThreads);
   lines.add("{0} tile = e / {0}({1});", index, tile_rows * tile_columns);
   lines.add("int place = int(e - tile * {}({}));", index, tile_rows * tile_columns);
   lines.add("{} tile_row = {};", index, quotient(words, "tile", tiles_n, wide));
@@ -90,9 +85,9 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   Launch result;
   result.text.body = lines.take();
   result.text.functions = writer.functions();
-  result.text.threads = kThreads;
-  result.groups =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, limits.groups));
+  result.text.threads = kSumThreads;
+  result.groups = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>((elements + kSumThreads - 1) / kSumThreads, 1, limits.groups));
   words.move_to(result);
   return result;
 }

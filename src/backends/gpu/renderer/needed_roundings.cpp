@@ -7,10 +7,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-bool is_float(ComputeType type) {
-  return type == ComputeType::f32 || type == ComputeType::f64;
-}
-
 bool is_arithmetic(const Instruction& step) {
   return step.kind == Kind::elementwise && info_of(step.op).kind == OpKind::arithmetic;
 }
@@ -68,7 +64,7 @@ std::vector<bool> any_zero_of(const Program& program) {
     for (const int operand : {step.a, step.b, step.c}) {
       if (operand < 0) continue;
       const auto value = static_cast<std::size_t>(operand);
-      if (is_float(program.code[value].type) && takes_any_zero(step)) continue;
+      if (!is_integer(program.code[value].type) && takes_any_zero(step)) continue;
       any_zero[value] = any_zero[value] && any_zero[i] && passes_zero(step, operand);
     }
   }
@@ -96,7 +92,8 @@ bool passes_zero(const Instruction& step, int operand) {
   if (step.kind == Kind::to_bits || step.kind == Kind::from_bits) return true;
   if (step.kind != Kind::elementwise) return false;
   if (step.op == Op::where) return operand != step.a;
-  return is_float(step.type) && (step.op == Op::add || step.op == Op::sub || step.op == Op::mul || step.op == Op::neg);
+  return !is_integer(step.type) &&
+         (step.op == Op::add || step.op == Op::sub || step.op == Op::mul || step.op == Op::neg);
 }
 
 bool gives_operands(const Instruction& step) {

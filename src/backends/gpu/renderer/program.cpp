@@ -20,10 +20,6 @@ constexpr RowText kRows[] = {
 #undef ROW
 };
 
-bool is_integer(ComputeType type) {
-  return type == ComputeType::i32 || type == ComputeType::i64;
-}
-
 const char* suffix(ComputeType type) {
   switch (type) {
     case ComputeType::f32: return "f32";

@@ -7,7 +7,7 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-std::string identity(ReduceOp op, ComputeType type) {
+std::string start_of(ReduceOp op, ComputeType type) {
   const bool product = op == ReduceOp::prod;
   switch (type) {
     case ComputeType::f32: return product ? "1.0f" : "FROM_BITS(0x80000000u)";
@@ -16,10 +16,6 @@ std::string identity(ReduceOp op, ComputeType type) {
     case ComputeType::i64: return product ? "LONG(1)" : "LONG(0)";
   }
   return "";
-}
-
-bool is_float(ComputeType type) {
-  return type == ComputeType::f32 || type == ComputeType::f64;
 }
 
 }  // namespace
@@ -49,7 +45,7 @@ std::string Reduction::beats(const std::string& key, const std::string& at, cons
 
 void Reduction::start(Lines& lines, const std::string& s) const {
   if (ordered_) {
-    lines.add("{} {}{} = {};", type_name(operand_), "r" + std::to_string(number_), s, identity(step_.reduce, operand_));
+    lines.add("{} {}{} = {};", type_name(operand_), "r" + std::to_string(number_), s, start_of(step_.reduce, operand_));
     return;
   }
   const char* least = key_ == ComputeType::i32 ? "int(0x80000000u)" : "LONG(ULONG(1) << 63)";
@@ -60,14 +56,14 @@ void Reduction::start(Lines& lines, const std::string& s) const {
 }
 
 void Reduction::restart(Lines& lines, const std::string& s) const {
-  lines.add("r{}{} = {};", number_, s, identity(step_.reduce, operand_));
+  lines.add("r{}{} = {};", number_, s, start_of(step_.reduce, operand_));
 }
 
 void Reduction::accumulate(Lines& lines, const std::string& s, const std::string& a, const std::string& b,
                            const std::string& element) const {
   const std::string r = "r" + std::to_string(number_) + s;
   if (step_.reduce == ReduceOp::dot) {
-    if (is_float(operand_)) {
+    if (!is_integer(operand_)) {
       lines.add("{} = {}({}, {}, {});", r, operand_ == ComputeType::f32 ? "FMA_EXACT" : "FMA64", a, b, r);
     } else {
       lines.add("{} = wrap_add(wrap_mul({}, {}), {});", r, a, b, r);
@@ -78,7 +74,7 @@ void Reduction::accumulate(Lines& lines, const std::string& s, const std::string
   lines.open("{{");
   lines.add("{} key = {}_key({});", type_name(key_), largest_ ? "max" : "min", a);
   // A thread takes its elements in ascending order, and every float beats the key that stands for none.
-  if (is_float(operand_)) {
+  if (!is_integer(operand_)) {
     lines.open("if (key {} key{}{}) {{", largest_ ? ">" : "<", number_, s);
   } else {
     lines.open("if ({}) {{",
@@ -181,7 +177,7 @@ void Reduction::chain(Lines& lines, int index, const std::string& from, int size
 void Reduction::start_lanes(Lines& lines, int width) const {
   lines.add("{} r{}[{}];", type_name(operand_), number_, width);
   lines.add("UNROLL");
-  lines.add("for (int q = 0; q < {}; q++) r{}[q] = {};", width, number_, identity(step_.reduce, operand_));
+  lines.add("for (int q = 0; q < {}; q++) r{}[q] = {};", width, number_, start_of(step_.reduce, operand_));
 }
 
 void Reduction::write_lanes(Lines& lines, int width) const {

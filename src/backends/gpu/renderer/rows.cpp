@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int kGroupsPerUnit = 32;  ///< of elementwise kernels: starting more costs more than it brings
+constexpr int kRowGroupsPerUnit = 32;  ///< of elementwise kernels: starting more costs more than it brings
 
 }  // namespace
 
@@ -88,7 +88,7 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
     });
     writer.store_vectors(lines, "v", "first", outputs);
     lines.close();
-    const std::uint32_t most = std::min(limits.groups, static_cast<std::uint32_t>(kGroupsPerUnit * limits.units));
+    const std::uint32_t most = std::min(limits.groups, static_cast<std::uint32_t>(kRowGroupsPerUnit * limits.units));
     return launch(lines, writer, words, std::min(groups_for(total / width, limits.threads, limits), most), limits);
   }
   lines.add("{} total = {};", index, words.index(total, space.wide));

@@ -10,14 +10,6 @@ namespace {
 
 constexpr std::int64_t kNarrow = std::int64_t{1} << 31;
 
-View dense(const Shape& shape, const Shape& strides, std::int64_t offset = 0) {
-  View view;
-  view.shape = shape;
-  view.strides = strides;
-  view.offset = offset;
-  return view;
-}
-
 bool leaves_31_bits(std::int64_t offset, const Shape& coefficients, const Shape& shape) {
   // Sums of magnitudes: an upper bound that also covers the steps of the computation.
   std::int64_t reach = std::abs(offset);
@@ -46,9 +38,10 @@ Space Space::of(const Program& program, bool keep_rows) {
   Shape shape = program.rows;
   for (const std::int64_t size : program.inner) shape.push_back(size);
   for (const Input& input : program.inputs) space.inputs.push_back(input.view);
-  for (const Output& output : program.outputs) space.outputs.push_back(dense(shape, output.strides, output.offset));
+  for (const Output& output : program.outputs)
+    space.outputs.push_back(View{.shape = shape, .strides = output.strides, .offset = output.offset});
   for (const Position& position : program.positions) {
-    space.positions.push_back(dense(shape, position.strides, position.offset));
+    space.positions.push_back(View{.shape = shape, .strides = position.strides, .offset = position.offset});
   }
   space.row_count = program.rows.numel();
   space.length = program.inner.numel();

@@ -82,7 +82,7 @@ struct Api {
   }
 };
 
-const Api& api() {
+const Api& shaderc_api() {
   static const Api* const instance = new Api;
   return *instance;
 }
@@ -99,10 +99,10 @@ std::string shaderc_advice(const std::string& first_tried, const std::string& er
 }
 
 Shaderc::Shaderc() {
-  if (!api().library.is_open()) {
-    problem_ = "shaderc, the compiler of shaders, cannot be opened: " + api().library.error();
-    fix_ = shaderc_advice(api().tried.front(), api().library.error(), os::own_directory());
-  } else if (!api().complete) {
+  if (!shaderc_api().library.is_open()) {
+    problem_ = "shaderc, the compiler of shaders, cannot be opened: " + shaderc_api().library.error();
+    fix_ = shaderc_advice(shaderc_api().tried.front(), shaderc_api().library.error(), os::own_directory());
+  } else if (!shaderc_api().complete) {
     problem_ = "libshaderc is too old: 2021 or later is needed";
     fix_ = "install a newer libshaderc, or build Lockstep where libshaderc-dev is installed";
   }
@@ -111,29 +111,29 @@ Shaderc::Shaderc() {
 std::string Shaderc::version() const {
   unsigned version = 0;
   unsigned revision = 0;
-  api().version(&version, &revision);
+  shaderc_api().version(&version, &revision);
   return fmt::format("{:x}.{}", version, revision);
 }
 
 std::vector<std::uint32_t> Shaderc::compile(const std::string& source) const {
   if (!is_usable()) throw BackendError("vulkan: " + problem_);
   // Compilers and options are made once: they are safe to share among threads.
-  static const Handle compiler = api().compiler();
+  static const Handle compiler = shaderc_api().compiler();
   static const Handle options = [] {
-    const Handle made = api().options();
-    api().set_target(made, kTargetVulkan, kVulkan12);
+    const Handle made = shaderc_api().options();
+    shaderc_api().set_target(made, kTargetVulkan, kVulkan12);
     return made;
   }();
   const Handle result =
-      api().compile(compiler, source.data(), source.size(), kComputeShader, "kernel.comp", "main", options);
-  if (api().status(result) != kSuccess) {
-    const std::string messages = api().messages(result);
-    api().release(result);
+      shaderc_api().compile(compiler, source.data(), source.size(), kComputeShader, "kernel.comp", "main", options);
+  if (shaderc_api().status(result) != kSuccess) {
+    const std::string messages = shaderc_api().messages(result);
+    shaderc_api().release(result);
     throw BackendError("vulkan: a kernel does not compile:\n" + messages);
   }
-  std::vector<std::uint32_t> words(api().length(result) / 4);
-  std::memcpy(words.data(), api().bytes(result), 4 * words.size());
-  api().release(result);
+  std::vector<std::uint32_t> words(shaderc_api().length(result) / 4);
+  std::memcpy(words.data(), shaderc_api().bytes(result), 4 * words.size());
+  shaderc_api().release(result);
   return words;
 }
 
