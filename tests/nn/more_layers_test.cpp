@@ -78,6 +78,7 @@ TEST(Recurrent, DropsBetweenLayersInTraining) {
   EXPECT_EQ(rnn(randn({2, 5, 3})).output.shape(), (Shape{2, 5, 4}));
   EXPECT_THROW(GRU(root, "none", 3, 4, {.num_layers = 0}), ValueError);
   EXPECT_THROW(GRU(root, "odd", 3, 4, {.dropout = 2}), ValueError);
+  EXPECT_THROW(LSTM(root, "relu", 3, 4, {.nonlinearity = RnnNonlinearity::relu}), ValueError);
 }
 
 TEST(Attention, CausalityIsAMask) {
