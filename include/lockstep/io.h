@@ -1,7 +1,8 @@
-// Files: tensors (safetensors, PyTorch, NumPy), images (PNG, JPEG), CIFAR-10 records, idx arrays.
+// Files: tensors (safetensors, PyTorch, NumPy), images (PNG, JPEG), CIFAR-10 records, idx arrays, and downloads of them.
 #pragma once
 
 #include <lockstep/io/cifar.h>
+#include <lockstep/io/hub.h>
 #include <lockstep/io/idx.h>
 #include <lockstep/io/image.h>
 #include <lockstep/io/metadata.h>

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <lockstep/autograd.h>
 
@@ -86,8 +87,28 @@ std::vector<Prediction> Classifier::classify(const std::vector<io::Image>& image
   return predictions;
 }
 
+namespace {
+
+// {"0": "tench", "1": "goldfish", ...}, as transformers write them.
+std::vector<std::string> labels_of_json(const std::string& path, std::string_view text) {
+  const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  std::vector<std::string> labels(object.is_object() ? object.size() : 0);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = object.find(std::to_string(i));
+    if (label == object.end() || !label->is_string()) {
+      throw FormatError(fmt::format("{}: class {} has no label", path, i));
+    }
+    labels[i] = label->get<std::string>();
+  }
+  if (labels.empty()) throw FormatError(fmt::format("{}: no JSON object of labels", path));
+  return labels;
+}
+
+}  // namespace
+
 std::vector<std::string> read_labels(const std::string& path) {
   const os::FileBytes file = os::read_file(path);
+  if (text_of(file.bytes).starts_with('{')) return labels_of_json(path, text_of(file.bytes));
   std::istringstream text(std::string(text_of(file.bytes)));
   std::vector<std::string> labels;
   for (std::string line; std::getline(text, line);) {

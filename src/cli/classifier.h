@@ -44,7 +44,8 @@ class Classifier {
   std::size_t classes_;
 };
 
-/// Lines of a file, without their ends. Throws IoError.
+/// Lines of a file, without their ends, or the names in a JSON object {"0": name, ...}. Throws IoError, and FormatError
+/// for an object without a name for each number.
 std::vector<std::string> read_labels(const std::string& path);
 
 }  // namespace cli

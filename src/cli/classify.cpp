@@ -13,6 +13,7 @@
 #include "cli/classifier.h"
 #include "cli/command_line.h"
 #include "cli/devices.h"
+#include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
@@ -201,15 +202,23 @@ class Session {
   std::size_t failed_ = 0;
 };
 
-ExitCode classify(const Options& options) {
+ExitCode classify(Options options) {
   const auto start = std::chrono::steady_clock::now();
   const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
   const Device device = chosen_device(options.device);
+  if (options.weights.empty()) {
+    if (architecture.published_weights.empty()) {
+      throw UsageError(fmt::format("--weights is required: no place with weights of {} is known", architecture.name));
+    }
+    options.weights = architecture.published_weights;
+    if (options.labels.empty()) options.labels = architecture.published_labels;
+  }
   std::vector<std::string> labels;
-  if (!options.labels.empty()) labels = read_labels(options.labels);
+  if (!options.labels.empty()) labels = read_labels(fetched(options.labels));
+  const std::string weights = fetched(options.weights);
   // The checksums are verified with the weights.
-  const io::Metadata metadata = io::list_tensors(options.weights, {.verify_checksums = false}).metadata;
-  const Classifier classifier(architecture.for_weights(metadata), io::load_weights(options.weights), device);
+  const io::Metadata metadata = io::list_tensors(weights, {.verify_checksums = false}).metadata;
+  const Classifier classifier(architecture.for_weights(metadata), io::load_weights(weights), device);
   if (!labels.empty() && labels.size() != classifier.classes()) {
     throw ValueError(
         fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(), classifier.classes()));
@@ -228,9 +237,12 @@ void add_classify(CommandLine& line) {
       line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
   command.option("--arch", options->architecture, "The network: " + architecture_names()).required();
-  command.option("--weights", options->weights, "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz)")
-      .required();
-  command.option("--labels", options->labels, "A file with the name of one class a line");
+  command.option(
+      "--weights", options->weights,
+      "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz); hf:OWNER/NAME/FILE is downloaded once. "
+      "Without it, those that torchvision published (resnet18 to resnet152)");
+  command.option("--labels", options->labels,
+                 "A file with the name of one class a line, or a JSON object {\"0\": name, ...}");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
   command.option("--batch", options->batch, "Pictures computed at a time; no result depends on it").range(1, 65536);
@@ -240,6 +252,7 @@ void add_classify(CommandLine& line) {
   command.footer(
       "Examples:\n"
       "  lockstep classify --arch resnet20-cifar --weights resnet20.th --top 1 test_batch.bin\n"
+      "  lockstep classify --arch resnet18 cat.jpg\n"
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
       "  lockstep classify --arch lenet --weights run/weights.safetensors --labels run/labels.txt digit.png\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");

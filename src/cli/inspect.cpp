@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "core/os.h"
@@ -174,7 +175,7 @@ void add_inspect(CommandLine& line) {
       "  lockstep inspect model.safetensors\n"
       "  lockstep inspect --json checkpoint.pth\n"
       "Nothing in the file is executed, and its tensors are not read.");
-  command.runs([options] { return inspect(options->file, options->as_json); });
+  command.runs([options] { return inspect(fetched(options->file), options->as_json); });
 }
 
 }  // namespace cli

@@ -10,6 +10,7 @@
 #include <lockstep/ops.h>
 
 #include "cli/devices.h"
+#include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/language.h"
 #include "cli/terminal.h"
@@ -73,7 +74,7 @@ ExitCode logits(const Options& options) {
   const std::int64_t chunk = read_chunk(options.cache);
   check_usage(options);
   const Device device = chosen_device(options.device);
-  const auto model = models::load_language_model(options.model, device);
+  const auto model = models::load_language_model(fetched(options.model), device);
   const NoGrad no_grad;
   Tensor result;
   if (!options.decoder_tokens.empty()) {

@@ -12,6 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/devices.h"
+#include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/segment_prompt.h"
 #include "cli/terminal.h"
@@ -117,7 +118,7 @@ void report(const Options& options, const std::vector<models::SamMask>& masks, c
   print_line(fmt::format("{}, embedding {}{}", style.bold(count), hash, style.dim(fmt::format(", {:.2f} s", seconds))));
 }
 
-ExitCode segment(const Options& options) {
+ExitCode segment(Options options) {
   const auto start = std::chrono::steady_clock::now();
   const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
   check_usage(options);
@@ -126,6 +127,7 @@ ExitCode segment(const Options& options) {
   if (!options.box.empty()) prompt.box = parse_box(options.box);
   const Device device = chosen_device(options.device);
   const io::Image picture = io::load_image(options.image, {.upright = true});
+  options.weights = fetched(options.weights);
   const std::unique_ptr<models::Sam> model = models::Sam::load(io::load_weights(options.weights), device);
   const models::SamFrame frame = model->frame(picture.width, picture.height);
   // A prompt that makes no sense is refused before seconds go into the embedding.
@@ -159,7 +161,9 @@ void add_segment(CommandLine& line) {
   Subcommand command = line.subcommand("segment", "Cut out what is pointed at, by Segment Anything or MobileSAM");
   const auto options = std::make_shared<Options>();
   command
-      .option("--weights", options->weights, "mobile_sam.pt, sam_vit_b.pth, ... or a safetensors file of the same keys")
+      .option("--weights", options->weights,
+              "mobile_sam.pt, sam_vit_b.pth, ... a safetensors file of the same keys, or "
+              "hf:OWNER/NAME/FILE, which is downloaded once")
       .required();
   command.option("IMAGE", options->image, "A PNG or JPEG file").required();
   command.option("--point", options->points, "X,Y in pixels of the picture; X,Y,0 for what is not part of it")

@@ -1,6 +1,7 @@
 // `lockstep tokenize`: texts to tokens, or back.
 #include <fmt/format.h>
 
+#include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/language.h"
 #include "cli/terminal.h"
@@ -39,7 +40,7 @@ void tokenize_file(const text::Tokenizer& tokenizer, const Options& options) {
 ExitCode tokenize(const Options& options) {
   const int given = !options.text.empty() + !options.texts.empty() + !options.decode.empty();
   if (given != 1) throw UsageError("tokenize needs a TEXT, --texts or --decode");
-  const text::Tokenizer tokenizer = text::Tokenizer::load(options.model);
+  const text::Tokenizer tokenizer = text::Tokenizer::load(fetched(options.model));
   if (!options.texts.empty()) {
     tokenize_file(tokenizer, options);
     return kOk;

@@ -70,6 +70,8 @@ ImageClassifier resnet(int depth) {
                             .deviation = kImageNetDeviation},
           .classes = 1000,
           .classifier = "fc.weight",
+          .published_weights = fmt::format("hf:timm/resnet{}.tv_in1k/model.safetensors", depth),
+          .published_labels = "hf:datasets/huggingface/label-files/imagenet-1k-id2label.json",
           .recipe = recipe_of_deep(),
           .build = of_depth<ResNet>(depth)};
 }

@@ -46,6 +46,8 @@ struct LOCKSTEP_API ImageClassifier {
   std::int64_t classes = 0;     ///< Of published weights.
   std::string classifier;       ///< The parameter whose first dimension is the number of classes.
   bool any_pictures = false;    ///< Built for the channels and the size of its config; else for 3 and any.
+  std::string published_weights = {};  ///< For io::local_file; empty where no place is known.
+  std::string published_labels = {};   ///< Likewise, the names of their classes.
   Recipe recipe;
   std::function<std::unique_ptr<nn::Layer>(const ImageClassifierConfig&)> build;
   /// Weights of older files under today's keys; absent where those never changed.

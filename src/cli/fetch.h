@@ -1,0 +1,15 @@
+// Files that a command is given by name: on this machine, or on a hub.
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+
+/// io::local_file, with a line that says how far a download is.
+std::string fetched(const std::string& path);
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep
