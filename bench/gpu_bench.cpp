@@ -258,6 +258,35 @@ void models(Bench& bench) {
   });
 }
 
+// MobileSAM: the embedding of a picture, and a click on it.
+void segmentation(Bench& bench) {
+  const auto model_of = [&] {
+    auto model = std::make_shared<ls::models::Sam>();
+    model->to(bench.device());
+    model->eval();
+    return model;
+  };
+  bench.run("mobile_sam_encoder", 0, 0, [&] {
+    const auto model = model_of();
+    const ls::Tensor x = random(bench, {1, 3, 1024, 1024});
+    return [=] {
+      const ls::NoGrad no_grad;
+      model->image_encoder().forward(x).eval();
+    };
+  });
+  bench.run("mobile_sam_prompt", 0, 0, [&] {
+    const auto model = model_of();
+    const ls::NoGrad no_grad;
+    const ls::models::SamEmbedding embedding{.features = random(bench, {1, 256, 64, 64}),
+                                             .positions = model->prompt_encoder.grid_positions().eval(),
+                                             .frame = model->frame(1024, 768)};
+    return [=] {
+      const ls::NoGrad none;
+      model->predict(embedding, {.points = {{400, 300}}});
+    };
+  });
+}
+
 void launches(Bench& bench) {
   // Per launch, from recording an op to the launched kernel; one kernel each.
   bench.run("launch", 0, 0, [&] {
@@ -294,6 +323,7 @@ int main(int count, char** arguments) {
     adam(bench);
     products(bench);
     models(bench);
+    segmentation(bench);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
