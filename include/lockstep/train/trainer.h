@@ -23,25 +23,31 @@ namespace lockstep {
 inline namespace v0 {
 namespace train {
 
+namespace detail {
+template <typename T, typename X>
+concept ForwardOf = requires(T& module, const X& x) {
+  { module.forward(x) } -> std::convertible_to<Tensor>;
+};
+}  // namespace detail
+
 /// A module with a forward of one tensor to one: every nn::Layer, and every module of one's own that has one, const or
 /// not.
 template <typename T>
-concept Forwarding = std::derived_from<T, nn::Module> && (requires(T& module, const Operand& x) {
-                       { module.forward(x) } -> std::convertible_to<Tensor>;
-                     } || requires(T& module, const Operand& x) {
-                       { module.forward(x.tensor()) } -> std::convertible_to<Tensor>;
-                     });
+concept Forwarding =
+    std::derived_from<T, nn::Module> && (detail::ForwardOf<T, Operand> || detail::ForwardOf<T, Tensor>);
 
 /// What is trained: a module and how it is computed. Made by passing the module itself, which must outlive it.
 class Model {
  public:
-  template <Forwarding T> Model(T& module) : module_(&module), forward_([&module](const Operand& x) -> Tensor {
-    if constexpr (requires { { module.forward(x) } -> std::convertible_to<Tensor>; }) {
-      return module.forward(x);
-    } else {
-      return module.forward(x.tensor());
-    }
-  }) {}
+  template <Forwarding T>
+  Model(T& module)
+      : module_(&module), forward_([&module](const Operand& x) -> Tensor {
+          if constexpr (detail::ForwardOf<T, Operand>) {
+            return module.forward(x);
+          } else {
+            return module.forward(x.tensor());
+          }
+        }) {}
   /// A module that is computed by a function of the input, e.g. because its forward takes more.
   Model(nn::Module& module, std::function<Tensor(const Tensor& input)> forward)
       : module_(&module), forward_([forward = std::move(forward)](const Operand& x) { return forward(x.tensor()); }) {}
