@@ -47,7 +47,9 @@ Architectures::Architectures(std::vector<models::ImageClassifier> own)
     : rows_(models::architectures().begin(), models::architectures().end()) {
   for (models::ImageClassifier& row : own) {
     if (row.name.empty()) throw ValueError("a network of one's own has no name");
-    const auto refuse = [&](const std::string& what) { throw ValueError(fmt::format("network \"{}\" {}", row.name, what)); };
+    const auto refuse = [&](const std::string& what) {
+      throw ValueError(fmt::format("network \"{}\" {}", row.name, what));
+    };
     if (!row.build) refuse("has no function that builds it");
     if (row.classifier.empty()) refuse("does not say which parameter has a row for each class (classifier)");
     const auto is_one_of = [](const std::vector<std::string>& known, const std::string& name) {

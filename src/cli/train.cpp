@@ -338,8 +338,7 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume=auto\n"
       "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
-  command.runs(
-      [options, architectures, words = command.words()] { return train(*options, *architectures, *words); });
+  command.runs([options, architectures, words = command.words()] { return train(*options, *architectures, *words); });
 }
 
 }  // namespace cli

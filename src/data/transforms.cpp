@@ -55,7 +55,8 @@ std::string problem(const Cutout& step) {
   return in_range(step.size, 0, kMaxSide) ? "" : fmt::format("Cutout of {} pixels", step.size);
 }
 std::string problem(const RandomVerticalFlip& step) {
-  return in_range(step.probability, 0, 1) ? "" : fmt::format("RandomVerticalFlip with probability {}", step.probability);
+  return in_range(step.probability, 0, 1) ? ""
+                                          : fmt::format("RandomVerticalFlip with probability {}", step.probability);
 }
 std::string problem(const RandomResizedCrop& step) {
   if (!in_range(step.height, 1, kMaxSide) || !in_range(step.width, 1, kMaxSide)) {
@@ -82,8 +83,8 @@ std::string problem(const RandAugment& step) {
   const bool strength = in_range(step.bins, 2, 1000) && in_range(step.magnitude, 0, step.bins - 1);
   return strength && in_range(step.ops, 0, 1000) && in_range(step.fill, 0, 1)
              ? ""
-             : fmt::format("RandAugment of {} ops with magnitude {} of {} and fill {}", step.ops, step.magnitude, step.bins,
-                           step.fill);
+             : fmt::format("RandAugment of {} ops with magnitude {} of {} and fill {}", step.ops, step.magnitude,
+                           step.bins, step.fill);
 }
 
 class TransformedDataset : public Dataset {

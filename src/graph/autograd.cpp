@@ -11,8 +11,8 @@
 
 #include "core/call.h"
 #include "core/pool.h"
-#include "graph/autocast.h"
 #include "graph/address_index.h"
+#include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
 

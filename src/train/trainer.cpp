@@ -77,7 +77,8 @@ class Totals {
 
 class Fit {
  public:
-  Fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options, CallSite site)
+  Fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,
+      CallSite site)
       : model_(model), optimizer_(optimizer), loader_(loader), options_(options), site_(site) {
     if (options.epochs < 1) fail("fit", fmt::format("{} epochs are none", options.epochs), "", site);
     if (options.max_steps < 0 || options.checkpoint_every < 0) fail("fit", "a number of steps is negative", "", site);

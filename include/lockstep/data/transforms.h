@@ -50,8 +50,8 @@ struct RandomResizedCrop {
 };
 
 /// Brightness, contrast, saturation and hue, in random order, of pictures in [0, 1], which they stay in: factors in
-/// [1 - v, 1 + v] (not below 0), and a turn of the hue in [-hue, hue] of a whole one, hue up to 1/2. Pictures of one channel
-/// have neither saturation nor hue. ShapeError for other than 1 or 3 channels.  torchvision: ColorJitter.
+/// [1 - v, 1 + v] (not below 0), and a turn of the hue in [-hue, hue] of a whole one, hue up to 1/2. Pictures of one
+/// channel have neither saturation nor hue. ShapeError for other than 1 or 3 channels.  torchvision: ColorJitter.
 struct ColorJitter {
   float brightness = 0;
   float contrast = 0;
@@ -83,11 +83,12 @@ struct Cutout {
   float fill = 0;
 };
 
-/// `ops` of fourteen changes in a row, drawn alike: identity, shears, moves, a turn, brightness, colour, contrast, sharpness,
-/// fewer bits, solarisation, automatic contrast, equalisation; all of one strength, `magnitude` of `bins` steps. Pictures
-/// in [0, 1] are rounded to bytes before (those of a data set of bytes are exact), and each change gives what torchvision
-/// gives of u8 tensors, `fill` outside the picture. PIL rounds where torchvision cuts off, so its blends may differ by 1/255.
-/// ShapeError for other than 1 or 3 channels.  Cubuk et al. (2020); torchvision: RandAugment.
+/// `ops` of fourteen changes in a row, drawn alike: identity, shears, moves, a turn, brightness, colour, contrast,
+/// sharpness, fewer bits, solarisation, automatic contrast, equalisation; all of one strength, `magnitude` of `bins`
+/// steps. Pictures in [0, 1] are rounded to bytes before (those of a data set of bytes are exact), and each change
+/// gives what torchvision gives of u8 tensors, `fill` outside the picture. PIL rounds where torchvision cuts off, so
+/// its blends may differ by 1/255. ShapeError for other than 1 or 3 channels.  Cubuk et al. (2020); torchvision:
+/// RandAugment.
 struct RandAugment {
   int ops = 2;
   int magnitude = 9;

@@ -33,8 +33,7 @@ concept ForwardOf = requires(T& module, const X& x) {
 /// A module with a forward of one tensor to one: every nn::Layer, and every module of one's own that has one, const or
 /// not.
 template <typename T>
-concept Forwarding =
-    std::derived_from<T, nn::Module> && (detail::ForwardOf<T, Operand> || detail::ForwardOf<T, Tensor>);
+concept Forwarding = (detail::ForwardOf<T, Operand> || detail::ForwardOf<T, Tensor>) && std::derived_from<T, nn::Module>;
 
 /// What is trained: a module and how it is computed. Made by passing the module itself, which must outlive it.
 class Model {
@@ -75,7 +74,8 @@ struct Evaluation {
 
 /// One pass over a loader in evaluation mode, without gradients; the model's mode is restored. The default loss is
 /// cross_entropy.
-LOCKSTEP_API Evaluation evaluate(const Model& model, data::DataLoader& loader, const Loss& loss = {}, CallSite site = {});
+LOCKSTEP_API Evaluation evaluate(const Model& model, data::DataLoader& loader, const Loss& loss = {},
+                                 CallSite site = {});
 
 struct FitOptions {
   std::int64_t epochs = 1;              ///< of the loader, counted from its epoch 0

@@ -432,7 +432,7 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
                                     const AttentionOptions& options) {
   const CallScope call("scaled_dot_product_attention", query);
   if (is_autocasting()) {
-    return with_autocast(autocast_dtype(), [](const auto&... with) { return scaled_dot_product_attention(with...); }, query, key, value, options);
+    return with_autocast(autocast_dtype(), scaled_dot_product_attention, query, key, value, options);
   }
   const Tensor result = [&] {
     const NoGrad no_grad;

@@ -78,7 +78,7 @@ Tensor ctc_loss(const Operand& operand, const Tensor& targets, const std::vector
                 const std::vector<std::int64_t>& target_lengths, const CtcOptions& options) {
   const CallScope call("ctc_loss", operand);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return ctc_loss(with...); }, operand, targets, input_lengths, target_lengths, options);
+    return with_autocast(DType::f32, ctc_loss, operand, targets, input_lengths, target_lengths, options);
   }
   const Tensor& given = tensor_operand(operand);
   const std::vector<Shown> shown{{"log_probs", operand}, {"targets", targets}};

@@ -225,9 +225,7 @@ Labeled multiply(const Labeled& a, const Labeled& b, const Labels& needed) {
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, CallSite site) {
   const CallScope call("einsum", site);
-  if (is_autocasting()) {
-    return with_autocast(autocast_dtype(), [](const auto&... with) { return einsum(with...); }, equation, tensors, site);
-  }
+  if (is_autocasting()) return with_autocast(autocast_dtype(), einsum, equation, tensors, site);
   if (tensors.empty()) fail<ValueError>("needs at least one operand");
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("operands[{}]", i), tensors[i]);

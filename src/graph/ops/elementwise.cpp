@@ -197,7 +197,8 @@ Tensor gelu(const Operand& a) {
 Tensor pow(const Operand& a, const Operand& b) {
   const CallScope call("pow", a);
   if (graph::is_autocasting()) {
-    return graph::with_autocast(DType::f32, [](const auto&... with) { return pow(with...); }, a, b);
+    return graph::with_autocast(
+        DType::f32, [](const auto&... with) { return pow(with...); }, a, b);
   }
   const bool of_float = !a.is_scalar() && is_float(a.tensor().dtype());
   if (of_float && b.is_scalar()) {

@@ -111,14 +111,16 @@ using namespace graph;
 Tensor sum(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("sum", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return sum(with...); }, a, dims, keepdim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return sum(with...); }, a, dims, keepdim);
   }
   return sum_like(ReduceOp::sum, a, dims, keepdim);
 }
 Tensor prod(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("prod", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return prod(with...); }, a, dims, keepdim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return prod(with...); }, a, dims, keepdim);
   }
   return sum_like(ReduceOp::prod, a, dims, keepdim);
 }
@@ -126,7 +128,8 @@ Tensor prod(const Operand& a, const Dims& dims, bool keepdim) {
 Tensor mean(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("mean", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return mean(with...); }, a, dims, keepdim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return mean(with...); }, a, dims, keepdim);
   }
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
@@ -151,9 +154,7 @@ Tensor mean(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
 
 Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("var", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return var(with...); }, a, dims, keepdim, correction);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, var, a, dims, keepdim, correction);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor variance = moments(x, in.dims, correction).variance;
@@ -162,9 +163,7 @@ Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) 
 
 Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("std", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return std(with...); }, a, dims, keepdim, correction);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, std, a, dims, keepdim, correction);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor deviation = root_of_squares(moments(x, in.dims, correction).variance);
@@ -173,9 +172,7 @@ Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) 
 
 Tensor norm(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("norm", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return norm(with...); }, a, dims, keepdim);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, norm, a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, &x));
@@ -238,9 +235,7 @@ ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
 
 Tensor logsumexp(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("logsumexp", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return logsumexp(with...); }, a, dims, keepdim);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, logsumexp, a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   if (count_of(in.input, in.dims) == 0) {
     Shape shape = in.input.shape();
@@ -279,37 +274,39 @@ Tensor log_softmax_over(const Operand& a, const Dims& dims) {
 Tensor softmax(const Operand& a, int dim) {
   const CallScope call("softmax", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return softmax(with...); }, a, dim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return softmax(with...); }, a, dim);
   }
   return softmax_over(a, {dim});
 }
 Tensor softmax(const Operand& a, const Dims& dims) {
   const CallScope call("softmax", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return softmax(with...); }, a, dims);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return softmax(with...); }, a, dims);
   }
   return softmax_over(a, dims);
 }
 Tensor log_softmax(const Operand& a, int dim) {
   const CallScope call("log_softmax", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dim);
   }
   return log_softmax_over(a, {dim});
 }
 Tensor log_softmax(const Operand& a, const Dims& dims) {
   const CallScope call("log_softmax", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dims);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dims);
   }
   return log_softmax_over(a, dims);
 }
 
 Tensor softmin(const Operand& a, int dim) {
   const CallScope call("softmin", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return softmin(with...); }, a, dim);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, softmin, a, dim);
   const Tensor x = widened(a);
   return cast(softmax(neg(x), dim), a.tensor().dtype());
 }

@@ -37,14 +37,16 @@ ValuesIndices running_extremum(ScanOp position, const Operand& a, int dim) {
 Tensor cumsum(const Operand& a, int dim) {
   const CallScope call("cumsum", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return cumsum(with...); }, a, dim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return cumsum(with...); }, a, dim);
   }
   return running(ScanOp::sum, a, dim);
 }
 Tensor cumprod(const Operand& a, int dim) {
   const CallScope call("cumprod", a);
   if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return cumprod(with...); }, a, dim);
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return cumprod(with...); }, a, dim);
   }
   return running(ScanOp::prod, a, dim);
 }
@@ -71,9 +73,7 @@ ValuesIndices cummin(const Operand& a, int dim) {
 
 Tensor logcumsumexp(const Operand& a, int dim) {
   const CallScope call("logcumsumexp", a);
-  if (is_autocasting()) {
-    return with_autocast(DType::f32, [](const auto&... with) { return logcumsumexp(with...); }, a, dim);
-  }
+  if (is_autocasting()) return with_autocast(DType::f32, logcumsumexp, a, dim);
   Tensor x = widened(a);
   const bool scalar = x.rank() == 0;
   if (scalar) x = x.reshape({1});

@@ -31,7 +31,8 @@ void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
 Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   const CallScope call("cat", site);
   if (is_autocasting() && is_mixed_list(tensors)) {
-    return with_autocast(DType::f32, [&](const auto& with) { return cat(with, dim); }, tensors);
+    return with_autocast(
+        DType::f32, [&](const auto& with) { return cat(with, dim); }, tensors);
   }
   std::vector<Shown> shown;
   check_list(tensors, shown);
@@ -65,7 +66,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
 Tensor stack(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   const CallScope call("stack", site);
   if (is_autocasting() && is_mixed_list(tensors)) {
-    return with_autocast(DType::f32, [&](const auto& with) { return stack(with, dim); }, tensors);
+    return with_autocast(
+        DType::f32, [&](const auto& with) { return stack(with, dim); }, tensors);
   }
   std::vector<Shown> shown;
   check_list(tensors, shown);
