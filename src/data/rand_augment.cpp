@@ -34,9 +34,11 @@ float blended(float one, float other, float ratio, float rest) {
 
 // Element `i` of torch.linspace(from, to, count).
 float of_linspace(double from, double to, int count, int i) {
-  const auto step = static_cast<float>((to - from) / (count - 1));
-  if (i < count / 2) return static_cast<float>(from) + step * static_cast<float>(i);
-  return static_cast<float>(to) - step * static_cast<float>(count - 1 - i);
+  const auto first = static_cast<float>(from);
+  const auto last = static_cast<float>(to);
+  const float step = (last - first) / static_cast<float>(count - 1);
+  if (i < count / 2) return first + step * static_cast<float>(i);
+  return last - step * static_cast<float>(count - 1 - i);
 }
 
 // Every pixel from the nearest one to m * (x, y) about a centre, moved; coordinates are those of pixels' middles.
@@ -105,19 +107,24 @@ void change_contrast_of_bytes(Picture& picture, float ratio, float rest) {
   for (float& value : picture.values) value = blended(value, mean, ratio, rest);
 }
 
-// Between the picture and its smoothed form: the middle counts five times, its eight neighbours once; borders stay.
+// Between the picture and its smoothed form: the middle counts five times, its eight neighbours once; a border's smoothed
+// form is the border, which blending may still make darker by a last bit that is cut off.
 void sharpen(Picture& picture, float ratio, float rest) {
   if (picture.height <= 2 || picture.width <= 2) return;
   picture.spare = picture.values;
   for (int c = 0; c < picture.channels; ++c) {
-    for (int y = 1; y + 1 < picture.height; ++y) {
-      for (int x = 1; x + 1 < picture.width; ++x) {
-        float sum = 4 * picture.row(picture.spare, c, y)[x];
-        for (int dy = -1; dy <= 1; ++dy) {
-          for (int dx = -1; dx <= 1; ++dx) sum += picture.row(picture.spare, c, y + dy)[x + dx];
-        }
+    for (int y = 0; y < picture.height; ++y) {
+      for (int x = 0; x < picture.width; ++x) {
         float& value = picture.row(picture.values, c, y)[x];
-        value = blended(value, std::nearbyint(sum / 13.0f), ratio, rest);
+        float smooth = value;
+        if (y > 0 && x > 0 && y + 1 < picture.height && x + 1 < picture.width) {
+          float sum = 4 * value;
+          for (int dy = -1; dy <= 1; ++dy) {
+            for (int dx = -1; dx <= 1; ++dx) sum += picture.row(picture.spare, c, y + dy)[x + dx];
+          }
+          smooth = std::nearbyint(sum / 13.0f);
+        }
+        value = blended(value, smooth, ratio, rest);
       }
     }
   }

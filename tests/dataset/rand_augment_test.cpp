@@ -57,7 +57,7 @@ TEST(RandAugment, MagnitudesAreTorchvisions) {
     for (std::size_t op = 0; op < kNames.size(); ++op) {
       for (int m = 0; m < bins; ++m) {
         const Magnitude found = magnitude_of(static_cast<AugmentOp>(op), {.magnitude = m, .bins = bins}, 19, 23);
-        EXPECT_EQ(found.value, space[op * static_cast<std::size_t>(bins) + static_cast<std::size_t>(m)])
+        EXPECT_FLOAT_EQ(found.value, space[op * static_cast<std::size_t>(bins) + static_cast<std::size_t>(m)])
             << kNames[op] << m;
         EXPECT_EQ(found.is_signed, is_signed[op] == 1) << kNames[op];
       }

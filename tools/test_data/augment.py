@@ -5,10 +5,11 @@ from torchvision.transforms.autoaugment import RandAugment, _apply_op
 
 from .files import save_safetensors
 
-# Op -> magnitudes; the names are torchvision's and their order the library's.
+# Op -> magnitudes; the names are torchvision's and their order the library's. No turn by 30 degrees: its sine of one half
+# puts pixels exactly between two others, where the last bit of a coordinate decides.
 OPS = {
     "Identity": [0], "ShearX": [0.09, -0.3], "ShearY": [0.09, -0.3], "TranslateX": [3.7, -2.2], "TranslateY": [3.7, -2.2],
-    "Rotate": [9, -30], "Brightness": [0.27, -0.9], "Color": [0.27, -0.9], "Contrast": [0.27, -0.9],
+    "Rotate": [9, -27], "Brightness": [0.27, -0.9], "Color": [0.27, -0.9], "Contrast": [0.27, -0.9],
     "Sharpness": [0.27, -0.9], "Posterize": [7, 4], "Solarize": [178.5, 0], "AutoContrast": [0], "Equalize": [0],
 }
 FILL = 77.0
@@ -26,7 +27,7 @@ def write(out):
     tensors = {f"picture.{name}": picture for name, picture in pictures().items()}
     for name, picture in pictures().items():
         for op, magnitudes in OPS.items():
-            for i, magnitude in enumerate(magnitudes):
+            for i, magnitude in enumerate(torch.tensor(magnitudes, dtype=torch.float32).tolist()):
                 result = _apply_op(picture.clone(), op, magnitude, InterpolationMode.NEAREST, [FILL] * len(picture))
                 tensors[f"{name}.{op}.{i}"] = result
     for op, magnitudes in OPS.items():

@@ -87,7 +87,7 @@ struct Cutout {
 /// sharpness, fewer bits, solarisation, automatic contrast, equalisation; all of one strength, `magnitude` of `bins`
 /// steps. Pictures in [0, 1] are rounded to bytes before (those of a data set of bytes are exact), and each change
 /// gives what torchvision gives of u8 tensors, `fill` outside the picture. PIL rounds where torchvision cuts off, so
-/// its blends may differ by 1/255. ShapeError for other than 1 or 3 channels.  Cubuk et al. (2020); torchvision:
+/// its blends may differ by 1/255; a pixel that a turn puts exactly between two may be either. ShapeError for other than 1 or 3 channels.  Cubuk et al. (2020); torchvision:
 /// RandAugment.
 struct RandAugment {
   int ops = 2;
