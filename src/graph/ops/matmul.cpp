@@ -48,7 +48,9 @@ Tensor matmul(const Operand& left, const Operand& right) {
 
 Tensor linear(const Operand& x, const Operand& weight, const std::optional<Tensor>& bias) {
   const CallScope call("linear", x);
-  if (is_autocasting()) return with_autocast(autocast_dtype(), linear, x, weight, bias);
+  if (is_autocasting()) {
+    return with_autocast(autocast_dtype(), [](const auto&... with) { return linear(with...); }, x, weight, bias);
+  }
   std::vector<Shown> shown{{"input", x}, {"weight", weight}};
   if (bias) shown.emplace_back("bias", *bias);
   check_operands(shown);
