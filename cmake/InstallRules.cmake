@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # Looked at before anything is copied: half an installation is worse than none.
 set(installed lockstep)
-foreach(target lockstep_cli lockstep_shaderc)
+foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc)
   if(TARGET ${target})
     list(APPEND installed ${target})
   endif()
@@ -25,6 +25,11 @@ endif()
 install(TARGETS lockstep EXPORT lockstep
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(TARGET lockstep_cli_library)
+  install(TARGETS lockstep_cli_library EXPORT lockstep
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
 if(TARGET lockstep_shaderc)
   install(TARGETS lockstep_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()

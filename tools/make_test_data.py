@@ -8,12 +8,13 @@
     layers.safetensors  layers of torch.nn: outputs and gradients by PyTorch in float64
     packed.safetensors  blocks of packed weights and their values by the gguf package
     habits.safetensors  what PyTorch makes of the lines in tests/graph/habits_test.cpp and tests/nn/habits_test.cpp
+    augment.safetensors the ops of RandAugment by torchvision
     pickles/            zip and legacy torch.save files with unusual contents, and a JSON of what they hold
 
 tests/data/README.md describes the names inside the files. Everything is deterministic: the same versions of the
 libraries write the same bytes, and the versions used stand in versions.json. A part is rewritten whole.
 
-Needs: torch, numpy, pillow, gguf.
+Needs: torch, torchvision, numpy, pillow, gguf.
 """
 import argparse
 import json
@@ -25,10 +26,11 @@ import numpy
 import PIL
 import torch
 
-from test_data import cases, habits, images, layers, optim, packed, pickles, resize
+from test_data import augment, cases, habits, images, layers, optim, packed, pickles, resize
 
 PARTS = {"resize": resize.write, "images": images.write, "cases": cases.write, "pickles": pickles.write,
-         "optim": optim.write, "layers": layers.write, "packed": packed.write, "habits": habits.write}
+         "optim": optim.write, "layers": layers.write, "packed": packed.write, "habits": habits.write,
+         "augment": augment.write}
 
 
 def main():
@@ -42,7 +44,8 @@ def main():
     for part in options.only:
         PARTS[part](options.out)
     versions = {"python": platform.python_version(), "numpy": numpy.__version__, "pillow": PIL.__version__,
-                "gguf": version("gguf"), "torch": torch.__version__.split("+")[0]}
+                "gguf": version("gguf"), "torch": torch.__version__.split("+")[0],
+                "torchvision": version("torchvision").split("+")[0]}
     (options.out / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
     files = [f for f in options.out.rglob("*") if f.is_file()]
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {options.out}")

@@ -1,6 +1,7 @@
 // Everything: `#include <lockstep/lockstep.h>` and `namespace ls = lockstep;`.
 #pragma once
 
+#include <lockstep/autocast.h>
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
 #include <lockstep/check_finite.h>

@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/suggest.h"
+#include "cli/train_setup.h"
 #include "core/checked.h"
 #include "core/os.h"
 
@@ -35,34 +36,69 @@ std::vector<std::size_t> Prediction::top(std::size_t count) const {
   return order;
 }
 
-std::string architecture_names() {
-  std::string names;
-  for (const models::ImageClassifier& architecture : models::architectures()) {
-    names += (names.empty() ? "" : ", ") + architecture.name;
+namespace {
+
+bool is_called(const models::ImageClassifier& row, const std::string& name) {
+  return row.name == name || (!row.short_name.empty() && row.short_name == name);
+}
+
+}  // namespace
+
+Architectures::Architectures(std::vector<models::ImageClassifier> own)
+    : rows_(models::architectures().begin(), models::architectures().end()) {
+  for (models::ImageClassifier& row : own) {
+    if (row.name.empty()) throw ValueError("a network of one's own has no name");
+    const auto refuse = [&](const std::string& what) {
+      throw ValueError(fmt::format("network \"{}\" {}", row.name, what));
+    };
+    if (!row.build) refuse("has no function that builds it");
+    if (row.classifier.empty()) refuse("does not say which parameter has a row for each class (classifier)");
+    const auto is_one_of = [](const std::vector<std::string>& known, const std::string& name) {
+      return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    if (!is_one_of(optimizer_names(), row.recipe.optimizer) || !is_one_of(schedule_names(), row.recipe.schedule) ||
+        !(row.recipe.lr > 0)) {
+      refuse("does not say how it is trained, as --optimizer, --schedule and --lr do (recipe)");
+    }
+    for (const models::ImageClassifier& other : rows_) {
+      if (is_called(other, row.name) || (!row.short_name.empty() && is_called(other, row.short_name))) {
+        refuse("has the name of another one");
+      }
+    }
+    rows_.push_back(std::move(row));
   }
+}
+
+std::string Architectures::names() const {
+  std::string names;
+  for (const models::ImageClassifier& row : rows_) names += (names.empty() ? "" : ", ") + row.name;
   return names;
 }
 
-const models::ImageClassifier& chosen_architecture(const std::string& name) {
-  try {
-    return models::architecture(name);
-  } catch (const ValueError&) {
-    for (const models::Model& model : models::registry()) {
-      if (models::name_of(model) != name) continue;
-      throw UsageError(fmt::format("--arch: {} is for {}, not image classification", name, models::task_of(model)));
-    }
-    std::vector<std::string> names;
-    for (const models::ImageClassifier& architecture : models::architectures()) names.push_back(architecture.name);
-    const std::string guess = did_you_mean(name, names);
-    throw UsageError(fmt::format("--arch: \"{}\" is no network{}", name,
-                                 guess.empty() ? "\n  known: " + architecture_names() : guess));
+const models::ImageClassifier& Architectures::chosen(const std::string& name) const {
+  for (const models::ImageClassifier& row : rows_) {
+    if (is_called(row, name)) return row;
   }
+  for (const models::Model& model : models::registry()) {
+    if (models::name_of(model) != name) continue;
+    throw UsageError(fmt::format("--arch: {} is for {}, not image classification", name, models::task_of(model)));
+  }
+  std::vector<std::string> known;
+  for (const models::ImageClassifier& row : rows_) known.push_back(row.name);
+  const std::string guess = did_you_mean(name, known);
+  throw UsageError(
+      fmt::format("--arch: \"{}\" is no network{}", name, guess.empty() ? "\n  known: " + names() : guess));
 }
 
 Classifier::Classifier(models::ImageClassifier architecture, const io::TensorMap& weights, Device device)
     : architecture_(std::move(architecture)), device_(device), model_(architecture_.load(weights, device)) {
   const nn::StateDict state = model_->state_dict();
-  classes_ = static_cast<std::size_t>(state.find(architecture_.classifier)->shape()[0]);
+  const Tensor* last = state.find(architecture_.classifier);
+  if (last == nullptr || last->rank() == 0) {
+    throw ValueError(fmt::format("network \"{}\" has no parameter \"{}\" with a row for each class", architecture_.name,
+                                 architecture_.classifier));
+  }
+  classes_ = static_cast<std::size_t>(last->shape()[0]);
 }
 
 std::size_t Classifier::good_batch_size() const {

@@ -21,10 +21,20 @@ struct Prediction {
   std::vector<std::size_t> top(std::size_t count) const;
 };
 
-/// The names of the networks that pictures can be given to, one after the other.
-std::string architecture_names();
-/// The image classifier that --arch names. UsageError lists those that there are.
-const models::ImageClassifier& chosen_architecture(const std::string& name);
+/// The networks that pictures can be given to: the registry's, and behind them those that a program brought along.
+class Architectures {
+ public:
+  /// ValueError for a row without a name, a builder or a classifier, or with a name that is taken.
+  explicit Architectures(std::vector<models::ImageClassifier> own = {});
+
+  /// One after the other.
+  std::string names() const;
+  /// The one that --arch names. UsageError lists those that there are.
+  const models::ImageClassifier& chosen(const std::string& name) const;
+
+ private:
+  std::vector<models::ImageClassifier> rows_;
+};
 
 class Classifier {
  public:

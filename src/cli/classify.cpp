@@ -202,9 +202,9 @@ class Session {
   std::size_t failed_ = 0;
 };
 
-ExitCode classify(Options options) {
+ExitCode classify(Options options, const Architectures& architectures) {
   const auto start = std::chrono::steady_clock::now();
-  const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
+  const models::ImageClassifier& architecture = architectures.chosen(options.architecture);
   const Device device = chosen_device(options.device);
   if (options.weights.empty()) {
     if (architecture.published_weights.empty()) {
@@ -232,11 +232,11 @@ ExitCode classify(Options options) {
 
 }  // namespace
 
-void add_classify(CommandLine& line) {
+void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
   Subcommand command =
       line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
-  command.option("--arch", options->architecture, "The network: " + architecture_names()).required();
+  command.option("--arch", options->architecture, "The network: " + architectures->names()).required();
   command.option(
       "--weights", options->weights,
       "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz); hf:OWNER/NAME/FILE is downloaded once. "
@@ -256,7 +256,7 @@ void add_classify(CommandLine& line) {
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
       "  lockstep classify --arch lenet --weights run/weights.safetensors --labels run/labels.txt digit.png\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");
-  command.runs([options] { return classify(*options); });
+  command.runs([options, architectures] { return classify(*options, *architectures); });
 }
 
 }  // namespace cli

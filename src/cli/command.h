@@ -1,6 +1,7 @@
 // The subcommands of `lockstep`. Each adds itself and its options to the command line.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 
 namespace lockstep {
@@ -18,16 +19,17 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+class Architectures;
 class CommandLine;
 
 void add_info(CommandLine& line);
-void add_classify(CommandLine& line);
+void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_segment(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_check(CommandLine& line);
-void add_train(CommandLine& line);
+void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_generate(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);

@@ -216,8 +216,8 @@ void report_results(const Options& options, const std::string& architecture, Dev
       printable(options.out)));
 }
 
-ExitCode train(Options options, const std::vector<std::string>& words) {
-  const models::ImageClassifier& architecture = chosen_architecture(options.architecture);
+ExitCode train(Options options, const Architectures& architectures, const std::vector<std::string>& words) {
+  const models::ImageClassifier& architecture = architectures.chosen(options.architecture);
   const Device device = chosen_device(options.device);
   const models::Recipe recipe = chosen_recipe(options, architecture);
   const RunOptions now = run_options(options, architecture.name, recipe);
@@ -287,14 +287,14 @@ ExitCode train(Options options, const std::vector<std::string>& words) {
 
 }  // namespace
 
-void add_train(CommandLine& line) {
+void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
   Subcommand command = line.subcommand("train", "Train a network on pictures");
   const auto options = std::make_shared<Options>();
   command
       .option("--data", options->data.source,
               "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
       .required();
-  command.option("--arch", options->architecture, "The network: " + architecture_names()).required();
+  command.option("--arch", options->architecture, "The network: " + architectures->names()).required();
   command.option("--epochs", options->epochs, "Passes over the training pictures").range(1, 1000000).show_default();
   command.option("--steps", options->steps, "Stop after so many steps; 0: after the epochs")
       .not_negative()
@@ -338,7 +338,7 @@ void add_train(CommandLine& line) {
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume=auto\n"
       "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
-  command.runs([options, words = command.words()] { return train(*options, *words); });
+  command.runs([options, architectures, words = command.words()] { return train(*options, *architectures, *words); });
 }
 
 }  // namespace cli

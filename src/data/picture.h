@@ -40,6 +40,10 @@ void apply(const RandomHorizontalFlip& step, Picture& picture, RandomStream& ran
 void apply(const Normalize& step, Picture& picture, RandomStream& random);
 void apply(const RandomAffine& step, Picture& picture, RandomStream& random);
 void apply(const Cutout& step, Picture& picture, RandomStream& random);
+void apply(const RandomVerticalFlip& step, Picture& picture, RandomStream& random);
+void apply(const RandomResizedCrop& step, Picture& picture, RandomStream& random);
+void apply(const ColorJitter& step, Picture& picture, RandomStream& random);
+void apply(const RandAugment& step, Picture& picture, RandomStream& random);
 
 }  // namespace data
 }  // namespace v0

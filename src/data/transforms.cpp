@@ -54,6 +54,38 @@ std::string problem(const RandomAffine& step) {
 std::string problem(const Cutout& step) {
   return in_range(step.size, 0, kMaxSide) ? "" : fmt::format("Cutout of {} pixels", step.size);
 }
+std::string problem(const RandomVerticalFlip& step) {
+  return in_range(step.probability, 0, 1) ? ""
+                                          : fmt::format("RandomVerticalFlip with probability {}", step.probability);
+}
+std::string problem(const RandomResizedCrop& step) {
+  if (!in_range(step.height, 1, kMaxSide) || !in_range(step.width, 1, kMaxSide)) {
+    return fmt::format("RandomResizedCrop to {} x {}", step.height, step.width);
+  }
+  if (!in_range(step.scale_min, 1e-6f, 1) || !in_range(step.scale_max, step.scale_min, 1)) {
+    return fmt::format("RandomResizedCrop of shares from {} to {}", step.scale_min, step.scale_max);
+  }
+  if (!in_range(step.ratio_min, 1e-3f, 1e3f) || !in_range(step.ratio_max, step.ratio_min, 1e3f)) {
+    return fmt::format("RandomResizedCrop with ratios from {} to {}", step.ratio_min, step.ratio_max);
+  }
+  return "";
+}
+std::string problem(const ColorJitter& step) {
+  const bool factors =
+      in_range(step.brightness, 0, 1e3f) && in_range(step.contrast, 0, 1e3f) && in_range(step.saturation, 0, 1e3f);
+  return factors && in_range(step.hue, 0, 0.5f)
+             ? ""
+             : fmt::format("ColorJitter of brightness {}, contrast {}, saturation {}, hue {}", step.brightness,
+                           step.contrast, step.saturation, step.hue);
+}
+
+std::string problem(const RandAugment& step) {
+  const bool strength = in_range(step.bins, 2, 1000) && in_range(step.magnitude, 0, step.bins - 1);
+  return strength && in_range(step.ops, 0, 1000) && in_range(step.fill, 0, 1)
+             ? ""
+             : fmt::format("RandAugment of {} ops with magnitude {} of {} and fill {}", step.ops, step.magnitude,
+                           step.bins, step.fill);
+}
 
 class TransformedDataset : public Dataset {
  public:

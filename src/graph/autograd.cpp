@@ -12,6 +12,7 @@
 #include "core/call.h"
 #include "core/pool.h"
 #include "graph/address_index.h"
+#include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
 
@@ -174,6 +175,7 @@ const RecordRef& leaf_of(const Tensor& leaf) {
 std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& tensors, const GradientOptions& options,
                               CallSite site) {
   const CallScope call("gradients", site);
+  const AutocastExchange outside(DType::f32);  // the dtypes are those of the values
   Backward backward(value, options);
   std::unordered_map<const Record*, std::size_t> position;
   std::vector<const Record*> records;
@@ -207,6 +209,7 @@ std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& te
 
 void backward(const Tensor& value, const GradientOptions& options, CallSite site) {
   const CallScope call("backward", site);
+  const AutocastExchange outside(DType::f32);  // the dtypes are those of the values
   Backward backward(value, options);
   backward.find_paths([](const Record& record) { return record.is_leaf && record.sink != nullptr; });
   backward.run([](const Record& record, const Tensor& g) {
@@ -329,7 +332,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     const CallExchange users(nullptr);
     return function(bare);
   }();
-  return custom_gradient(value, inputs, [function, bare, seed, draws](const Tensor& g) {
+  return custom_gradient(value, inputs, [function, bare, seed, draws, scope = autocast_dtype()](const Tensor& g) {
     Generator& generator = default_generator();
     const std::uint64_t seed_now = generator.seed();
     const std::uint64_t draws_now = generator.draws();
@@ -350,7 +353,10 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
       leaves.push_back(has_gradient(input) ? requires_grad(input) : input);
       if (has_gradient(input)) floats.push_back(leaves.back());
     }
-    const Tensor again = function(leaves);
+    const Tensor again = [&] {
+      const AutocastExchange as_before(scope);
+      return function(leaves);
+    }();
     const std::vector<Tensor> found = lockstep::gradients(again, floats, {.seed = g, .allow_unused = true});
     std::vector<Tensor> result;
     std::size_t next = 0;

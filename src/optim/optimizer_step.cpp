@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autocast.h>
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
@@ -51,6 +52,7 @@ void Optimizer::step(const Tensor& loss, CallSite site) {
 
 void Optimizer::Impl::apply(const Optimizer& optimizer, double factor) {
   const NoGrad scope;
+  const Autocast outside(DType::f32);
   const std::vector<Members> lists = active(optimizer);
   if (lists.empty()) {
     fail<ValueError>(fmt::format("none of the {} parameters of {} has a gradient", trained.size(), name), {},

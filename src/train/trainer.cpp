@@ -43,13 +43,13 @@ Tensor loss_of(const Loss& loss, const Tensor& output, const Tensor& target, Cal
 
 class EvaluationMode {
  public:
-  explicit EvaluationMode(nn::Layer& model) : model_(model), before_(model.training()) { model.eval(); }
+  explicit EvaluationMode(nn::Module& model) : model_(model), before_(model.training()) { model.eval(); }
   ~EvaluationMode() { model_.train(before_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  nn::Layer& model_;
+  nn::Module& model_;
   bool before_;
 };
 
@@ -77,7 +77,8 @@ class Totals {
 
 class Fit {
  public:
-  Fit(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options, CallSite site)
+  Fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,
+      CallSite site)
       : model_(model), optimizer_(optimizer), loader_(loader), options_(options), site_(site) {
     if (options.epochs < 1) fail("fit", fmt::format("{} epochs are none", options.epochs), "", site);
     if (options.max_steps < 0 || options.checkpoint_every < 0) fail("fit", "a number of steps is negative", "", site);
@@ -87,7 +88,7 @@ class Fit {
 
   FitResult run() {
     if (options_.resume) resume();
-    model_.train();
+    model_.module().train();
     while (result_.steps < total_ && going_) run_epoch();
     bar_.clear();
     if (saved_at_ != result_.steps) save();
@@ -189,7 +190,7 @@ class Fit {
   void save() {
     if (options_.checkpoints.empty()) return;
     Checkpoint checkpoint{.step = result_.steps};
-    checkpoint.add("model", model_).add("optimizer", optimizer_).add("loader", loader_);
+    checkpoint.add("model", model_.module()).add("optimizer", optimizer_).add("loader", loader_);
     if (options_.schedule != nullptr) checkpoint.add("schedule", *options_.schedule);
     checkpoint.add("generator", default_generator());
     checkpoint.texts["run"] = options_.run;
@@ -208,7 +209,7 @@ class Fit {
                        options_.run),
            "another folder, or the options that the run was started with", site_);
     }
-    found->restore("model", model_, site_);
+    found->restore("model", model_.module(), site_);
     found->restore("optimizer", optimizer_, site_);
     if (options_.schedule != nullptr) found->restore("schedule", *options_.schedule, site_);
     found->restore("loader", loader_, site_);
@@ -221,7 +222,7 @@ class Fit {
     return fmt::format("; the last checkpoint in {} is of step {}", options_.checkpoints, saved_at_);
   }
 
-  nn::Layer& model_;
+  const Model& model_;
   optim::Optimizer& optimizer_;
   data::DataLoader& loader_;
   const FitOptions& options_;
@@ -242,9 +243,9 @@ Tensor accuracy(const Operand& output, const Operand& target) {
   return mean(hits(output.tensor(), target.tensor()).to(DType::f32));
 }
 
-Evaluation evaluate(nn::Layer& model, data::DataLoader& loader, const Loss& loss, CallSite site) {
+Evaluation evaluate(const Model& model, data::DataLoader& loader, const Loss& loss, CallSite site) {
   const NoGrad no_grad;
-  const EvaluationMode mode(model);
+  const EvaluationMode mode(model.module());
   Totals totals;
   for (const data::Batch& batch : loader) {
     const Tensor output = model.forward(Operand(batch.input, site));
@@ -259,7 +260,7 @@ Evaluation evaluate(nn::Layer& model, data::DataLoader& loader, const Loss& loss
   return {totals.loss(), totals.accuracy(), totals.examples()};
 }
 
-FitResult fit(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,
+FitResult fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,
               CallSite site) {
   return Fit(model, optimizer, loader, options, site).run();
 }

@@ -54,11 +54,12 @@ inline std::string asset(const std::string& name) {
 
 /// `environment` holds assignments such as "LOCKSTEP_NUM_THREADS=2".
 inline CommandResult run_command(const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& environment = {}) {
+                                 const std::vector<std::string>& environment = {},
+                                 const std::string& program = LOCKSTEP_CLI) {
   const TemporaryFolder folder;
   std::string line = "env";
   for (const std::string& assignment : environment) line += " " + quoted(assignment);
-  line += " " + quoted(LOCKSTEP_CLI);
+  line += " " + quoted(program);
   for (const std::string& argument : arguments) line += " " + quoted(argument);
   line += " >" + quoted(folder.path("out")) + " 2>" + quoted(folder.path("err")) + " </dev/null";
   const int status = std::system(line.c_str());

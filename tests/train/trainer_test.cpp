@@ -75,6 +75,58 @@ TEST(Fit, LearnsAndRecordsEveryStepAndEpoch) {
   EXPECT_LT(result.test.loss, result.records.front().loss);
 }
 
+// The same network as a module of one's own, in PyTorch's way, and one whose forward takes more.
+struct PlainNet : nn::Module {
+  nn::Linear hidden{*this, "hidden", 4, 8};
+  nn::Dropout dropout{*this, "dropout", 0.25};
+  nn::Linear out{*this, "out", 8, 2};
+  Tensor forward(Tensor x) { return out(dropout(relu(hidden(x)))); }
+};
+struct ScaledNet : nn::Module {
+  nn::Linear hidden{*this, "hidden", 4, 8};
+  nn::Dropout dropout{*this, "dropout", 0.25};
+  nn::Linear out{*this, "out", 8, 2};
+  Tensor forward(const Tensor& x, double scale) const { return out(dropout(relu(hidden(x * scale)))); }
+};
+static_assert(train::Forwarding<PlainNet> && train::Forwarding<Net> && !train::Forwarding<ScaledNet>);
+
+TEST(Fit, TakesAnyModuleWithAForward) {
+  Training expected;
+  const train::FitResult result = expected.fit({.epochs = 2});
+  const auto hashes_of = [](const nn::Module& module) {
+    std::vector<std::uint64_t> hashes;
+    for (const auto& [name, tensor] : module.state_dict()) hashes.push_back(tensor.hash());
+    return hashes;
+  };
+  const auto fitted = [&](auto& net, const train::Model& model) {
+    data::DataLoader loader(clouds(64), {.batch_size = 8, .shuffle = true, .seed = 3});
+    optim::Adam optimizer(net.parameters(), {.lr = 0.05});
+    optim::Schedule schedule(optimizer, optim::ExponentialLR{0.95});
+    const test::TemporaryFolder folder;
+    train::FitOptions options{.epochs = 1, .schedule = &schedule, .checkpoints = folder.path("run"), .progress = false};
+    train::fit(model, optimizer, loader, options);
+    options.epochs = 2;
+    options.resume = true;
+    const train::FitResult found = train::fit(model, optimizer, loader, options);
+    EXPECT_EQ(found.resumed_at, 8);
+    EXPECT_EQ(found.records.back().loss, result.records.back().loss);
+  };
+  manual_seed(5);
+  PlainNet plain;
+  fitted(plain, plain);
+  EXPECT_EQ(hashes_of(plain), expected.hashes());
+
+  manual_seed(5);
+  ScaledNet scaled;
+  const train::Model model(scaled, [&](const Tensor& x) { return scaled.forward(x, 1); });
+  fitted(scaled, model);
+  EXPECT_EQ(hashes_of(scaled), expected.hashes());
+
+  data::DataLoader test(clouds(50), {.batch_size = 20});
+  EXPECT_EQ(train::evaluate(plain, test).loss, train::evaluate(*expected.net, test).loss);
+  EXPECT_TRUE(plain.training());
+}
+
 TEST(Fit, StopsAfterTheStepsOrWhenItIsTold) {
   EXPECT_EQ(Training().fit({.epochs = 3, .max_steps = 11}).steps, 11);
   std::int64_t seen = 0;

@@ -1,4 +1,5 @@
 """Optimisers, learning-rate schedules and clipping, run by torch.optim in float64."""
+import contextlib
 import json
 import warnings
 
@@ -28,6 +29,22 @@ CASES = {
     "adafactor_options": ("Adafactor", dict(lr=0.05, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=1.5, weight_decay=0.1)),
     "lion": ("Lion", dict(lr=0.01)),
     "lion_options": ("Lion", dict(lr=0.01, betas=(0.7, 0.8), weight_decay=0.3)),
+}
+# Written behind everything else, so that the entries before them keep their places.
+LATER_CASES = {
+    "nadam": ("NAdam", dict(lr=0.05)),
+    "nadam_options": ("NAdam", dict(lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.3, momentum_decay=0.2,
+                                    decoupled_weight_decay=True, maximize=True)),
+    "radam": ("RAdam", dict(lr=0.05)),
+    "radam_options": ("RAdam", dict(lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.3,
+                                    decoupled_weight_decay=True, maximize=True)),
+}
+LBFGS_STEPS = 3
+LBFGS_CASES = {
+    "lbfgs": dict(lr=0.2, max_iter=5),
+    "lbfgs_wolfe": dict(line_search_fn="strong_wolfe", max_iter=7, history_size=3),
+    "lbfgs_options": dict(lr=0.3, max_iter=8, max_eval=5, history_size=2, maximize=True),
+    "lbfgs_tolerances": dict(line_search_fn="strong_wolfe", max_iter=60, tolerance_grad=0.2, tolerance_change=1e-3),
 }
 # Parameters: a matrix, a vector, and a kernel of four dimensions.
 SHAPES = {"a": (3, 5), "b": (4,), "c": (2, 3, 2, 2)}
@@ -75,6 +92,15 @@ def start(generator):
     return {name: torch.randn(shape, generator=generator).double() for name, shape in SHAPES.items()}
 
 
+@contextlib.contextmanager
+def doubles():
+    """NAdam keeps the product of its momenta in the default dtype: in float32 it would be rounded."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
 def train(tensors, cls, options, skipping):
     parameters = {name: tensors[f"start.{name}"].clone().requires_grad_() for name in SHAPES}
     optimizer = (Lion if cls == "Lion" else getattr(torch.optim, cls))(parameters.values(), **options)
@@ -82,9 +108,36 @@ def train(tensors, cls, options, skipping):
         for name, parameter in parameters.items():
             skipped = skipping and name == "b" and step in SKIPPED
             parameter.grad = None if skipped else tensors[f"grad.{step}.{name}"].clone()
-        optimizer.step()
+        with doubles():
+            optimizer.step()
         if step in RECORDED:
             yield step, parameters
+
+
+def valley(parameters):
+    """A chain of Rosenbrock's valleys, not steep."""
+    x = torch.cat([p.flatten() for p in parameters.values()])
+    return 2 * ((x[1:] - x[:-1] ** 2) ** 2).sum() + ((1 - x) ** 2).sum()
+
+
+def lbfgs(tensors, case, options):
+    parameters = {name: tensors[f"start.{name}"].clone().requires_grad_() for name in SHAPES}
+    optimizer = torch.optim.LBFGS(parameters.values(), **options)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = -valley(parameters) if options.get("maximize") else valley(parameters)
+        loss.backward()
+        return loss
+
+    losses, evaluations = [], []
+    for step in range(1, LBFGS_STEPS + 1):
+        losses.append(optimizer.step(closure).item())
+        evaluations.append(optimizer.state[parameters["a"]]["func_evals"])
+        for name, parameter in parameters.items():
+            tensors[f"{case}.{step}.{name}"] = parameter.detach().clone()
+    tensors[f"{case}.losses"] = torch.tensor(losses, dtype=torch.float64)
+    tensors[f"{case}.evaluations"] = torch.tensor(evaluations)
 
 
 def rates(make):
@@ -158,9 +211,16 @@ def write(out):
         tensors[f"clip.{case}.norm"] = norm
         for name, parameter in parameters.items():
             tensors[f"clip.{case}.{name}"] = parameter.grad
+    for case, (cls, options) in LATER_CASES.items():
+        for step, parameters in train(tensors, cls, options, False):
+            for name, parameter in parameters.items():
+                tensors[f"{case}.{step}.{name}"] = parameter.detach().clone()
+    for case, options in LBFGS_CASES.items():
+        lbfgs(tensors, case, options)
     save_safetensors(out / "optim.safetensors", tensors, {
         "names": "start.<parameter>, grad.<step>.<parameter>, <case>.<step>.<parameter>: values after that step; "
                  "lr.<schedule>, momentum.<schedule>: before each step; plateau.<mode>.<threshold mode>: lr after each "
-                 "metric; clip.<norm>.norm and gradients after clipping those of step 1",
-        "cases": json.dumps(CASES), "schedules": json.dumps(SCHEDULES), "plateau": json.dumps(PLATEAU),
+                 "metric; clip.<norm>.norm and gradients after clipping those of step 1; <lbfgs case>.losses: before each step, "
+                 "<lbfgs case>.evaluations: up to and with each step",
+        "cases": json.dumps(CASES | LATER_CASES | LBFGS_CASES), "schedules": json.dumps(SCHEDULES), "plateau": json.dumps(PLATEAU),
         "source": "torch.optim"})

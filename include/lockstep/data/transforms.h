@@ -32,6 +32,33 @@ struct RandomHorizontalFlip {
   float probability = 0.5f;
 };
 
+/// The top becomes the bottom. torchvision: RandomVerticalFlip.
+struct RandomVerticalFlip {
+  float probability = 0.5f;
+};
+
+/// A part of the picture with a random share of its area and a random ratio of width to height (both uniform, the ratio
+/// in its logarithm), stretched to height x width: bilinear between the part's pixels, without antialiasing. Where ten
+/// draws give none that fits: the largest part in the middle whose ratio is allowed. torchvision: RandomResizedCrop.
+struct RandomResizedCrop {
+  int height = 0;
+  int width = 0;
+  float scale_min = 0.08f;
+  float scale_max = 1;
+  float ratio_min = 3.0f / 4;
+  float ratio_max = 4.0f / 3;
+};
+
+/// Brightness, contrast, saturation and hue, in random order, of pictures in [0, 1], which they stay in: factors in
+/// [1 - v, 1 + v] (not below 0), and a turn of the hue in [-hue, hue] of a whole one, hue up to 1/2. Pictures of one
+/// channel have neither saturation nor hue. ShapeError for other than 1 or 3 channels.  torchvision: ColorJitter.
+struct ColorJitter {
+  float brightness = 0;
+  float contrast = 0;
+  float saturation = 0;
+  float hue = 0;
+};
+
 /// (x - mean[c]) / deviation[c], each step rounded; a single value serves every channel. torchvision: Normalize.
 struct Normalize {
   std::vector<float> mean;
@@ -56,7 +83,21 @@ struct Cutout {
   float fill = 0;
 };
 
-using Transform = std::variant<RandomCrop, RandomHorizontalFlip, Normalize, RandomAffine, Cutout>;
+/// `ops` of fourteen changes in a row, drawn alike: identity, shears, moves, a turn, brightness, colour, contrast,
+/// sharpness, fewer bits, solarisation, automatic contrast, equalisation; all of one strength, `magnitude` of `bins`
+/// steps. Pictures in [0, 1] are rounded to bytes before (those of a data set of bytes are exact), and each change
+/// gives what torchvision gives of u8 tensors, `fill` outside the picture. PIL rounds where torchvision cuts off, so
+/// its blends may differ by 1/255; a pixel that a turn puts exactly between two may be either. ShapeError for other than 1 or 3 channels.  Cubuk et al. (2020); torchvision:
+/// RandAugment.
+struct RandAugment {
+  int ops = 2;
+  int magnitude = 9;
+  int bins = 31;
+  float fill = 0;
+};
+
+using Transform = std::variant<RandomCrop, RandomHorizontalFlip, Normalize, RandomAffine, Cutout, RandomVerticalFlip,
+                               RandomResizedCrop, ColorJitter, RandAugment>;
 
 /// `dataset` with its pictures, u8 or f32 [n, channels, height, width], as f32 (u8 divided by 255) and changed by the
 /// steps in their order, which may be none. ValueError for steps out of range; fetching a batch throws ShapeError or

@@ -74,10 +74,10 @@ class LOCKSTEP_API Optimizer {
   /// Everything that a step reads beside parameters and gradients: "group.0.lr" and "group.0.momentum" (f64 []), and
   /// for every parameter that was stepped "state.<name>.step" (i64 []) and its moments, e.g. "state.<name>.exp_avg". A
   /// name that occurs again gets "#1", "#2", ... appended.
-  nn::StateDict state_dict() const;
+  virtual nn::StateDict state_dict() const;
   /// All or nothing. Throws one error that lists every missing, unexpected, misshaped and mistyped key: ShapeError if
   /// only shapes are wrong, DTypeError if only dtypes are, else ValueError.
-  void load_state_dict(const nn::StateDict& state, CallSite site = {});
+  virtual void load_state_dict(const nn::StateDict& state, CallSite site = {});
 
  protected:
   struct Common {

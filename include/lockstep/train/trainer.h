@@ -6,9 +6,11 @@
 // It holds nothing that a loop of one's own could not do: a step is optimizer.step(loss(model(input), target)).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lockstep/data/loader.h>
@@ -20,6 +22,42 @@
 namespace lockstep {
 inline namespace v0 {
 namespace train {
+
+namespace detail {
+template <typename T, typename X>
+concept ForwardOf = requires(T& module, const X& x) {
+  { module.forward(x) } -> std::convertible_to<Tensor>;
+};
+}  // namespace detail
+
+/// A module with a forward of one tensor to one: every nn::Layer, and every module of one's own that has one, const or
+/// not.
+template <typename T>
+concept Forwarding = (detail::ForwardOf<T, Operand> || detail::ForwardOf<T, Tensor>) && std::derived_from<T, nn::Module>;
+
+/// What is trained: a module and how it is computed. Made by passing the module itself, which must outlive it.
+class Model {
+ public:
+  template <Forwarding T>
+  Model(T& module)
+      : module_(&module), forward_([&module](const Operand& x) -> Tensor {
+          if constexpr (detail::ForwardOf<T, Operand>) {
+            return module.forward(x);
+          } else {
+            return module.forward(x.tensor());
+          }
+        }) {}
+  /// A module that is computed by a function of the input, e.g. because its forward takes more.
+  Model(nn::Module& module, std::function<Tensor(const Tensor& input)> forward)
+      : module_(&module), forward_([forward = std::move(forward)](const Operand& x) { return forward(x.tensor()); }) {}
+
+  nn::Module& module() const { return *module_; }
+  Tensor forward(const Operand& x) const { return forward_(x); }
+
+ private:
+  nn::Module* module_;
+  std::function<Tensor(const Operand& x)> forward_;
+};
 
 /// A scalar from the model's output and the target of a batch.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
@@ -36,7 +74,8 @@ struct Evaluation {
 
 /// One pass over a loader in evaluation mode, without gradients; the model's mode is restored. The default loss is
 /// cross_entropy.
-LOCKSTEP_API Evaluation evaluate(nn::Layer& model, data::DataLoader& loader, const Loss& loss = {}, CallSite site = {});
+LOCKSTEP_API Evaluation evaluate(const Model& model, data::DataLoader& loader, const Loss& loss = {},
+                                 CallSite site = {});
 
 struct FitOptions {
   std::int64_t epochs = 1;              ///< of the loader, counted from its epoch 0
@@ -77,7 +116,7 @@ struct FitResult {
 ///
 /// ValueError if the loss of a step is NaN or infinite (it names the step; nothing is saved after it), if an option is
 /// out of range, or if a checkpoint is of another run; and what the model, the loader and save_checkpoint throw.
-LOCKSTEP_API FitResult fit(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
+LOCKSTEP_API FitResult fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader,
                            const FitOptions& options = {}, CallSite site = {});
 
 }  // namespace train

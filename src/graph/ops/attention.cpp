@@ -9,6 +9,7 @@
 #include <lockstep/autograd.h>
 #include <lockstep/ops/attention.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/contraction.h"
 #include "kernels/order.h"
 
@@ -430,6 +431,9 @@ class Attention {
 Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                                     const AttentionOptions& options) {
   const CallScope call("scaled_dot_product_attention", query);
+  if (is_autocasting()) {
+    return with_autocast(autocast_dtype(), scaled_dot_product_attention, query, key, value, options);
+  }
   const Tensor result = [&] {
     const NoGrad no_grad;
     return Attention(query, key, value, options).run();

@@ -3,6 +3,7 @@
 // statistics.
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 
@@ -62,6 +63,7 @@ void check_count(const Channels& channels, std::uint32_t dims) {
 Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& running_var,
                   const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
   const CallScope call("batch_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, batch_norm, a, running_mean, running_var, weight, bias, eps);
   const Channels channels = check_channels(a);
   const auto shaped = [&](const char* label, const Tensor& value) {
     return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
@@ -75,6 +77,9 @@ BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor
                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
                                     const std::optional<Tensor>& bias, double momentum, double eps) {
   const CallScope call("batch_norm_training", a);
+  if (is_autocasting()) {
+    return with_autocast(DType::f32, batch_norm_training, a, running_mean, running_var, weight, bias, momentum, eps);
+  }
   const Channels channels = check_channels(a);
   const std::uint32_t dims = channels.positions | 1u;
   check_count(channels, dims);
@@ -99,6 +104,7 @@ BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor
 Tensor instance_norm(const Operand& a, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
                      double eps) {
   const CallScope call("instance_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, instance_norm, a, weight, bias, eps);
   return instance_norm_training(a, std::nullopt, std::nullopt, weight, bias, 0, eps).output;
 }
 
@@ -106,6 +112,9 @@ InstanceNormResult instance_norm_training(const Operand& a, const std::optional<
                                           const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
                                           const std::optional<Tensor>& bias, double momentum, double eps) {
   const CallScope call("instance_norm_training", a);
+  if (is_autocasting()) {
+    return with_autocast(DType::f32, instance_norm_training, a, running_mean, running_var, weight, bias, momentum, eps);
+  }
   const Channels channels = check_channels(a);
   check_count(channels, channels.positions);
   const double count = count_of(channels.x, channels.positions);

@@ -2,6 +2,7 @@
 // products.
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/normalization.h"
 
@@ -108,6 +109,7 @@ Tensor by_index(const Classes& classes, const Operand& target, const ClassLossOp
 
 Tensor nll_loss(const Operand& input, const Operand& target, const ClassLossOptions& options) {
   const CallScope call("nll_loss", input);
+  if (is_autocasting()) return with_autocast(DType::f32, nll_loss, input, target, options);
   const Classes classes = check_classes(input, target, options);
   if (options.label_smoothing != 0) {
     fail<ValueError>("has no label smoothing", {{"input", input}}, "use cross_entropy");
@@ -117,6 +119,7 @@ Tensor nll_loss(const Operand& input, const Operand& target, const ClassLossOpti
 
 Tensor cross_entropy(const Operand& input, const Operand& target, const ClassLossOptions& options) {
   const CallScope call("cross_entropy", input);
+  if (is_autocasting()) return with_autocast(DType::f32, cross_entropy, input, target, options);
   Classes classes = check_classes(input, target, options);
   classes.x = log_softmax(classes.x, classes.dim);
   if (!is_float(target.tensor().dtype())) {

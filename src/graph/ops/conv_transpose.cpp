@@ -12,6 +12,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/ops/convolution.h"
 
@@ -288,16 +289,19 @@ Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& i
 Tensor conv_transpose1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
   const CallScope call("conv_transpose1d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv_transpose1d, input, weight, bias, options);
   return conv_transpose(1, input, weight, bias, options);
 }
 Tensor conv_transpose2d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
   const CallScope call("conv_transpose2d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv_transpose2d, input, weight, bias, options);
   return conv_transpose(2, input, weight, bias, options);
 }
 Tensor conv_transpose3d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
                         const ConvTransposeOptions& options) {
   const CallScope call("conv_transpose3d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv_transpose3d, input, weight, bias, options);
   return conv_transpose(3, input, weight, bias, options);
 }
 

@@ -1,6 +1,7 @@
 // Convolutions: contractions of window views over the input, groups as batch (docs/numerics.md section 6). Nothing is
 // copied but what the kernel packs; k runs over (channel, kernel positions).
 #include "graph/ops/convolution.h"
+#include "graph/autocast.h"
 
 #include <algorithm>
 
@@ -263,16 +264,19 @@ Tensor convolution(int rank, const Operand& x, const Operand& w, const std::opti
 Tensor conv1d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
   const CallScope call("conv1d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv1d, input, weight, bias, options);
   return convolution(1, input, weight, bias, options);
 }
 Tensor conv2d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
   const CallScope call("conv2d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv2d, input, weight, bias, options);
   return convolution(2, input, weight, bias, options);
 }
 Tensor conv3d(const Operand& input, const Operand& weight, const std::optional<Tensor>& bias,
               const ConvOptions& options) {
   const CallScope call("conv3d", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), conv3d, input, weight, bias, options);
   return convolution(3, input, weight, bias, options);
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/operand.h"
 
@@ -76,6 +77,9 @@ Tensor shifted(const Tensor& states, std::int64_t by) {
 Tensor ctc_loss(const Operand& operand, const Tensor& targets, const std::vector<std::int64_t>& input_lengths,
                 const std::vector<std::int64_t>& target_lengths, const CtcOptions& options) {
   const CallScope call("ctc_loss", operand);
+  if (is_autocasting()) {
+    return with_autocast(DType::f32, ctc_loss, operand, targets, input_lengths, target_lengths, options);
+  }
   const Tensor& given = tensor_operand(operand);
   const std::vector<Shown> shown{{"log_probs", operand}, {"targets", targets}};
   check_defined(shown);

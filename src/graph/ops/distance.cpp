@@ -1,6 +1,7 @@
 // Distances between vectors: norms of broadcast differences, fused into one kernel each.
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 
@@ -11,6 +12,7 @@ using namespace graph;
 
 Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double eps) {
   const CallScope call("cosine_similarity", x1);
+  if (is_autocasting()) return with_autocast(DType::f32, cosine_similarity, x1, x2, dim, eps);
   const std::vector<Shown> shown{{"x1", x1}, {"x2", x2}};
   const Promoted types = promote(shown, true);
   const Shape shape = broadcast_shape(shown);
@@ -28,6 +30,7 @@ Tensor cosine_similarity(const Operand& x1, const Operand& x2, int dim, double e
 
 Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, const PairwiseDistanceOptions& options) {
   const CallScope call("pairwise_distance", x1);
+  if (is_autocasting()) return with_autocast(DType::f32, pairwise_distance, x1, x2, p, options);
   const Promoted types = promote({{"x1", x1}, {"x2", x2}}, true);
   const Tensor a = cast(tensor_operand(x1), types.working);
   const Tensor b = cast(tensor_operand(x2), types.working);
@@ -37,6 +40,7 @@ Tensor pairwise_distance(const Operand& x1, const Operand& x2, double p, const P
 
 Tensor cdist(const Operand& x1, const Operand& x2, double p) {
   const CallScope call("cdist", x1);
+  if (is_autocasting()) return with_autocast(DType::f32, cdist, x1, x2, p);
   const Promoted types = promote({{"x1", x1}, {"x2", x2}}, true);
   const Tensor& a = tensor_operand(x1);
   const Tensor& b = tensor_operand(x2);

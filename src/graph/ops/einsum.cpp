@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -224,6 +225,7 @@ Labeled multiply(const Labeled& a, const Labeled& b, const Labels& needed) {
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, CallSite site) {
   const CallScope call("einsum", site);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), einsum, equation, tensors, site);
   if (tensors.empty()) fail<ValueError>("needs at least one operand");
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("operands[{}]", i), tensors[i]);

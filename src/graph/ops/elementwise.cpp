@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
 
@@ -36,11 +37,53 @@ unsigned type_bit(DType dtype) {
   fail<DTypeError>(fmt::format("does not take {}", name_of(dtype)), shown, fix);
 }
 
+// Those that a scope of autocast takes to f32 whatever their operands are: PyTorch's.
+constexpr bool is_wide_in_autocast(Op op) {
+  switch (op) {
+    case Op::exp:
+    case Op::expm1:
+    case Op::log:
+    case Op::log1p:
+    case Op::log2:
+    case Op::log10:
+    case Op::pow:
+    case Op::rsqrt:
+    case Op::reciprocal:
+    case Op::tan:
+    case Op::asin:
+    case Op::acos:
+    case Op::sinh:
+    case Op::cosh:
+    case Op::erfinv: return true;
+    default: return false;
+  }
+}
+
+// Whether a scope of autocast takes the operands to f32: they differ, or the op asks for it.
+bool widens(Op op, std::span<const Operand* const> operands) {
+  std::vector<const Tensor*> tensors;
+  for (std::size_t i = op == Op::where ? 1 : 0; i < operands.size(); ++i) {
+    if (!operands[i]->is_scalar()) tensors.push_back(&operands[i]->tensor());
+  }
+  if (is_mixed(tensors)) return true;
+  return is_wide_in_autocast(op) && !tensors.empty() && is_autocast(*tensors[0]) && tensors[0]->dtype() != DType::f32;
+}
+
+// The same op on operands in f32, outside of the scope.
+Tensor widened_elementwise(Op op, std::span<const Operand* const> operands) {
+  const AutocastExchange outside(DType::f32);
+  const auto to = [&](std::size_t i) { return autocast(*operands[i], DType::f32); };  // a condition is bool, and stays
+  if (operands.size() == 1) return elementwise(op, to(0));
+  if (operands.size() == 2) return elementwise(op, to(0), to(1));
+  return elementwise(op, to(0), to(1), to(2));
+}
+
 }  // namespace
 
 Tensor elementwise(Op op, std::span<const Operand* const> operands) {
   const OpInfo& info = info_of(op);
   const CallScope call(info.name, *operands.front());
+  if (is_autocasting() && widens(op, operands)) return widened_elementwise(op, operands);
   // What errors show is put together for them alone.
   const auto shown = [&] {
     std::vector<Shown> result;
@@ -153,6 +196,10 @@ Tensor gelu(const Operand& a) {
 // The scalar exponents that PyTorch treats as other ops, with the results of those: pow(-inf, 0.5) is NaN.
 Tensor pow(const Operand& a, const Operand& b) {
   const CallScope call("pow", a);
+  if (graph::is_autocasting()) {
+    return graph::with_autocast(
+        DType::f32, [](const auto&... with) { return pow(with...); }, a, b);
+  }
   const bool of_float = !a.is_scalar() && is_float(a.tensor().dtype());
   if (of_float && b.is_scalar()) {
     if (b.scalar() == 2) return elementwise(Op::mul, a, a);

@@ -3,6 +3,7 @@
 
 #include <lockstep/ops/loss.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/loss.h"
 
 namespace lockstep {
@@ -57,6 +58,7 @@ class Compared {
 
 Tensor mse_loss(const Operand& input, const Operand& target, Reduction reduction) {
   const CallScope call("mse_loss", input);
+  if (is_autocasting()) return with_autocast(DType::f32, mse_loss, input, target, reduction);
   const Compared of({{"input", input}, {"target", target}});
   const Tensor difference = of[0] - of[1];
   return of.finish(difference * difference, reduction);
@@ -64,12 +66,14 @@ Tensor mse_loss(const Operand& input, const Operand& target, Reduction reduction
 
 Tensor l1_loss(const Operand& input, const Operand& target, Reduction reduction) {
   const CallScope call("l1_loss", input);
+  if (is_autocasting()) return with_autocast(DType::f32, l1_loss, input, target, reduction);
   const Compared of({{"input", input}, {"target", target}});
   return of.finish(abs(of[0] - of[1]), reduction);
 }
 
 Tensor smooth_l1_loss(const Operand& input, const Operand& target, Reduction reduction, double beta) {
   const CallScope call("smooth_l1_loss", input);
+  if (is_autocasting()) return with_autocast(DType::f32, smooth_l1_loss, input, target, reduction, beta);
   const Compared of({{"input", input}, {"target", target}});
   if (!(beta >= 0)) fail<ValueError>(fmt::format("beta {} is negative", beta), of.shown());
   const Tensor distance = abs(of[0] - of[1]);
@@ -79,6 +83,7 @@ Tensor smooth_l1_loss(const Operand& input, const Operand& target, Reduction red
 
 Tensor huber_loss(const Operand& input, const Operand& target, Reduction reduction, double delta) {
   const CallScope call("huber_loss", input);
+  if (is_autocasting()) return with_autocast(DType::f32, huber_loss, input, target, reduction, delta);
   const Compared of({{"input", input}, {"target", target}});
   if (!(delta > 0)) fail<ValueError>(fmt::format("delta {} is not positive", delta), of.shown());
   const Tensor distance = abs(of[0] - of[1]);
@@ -87,6 +92,7 @@ Tensor huber_loss(const Operand& input, const Operand& target, Reduction reducti
 
 Tensor binary_cross_entropy(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
   const CallScope call("binary_cross_entropy", input);
+  if (is_autocasting()) return with_autocast(DType::f32, binary_cross_entropy, input, target, options);
   const std::optional<Tensor>& weight = options.weight;
   if (options.pos_weight) {
     fail<ValueError>("takes no pos_weight", {{"input", input}, {"pos_weight", *options.pos_weight}},
@@ -106,6 +112,7 @@ Tensor binary_cross_entropy(const Operand& input, const Operand& target, const B
 
 Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& target, const BinaryLossOptions& options) {
   const CallScope call("binary_cross_entropy_with_logits", input);
+  if (is_autocasting()) return with_autocast(DType::f32, binary_cross_entropy_with_logits, input, target, options);
   const std::optional<Tensor>& weight = options.weight;
   const std::optional<Tensor>& pos_weight = options.pos_weight;
   std::vector<Shown> shown{{"input", input}, {"target", target}};
@@ -130,6 +137,7 @@ Tensor binary_cross_entropy_with_logits(const Operand& input, const Operand& tar
 
 Tensor kl_div(const Operand& input, const Operand& target, Reduction reduction, bool log_target) {
   const CallScope call("kl_div", input);
+  if (is_autocasting()) return with_autocast(DType::f32, kl_div, input, target, reduction, log_target);
   const Compared of({{"input", input}, {"target", target}});
   const Tensor x = of[0];
   const Tensor t = of[1];
@@ -140,6 +148,7 @@ Tensor kl_div(const Operand& input, const Operand& target, Reduction reduction, 
 Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& target, double margin,
                              Reduction reduction) {
   const CallScope call("cosine_embedding_loss", a);
+  if (is_autocasting()) return with_autocast(DType::f32, cosine_embedding_loss, a, b, target, margin, reduction);
   const Compared of({{"a", a}, {"b", b}});
   const std::vector<Shown> shown{{"a", a}, {"b", b}, {"target", target}};
   check_same_device(shown);
@@ -165,6 +174,7 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
 Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative,
                            const TripletMarginOptions& options) {
   const CallScope call("triplet_margin_loss", anchor);
+  if (is_autocasting()) return with_autocast(DType::f32, triplet_margin_loss, anchor, positive, negative, options);
   const Compared of({{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   of.same_shapes(3);
   const int rank = anchor.tensor().rank();
@@ -183,6 +193,7 @@ Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const
 Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& target, double margin,
                            Reduction reduction) {
   const CallScope call("margin_ranking_loss", a);
+  if (is_autocasting()) return with_autocast(DType::f32, margin_ranking_loss, a, b, target, margin, reduction);
   const Compared of({{"a", a}, {"b", b}, {"target", target}});
   return of.finish(maximum(neg(of[2]) * (of[0] - of[1]) + margin, 0), reduction);
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -13,6 +14,7 @@ using namespace graph;
 
 Tensor matmul(const Operand& left, const Operand& right) {
   const CallScope call("matmul", left);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), matmul, left, right);
   const std::vector<Shown> shown{{"a", left}, {"b", right}};
   check_operands(shown);
   Tensor a = left.tensor();
@@ -46,6 +48,9 @@ Tensor matmul(const Operand& left, const Operand& right) {
 
 Tensor linear(const Operand& x, const Operand& weight, const std::optional<Tensor>& bias) {
   const CallScope call("linear", x);
+  if (is_autocasting()) {
+    return with_autocast(autocast_dtype(), [](const auto&... with) { return linear(with...); }, x, weight, bias);
+  }
   std::vector<Shown> shown{{"input", x}, {"weight", weight}};
   if (bias) shown.emplace_back("bias", *bias);
   check_operands(shown);
@@ -90,27 +95,33 @@ Tensor ranked_product(const Operand& left, int rank_a, const Operand& right, int
 
 Tensor mm(const Operand& a, const Operand& b) {
   const CallScope call("mm", a);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), mm, a, b);
   return ranked_product(a, 2, b, 2);
 }
 Tensor bmm(const Operand& a, const Operand& b) {
   const CallScope call("bmm", a);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), bmm, a, b);
   return ranked_product(a, 3, b, 3);
 }
 Tensor mv(const Operand& a, const Operand& b) {
   const CallScope call("mv", a);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), mv, a, b);
   return ranked_product(a, 2, b, 1);
 }
 Tensor dot(const Operand& a, const Operand& b) {
   const CallScope call("dot", a);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), dot, a, b);
   return ranked_product(a, 1, b, 1);
 }
 Tensor vdot(const Operand& a, const Operand& b) {
   const CallScope call("vdot", a);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), vdot, a, b);
   return ranked_product(a, 1, b, 1);
 }
 
 Tensor inner(const Operand& left, const Operand& right) {
   const CallScope call("inner", left);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), inner, left, right);
   const std::vector<Shown> shown{{"a", left}, {"b", right}};
   check_operands(shown);
   const Tensor& a = left.tensor();
@@ -186,12 +197,14 @@ void check_added(const Operand& c, const Operand& left, int rank_a, const Operan
 
 Tensor addmm(const Operand& input, const Operand& a, const Operand& b, Scales scales) {
   const CallScope call("addmm", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), addmm, input, a, b, scales);
   check_added(input, a, 2, b, 2);
   return blend(input, batched_matmul(a.tensor(), b.tensor()), returned(a.tensor().dtype()), scales);
 }
 
 Tensor addmv(const Operand& input, const Operand& a, const Operand& b, Scales scales) {
   const CallScope call("addmv", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), addmv, input, a, b, scales);
   check_added(input, a, 2, b, 1);
   const Tensor product = batched_matmul(a.tensor(), b.tensor().unsqueeze(1)).squeeze(1);
   return blend(input, product, returned(a.tensor().dtype()), scales);
@@ -199,12 +212,14 @@ Tensor addmv(const Operand& input, const Operand& a, const Operand& b, Scales sc
 
 Tensor baddbmm(const Operand& input, const Operand& a, const Operand& b, Scales scales) {
   const CallScope call("baddbmm", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), baddbmm, input, a, b, scales);
   check_added(input, a, 3, b, 3);
   return blend(input, batched_matmul(a.tensor(), b.tensor()), returned(a.tensor().dtype()), scales);
 }
 
 Tensor addbmm(const Operand& input, const Operand& a, const Operand& b, Scales scales) {
   const CallScope call("addbmm", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), addbmm, input, a, b, scales);
   check_added(input, a, 3, b, 3);
   // The batch is part of k, outermost.
   const Tensor product = contract_dims(
@@ -214,6 +229,7 @@ Tensor addbmm(const Operand& input, const Operand& a, const Operand& b, Scales s
 
 Tensor addr(const Operand& input, const Operand& a, const Operand& b, Scales scales) {
   const CallScope call("addr", input);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), addr, input, a, b, scales);
   check_operands({{"input", input}, {"a", a}, {"b", b}});
   const Tensor product = outer(a, b);
   return blend(input, cast(product, wide(product.dtype())), product.dtype(), scales);
@@ -221,6 +237,10 @@ Tensor addr(const Operand& input, const Operand& a, const Operand& b, Scales sca
 
 Tensor tensordot(const Operand& left, const Operand& right, const Dims& dims_a, const Dims& dims_b) {
   const CallScope call("tensordot", left);
+  if (is_autocasting()) {
+    return with_autocast(
+        autocast_dtype(), [](const auto&... with) { return tensordot(with...); }, left, right, dims_a, dims_b);
+  }
   const std::vector<Shown> shown{{"a", left}, {"b", right}};
   check_operands(shown);
   const Tensor& a = left.tensor();
@@ -263,6 +283,10 @@ Tensor tensordot(const Operand& left, const Operand& right, const Dims& dims_a, 
 
 Tensor tensordot(const Operand& a, const Operand& b, int dims) {
   const CallScope call("tensordot", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        autocast_dtype(), [](const auto&... with) { return tensordot(with...); }, a, b, dims);
+  }
   check_operands({{"a", a}, {"b", b}});
   if (dims < 0 || dims > a.tensor().rank() || dims > b.tensor().rank()) {
     fail<ValueError>(fmt::format("cannot sum over {} dimensions", dims), {{"a", a}, {"b", b}},
@@ -309,6 +333,7 @@ Tensor kron(const Operand& left, const Operand& right) {
 
 Tensor multi_dot(const std::vector<Tensor>& tensors, CallSite site) {
   const CallScope call("multi_dot", site);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), multi_dot, tensors, site);
   if (tensors.size() < 2) {
     fail<ValueError>(fmt::format("needs at least two tensors, got {}", tensors.size()));
   }
@@ -363,6 +388,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors, CallSite site) {
 
 Tensor bilinear(const Operand& left, const Operand& right, const Operand& w, const std::optional<Tensor>& bias) {
   const CallScope call("bilinear", left);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), bilinear, left, right, w, bias);
   std::vector<Shown> shown{{"a", left}, {"b", right}, {"weight", w}};
   if (bias) shown.emplace_back("bias", *bias);
   check_operands(shown);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/elements.h"
+#include "graph/autocast.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 
@@ -48,6 +49,7 @@ std::uint32_t trailing_dims(const Tensor& x, const Shape& normalized) {
 Tensor layer_norm(const Operand& a, const Shape& normalized_shape, const std::optional<Tensor>& weight,
                   const std::optional<Tensor>& bias, double eps) {
   const CallScope call("layer_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, layer_norm, a, normalized_shape, weight, bias, eps);
   const Tensor input = check_float_input(a, {}).input;
   const std::uint32_t dims = trailing_dims(input, normalized_shape);
   const DType working = wide(input.dtype());
@@ -62,6 +64,7 @@ Tensor layer_norm(const Operand& a, const Shape& normalized_shape, const std::op
 Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::optional<Tensor>& weight,
                 std::optional<double> eps) {
   const CallScope call("rms_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, rms_norm, a, normalized_shape, weight, eps);
   const Tensor input = check_float_input(a, {}).input;
   const std::uint32_t dims = trailing_dims(input, normalized_shape);
   const DType working = wide(input.dtype());
@@ -77,6 +80,7 @@ Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::opti
 Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Tensor>& weight,
                   const std::optional<Tensor>& bias, double eps) {
   const CallScope call("group_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, group_norm, a, groups, weight, bias, eps);
   const Tensor input = check_float_input(a, {}).input;
   if (input.rank() < 2 || groups < 1 || input.shape()[1] % groups != 0) {
     fail<ShapeError>(fmt::format("{} groups do not divide the channels (dimension 1)", groups), {{"input", input}});
@@ -103,6 +107,7 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
 
 Tensor local_response_norm(const Operand& a, std::int64_t size, const LocalResponseNormOptions& options) {
   const CallScope call("local_response_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, local_response_norm, a, size, options);
   const Tensor input = check_float_input(a, {}).input;
   if (input.rank() < 2) {
     fail<ShapeError>("input must be [N, C, ...]", {{"input", input}});
@@ -132,6 +137,7 @@ Tensor local_response_norm(const Operand& a, std::int64_t size, const LocalRespo
 
 Tensor normalize(const Operand& a, double p, int dim, double eps) {
   const CallScope call("normalize", a);
+  if (is_autocasting()) return with_autocast(DType::f32, normalize, a, p, dim, eps);
   const Checked in = check_float_input(a, {dim});
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   if (x.numel() == 0) return in.input;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "graph/autocast.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -36,6 +37,13 @@ struct Promoted {
 };
 inline Promoted promote(const Operands& operands, bool floats_only) {
   check_same_device(operands);
+  if (is_autocasting()) {
+    std::vector<const Tensor*> tensors;
+    for (const Shown& shown : operands) {
+      if (shown.tensor != nullptr) tensors.push_back(shown.tensor);
+    }
+    if (is_mixed(tensors)) return {DType::f32, DType::f32};
+  }
   check_same_dtype(operands);
   for (const Shown& shown : operands) {
     if (shown.tensor == nullptr) continue;

@@ -3,6 +3,7 @@
 
 #include <lockstep/ops/recurrent.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -215,25 +216,30 @@ Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeig
 
 LstmState lstm_cell(const Operand& x, const LstmState& state, const RecurrentWeights& weights) {
   const CallScope call("lstm_cell", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), lstm_cell, x, state, weights);
   const State next = one_step(Kind::lstm, x, state.hidden, &state.cell, weights);
   return {next.hidden, next.cell};
 }
 Tensor gru_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
   const CallScope call("gru_cell", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), gru_cell, x, h, weights);
   return one_step(Kind::gru, x, h, nullptr, weights).hidden;
 }
 Tensor rnn_tanh_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
   const CallScope call("rnn_tanh_cell", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), rnn_tanh_cell, x, h, weights);
   return one_step(Kind::rnn_tanh, x, h, nullptr, weights).hidden;
 }
 Tensor rnn_relu_cell(const Operand& x, const Tensor& h, const RecurrentWeights& weights) {
   const CallScope call("rnn_relu_cell", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), rnn_relu_cell, x, h, weights);
   return one_step(Kind::rnn_relu, x, h, nullptr, weights).hidden;
 }
 
 LstmResult lstm(const Operand& x, const std::vector<RecurrentWeights>& weights, const std::optional<LstmState>& initial,
                 const RecurrentOptions& options) {
   const CallScope call("lstm", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), lstm, x, weights, initial, options);
   const auto part = [&](Tensor LstmState::*member) {
     return initial ? std::optional<Tensor>((*initial).*member) : std::nullopt;
   };
@@ -243,18 +249,21 @@ LstmResult lstm(const Operand& x, const std::vector<RecurrentWeights>& weights, 
 RecurrentResult gru(const Operand& x, const std::vector<RecurrentWeights>& weights,
                     const std::optional<Tensor>& initial, const RecurrentOptions& options) {
   const CallScope call("gru", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), gru, x, weights, initial, options);
   const Layers result = layers(Kind::gru, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }
 RecurrentResult rnn_tanh(const Operand& x, const std::vector<RecurrentWeights>& weights,
                          const std::optional<Tensor>& initial, const RecurrentOptions& options) {
   const CallScope call("rnn_tanh", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), rnn_tanh, x, weights, initial, options);
   const Layers result = layers(Kind::rnn_tanh, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }
 RecurrentResult rnn_relu(const Operand& x, const std::vector<RecurrentWeights>& weights,
                          const std::optional<Tensor>& initial, const RecurrentOptions& options) {
   const CallScope call("rnn_relu", x);
+  if (is_autocasting()) return with_autocast(autocast_dtype(), rnn_relu, x, weights, initial, options);
   const Layers result = layers(Kind::rnn_relu, x, weights, initial, std::nullopt, options);
   return {result.output, result.hidden};
 }

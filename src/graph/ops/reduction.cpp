@@ -4,6 +4,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
@@ -109,15 +110,27 @@ using namespace graph;
 
 Tensor sum(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("sum", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return sum(with...); }, a, dims, keepdim);
+  }
   return sum_like(ReduceOp::sum, a, dims, keepdim);
 }
 Tensor prod(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("prod", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return prod(with...); }, a, dims, keepdim);
+  }
   return sum_like(ReduceOp::prod, a, dims, keepdim);
 }
 
 Tensor mean(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("mean", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return mean(with...); }, a, dims, keepdim);
+  }
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   return drop_dims(cast(mean_of(x, in.dims), in.input.dtype()), in.dims, keepdim);
@@ -125,19 +138,23 @@ Tensor mean(const Operand& a, const Dims& dims, bool keepdim) {
 
 Tensor sum(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("sum", a);
+  const AutocastExchange outside(DType::f32);  // the dtype is given
   return sum(tensor_operand(a).to(dtype), dims, keepdim);
 }
 Tensor prod(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("prod", a);
+  const AutocastExchange outside(DType::f32);  // the dtype is given
   return prod(tensor_operand(a).to(dtype), dims, keepdim);
 }
 Tensor mean(const Operand& a, const Dims& dims, bool keepdim, DType dtype) {
   const CallScope call("mean", a);
+  const AutocastExchange outside(DType::f32);  // the dtype is given
   return mean(tensor_operand(a).to(dtype), dims, keepdim);
 }
 
 Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("var", a);
+  if (is_autocasting()) return with_autocast(DType::f32, var, a, dims, keepdim, correction);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor variance = moments(x, in.dims, correction).variance;
@@ -146,6 +163,7 @@ Tensor var(const Operand& a, const Dims& dims, bool keepdim, double correction) 
 
 Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) {
   const CallScope call("std", a);
+  if (is_autocasting()) return with_autocast(DType::f32, std, a, dims, keepdim, correction);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor deviation = root_of_squares(moments(x, in.dims, correction).variance);
@@ -154,6 +172,7 @@ Tensor std(const Operand& a, const Dims& dims, bool keepdim, double correction) 
 
 Tensor norm(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, norm, a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor length = root_of_squares(reduce(ReduceOp::dot, x, in.dims, &x));
@@ -216,6 +235,7 @@ ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
 
 Tensor logsumexp(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("logsumexp", a);
+  if (is_autocasting()) return with_autocast(DType::f32, logsumexp, a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   if (count_of(in.input, in.dims) == 0) {
     Shape shape = in.input.shape();
@@ -253,23 +273,40 @@ Tensor log_softmax_over(const Operand& a, const Dims& dims) {
 
 Tensor softmax(const Operand& a, int dim) {
   const CallScope call("softmax", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return softmax(with...); }, a, dim);
+  }
   return softmax_over(a, {dim});
 }
 Tensor softmax(const Operand& a, const Dims& dims) {
   const CallScope call("softmax", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return softmax(with...); }, a, dims);
+  }
   return softmax_over(a, dims);
 }
 Tensor log_softmax(const Operand& a, int dim) {
   const CallScope call("log_softmax", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dim);
+  }
   return log_softmax_over(a, {dim});
 }
 Tensor log_softmax(const Operand& a, const Dims& dims) {
   const CallScope call("log_softmax", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return log_softmax(with...); }, a, dims);
+  }
   return log_softmax_over(a, dims);
 }
 
 Tensor softmin(const Operand& a, int dim) {
   const CallScope call("softmin", a);
+  if (is_autocasting()) return with_autocast(DType::f32, softmin, a, dim);
   const Tensor x = widened(a);
   return cast(softmax(neg(x), dim), a.tensor().dtype());
 }

@@ -4,6 +4,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 
@@ -14,6 +15,7 @@ using namespace graph;
 
 Tensor nansum(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("nansum", a);
+  if (is_autocasting()) return with_autocast(DType::f32, nansum, a, dims, keepdim);
   const Tensor& input = tensor_operand(a);
   if (!is_float(input.dtype())) return sum(a, dims, keepdim);
   return sum(where(isnan(a), 0.0, a), dims, keepdim);
@@ -21,6 +23,7 @@ Tensor nansum(const Operand& a, const Dims& dims, bool keepdim) {
 
 Tensor nanmean(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("nanmean", a);
+  if (is_autocasting()) return with_autocast(DType::f32, nanmean, a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const Tensor missing = isnan(x);
@@ -85,6 +88,7 @@ Tensor power_of_size(const Tensor& size, double p) {
 
 Tensor vector_norm(const Operand& a, double p, const Dims& dims, bool keepdim) {
   const CallScope call("vector_norm", a);
+  if (is_autocasting()) return with_autocast(DType::f32, vector_norm, a, p, dims, keepdim);
   if (p == 2) return norm(a, dims, keepdim);
   const Checked in = check_float_input(a, dims);
   if (std::isnan(p)) fail<ValueError>("p is NaN", {{"input", a}}, "use a number");

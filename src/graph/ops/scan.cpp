@@ -1,6 +1,7 @@
 // Running results along a dimension, and differences.
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/operand.h"
 
 namespace lockstep {
@@ -35,19 +36,29 @@ ValuesIndices running_extremum(ScanOp position, const Operand& a, int dim) {
 
 Tensor cumsum(const Operand& a, int dim) {
   const CallScope call("cumsum", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return cumsum(with...); }, a, dim);
+  }
   return running(ScanOp::sum, a, dim);
 }
 Tensor cumprod(const Operand& a, int dim) {
   const CallScope call("cumprod", a);
+  if (is_autocasting()) {
+    return with_autocast(
+        DType::f32, [](const auto&... with) { return cumprod(with...); }, a, dim);
+  }
   return running(ScanOp::prod, a, dim);
 }
 
 Tensor cumsum(const Operand& a, int dim, DType dtype) {
   const CallScope call("cumsum", a);
+  const AutocastExchange outside(DType::f32);  // the dtype is given
   return cumsum(tensor_operand(a).to(dtype), dim);
 }
 Tensor cumprod(const Operand& a, int dim, DType dtype) {
   const CallScope call("cumprod", a);
+  const AutocastExchange outside(DType::f32);  // the dtype is given
   return cumprod(tensor_operand(a).to(dtype), dim);
 }
 
@@ -62,6 +73,7 @@ ValuesIndices cummin(const Operand& a, int dim) {
 
 Tensor logcumsumexp(const Operand& a, int dim) {
   const CallScope call("logcumsumexp", a);
+  if (is_autocasting()) return with_autocast(DType::f32, logcumsumexp, a, dim);
   Tensor x = widened(a);
   const bool scalar = x.rank() == 0;
   if (scalar) x = x.reshape({1});

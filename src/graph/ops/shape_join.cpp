@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/operand.h"
 
 namespace lockstep {
@@ -11,6 +12,12 @@ inline namespace v0 {
 using namespace graph;
 
 namespace {
+
+bool is_mixed_list(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> each;
+  for (const Tensor& tensor : tensors) each.push_back(&tensor);
+  return is_mixed(each);
+}
 
 void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
   if (tensors.empty()) fail<ValueError>("the list of tensors is empty", {}, "give at least one tensor");
@@ -23,6 +30,10 @@ void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
 
 Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   const CallScope call("cat", site);
+  if (is_autocasting() && is_mixed_list(tensors)) {
+    return with_autocast(
+        DType::f32, [&](const auto& with) { return cat(with, dim); }, tensors);
+  }
   std::vector<Shown> shown;
   check_list(tensors, shown);
   const int d = check_dim(tensors[0], dim);
@@ -54,6 +65,10 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
 
 Tensor stack(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   const CallScope call("stack", site);
+  if (is_autocasting() && is_mixed_list(tensors)) {
+    return with_autocast(
+        DType::f32, [&](const auto& with) { return stack(with, dim); }, tensors);
+  }
   std::vector<Shown> shown;
   check_list(tensors, shown);
   std::vector<Tensor> unsqueezed;
