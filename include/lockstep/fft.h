@@ -26,7 +26,7 @@ enum class Norm : std::uint8_t { backward, ortho, forward };
 
 struct FftOptions {
   /// Length of the signal, which is cut or filled with zeros at its end; absent: as it is. Of irfft the length of the
-  /// result, absent: 2 (size - 1). ValueError below 1.
+  /// result, absent: 2 (size - 1). ValueError below 1 and above 2^24: the roots of all elements are held in memory.
   std::optional<std::int64_t> n = std::nullopt;
   int dim = -1;  ///< IndexError if there is none of that number
   Norm norm = Norm::backward;
@@ -58,7 +58,8 @@ LOCKSTEP_API Tensor rfft2(const Operand& x, const Fft2Options& options = {});
 LOCKSTEP_API Tensor irfft2(const Operand& x, const Fft2Options& options = {});
 
 /// The frequencies of fft's results, [n], in cycles per unit of the samples' distance `d`: 0, 1, ... and then the
-/// negative ones, each divided by n d. ValueError unless n >= 1 and d is not 0; f32 and f64.  PyTorch: fft.fftfreq.
+/// negative ones, each divided by n d. ValueError unless 1 <= n <= 2^24 and d is not 0; f32 and f64.  PyTorch:
+/// fft.fftfreq.
 LOCKSTEP_API Tensor fftfreq(std::int64_t n, double d = 1, TensorOptions options = {}, CallSite site = {});
 /// Those of rfft's, [n/2 + 1].  PyTorch: fft.rfftfreq.
 LOCKSTEP_API Tensor rfftfreq(std::int64_t n, double d = 1, TensorOptions options = {}, CallSite site = {});

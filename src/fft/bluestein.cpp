@@ -9,7 +9,7 @@ inline namespace v0 {
 namespace fft {
 namespace {
 
-// e^(pi i sign j^2 / n)
+// e^(pi i j^2 / n)
 Root chirp_root(std::int64_t j, std::int64_t n) {
   const auto square = static_cast<unsigned __int128>(j) * static_cast<unsigned __int128>(j);
   return root_of_unity(static_cast<std::int64_t>(square % static_cast<unsigned __int128>(2 * n)), 2 * n);
@@ -58,12 +58,12 @@ Tensor transform_by_chirp(const Tensor& x, const Transform& how) {
   const Tensor chirp = chirp_of(how, x);
   const Tensor given = chirp.narrow(1, 0, x.size(2));
   // A real signal has no imaginary part that would be turned.
-  const Tensor turned = x.size(0) == 1 ? x * given.narrow(0, 1, 2).flip({0}).unsqueeze(1) : rotated(x, given);
+  const Tensor turned = x.size(0) == 1 ? x * given.narrow(0, 1, 2).flip({0}).unsqueeze(1) : rotated(x, given, 1);
   const Tensor spectrum = transform_in_stages(turned, {.n = size, .sign = -1, .outputs = size}, radices);
-  const Tensor product = rotated(spectrum, filter_of(how, size, x));
+  const Tensor product = rotated(spectrum, filter_of(how, size, x), 1);
   const Tensor back = transform_in_stages(product, {.n = size, .sign = 1, .outputs = how.outputs}, radices);
   const Tensor wanted = chirp.narrow(1, 0, how.outputs);
-  if (!how.real_output) return rotated(back, wanted);
+  if (!how.real_output) return rotated(back, wanted, 1);
   return back.narrow(0, 0, 1) * wanted.narrow(0, 2, 1).unsqueeze(1) +
          back.narrow(0, 1, 1) * wanted.narrow(0, 0, 1).unsqueeze(1);
 }

@@ -23,11 +23,16 @@ int dim_of(const Tensor& x, Pairs pairs, std::int64_t dim) {
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 
+// Roots are held as tables, which are made at the call.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+
 // What is asked for: a length, given or the tensor's own.
 std::int64_t length_of(const Tensor& x, std::optional<std::int64_t> given, std::int64_t own) {
   const std::int64_t n = given.value_or(own);
   check<ValueError>(n >= 1, fmt::format("a transform has at least one element, not {}", n), {{"x", x}},
                     "give its length in the options");
+  check<ValueError>(n <= kMostElements, fmt::format("a transform has at most 2^24 elements, not {}", n), {{"x", x}},
+                    "transform parts of it");
   return n;
 }
 
@@ -116,6 +121,7 @@ Tensor frequencies(const std::vector<double>& numbers, std::int64_t n, double d,
 }
 void check_count(std::int64_t n) {
   check<ValueError>(n >= 1, fmt::format("n is {}", n), {}, "give the length of the signal");
+  check<ValueError>(n <= kMostElements, fmt::format("a transform has at most 2^24 elements, not {}", n));
 }
 
 }  // namespace

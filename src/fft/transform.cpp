@@ -36,13 +36,16 @@ Tensor matrix_of(std::int64_t r, int sign, const Tensor& like) {
   });
 }
 
-// e^(2 pi i sign j k / (r rest)) as [3, rest, r, each]: k, j, and the same `each` times.
-Tensor twiddles_of(std::int64_t r, std::int64_t rest, std::int64_t each, int sign, const Tensor& like) {
-  const TableKey key{TableKind::twiddles, r, rest, sign, like.dtype(), like.device(), each};
+// Up to this length a rotation's table is as long as the signal, one row for all; else it repeats within the signal.
+constexpr std::int64_t kWholeTable = 1 << 16;
+
+// e^(2 pi i j k / (r rest)) as [3, rest, r, each]: k, j, and the same `each` times.
+Tensor twiddles_of(std::int64_t r, std::int64_t rest, std::int64_t each, const Tensor& like) {
+  const TableKey key{TableKind::twiddles, r, rest, 1, like.dtype(), like.device(), each};
   return table(key, {3, rest, r, each}, [&] {
     const auto number = [&](std::int64_t i) { return (i / each % r) * (i / each / r); };
     return rotation(
-        r * rest * each, [&](std::int64_t i) { return root_of_unity(number(i), r * rest); }, sign);
+        r * rest * each, [&](std::int64_t i) { return root_of_unity(number(i), r * rest); }, 1);
   });
 }
 
@@ -85,8 +88,9 @@ Tensor product_of_stage(const Tensor& x, const Part& part, int sign) {
 
 }  // namespace
 
-Tensor rotated(const Tensor& x, const Tensor& roots) {
-  return x * roots.narrow(0, 2, 1).unsqueeze(1) + x.flip({0}) * roots.narrow(0, 0, 2).unsqueeze(1);
+Tensor rotated(const Tensor& x, const Tensor& roots, int sign) {
+  const Tensor sines = roots.narrow(0, 0, 2);
+  return x * roots.narrow(0, 2, 1).unsqueeze(1) + x.flip({0}) * (sign > 0 ? sines : sines.flip({0})).unsqueeze(1);
 }
 
 // n = radix * rest: element i1 rest + i2, frequency j1 + radix k2. A stage puts its frequencies in front of those of
@@ -115,8 +119,8 @@ Tensor transform_in_stages(const Tensor& x, const Transform& how, const std::vec
     if (is_last) {
       y = product.reshape({part.parts_out, before, part.outputs * done, after});
     } else {
-      // For signals along the last dimension a table as long as they are: one row for all.
-      y = rotated(product, twiddles_of(radix, rest, after == 1 ? done : 1, how.sign, x));
+      const bool whole = after == 1 && how.n <= kWholeTable;
+      y = rotated(product, twiddles_of(radix, rest, whole ? done : 1, x), how.sign);
     }
     done *= radix;
     left = rest;

@@ -27,8 +27,9 @@ Tensor transform(const Tensor& x, const Transform& how);
 Tensor transform_in_stages(const Tensor& x, const Transform& how, const std::vector<std::int64_t>& radices);
 Tensor transform_by_chirp(const Tensor& x, const Transform& how);
 
-/// x [2, before, ...] times the roots of a table [3, ...] as tables.h has them, which lacks the second dimension.
-Tensor rotated(const Tensor& x, const Tensor& roots);
+/// x [2, before, ...] times the roots of a table [3, ...] as tables.h has them, which lacks the second dimension;
+/// sign -1: times their conjugates.
+Tensor rotated(const Tensor& x, const Tensor& roots, int sign);
 
 }  // namespace fft
 }  // namespace v0

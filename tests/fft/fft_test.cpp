@@ -229,6 +229,8 @@ TEST(Fft, RefusesOperandsAtTheCall) {
   expect_error<DTypeError>([] { fft::rfft(ones({4}, {.dtype = DType::i32})); }, {"fft.rfft"});
   expect_error<IndexError>([] { fft::fft(ones({4, 2}), {.dim = 1}); }, {"fft.fft", "dim 1"});
   expect_error<ValueError>([] { fft::fft(ones({4, 2}), {.n = 0}); }, {"fft.fft", "at least one"});
+  expect_error<ValueError>([] { fft::rfft(ones({4}), {.n = std::int64_t{1} << 40}); }, {"fft.rfft", "at most 2^24"});
+  expect_error<ValueError>([] { fft::fftfreq(std::int64_t{1} << 40); }, {"fft.fftfreq", "at most 2^24"});
   expect_error<ValueError>([] { fft::irfft(ones({1, 2})); }, {"fft.irfft", "length"});
   expect_error<ValueError>([] { fft::stft(ones({20}), 0); }, {"fft.stft", "n_fft"});
   expect_error<ValueError>([] { fft::stft(ones({20}), 8, {.hop_length = 0}); }, {"hop_length"});
