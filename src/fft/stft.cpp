@@ -47,6 +47,16 @@ Norm norm_of(bool normalized) {
   return normalized ? Norm::ortho : Norm::backward;
 }
 
+// x [b, length] with `side` elements more at both ends. Mirrors are views, which need no table of positions as long as
+// the signal.
+Tensor extended(const Tensor& x, std::int64_t side, PadMode mode) {
+  const std::int64_t length = x.size(1);
+  if (mode != PadMode::reflect || side >= length) return pad(x.unsqueeze(1), {side, side}, mode).squeeze(1);
+  const Tensor before = x.narrow(1, 1, side).flip({1});
+  const Tensor after = x.narrow(1, length - 1 - side, side).flip({1});
+  return cat({before, x, after}, 1);
+}
+
 // Columns [b, n, frames] added where they came from: [b, length].
 Tensor overlapped(const Tensor& columns, const Frames& frames) {
   const std::int64_t length = frames.n + frames.hop * (columns.size(2) - 1);
@@ -62,10 +72,7 @@ Tensor stft(const Operand& operand, std::int64_t n_fft, const StftOptions& optio
   check<ShapeError>(given.rank() <= 2, "x must be [length] or [batch, length]", {{"x", given}});
   const Frames frames = frames_of(given, n_fft, options);
   Tensor x = given.rank() == 1 ? given.unsqueeze(0) : given;
-  if (options.center) {
-    const std::int64_t side = n_fft / 2;
-    x = pad(x.unsqueeze(1), {side, side}, options.pad_mode).squeeze(1);
-  }
+  if (options.center) x = extended(x, n_fft / 2, options.pad_mode);
   check<ShapeError>(x.size(1) >= n_fft, fmt::format("no frame of {} fits", n_fft), {{"x", given}},
                     "give a smaller n_fft");
   Tensor columns = x.unfold(1, n_fft, frames.hop).transpose(1, 2);
