@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ops.md, the list of all ops, from the comments in include/lockstep/ops.
+"""Writes docs/ops.md, the list of all ops, from the comments in include/lockstep/ops and in fft.h.
 
   tools/list_ops.py            writes docs/ops.md
   tools/list_ops.py --check    fails if docs/ops.md is not what it would write
@@ -11,8 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# The ops
 
-Made by `tools/list_ops.py` from the headers in `include/lockstep/ops`; edit those. Operands are `Operand`s (a tensor, a
-parameter or a number). What holds for all of them:
+Made by `tools/list_ops.py` from the headers in `include/lockstep/ops` and `fft.h` beside them; edit those. Operands are
+`Operand`s (a tensor, a parameter or a number). What holds for all of them:
 
 * Shapes broadcast as in NumPy; dimensions and `dim` arguments may be counted from the end.
 * Tensors of one call have one dtype and one device. Other dtypes: `DTypeError` with the cast to write; other devices:
@@ -47,7 +47,7 @@ def declarations(text):
             comment = []
         elif not stripped:
             comment = []
-        elif stripped.startswith("struct") or stripped.startswith("enum"):
+        elif stripped.startswith(("struct", "enum")) or stripped.endswith(";"):  # also members of structs
             comment = []
 
 
@@ -88,7 +88,8 @@ def rows():
 def page():
     text = HEAD
     of_row = rows()
-    for header in sorted((ROOT / "include/lockstep/ops").glob("*.h")):
+    api = ROOT / "include/lockstep"
+    for header in [*sorted((api / "ops").glob("*.h")), api / "fft.h"]:
         source = header.read_text()
         intro = []
         for line in source.splitlines():
@@ -101,6 +102,8 @@ def page():
             if name is None or name.startswith("operator"):
                 continue
             what = (" ".join(comment) or of_row.get(name, "")).replace("|", "\\|")
+            if header.parent == api:
+                call = f"{header.stem}::{call}"
             call = call.replace("|", "\\|").replace("std::nullopt", "none")
             text += f"| `{call}` | {what} |\n"
     return text

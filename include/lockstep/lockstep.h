@@ -11,6 +11,7 @@
 #include <lockstep/dlpack.h>
 #include <lockstep/dtype.h>
 #include <lockstep/error.h>
+#include <lockstep/fft.h>
 #include <lockstep/io.h>
 #include <lockstep/memory.h>
 #include <lockstep/models.h>

@@ -29,7 +29,7 @@ enum class Form : std::uint8_t {
 inline constexpr int kDims = 3;  ///< variants of an op along a dimension: the last, the first, the second (Probe::dim)
 
 struct CheckOp {
-  const char* name;  ///< as declared in include/lockstep/ops
+  const char* name;  ///< as declared in include/lockstep/ops; those of fft.h with their namespace
   Form form;
   int variants;
   Tensors (*run)(Probe& probe);
@@ -42,6 +42,7 @@ std::span<const CheckOp> check_contraction_ops();
 std::span<const CheckOp> check_creation_ops();
 std::span<const CheckOp> check_elementwise_ops();
 std::span<const CheckOp> check_encoding_ops();
+std::span<const CheckOp> check_fft_ops();
 std::span<const CheckOp> check_image_ops();
 std::span<const CheckOp> check_indexing_ops();
 std::span<const CheckOp> check_loss_ops();

@@ -23,6 +23,7 @@ std::span<const RecordedOp> activation_ops();
 std::span<const RecordedOp> attention_ops();
 std::span<const RecordedOp> contraction_ops();
 std::span<const RecordedOp> elementwise_ops();
+std::span<const RecordedOp> fft_ops();
 std::span<const RecordedOp> image_ops();
 std::span<const RecordedOp> indexing_ops();
 std::span<const RecordedOp> loss_ops();

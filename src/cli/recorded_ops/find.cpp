@@ -14,6 +14,7 @@ const RecordedOp& find_recorded_op(const std::string& name) {
            attention_ops(),
            contraction_ops(),
            elementwise_ops(),
+           fft_ops(),
            image_ops(),
            indexing_ops(),
            loss_ops(),

@@ -1,6 +1,7 @@
 // Copies a block of an operand into panels (panels.h), per instruction set: decoding, flushing subnormals and putting
 // the fill where a view has no data. Three ways, chosen by Side::Order:
 //   along outer   one panel row (fixed k) at a time; its pieces and, per class of k, their valid lanes are known before
+//                 (all are valid, and more is known, where nothing is decoded or bounded)
 //   along k       one lane at a time into a staging area (or straight from memory), then transposed
 //   by element    views with inserted zeros, and packed blocks (encodings.def)
 
@@ -66,7 +67,44 @@ inline int prepare_panel(const PackArgs& args, std::int64_t outer, std::int64_t 
   return pieces;
 }
 
+// What is neither decoded nor bounded: no spans to ask for, and whole panel rows a constant distance apart (1 or 2: pairs)
+// are copied by vectors.
+template <typename T, int kWidth> void pack_plain_along_outer(const PackArgs& args) {
+  PackWorkspace& workspace = *args.workspace;
+  const std::int64_t stride = args.side->geometry.outer.inner_stride();
+  const T* data = reinterpret_cast<const T*>(args.data) + args.batch.address;
+  T* panel = static_cast<T*>(args.panels);
+  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
+    const std::int64_t lanes = std::min<std::int64_t>(kWidth, args.outer_count - o);
+    const int pieces = cut_pieces(args.side->geometry.outer, 0, args.outer_begin + o, lanes, kWidth, workspace.pieces);
+    const Piece* const first = workspace.pieces;
+    const bool is_even = lanes == kWidth && std::all_of(first, first + pieces, [&](const Piece& piece) {
+      return piece.position.address == first->position.address + stride * piece.begin;
+    });
+    for (std::int64_t k = 0; k < args.k_count; ++k) {
+      T* row = panel + k * kWidth;
+      const T* from = data + workspace.k_address[k];
+      if (is_even && stride == 1) {
+        std::memcpy(row, from + first->position.address, kWidth * sizeof(T));
+        continue;
+      }
+      if (is_even && stride == 2) {
+        for (int lane = 0; lane < kWidth; ++lane) row[lane] = from[first->position.address + 2 * lane];
+        continue;
+      }
+      for (const Piece* piece = first; piece != first + pieces; ++piece) {
+        const T* next = from + piece->position.address;
+        for (std::int64_t lane = 0; lane < piece->length; ++lane) row[piece->begin + lane] = next[stride * lane];
+      }
+      for (std::int64_t lane = lanes; lane < kWidth; ++lane) row[lane] = T{};
+    }
+  }
+}
+
 template <typename T, typename Source, int kWidth> void pack_along_outer(const PackArgs& args) {
+  if constexpr (std::is_same_v<T, Source>) {
+    if (!args.side->flush && args.side->geometry.bounds() == 0) return pack_plain_along_outer<T, kWidth>(args);
+  }
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
