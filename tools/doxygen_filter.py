@@ -8,7 +8,7 @@ reader, and with what a reader of the header sees and Doxygen would not.
 * A function under another one, without words of its own, has those of the other, as in docs/ops.md.
 * Text is text: what Doxygen would take for markup or HTML is escaped.
 
-Of a page in Markdown, titles have no code and headings have the names that links from other pages use.
+Of a page in Markdown, titles have no code, headings have the names that links use, and code may be bold.
 
   tools/doxygen_filter.py FILE     writes to the standard output
 """
@@ -199,6 +199,7 @@ def markdown(text):
         slug = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
         return match.group() + (f" {{#{slug}}}" if slug in linked else "")
     text = re.sub(r"^(##+) (.*)$", heading, text, flags=re.MULTILINE)
+    text = re.sub(r"\*\*`([^`]+)`\*\*", r"<b><tt>\1</tt></b>", text)
     return re.sub(r"\A# .*$", lambda match: match.group().replace("`", ""), text, flags=re.MULTILINE)
 
 
