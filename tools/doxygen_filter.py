@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What Doxygen reads instead of a file (docs/reference/Doxyfile). Of a public header it is the same declarations, without what is noise to a
-reader, and with what a reader of the header sees and Doxygen would not.
+"""What Doxygen reads instead of a file (docs/reference/Doxyfile). Of a public header it is the same declarations, without what is
+noise to a reader, and with what a reader of the header sees and Doxygen would not:
 
 * LOCKSTEP_API, the inline namespace and the CallSite arguments, which nobody passes, are gone.
 * The comment on top of the file describes its group, which has all that the file declares and lies in that of its room.
@@ -68,7 +68,8 @@ def methods():
         candidates = words.get(name, [])
         text = next((text for of, text in candidates if of == names), candidates[0][1] if candidates else "")
         parameters = re.sub(r"LOCKSTEP_OR\(([^()]*(?:\(\))?)\)", r"= \1", parameters[1:-1])
-        lines += [f"  /// {escaped(text)}", "  ///", f"  /// The function {name} as a method.", f"  {result} {name}({parameters}) const;"]
+        lines += [f"  /// {escaped(text)}", "  ///", f"  /// The function {name} as a method."]
+        lines.append(f"  {result} {name}({parameters}) const;")
     return "\n".join(lines)
 
 
@@ -125,7 +126,7 @@ def with_words_of_options(text):
 
 
 def with_comments(text):
-    """Comments that stand right above a declaration are its words, also with two strokes; and those of neighbours are one's own."""
+    """What stands right above a declaration are its words, also with two strokes; functions below it without words share them."""
     lines, out = text.splitlines(), []
     comment, indent, before = [], "", "blank"
     for i, line in enumerate(lines):
