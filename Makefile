@@ -10,7 +10,7 @@ SOAK_SECONDS ?= 3600
 release = cmake --preset release $(quiet) && cmake --build --preset release -j $(JOBS)
 quiet = >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 
-.PHONY: demo test build bench soak exhaustive format tidy clean help
+.PHONY: demo test build bench docs soak exhaustive format tidy clean help
 
 demo: ## build and run the demonstration
 	@scripts/setup build
@@ -32,6 +32,10 @@ bench: ## build and run the benchmarks
 	@mkdir -p build
 	@$(release)
 	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
+
+docs: ## the API reference as HTML, in build/docs
+	@scripts/setup docs
+	@scripts/make_docs
 
 soak: build ## every test of devices in software, every CUDA text, SOAK_SECONDS (3600) of fuzzing for each target
 	@scripts/setup build test

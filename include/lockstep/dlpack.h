@@ -24,16 +24,19 @@ enum TypeCode : std::uint8_t {
   kBool = 6
 };
 
-struct Device {  // DLDevice
+/// DLDevice.
+struct Device {
   std::int32_t device_type;
   std::int32_t device_id;
 };
-struct DataType {  // DLDataType
+/// DLDataType.
+struct DataType {
   std::uint8_t code;
   std::uint8_t bits;
   std::uint16_t lanes;
 };
-struct TensorInfo {  // DLTensor
+/// DLTensor.
+struct TensorInfo {
   void* data;
   Device device;
   std::int32_t ndim;
@@ -42,7 +45,8 @@ struct TensorInfo {  // DLTensor
   std::int64_t* strides;  ///< In elements; null: dense, row-major.
   std::uint64_t byte_offset;
 };
-struct ManagedTensor {  // DLManagedTensor
+/// DLManagedTensor, of the ABI before 1.0.
+struct ManagedTensor {
   TensorInfo tensor;
   void* manager_ctx;
   void (*deleter)(ManagedTensor* self);
@@ -51,11 +55,13 @@ struct ManagedTensor {  // DLManagedTensor
 inline constexpr std::uint64_t kReadOnly = 1;  // DLPACK_FLAG_BITMASK_READ_ONLY
 inline constexpr std::uint64_t kIsCopied = 2;  // DLPACK_FLAG_BITMASK_IS_COPIED
 
-struct Version {  // DLPackVersion
+/// DLPackVersion.
+struct Version {
   std::uint32_t major;
   std::uint32_t minor;
 };
-struct ManagedTensorVersioned {  // DLManagedTensorVersioned
+/// DLManagedTensorVersioned.
+struct ManagedTensorVersioned {
   Version version;
   void* manager_ctx;
   void (*deleter)(ManagedTensorVersioned* self);

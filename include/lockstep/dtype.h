@@ -43,6 +43,7 @@ struct Float8E4M3 {
   std::uint8_t bits = 0;
   friend bool operator==(Float8E4M3, Float8E4M3) = default;
 };
+/// The same, with 5 bits of exponent and 2 of mantissa.
 struct Float8E5M2 {
   std::uint8_t bits = 0;
   friend bool operator==(Float8E5M2, Float8E5M2) = default;

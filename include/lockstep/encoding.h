@@ -20,6 +20,7 @@ enum class Encoding : std::uint8_t {
 #undef ENCODING
 };
 
+/// What is known of an encoding: a row of encodings.def.
 struct EncodingInfo {
   std::string_view name;
   std::int64_t elements;  ///< Of a block; the last dimension is a multiple of it.

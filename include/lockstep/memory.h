@@ -10,6 +10,7 @@
 namespace lockstep {
 inline namespace v0 {
 
+/// What a device's caching allocator holds.
 struct MemoryStatistics {
   std::size_t live = 0;         ///< bytes in use by computed tensors, rounded up to the sizes that are allocated
   std::size_t cached = 0;       ///< bytes kept for reuse

@@ -97,6 +97,7 @@ LOCKSTEP_API Tensor multinomial(const Operand& weights, std::int64_t samples, bo
                                 Generator* generator = nullptr);
 
 // --- in the shape, on the device and of the dtype of a tensor -------------------------------------------------------
+/// rand, randn and randint in the shape and on the device of a tensor, and of its dtype unless another is given.
 LOCKSTEP_API Tensor rand_like(const Tensor& like, std::optional<DType> dtype = std::nullopt,
                               Generator* generator = nullptr, CallSite site = {});
 LOCKSTEP_API Tensor randn_like(const Tensor& like, std::optional<DType> dtype = std::nullopt,

@@ -42,6 +42,7 @@ struct Tolerance;
 struct GradientOptions;
 enum class ReduceMode : std::uint8_t;
 
+/// What a new tensor is made of, and where: zeros({2}, {.dtype = DType::i64}).
 struct TensorOptions {
   DType dtype = DType::f32;
   Device device = default_device();
@@ -80,6 +81,9 @@ template <typename List, typename... Rest> List list_of(const SizeHere& a, const
 
 }  // namespace detail
 
+/// An array of one dtype on one device, as a handle on a value that never changes: what "changes" a tensor gives the
+/// handle a new value. Undefined until it is assigned. Ops are functions (lockstep/ops.h); the commonest ones are
+/// methods, too.
 class LOCKSTEP_API Tensor {
  public:
   /// An undefined tensor; every use but defined() and assignment throws ValueError.
@@ -361,10 +365,13 @@ class LOCKSTEP_API Tensor {
   std::shared_ptr<graph::Handle> handle_;
 };
 
-/// For Tensor::index: a new dimension of size 1; and every dimension that no other entry names.
+/// For Tensor::index: a new dimension of size 1.
 struct None {};
+/// All dimensions that no other entry names.
 struct Ellipsis {};
+/// x[{0, kNone}], as None in Python.
 inline constexpr None kNone{};
+/// x[{kEllipsis, 0}], as ... in Python.
 inline constexpr Ellipsis kEllipsis{};
 
 namespace detail {

@@ -9,6 +9,7 @@
 namespace lockstep {
 inline namespace v0 {
 
+/// What a device has run.
 struct WorkStatistics {
   std::uint64_t kernels = 0;  ///< run
   std::uint64_t bytes = 0;    ///< that they had to read and write: of each kernel's buffers what it reaches, once

@@ -22,6 +22,7 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
 };
 
+/// A token that was drawn.
 struct SampledToken {
   std::int64_t token = 0;
   float log_probability = 0;  ///< Of the token before any of the options.

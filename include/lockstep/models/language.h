@@ -30,6 +30,7 @@ class LOCKSTEP_API LanguageCache {
   std::int64_t length_ = 0;
 };
 
+/// A decoder or an encoder of text, of any of the families that are known (docs/language_models.md).
 class LOCKSTEP_API LanguageModel : public nn::Module {
  public:
   /// ids i64 [N, L], each row from the first position, to f32 logits [N, L, vocabulary]; of encoders (encoder() is

@@ -35,6 +35,7 @@ class LOCKSTEP_API MobileNetV2 : public nn::Layer {
   nn::Sequential classifier{*this, "classifier"};
 };
 
+/// A row of the tables of the paper: an inverted residual.
 struct MobileNetV3Block {
   std::int64_t kernel = 3;
   std::int64_t expanded = 0;  ///< channels inside

@@ -51,12 +51,14 @@ struct SamEmbedding {
   std::uint64_t picture = 0;  ///< hash of the picture's sizes and pixels
 };
 
+/// A point of a picture, in its pixels, which is asked for.
 struct SamPoint {
   double x = 0;
   double y = 0;
   bool foreground = true;  ///< false: this is not part of it
 };
 
+/// A box around what is asked for, in pixels of the picture.
 struct SamBox {
   double x0 = 0;
   double y0 = 0;
@@ -86,6 +88,7 @@ struct LOCKSTEP_API SamPrediction {
   std::size_t best() const;  ///< the mask with the highest predicted overlap
 };
 
+/// Segment Anything and MobileSAM: from points, boxes and masks to masks (docs/segmentation.md).
 class LOCKSTEP_API Sam : public nn::Module {
  public:
   /// Random weights, in training mode. Throws ValueError for sizes that do not fit.

@@ -56,6 +56,7 @@ struct SamMaskLogits {
   Tensor iou;    ///< [B, n]
 };
 
+/// The part of Segment Anything that makes masks of a picture and of what is asked for.
 class LOCKSTEP_API SamMaskDecoder : public nn::Module {
  public:
   /// Throws ValueError where heads do not divide channels, or channels are no multiple of 8.

@@ -38,6 +38,7 @@ struct PixelBox {
   friend bool operator==(const PixelBox&, const PixelBox&) = default;
 };
 
+/// A mask of a picture as runs of pixels, and what is said of it.
 struct SamMask {
   RunLengths runs;
   std::int64_t area = 0;  ///< pixels inside

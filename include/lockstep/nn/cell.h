@@ -55,6 +55,7 @@ class LOCKSTEP_API Cell {
   friend bool same_slot(const Cell& a, const Cell& b) { return a.slot_ == b.slot_; }
 
  protected:
+  /// What the handles of one parameter or buffer share.
   struct Slot {
     std::string name;
     Tensor value;

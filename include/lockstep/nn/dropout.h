@@ -21,6 +21,7 @@ class LOCKSTEP_API DropoutLayer : public Layer {
   double p_;
 };
 
+/// A dropout layer of one of the ops in ops/dropout.h.
 template <auto op> class DropoutOf : public DropoutLayer {
  public:
   DropoutOf(Module& parent, std::string name, double p = 0.5) : DropoutLayer(parent, std::move(name), p) {}

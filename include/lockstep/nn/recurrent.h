@@ -26,6 +26,7 @@ struct RecurrentLayerOptions {
 /// What RNN, LSTM and GRU share: the parameters of all layers and directions.
 class LOCKSTEP_API RecurrentLayer : public Module {
  public:
+  /// Of one layer in one direction.
   struct Weights {
     Parameter input, hidden, input_bias, hidden_bias;
   };

@@ -32,6 +32,7 @@ struct MultiheadAttentionOptions {
   bool batch_first = false;
 };
 
+/// What attention gives.
 struct MultiheadAttentionResult {
   Tensor output;
   Tensor weights;  ///< [N, L, S] (or [L, S]), the mean over the heads; defined if asked for

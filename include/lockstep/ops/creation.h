@@ -16,7 +16,9 @@ inline namespace v0 {
 // --- constants ------------------------------------------------------------------------------------------------------
 /// `value` in the dtype of `options`; DTypeError if an integer type cannot hold it.
 LOCKSTEP_API Tensor full(const Shape& shape, double value, TensorOptions options = {}, CallSite site = {});
+/// Zeros, false.
 LOCKSTEP_API Tensor zeros(const Shape& shape, TensorOptions options = {}, CallSite site = {});
+/// Ones, true.
 LOCKSTEP_API Tensor ones(const Shape& shape, TensorOptions options = {}, CallSite site = {});
 /// Filled with zeros: uninitialised memory would differ between runs.
 LOCKSTEP_API Tensor empty(const Shape& shape, TensorOptions options = {}, CallSite site = {});
@@ -101,6 +103,7 @@ LOCKSTEP_API Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::i
 LOCKSTEP_API Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t diagonal = 0, Device device = {},
                                  CallSite site = {});
 
+/// Which way a grid is counted: by matrix indices, or by Cartesian ones.
 enum class GridIndexing { ij, xy };
 /// Tensors with at most one dimension, expanded (without copies) over each other's sizes: result k varies along
 /// dimension k (ij), or with the first two dimensions exchanged (xy).  PyTorch: meshgrid(indexing=...).

@@ -9,6 +9,7 @@
 namespace lockstep {
 inline namespace v0 {
 
+/// How values between pixels are made.
 enum class Interpolation : std::uint8_t { nearest, nearest_exact, linear, bilinear, bicubic, trilinear, area };
 
 struct InterpolateOptions {
@@ -27,7 +28,9 @@ struct InterpolateOptions {
 LOCKSTEP_API Tensor interpolate(const Operand& input, const InterpolateOptions& options);
 inline Tensor upsample(const Operand& input, const InterpolateOptions& options) { return interpolate(input, options); }
 
+/// How values between pixels are made.
 enum class GridMode : std::uint8_t { bilinear, nearest, bicubic };
+/// What stands outside the input.
 enum class GridPadding : std::uint8_t { zeros, border, reflection };
 struct GridSampleOptions {
   GridMode mode = GridMode::bilinear;          ///< bilinear is trilinear for volumes; bicubic is for images only

@@ -30,6 +30,7 @@ LOCKSTEP_API Tensor one_hot(const Operand& classes, std::optional<std::int64_t> 
 LOCKSTEP_API Tensor scatter(const Operand& input, int dim, const Tensor& index, const Operand& source);
 /// Adds instead: input + the sum of the sources, rounded once.  PyTorch: scatter_add.
 LOCKSTEP_API Tensor scatter_add(const Operand& input, int dim, const Tensor& index, const Tensor& source);
+/// How values for one place are combined.
 enum class ReduceMode : std::uint8_t { sum, prod, mean, amax, amin };
 /// PyTorch: scatter_reduce.
 LOCKSTEP_API Tensor scatter_reduce(const Operand& input, int dim, const Tensor& index, const Tensor& source,

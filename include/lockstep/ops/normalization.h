@@ -50,6 +50,7 @@ LOCKSTEP_API BatchNormResult batch_norm_training(const Operand& x, const std::op
 /// PyTorch: instance_norm.
 LOCKSTEP_API Tensor instance_norm(const Operand& x, const std::optional<Tensor>& weight = std::nullopt,
                                   const std::optional<Tensor>& bias = std::nullopt, double eps = 1e-5);
+/// What training gives. Running statistics are defined if they were passed, in their own dtype.
 struct InstanceNormResult {
   Tensor output;
   Tensor running_mean;  ///< moved to the mean over the batch of the samples' means

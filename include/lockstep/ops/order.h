@@ -23,6 +23,7 @@ LOCKSTEP_API ValuesIndices topk(const Operand& input, std::int64_t k, int dim = 
 /// The k-th smallest, k from 1.  PyTorch: kthvalue.
 LOCKSTEP_API ValuesIndices kthvalue(const Operand& input, std::int64_t k, int dim = -1, bool keepdim = false);
 
+/// The different values of a tensor.
 struct Unique {
   Tensor values;   ///< 1-d
   Tensor inverse;  ///< i64, the input's shape: where each element is in `values`

@@ -22,6 +22,7 @@ LOCKSTEP_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c
 /// a + value * b / c. Floats.
 LOCKSTEP_API Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, double value = 1);
 
+/// How a quotient is rounded.
 enum class Rounding { none, trunc, floor };
 /// a / b, rounded towards 0 (trunc) or down (floor; the same as floor_divide); integers only with a rounding.
 /// PyTorch: div(rounding_mode=...).
@@ -29,6 +30,7 @@ LOCKSTEP_API Tensor div(const Operand& a, const Operand& b, Rounding rounding);
 
 /// sin(pi x) / (pi x), 1 at 0. Floats.
 LOCKSTEP_API Tensor sinc(const Operand& a);
+/// Degrees to radians, and back.
 LOCKSTEP_API Tensor deg2rad(const Operand& a);
 LOCKSTEP_API Tensor rad2deg(const Operand& a);
 /// 0 where a < 0, `values` where a is 0, 1 otherwise (NaN gives 0, as in PyTorch).
@@ -57,12 +59,14 @@ LOCKSTEP_API Tensor masked_fill(const Operand& a, const Operand& mask, const Ope
 // --- logic: any dtype, where what is not 0 (NaN too) is true; bool results
 // ----------------------------------------------
 LOCKSTEP_API Tensor logical_not(const Operand& a);
+/// Of what is not 0: both, at least one, exactly one.
 LOCKSTEP_API Tensor logical_and(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor logical_or(const Operand& a, const Operand& b);
 LOCKSTEP_API Tensor logical_xor(const Operand& a, const Operand& b);
 
 // --- equality within a tolerance
 // --------------------------------------------------------------------------------------
+/// How far apart values may be.
 struct Tolerance {
   double relative = 1e-5;  ///< PyTorch: rtol
   double absolute = 1e-8;  ///< PyTorch: atol

@@ -21,6 +21,7 @@ struct RecurrentWeights {
   std::optional<Tensor> hidden_bias = std::nullopt;  ///< bias_hh [G * H]
 };
 
+/// What an LSTM remembers: h and c.
 struct LstmState {
   Tensor hidden;
   Tensor cell;
@@ -45,6 +46,7 @@ struct LstmResult {
   Tensor hidden;
   Tensor cell;
 };
+/// The same of cells that remember h alone.
 struct RecurrentResult {
   Tensor output;
   Tensor hidden;

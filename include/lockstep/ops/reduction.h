@@ -51,6 +51,7 @@ LOCKSTEP_API Tensor vector_norm(const Operand& a, double p, const Dims& dims = {
 
 // --- extremes: NaN wins, the first of equal values; of nothing: ShapeError
 // ------------------------------------------------
+/// The largest and the smallest element.
 LOCKSTEP_API Tensor amax(const Operand& a, const Dims& dims = {}, bool keepdim = false);
 LOCKSTEP_API Tensor amin(const Operand& a, const Dims& dims = {}, bool keepdim = false);
 /// i64; over all elements (in row-major order) if no dim is given.
@@ -68,6 +69,7 @@ LOCKSTEP_API std::pair<Tensor, Tensor> aminmax(const Operand& a, const Dims& dim
 
 // --- logic: any dtype, what is not 0 is true; bool
 // ----------------------------------------------------------------------
+/// Whether any element, or every one, is not 0. Of nothing: false, true.
 LOCKSTEP_API Tensor any(const Operand& a, const Dims& dims = {}, bool keepdim = false);
 LOCKSTEP_API Tensor all(const Operand& a, const Dims& dims = {}, bool keepdim = false);
 

@@ -22,6 +22,7 @@ LOCKSTEP_API Tensor nanmedian(const Operand& a);
 /// The most frequent value, the smallest of equally frequent ones, and the last position that has it.
 LOCKSTEP_API ValuesIndices mode(const Operand& a, int dim = -1, bool keepdim = false);
 
+/// What stands for a rank between two elements.
 enum class QuantileMode { linear, lower, higher, nearest, midpoint };
 /// The values at rank q * (n - 1) of the sorted elements. q: a scalar in [0, 1], or a tensor without or with one
 /// dimension of the input's dtype (f32 for f16 and bf16); the result has q's dimension first. NaN gives NaN. Floats.

@@ -80,6 +80,7 @@ class LOCKSTEP_API Optimizer {
   virtual void load_state_dict(const nn::StateDict& state, CallSite site = {});
 
  protected:
+  /// What the options of all optimisers have.
   struct Common {
     double lr = 0;
     double weight_decay = 0;

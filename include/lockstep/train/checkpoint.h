@@ -42,6 +42,7 @@ concept Stateful = requires(T& object, const T& constant, const nn::StateDict& s
 LOCKSTEP_API nn::StateDict state_dict(const Generator& generator);
 LOCKSTEP_API void load_state_dict(Generator& generator, const nn::StateDict& state, CallSite site = {});
 
+/// Where a run stands: all that the next step depends on, and values of the user.
 struct LOCKSTEP_API Checkpoint {
   std::int64_t step = 0;
   /// State dicts by name: "model", "optimizer", "schedule", "loader", "generator" by custom.

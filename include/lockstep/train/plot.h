@@ -14,6 +14,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace train {
 
+/// A line of a plot.
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< x and y, by growing x; those that are not finite are left out

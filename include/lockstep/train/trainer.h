@@ -66,6 +66,7 @@ using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 /// [N, ...]: a scalar in f32.
 LOCKSTEP_API Tensor accuracy(const Operand& output, const Operand& target);
 
+/// How good a model is on the examples of a loader.
 struct Evaluation {
   double loss = Record::kNone;      ///< mean over the examples
   double accuracy = Record::kNone;  ///< NaN where targets are no classes
@@ -102,6 +103,7 @@ struct FitOptions {
   std::function<bool()> stop = {};
 };
 
+/// What fit() did.
 struct FitResult {
   std::int64_t steps = 0;       ///< done in all, those before a checkpoint included
   std::int64_t resumed_at = 0;  ///< steps of the checkpoint that it went on from
