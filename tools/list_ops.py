@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ops.md, the list of all ops, from the comments in include/lockstep/ops.
+"""Writes docs/ops.md, the list of all ops, from the comments in include/lockstep/ops and linalg.h.
 
   tools/list_ops.py            writes docs/ops.md
   tools/list_ops.py --check    fails if docs/ops.md is not what it would write
@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# The ops
 
-Made by `tools/list_ops.py` from the headers in `include/lockstep/ops`; edit those. Operands are `Operand`s (a tensor, a
+Made by `tools/list_ops.py` from the headers in `include/lockstep/ops` and from `linalg.h` beside them; edit those. Operands are `Operand`s (a tensor, a
 parameter or a number). What holds for all of them:
 
 * Shapes broadcast as in NumPy; dimensions and `dim` arguments may be counted from the end.
@@ -88,7 +88,8 @@ def rows():
 def page():
     text = HEAD
     of_row = rows()
-    for header in sorted((ROOT / "include/lockstep/ops").glob("*.h")):
+    api = ROOT / "include/lockstep"
+    for header in [*sorted((api / "ops").glob("*.h")), api / "linalg.h"]:
         source = header.read_text()
         intro = []
         for line in source.splitlines():
@@ -101,6 +102,8 @@ def page():
             if name is None or name.startswith("operator"):
                 continue
             what = (" ".join(comment) or of_row.get(name, "")).replace("|", "\\|")
+            if header.parent == api:
+                call = f"{header.stem}::{call}"
             call = call.replace("|", "\\|").replace("std::nullopt", "none")
             text += f"| `{call}` | {what} |\n"
     return text

@@ -11,6 +11,7 @@
 #include <lockstep/dtype.h>
 #include <lockstep/error.h>
 #include <lockstep/io.h>
+#include <lockstep/linalg.h>
 #include <lockstep/memory.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
