@@ -89,8 +89,9 @@ struct Eigh {
   Tensor eigenvectors;  ///< [..., n, n]: columns, orthonormal
 };
 /// Of the symmetric a [..., n, n], of which the lower triangle is read. |a v - v w| <= 16 n u |a|, |v^T v - 1| <= 16 n
-/// u. Computes at the call. LinalgError: NaN or infinities in a. The gradient is symmetric; that of eigenvectors is
-/// infinite or NaN where eigenvalues are equal.  PyTorch: linalg.eigh.
+/// u. Of each vector the first of the largest |elements| is positive. Computes at the call. LinalgError: NaN or
+/// infinities in a. The gradient is symmetric; that of eigenvectors is infinite or NaN where eigenvalues are equal.
+/// PyTorch: linalg.eigh.
 LOCKSTEP_API Eigh eigh(const Operand& a);
 /// The same eigenvalues alone, several times faster.  PyTorch: linalg.eigvalsh.
 LOCKSTEP_API Tensor eigvalsh(const Operand& a);
@@ -103,9 +104,10 @@ struct Svd {
   Tensor s;   ///< [..., k], descending, not negative
   Tensor vh;  ///< [..., n, n] or [..., k, n]
 };
-/// a = u diag(s) vh. |a - u s vh| <= 16 n u |a|, u and vh are orthonormal within 16 n u, n the larger size. Computes at
-/// the call. LinalgError: NaN or infinities in a. Gradients of u and vh are infinite or NaN where singular values are
-/// equal or, unless a is square, 0.  PyTorch: linalg.svd.
+/// a = u diag(s) vh. |a - u s vh| <= 16 n u |a|, u and vh are orthonormal within 16 n u, n the larger size. Of each
+/// row of vh (m < n: of each column of u) the first of the largest |elements| is positive. Computes at the call.
+/// LinalgError: NaN or infinities in a. Gradients of u and vh are infinite or NaN where singular values are equal or,
+/// unless a is square, 0.  PyTorch: linalg.svd.
 LOCKSTEP_API Svd svd(const Operand& a, const SvdOptions& options = {});
 /// The same singular values alone, several times faster.  PyTorch: linalg.svdvals.
 LOCKSTEP_API Tensor svdvals(const Operand& a);

@@ -16,7 +16,7 @@ namespace host {
 /// Of a symmetric matrix [n, n]; both triangles are read.
 struct Eigen {
   std::vector<double> values;   ///< [n], ascending
-  std::vector<double> vectors;  ///< [n, n], a vector in each row; empty if not wanted
+  std::vector<double> vectors;  ///< [n, n], a vector in each row, its leading element positive; empty if not wanted
   bool converged = true;
 };
 /// The values do not depend on whether vectors are wanted.
@@ -28,7 +28,7 @@ Eigen symmetric_eigen(std::vector<double> a, std::int64_t n, bool with_vectors);
 struct Singular {
   std::vector<double> values;  ///< [n], descending, not negative
   std::vector<double> ut;      ///< [columns, m], a column of u in each row; empty if not wanted
-  std::vector<double> vh;      ///< [n, n]; empty if not wanted
+  std::vector<double> vh;      ///< [n, n], the leading element of each row positive; empty if not wanted
   bool converged = true;
 };
 /// `columns` of u: n or more, up to m; 0: neither u nor vh. The values do not depend on it.

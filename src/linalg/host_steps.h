@@ -121,6 +121,16 @@ inline std::vector<double> product_of_reflections(const std::vector<double>& vec
   return q;
 }
 
+/// Whether the first of the largest |elements| is negative: a sign that does not hang on the way to a vector.
+inline bool leads_negative(const double* x, std::int64_t n) {
+  const double* const largest =
+      std::max_element(x, x + n, [](double one, double other) { return std::abs(one) < std::abs(other); });
+  return n > 0 && *largest < 0;
+}
+inline void negate(double* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] = -x[i];
+}
+
 /// The rows of a matrix with `width` columns in this order; those that it does not name stay behind them.
 inline void order_rows(std::vector<double>& matrix, std::int64_t width, const std::vector<std::int64_t>& order) {
   std::vector<double> result = matrix;

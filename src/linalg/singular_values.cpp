@@ -210,18 +210,22 @@ Singular singular_values(std::vector<double> a, std::int64_t m, std::int64_t n, 
   result.converged = Diagonalization(matrix, result, m, with_vectors).run();
   std::vector<double>& values = matrix.diagonal;
   for (std::size_t k = 0; k < values.size(); ++k) {
-    if (!(values[k] < 0)) continue;
-    values[k] = -values[k];
+    const bool is_negative = values[k] < 0;
+    values[k] = std::abs(values[k]);
     if (!with_vectors) continue;
     double* const row = result.vh.data() + static_cast<std::int64_t>(k) * n;
-    for (std::int64_t i = 0; i < n; ++i) row[i] = -row[i];
+    double* const column = result.ut.data() + static_cast<std::int64_t>(k) * m;
+    if (is_negative) negate(column, m);
+    if (!leads_negative(row, n)) continue;
+    negate(row, n);
+    negate(column, m);
   }
   std::vector<std::int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
     return values[static_cast<std::size_t>(i)] > values[static_cast<std::size_t>(j)];
   });
-  for (const std::int64_t i : order) result.values.push_back(std::abs(values[static_cast<std::size_t>(i)]));
+  for (const std::int64_t i : order) result.values.push_back(values[static_cast<std::size_t>(i)]);
   if (with_vectors) {
     order_rows(result.ut, m, order);
     order_rows(result.vh, n, order);

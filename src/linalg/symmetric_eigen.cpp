@@ -139,7 +139,12 @@ Eigen symmetric_eigen(std::vector<double> a, std::int64_t n, bool with_vectors) 
     return diagonal[static_cast<std::size_t>(i)] < diagonal[static_cast<std::size_t>(j)];
   });
   for (const std::int64_t i : order) result.values.push_back(diagonal[static_cast<std::size_t>(i)]);
-  if (with_vectors) order_rows(result.vectors, n, order);
+  if (with_vectors) {
+    order_rows(result.vectors, n, order);
+    for (double* row = result.vectors.data(); row != result.vectors.data() + n * n; row += n) {
+      if (leads_negative(row, n)) negate(row, n);
+    }
+  }
   return result;
 }
 

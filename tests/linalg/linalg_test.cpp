@@ -7,6 +7,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "linalg/matrices.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
@@ -308,6 +309,20 @@ TEST(Linalg, MatricesWithoutAnAnswerThrowWhenTheResultIsRead) {
   EXPECT_EQ(linalg::cholesky_ex(bad).info.item<std::int64_t>(), 1);
   // What does not depend on it is computed.
   EXPECT_EQ(linalg::inv(good).to_vector<double>(), one(3).to_vector<double>());
+}
+
+// Windows of one structure that differ in nothing but what a bad index means: they are different plans.
+TEST(Linalg, PlansOfOneStructureKeepTheirErrors) {
+  const Tensor x = ones({2, 3, 3}).eval();
+  const Tensor info = Tensor::from(std::vector<std::int64_t>{0, 2}, {2});
+  for (int round = 0; round < 2; ++round) {
+    expect_error<LinalgError>([&] { linalg::guarded(x, info, graph::Failure::singular).to_vector<float>(); },
+                              {"matrix 1 of the batch is singular: pivot 2 is 0"});
+    expect_error<LinalgError>(
+        [&] { linalg::guarded(x, info, graph::Failure::not_positive_definite).to_vector<float>(); },
+        {"matrix 1 of the batch is not positive definite: its leading minor of order 2"});
+  }
+  EXPECT_BITS_EQ(linalg::guarded(x, zeros_like(info), graph::Failure::singular), x);
 }
 
 TEST(Linalg, NaNStaysInItsMatrix) {
