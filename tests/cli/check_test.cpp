@@ -152,9 +152,11 @@ const std::map<std::string, std::string> kWithoutARow = {
 
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
-  for (const auto& item :
-       std::filesystem::directory_iterator(std::string(LOCKSTEP_SOURCE_DIR) + "/include/lockstep/ops")) {
-    std::istringstream text(read_whole_file(item.path()));
+  const std::string api_folder = std::string(LOCKSTEP_SOURCE_DIR) + "/include/lockstep";
+  std::map<std::filesystem::path, std::string> headers = {{api_folder + "/linalg.h", "linalg."}};  // and their prefixes
+  for (const auto& item : std::filesystem::directory_iterator(api_folder + "/ops")) headers.emplace(item.path(), "");
+  for (const auto& [path, prefix] : headers) {
+    std::istringstream text(read_whole_file(path));
     for (std::string line; std::getline(text, line);) {
       // "LOCKSTEP_API <type> name(...": the type may hold commas and spaces, the name stands before the first "(".
       const std::string api = "LOCKSTEP_API ";
@@ -164,7 +166,7 @@ std::set<std::string> declared_ops() {
       const std::size_t name = line.rfind(' ', end);
       if (name < start || name == std::string::npos) continue;
       const std::string found = line.substr(name + 1, end - name - 1);
-      if (found.find("operator") == std::string::npos && !found.empty()) names.insert(found);
+      if (found.find("operator") == std::string::npos && !found.empty()) names.insert(prefix + found);
     }
   }
   return names;

@@ -16,6 +16,7 @@ const RecordedOp& find_recorded_op(const std::string& name) {
            elementwise_ops(),
            image_ops(),
            indexing_ops(),
+           linalg_ops(),
            loss_ops(),
            normalization_ops(),
            order_ops(),
