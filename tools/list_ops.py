@@ -75,7 +75,7 @@ class Type:
 
 
 # Headers beside the folder; the ops of the last two stand in namespaces of these names.
-MORE_HEADERS = ("random", "fft")
+MORE_HEADERS = ("random", "fft", "linalg")
 NAMESPACES = ("fft", "linalg")
 
 

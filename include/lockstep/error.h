@@ -83,6 +83,7 @@ LOCKSTEP_DEFINE_ERROR(IndexError);         ///< An index outside its dimension.
 LOCKSTEP_DEFINE_ERROR(FormatError);        ///< A file that is not what it should be.
 LOCKSTEP_DEFINE_ERROR(IoError);            ///< A file that cannot be opened, read or written.
 LOCKSTEP_DEFINE_ERROR(ValueError);         ///< An argument outside its range.
+LOCKSTEP_DEFINE_ERROR(LinalgError);        ///< A matrix without an answer, e.g. a singular one. PyTorch: linalg.LinAlgError.
 LOCKSTEP_DEFINE_ERROR(BackendError);       ///< A device that failed.
 LOCKSTEP_DEFINE_ERROR(OutOfMemoryError);   ///< Memory of a device is exhausted.
 

@@ -13,6 +13,7 @@
 #include <lockstep/error.h>
 #include <lockstep/fft.h>
 #include <lockstep/io.h>
+#include <lockstep/linalg.h>
 #include <lockstep/memory.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>

@@ -39,6 +39,7 @@ IoError::~IoError() = default;
 ValueError::~ValueError() = default;
 BackendError::~BackendError() = default;
 OutOfMemoryError::~OutOfMemoryError() = default;
+LinalgError::~LinalgError() = default;
 
 }  // namespace v0
 }  // namespace lockstep

@@ -46,6 +46,24 @@ std::string position_text(const IndexStory* story, const View& view, std::int64_
   return "";
 }
 
+// `number`: what the function counts, from 1.
+std::exception_ptr failed_matrix(Failure failure, std::int64_t matrix, std::int64_t number) {
+  const auto error = [&](const std::string& what, const char* fix) {
+    const std::string message = "matrix " + std::to_string(matrix) + " of the batch " + what;
+    return std::make_exception_ptr(LinalgError(error_message(message, {}, fix, {})));
+  };
+  switch (failure) {
+    case Failure::index: break;
+    case Failure::singular:
+      return error("is singular: pivot " + std::to_string(number) + " is 0",
+                   "use lstsq, or the _ex function, which returns this number");
+    case Failure::not_positive_definite:
+      return error("is not positive definite: its leading minor of order " + std::to_string(number) + " is not positive",
+                   "add a multiple of the identity, or use the _ex function, which returns this number");
+  }
+  fail_invariant("an index is no matrix", __FILE__, __LINE__);
+}
+
 }  // namespace
 
 std::shared_ptr<IndexCheck> check_of(const Node& node) {
@@ -58,6 +76,7 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
       [&]<typename P>(const P& primitive) {
         if constexpr (P::traits.checks_index) {
           check->size = primitive.places(node.shape);
+          if constexpr (requires { primitive.failure; }) check->failure = primitive.failure;
         } else {
           fail_invariant("what checks no index has no faults", __FILE__, __LINE__);
         }
@@ -76,6 +95,7 @@ std::exception_ptr index_error(const IndexCheck& check, const Reading& reading, 
     if (value >= 0 && value < check.size) continue;
     const Call call{check.name, check.where};
     const CallExchange exchange(&call);
+    if (check.failure != Failure::index) return failed_matrix(check.failure, index[0], value);
     // The table by its name, if it is there still: it is what the user looks for.
     std::vector<Shown> shown;
     Tensor table;

@@ -21,6 +21,7 @@ struct IndexCheck {
   NodeRef index;  ///< given up when the check is settled
   const char* name = "";
   std::int64_t size = 0;  ///< of the dimension
+  Failure failure = Failure::index;
   CallSite where;
   std::shared_ptr<const IndexStory> story;  ///< null where nobody tells it
 

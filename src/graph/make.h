@@ -46,7 +46,9 @@ struct GivenIndex {
 /// The elements of `source` at `index` (i32 or i64) along `dim`; the result has the index's shape. In the other
 /// dimensions sizes are equal. A bad index gives zero, and an IndexError naming `name` when the result is read.
 /// The values of `index` are those of the given index in its order, each perhaps repeated along other dimensions.
-Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given = {});
+/// `failure`: what a bad index means, where it is none of the user's.
+Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given = {},
+              Failure failure = Failure::index);
 /// `self` with the elements at `index` along `dim` combined with `values`; index and values have one shape, not larger
 /// than self's outside `dim`. docs/numerics.md section 7.
 Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,

@@ -173,19 +173,25 @@ struct Contract {
   static bool is_cheap() { return false; }
 };
 
+/// What an index outside its dimension means: a mistake of the user's, or that a matrix has no answer (src/linalg: the
+/// index is the number of what failed, in a dimension of size 1, so that 0 is good).
+enum class Failure : std::uint8_t { index, singular, not_positive_definite };
+
 /// inputs[0] at index inputs[1] (i32 or i64) along one axis. `source` is over the node's shape: the element for index
 /// 0; the axis has `size` places, `stride` elements of the dense inputs[0] apart.
 struct Gather {
   View source;
   std::int64_t stride = 0;
   std::int64_t size = 0;
+  Failure failure = Failure::index;
 
   static constexpr Traits traits{.form = Form::elementwise,
                                  .reads_anywhere = 1,
                                  .reads_packed = 1u << 0,
                                  .is_trivial = false,
                                  .checks_index = true};
-  static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size)};
+  static constexpr std::tuple fields{reads<0>(&Gather::source), key(&Gather::stride), key(&Gather::size),
+                                     key(&Gather::failure)};
   static const char* op_name() { return "gather"; }
   static Results results() { return Results::moved; }
   static bool is_cheap() { return false; }

@@ -153,7 +153,8 @@ const std::map<std::string, std::string> kWithoutARow = {
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
   const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/include/lockstep";
-  std::map<std::filesystem::path, std::string> prefixes = {{folder + "/fft.h", "fft."}};  // of headers
+  std::map<std::filesystem::path, std::string> prefixes = {{folder + "/fft.h", "fft."},
+                                                            {folder + "/linalg.h", "linalg."}};
   for (const auto& item : std::filesystem::directory_iterator(folder + "/ops")) prefixes.emplace(item.path(), "");
   for (const auto& [path, prefix] : prefixes) {
     std::istringstream text(read_whole_file(path));

@@ -4,7 +4,7 @@ PyTorch evaluates the outputs in float64 from the inputs as stored, rounded once
 `atol_output` is the largest absolute difference a right implementation may show: 0 for operations that only move,
 select or count; for float32 8 times the error of PyTorch's own float32 result, and at least 4e-6 of the largest
 magnitude; for float16 and bfloat16 one unit in the last place of the largest magnitude; for float64 1e-13 of it.
-Infinities and NaN must stand in the same places; zeros of either sign are equal. Only fft_cases.py has gradients. No
+Infinities and NaN must stand in the same places; zeros of either sign are equal. Only fft_cases.py and linalg_cases.py have gradients. No
 input or expected output is subnormal, since implementations may flush those.
 """
 import json
@@ -13,7 +13,7 @@ import zlib
 import torch
 import torch.nn.functional as F
 
-from . import fft_cases, model_cases
+from . import fft_cases, linalg_cases, model_cases
 from .files import clear, save_safetensors
 from .order_cases import write_indexing, write_order
 
@@ -453,3 +453,4 @@ def write(out):
     from . import elements  # uses this module
     elements.write(case)
     fft_cases.write(out / "cases")
+    linalg_cases.write(out / "cases")

@@ -29,7 +29,7 @@ enum class Form : std::uint8_t {
 inline constexpr int kDims = 3;  ///< variants of an op along a dimension: the last, the first, the second (Probe::dim)
 
 struct CheckOp {
-  const char* name;  ///< as declared in include/lockstep/ops; those of fft.h with their namespace
+  const char* name;  ///< as declared in include/lockstep/ops; those of fft.h and linalg.h with their namespace
   Form form;
   int variants;
   Tensors (*run)(Probe& probe);
@@ -45,6 +45,7 @@ std::span<const CheckOp> check_encoding_ops();
 std::span<const CheckOp> check_fft_ops();
 std::span<const CheckOp> check_image_ops();
 std::span<const CheckOp> check_indexing_ops();
+std::span<const CheckOp> check_linalg_ops();
 std::span<const CheckOp> check_loss_ops();
 std::span<const CheckOp> check_normalization_ops();
 std::span<const CheckOp> check_order_ops();

@@ -98,10 +98,11 @@ std::span<const Size> sizes_of(Form form) {
 std::vector<CheckOp> all_check_ops() {
   std::vector<CheckOp> ops;
   for (const auto& family :
-       {check_activation_ops(), check_attention_ops(), check_contraction_ops(), check_creation_ops(),
-        check_elementwise_ops(), check_encoding_ops(), check_fft_ops(), check_image_ops(), check_indexing_ops(), check_loss_ops(),
-        check_normalization_ops(), check_order_ops(), check_pointwise_ops(), check_pooling_ops(), check_recurrent_ops(),
-        check_reduction_ops(), check_scan_ops(), check_shape_ops(), check_statistics_ops()}) {
+       {check_activation_ops(),  check_attention_ops(), check_contraction_ops(), check_creation_ops(),
+        check_elementwise_ops(), check_encoding_ops(),  check_fft_ops(),         check_image_ops(),
+        check_indexing_ops(),    check_linalg_ops(),    check_loss_ops(),        check_normalization_ops(),
+        check_order_ops(),       check_pointwise_ops(), check_pooling_ops(),     check_recurrent_ops(),
+        check_reduction_ops(),   check_scan_ops(),      check_shape_ops(),       check_statistics_ops()}) {
     ops.insert(ops.end(), family.begin(), family.end());
   }
   return ops;

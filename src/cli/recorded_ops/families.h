@@ -26,6 +26,7 @@ std::span<const RecordedOp> elementwise_ops();
 std::span<const RecordedOp> fft_ops();
 std::span<const RecordedOp> image_ops();
 std::span<const RecordedOp> indexing_ops();
+std::span<const RecordedOp> linalg_ops();
 std::span<const RecordedOp> loss_ops();
 std::span<const RecordedOp> normalization_ops();
 std::span<const RecordedOp> order_ops();

@@ -17,6 +17,7 @@ const RecordedOp& find_recorded_op(const std::string& name) {
            fft_ops(),
            image_ops(),
            indexing_ops(),
+           linalg_ops(),
            loss_ops(),
            normalization_ops(),
            order_ops(),

@@ -27,12 +27,13 @@ bool is_dense(const Reading& reading) {
 
 }  // namespace
 
-Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given) {
+Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given,
+              Failure failure) {
   LOCKSTEP_ASSERT(source.rank() == index.rank() && (index.dtype() == DType::i64 || index.dtype() == DType::i32));
   Reading reading = read(source);
   if (!reading.view.bounds.empty()) reading = read(stored(source));
   View view = reading.view;
-  const Gather primitive{.source = {}, .stride = view.strides[dim], .size = view.shape[dim]};
+  const Gather primitive{.source = {}, .stride = view.strides[dim], .size = view.shape[dim], .failure = failure};
   view.strides[dim] = 0;
   view.shape[dim] = index.shape()[dim];
   LOCKSTEP_ASSERT(view.shape == index.shape());
