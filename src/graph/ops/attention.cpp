@@ -63,9 +63,7 @@ class Attention {
     // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
     if (!by_position())
       block_rows_ = std::max<std::int64_t>(block_rows_, kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1));
-    if (single == 0 && rows_ <= block_rows_) {
-      return block(ranges, {0, rows_}).reshape(result_shape());
-    }
+    if (single == 0 && rows_ <= block_rows_) return block(ranges, {0, rows_}).reshape(result_shape());
     output_ = zeros(result_shape(), {query_.dtype(), query_.device()});
     each_index(ranges, 0, single, [&] { each_tile(ranges); });
     return output_;
@@ -394,9 +392,7 @@ class Attention {
     if (!upper && !lower) return scores;
     // Position p of a line of integers, read with stride 1 along keys and -1 along rows, is key - row + shift.
     const std::int64_t shift = rows.last - 1 - keys.first;
-    View view = View::contiguous({rows.size(), keys.size()});
-    view.strides = {-1, 1};
-    view.offset = rows.size() - 1;
+    const View view{.shape = {rows.size(), keys.size()}, .strides = {-1, 1}, .offset = rows.size() - 1};
     const Tensor line = Access::tensor(make_node(Iota{}, {}, {rows.size() + keys.size()}, DType::i64, scores.device()));
     const Tensor position = view_tensor(node_of(line), view, DType::i64);
     if (upper) scores = where(position <= *behind_ + shift, scores, kHidden);
@@ -431,9 +427,8 @@ class Attention {
 Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
                                     const AttentionOptions& options) {
   const CallScope call("scaled_dot_product_attention", query);
-  if (is_autocasting()) {
-    return with_autocast(autocast_dtype(), scaled_dot_product_attention, query, key, value, options);
-  }
+  const DType to = autocast_dtype();
+  if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Tensor result = [&] {
     const NoGrad no_grad;
     return Attention(query, key, value, options).run();
