@@ -172,7 +172,7 @@ def with_escapes(text):
 
 def grouped(text, path):
     name = pathlib.PurePath(str(path).rpartition("/include/lockstep/")[2])
-    room = name.parts[0] if len(name.parts) > 1 else {"random.h": "ops"}.get(name.name, name.stem)
+    room = name.parts[0] if len(name.parts) > 1 else {"random.h": "ops", "linalg.h": "ops", "fft.h": "ops"}.get(name.name, name.stem)
     rooms = ("ops", "nn", "optim", "data", "io", "models", "text", "train")
     room = room if room in rooms else "tensor"
     intro = escaped("\n".join(line[2:].strip() for line in text[:text.index("#pragma once")].splitlines()).strip())

@@ -51,6 +51,7 @@ LOCKSTEP_API ResultInfo inv_ex(const Operand& a);
 /// gradient holds for singular matrices too (and reads whether there are any).  PyTorch: linalg.det.
 LOCKSTEP_API Tensor det(const Operand& a);
 
+/// A determinant as its sign and the logarithm of its absolute value.
 struct SignLogDet {
   Tensor sign;    ///< -1, 0 or 1
   Tensor logabs;  ///< log |det|, -inf of a singular matrix
@@ -76,6 +77,7 @@ enum class QrMode : std::uint8_t {
 struct QrOptions {
   QrMode mode = QrMode::reduced;
 };
+/// The factors of qr().
 struct Qr {
   Tensor q;
   Tensor r;
@@ -84,6 +86,7 @@ struct Qr {
 /// `reduced` (for m < n the first m columns must be independent), and of `complete` where m <= n.  PyTorch: linalg.qr.
 LOCKSTEP_API Qr qr(const Operand& a, const QrOptions& options = {});
 
+/// What eigh() gives.
 struct Eigh {
   Tensor eigenvalues;   ///< [..., n], ascending
   Tensor eigenvectors;  ///< [..., n, n]: columns, orthonormal
@@ -99,6 +102,7 @@ LOCKSTEP_API Tensor eigvalsh(const Operand& a);
 struct SvdOptions {
   bool full_matrices = true;  ///< u and vh square; their further columns and rows have no gradient
 };
+/// The factors of svd().
 struct Svd {
   Tensor u;   ///< [..., m, m] or [..., m, k], k = min(m, n)
   Tensor s;   ///< [..., k], descending, not negative
@@ -116,6 +120,7 @@ struct LstsqOptions {
   /// Singular values up to rcond times the largest count as 0; absent: the dtype's epsilon times max(m, n).
   std::optional<double> rcond = std::nullopt;
 };
+/// What lstsq() gives.
 struct Lstsq {
   Tensor solution;         ///< [..., n, k], or [..., n] for a vector b
   Tensor residuals;        ///< [..., k]: the squared lengths of b - a x; empty unless m > n
