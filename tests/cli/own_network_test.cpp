@@ -30,8 +30,7 @@ TEST(OwnNetwork, IsTrainedResumedAndClassifiesAsAnyOther) {
   EXPECT_EQ(result.at("architecture"), "two_convolutions");
   EXPECT_EQ(result.at("steps"), 12);
 
-  const io::Image picture =
-      io::Image{.width = 28, .height = 28, .channels = 1, .pixels = std::vector<std::uint8_t>(784, 9)};
+  const io::Image picture{.width = 28, .height = 28, .pixels = std::vector<std::uint8_t>(3 * 28 * 28, 9)};
   io::save_png(folder.path("digit.png"), picture);
   const CommandResult found =
       own({"classify", "--arch", "two_convolutions", "--weights", folder.path("whole") + "/weights.safetensors",

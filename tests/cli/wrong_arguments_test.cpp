@@ -50,7 +50,7 @@ class Mutator {
                                       9,
                                       -9,
                                       100,
-                                      1 << 20,
+                                      1 << 18,  // what an op may compute at once for it fits every machine
                                       std::int64_t{1} << 40,
                                       std::numeric_limits<std::int64_t>::max(),
                                       std::numeric_limits<std::int64_t>::min()};
