@@ -8,17 +8,16 @@ namespace gpu {
 
 SplitPlan::SplitPlan(const Program& of, const RenderLimits& with)
     : program(of), limits(with), space(Space::of(of, true)) {
-  using Kind = Instruction::Kind;
   chunks = (space.length + kChunk - 1) / kChunk;
   for (int i = 0; i < size(); ++i) {
     int phase = 0;
     for (const int operand : {code(i).a, code(i).b, code(i).c}) {
       if (operand < 0) continue;
-      const bool reduced = code(operand).kind == Kind::reduce;
+      const bool reduced = code(operand).kind == Instruction::Kind::reduce;
       phase = std::max(phase, phases[static_cast<std::size_t>(operand)] + (reduced ? 1 : 0));
     }
     phases.push_back(phase);
-    if (code(i).kind == Kind::reduce) last_reductions = std::max(last_reductions, phase);
+    if (code(i).kind == Instruction::Kind::reduce) last_reductions = std::max(last_reductions, phase);
   }
   last_phase = std::max(last_reductions, 0);
   for (const Output& output : program.outputs) {
@@ -27,7 +26,7 @@ SplitPlan::SplitPlan(const Program& of, const RenderLimits& with)
   parts.resize(program.code.size());
   values.resize(program.code.size());
   for (int i = 0; i < size(); ++i) {
-    if (code(i).kind != Kind::reduce) continue;
+    if (code(i).kind != Instruction::Kind::reduce) continue;
     parts[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
     scratch_bytes += static_cast<std::size_t>(3 * 8 * space.row_count * chunks);
     values[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
