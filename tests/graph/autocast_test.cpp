@@ -257,8 +257,8 @@ TEST(Autocast, ScopesNestAndEnd) {
     EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
   }
   EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
-  EXPECT_THROW(Autocast(DType::f64), DTypeError);
-  EXPECT_THROW(Autocast(DType::i32), DTypeError);
+  EXPECT_THROW(Autocast{DType::f64}, DTypeError);
+  EXPECT_THROW(Autocast{DType::i32}, DTypeError);
 }
 
 TEST(Autocast, IntegersAndErrorsAreAsOutside) {
