@@ -50,7 +50,7 @@ class Mutator {
                                       9,
                                       -9,
                                       100,
-                                      1 << 18,  // what an op may compute at once for it fits every machine
+                                      1 << 20,
                                       std::int64_t{1} << 40,
                                       std::numeric_limits<std::int64_t>::max(),
                                       std::numeric_limits<std::int64_t>::min()};
@@ -140,6 +140,12 @@ std::string surprise(const cli::Case& wrong) {
   return "";
 }
 
+// A long transform of every row of an operand: right, and hours of work under a sanitizer.
+bool is_much_work(const cli::Case& wrong) {
+  const auto n = wrong.attributes.find("n");
+  return wrong.op.starts_with("fft.") && n != wrong.attributes.end() && n->is_number_integer() && *n == 1 << 20;
+}
+
 void try_all(const std::filesystem::path& folder, int tries) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -151,6 +157,7 @@ void try_all(const std::filesystem::path& folder, int tries) {
     for (int seed = 0; seed < tries; ++seed) {
       Mutator mutator(static_cast<std::uint64_t>(seed));
       const cli::Case wrong = mutator.changed(original);
+      if (is_much_work(wrong)) continue;
       SCOPED_TRACE(path + " seed " + std::to_string(seed) + " " + wrong.op + " " + wrong.attributes.dump());
       EXPECT_EQ(surprise(wrong), "");
     }
