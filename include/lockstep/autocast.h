@@ -25,7 +25,8 @@ inline namespace v0 {
 /// softmax, log_softmax, softmin, cumsum, cumprod, logcumsumexp; batch, layer, group, instance, RMS and local response
 /// norm, normalize; losses, cdist, pairwise_distance, cosine_similarity; exp, expm1, log, log1p, log2, log10, pow,
 /// rsqrt, reciprocal, tan, asin, acos, sinh, cosh, erfinv. Elementwise ops, where, lerp, cat and stack of mixed
-/// operands: all to f32. Others take what they get. Gradients are of the casts too, and are computed as outside of the
+/// operands: all to f32. Others take what they get, and so do the ops
+/// that these are made of. Gradients are of the casts too, and are computed as outside of the
 /// scope; checkpoint() remembers it. PyTorch: autocast.
 class LOCKSTEP_API Autocast {
  public:

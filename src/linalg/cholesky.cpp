@@ -71,11 +71,11 @@ Tensor definite_info(const Tensor& factor) {
 }
 
 Tensor cholesky(const Operand& a, const CholeskyOptions& options) {
-  const CallScope call("linalg.cholesky", a);
+  const LinalgScope call("linalg.cholesky", a);
   return factored(a, options, true).result;
 }
 ResultInfo cholesky_ex(const Operand& a, const CholeskyOptions& options) {
-  const CallScope call("linalg.cholesky_ex", a);
+  const LinalgScope call("linalg.cholesky_ex", a);
   return factored(a, options, false);
 }
 

@@ -23,7 +23,7 @@ std::vector<Tensor> lstsq_gradient(const Tensor& a, const Tensor& b, const Tenso
 }  // namespace
 
 Lstsq lstsq(const Operand& a_operand, const Operand& b_operand, const LstsqOptions& options) {
-  const CallScope call("linalg.lstsq", a_operand);
+  const LinalgScope call("linalg.lstsq", a_operand);
   const Tensor& a = matrix_operand(a_operand);
   const Tensor& b = tensor_operand(b_operand);
   const System system = system_of(a, b);

@@ -53,10 +53,6 @@ Tensor take_rows(const Tensor& x, const Tensor& order) {
   return lockstep::gather(x, 1, order.unsqueeze(2).expand({order.size(0), order.size(1), x.size(2)}));
 }
 
-Tensor take_columns(const Tensor& x, const Tensor& order) {
-  return lockstep::gather(x, 2, order.unsqueeze(1).expand({order.size(0), x.size(1), order.size(1)}));
-}
-
 Tensor first_true(const Tensor& holds) {
   const std::int64_t n = holds.size(1);
   if (n == 0) return zeros({holds.size(0)}, {.dtype = DType::i64, .device = holds.device()});

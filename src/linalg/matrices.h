@@ -7,6 +7,7 @@
 
 #include <lockstep/linalg.h>
 
+#include "graph/autocast.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -15,6 +16,17 @@ namespace linalg {
 
 /// Columns that are eliminated one by one before the rest is a product of matrices.
 inline constexpr std::int64_t kPanel = 32;
+
+/// The call of a function of linalg. Its steps are computed outside of a scope of autocast: half of the digits of an
+/// elimination are no elimination.
+class LinalgScope {
+ public:
+  LinalgScope(const char* name, const Operand& first) : call_(name, first) {}
+
+ private:
+  CallScope call_;
+  graph::AutocastExchange outside_{DType::f32};
+};
 
 /// The operand as a tensor of rank >= 2 (ShapeError) in f32 or f64 (DTypeError).
 const Tensor& matrix_operand(const Operand& a, const char* label = "a");
@@ -38,8 +50,6 @@ Tensor numbers(std::int64_t count, const Tensor& like);
 Tensor identity(std::int64_t rows, std::int64_t columns, const Tensor& like);
 /// The rows of x [B, m, n] in the order [B, k].
 Tensor take_rows(const Tensor& x, const Tensor& order);
-/// The columns of x [B, m, n] in the order [B, k].
-Tensor take_columns(const Tensor& x, const Tensor& order);
 /// Number from 1 of the first element of each row [B, n] that holds, 0 if none does: i64 [B].
 Tensor first_true(const Tensor& holds);
 

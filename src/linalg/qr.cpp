@@ -57,10 +57,6 @@ ReflectedPanel reflect_panel(const Tensor& given) {
   return {cat(r, 1), v, triangle_of(v, cat(taus, 1))};
 }
 
-Qr reduced_gradient_parts(const Tensor& a) {
-  return qr(a, {.mode = QrMode::reduced});
-}
-
 // Of q and r of a full-rank a with m >= n; either g may be undefined. Walter and Lehmann, "Algorithmic differentiation
 // of linear algebra functions" (2012).
 Tensor tall_gradient(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
@@ -98,7 +94,7 @@ Tensor qr_gradient(const Tensor& a, const Qr& parts, const Tensor& gq, const Ten
 
 // Both with the gradients of the reduced form, which read the values: those of a again where they need a history.
 Qr traced_qr(const Qr& bare, const Tensor& a) {
-  const auto parts = [a, bare] { return graph::is_tracing({&a}) ? reduced_gradient_parts(a) : bare; };
+  const auto parts = [a, bare] { return graph::is_tracing({&a}) ? qr(a, {.mode = QrMode::reduced}) : bare; };
   const auto rule = [&](bool of_q) {
     return [a, parts, of_q](const Tensor& g, const std::vector<bool>&, const Tensor&) {
       return std::vector<Tensor>{qr_gradient(a, parts(), of_q ? g : Tensor(), of_q ? Tensor() : g)};
@@ -149,7 +145,7 @@ Tensor orthogonal(const Reflections& reflections, const Tensor& like, std::int64
 }
 
 Qr qr(const Operand& operand, const QrOptions& options) {
-  const CallScope call("linalg.qr", operand);
+  const LinalgScope call("linalg.qr", operand);
   const Tensor& a = matrix_operand(operand);
   const Shape batch = batch_of(a);
   const std::int64_t m = a.size(-2);

@@ -103,24 +103,24 @@ Tensor cofactors(const Tensor& a, const Tensor& determinants) {
 }  // namespace
 
 Tensor solve(const Operand& a, const Operand& b) {
-  const CallScope call("linalg.solve", a);
+  const LinalgScope call("linalg.solve", a);
   return solved(a, b, true).result;
 }
 ResultInfo solve_ex(const Operand& a, const Operand& b) {
-  const CallScope call("linalg.solve_ex", a);
+  const LinalgScope call("linalg.solve_ex", a);
   return solved(a, b, false);
 }
 Tensor inv(const Operand& a) {
-  const CallScope call("linalg.inv", a);
+  const LinalgScope call("linalg.inv", a);
   return inverse(a, true).result;
 }
 ResultInfo inv_ex(const Operand& a) {
-  const CallScope call("linalg.inv_ex", a);
+  const LinalgScope call("linalg.inv_ex", a);
   return inverse(a, false);
 }
 
 Tensor det(const Operand& operand) {
-  const CallScope call("linalg.det", operand);
+  const LinalgScope call("linalg.det", operand);
   const Tensor& a = square_operand(operand);
   const Tensor bare = determinant(lu_of(flat_batch(graph::untraced(a)))).reshape(batch_of(a));
   if (!graph::is_tracing({&a})) return bare;
@@ -133,7 +133,7 @@ Tensor det(const Operand& operand) {
 }
 
 SignLogDet slogdet(const Operand& operand) {
-  const CallScope call("linalg.slogdet", operand);
+  const LinalgScope call("linalg.slogdet", operand);
   const Tensor& a = square_operand(operand);
   const Lu lu = lu_of(flat_batch(graph::untraced(a)));
   const Tensor diagonal = lu.factors.diagonal(0, 1, 2);

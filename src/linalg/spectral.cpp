@@ -215,20 +215,20 @@ Tensor with_rest(const Tensor& traced, const Tensor& whole, int dim) {
 }  // namespace
 
 Eigh eigh(const Operand& operand) {
-  const CallScope call("linalg.eigh", operand);
+  const LinalgScope call("linalg.eigh", operand);
   const Tensor& a = square_operand(operand);
   const Eigh result = eigh_of(a, true);
   return graph::is_tracing({&a}) ? traced_eigh(result, a) : result;
 }
 
 Tensor eigvalsh(const Operand& operand) {
-  const CallScope call("linalg.eigvalsh", operand);
+  const LinalgScope call("linalg.eigvalsh", operand);
   const Tensor& a = square_operand(operand);
   return graph::is_tracing({&a}) ? eigh(operand).eigenvalues : eigh_of(a, false).eigenvalues;
 }
 
 Svd svd(const Operand& operand, const SvdOptions& options) {
-  const CallScope call("linalg.svd", operand);
+  const LinalgScope call("linalg.svd", operand);
   const Tensor& a = matrix_operand(operand);
   const std::int64_t k = std::min(a.size(-2), a.size(-1));
   const Svd result = svd_of(a, options.full_matrices ? Vectors::all : Vectors::reduced);
@@ -238,7 +238,7 @@ Svd svd(const Operand& operand, const SvdOptions& options) {
 }
 
 Tensor svdvals(const Operand& operand) {
-  const CallScope call("linalg.svdvals", operand);
+  const LinalgScope call("linalg.svdvals", operand);
   const Tensor& a = matrix_operand(operand);
   if (graph::is_tracing({&a})) return svd(operand, {.full_matrices = false}).s;
   return svd_of(a, Vectors::none).s;

@@ -49,7 +49,7 @@ Tensor substitute(const Tensor& t, const Tensor& b, Triangle triangle) {
 }
 
 Tensor solve_triangular(const Operand& a_operand, const Operand& b_operand, const TriangularOptions& options) {
-  const CallScope call("linalg.solve_triangular", a_operand);
+  const LinalgScope call("linalg.solve_triangular", a_operand);
   const Tensor& a = square_operand(a_operand);
   const Tensor& b = tensor_operand(b_operand);
   const System system = system_of(a, b);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include <lockstep/autocast.h>
 #include <lockstep/autograd.h>
 
 #include "linalg/matrices.h"
@@ -407,6 +408,20 @@ TEST(Linalg, ErrorsInGradientsNameTheOp) {
   const Tensor a = requires_grad(zeros({2, 2}));
   const Tensor value = linalg::slogdet(a).logabs;
   expect_error<LinalgError>([&] { gradients(value, {a})[0].to_vector<float>(); }, {"slogdet", "singular"});
+}
+
+TEST(Linalg, AutocastDoesNotReachIn) {
+  const Tensor a = one(3).to(DType::f32) * 2 + normal({3, 3}, DType::f32, 28) * 0.5;
+  const Tensor b = normal({3, 2}, DType::f32, 29);
+  const auto all = [&] {
+    return std::vector<Tensor>{linalg::solve(a, b), linalg::inv(a), linalg::det(a), linalg::qr(a).q,
+                               linalg::cholesky(one(3).to(DType::f32)), linalg::lstsq(a, b).solution,
+                               linalg::solve_triangular(a, b, {.upper = true})};
+  };
+  const std::vector<Tensor> outside = all();
+  const Autocast scope(DType::bf16);
+  const std::vector<Tensor> inside = all();
+  for (std::size_t i = 0; i < outside.size(); ++i) EXPECT_BITS_EQ(inside[i], outside[i]) << i;
 }
 
 }  // namespace

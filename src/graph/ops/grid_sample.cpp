@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/autocast.h"
 #include "graph/ops/take.h"
 
 namespace lockstep {
@@ -197,6 +198,7 @@ Tensor grid_sample(const Operand& a, const Operand& b, const GridSampleOptions& 
 
 Tensor affine_grid(const Operand& a, const Shape& size, bool align_corners) {
   const CallScope call("affine_grid", a);
+  const AutocastExchange outside(DType::f32);  // positions of pixels need their digits
   const Tensor& theta = tensor_operand(a);
   check_float({"theta", theta});
   const int axes = size.rank() - 2;
