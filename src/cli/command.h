@@ -1,8 +1,11 @@
 // The subcommands of `lockstep`. Each adds itself and its options to the command line.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 inline namespace v0 {
@@ -33,6 +36,8 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
 void add_generate(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);
+/// `run`: runs the command line of these words, the first of them a command.
+void add_trace(CommandLine& line, std::function<ExitCode(const std::vector<std::string>&)> run);
 
 }  // namespace cli
 }  // namespace v0
