@@ -28,6 +28,8 @@ class CommandLine;
 void add_info(CommandLine& line);
 void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_segment(CommandLine& line);
+void add_detect(CommandLine& line);
+void add_embed(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);

@@ -33,6 +33,8 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_info(line);
   add_classify(line, architectures);
   add_segment(line);
+  add_detect(line);
+  add_embed(line);
   add_inspect(line);
   add_replay(line);
   add_demo(line);
