@@ -35,6 +35,7 @@ void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_check(CommandLine& line);
 void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
+void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_generate(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);

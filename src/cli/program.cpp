@@ -40,6 +40,7 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_demo(line);
   add_check(line);
   add_train(line, architectures);
+  add_serve(line, architectures);
   add_generate(line);
   add_tokenize(line);
   add_logits(line);
