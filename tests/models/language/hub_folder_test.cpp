@@ -38,7 +38,8 @@ class HubFolder : public testing::Test {
       if (!request.path.starts_with(start)) continue;
       const auto found = files_.find(request.path.substr(start.size()));
       if (found == files_.end()) break;
-      const std::vector<std::string> fields{"X-Repo-Commit: " + kHubCommit, "ETag: \"" + found->first + "\""};
+      const std::vector<std::string> fields{
+          "X-Repo-Commit: " + kHubCommit, "ETag: \"e" + std::to_string(std::hash<std::string>{}(found->first)) + "\""};
       if (request.method == "GET") return http_answer("200 OK", fields, found->second);
       return http_answer("200 OK", {fields[0], fields[1], "Content-Length: " + std::to_string(found->second.size())});
     }
