@@ -1,9 +1,10 @@
 // Teaches Segment Anything what a thing is. Usage: example_teach_segment WEIGHTS DRAWING STEPS OUT.safetensors [DEVICE]
 //
-// In a drawing of flat colours a thing is an area of one colour. The image encoder stays as it is and looks once; the part
-// that answers clicks is small and learns in minutes. OUT has all weights: `lockstep segment --weights OUT ...`
+// In a drawing of flat colours a thing is an area of one colour. The image encoder stays as it is and looks once; the
+// part that answers clicks is small and learns in minutes. OUT has all weights: `lockstep segment --weights OUT ...`
 #include <lockstep/lockstep.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <random>
@@ -25,11 +26,12 @@ struct Pixels {
 };
 
 // Where the network's grid of side x side places shows the colour that was clicked on.
-void add_target(const Pixels& pixels, std::uint32_t wanted, std::int64_t side, double scale, std::vector<float>& target) {
+void add_target(const Pixels& pixels, std::uint32_t wanted, std::int64_t side, double scale,
+                std::vector<float>& target) {
   for (std::int64_t row = 0; row < side; ++row) {
     for (std::int64_t column = 0; column < side; ++column) {
-      const int x = static_cast<int>((column + 0.5) * scale);
-      const int y = static_cast<int>((row + 0.5) * scale);
+      const int x = static_cast<int>((static_cast<double>(column) + 0.5) * scale);
+      const int y = static_cast<int>((static_cast<double>(row) + 0.5) * scale);
       const bool inside = x < pixels.picture.width && y < pixels.picture.height;
       target.push_back(inside && pixels.colour(x, y) == wanted ? 1.0f : 0.0f);
     }
@@ -50,7 +52,7 @@ int teach(char** argv, ls::Device device) {
   const ls::io::Image picture = ls::io::load_image(argv[2]);
   const ls::models::SamEmbedding embedding = sam->embed(picture);
   const std::int64_t side = 4 * sam->grid();
-  const double scale = static_cast<double>(std::max(picture.width, picture.height)) / side;
+  const double scale = std::max(picture.width, picture.height) / static_cast<double>(side);
 
   std::vector<ls::nn::Parameter> parameters = sam->mask_decoder.parameters();
   for (const ls::nn::Parameter& parameter : sam->prompt_encoder.parameters()) parameters.push_back(parameter);
@@ -69,8 +71,7 @@ int teach(char** argv, ls::Device device) {
       places.push_back(points.coordinates);
       labels = points.labels;
     }
-    const ls::Tensor prompts =
-        sam->prompt_encoder.points(ls::cat(places, 0), labels.expand({kClicks, labels.size(1)}));
+    const ls::Tensor prompts = sam->prompt_encoder.points(ls::cat(places, 0), labels.expand({kClicks, labels.size(1)}));
     const ls::Tensor truth = ls::Tensor::from(target, {kClicks, 1, side, side}, device);
     ls::Tensor loss;
     for (const bool multimask : {true, false}) {

@@ -119,25 +119,23 @@ std::shared_ptr<const models::SamEmbedding> VisionService::find(const std::strin
   return opened_.front().embedding;
 }
 
+// Pictures are decoded in turn, too: a small file may unpack to much.
 Response VisionService::open(HttpServer& server, const Request& request) {
-  const io::Image picture = picture_of(request);
-  const std::string id = fmt::format("{:016x}", models::picture_hash(picture));
-  std::shared_ptr<const models::SamEmbedding> embedding = find(id);
-  if (embedding == nullptr) {
-    embedding = server.in_turn([&]() -> std::shared_ptr<const models::SamEmbedding> {
-      if (auto meanwhile = find(id)) return meanwhile;  // somebody opened the same picture
-      auto made = std::make_shared<models::SamEmbedding>(models_.segmenter->embed(picture));
-      made->features.eval();
+  return server.in_turn([&] {
+    const io::Image picture = picture_of(request);
+    const std::string id = fmt::format("{:016x}", models::picture_hash(picture));
+    std::shared_ptr<const models::SamEmbedding> embedding = find(id);
+    if (embedding == nullptr) {
+      embedding = std::make_shared<models::SamEmbedding>(models_.segmenter->embed(picture));
       const std::lock_guard lock(mutex_);
-      opened_.push_front({id, made});
+      opened_.push_front({id, embedding});
       if (opened_.size() > kMostOpened) opened_.pop_back();
-      return made;
-    });
-  }
-  return json_response({{"id", id},
-                        {"width", picture.width},
-                        {"height", picture.height},
-                        {"embedding_hash", fmt::format("{:016x}", embedding->features.hash())}});
+    }
+    return json_response({{"id", id},
+                          {"width", picture.width},
+                          {"height", picture.height},
+                          {"embedding_hash", fmt::format("{:016x}", embedding->features.hash())}});
+  });
 }
 
 Response VisionService::segment(HttpServer& server, const Request& request) {
@@ -157,8 +155,8 @@ Response VisionService::segment(HttpServer& server, const Request& request) {
 }
 
 Response VisionService::classify(HttpServer& server, const Request& request) {
-  const io::Image picture = picture_of(request);
   return server.in_turn([&] {
+    const io::Image picture = picture_of(request);
     const NoGrad no_grad;
     const Tensor logits = (*models_.classifier)(models::preprocess(models_.preprocessing, {picture}, models_.device));
     const std::vector<float> shares = softmax(logits, -1).to_vector<float>();
@@ -178,8 +176,8 @@ Response VisionService::classify(HttpServer& server, const Request& request) {
 }
 
 Response VisionService::detect(HttpServer& server, const Request& request) {
-  const io::Image picture = picture_of(request);
   return server.in_turn([&] {
+    const io::Image picture = picture_of(request);
     Json objects = Json::array();
     for (const models::Detection& found : models::detect(*models_.detector, picture)) {
       objects.push_back({{"label", models_.objects.at(static_cast<std::size_t>(found.label))},
