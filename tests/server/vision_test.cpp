@@ -108,7 +108,8 @@ TEST(VisionService, ClassesAndObjectsAreThoseOfTheLibrary) {
   EXPECT_NEAR(sum, 1, 1e-6);
   const HttpAnswer objects = served.post("/api/detect", png_of(image));
   EXPECT_EQ(objects.status, 200) << objects.body;
-  for (const json& one : objects.json().at("objects"))
+  const json found = objects.json();
+  for (const json& one : found.at("objects"))
     EXPECT_THAT(one.at("label").get<std::string>(), testing::AnyOf("x", "y"));
 }
 

@@ -35,6 +35,7 @@ struct LOCKSTEP_API ClipOptions {
   std::int64_t projection = 512;  ///< size of the common space
 };
 
+/// Both towers and their common space.
 class LOCKSTEP_API Clip : public nn::Module {
  public:
   /// Random weights, on the CPU, in training mode. Throws ValueError for options that make no network.
