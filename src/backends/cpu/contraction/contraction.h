@@ -21,6 +21,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kept_panels.h"
 #include "kernels/kernel.h"
 
 namespace lockstep {
@@ -28,8 +29,9 @@ inline namespace v0 {
 
 /// Made ready for selected_isa(). Runs spread over the thread pool where that pays.
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel);
-/// For one of available_isas().
-std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa);
+/// For one of available_isas(). `kept`: where packed forms of values that come again are kept; null: nowhere.
+std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
+                                                std::shared_ptr<KeptPanels> kept = nullptr);
 
 }  // namespace v0
 }  // namespace lockstep
