@@ -6,6 +6,7 @@
 //   side.h              one operand with its geometry, and how its panels are filled
 //   plan.h              a kernel normalised: which operand is broadcast, which is vectorised, where results go
 //   panels.h            blocks of operands side by side
+//   padded_copy.h       a plane with its padding written out, for the ways that read it many times
 //   packing-inl.h       operands are copied, block by block, into panels; reading goes through the view (no im2col)
 //   tile-inl.h          the register tile that multiplies two panels
 //   epilogue.h          blocks of results as the row program wants them
