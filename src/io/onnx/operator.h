@@ -79,11 +79,19 @@ class NodeFacts {
   const PlannedNode* node_;
 };
 
+/// Runs the graphs that stand in a node's attributes: what If, Loop and Scan need of the one who calls them.
+class GraphRunner {
+ public:
+  virtual ~GraphRunner() = default;
+  virtual std::vector<Value> run(const PlannedNode& node, std::string_view attribute, std::vector<Value> inputs) = 0;
+};
+
 /// What an operator sees when it runs.
 class Call : public NodeFacts {
  public:
-  Call(const PlannedNode& node, std::span<const Value> inputs, Device device, bool training = false)
-      : NodeFacts(node), values_(inputs), device_(device), training_(training) {}
+  Call(const PlannedNode& node, std::span<const Value> inputs, Device device, GraphRunner* graphs = nullptr,
+       bool training = false)
+      : NodeFacts(node), values_(inputs), device_(device), graphs_(graphs), training_(training) {}
 
   Device device() const { return device_; }
   /// Whether the module is in training form: batch normalisation, dropout.
@@ -109,6 +117,9 @@ class Call : public NodeFacts {
   std::int64_t host_integer(std::size_t i) const;
   double host_number(std::size_t i) const;
 
+  /// The outputs of the graph in an attribute. FormatError if there is none, or it takes another number of inputs.
+  std::vector<Value> run_graph(std::string_view attribute, std::vector<Value> inputs) const;
+
   /// The attribute, a tensor, on device(). FormatError if it is missing.
   Tensor tensor(std::string_view name) const;
 
@@ -123,6 +134,7 @@ class Call : public NodeFacts {
  private:
   std::span<const Value> values_;
   Device device_;
+  GraphRunner* graphs_;
   bool training_;
 };
 

@@ -12,6 +12,9 @@ using Families = std::span<const Operator> (*)();
 // One line for each file of ops/.
 constexpr Families kFamilies[] = {
     constant_operators,
+    control_flow_operators,
+    sequence_operators,
+    shape_arithmetic_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

@@ -20,6 +20,9 @@ std::vector<const Operator*> all_operators();
 
 // The families, one file of ops/ each.
 std::span<const Operator> constant_operators();
+std::span<const Operator> control_flow_operators();
+std::span<const Operator> sequence_operators();
+std::span<const Operator> shape_arithmetic_operators();
 
 }  // namespace io::onnx
 }  // namespace v0
