@@ -161,7 +161,7 @@ def small_cases():
     yield "sequence", graph_of(nodes, [x], [y], [array(np.int64(-1), "last")]), [floats(3, 4)]
     # A function of the file, with an attribute.
     constant = node("Constant", [], ["c"])
-    constant.attribute.append(helper.make_attribute_ref_name(helper.make_attribute("value_float", 1.0), "by"))
+    constant.attribute.append(helper.make_attribute_ref("value_float", onnx.AttributeProto.FLOAT, ref_attr_name="by"))
     function = helper.make_function(
         "own", "AddBy", ["a"], ["b"], [constant, node("Add", ["a", "c"], ["b"])], [helper.make_opsetid("", 17)], ["by"]
     )

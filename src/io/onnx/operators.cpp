@@ -12,6 +12,14 @@ using Families = std::span<const Operator> (*)();
 // One line for each file of ops/.
 constexpr Families kFamilies[] = {
     constant_operators,
+    cast_operators,
+    convolution_operators,
+    elementwise_operators,
+    indexing_operators,
+    normalization_operators,
+    pooling_operators,
+    reduction_operators,
+    view_operators,
     control_flow_operators,
     sequence_operators,
     shape_arithmetic_operators,

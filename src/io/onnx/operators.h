@@ -20,6 +20,14 @@ std::vector<const Operator*> all_operators();
 
 // The families, one file of ops/ each.
 std::span<const Operator> constant_operators();
+std::span<const Operator> cast_operators();
+std::span<const Operator> convolution_operators();
+std::span<const Operator> elementwise_operators();
+std::span<const Operator> indexing_operators();
+std::span<const Operator> normalization_operators();
+std::span<const Operator> pooling_operators();
+std::span<const Operator> reduction_operators();
+std::span<const Operator> view_operators();
 std::span<const Operator> control_flow_operators();
 std::span<const Operator> sequence_operators();
 std::span<const Operator> shape_arithmetic_operators();
