@@ -132,6 +132,7 @@ CaseResult run_onnx_case(const std::string& folder, Device device) {
   CaseResult result{.name = fs::path(folder).filename().string(), .op = "(several)"};
   const auto end = [&](CaseStatus status, std::string reason) {
     result.status = status;
+    for (std::size_t at; (at = reason.find(folder + "/")) != std::string::npos;) reason.erase(at, folder.size() + 1);
     result.reason = first_lines(std::move(reason));
     return result;
   };

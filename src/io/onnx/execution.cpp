@@ -23,7 +23,13 @@ template <typename ErrorType> [[noreturn]] void rethrow(const NodeFacts& node, c
   throw ErrorType(fmt::format("{}: {}", title, what));
 }
 
-template <typename RunIt> auto naming(const NodeFacts& node, const RunIt& run) {
+// What no op computes with is unsupported, not wrong.
+bool has_stored_only(std::span<const Value> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Value& value) { return value.is_tensor() && is_storage_only(value.dtype()); });
+}
+
+template <typename RunIt> auto naming(const NodeFacts& node, std::span<const Value> inputs, const RunIt& run) {
   try {
     return run();
   } catch (const UnsupportedError& error) {
@@ -31,6 +37,7 @@ template <typename RunIt> auto naming(const NodeFacts& node, const RunIt& run) {
   } catch (const ShapeError& error) {
     rethrow(node, error);
   } catch (const DTypeError& error) {
+    if (has_stored_only(inputs)) rethrow(node, UnsupportedError(error.what()));
     rethrow(node, error);
   } catch (const IndexError& error) {
     rethrow(node, error);
@@ -67,7 +74,7 @@ std::optional<std::vector<Value>> on_host(const PlannedNode& node, std::span<con
 std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const Value> inputs) {
   LOCKSTEP_ASSERT(node.row != nullptr);
   const Call call(node, inputs, device_, this, training_);
-  return naming(call, [&]() -> std::vector<Value> {
+  return naming(call, inputs, [&]() -> std::vector<Value> {
     const auto on_the_host = [](const Value& value) { return value.absent() || value.host() != nullptr; };
     if (node.domain.empty() && !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), on_the_host)) {
       if (const HostRule rule = find_host_rule(node.op)) {

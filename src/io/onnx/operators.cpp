@@ -12,6 +12,11 @@ using Families = std::span<const Operator> (*)();
 // One line for each file of ops/.
 constexpr Families kFamilies[] = {
     constant_operators,
+    attention_operators,
+    loss_operators,
+    quantization_operators,
+    recurrent_operators,
+    resize_operators,
     cast_operators,
     convolution_operators,
     elementwise_operators,

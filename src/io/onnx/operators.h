@@ -20,6 +20,11 @@ std::vector<const Operator*> all_operators();
 
 // The families, one file of ops/ each.
 std::span<const Operator> constant_operators();
+std::span<const Operator> attention_operators();
+std::span<const Operator> loss_operators();
+std::span<const Operator> quantization_operators();
+std::span<const Operator> recurrent_operators();
+std::span<const Operator> resize_operators();
 std::span<const Operator> cast_operators();
 std::span<const Operator> convolution_operators();
 std::span<const Operator> elementwise_operators();

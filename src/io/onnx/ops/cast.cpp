@@ -18,7 +18,9 @@ std::vector<Tensor> cast_like(const Call& call) {
 std::vector<Tensor> bit_cast(const Call& call) {
   const DType dtype = call.dtype("to", DType::f32);
   call.require(size_of(dtype) == size_of(call.dtype_of_input(0)), "the types differ in size");
-  return {call.input(0).bitcast(dtype)};
+  const Tensor& x = call.input(0);
+  if (x.dtype() == DType::boolean || dtype == DType::boolean) return {x.to(dtype)};  // 0 and 1, also as bits
+  return {x.bitcast(dtype)};
 }
 
 std::string check_type(const NodeFacts& node) {

@@ -128,11 +128,8 @@ Tensors shift(const Call& call) {
 }
 
 Tensors swiglu_of(const Call& call) {
-  const Tensor& x = call.input(0);
-  const int axis = axis_of(call, call.integer("axis", -1), x.rank());
-  const std::vector<Tensor> halves = x.chunk(2, axis);
-  call.require(halves.size() == 2, "the dimension is not even");
-  return {mul(mul(halves[0], sigmoid(mul(halves[0], call.number("alpha", 1)))), halves[1])};
+  const Tensor& gate = call.input(0);
+  return {mul(mul(gate, sigmoid(mul(gate, call.number("alpha", 1)))), call.input(1))};
 }
 
 constexpr Operator kElementwiseOperators[] = {
@@ -197,7 +194,7 @@ constexpr Operator kElementwiseOperators[] = {
     {.name = "Sqrt", .run = unary<sqrt>},
     {.name = "Sub", .run = arithmetic<sub>},
     {.name = "Sum", .run = many<add>},
-    {.name = "SwiGLU", .run = swiglu_of},
+    {.name = "SwiGLU", .since = 28, .run = swiglu_of},
     {.name = "Swish", .run = swish},
     {.name = "Tan", .run = unary<tan>},
     {.name = "Tanh", .run = unary<tanh>},

@@ -127,7 +127,7 @@ template <Tensor (*Run)(const Operand&, int, DType)> std::vector<Tensor> running
     first[axis] = 1;
     x = cat({full(first, neutral, {.dtype = x.dtype(), .device = x.device()}), x.slice(axis, {0, x.shape()[axis] - 1})}, axis);
   }
-  const Tensor result = Run(x, axis, x.dtype());
+  const Tensor result = Run(x, axis, x.dtype()).to(x.dtype());  // sums of integers are i64
   return {backwards ? result.flip({axis}) : result};
 }
 Tensor running_sum(const Operand& x, int axis, DType dtype) { return cumsum(x, axis, dtype); }
