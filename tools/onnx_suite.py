@@ -5,6 +5,9 @@
     tools/onnx_suite.py nodes FOLDER     the node cases of the package (1,884)
     tools/onnx_suite.py wheel FOLDER     the models that the wheel holds, with their data
     tools/onnx_suite.py small            tests/data/onnx: the few cases that every test run looks at
+    tools/onnx_suite.py model FILE FOLDER [--size NAME=N]... [--value INPUT=N]...
+                                         a case of a real model: random inputs, and what ONNX Runtime answers with its
+                                         optimisations off (pip install onnxruntime==1.32.0)
 
 Each case is a folder NAME with model.onnx and test_data_set_K/{input,output}_I.pb, as ONNX's own repository has them.
 The small cases are models made here; their outputs are those of ONNX's reference evaluator.
@@ -217,22 +220,65 @@ def write_small():
     print(f"{sum(1 for _ in folder.iterdir())} small cases in {folder}")
 
 
+def write_model(path, folder, sizes, values):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    draw = np.random.default_rng(1)
+    types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+    feeds = {}
+    for info in session.get_inputs():
+        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in info.shape]
+        if info.name in values:
+            kind = types.get(info.type, np.int32 if info.type == "tensor(int32)" else np.int64)
+            feeds[info.name] = np.full(shape, values[info.name], kind)
+        elif info.type in types:
+            feeds[info.name] = (draw.standard_normal(shape) * 0.1).astype(types[info.type])
+        else:
+            feeds[info.name] = draw.integers(0, 4, shape).astype(np.int32 if info.type == "tensor(int32)" else np.int64)
+    outputs = session.run(None, feeds)
+    model = onnx.load(path)
+    given = [info for info in model.graph.input if info.name in feeds]
+    place = folder / path.stem
+    (place / "test_data_set_0").mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, place / "model.onnx")
+    for i, info in enumerate(model.graph.input):
+        if info in given:
+            message = numpy_helper.from_array(np.asarray(feeds[info.name]), info.name)
+            (place / "test_data_set_0" / f"input_{i}.pb").write_bytes(message.SerializeToString())
+    for i, (info, value) in enumerate(zip(model.graph.output, outputs)):
+        message = numpy_helper.from_array(np.asarray(value), info.name)
+        (place / "test_data_set_0" / f"output_{i}.pb").write_bytes(message.SerializeToString())
+    print(f"{place}: {len(feeds)} inputs, {len(outputs)} outputs")
+
+
+def assignments(words):
+    return {word.split("=")[0]: float(word.split("=")[1]) for word in words}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("nodes", "wheel", "small"))
-    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("what", choices=("nodes", "wheel", "small", "model"))
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--size", action="append", default=[])
+    parser.add_argument("--value", action="append", default=[])
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     if onnx.__version__ != PINNED:
         sys.exit(f"the cases are those of onnx {PINNED}, and this is {onnx.__version__}: pip install onnx=={PINNED}")
+    if len(arguments.paths) != {"small": 0, "model": 2}.get(arguments.what, 1):
+        parser.error("which folder?")
     if arguments.what == "small":
         write_small()
-    elif arguments.folder is None:
-        parser.error("which folder?")
     elif arguments.what == "nodes":
-        write_nodes(arguments.folder)
+        write_nodes(*arguments.paths)
+    elif arguments.what == "wheel":
+        write_wheel(*arguments.paths)
     else:
-        write_wheel(arguments.folder)
+        sizes = {name: int(size) for name, size in assignments(arguments.size).items()}
+        write_model(*arguments.paths, sizes, assignments(arguments.value))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ FileBytes map_confined_file(const std::string& folder, std::string_view name) {
     at.replace(next);
   }
   struct stat info {};
-  if (::fstat(at.get(), &info) != 0) refuse(fmt::format("cannot be examined: {}", std::generic_category().message(errno)));
+  if (::fstat(at.get(), &info) != 0)
+    refuse(fmt::format("cannot be examined: {}", std::generic_category().message(errno)));
   if (!S_ISREG(info.st_mode)) refuse("is no regular file");
   if (info.st_nlink != 1) refuse("has more than one name (hard links), of which one may lie outside of the folder");
   const auto size = static_cast<std::size_t>(info.st_size);

@@ -34,14 +34,14 @@ std::string first_lines(std::string text, std::size_t most = 160) {
   return text.size() > most ? text.substr(0, most) : text;
 }
 
-bool close(double actual, double expected) {
+bool close(double actual, double expected, double allowed) {
   if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
   if (actual == expected) return true;
-  return std::abs(actual - expected) <= kAbsolute + kRelative * std::abs(expected);
+  return std::abs(actual - expected) <= std::max(allowed, kAbsolute + kRelative * std::abs(expected));
 }
 
 // What is wrong with a tensor; empty if nothing is.
-std::string difference(const Tensor& actual, const Tensor& expected) {
+std::string difference(const Tensor& actual, const Tensor& expected, double range) {
   if (actual.dtype() != expected.dtype()) {
     return fmt::format("{} instead of {}", lockstep::name_of(actual.dtype()), lockstep::name_of(expected.dtype()));
   }
@@ -54,19 +54,25 @@ std::string difference(const Tensor& actual, const Tensor& expected) {
   const Device host;
   const std::vector<double> a = actual.to(host).to(DType::f64).to_vector<double>();
   const std::vector<double> b = expected.to(DType::f64).to_vector<double>();
+  double allowed = 0;
+  if (range > 0 && !b.empty()) {
+    const auto [least, most] = std::minmax_element(b.begin(), b.end());
+    allowed = range * std::max(*most - *least, std::max(std::abs(*most), std::abs(*least)));
+  }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!close(a[i], b[i])) return fmt::format("element {}: {} instead of {}", i, a[i], b[i]);
+    if (!close(a[i], b[i], allowed)) return fmt::format("element {}: {} instead of {}", i, a[i], b[i]);
   }
   return "";
 }
 
-std::string difference(const Value& actual, const Value& expected, Device device) {
-  if (actual.is_sequence() != expected.is_sequence() || actual.absent() != expected.absent()) return "another kind of value";
+std::string difference(const Value& actual, const Value& expected, Device device, double range) {
+  if (actual.is_sequence() != expected.is_sequence() || actual.absent() != expected.absent())
+    return "another kind of value";
   if (expected.absent()) return "";
-  if (!expected.is_sequence()) return difference(actual.tensor(device), expected.tensor(Device{}));
+  if (!expected.is_sequence()) return difference(actual.tensor(device), expected.tensor(Device{}), range);
   if (actual.sequence().size() != expected.sequence().size()) return "a sequence of another length";
   for (std::size_t i = 0; i < expected.sequence().size(); ++i) {
-    const std::string wrong = difference(actual.sequence()[i], expected.sequence()[i], device);
+    const std::string wrong = difference(actual.sequence()[i], expected.sequence()[i], device, range);
     if (!wrong.empty()) return fmt::format("element {} of the sequence: {}", i, wrong);
   }
   return "";
@@ -94,7 +100,8 @@ Value on_device(const Value& value, Device device) {
 }
 
 // What is wrong with a data set; empty if nothing is.
-std::string run_set(const io::onnx::LoadedProgram& loaded, const fs::path& set, Device device, std::uint64_t& hash) {
+std::string run_set(const io::onnx::LoadedProgram& loaded, const fs::path& set, Device device, double range,
+                    std::uint64_t& hash) {
   const io::onnx::Program& program = *loaded.program;
   io::onnx::ValueMap inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -110,7 +117,7 @@ std::string run_set(const io::onnx::LoadedProgram& loaded, const fs::path& set, 
     const Value expected = io::onnx::parse_value(os::read_file(path), program.outputs[i].kind);
     const auto actual = outputs.find(program.outputs[i].name);
     add_to_hash(hash, actual->second, device);
-    const std::string wrong = difference(actual->second, expected, device);
+    const std::string wrong = difference(actual->second, expected, device, range);
     if (!wrong.empty()) return fmt::format("output {}: {}", i, wrong);
   }
   return "";
@@ -128,7 +135,7 @@ const char* name_of(CaseStatus status) {
   return "";
 }
 
-CaseResult run_onnx_case(const std::string& folder, Device device) {
+CaseResult run_onnx_case(const std::string& folder, Device device, double range) {
   CaseResult result{.name = fs::path(folder).filename().string(), .op = "(several)"};
   const auto end = [&](CaseStatus status, std::string reason) {
     result.status = status;
@@ -156,7 +163,7 @@ CaseResult run_onnx_case(const std::string& folder, Device device) {
         if (set == 0) return end(CaseStatus::error, "the case has no data");
         return result;
       }
-      const std::string wrong = run_set(module.program(), path, device, result.hash);
+      const std::string wrong = run_set(module.program(), path, device, range, result.hash);
       if (!wrong.empty()) return end(CaseStatus::wrong, wrong);
     }
   } catch (const io::UnsupportedError& error) {

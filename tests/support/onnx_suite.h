@@ -23,8 +23,9 @@ struct CaseResult {
 };
 
 /// Runs the model of a folder on all its data sets and compares: dtype and shape exactly, floats within 1e-3 of the
-/// expected value and 1e-7, NaN equal to NaN, all else exactly.
-CaseResult run_onnx_case(const std::string& folder, Device device);
+/// expected value and 1e-7 (or within `range` times the spread of the expected values), NaN equal to NaN, all else
+/// exactly.
+CaseResult run_onnx_case(const std::string& folder, Device device, double range = 0);
 
 /// The folders below `root` that hold a model.onnx, by name.
 std::vector<std::string> onnx_cases(const std::string& root);

@@ -109,8 +109,10 @@ void Execution::step(const PlannedNode& node, std::vector<Value>& frame) {
 std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, std::vector<Value> captured) {
   LOCKSTEP_ASSERT(captured.size() == plan.captures.size());
   std::vector<Value> frame(static_cast<std::size_t>(plan.slots));
-  for (const SlotOfConstant& entry : plan.constants) frame[static_cast<std::size_t>(entry.slot)] = constants_[entry.constant];
-  for (std::size_t i = 0; i < inputs.size(); ++i) frame[static_cast<std::size_t>(plan.inputs[i])] = std::move(inputs[i]);
+  for (const SlotOfConstant& entry : plan.constants)
+    frame[static_cast<std::size_t>(entry.slot)] = constants_[entry.constant];
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    frame[static_cast<std::size_t>(plan.inputs[i])] = std::move(inputs[i]);
   for (std::size_t i = 0; i < captured.size(); ++i) {
     frame[static_cast<std::size_t>(plan.captures[i].inner)] = std::move(captured[i]);
   }
@@ -121,15 +123,15 @@ std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, s
 }
 
 std::vector<Value> Execution::run(const PlannedNode& node, std::string_view attribute, std::vector<Value> inputs) {
-  const auto found = std::find_if(node.graphs.begin(), node.graphs.end(),
-                                  [&](const auto& graph) { return graph.first == attribute; });
+  const auto found =
+      std::find_if(node.graphs.begin(), node.graphs.end(), [&](const auto& graph) { return graph.first == attribute; });
   if (found == node.graphs.end()) {
     throw FormatError(fmt::format("{} lacks the graph {}", NodeFacts(node).title(), attribute));
   }
   const Plan& plan = *found->second;
   if (plan.inputs.size() != inputs.size()) {
-    throw FormatError(fmt::format("{}: the graph {} takes {} inputs, and is given {}", NodeFacts(node).title(), attribute,
-                                  plan.inputs.size(), inputs.size()));
+    throw FormatError(fmt::format("{}: the graph {} takes {} inputs, and is given {}", NodeFacts(node).title(),
+                                  attribute, plan.inputs.size(), inputs.size()));
   }
   const std::vector<Value>& outside = *frames_.back();
   std::vector<Value> captured;

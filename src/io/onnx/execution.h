@@ -28,8 +28,8 @@ class Execution final : public GraphRunner {
   Execution(std::span<const Value> constants, Device device, bool training)
       : constants_(constants), device_(device), training_(training) {}
 
-  /// The outputs of a graph. `inputs` are in the order of the plan's, `captured` in that of its captures. Errors name the
-  /// node.
+  /// The outputs of a graph. `inputs` are in the order of the plan's, `captured` in that of its captures. Errors name
+  /// the node.
   std::vector<Value> run(const Plan& plan, std::vector<Value> inputs, std::vector<Value> captured = {});
 
   std::vector<Value> run(const PlannedNode& node, std::string_view attribute, std::vector<Value> inputs) override;

@@ -25,9 +25,9 @@ std::uint64_t bytes_of(const Value& value) {
 }
 
 bool draws(std::string_view op) {
-  static constexpr std::array<std::string_view, 8> kRandom = {
-      "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-      "BatchNormalization"};
+  static constexpr std::array<std::string_view, 8> kRandom = {"Bernoulli",         "Dropout",           "Multinomial",
+                                                              "RandomNormal",      "RandomNormalLike",  "RandomUniform",
+                                                              "RandomUniformLike", "BatchNormalization"};
   return std::find(kRandom.begin(), kRandom.end(), op) != kRandom.end();
 }
 
@@ -96,7 +96,8 @@ class Folder {
     if (!value.is_tensor()) return;
     const Tensor tensor = value.tensor(Device{});
     tensor.eval();
-    if (value.host() == nullptr && fits_host(tensor.dtype(), tensor.shape())) value = Value(tensor, read_to_host(tensor));
+    if (value.host() == nullptr && fits_host(tensor.dtype(), tensor.shape()))
+      value = Value(tensor, read_to_host(tensor));
   }
 
   Program& program_;

@@ -30,7 +30,7 @@ struct ModelTensor {
   std::string_view name;
   std::int64_t type = 0;  ///< TensorProto.DataType
   std::vector<std::int64_t> dims;
-  Bytes message;          ///< All of it: typed elements are read from here.
+  Bytes message;  ///< All of it: typed elements are read from here.
   std::optional<Bytes> raw;
   // External data, in a file beside the model's.
   bool external = false;
@@ -43,8 +43,21 @@ struct ModelGraph;
 
 /// AttributeProto.Type
 enum class AttributeType : std::uint8_t {
-  undefined, number, integer, text, tensor, graph, numbers, integers, texts, tensors, graphs, sparse_tensor,
-  sparse_tensors, type_proto, type_protos
+  undefined,
+  number,
+  integer,
+  text,
+  tensor,
+  graph,
+  numbers,
+  integers,
+  texts,
+  tensors,
+  graphs,
+  sparse_tensor,
+  sparse_tensors,
+  type_proto,
+  type_protos
 };
 
 struct Attribute {
@@ -104,8 +117,8 @@ struct ModelFunction {
   std::string_view overload;
   std::vector<std::string_view> inputs;
   std::vector<std::string_view> outputs;
-  std::vector<std::string_view> attributes;     ///< Names without defaults,
-  std::vector<const Attribute*> defaults;       ///< and those with one.
+  std::vector<std::string_view> attributes;  ///< Names without defaults,
+  std::vector<const Attribute*> defaults;    ///< and those with one.
   OpsetImports opsets;
   ModelGraph body;
 };

@@ -115,7 +115,8 @@ class ModelParser {
     if (version < 1 || version > 1'000'000) reader.fail(fmt::format("is of version {}", version));
     const auto [entry, added] = imports.emplace(domain, version);
     if (!added && entry->second != version) {
-      reader.fail(fmt::format("of domain {} is imported as version {} and as {}", in_quotes(domain), entry->second, version));
+      reader.fail(
+          fmt::format("of domain {} is imported as version {} and as {}", in_quotes(domain), entry->second, version));
     }
     count(opsets_, 1, kMostOpsets, "imports of operator sets");
   }
@@ -209,9 +210,18 @@ class ModelParser {
     while (reader.next(field)) {
       switch (field.number) {
         case 1: attribute.name = name(reader, reader.text(field)); break;
-        case 2: attribute.number = reader.number(field); note(attribute, AttributeType::number); break;
-        case 3: attribute.integer = reader.integer(field); note(attribute, AttributeType::integer); break;
-        case 4: attribute.text = reader.text(field); note(attribute, AttributeType::text); break;
+        case 2:
+          attribute.number = reader.number(field);
+          note(attribute, AttributeType::number);
+          break;
+        case 3:
+          attribute.integer = reader.integer(field);
+          note(attribute, AttributeType::integer);
+          break;
+        case 4:
+          attribute.text = reader.text(field);
+          note(attribute, AttributeType::text);
+          break;
         case 5:
           attribute.tensor = read_tensor(reader.message(field));
           note(attribute, AttributeType::tensor);

@@ -18,7 +18,6 @@ namespace io {
 UnsupportedError::~UnsupportedError() = default;
 
 namespace onnx {
-namespace {
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -37,6 +36,8 @@ std::string type_text(const ModelValue& value) {
   return "unsupported";
 }
 
+namespace {
+
 std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Program& program, bool inputs) {
   std::vector<OnnxValue> result;
   for (const ModelValue& value : values) {
@@ -47,7 +48,8 @@ std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Pr
     entry.required = !(inputs && program.default_inputs.contains(value.name));
     if (!value.shape) continue;
     entry.shape.emplace();
-    for (const Dimension& dimension : *value.shape) entry.shape->push_back({dimension.size, std::string(dimension.symbol)});
+    for (const Dimension& dimension : *value.shape)
+      entry.shape->push_back({dimension.size, std::string(dimension.symbol)});
   }
   return result;
 }
@@ -58,7 +60,8 @@ void check_input(const ModelValue& stated, const Value& given, std::map<std::str
   if (stated.kind != ValueKind::tensor || !given.is_tensor()) return;  // nodes check what they are given
   const std::optional<DType> dtype = dtype_of(stated.type);
   if (stated.type != 0 && dtype != given.dtype()) {
-    throw DTypeError(fmt::format("{} is {}; the model takes {}", title, name_of(given.dtype()), name_of_type(stated.type)));
+    throw DTypeError(
+        fmt::format("{} is {}; the model takes {}", title, name_of(given.dtype()), name_of_type(stated.type)));
   }
   if (!stated.shape) return;
   const Shape& shape = given.shape();
@@ -74,7 +77,8 @@ void check_input(const ModelValue& stated, const Value& given, std::map<std::str
     if (dimension.size || dimension.symbol.empty()) continue;
     const auto [known, first] = symbols.emplace(dimension.symbol, shape[d]);
     if (!first && known->second != shape[d]) {
-      mismatch(fmt::format("size {} is {}, which was {} in an input before", d, in_quotes(dimension.symbol), known->second));
+      mismatch(
+          fmt::format("size {} is {}, which was {} in an input before", d, in_quotes(dimension.symbol), known->second));
     }
   }
 }
@@ -167,8 +171,8 @@ TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
   for (const auto& [name, tensor] : inputs) {
     if (!tensor.defined()) throw ValueError(fmt::format("input {} is undefined", in_quotes(name)));
     if (tensor.device() != here) {
-      fail<DeviceError>(fmt::format("input {} is on another device than the model", in_quotes(name)), {{"input", tensor}},
-                        "move it, e.g. input.to(model.device())", site);
+      fail<DeviceError>(fmt::format("input {} is on another device than the model", in_quotes(name)),
+                        {{"input", tensor}}, "move it, e.g. input.to(model.device())", site);
     }
     values.emplace(name, tensor);
   }
@@ -188,7 +192,8 @@ Tensor OnnxModel::forward(const Operand& x) const {
   const CallScope call("OnnxModel", x);
   std::vector<OnnxValue> stated = inputs();
   std::erase_if(stated, [](const OnnxValue& value) { return !value.required; });
-  check<ValueError>(stated.size() == 1, fmt::format("the model has {} inputs; give them by name to run()", stated.size()));
+  check<ValueError>(stated.size() == 1,
+                    fmt::format("the model has {} inputs; give them by name to run()", stated.size()));
   const auto results = run({{stated.front().name, x.tensor()}});
   const auto first = results.find(outputs().front().name);
   check<ValueError>(first != results.end(), "the first output is no tensor; call run()");

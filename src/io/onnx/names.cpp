@@ -13,7 +13,8 @@ namespace {
 
 // Exporters lose names of what they transposed or folded: "onnx::MatMul_123", "123", "Constant_7_output_0".
 bool is_lost(std::string_view name) {
-  return name.starts_with("onnx::") || std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return name.starts_with("onnx::") ||
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 std::vector<std::string> parts_of(const Constant& constant, std::size_t number) {

@@ -116,8 +116,8 @@ const Value& Call::value(std::size_t i) const {
 const Tensor& Call::input(std::size_t i) const {
   const Value& given = value(i);
   if (!given.is_tensor()) {
-    throw FormatError(fmt::format("{}: input {} is {}, not a tensor", title(), i,
-                                  given.is_sequence() ? "a sequence" : "left out"));
+    throw FormatError(
+        fmt::format("{}: input {} is {}, not a tensor", title(), i, given.is_sequence() ? "a sequence" : "left out"));
   }
   return given.tensor(device_);
 }
@@ -148,12 +148,14 @@ std::vector<double> Call::host_numbers(std::size_t i) const {
 }
 std::int64_t Call::host_integer(std::size_t i) const {
   const std::vector<std::int64_t> elements = host_integers(i);
-  if (elements.size() != 1) throw ShapeError(fmt::format("{}: input {} has {} elements, not one", title(), i, elements.size()));
+  if (elements.size() != 1)
+    throw ShapeError(fmt::format("{}: input {} has {} elements, not one", title(), i, elements.size()));
   return elements.front();
 }
 double Call::host_number(std::size_t i) const {
   const std::vector<double> elements = host_numbers(i);
-  if (elements.size() != 1) throw ShapeError(fmt::format("{}: input {} has {} elements, not one", title(), i, elements.size()));
+  if (elements.size() != 1)
+    throw ShapeError(fmt::format("{}: input {} has {} elements, not one", title(), i, elements.size()));
   return elements.front();
 }
 

@@ -1,9 +1,9 @@
-// What an operator of ONNX is to this reader: a row with a name, the versions of its operator set that it follows, and a
-// function that turns inputs into outputs by calling our own ops. Rows stand in families, ops/<family>.cpp, each with a
-// function `std::span<const Operator> <family>_operators()` that operators.cpp lists.
+// What an operator of ONNX is to this reader: a row with a name, the versions of its operator set that it follows, and
+// a function that turns inputs into outputs by calling our own ops. Rows stand in families, ops/<family>.cpp, each with
+// a function `std::span<const Operator> <family>_operators()` that operators.cpp lists.
 //
-// Whatever differs between versions is a row of its own, or asks `version()`. What a row cannot do is found at load: its
-// `check` looks at the attributes and says why not, so that one error lists all of a model's nodes that cannot run.
+// Whatever differs between versions is a row of its own, or asks `version()`. What a row cannot do is found at load:
+// its `check` looks at the attributes and says why not, so that one error lists all of a model's nodes that cannot run.
 #pragma once
 
 #include <cstdint>
@@ -126,8 +126,8 @@ class Call : public NodeFacts {
   // Errors that name the node. `unsupported` throws UnsupportedError: what we do not do; the others are the model's
   // or the inputs' fault.
   [[noreturn]] void unsupported(std::string_view reason) const;
-  [[noreturn]] void invalid(std::string_view what) const;      ///< ValueError.
-  void require(bool holds, std::string_view what) const {      ///< ValueError unless it holds.
+  [[noreturn]] void invalid(std::string_view what) const;  ///< ValueError.
+  void require(bool holds, std::string_view what) const {  ///< ValueError unless it holds.
     if (!holds) invalid(what);
   }
 

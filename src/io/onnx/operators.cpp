@@ -11,23 +11,11 @@ namespace {
 using Families = std::span<const Operator> (*)();
 // One line for each file of ops/.
 constexpr Families kFamilies[] = {
-    constant_operators,
-    attention_operators,
-    loss_operators,
-    quantization_operators,
-    recurrent_operators,
-    resize_operators,
-    cast_operators,
-    convolution_operators,
-    elementwise_operators,
-    indexing_operators,
-    normalization_operators,
-    pooling_operators,
-    reduction_operators,
-    view_operators,
-    control_flow_operators,
-    sequence_operators,
-    shape_arithmetic_operators,
+    constant_operators,      host_operators,         signal_operators,           attention_operators,
+    loss_operators,          quantization_operators, recurrent_operators,        resize_operators,
+    cast_operators,          convolution_operators,  elementwise_operators,      indexing_operators,
+    normalization_operators, pooling_operators,      reduction_operators,        view_operators,
+    control_flow_operators,  sequence_operators,     shape_arithmetic_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

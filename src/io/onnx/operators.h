@@ -20,6 +20,8 @@ std::vector<const Operator*> all_operators();
 
 // The families, one file of ops/ each.
 std::span<const Operator> constant_operators();
+std::span<const Operator> host_operators();
+std::span<const Operator> signal_operators();
 std::span<const Operator> attention_operators();
 std::span<const Operator> loss_operators();
 std::span<const Operator> quantization_operators();

@@ -16,7 +16,7 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-constexpr std::size_t kMostPlannedNodes = 1'048'576;
+constexpr std::size_t kMostPlannedNodes = 262'144;
 constexpr int kDeepestCalls = 64;
 
 using AttributesByName = std::map<std::string_view, const Attribute*>;
@@ -39,11 +39,28 @@ bool takes_weight(std::string_view op, std::size_t input) {
     std::size_t first, last;
   };
   static constexpr std::array kRows = {
-      Row{"Conv", 1, 2}, Row{"ConvTranspose", 1, 2}, Row{"DeformConv", 1, 3}, Row{"Gemm", 0, 2}, Row{"MatMul", 0, 1},
-      Row{"BatchNormalization", 1, 2}, Row{"LayerNormalization", 1, 2}, Row{"GroupNormalization", 1, 2},
-      Row{"InstanceNormalization", 1, 2}, Row{"RMSNormalization", 1, 1}, Row{"LSTM", 1, 3}, Row{"GRU", 1, 3},
-      Row{"RNN", 1, 3}, Row{"PRelu", 1, 1}, Row{"Add", 0, 1}, Row{"Sub", 0, 1}, Row{"Mul", 0, 1}, Row{"Div", 0, 1},
-      Row{"Gather", 0, 0}, Row{"Einsum", 0, 1}, Row{"Transpose", 0, 0}, Row{"SkipLayerNormalization", 2, 4},
+      Row{"Conv", 1, 2},
+      Row{"ConvTranspose", 1, 2},
+      Row{"DeformConv", 1, 3},
+      Row{"Gemm", 0, 2},
+      Row{"MatMul", 0, 1},
+      Row{"BatchNormalization", 1, 2},
+      Row{"LayerNormalization", 1, 2},
+      Row{"GroupNormalization", 1, 2},
+      Row{"InstanceNormalization", 1, 2},
+      Row{"RMSNormalization", 1, 1},
+      Row{"LSTM", 1, 3},
+      Row{"GRU", 1, 3},
+      Row{"RNN", 1, 3},
+      Row{"PRelu", 1, 1},
+      Row{"Add", 0, 1},
+      Row{"Sub", 0, 1},
+      Row{"Mul", 0, 1},
+      Row{"Div", 0, 1},
+      Row{"Gather", 0, 0},
+      Row{"Einsum", 0, 1},
+      Row{"Transpose", 0, 0},
+      Row{"SkipLayerNormalization", 2, 4},
   };
   return std::any_of(kRows.begin(), kRows.end(),
                      [&](const Row& row) { return row.op == op && row.first <= input && input <= row.last; });
@@ -86,7 +103,9 @@ class Planner {
   [[noreturn]] void fail(std::string_view what) const {
     throw FormatError(fmt::format("{}: {}", model_.file.path, what));
   }
-  [[noreturn]] void twice(std::string_view name) const { fail(fmt::format("the value {} is made twice", in_quotes(name))); }
+  [[noreturn]] void twice(std::string_view name) const {
+    fail(fmt::format("the value {} is made twice", in_quotes(name)));
+  }
 
   using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
   void index_functions() {
@@ -135,6 +154,7 @@ class Planner {
       unsupported_types_.push_back(name_of_type(tensor.type));
       return {};
     }
+    if (tensor.external && external_ == nullptr) return {};
     Tensor value = io::to_tensor(elements_of(tensor, model_.file, external_), model_.file.path, tensor.name);
     if (!fits_host(value.dtype(), value.shape())) return value;
     HostArray array = read_to_host(value);
@@ -234,7 +254,8 @@ class Planner {
   void add_call(Scope& scope, const ModelNode& node, const ModelFunction& function) {
     if (scope.depth == kDeepestCalls) fail(fmt::format("functions call each other more than {} deep", kDeepestCalls));
     if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size()) {
-      fail(fmt::format("node {} gives function {} too many inputs or outputs", in_quotes(node.name), in_quotes(function.name)));
+      fail(fmt::format("node {} gives function {} too many inputs or outputs", in_quotes(node.name),
+                       in_quotes(function.name)));
     }
     AttributesByName call;
     for (const Attribute* attribute : function.defaults) call[attribute->name] = attribute;
@@ -247,8 +268,10 @@ class Planner {
     nodes_of(body, function.body);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const auto made = body.names.find(function.outputs[i]);
-      if (made == body.names.end()) fail(fmt::format("function {} does not make its outputs", in_quotes(function.name)));
-      if (!node.outputs[i].empty() && !scope.names.emplace(node.outputs[i], made->second).second) twice(node.outputs[i]);
+      if (made == body.names.end())
+        fail(fmt::format("function {} does not make its outputs", in_quotes(function.name)));
+      if (!node.outputs[i].empty() && !scope.names.emplace(node.outputs[i], made->second).second)
+        twice(node.outputs[i]);
     }
   }
 
@@ -265,6 +288,8 @@ class Planner {
     if (!constant.value.is_tensor()) return;
     const bool has_sizes = is_float(constant.value.dtype()) && constant.value.shape().rank() > 0;
     if (has_sizes && takes_weight(node.op, input)) constant.role = Role::parameter;
+    const bool is_statistic = node.op == "BatchNormalization" && (input == 3 || input == 4);
+    if (has_sizes && is_statistic && constant.role == Role::constant) constant.role = Role::buffer;
   }
 
   // Leaves out what no output needs, and notes after which node a value may go.
@@ -274,8 +299,9 @@ class Planner {
     std::vector<PlannedNode> kept;
     std::vector<bool> read = needed;
     for (auto node = plan.nodes.rbegin(); node != plan.nodes.rend(); ++node) {
-      const bool lives = std::any_of(node->outputs.begin(), node->outputs.end(),
-                                     [&](int slot) { return slot != kNoSlot && needed[static_cast<std::size_t>(slot)]; });
+      const bool lives = std::any_of(node->outputs.begin(), node->outputs.end(), [&](int slot) {
+        return slot != kNoSlot && needed[static_cast<std::size_t>(slot)];
+      });
       if (!lives) continue;
       for (int& slot : node->outputs) {
         if (slot != kNoSlot && !needed[static_cast<std::size_t>(slot)]) slot = kNoSlot;
@@ -298,7 +324,8 @@ class Planner {
   void collect_problems(const Plan& plan) {
     for (const PlannedNode& node : plan.nodes) {
       if (!node.problem.empty()) {
-        const std::string op = fmt::format("{}{}{}-{}", node.domain, node.domain.empty() ? "" : "::", node.op, node.version);
+        const std::string op =
+            fmt::format("{}{}{}-{}", node.domain, node.domain.empty() ? "" : "::", node.op, node.version);
         auto known = std::find_if(program_->problems.begin(), program_->problems.end(), [&](const Problem& problem) {
           return problem.op == op && problem.reason == node.problem;
         });
@@ -318,7 +345,7 @@ class Planner {
 
   void note_defaults() {
     for (Constant& constant : program_->constants) {
-      if (constant.role == Role::parameter || !constant.value.is_tensor()) continue;
+      if (constant.role != Role::constant || !constant.value.is_tensor()) continue;
       // Few floats that are no weights are scales, ranges or limits.
       const std::int64_t most = is_float(constant.value.dtype()) ? 8 : kMaxHostElements;
       const bool small = constant.value.host() != nullptr && constant.value.shape().numel() <= most;
@@ -347,9 +374,9 @@ std::shared_ptr<Program> plan_model(std::shared_ptr<const Model> model, External
 std::string describe_problems(const Program& program) {
   std::size_t nodes = 0;
   for (const Problem& problem : program.problems) nodes += problem.nodes;
-  std::string text = fmt::format("{} cannot run ({} {}; {} of {} nodes)", program.model->file.path,
-                                 program.problems.size(), program.problems.size() == 1 ? "reason" : "reasons", nodes,
-                                 program.nodes);
+  std::string text =
+      fmt::format("{} cannot run ({} {}; {} of {} nodes)", program.model->file.path, program.problems.size(),
+                  program.problems.size() == 1 ? "reason" : "reasons", nodes, program.nodes);
   for (const Problem& problem : program.problems) {
     text += fmt::format("\n  {} x{}", problem.op, problem.nodes);
     if (!problem.reason.empty()) text += fmt::format("   {}", problem.reason);

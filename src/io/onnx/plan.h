@@ -1,8 +1,8 @@
 // A model as steps: names resolved to slots, each node to its operator's row, bodies of functions put in place of their
 // calls, what nobody reads left out, constants computed. program.h runs it.
 //
-// A Plan is one graph. Its values live in a frame of slots; a branch's or a loop's body is a plan of its own with its own
-// frame, into which the values that it captures are copied.
+// A Plan is one graph. Its values live in a frame of slots; a branch's or a loop's body is a plan of its own with its
+// own frame, into which the values that it captures are copied.
 #pragma once
 
 #include <deque>
@@ -33,8 +33,8 @@ struct PlannedNode {
   const Operator* row = nullptr;  ///< Null in a program that has problems.
   std::vector<int> inputs;        ///< Slots.
   std::vector<int> outputs;
-  std::vector<int> captured;      ///< Slots that graphs below read.
-  std::vector<int> last_uses;     ///< Slots that nobody reads afterwards.
+  std::vector<int> captured;   ///< Slots that graphs below read.
+  std::vector<int> last_uses;  ///< Slots that nobody reads afterwards.
   std::vector<const Attribute*> attributes;
   std::vector<std::pair<std::string_view, std::unique_ptr<Plan>>> graphs;  ///< By the attribute's name.
   const Program* program = nullptr;
@@ -80,7 +80,7 @@ struct Problem {
   std::string op;      ///< "NonMaxSuppression-11"
   std::string reason;  ///< May be empty: there is no such operator here.
   std::size_t nodes = 0;
-  std::string first;   ///< The first node's name.
+  std::string first;  ///< The first node's name.
 };
 
 struct Program {
@@ -88,16 +88,16 @@ struct Program {
   Plan main;
   std::vector<Constant> constants;
   std::map<std::string, std::size_t, std::less<>> default_inputs;  ///< Inputs that an initialiser stands for.
-  std::vector<ModelValue> inputs;   ///< That a caller must give, and those with a default behind them.
+  std::vector<ModelValue> inputs;  ///< That a caller must give, and those with a default behind them.
   std::vector<ModelValue> outputs;
   std::vector<Problem> problems;
-  std::size_t nodes = 0;  ///< Planned ones, in all graphs.
+  std::size_t nodes = 0;             ///< Planned ones, in all graphs.
   std::deque<Attribute> attributes;  ///< Renamed ones, of functions' bodies.
   bool folded = false;
 };
 
 /// Checks the messages against each other. FormatError for what is wrong with them; what cannot run is listed in
-/// `problems`.
+/// `problems`. Without `external` the plan is only good for looking at: what lies in other files has no value.
 std::shared_ptr<Program> plan_model(std::shared_ptr<const Model> model, ExternalFiles* external);
 
 /// UnsupportedError that lists every problem, if there are any.

@@ -94,8 +94,8 @@ void read_external(std::string_view file, Bytes message, ModelTensor& tensor, un
 
 Shape shape_of(const ModelTensor& tensor, std::string_view file) {
   if (tensor.dims.size() > static_cast<std::size_t>(kMaxRank)) {
-    throw UnsupportedError(fmt::format("{}: tensor {} has {} dimensions; {} are supported", file, in_quotes(tensor.name),
-                                       tensor.dims.size(), kMaxRank));
+    throw UnsupportedError(fmt::format("{}: tensor {} has {} dimensions; {} are supported", file,
+                                       in_quotes(tensor.name), tensor.dims.size(), kMaxRank));
   }
   return Shape(tensor.dims);
 }
@@ -181,7 +181,12 @@ ModelTensor parse_tensor(std::string_view file, Bytes message) {
         break;
       case 2: tensor.type = reader.integer(field); break;
       case 3: reader.fail("is in segments, which nobody writes");
-      case 4: case 5: case 6: case 7: case 10: case 11:
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+      case 10:
+      case 11:
         if (typed != 0 && typed != field.number) reader.fail("has elements in two fields");
         typed = field.number;
         break;
@@ -194,24 +199,29 @@ ModelTensor parse_tensor(std::string_view file, Bytes message) {
   }
   if (tensor.name.size() > 65'536) reader.fail("has a name of more than 65,536 bytes");
   const DataTypeRow* row = find_data_type(tensor.type);
-  if (row == nullptr || tensor.type == 0) reader.fail(fmt::format("{} is of type {}", in_quotes(tensor.name), tensor.type));
+  if (row == nullptr || tensor.type == 0)
+    reader.fail(fmt::format("{} is of type {}", in_quotes(tensor.name), tensor.type));
   if (tensor.raw && tensor.raw->empty()) tensor.raw.reset();  // how some write "none"
   if (tensor.raw && typed != 0) reader.fail(fmt::format("{} has raw and typed elements", in_quotes(tensor.name)));
   if (typed != 0 && typed != row->field) {
     reader.fail(fmt::format("{} of type {} has its elements in field {}", in_quotes(tensor.name), row->name, typed));
   }
-  if (location < 0 || location > 1) reader.fail(fmt::format("{} lies in location {}", in_quotes(tensor.name), location));
+  if (location < 0 || location > 1)
+    reader.fail(fmt::format("{} lies in location {}", in_quotes(tensor.name), location));
   tensor.external = location == 1;
   if (tensor.external != (external_keys != 0) || (tensor.external && (tensor.raw || typed != 0))) {
     reader.fail(fmt::format("{} does not say clearly whether it lies in another file", in_quotes(tensor.name)));
   }
-  if (tensor.external && tensor.location.empty()) reader.fail(fmt::format("{} lies in a file without name", in_quotes(tensor.name)));
+  if (tensor.external && tensor.location.empty())
+    reader.fail(fmt::format("{} lies in a file without name", in_quotes(tensor.name)));
   CheckedSize elements = 1;
   bool empty = false;
   for (const std::int64_t size : tensor.dims) {
     if (size < 0) reader.fail(fmt::format("{} has a size of {}", in_quotes(tensor.name), size));
-    if (size == 0) empty = true;
-    else elements *= static_cast<std::uint64_t>(size);
+    if (size == 0)
+      empty = true;
+    else
+      elements *= static_cast<std::uint64_t>(size);
   }
   if (!elements.at_most(std::uint64_t{1} << 60) && !empty) {
     reader.fail(fmt::format("{} has too many elements", in_quotes(tensor.name)));

@@ -16,7 +16,8 @@ template <typename T, typename To> std::vector<To> elements_as(const Tensor& ten
 
 template <typename To, typename From> Tensor tensor_of(const std::vector<From>& elements, const Shape& shape) {
   std::vector<To> converted(elements.size());
-  std::transform(elements.begin(), elements.end(), converted.begin(), [](From element) { return static_cast<To>(element); });
+  std::transform(elements.begin(), elements.end(), converted.begin(),
+                 [](From element) { return static_cast<To>(element); });
   return Tensor::from(converted, shape, Device{});
 }
 

@@ -45,8 +45,7 @@ bool MessageReader::next(Field& field) {
       field.wire = Wire::fixed32;
       field.value = reader_.u32("a number of 4 bytes");
       return true;
-    default:
-      fail(fmt::format("has a field of wire type {}, which ONNX does not use", tag & 7));
+    default: fail(fmt::format("has a field of wire type {}, which ONNX does not use", tag & 7));
   }
 }
 

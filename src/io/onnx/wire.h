@@ -67,7 +67,8 @@ class MessageReader {
 };
 
 /// Calls visit(bits) for every number of a repeated field, packed or not. `wire` is that of one number.
-template <typename Visit> void for_each_number(std::string_view file, const Field& field, Wire wire, const Visit& visit) {
+template <typename Visit>
+void for_each_number(std::string_view file, const Field& field, Wire wire, const Visit& visit) {
   if (field.wire == wire) {
     visit(field.value);
     return;

@@ -1,7 +1,9 @@
 // lockstep_onnx_suite FOLDER [--device D] [--list FILE] [--write-list FILE] [--filter TEXT] [--table] [--hashes]
-// Runs the conformance cases below FOLDER (tools/onnx_suite.py writes them) and says which pass. With --list, a file of
-// those that are known not to pass, it fails on each difference: also on a case that passes and is listed.
+// [--range R] Runs the conformance cases below FOLDER (tools/onnx_suite.py writes them) and says which pass. With
+// --list, a file of those that are known not to pass, it fails on each difference: also on a case that passes and is
+// listed.
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -19,6 +21,7 @@ struct Arguments {
   std::string list;
   std::string write_list;
   std::string filter;
+  std::string range = "0";  // differences that are allowed, as a part of the expected values' range: for real models
   bool table = false;
   bool hashes = false;
 };
@@ -31,8 +34,12 @@ bool parse(int argc, char** argv, Arguments& arguments) {
       target = argv[++i];
       return true;
     };
-    if (word == "--device" ? !value(arguments.device) : word == "--list" ? !value(arguments.list)
-        : word == "--write-list" ? !value(arguments.write_list) : word == "--filter" ? !value(arguments.filter) : false) {
+    if (word == "--device"       ? !value(arguments.device)
+        : word == "--list"       ? !value(arguments.list)
+        : word == "--write-list" ? !value(arguments.write_list)
+        : word == "--filter"     ? !value(arguments.filter)
+        : word == "--range"      ? !value(arguments.range)
+                                 : false) {
       return false;
     }
     if (word == "--table") arguments.table = true;
@@ -48,10 +55,11 @@ int run(const Arguments& arguments) {
   std::map<std::string, std::string> known;
   if (!arguments.list.empty()) known = test::read_case_list(arguments.list);
   std::vector<test::CaseResult> results;
+  const double range = std::strtod(arguments.range.c_str(), nullptr);
   int surprises = 0;
   for (const std::string& folder : test::onnx_cases(arguments.folder)) {
     if (folder.find(arguments.filter) == std::string::npos) continue;
-    const test::CaseResult& result = results.emplace_back(test::run_onnx_case(folder, device));
+    const test::CaseResult& result = results.emplace_back(test::run_onnx_case(folder, device, range));
     const bool pass = result.status == test::CaseStatus::pass;
     if (arguments.hashes) fmt::print("{} {:016x}\n", result.name, result.hash);
     if (!arguments.list.empty() && pass == known.contains(result.name)) {
@@ -83,7 +91,9 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   Arguments arguments;
   if (!parse(argc, argv, arguments)) {
-    fmt::print(stderr, "lockstep_onnx_suite FOLDER [--device D] [--list FILE] [--write-list FILE] [--filter TEXT] [--table] [--hashes]\n");
+    fmt::print(stderr,
+               "lockstep_onnx_suite FOLDER [--device D] [--list FILE] [--write-list FILE] [--filter TEXT] [--table] "
+               "[--hashes] [--range R]\n");
     return 2;
   }
   try {

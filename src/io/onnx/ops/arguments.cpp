@@ -54,7 +54,8 @@ Windows windows_of(const Call& call, std::vector<std::int64_t> kernel, const std
     call.require(values.size() == size, "a list of strides, dilations or pads has a wrong length");
     return values;
   };
-  Windows windows{.kernel = std::move(kernel), .stride = list("strides", 1, dims), .dilation = list("dilations", 1, dims)};
+  Windows windows{
+      .kernel = std::move(kernel), .stride = list("strides", 1, dims), .dilation = list("dilations", 1, dims)};
   for (std::size_t d = 0; d < dims; ++d) {
     call.require(windows.kernel[d] > 0 && windows.stride[d] > 0 && windows.dilation[d] > 0,
                  "kernel, strides and dilations must be positive");
@@ -70,7 +71,8 @@ Windows windows_of(const Call& call, std::vector<std::int64_t> kernel, const std
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t span = (windows.kernel[d] - 1) * windows.dilation[d] + 1;
     const std::int64_t outputs = (spatial[d] + windows.stride[d] - 1) / windows.stride[d];
-    const std::int64_t total = mode == "VALID" ? 0 : std::max<std::int64_t>(0, (outputs - 1) * windows.stride[d] + span - spatial[d]);
+    const std::int64_t total =
+        mode == "VALID" ? 0 : std::max<std::int64_t>(0, (outputs - 1) * windows.stride[d] + span - spatial[d]);
     windows.before.push_back(mode == "SAME_LOWER" ? total - total / 2 : total / 2);
     windows.after.push_back(total - windows.before.back());
   }

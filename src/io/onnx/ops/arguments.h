@@ -31,7 +31,8 @@ struct Windows {
   std::vector<std::int64_t> kernel, stride, dilation, before, after;
   int dims() const { return static_cast<int>(kernel.size()); }
 };
-/// From kernel_shape (or the sizes of a weight), strides, dilations, pads and auto_pad; `spatial` are the input's sizes.
+/// From kernel_shape (or the sizes of a weight), strides, dilations, pads and auto_pad; `spatial` are the input's
+/// sizes.
 Windows windows_of(const Call& call, std::vector<std::int64_t> kernel, const std::vector<std::int64_t>& spatial);
 /// The sizes behind the first two.
 std::vector<std::int64_t> spatial_sizes(const Shape& shape);

@@ -35,12 +35,16 @@ Tensor bias_of(const Call& call, const Tensor& query, std::int64_t queries, std:
     const std::int64_t missing = keys - bias.shape().back();
     if (missing > 0) bias = pad(bias, {0, missing}, kMasked);
   }
-  const auto restrict = [&](const Tensor& allowed) { bias = bias.defined() ? add(bias, as_bias(allowed)) : as_bias(allowed); };
+  const auto restrict = [&](const Tensor& allowed) {
+    bias = bias.defined() ? add(bias, as_bias(allowed)) : as_bias(allowed);
+  };
   const Tensor key = arange(static_cast<double>(keys), counted);
   const Tensor lengths = call.has(6) ? call.input(6).to(DType::i64).reshape({-1, 1, 1, 1}) : Tensor();
   Tensor position = arange(static_cast<double>(queries), counted).reshape({queries, 1});
-  if (call.has(4)) position = add(position, static_cast<double>(call.shape(4)[2]));
-  else if (lengths.defined()) position = add(position, sub(lengths, static_cast<double>(queries)));
+  if (call.has(4))
+    position = add(position, static_cast<double>(call.shape(4)[2]));
+  else if (lengths.defined())
+    position = add(position, sub(lengths, static_cast<double>(queries)));
   if (call.integer("is_causal", 0) != 0) restrict(le(key, position));
   const std::int64_t left = call.integer("left_window_size", -1);
   const std::int64_t right = call.integer("right_window_size", -1);
@@ -102,7 +106,8 @@ std::vector<Tensor> attention(const Call& call) {
 
 std::string check_attention(const NodeFacts& node) {
   // Before version 24 the numbering of the intermediate outputs was another.
-  if (node.wants(3) && node.version() < 24 && node.integer("qk_matmul_output_mode", 0) != 0 && node.number("softcap", 0) != 0) {
+  if (node.wants(3) && node.version() < 24 && node.integer("qk_matmul_output_mode", 0) != 0 &&
+      node.number("softcap", 0) != 0) {
     return "qk_matmul_output_mode with a softcap";
   }
   return "";

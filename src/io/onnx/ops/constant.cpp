@@ -31,7 +31,8 @@ std::vector<Value> constant(const Call& call) {
     return {settled_constant(Tensor::from(values, list(values.size()), Device{}), call.device())};
   }
   if (call.has_attribute("value_float")) {
-    return {settled_constant(Tensor::from(std::vector<float>{call.number("value_float", 0)}, {}, Device{}), call.device())};
+    return {
+        settled_constant(Tensor::from(std::vector<float>{call.number("value_float", 0)}, {}, Device{}), call.device())};
   }
   if (call.has_attribute("value_floats")) {
     const std::vector<float> values = call.numbers("value_floats");

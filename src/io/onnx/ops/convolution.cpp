@@ -13,13 +13,15 @@ namespace {
 
 std::vector<std::int64_t> kernel_of(const Call& call, const Tensor& weight) {
   std::vector<std::int64_t> kernel = spatial_sizes(weight.shape());
-  if (call.has_attribute("kernel_shape")) call.require(call.integers("kernel_shape") == kernel, "kernel_shape is not the weight's");
+  if (call.has_attribute("kernel_shape"))
+    call.require(call.integers("kernel_shape") == kernel, "kernel_shape is not the weight's");
   return kernel;
 }
 
 Tensor convolve(const Call& call, const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
   const Windows windows = windows_of(call, kernel_of(call, weight), spatial_sizes(x.shape()));
-  ConvOptions options{.stride = shape_of(windows.stride), .dilation = shape_of(windows.dilation), .groups = call.integer("group", 1)};
+  ConvOptions options{
+      .stride = shape_of(windows.stride), .dilation = shape_of(windows.dilation), .groups = call.integer("group", 1)};
   const auto negative = [](std::int64_t amount) { return amount < 0; };
   const bool crops = std::any_of(windows.before.begin(), windows.before.end(), negative) ||
                      std::any_of(windows.after.begin(), windows.after.end(), negative);
@@ -67,7 +69,8 @@ std::vector<Tensor> matmul_integer(const Call& call) {
 }
 
 Tensor transposed_convolution(const Call& call, const Tensor& x, const Tensor& weight, const Windows& windows) {
-  const ConvTransposeOptions options{.stride = shape_of(windows.stride), .groups = call.integer("group", 1), .dilation = shape_of(windows.dilation)};
+  const ConvTransposeOptions options{
+      .stride = shape_of(windows.stride), .groups = call.integer("group", 1), .dilation = shape_of(windows.dilation)};
   switch (windows.dims()) {
     case 1: return conv_transpose1d(x, weight, std::nullopt, options);
     case 2: return conv_transpose2d(x, weight, std::nullopt, options);
@@ -90,8 +93,10 @@ std::vector<Tensor> conv_transpose(const Call& call) {
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t whole = (sizes[d] - 1) * windows.stride[d] + (windows.kernel[d] - 1) * windows.dilation[d] + 1;
     std::int64_t target = -1;
-    if (!wanted.empty()) target = wanted[wanted.size() - dims + d];
-    else if (mode.starts_with("SAME")) target = sizes[d] * windows.stride[d];
+    if (!wanted.empty())
+      target = wanted[wanted.size() - dims + d];
+    else if (mode.starts_with("SAME"))
+      target = sizes[d] * windows.stride[d];
     if (target >= 0) {
       const std::int64_t total = std::max<std::int64_t>(0, whole + extra[d] - target);
       windows.before[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
@@ -145,7 +150,7 @@ constexpr Operator kConvolutionOperators[] = {
     {.name = "ConvInteger", .since = 10, .run = conv_integer},
     {.name = "ConvTranspose", .run = conv_transpose},
     {.name = "Einsum", .since = 12, .run = einsum_of},
-    {.name = "Gemm", .since = 7, .run = gemm},
+    {.name = "Gemm", .run = gemm},
     {.name = "MatMul", .run = matmul_of},
     {.name = "MatMulInteger", .since = 10, .run = matmul_integer},
 };

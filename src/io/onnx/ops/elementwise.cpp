@@ -73,15 +73,23 @@ Tensors clip(const Call& call) {
   return {result};
 }
 
-Tensors leaky(const Call& call) { return {leaky_relu(call.input(0), call.number("alpha", 0.01f))}; }
-Tensors elu_of(const Call& call) { return {elu(call.input(0), call.number("alpha", 1))}; }
-Tensors celu_of(const Call& call) { return {celu(call.input(0), call.number("alpha", 1))}; }
+Tensors leaky(const Call& call) {
+  return {leaky_relu(call.input(0), call.number("alpha", 0.01f))};
+}
+Tensors elu_of(const Call& call) {
+  return {elu(call.input(0), call.number("alpha", 1))};
+}
+Tensors celu_of(const Call& call) {
+  return {celu(call.input(0), call.number("alpha", 1))};
+}
 Tensors selu_of(const Call& call) {
   const float alpha = call.number("alpha", 1.67326319217681884765625f);
   const float gamma = call.number("gamma", 1.05070102214813232421875f);
   return {mul(elu(call.input(0), alpha), gamma)};
 }
-Tensors thresholded(const Call& call) { return {threshold(call.input(0), call.number("alpha", 1), 0)}; }
+Tensors thresholded(const Call& call) {
+  return {threshold(call.input(0), call.number("alpha", 1), 0)};
+}
 Tensors hard_sigmoid(const Call& call) {
   const Tensor line = add(mul(call.input(0), call.number("alpha", 0.2f)), call.number("beta", 0.5f));
   return {clamp(line, 0.0, 1.0)};
@@ -101,7 +109,9 @@ Tensors swish(const Call& call) {
 Tensors gelu_of(const Call& call) {
   return {call.text("approximate", "none") == "tanh" ? gelu_tanh(call.input(0)) : gelu(call.input(0))};
 }
-Tensors softplus_of(const Call& call) { return {softplus(call.input(0))}; }
+Tensors softplus_of(const Call& call) {
+  return {softplus(call.input(0))};
+}
 Tensors prelu_of(const Call& call) {
   const Tensor& x = call.input(0);
   Tensor slope = call.input(1);
@@ -124,7 +134,8 @@ Tensors is_infinite(const Call& call) {
 }
 
 Tensors shift(const Call& call) {
-  return {call.text("direction") == "LEFT" ? shift_left(call.input(0), call.input(1)) : shift_right(call.input(0), call.input(1))};
+  return {call.text("direction") == "LEFT" ? shift_left(call.input(0), call.input(1))
+                                           : shift_right(call.input(0), call.input(1))};
 }
 
 Tensors swiglu_of(const Call& call) {

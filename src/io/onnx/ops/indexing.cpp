@@ -1,5 +1,5 @@
-// Operators that choose elements by computed places. Indices may be negative; what stands outside is found on the device
-// and reported when a result is read.
+// Operators that choose elements by computed places. Indices may be negative; what stands outside is found on the
+// device and reported when a result is read.
 #include <lockstep/ops.h>
 
 #include <numeric>
@@ -37,7 +37,8 @@ std::vector<Tensor> gather_elements(const Call& call) {
 Tensor linear_places(const Call& call, const Tensor& indices, const Shape& sizes, int first) {
   const auto count = static_cast<int>(indices.shape().back());
   call.require(first + count <= sizes.rank(), "the tuples of indices are longer than the rank");
-  Tensor places = zeros(indices.shape().slice(0, indices.rank() - 1), {.dtype = DType::i64, .device = indices.device()});
+  Tensor places =
+      zeros(indices.shape().slice(0, indices.rank() - 1), {.dtype = DType::i64, .device = indices.device()});
   for (int k = 0; k < count; ++k) {
     const std::int64_t size = sizes[first + k];
     // An index outside of its dimension must not become one of the next: it is moved outside of the whole.
@@ -53,7 +54,8 @@ std::vector<Tensor> gather_nd(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor& indices = call.input(1);
   const std::int64_t batch = call.integer("batch_dims", 0);
-  call.require(indices.rank() >= 1 && batch >= 0 && batch < indices.rank() && batch < x.rank(), "batch_dims is out of range");
+  call.require(indices.rank() >= 1 && batch >= 0 && batch < indices.rank() && batch < x.rank(),
+               "batch_dims is out of range");
   const int b = static_cast<int>(batch);
   const int k = static_cast<int>(indices.shape().back());
   call.require(b + k <= x.rank(), "the tuples of indices are longer than the rank");
@@ -61,7 +63,8 @@ std::vector<Tensor> gather_nd(const Call& call) {
   const std::int64_t each = x.shape().slice(b, b + k).numel();
   const std::int64_t batches = x.shape().slice(0, b).numel();
   if (b > 0) {
-    const Tensor starts = mul(arange(static_cast<double>(batches), {.dtype = DType::i64, .device = call.device()}), static_cast<double>(each));
+    const Tensor starts = mul(arange(static_cast<double>(batches), {.dtype = DType::i64, .device = call.device()}),
+                              static_cast<double>(each));
     Shape shape = x.shape().slice(0, b);
     while (shape.rank() < places.rank()) shape.push_back(1);
     places = add(places, starts.reshape(shape));
@@ -78,7 +81,10 @@ std::vector<Tensor> gather_nd(const Call& call) {
 Tensor scattered(const Call& call, const Tensor& x, int axis, const Tensor& places, const Tensor& updates) {
   const std::string_view how = call.text("reduction", "none");
   if (how == "none") return scatter(x, axis, places, updates);
-  const ReduceMode mode = how == "add" ? ReduceMode::sum : how == "mul" ? ReduceMode::prod : how == "max" ? ReduceMode::amax : ReduceMode::amin;
+  const ReduceMode mode = how == "add"   ? ReduceMode::sum
+                          : how == "mul" ? ReduceMode::prod
+                          : how == "max" ? ReduceMode::amax
+                                         : ReduceMode::amin;
   return scatter_reduce(x, axis, places, updates, mode);
 }
 
@@ -117,7 +123,8 @@ std::vector<Tensor> one_hot_of(const Call& call) {
   const int axis = axis_of(call, call.integer("axis", -1), classes.rank() + 1);
   Shape shape = Shape::filled(classes.rank() + 1, 1);
   shape[axis] = depth;
-  const Tensor places = arange(static_cast<double>(depth), {.dtype = DType::i64, .device = call.device()}).reshape(shape);
+  const Tensor places =
+      arange(static_cast<double>(depth), {.dtype = DType::i64, .device = call.device()}).reshape(shape);
   return {where(eq(classes.unsqueeze(axis), places), values.select(0, 1), values.select(0, 0))};
 }
 
@@ -147,7 +154,8 @@ std::vector<Tensor> reverse_sequence(const Call& call) {
   const Tensor rows = time == 0 ? x.transpose(0, 1) : x;
   const std::int64_t steps = rows.shape()[1];
   const Tensor lengths = call.input(1).to(DType::i64).reshape({-1, 1});
-  const Tensor places = arange(static_cast<double>(steps), {.dtype = DType::i64, .device = call.device()}).reshape({1, steps});
+  const Tensor places =
+      arange(static_cast<double>(steps), {.dtype = DType::i64, .device = call.device()}).reshape({1, steps});
   const Tensor from = where(lt(places, lengths), sub(sub(lengths, places), 1), places);
   Shape shape = {rows.shape()[0], steps};
   for (int d = 2; d < rows.rank(); ++d) shape.push_back(1);

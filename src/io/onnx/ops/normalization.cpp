@@ -23,7 +23,8 @@ std::vector<Tensor> batch_normalization(const Call& call) {
     return {batch_norm(x, mean, variance, call.input(1), call.input(2), eps)};
   }
   // The running statistics move the other way than PyTorch's, and by the variance that is divided by n.
-  const BatchNormResult result = batch_norm_training(x, std::nullopt, std::nullopt, call.input(1), call.input(2), 0.1, eps);
+  const BatchNormResult result =
+      batch_norm_training(x, std::nullopt, std::nullopt, call.input(1), call.input(2), 0.1, eps);
   const double keeps = call.number("momentum", 0.9f);
   const auto moved = [&](const Tensor& running, const Tensor& batch) {
     return add(mul(running, keeps), mul(batch.to(running.dtype()), 1 - keeps));
@@ -80,7 +81,9 @@ std::vector<Tensor> group_normalization(const Call& call) {
   Tensor bias = call.input(2);
   if (call.version() < 21) {
     const std::int64_t each = x.shape()[1] / groups;
-    const auto per_channel = [&](const Tensor& t) { return t.reshape({groups, 1}).expand({groups, each}).reshape({-1}); };
+    const auto per_channel = [&](const Tensor& t) {
+      return t.reshape({groups, 1}).expand({groups, each}).reshape({-1});
+    };
     scale = per_channel(scale);
     bias = per_channel(bias);
   }
@@ -88,7 +91,8 @@ std::vector<Tensor> group_normalization(const Call& call) {
 }
 
 std::vector<Tensor> lrn(const Call& call) {
-  const LocalResponseNormOptions options{.alpha = call.number("alpha", 1e-4f), .beta = call.number("beta", 0.75f), .k = call.number("bias", 1)};
+  const LocalResponseNormOptions options{
+      .alpha = call.number("alpha", 1e-4f), .beta = call.number("beta", 0.75f), .k = call.number("bias", 1)};
   return {local_response_norm(call.input(0), call.integer("size"), options)};
 }
 

@@ -1,5 +1,5 @@
-// Pools. Paddings differ at both ends and may be larger than our own pools take, so the input is padded first, also with
-// what ceil_mode lets the last window reach over.
+// Pools. Paddings differ at both ends and may be larger than our own pools take, so the input is padded first, also
+// with what ceil_mode lets the last window reach over.
 #include <lockstep/ops.h>
 
 #include <cmath>
@@ -83,15 +83,18 @@ Tensor places_in_input(const Call& call, const Tensor& places, const Shape& padd
     const Tensor at = sub(remainder(rest, size), static_cast<double>(pool.windows.before[static_cast<std::size_t>(d)]));
     rest = floor_divide(rest, size);
     double step = 1;
-    if (column_major) for (int k = 0; k < d; ++k) step *= static_cast<double>(shape[2 + k]);
-    else for (int k = d + 1; k < dims; ++k) step *= static_cast<double>(shape[2 + k]);
+    if (column_major)
+      for (int k = 0; k < d; ++k) step *= static_cast<double>(shape[2 + k]);
+    else
+      for (int k = d + 1; k < dims; ++k) step *= static_cast<double>(shape[2 + k]);
     const Tensor part = mul(at, step);
     result = result.defined() ? add(result, part) : part;
   }
   const std::int64_t planes = shape[0] * shape[1];
   Shape start = {shape[0], shape[1]};
   for (int d = 0; d < dims; ++d) start.push_back(1);
-  const Tensor first = mul(arange(static_cast<double>(planes), {.dtype = DType::i64, .device = call.device()}), static_cast<double>(shape.slice(2, shape.rank()).numel()));
+  const Tensor first = mul(arange(static_cast<double>(planes), {.dtype = DType::i64, .device = call.device()}),
+                           static_cast<double>(shape.slice(2, shape.rank()).numel()));
   return add(result, first.reshape(start));
 }
 
@@ -120,7 +123,8 @@ Tensor sums(const Call& call, const Tensor& x, const Pool& pool) {
   Dims taps;
   for (int d = 0; d < w.dims(); ++d) {
     const auto at = static_cast<std::size_t>(d);
-    windows = windows.unfold(2 + d, (w.kernel[at] - 1) * w.dilation[at] + 1, w.stride[at]).slice(-1, {.step = w.dilation[at]});
+    windows = windows.unfold(2 + d, (w.kernel[at] - 1) * w.dilation[at] + 1, w.stride[at])
+                  .slice(-1, {.step = w.dilation[at]});
     taps.push_back(-1 - d);
   }
   return sum(windows, taps);
@@ -137,8 +141,10 @@ std::vector<Tensor> average_pool(const Call& call) {
   Tensor counted = ones(plane, {.dtype = x.dtype(), .device = x.device()});
   const bool padding_counts = call.integer("count_include_pad", 0) != 0;
   const std::vector<std::int64_t> none(pool.overhang.size(), 0);
-  if (padding_counts) counted = pad_spatial(pad_spatial(counted, pool.windows.before, pool.windows.after, 1), none, pool.overhang, 0);
-  else counted = pad_spatial(counted, pool.windows.before, pool.behind, 0);
+  if (padding_counts)
+    counted = pad_spatial(pad_spatial(counted, pool.windows.before, pool.windows.after, 1), none, pool.overhang, 0);
+  else
+    counted = pad_spatial(counted, pool.windows.before, pool.behind, 0);
   return {div(total, sums(call, counted, pool))};
 }
 
@@ -154,8 +160,12 @@ Dims spatial_dims(const Call& call) {
   for (int d = 2; d < call.shape(0).rank(); ++d) dims.push_back(d);
   return dims;
 }
-std::vector<Tensor> global_average(const Call& call) { return {mean(call.input(0), spatial_dims(call), true)}; }
-std::vector<Tensor> global_max(const Call& call) { return {amax(call.input(0), spatial_dims(call), true)}; }
+std::vector<Tensor> global_average(const Call& call) {
+  return {mean(call.input(0), spatial_dims(call), true)};
+}
+std::vector<Tensor> global_max(const Call& call) {
+  return {amax(call.input(0), spatial_dims(call), true)};
+}
 std::vector<Tensor> global_lp(const Call& call) {
   const double p = static_cast<double>(call.integer("p", 2));
   return {pow(sum(pow(abs(call.input(0)), p), spatial_dims(call), true), 1 / p)};
@@ -168,7 +178,8 @@ std::vector<Tensor> max_unpool(const Call& call) {
   Shape natural = x.shape();
   for (int d = 0; d < windows.dims(); ++d) {
     const auto at = static_cast<std::size_t>(d);
-    natural[2 + d] = (x.shape()[2 + d] - 1) * windows.stride[at] + windows.kernel[at] - windows.before[at] - windows.after[at];
+    natural[2 + d] =
+        (x.shape()[2 + d] - 1) * windows.stride[at] + windows.kernel[at] - windows.before[at] - windows.after[at];
   }
   const Tensor zero = zeros({natural.numel()}, {.dtype = x.dtype(), .device = x.device()});
   const Tensor placed = scatter(zero, 0, call.input(1).reshape({-1}), x.reshape({-1})).reshape(natural);

@@ -93,14 +93,16 @@ Tensor without_zero(const Tensor& x, const Tensor& zero, int dim) {
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
 std::vector<Tensor> qlinear_matmul(const Call& call) {
-  const Tensor product = matmul(without_zero(call.input(0), call.input(2), -2), without_zero(call.input(3), call.input(5), -1));
+  const Tensor product =
+      matmul(without_zero(call.input(0), call.input(2), -2), without_zero(call.input(3), call.input(5), -1));
   const auto scale_of = [&](std::size_t i, bool rows) {
     const Tensor scale = call.input(i).to(DType::f32);
     return scale.numel() == 1 ? scale.reshape({}) : rows && scale.rank() == 1 ? scale.unsqueeze(-1) : scale;
   };
   const Tensor factor = div(mul(scale_of(1, true), scale_of(4, false)), scale_of(6, false));
   const Tensor zero = call.input(7);
-  return {quantised(call, mul(product.to(DType::f32), factor), zero.numel() == 1 ? zero.reshape({}) : zero, zero.dtype())};
+  return {
+      quantised(call, mul(product.to(DType::f32), factor), zero.numel() == 1 ? zero.reshape({}) : zero, zero.dtype())};
 }
 
 constexpr Operator kQuantizationOperators[] = {

@@ -45,7 +45,8 @@ Cells cells_of(const Call& call, int gates, std::vector<std::string> defaults) {
   cells.batch_first = call.integer("layout", 0) != 0;
   if (cells.batch_first) cells.x = cells.x.transpose(0, 1);
   const std::string_view direction = call.text("direction", "forward");
-  call.require(direction == "forward" || direction == "reverse" || direction == "bidirectional", "direction is unknown");
+  call.require(direction == "forward" || direction == "reverse" || direction == "bidirectional",
+               "direction is unknown");
   cells.directions = direction == "bidirectional" ? 2 : 1;
   cells.backwards = direction == "reverse";
   cells.clip = call.number("clip", 0);
@@ -54,7 +55,8 @@ Cells cells_of(const Call& call, int gates, std::vector<std::string> defaults) {
   if (!call.has_attribute("activations") && cells.directions == 2) {
     for (std::size_t i = 0; i < each; ++i) cells.activations.push_back(cells.activations[i]);
   }
-  call.require(call.shape(1).rank() == 3 && call.shape(1)[0] == cells.directions, "the weights are not those of the directions");
+  call.require(call.shape(1).rank() == 3 && call.shape(1)[0] == cells.directions,
+               "the weights are not those of the directions");
   return cells;
 }
 
@@ -63,7 +65,8 @@ Tensor part(const Call& call, std::size_t input, int direction) {
   return call.has(input) ? call.input(input).select(0, direction) : Tensor();
 }
 Tensor initial(const Call& call, const Cells& cells, std::size_t input, int direction) {
-  if (!call.has(input)) return zeros({cells.x.shape()[1], cells.hidden}, {.dtype = cells.x.dtype(), .device = call.device()});
+  if (!call.has(input))
+    return zeros({cells.x.shape()[1], cells.hidden}, {.dtype = cells.x.dtype(), .device = call.device()});
   return call.input(input).select(cells.batch_first ? 1 : 0, direction);
 }
 
@@ -115,7 +118,8 @@ std::vector<std::optional<Tensor>> initial_states(const Call& call, const Cells&
 
 // One direction, cell by cell. `step` takes the input's share of the gates and the states, and gives the new ones.
 template <typename Step>
-Tensor run_cells(const Call& call, const Cells& cells, int direction, const Tensor& shares, std::vector<Tensor>& states, const Step& step) {
+Tensor run_cells(const Call& call, const Cells& cells, int direction, const Tensor& shares, std::vector<Tensor>& states,
+                 const Step& step) {
   const std::int64_t length = cells.x.shape()[0];
   const bool backwards = cells.backwards || direction == 1;
   const Tensor lengths = call.has(4) ? call.input(4).to(DType::i64).reshape({-1, 1}) : Tensor();
@@ -137,7 +141,8 @@ Tensor run_cells(const Call& call, const Cells& cells, int direction, const Tens
 }
 
 // All directions cell by cell, with `count` states. `make` gives the step of a direction.
-template <typename Make> std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t count, const Make& make) {
+template <typename Make>
+std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t count, const Make& make) {
   std::vector<Tensor> outputs;
   std::vector<std::vector<Tensor>> finals(count);
   for (int d = 0; d < cells.directions; ++d) {
@@ -147,7 +152,8 @@ template <typename Make> std::vector<Tensor> by_cells(const Call& call, const Ce
     Tensor shares = matmul(cells.x, part(call, 1, d).transpose(0, 1));
     const std::int64_t rows = cells.gates * cells.hidden;
     if (bias.defined()) shares = add(shares, bias.narrow(0, 0, rows));
-    outputs.push_back(run_cells(call, cells, d, shares, states, make(d, bias.defined() ? bias.narrow(0, rows, rows) : Tensor())));
+    outputs.push_back(
+        run_cells(call, cells, d, shares, states, make(d, bias.defined() ? bias.narrow(0, rows, rows) : Tensor())));
     for (std::size_t i = 0; i < count; ++i) finals[i].push_back(states[i]);
   }
   std::vector<Tensor> states;
@@ -165,7 +171,8 @@ Tensor plus(const Tensor& a, const Tensor& b) {
 std::vector<Tensor> rnn(const Call& call) {
   const Cells cells = cells_of(call, 1, {"Tanh"});
   return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
-    return [&, bias, recurrent = part(call, 2, d).transpose(0, 1), f = find_activation(cells.activations[static_cast<std::size_t>(d)])](
+    return [&, bias, recurrent = part(call, 2, d).transpose(0, 1),
+            f = find_activation(cells.activations[static_cast<std::size_t>(d)])](
                const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
       return {f(clipped(plus(add(share, matmul(states[0], recurrent)), bias), cells.clip))};
     };
@@ -180,7 +187,8 @@ std::vector<Tensor> gru_of(const Call& call) {
     constexpr std::array kOrder = {1, 0, 2};  // z, r, h to r, z, n
     std::vector<RecurrentWeights> weights;
     for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
-    const RecurrentResult result = gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
+    const RecurrentResult result =
+        gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
     return results_of(cells, result.output, {result.hidden});
   }
   return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
@@ -189,8 +197,11 @@ std::vector<Tensor> gru_of(const Call& call) {
             f = find_activation(cells.activations[static_cast<std::size_t>(2 * d)]),
             g = find_activation(cells.activations[static_cast<std::size_t>(2 * d + 1)])](
                const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
-      const auto bias_of = [&](std::int64_t first, std::int64_t count) { return bias.defined() ? bias.narrow(0, first, count) : Tensor(); };
-      const Tensor zr = plus(add(share.narrow(1, 0, 2 * h), matmul(states[0], recurrent.narrow(1, 0, 2 * h))), bias_of(0, 2 * h));
+      const auto bias_of = [&](std::int64_t first, std::int64_t count) {
+        return bias.defined() ? bias.narrow(0, first, count) : Tensor();
+      };
+      const Tensor zr =
+          plus(add(share.narrow(1, 0, 2 * h), matmul(states[0], recurrent.narrow(1, 0, 2 * h))), bias_of(0, 2 * h));
       const Tensor z = f(clipped(zr.narrow(1, 0, h), cells.clip));
       const Tensor r = f(clipped(zr.narrow(1, h, h), cells.clip));
       const Tensor last = recurrent.narrow(1, 2 * h, h);
@@ -210,15 +221,18 @@ std::vector<Tensor> lstm_of(const Call& call) {
     std::vector<RecurrentWeights> weights;
     for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
     const auto states = initial_states(call, cells, 2);
-    const LstmResult result = lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
+    const LstmResult result =
+        lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
     return results_of(cells, result.output, {result.hidden, result.cell});
   }
   const bool input_forget = call.integer("input_forget", 0) != 0;
   return by_cells(call, cells, 2, [&](int d, const Tensor& bias) {
-    const auto activation = [&](int i) { return find_activation(cells.activations[static_cast<std::size_t>(3 * d + i)]); };
-    return [&, bias, input_forget, h = cells.hidden, recurrent = part(call, 2, d).transpose(0, 1), peephole = part(call, 7, d),
-            f = activation(0), g = activation(1), last = activation(2)](
-               const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
+    const auto activation = [&](int i) {
+      return find_activation(cells.activations[static_cast<std::size_t>(3 * d + i)]);
+    };
+    return [&, bias, input_forget, h = cells.hidden, recurrent = part(call, 2, d).transpose(0, 1),
+            peephole = part(call, 7, d), f = activation(0), g = activation(1),
+            last = activation(2)](const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
       const Tensor gates = plus(add(share, matmul(states[0], recurrent)), bias);
       const auto gate = [&](int k, const Tensor& cell, int peep) {
         Tensor value = gates.narrow(1, k * h, h);

@@ -45,13 +45,25 @@ std::vector<Tensor> reduce(const Call& call) {
   return {After(r.nothing || r.x.rank() == 0 ? r.x : Function(r))};
 }
 
-Tensor as_it_is(const Tensor& x) { return x; }
-Tensor squared(const Tensor& x) { return mul(x, x); }
-Tensor absolute(const Tensor& x) { return abs(x); }
-Tensor root(const Tensor& x) { return is_float(x.dtype()) ? sqrt(x) : sqrt(x.to(DType::f64)).to(x.dtype()); }
-Tensor logarithm(const Tensor& x) { return is_float(x.dtype()) ? log(x) : log(x.to(DType::f64)).to(x.dtype()); }
+Tensor as_it_is(const Tensor& x) {
+  return x;
+}
+Tensor squared(const Tensor& x) {
+  return mul(x, x);
+}
+Tensor absolute(const Tensor& x) {
+  return abs(x);
+}
+Tensor root(const Tensor& x) {
+  return is_float(x.dtype()) ? sqrt(x) : sqrt(x.to(DType::f64)).to(x.dtype());
+}
+Tensor logarithm(const Tensor& x) {
+  return is_float(x.dtype()) ? log(x) : log(x.to(DType::f64)).to(x.dtype());
+}
 
-Tensor reduce_sum(const Reduced& r) { return sum_of(r, r.x); }
+Tensor reduce_sum(const Reduced& r) {
+  return sum_of(r, r.x);
+}
 Tensor reduce_prod(const Reduced& r) {
   return is_float(r.x.dtype()) ? prod(r.x, r.dims, r.keeps) : prod(r.x, r.dims, r.keeps, r.x.dtype());
 }
@@ -70,8 +82,12 @@ Tensor extremum(const Reduced& r, bool largest) {
   }
   return largest ? amax(r.x, r.dims, r.keeps) : amin(r.x, r.dims, r.keeps);
 }
-Tensor reduce_max(const Reduced& r) { return extremum(r, true); }
-Tensor reduce_min(const Reduced& r) { return extremum(r, false); }
+Tensor reduce_max(const Reduced& r) {
+  return extremum(r, true);
+}
+Tensor reduce_min(const Reduced& r) {
+  return extremum(r, false);
+}
 
 std::vector<Tensor> log_sum_exp(const Call& call) {
   const Reduced r = reduced(call);
@@ -90,8 +106,12 @@ std::vector<Tensor> position(const Call& call, bool largest) {
   const Tensor found = largest ? argmax(seen, axis, keeps) : argmin(seen, axis, keeps);
   return {last ? rsub(found, x.shape()[axis] - 1) : found};
 }
-std::vector<Tensor> arg_max(const Call& call) { return position(call, true); }
-std::vector<Tensor> arg_min(const Call& call) { return position(call, false); }
+std::vector<Tensor> arg_max(const Call& call) {
+  return position(call, true);
+}
+std::vector<Tensor> arg_min(const Call& call) {
+  return position(call, false);
+}
 
 // Before version 13 everything from the axis on is one row.
 Dims softmax_dims(const Call& call) {
@@ -101,8 +121,12 @@ Dims softmax_dims(const Call& call) {
   for (int d = axis_of(call, call.integer("axis", 1), rank); d < rank; ++d) dims.push_back(d);
   return dims;
 }
-std::vector<Tensor> softmax_of(const Call& call) { return {softmax(call.input(0), softmax_dims(call))}; }
-std::vector<Tensor> log_softmax_of(const Call& call) { return {log_softmax(call.input(0), softmax_dims(call))}; }
+std::vector<Tensor> softmax_of(const Call& call) {
+  return {softmax(call.input(0), softmax_dims(call))};
+}
+std::vector<Tensor> log_softmax_of(const Call& call) {
+  return {log_softmax(call.input(0), softmax_dims(call))};
+}
 
 // One at the first of the largest elements.
 std::vector<Tensor> hardmax(const Call& call) {
@@ -113,7 +137,8 @@ std::vector<Tensor> hardmax(const Call& call) {
   const Tensor best = argmax(rows, first, true);
   Shape shape = Shape::filled(rows.rank(), 1);
   shape[first] = rows.shape()[first];
-  const Tensor places = arange(static_cast<double>(shape[first]), {.dtype = DType::i64, .device = call.device()}).reshape(shape);
+  const Tensor places =
+      arange(static_cast<double>(shape[first]), {.dtype = DType::i64, .device = call.device()}).reshape(shape);
   return {eq(places, best).to(x.dtype()).reshape(x.shape())};
 }
 
@@ -125,15 +150,24 @@ template <Tensor (*Run)(const Operand&, int, DType)> std::vector<Tensor> running
   if (call.integer("exclusive", 0) != 0 && x.shape()[axis] > 0) {
     Shape first = x.shape();
     first[axis] = 1;
-    x = cat({full(first, neutral, {.dtype = x.dtype(), .device = x.device()}), x.slice(axis, {0, x.shape()[axis] - 1})}, axis);
+    x = cat({full(first, neutral, {.dtype = x.dtype(), .device = x.device()}), x.slice(axis, {0, x.shape()[axis] - 1})},
+            axis);
   }
   const Tensor result = Run(x, axis, x.dtype()).to(x.dtype());  // sums of integers are i64
   return {backwards ? result.flip({axis}) : result};
 }
-Tensor running_sum(const Operand& x, int axis, DType dtype) { return cumsum(x, axis, dtype); }
-Tensor running_product(const Operand& x, int axis, DType dtype) { return cumprod(x, axis, dtype); }
-std::vector<Tensor> cumulative_sum(const Call& call) { return running<running_sum>(call, 0); }
-std::vector<Tensor> cumulative_product(const Call& call) { return running<running_product>(call, 1); }
+Tensor running_sum(const Operand& x, int axis, DType dtype) {
+  return cumsum(x, axis, dtype);
+}
+Tensor running_product(const Operand& x, int axis, DType dtype) {
+  return cumprod(x, axis, dtype);
+}
+std::vector<Tensor> cumulative_sum(const Call& call) {
+  return running<running_sum>(call, 0);
+}
+std::vector<Tensor> cumulative_product(const Call& call) {
+  return running<running_product>(call, 1);
+}
 
 std::vector<Tensor> top_k(const Call& call) {
   const Tensor& x = call.input(0);

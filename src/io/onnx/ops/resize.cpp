@@ -118,7 +118,8 @@ Tensor resize_axis(const Call& call, const Tensor& x, const Axis& axis, std::str
   Tensor result;
   for (std::size_t k = 0; k < table.places.size(); ++k) {
     const Tensor weights = Tensor::from(table.weights[k], {axis.output}, Device{}).to(x.dtype()).to(call.device());
-    const Tensor part = mul(index_select(x, axis.dim, places_tensor(call, table.places[k])), along(axis, weights, x.rank()));
+    const Tensor part =
+        mul(index_select(x, axis.dim, places_tensor(call, table.places[k])), along(axis, weights, x.rank()));
     result = result.defined() ? add(result, part) : part;
   }
   if (mode != "tf_crop_and_resize") return result;
@@ -143,7 +144,8 @@ std::vector<Axis> axes_to_resize(const Call& call, std::size_t scales_input, std
   } else if (call.has(sizes_input)) {
     sizes = call.host_integers(sizes_input);
   }
-  call.require(scales.size() == dims.size() || sizes.size() == dims.size(), "there is not one scale or size for each axis");
+  call.require(scales.size() == dims.size() || sizes.size() == dims.size(),
+               "there is not one scale or size for each axis");
   const std::string_view policy = call.text("keep_aspect_ratio_policy", "stretch");
   double common = 0;
   for (std::size_t i = 0; i < sizes.size() && policy != "stretch"; ++i) {
@@ -160,7 +162,8 @@ std::vector<Axis> axes_to_resize(const Call& call, std::size_t scales_input, std
       axis.output = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.input) * axis.scale));
     } else {
       axis.scale = common != 0 ? common : static_cast<double>(sizes[i]) / static_cast<double>(axis.input);
-      axis.output = common != 0 ? static_cast<std::int64_t>(std::floor(common * static_cast<double>(axis.input) + 0.5)) : sizes[i];
+      axis.output = common != 0 ? static_cast<std::int64_t>(std::floor(common * static_cast<double>(axis.input) + 0.5))
+                                : sizes[i];
     }
     call.require(axis.output >= 0 && axis.output < (std::int64_t{1} << 31), "a size is out of range");
     axes.push_back(axis);
@@ -177,7 +180,9 @@ Tensor resized(const Call& call, std::vector<Axis> axes, std::string_view mode) 
     const bool same = axis.output == axis.input && axis.scale == 1 && mode != "tf_crop_and_resize";
     if (!same) x = resize_axis(call, x, axis, kind, mode);
   }
-  return x.dtype() == dtype ? x : clamp(round(x), dtype == DType::u8 ? 0.0 : -0x1p31, dtype == DType::u8 ? 255.0 : 0x1p31).to(dtype);
+  return x.dtype() == dtype
+             ? x
+             : clamp(round(x), dtype == DType::u8 ? 0.0 : -0x1p31, dtype == DType::u8 ? 255.0 : 0x1p31).to(dtype);
 }
 
 std::vector<Tensor> resize_of(const Call& call) {
@@ -210,8 +215,12 @@ std::vector<Tensor> grid_sample_of(const Call& call) {
   const std::string_view mode = call.text("mode", "linear");
   const std::string_view padding = call.text("padding_mode", "zeros");
   GridSampleOptions options{.align_corners = call.integer("align_corners", 0) != 0};
-  options.mode = mode == "nearest" ? GridMode::nearest : mode == "cubic" || mode == "bicubic" ? GridMode::bicubic : GridMode::bilinear;
-  options.padding = padding == "border" ? GridPadding::border : padding == "reflection" ? GridPadding::reflection : GridPadding::zeros;
+  options.mode = mode == "nearest"                      ? GridMode::nearest
+                 : mode == "cubic" || mode == "bicubic" ? GridMode::bicubic
+                                                        : GridMode::bilinear;
+  options.padding = padding == "border"       ? GridPadding::border
+                    : padding == "reflection" ? GridPadding::reflection
+                                              : GridPadding::zeros;
   return {grid_sample(call.input(0), call.input(1), options)};
 }
 

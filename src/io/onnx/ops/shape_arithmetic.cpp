@@ -33,7 +33,8 @@ std::vector<Value> size_of_input(const Call& call) {
 bool holds(DType dtype, std::int64_t value) {
   switch (dtype) {
     case DType::i64: return true;
-    case DType::i32: return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
+    case DType::i32:
+      return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
     case DType::boolean: return value == 0 || value == 1;
     default: return false;  // rare in shapes: our ops know how they wrap
   }
@@ -45,7 +46,8 @@ template <typename Compute> HostValues elementwise_rule(const Call& call, DType 
   const HostArray& b = *call.value(1).host();
   if (a.dtype != b.dtype || (a.dtype != DType::i64 && a.dtype != DType::i32)) return std::nullopt;
   const bool same = a.shape == b.shape;
-  if (!same && !(b.size() == 1 && b.shape.rank() <= a.shape.rank()) && !(a.size() == 1 && a.shape.rank() <= b.shape.rank())) {
+  if (!same && !(b.size() == 1 && b.shape.rank() <= a.shape.rank()) &&
+      !(a.size() == 1 && a.shape.rank() <= b.shape.rank())) {
     return std::nullopt;
   }
   const bool by_a = same || b.size() == 1;
@@ -62,13 +64,19 @@ template <typename Compute> HostValues elementwise_rule(const Call& call, DType 
 }
 
 HostValues add_rule(const Call& call) {
-  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) { return !__builtin_add_overflow(a, b, &r); });
+  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) {
+    return !__builtin_add_overflow(a, b, &r);
+  });
 }
 HostValues sub_rule(const Call& call) {
-  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) { return !__builtin_sub_overflow(a, b, &r); });
+  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) {
+    return !__builtin_sub_overflow(a, b, &r);
+  });
 }
 HostValues mul_rule(const Call& call) {
-  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) { return !__builtin_mul_overflow(a, b, &r); });
+  return elementwise_rule(call, call.value(0).dtype(), [](std::int64_t a, std::int64_t b, std::int64_t& r) {
+    return !__builtin_mul_overflow(a, b, &r);
+  });
 }
 // Integers are divided towards 0.
 HostValues div_rule(const Call& call) {
@@ -79,13 +87,16 @@ HostValues div_rule(const Call& call) {
   });
 }
 HostValues equal_rule(const Call& call) {
-  return elementwise_rule(call, DType::boolean, [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a == b, true; });
+  return elementwise_rule(call, DType::boolean,
+                          [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a == b, true; });
 }
 HostValues less_rule(const Call& call) {
-  return elementwise_rule(call, DType::boolean, [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a < b, true; });
+  return elementwise_rule(call, DType::boolean,
+                          [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a < b, true; });
 }
 HostValues greater_rule(const Call& call) {
-  return elementwise_rule(call, DType::boolean, [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a > b, true; });
+  return elementwise_rule(call, DType::boolean,
+                          [](std::int64_t a, std::int64_t b, std::int64_t& r) { return r = a > b, true; });
 }
 
 // Along the only dimension.
@@ -137,26 +148,42 @@ HostValues squeeze_rule(const Call& call) {
 
 HostValues cast_rule(const Call& call) {
   HostArray result = *call.value(0).host();
-  if (call.dtype("to", DType::f32) != DType::i64 || (result.dtype != DType::i64 && result.dtype != DType::i32)) return std::nullopt;
+  if (call.dtype("to", DType::f32) != DType::i64 || (result.dtype != DType::i64 && result.dtype != DType::i32))
+    return std::nullopt;
   result.dtype = DType::i64;
   return std::vector<Value>{std::move(result)};
 }
 
 const std::map<std::string_view, HostRule>& host_rules() {
   static const std::map<std::string_view, HostRule> rules = {
-      {"Add", add_rule},       {"Sub", sub_rule},             {"Mul", mul_rule},         {"Div", div_rule},
-      {"Equal", equal_rule},   {"Less", less_rule},           {"Greater", greater_rule}, {"Gather", gather_rule},
-      {"Concat", concat_rule}, {"Unsqueeze", unsqueeze_rule}, {"Squeeze", squeeze_rule}, {"Cast", cast_rule},
+      {"Add", add_rule},         {"Sub", sub_rule},
+      {"Mul", mul_rule},         {"Div", div_rule},
+      {"Equal", equal_rule},     {"Less", less_rule},
+      {"Greater", greater_rule}, {"Gather", gather_rule},
+      {"Concat", concat_rule},   {"Unsqueeze", unsqueeze_rule},
+      {"Squeeze", squeeze_rule}, {"Cast", cast_rule},
   };
   return rules;
 }
 
-constexpr std::array<std::string_view, 54> kShapeOperators = {
-    "Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Concat", "CumSum", "Div", "Equal",
-    "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "Range",
-    "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterElements", "ScatterND", "Sign",
-    "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where", "Xor"};
+constexpr std::array<std::string_view, 54> kShapeOperators = {"Abs",       "Add",         "And",
+                                                              "ArgMax",    "ArgMin",      "Cast",
+                                                              "CastLike",  "Ceil",        "Clip",
+                                                              "Concat",    "CumSum",      "Div",
+                                                              "Equal",     "Expand",      "Flatten",
+                                                              "Floor",     "Gather",      "GatherElements",
+                                                              "GatherND",  "Greater",     "GreaterOrEqual",
+                                                              "Less",      "LessOrEqual", "Max",
+                                                              "Min",       "Mod",         "Mul",
+                                                              "Neg",       "NonZero",     "Not",
+                                                              "OneHot",    "Or",          "Pad",
+                                                              "Pow",       "Range",       "ReduceMax",
+                                                              "ReduceMin", "ReduceProd",  "ReduceSum",
+                                                              "Reshape",   "Round",       "ScatterElements",
+                                                              "ScatterND", "Sign",        "Slice",
+                                                              "Split",     "Sqrt",        "Squeeze",
+                                                              "Sub",       "Tile",        "Transpose",
+                                                              "Unsqueeze", "Where",       "Xor"};
 
 constexpr Operator kShapeArithmeticOperators[] = {
     {.name = "Shape", .run_values = shape_of_input},

@@ -39,7 +39,8 @@ std::vector<Tensor> flatten(const Call& call) {
 std::vector<Tensor> squeeze(const Call& call) {
   const Tensor& x = call.input(0);
   const std::vector<int> axes = axes_of(call, integers_or_input(call, "axes", 1), x.rank());
-  for (const int axis : axes) call.require(x.shape()[axis] == 1, "a dimension that is squeezed has a size other than 1");
+  for (const int axis : axes)
+    call.require(x.shape()[axis] == 1, "a dimension that is squeezed has a size other than 1");
   const bool all = !call.has_attribute("axes") && !call.has(1);
   return {all ? x.squeeze() : axes.empty() ? x : x.squeeze(dims_of(axes))};
 }
@@ -82,7 +83,8 @@ std::vector<Tensor> split(const Call& call) {
     call.require(parts >= 1 && parts <= (1 << 20), "the number of parts is out of range");
     const std::int64_t size = x.shape()[axis];
     const std::int64_t each = (size + parts - 1) / parts;
-    for (std::int64_t i = 0, left = size; i < parts; ++i, left -= each) sizes.push_back(std::clamp<std::int64_t>(left, 0, each));
+    for (std::int64_t i = 0, left = size; i < parts; ++i, left -= each)
+      sizes.push_back(std::clamp<std::int64_t>(left, 0, each));
   }
   return x.split(sizes, axis);
 }
@@ -96,7 +98,8 @@ std::vector<Tensor> slice(const Call& call) {
     for (std::size_t i = 0; i < starts.size(); ++i) given.push_back(static_cast<std::int64_t>(i));
   }
   const std::vector<int> axes = axes_of(call, given, x.rank());
-  const std::vector<std::int64_t> steps = call.has(4) ? call.host_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
+  const std::vector<std::int64_t> steps =
+      call.has(4) ? call.host_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
   call.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
                "starts, ends, axes and steps differ in length");
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -165,7 +168,8 @@ std::vector<Tensor> pad_of(const Call& call) {
   Tensor x = call.input(0);
   const std::string_view mode = call.text("mode", "constant");
   const bool old = call.version() < 11;
-  std::vector<std::int64_t> pads = old ? call.integers(call.has_attribute("pads") ? "pads" : "paddings") : call.host_integers(1);
+  std::vector<std::int64_t> pads =
+      old ? call.integers(call.has_attribute("pads") ? "pads" : "paddings") : call.host_integers(1);
   std::vector<int> axes;
   if (call.has(3)) {
     axes = axes_of(call, call.host_integers(3), x.rank());
@@ -210,7 +214,8 @@ std::vector<Tensor> space_to_depth(const Call& call) {
   const Shape& s = x.shape();
   call.require(x.rank() == 4 && b > 0 && s[2] % b == 0 && s[3] % b == 0, "the picture is no blocks");
   const Tensor parts = x.reshape({s[0], s[1], s[2] / b, b, s[3] / b, b});
-  const Tensor ordered = call.text("mode", "DCR") == "CRD" ? parts.permute({0, 1, 3, 5, 2, 4}) : parts.permute({0, 3, 5, 1, 2, 4});
+  const Tensor ordered =
+      call.text("mode", "DCR") == "CRD" ? parts.permute({0, 1, 3, 5, 2, 4}) : parts.permute({0, 3, 5, 1, 2, 4});
   return {ordered.reshape({s[0], s[1] * b * b, s[2] / b, s[3] / b})};
 }
 
@@ -240,7 +245,8 @@ std::vector<Tensor> eye_like(const Call& call) {
 std::vector<Tensor> triangle(const Call& call) {
   const std::int64_t k = call.has(1) ? call.host_integer(1) : 0;
   // Beyond both sides nothing changes any more.
-  const std::int64_t most = call.shape(0).rank() < 2 ? 0 : call.shape(0)[call.shape(0).rank() - 2] + call.shape(0).back() + 1;
+  const std::int64_t most =
+      call.shape(0).rank() < 2 ? 0 : call.shape(0)[call.shape(0).rank() - 2] + call.shape(0).back() + 1;
   const std::int64_t diagonal = std::clamp(k, -most, most);
   return {call.integer("upper", 1) != 0 ? triu(call.input(0), diagonal) : tril(call.input(0), diagonal)};
 }
@@ -267,7 +273,8 @@ std::vector<Tensor> center_crop_pad(const Call& call) {
 std::vector<Tensor> dropout(const Call& call) {
   const Tensor& x = call.input(0);
   const bool trains = call.version() >= 12 && call.has(2) && call.host_integer(2) != 0;
-  if (trains && number_or(call, 1, 0.5) != 0) call.unsupported("training_mode with a ratio: the random numbers are not stated");
+  if (trains && number_or(call, 1, 0.5) != 0)
+    call.unsupported("training_mode with a ratio: the random numbers are not stated");
   return {x, ones_like(x, call.version() >= 10 ? DType::boolean : x.dtype())};
 }
 
