@@ -19,25 +19,27 @@ bool knows_operator(std::string_view domain, std::string_view name);
 std::vector<const Operator*> all_operators();
 
 // The families, one file of ops/ each.
-std::span<const Operator> constant_operators();
-std::span<const Operator> host_operators();
-std::span<const Operator> signal_operators();
 std::span<const Operator> attention_operators();
-std::span<const Operator> loss_operators();
-std::span<const Operator> quantization_operators();
-std::span<const Operator> recurrent_operators();
-std::span<const Operator> resize_operators();
 std::span<const Operator> cast_operators();
+std::span<const Operator> constant_operators();
+std::span<const Operator> contrib_operators();
+std::span<const Operator> control_flow_operators();
 std::span<const Operator> convolution_operators();
 std::span<const Operator> elementwise_operators();
+std::span<const Operator> host_operators();
 std::span<const Operator> indexing_operators();
+std::span<const Operator> loss_operators();
 std::span<const Operator> normalization_operators();
 std::span<const Operator> pooling_operators();
+std::span<const Operator> quantization_operators();
+std::span<const Operator> random_operators();
+std::span<const Operator> recurrent_operators();
 std::span<const Operator> reduction_operators();
-std::span<const Operator> view_operators();
-std::span<const Operator> control_flow_operators();
+std::span<const Operator> resize_operators();
 std::span<const Operator> sequence_operators();
 std::span<const Operator> shape_arithmetic_operators();
+std::span<const Operator> signal_operators();
+std::span<const Operator> view_operators();
 
 }  // namespace io::onnx
 }  // namespace v0
