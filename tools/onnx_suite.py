@@ -230,7 +230,7 @@ def write_model(path, folder, sizes, values):
     types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
     feeds = {}
     for info in session.get_inputs():
-        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in info.shape]
+        shape = [size if isinstance(size, int) else sizes.get(size or "?", 1) for size in info.shape]
         if info.name in values:
             kind = types.get(info.type, np.int32 if info.type == "tensor(int32)" else np.int64)
             feeds[info.name] = np.full(shape, values[info.name], kind)

@@ -134,7 +134,12 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
   if (external == nullptr) refuse("lies in another file, which is not read here");
   auto opened = external->opened.find(tensor.location);
   if (opened == external->opened.end()) {
-    opened = external->opened.emplace(tensor.location, os::map_confined_file(external->folder, tensor.location)).first;
+    os::FileBytes found = os::map_confined_file(external->folder, tensor.location);
+    if (!external->map) {
+      auto copy = std::make_shared<const std::vector<std::byte>>(found.bytes.begin(), found.bytes.end());
+      found = {found.path, *copy, copy};
+    }
+    opened = external->opened.emplace(tensor.location, std::move(found)).first;
   }
   const os::FileBytes& other = opened->second;
   if (tensor.length && *tensor.length != bytes) {

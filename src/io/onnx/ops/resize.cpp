@@ -165,7 +165,7 @@ std::vector<Axis> axes_to_resize(const Call& call, std::size_t scales_input, std
       axis.output = common != 0 ? static_cast<std::int64_t>(std::floor(common * static_cast<double>(axis.input) + 0.5))
                                 : sizes[i];
     }
-    call.require(axis.output >= 0 && axis.output < (std::int64_t{1} << 31), "a size is out of range");
+    call.require(axis.output >= 0 && axis.output < (std::int64_t{1} << 24), "a size is out of range");
     axes.push_back(axis);
   }
   return axes;

@@ -13,7 +13,7 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-constexpr std::int64_t kLongestTransform = 1 << 14;  // the table has its square of elements
+constexpr std::int64_t kLongestTransform = 1 << 12;  // the table has its square of elements
 
 struct Roots {
   Tensor cosine;  // [n, bins]
@@ -22,7 +22,7 @@ struct Roots {
 
 // e^(-2 pi i n k / length), or its conjugate.
 Roots roots_of(const Call& call, std::int64_t length, std::int64_t bins, bool inverse, DType dtype) {
-  if (length > kLongestTransform) call.unsupported("a transform of more than 16,384 points");
+  if (length > kLongestTransform) call.unsupported("a transform of more than 4,096 points");
   std::vector<double> cosine, sine;
   for (std::int64_t n = 0; n < length; ++n) {
     for (std::int64_t k = 0; k < bins; ++k) {
@@ -88,7 +88,7 @@ std::vector<Tensor> short_time_transform(const Call& call) {
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), made in f64.
 std::vector<Tensor> cosine_window(const Call& call, double a0, double a1, double a2) {
   const std::int64_t size = call.host_integer(0);
-  call.require(size >= 0 && size < (1 << 28), "the size is out of range");
+  call.require(size >= 0 && size < (1 << 22), "the size is out of range");
   const double period =
       static_cast<double>(call.integer("periodic", 1) != 0 ? size : std::max<std::int64_t>(1, size - 1));
   std::vector<double> values;

@@ -149,7 +149,7 @@ std::vector<std::int64_t> padded_places(const Call& call, std::string_view mode,
                                         std::int64_t after) {
   std::vector<std::int64_t> places;
   call.require(size > 0, "an empty dimension is padded with its own elements");
-  call.require(before < (1 << 28) && after < (1 << 28), "the padding is too large");
+  call.require(before < (1 << 24) && after < (1 << 24), "the padding is too large");
   for (std::int64_t i = -before; i < size + after; ++i) {
     if (mode == "edge") {
       places.push_back(std::clamp<std::int64_t>(i, 0, size - 1));
