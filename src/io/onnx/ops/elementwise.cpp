@@ -46,7 +46,7 @@ Tensors power(const Call& call) {
   if (base.dtype() == exponent.dtype()) return {pow(base, exponent)};
   if (is_float(base.dtype())) return {pow(base, exponent.to(base.dtype()))};
   if (!is_float(exponent.dtype())) return {pow(base, exponent.to(base.dtype()))};
-  return {pow(base.to(DType::f64), exponent.to(DType::f64)).to(base.dtype())};
+  return {pow(base.to(exponent.dtype()), exponent).to(base.dtype())};
 }
 
 template <Tensor (*Function)(const Operand&, const Operand&)> Tensors many(const Call& call) {

@@ -78,7 +78,7 @@ std::vector<Tensor> unique_slices(const Call& call) {
   const int axis = flat ? 0 : axis_of(call, call.integer("axis"), x.rank());
   const Tensor rows = x.movedim(axis, 0).reshape({x.shape()[axis], -1});
   if (is_storage_only(x.dtype())) call.unsupported("elements of type " + std::string(name_of(x.dtype())));
-  const std::vector<double> values = rows.to(DType::f64).to_vector<double>();
+  const std::vector<double> values = rows.to(Device{}).to(DType::f64).to_vector<double>();
   const auto width = static_cast<std::size_t>(rows.shape()[1]);
   const auto count = static_cast<std::size_t>(rows.shape()[0]);
   const auto less = [&](std::size_t a, std::size_t b) {

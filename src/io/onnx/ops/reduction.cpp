@@ -55,10 +55,10 @@ Tensor absolute(const Tensor& x) {
   return abs(x);
 }
 Tensor root(const Tensor& x) {
-  return is_float(x.dtype()) ? sqrt(x) : sqrt(x.to(DType::f64)).to(x.dtype());
+  return is_float(x.dtype()) ? sqrt(x) : sqrt(x.to(DType::f32)).to(x.dtype());
 }
 Tensor logarithm(const Tensor& x) {
-  return is_float(x.dtype()) ? log(x) : log(x.to(DType::f64)).to(x.dtype());
+  return is_float(x.dtype()) ? log(x) : log(x.to(DType::f32)).to(x.dtype());
 }
 
 Tensor reduce_sum(const Reduced& r) {
@@ -92,7 +92,7 @@ Tensor reduce_min(const Reduced& r) {
 std::vector<Tensor> log_sum_exp(const Call& call) {
   const Reduced r = reduced(call);
   if (r.nothing || r.x.rank() == 0) return {r.x};
-  if (!is_float(r.x.dtype())) return {logsumexp(r.x.to(DType::f64), r.dims, r.keeps).to(r.x.dtype())};
+  if (!is_float(r.x.dtype())) return {logsumexp(r.x.to(DType::f32), r.dims, r.keeps).to(r.x.dtype())};
   if (r.x.numel() == 0) return {log(sum(r.x, r.dims, r.keeps))};
   return {logsumexp(r.x, r.dims, r.keeps)};
 }
