@@ -37,6 +37,7 @@ void add_check(CommandLine& line);
 void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_generate(CommandLine& line);
+void add_chat(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);
 void add_run(CommandLine& line);

@@ -42,6 +42,7 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_train(line, architectures);
   add_serve(line, architectures);
   add_generate(line);
+  add_chat(line);
   add_tokenize(line);
   add_logits(line);
   add_run(line);

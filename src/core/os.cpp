@@ -118,7 +118,7 @@ std::uint64_t memory_info(std::string_view key) {
 }
 
 int descriptor(StandardStream stream) {
-  return stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
+  return stream == StandardStream::input ? STDIN_FILENO : stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ void remove_file(const std::string& path);
 /// Creates a directory and those above it, unless there are. Throws IoError with the system's reason.
 void make_directories(const std::string& path);
 
-enum class StandardStream { output, error };
+enum class StandardStream { input, output, error };
 bool is_terminal(StandardStream stream);
 /// Columns of the terminal, `fallback` where there is none.
 int terminal_columns(StandardStream stream, int fallback);

@@ -1,0 +1,353 @@
+// Filters: value | name(arguments).
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "text/jinja/evaluator.h"
+#include "text/jinja/strings.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text::jinja {
+namespace {
+
+Value new_text(Context& context, std::string text) {
+  context.budget.text(text.size());
+  return text;
+}
+
+std::vector<Value> counted_elements(Context& context, const Value& value) {
+  std::vector<Value> items = elements(value);
+  context.budget.step(items.size());
+  return items;
+}
+
+Value length(Context&, const Value& value, const Arguments&) {
+  if (value.string()) return characters(*value.string()).size();
+  if (value.dict()) return value.dict()->items.size();
+  return elements(value).size();
+}
+
+Value tojson(Context& context, const Value& value, const Arguments& a) {
+  JsonStyle style;
+  const Value indent = argument(a, 0, "indent", None{});
+  if (!indent.is_none()) style.indent = static_cast<int>(std::clamp<std::int64_t>(to_integer(indent, "tojson"), 0, 64));
+  style.ascii = argument(a, 99, "ensure_ascii", false).truth();
+  style.sorted = argument(a, 99, "sort_keys", false).truth();
+  const Value separators = argument(a, 99, "separators", None{});
+  if (separators.list() && separators.list()->items.size() == 2) {
+    style.item_separator = to_text(separators.list()->items[0], "tojson");
+    style.key_separator = to_text(separators.list()->items[1], "tojson");
+  }
+  return new_text(context, to_json(value, style));
+}
+
+Value default_value(Context&, const Value& value, const Arguments& a) {
+  const bool falsy_too = argument(a, 1, "boolean", false).truth();
+  return value.is_undefined() || (falsy_too && !value.truth()) ? argument(a, 0, "default_value", "") : value;
+}
+
+Value join(Context& context, const Value& value, const Arguments& a) {
+  const std::string separator = argument(a, 0, "d", "").to_string();
+  const Value path = argument(a, 1, "attribute", None{});
+  std::string text;
+  bool first = true;
+  for (const Value& item : counted_elements(context, value)) {
+    const Value shown = path.string() ? attribute_of(item, *path.string()) : item;
+    text += (std::exchange(first, false) ? "" : separator) + shown.to_string();
+    if (text.size() > kMaxText) fail("makes too much text");
+  }
+  return new_text(context, std::move(text));
+}
+
+Value first(Context& context, const Value& value, const Arguments&) {
+  const std::vector<Value> items = counted_elements(context, value);
+  return items.empty() ? Value(Undefined{"first"}) : items.front();
+}
+Value last(Context& context, const Value& value, const Arguments&) {
+  const std::vector<Value> items = counted_elements(context, value);
+  return items.empty() ? Value(Undefined{"last"}) : items.back();
+}
+
+Value trim(Context& context, const Value& value, const Arguments& a) {
+  const Value set = argument(a, 0, "chars", None{});
+  return new_text(context, stripped(value.to_string(), set.string() ? *set.string() : std::string(kSpaces), true, true));
+}
+
+Value replace(Context& context, const Value& value, const Arguments& a) {
+  const Value count = argument(a, 2, "count", None{});
+  return new_text(context, replaced(value.to_string(), argument(a, 0, "old").to_string(), argument(a, 1, "new").to_string(),
+                                    count.is_none() ? -1 : to_integer(count, "replace")));
+}
+
+Value to_int(Context&, const Value& value, const Arguments& a) {
+  if (value.integer()) return value;
+  if (value.is_number()) {
+    const double number = std::trunc(value.number());
+    return std::fabs(number) < 0x1p63 ? Value(static_cast<std::int64_t>(number)) : argument(a, 0, "default", 0);
+  }
+  if (value.string()) {
+    const std::string text = stripped(*value.string(), kSpaces, true, true);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) return number;
+  }
+  return argument(a, 0, "default", 0);
+}
+Value to_float(Context&, const Value& value, const Arguments& a) {
+  if (value.is_number()) return value.number();
+  if (value.string()) {
+    const std::string text = stripped(*value.string(), kSpaces, true, true);
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) return number;
+  }
+  return argument(a, 0, "default", 0.0);
+}
+
+Value items(Context& context, const Value& value, const Arguments&) {
+  if (value.is_undefined()) return std::vector<Value>{};
+  if (!value.dict()) fail("items: the value is no dict");
+  return find_method(context, value, "items").function()->call({});
+}
+
+int folded_compare(const Value& a, const Value& b, bool case_sensitive) {
+  if (!case_sensitive && a.string() && b.string()) return compare(lower(*a.string()), lower(*b.string()));
+  return compare(a, b);
+}
+
+Value dictsort(Context& context, const Value& value, const Arguments& a) {
+  std::vector<Value> pairs = items(context, value, {}).list()->items;
+  context.budget.step(pairs.size() * 16);
+  const bool case_sensitive = argument(a, 0, "case_sensitive", false).truth();
+  const std::size_t by = argument(a, 1, "by", "key").to_string() == "value" ? 1 : 0;
+  const bool reverse = argument(a, 2, "reverse", false).truth();
+  std::stable_sort(pairs.begin(), pairs.end(), [&](const Value& x, const Value& y) {
+    const int order = folded_compare(x.list()->items[by], y.list()->items[by], case_sensitive);
+    return reverse ? order > 0 : order < 0;
+  });
+  return pairs;
+}
+
+Value sort(Context& context, const Value& value, const Arguments& a) {
+  std::vector<Value> sorted = counted_elements(context, value);
+  context.budget.step(sorted.size() * 16);
+  const bool reverse = argument(a, 0, "reverse", false).truth();
+  const bool case_sensitive = argument(a, 1, "case_sensitive", false).truth();
+  const Value path = argument(a, 2, "attribute", None{});
+  const auto key = [&](const Value& item) { return path.string() ? attribute_of(item, *path.string()) : item; };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& x, const Value& y) {
+    const int order = folded_compare(key(x), key(y), case_sensitive);
+    return reverse ? order > 0 : order < 0;
+  });
+  return sorted;
+}
+
+Value unique(Context& context, const Value& value, const Arguments& a) {
+  const bool case_sensitive = argument(a, 0, "case_sensitive", false).truth();
+  const Value path = argument(a, 1, "attribute", None{});
+  std::vector<Value> kept, keys;
+  for (const Value& item : counted_elements(context, value)) {
+    Value key = path.string() ? attribute_of(item, *path.string()) : item;
+    if (!case_sensitive && key.string()) key = lower(*key.string());
+    context.budget.step(keys.size());
+    if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equal(k, key); })) continue;
+    keys.push_back(key);
+    kept.push_back(item);
+  }
+  return kept;
+}
+
+Value reverse(Context& context, const Value& value, const Arguments&) {
+  std::vector<Value> reversed = counted_elements(context, value);
+  std::reverse(reversed.begin(), reversed.end());
+  if (!value.string()) return reversed;
+  std::string text;
+  for (const Value& character : reversed) text += *character.string();
+  return new_text(context, std::move(text));
+}
+
+Arguments without_first(const Arguments& a, std::size_t count) {
+  Arguments rest = a;
+  rest.positional.erase(rest.positional.begin(), rest.positional.begin() + static_cast<std::ptrdiff_t>(std::min(count, a.positional.size())));
+  return rest;
+}
+
+// select(test, ...), selectattr(path, test, ...): elements whose test holds; without a test, those that are true.
+Value selected(Context& context, const Value& value, const Arguments& a, bool by_attribute, bool keep) {
+  const std::size_t at = by_attribute ? 1 : 0;
+  const std::string path = by_attribute ? to_text(argument(a, 0, "attribute"), "selectattr") : "";
+  Test test = nullptr;
+  if (a.positional.size() > at) {
+    const std::string name = to_text(a.positional[at], "select");
+    test = find_test(name);
+    if (test == nullptr) fail(fmt::format("no test named '{}'", name));
+  }
+  const Arguments rest = without_first(a, at + 1);
+  std::vector<Value> result;
+  if (!value.truth()) return result;
+  for (const Value& item : counted_elements(context, value)) {
+    const Value looked_at = by_attribute ? attribute_of(item, path) : item;
+    if ((test ? test(context, looked_at, rest) : looked_at.truth()) == keep) result.push_back(item);
+  }
+  return result;
+}
+
+// map(filter, ...) or map(attribute=path).
+Value map(Context& context, const Value& value, const Arguments& a) {
+  const Value path = argument(a, 99, "attribute", None{});
+  std::vector<Value> result;
+  if (!value.truth()) return result;
+  if (path.string() || path.integer()) {
+    const Value fallback = argument(a, 99, "default", Value());
+    for (const Value& item : counted_elements(context, value)) {
+      Value found = attribute_of(item, path.to_string());
+      result.push_back(found.is_undefined() && !fallback.is_undefined() ? fallback : found);
+    }
+    return result;
+  }
+  const std::string name = to_text(argument(a, 0, "filter"), "map");
+  const Filter filter = find_filter(name);
+  if (filter == nullptr) fail(fmt::format("no filter named '{}'", name));
+  const Arguments rest = without_first(a, 1);
+  for (const Value& item : counted_elements(context, value)) result.push_back(filter(context, item, rest));
+  return result;
+}
+
+Value sum(Context& context, const Value& value, const Arguments& a) {
+  const Value path = argument(a, 0, "attribute", None{});
+  const Value start = argument(a, 1, "start", 0);
+  double total = start.number();
+  bool integers = start.integer() != nullptr;
+  for (const Value& item : counted_elements(context, value)) {
+    const Value number = path.string() ? attribute_of(item, *path.string()) : item;
+    if (!number.is_number()) fail("sum: an element is no number");
+    integers = integers && !number.get<double>();
+    total += number.number();
+  }
+  return integers && std::fabs(total) < 0x1p53 ? Value(static_cast<std::int64_t>(total)) : Value(total);
+}
+
+Value extreme(Context& context, const Value& value, bool greatest) {
+  const std::vector<Value> all = counted_elements(context, value);
+  if (all.empty()) return Undefined{greatest ? "max" : "min"};
+  return *(greatest ? std::max_element(all.begin(), all.end(), [](const Value& x, const Value& y) { return folded_compare(x, y, false) < 0; })
+                    : std::min_element(all.begin(), all.end(), [](const Value& x, const Value& y) { return folded_compare(x, y, false) < 0; }));
+}
+
+Value absolute(Context&, const Value& value, const Arguments&) {
+  if (value.integer() && *value.integer() != INT64_MIN) return std::abs(*value.integer());
+  return std::fabs(value.number());
+}
+Value round(Context&, const Value& value, const Arguments& a) {
+  const double scale = std::pow(10.0, static_cast<double>(to_integer(argument(a, 0, "precision", 0), "round")));
+  const std::string how = argument(a, 1, "method", "common").to_string();
+  const double scaled = value.number() * scale;
+  return (how == "ceil" ? std::ceil(scaled) : how == "floor" ? std::floor(scaled) : std::nearbyint(scaled)) / scale;
+}
+
+Value indent(Context& context, const Value& value, const Arguments& a) {
+  const Value width = argument(a, 0, "width", 4);
+  const std::string margin = width.string() ? *width.string()
+                                            : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(to_integer(width, "indent"), 0, 1024)), ' ');
+  const bool first_too = argument(a, 1, "first", false).truth(), blank_too = argument(a, 2, "blank", false).truth();
+  std::string text;
+  bool is_first = true;
+  const std::string whole = value.to_string();
+  for (std::size_t at = 0; at <= whole.size();) {
+    const std::size_t end = std::min(whole.find('\n', at), whole.size());
+    const std::string line = whole.substr(at, end - at);
+    if (!is_first) text += "\n";
+    if ((is_first ? first_too : (blank_too || !line.empty()))) text += margin;
+    text += line;
+    if (text.size() > kMaxText) fail("makes too much text");
+    is_first = false;
+    at = end + 1;
+  }
+  return new_text(context, std::move(text));
+}
+
+Value escape(Context& context, const Value& value, const Arguments&) {
+  if (value.is_markup()) return value;
+  std::string text = escaped(value.to_string());
+  context.budget.text(text.size());
+  return Value::markup(std::move(text));
+}
+
+struct FilterRow {
+  std::string_view name;
+  Filter run;
+};
+constexpr FilterRow kFilters[] = {
+    {"length", length},
+    {"count", length},
+    {"tojson", tojson},
+    {"default", default_value},
+    {"d", default_value},
+    {"join", join},
+    {"first", first},
+    {"last", last},
+    {"trim", trim},
+    {"replace", replace},
+    {"int", to_int},
+    {"float", to_float},
+    {"items", items},
+    {"dictsort", dictsort},
+    {"sort", sort},
+    {"unique", unique},
+    {"reverse", reverse},
+    {"map", map},
+    {"sum", sum},
+    {"abs", absolute},
+    {"round", round},
+    {"indent", indent},
+    {"escape", escape},
+    {"e", escape},
+    {"select", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, false, true); }},
+    {"reject", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, false, false); }},
+    {"selectattr", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, true, true); }},
+    {"rejectattr", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, true, false); }},
+    {"min", [](Context& c, const Value& v, const Arguments&) { return extreme(c, v, false); }},
+    {"max", [](Context& c, const Value& v, const Arguments&) { return extreme(c, v, true); }},
+    {"upper", [](Context& c, const Value& v, const Arguments&) { return new_text(c, upper(v.to_string())); }},
+    {"lower", [](Context& c, const Value& v, const Arguments&) { return new_text(c, lower(v.to_string())); }},
+    {"title", [](Context& c, const Value& v, const Arguments&) { return new_text(c, title(v.to_string())); }},
+    {"capitalize", [](Context& c, const Value& v, const Arguments&) { return new_text(c, capitalized(v.to_string())); }},
+    {"string", [](Context& c, const Value& v, const Arguments&) { return new_text(c, v.to_string()); }},
+    {"safe", [](Context&, const Value& v, const Arguments&) { return Value::markup(v.to_string()); }},
+    {"list", [](Context& c, const Value& v, const Arguments&) -> Value { return counted_elements(c, v); }},
+    {"attr", [](Context&, const Value& v, const Arguments& a) { return attribute_of(v, to_text(argument(a, 0, "name"), "attr")); }},
+};
+
+}  // namespace
+
+Filter find_filter(std::string_view name) {
+  const auto row = std::find_if(std::begin(kFilters), std::end(kFilters), [&](const FilterRow& r) { return r.name == name; });
+  return row == std::end(kFilters) ? nullptr : row->run;
+}
+
+Value attribute_of(const Value& object, const std::string& path) {
+  Value value = object;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('.', at), path.size());
+    const std::string name = path.substr(at, end - at);
+    const Value* found = value.dict() ? value.dict()->find(std::string_view(name)) : nullptr;
+    if (found == nullptr && value.list()) {
+      std::size_t index = 0;
+      const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+      if (error == std::errc() && rest == name.data() + name.size() && index < value.list()->items.size()) {
+        found = &value.list()->items[index];
+      }
+    }
+    Value next = found ? *found : Value(Undefined{name});
+    value = std::move(next);
+    at = end + 1;
+  }
+  return value;
+}
+
+}  // namespace text::jinja
+}  // namespace v0
+}  // namespace lockstep

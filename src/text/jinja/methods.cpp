@@ -1,0 +1,260 @@
+// Methods of strings and dicts, and the functions that templates find without a definition.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+#include "text/jinja/evaluator.h"
+#include "text/jinja/strings.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text::jinja {
+namespace {
+
+using Method = Value (*)(Context&, const Value& self, const Arguments&);
+
+Value text_result(Context& context, std::string text) {
+  context.budget.text(text.size());
+  return text;
+}
+
+Value strip_method(Context& context, const Value& self, const Arguments& a, bool left, bool right) {
+  const Value set = argument(a, 0, "chars", None{});
+  return text_result(context, stripped(*self.string(), set.string() ? *set.string() : std::string(kSpaces), left, right));
+}
+Value split_method(Context& context, const Value& self, const Arguments& a, bool from_right) {
+  const Value separator = argument(a, 0, "sep", None{});
+  const std::int64_t most = to_integer(argument(a, 1, "maxsplit", -1), "split");
+  std::vector<Value> parts;
+  for (std::string& part : split(*self.string(), separator.string() ? separator.string() : nullptr, most, from_right)) {
+    parts.emplace_back(std::move(part));
+  }
+  context.budget.step(parts.size());
+  return parts;
+}
+// A prefix, or one of several.
+bool has_affix(const Value& self, const Value& affix, bool at_end) {
+  const std::string& text = *self.string();
+  const auto one = [&](const Value& value) {
+    const std::string part = to_text(value, at_end ? "endswith" : "startswith");
+    return at_end ? text.ends_with(part) : text.starts_with(part);
+  };
+  if (affix.list()) return std::any_of(affix.list()->items.begin(), affix.list()->items.end(), one);
+  return one(affix);
+}
+Value find_in(const Value& self, const Arguments& a, bool last, bool must) {
+  const std::string& text = *self.string();
+  const std::string part = to_text(argument(a, 0, "sub"), "find");
+  const std::size_t at = last ? text.rfind(part) : text.find(part);
+  if (at == std::string::npos) {
+    if (must) fail("index: the text is not there");
+    return -1;
+  }
+  return characters(std::string_view(text).substr(0, at)).size();
+}
+
+// {}, {0} and {name}; no format behind a colon.
+Value format_method(Context& context, const Value& self, const Arguments& a) {
+  const std::string& text = *self.string();
+  std::string result;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{' && text[i] != '}') {
+      result += text[i];
+      continue;
+    }
+    if (i + 1 < text.size() && text[i + 1] == text[i]) {
+      result += text[i++];
+      continue;
+    }
+    const std::size_t end = text.find('}', i);
+    if (text[i] == '}' || end == std::string::npos) fail("format: a brace stands alone");
+    const std::string field = text.substr(i + 1, end - i - 1);
+    if (field.find_first_of(":!.[") != std::string::npos) fail(fmt::format("format: {{{}}} is not done", field));
+    const bool numbered = !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (numbered && field.size() > 4) fail("format: the text asks for more than it is given");
+    const std::size_t at = field.empty() ? next++ : numbered ? std::stoul(field) : a.positional.size();
+    const Value value = at < a.positional.size() ? a.positional[at] : argument(a, at, field);
+    if (value.is_undefined()) fail("format: the text asks for more than it is given");
+    result += value.to_string();
+    i = end;
+  }
+  return text_result(context, std::move(result));
+}
+
+struct MethodRow {
+  std::string_view name;
+  Method run;
+};
+
+constexpr MethodRow kStringMethods[] = {
+    {"strip", [](Context& c, const Value& s, const Arguments& a) { return strip_method(c, s, a, true, true); }},
+    {"lstrip", [](Context& c, const Value& s, const Arguments& a) { return strip_method(c, s, a, true, false); }},
+    {"rstrip", [](Context& c, const Value& s, const Arguments& a) { return strip_method(c, s, a, false, true); }},
+    {"split", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, false); }},
+    {"rsplit", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, true); }},
+    {"splitlines", [](Context&, const Value& s, const Arguments&) -> Value {
+       std::vector<Value> lines;
+       for (std::string& line : split_lines(*s.string())) lines.emplace_back(std::move(line));
+       return lines;
+     }},
+    {"startswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, argument(a, 0, "prefix"), false); }},
+    {"endswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, argument(a, 0, "suffix"), true); }},
+    {"upper", [](Context& c, const Value& s, const Arguments&) { return text_result(c, upper(*s.string())); }},
+    {"lower", [](Context& c, const Value& s, const Arguments&) { return text_result(c, lower(*s.string())); }},
+    {"title", [](Context& c, const Value& s, const Arguments&) { return text_result(c, title(*s.string())); }},
+    {"capitalize", [](Context& c, const Value& s, const Arguments&) { return text_result(c, capitalized(*s.string())); }},
+    {"replace", [](Context& c, const Value& s, const Arguments& a) {
+       return text_result(c, replaced(*s.string(), to_text(argument(a, 0, "old"), "replace"), to_text(argument(a, 1, "new"), "replace"),
+                                      to_integer(argument(a, 2, "count", -1), "replace")));
+     }},
+    {"removeprefix", [](Context& c, const Value& s, const Arguments& a) {
+       const std::string part = to_text(argument(a, 0, "prefix"), "removeprefix");
+       return text_result(c, s.string()->starts_with(part) ? s.string()->substr(part.size()) : *s.string());
+     }},
+    {"removesuffix", [](Context& c, const Value& s, const Arguments& a) {
+       const std::string part = to_text(argument(a, 0, "suffix"), "removesuffix");
+       return text_result(c, s.string()->ends_with(part) ? s.string()->substr(0, s.string()->size() - part.size()) : *s.string());
+     }},
+    {"join", [](Context& c, const Value& s, const Arguments& a) {
+       std::string text;
+       bool first = true;
+       for (const Value& item : elements(argument(a, 0, "iterable"))) {
+         text += (std::exchange(first, false) ? "" : *s.string()) + to_text(item, "join");
+       }
+       return text_result(c, std::move(text));
+     }},
+    {"format", format_method},
+    {"find", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, false, false); }},
+    {"rfind", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, true, false); }},
+    {"index", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, false, true); }},
+    {"count", [](Context&, const Value& s, const Arguments& a) -> Value {
+       const std::string part = to_text(argument(a, 0, "sub"), "count");
+       if (part.empty()) return characters(*s.string()).size() + 1;
+       std::int64_t count = 0;
+       for (std::size_t at = s.string()->find(part); at != std::string::npos; at = s.string()->find(part, at + part.size())) ++count;
+       return count;
+     }},
+    {"isdigit", [](Context&, const Value& s, const Arguments&) -> Value {
+       return !s.string()->empty() && std::all_of(s.string()->begin(), s.string()->end(), [](char c) { return c >= '0' && c <= '9'; });
+     }},
+};
+
+constexpr MethodRow kDictMethods[] = {
+    {"items", [](Context&, const Value& s, const Arguments&) -> Value {
+       std::vector<Value> pairs;
+       for (const auto& [key, value] : s.dict()->items) pairs.emplace_back(List{{key, value}, true});
+       return pairs;
+     }},
+    {"keys", [](Context&, const Value& s, const Arguments&) -> Value {
+       std::vector<Value> keys;
+       for (const auto& [key, value] : s.dict()->items) keys.push_back(key);
+       return keys;
+     }},
+    {"values", [](Context&, const Value& s, const Arguments&) -> Value {
+       std::vector<Value> values;
+       for (const auto& [key, value] : s.dict()->items) values.push_back(value);
+       return values;
+     }},
+    {"get", [](Context&, const Value& s, const Arguments& a) -> Value {
+       const Value key = argument(a, 0, "key");
+       const Value* found = s.dict()->find(key);
+       return found ? *found : argument(a, 1, "default", None{});
+     }},
+};
+
+constexpr MethodRow kListMethods[] = {
+    {"index", [](Context&, const Value& s, const Arguments& a) -> Value {
+       const auto& items = s.list()->items;
+       for (std::size_t i = 0; i < items.size(); ++i) {
+         if (equal(items[i], argument(a, 0, "value"))) return i;
+       }
+       fail("index: the value is not in the list");
+     }},
+    {"count", [](Context&, const Value& s, const Arguments& a) -> Value {
+       const auto& items = s.list()->items;
+       return static_cast<std::int64_t>(std::count_if(items.begin(), items.end(), [&](const Value& item) {
+         return equal(item, argument(a, 0, "value"));
+       }));
+     }},
+};
+
+Value range_function(Arguments a) {
+  if (a.positional.empty() || a.positional.size() > 3) fail("range takes one to three numbers");
+  std::int64_t start = 0, stop = to_integer(a.positional[0], "range"), step = 1;
+  if (a.positional.size() > 1) {
+    start = stop;
+    stop = to_integer(a.positional[1], "range");
+  }
+  if (a.positional.size() > 2) step = to_integer(a.positional[2], "range");
+  if (step == 0) fail("range: the step is 0");
+  const double count = std::max(0.0, (static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
+  if (count > static_cast<double>(kMaxRange)) fail("range: more than 100000 numbers");
+  std::vector<Value> numbers;
+  for (std::int64_t i = start; step > 0 ? i < stop : i > stop; i += step) numbers.emplace_back(i);
+  return numbers;
+}
+
+Value dict_of(Arguments a, bool is_namespace) {
+  Dict dict{.is_namespace = is_namespace};
+  for (const Value& given : a.positional) {
+    if (!given.dict()) fail("dict: an argument is no dict");
+    for (const auto& [key, value] : given.dict()->items) dict.set(key, value);
+  }
+  for (auto& [key, value] : a.named) dict.set(key, std::move(value));
+  return dict;
+}
+
+}  // namespace
+
+Value find_method(Context& context, const Value& object, const std::string& name) {
+  const auto bound = [&](const MethodRow& row) -> Value {
+    return Function{name, [&context, object, run = row.run](Arguments a) { return run(context, object, a); }};
+  };
+  const auto among = [&](const auto& rows) -> Value {
+    for (const MethodRow& row : rows) {
+      if (row.name == name) return bound(row);
+    }
+    return {};
+  };
+  if (object.string()) return among(kStringMethods);
+  if (object.list()) return among(kListMethods);
+  if (object.dict() && !object.dict()->is_namespace) return among(kDictMethods);
+  return {};
+}
+
+const std::map<std::string, Value, std::less<>>& global_functions() {
+  static const std::map<std::string, Value, std::less<>> functions = {
+      {"range", Function{"range", range_function}},
+      {"dict", Function{"dict", [](Arguments a) { return dict_of(std::move(a), false); }}},
+      {"namespace", Function{"namespace", [](Arguments a) { return dict_of(std::move(a), true); }}},
+      {"raise_exception", Function{"raise_exception", [](Arguments a) -> Value {
+                                     throw ValueError("the chat template refuses the conversation: " +
+                                                      argument(a, 0, "message").to_string());
+                                   }}},
+  };
+  return functions;
+}
+
+Value argument(const Arguments& arguments, std::size_t position, std::string_view name, Value fallback) {
+  if (position < arguments.positional.size()) return arguments.positional[position];
+  for (const auto& [key, value] : arguments.named) {
+    if (key == name) return value;
+  }
+  return fallback;
+}
+std::int64_t to_integer(const Value& value, std::string_view what) {
+  if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
+  if (!value.integer()) fail(fmt::format("{}: {} is no integer", what, value.type_name()));
+  return *value.integer();
+}
+std::string to_text(const Value& value, std::string_view what) {
+  if (!value.string()) fail(fmt::format("{}: {} is no string", what, value.type_name()));
+  return *value.string();
+}
+
+}  // namespace text::jinja
+}  // namespace v0
+}  // namespace lockstep

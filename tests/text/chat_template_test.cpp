@@ -1,0 +1,133 @@
+#include <lockstep/text/chat_template.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/error.h>
+
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::text {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::message_of;
+using testing::HasSubstr;
+
+// What Python's jinja2 says (tools/make_chat_template_goldens.py); where it fails, so do we.
+void expect_goldens(const std::filesystem::path& path) {
+  const Json golden = Json::parse(test::read_whole_file(path));
+  int cases = 0;
+  for (const Json& entry : golden.at("templates")) {
+    const auto name = entry.at("name").get<std::string>();
+    std::optional<ChatTemplate> chat;
+    try {
+      chat.emplace(entry.at("source").get<std::string>(), entry.at("variables").dump());
+    } catch (const Error& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+      continue;
+    }
+    for (const Json& one : entry.at("cases")) {
+      ++cases;
+      const auto run = [&] { return chat->apply_json(one.at("variables").dump(), {.now = one.at("now").get<std::string>()}); };
+      if (one.contains("error")) {
+        // Lists stand for Python's generators here, which are no JSON.
+        if (one.at("error").get<std::string>().find("generator is not JSON") != std::string::npos) continue;
+        EXPECT_THROW(run(), Error) << name << ": " << one.at("error");
+        continue;
+      }
+      try {
+        EXPECT_EQ(run(), one.at("text").get<std::string>()) << name;
+      } catch (const Error& error) {
+        ADD_FAILURE() << name << ": " << error.what();
+      }
+    }
+  }
+  EXPECT_GE(cases, 30);
+}
+
+TEST(ChatTemplate, GivesTheTextOfJinja) { expect_goldens(test::repository_data("chat_templates.json")); }
+
+TEST(ChatTemplate, GivesTheTextOfPublishedTemplates) {
+  const char* const path = std::getenv("LOCKSTEP_CHAT_TEMPLATES");
+  if (path == nullptr) GTEST_SKIP() << "LOCKSTEP_CHAT_TEMPLATES names no file of tools/make_chat_template_goldens.py";
+  expect_goldens(path);
+}
+
+TEST(ChatTemplate, MessagesBecomeText) {
+  const ChatTemplate chat("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}");
+  EXPECT_EQ(chat.apply({{"user", "hi"}}), "<user>hi<assistant>");
+  EXPECT_EQ(chat.apply({{"user", "hi"}, {"assistant", "ho"}}, {.generation_prompt = false}), "<user>hi<assistant>ho");
+}
+
+TEST(ChatTemplate, ADateIsOnlyThereWhereItIsGiven) {
+  const ChatTemplate chat("{% if strftime_now is defined %}{{ strftime_now('%Y-%m-%d') }}{% else %}no date{% endif %}");
+  EXPECT_EQ(chat.apply({}), "no date");
+  EXPECT_EQ(chat.apply({}, {.now = "2026-11-23"}), "2026-11-23");
+  for (const char* wrong : {"today", "2026-13-01", "2026-02-30", "2026-11-23 25:00:00", "2026-11-2x"}) {
+    EXPECT_THAT(message_of<ValueError>([&] { chat.apply({}, {.now = wrong}); }), HasSubstr("is no date")) << wrong;
+  }
+}
+
+TEST(ChatTemplate, ModelsBringTheirs) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("model");
+  std::filesystem::create_directory(path);
+  EXPECT_THAT(message_of<ValueError>([&] { ChatTemplate::load(path); }), HasSubstr("has no chat template"));
+  folder.write("model/tokenizer_config.json",
+                   R"({"bos_token": {"content": "<b>"}, "chat_template": [{"name": "tool_use", "template": "no"},
+                       {"name": "default", "template": "{{ bos_token }}1"}]})");
+  EXPECT_EQ(ChatTemplate::load(path).apply({}), "<b>1");
+  EXPECT_EQ(ChatTemplate::load(path + "/tokenizer_config.json").apply({}), "<b>1");
+  folder.write("model/chat_template.jinja", "{{ bos_token }}2");
+  EXPECT_EQ(ChatTemplate::load(path).apply({}), "<b>2");
+  folder.write("model/tokenizer_config.json", "[]");
+  EXPECT_THAT(message_of<FormatError>([&] { ChatTemplate::load(path); }), HasSubstr("no JSON object"));
+}
+
+TEST(ChatTemplate, HostileTemplatesEnd) {
+  const auto error = [](const std::string& source) {
+    return message_of<FormatError>([&] { (void)ChatTemplate(source).apply({{"user", "hi"}}); });
+  };
+  const auto times = [](std::string_view text, int count) {
+    std::string result;
+    for (int i = 0; i < count; ++i) result += text;
+    return result;
+  };
+  EXPECT_THAT(error("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"), HasSubstr("too many steps"));
+  EXPECT_THAT(error("{% set x = 'a' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}"), HasSubstr("too much text"));
+  EXPECT_THAT(error("{{ 'a' * 1000000000000 }}"), HasSubstr("too long"));
+  EXPECT_THAT(error("{{ range(1000000) }}"), HasSubstr("range"));
+  EXPECT_THAT(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{{ " + times("(", 100000) + " }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{{ " + times("-", 100000) + "1 }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{{ 1" + times(" + 1", 100000) + " }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{{ x" + times("|trim", 100000) + " }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error(times("{% if 1 %}", 100000)), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{% set ns = namespace() %}{% set ns.x = ns %}"), HasSubstr("cannot be a function or namespace"));
+  EXPECT_THAT(error("{% set ns = namespace() %}{% for i in [1] %}{% macro m() %}{{ i }}{% endmacro %}{% set ns.m = m %}{% endfor %}{{ ns.m() }}"),
+              HasSubstr("cannot be a function"));
+  EXPECT_THAT(error("{{ 9223372036854775807 + 1 }}"), HasSubstr("too large"));
+  EXPECT_THAT(error("{{ 1 // 0 }}"), HasSubstr("division by zero"));
+  EXPECT_THAT(error("a\nb{{ 'x"), HasSubstr("line 2: a string has no end"));
+  EXPECT_THAT(error("{% if x %}"), HasSubstr("'endif' is missing"));
+  EXPECT_THAT(error("{% endif %}"), HasSubstr("ends what was not begun"));
+  EXPECT_THAT(error("{% include 'a' %}"), HasSubstr("unknown tag 'include'"));
+  EXPECT_THAT(error("{{ x.y.z }}"), HasSubstr("'x' is undefined"));
+  EXPECT_THAT(error("{{ 1 | nonsense }}"), HasSubstr("no filter named 'nonsense'"));
+  EXPECT_THAT(error("{{ ''.__class__.__mro__ }}"), HasSubstr("undefined"));
+  EXPECT_THAT(message_of<FormatError>([] { ChatTemplate("", "[]"); }), HasSubstr("no JSON object"));
+  EXPECT_THAT(message_of<FormatError>([&] { ChatTemplate("").apply_json(R"({"a":)" + times("[", 200) + times("]", 200) + "}"); }),
+              HasSubstr("nested too deeply"));
+  EXPECT_THAT(message_of<ValueError>([] { ChatTemplate("{{ raise_exception('only two roles') }}").apply({}); }),
+              HasSubstr("refuses the conversation: only two roles"));
+}
+
+}  // namespace
+}  // namespace lockstep::text
