@@ -2,7 +2,8 @@
 // seconds is the median time of one repetition. Work is started many times and waited for once.
 // bench/peers/gpu_compare.py times PyTorch under the same names and prints both.
 //
-//   gpu_bench [device] [filter]        default: cuda:0, everything; the filter is a part of the names
+//   gpu_bench [device] [filter] [folder]     default: cuda:0, everything; the filter is a part of the names; in the
+//                                            folder goes a trace of one more repetition of each, its sums to stderr
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,8 +27,12 @@ double seconds_since(Clock::time_point start) {
 
 class Bench {
  public:
-  Bench(ls::Device device, std::string filter)
-      : device_(device), filter_(std::move(filter)), backend_(ls::backend_of(device)), mark_(backend_.allocate(4)) {}
+  Bench(ls::Device device, std::string filter, std::string traces)
+      : device_(device),
+        filter_(std::move(filter)),
+        traces_(std::move(traces)),
+        backend_(ls::backend_of(device)),
+        mark_(backend_.allocate(4)) {}
 
   ls::Device device() const { return device_; }
 
@@ -68,6 +73,7 @@ class Bench {
       std::sort(times.begin(), times.end());
       std::printf("{\"name\": \"%s\", \"seconds\": %.9g, \"bytes\": %.0f, \"flops\": %.0f, \"first\": %.4f}\n",
                   name.c_str(), times[times.size() / 2], bytes, flops, first);
+      if (!traces_.empty()) trace(name, step);
     } catch (const std::exception& error) {
       std::string text = error.what();
       std::replace(text.begin(), text.end(), '"', '\'');
@@ -78,8 +84,20 @@ class Bench {
   }
 
  private:
+  void trace(const std::string& name, const std::function<void()>& step) {
+    ls::Trace trace(traces_ + "/" + name + ".json");
+    step();
+    wait();
+    trace.finish();
+    for (const ls::TraceTotal& total : trace.totals()) {
+      std::fprintf(stderr, "%s %9.3f ms %5llu x %s\n", name.c_str(), total.seconds * 1e3,
+                   static_cast<unsigned long long>(total.count), total.what.c_str());
+    }
+  }
+
   ls::Device device_;
   std::string filter_;
+  std::string traces_;
   ls::Backend& backend_;
   ls::BufferRef mark_;
 };
@@ -314,7 +332,7 @@ void launches(Bench& bench) {
 int main(int count, char** arguments) {
   const std::string filter = count > 2 ? arguments[2] : "";
   try {
-    Bench bench(ls::Device::parse(count > 1 ? arguments[1] : "cuda:0"), filter);
+    Bench bench(ls::Device::parse(count > 1 ? arguments[1] : "cuda:0"), filter, count > 3 ? arguments[3] : "");
     ls::manual_seed(1);
     launches(bench);
     rows(bench, "", ls::DType::f32);

@@ -123,6 +123,28 @@ def steps(pre, normalizer=None):
     return t
 
 
+def clip():
+    t = Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
+    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+    pattern = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "removed", invert=True),
+                                               pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    t.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    t.train_from_iterator(TEXTS, trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, special_tokens=["<|startoftext|>", "<|endoftext|>"], initial_alphabet=alphabet,
+        end_of_word_suffix="</w>"))
+    # As published: every character also at the end of a word.
+    data = json.loads(t.to_str())
+    vocab = data["model"]["vocab"]
+    for c in sorted(alphabet):
+        vocab.setdefault(c + "</w>", len(vocab))
+    t = Tokenizer.from_str(json.dumps(data))
+    t.post_processor = processors.RobertaProcessing(("<|endoftext|>", 1), ("<|startoftext|>", 0), trim_offsets=False,
+                                                    add_prefix_space=False)
+    return t
+
+
 P, N = pre_tokenizers, normalizers
 ALL = {
     "gpt2": lambda: byte_level(P.ByteLevel(add_prefix_space=False)),
@@ -140,6 +162,7 @@ ALL = {
     "bert": lambda: word_piece(),
     "bert_cased": lambda: word_piece(lowercase=False, strip_accents=False, handle_chinese_chars=True),
     "whitespace": lambda: steps(P.Whitespace(), N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()])),
+    "clip": clip,
     "punctuation": lambda: steps(P.Sequence([P.WhitespaceSplit(), P.Punctuation("contiguous"), P.Digits(False)]), N.Strip()),
     "previous": lambda: steps(P.Sequence([P.Split(" ", "merged_with_previous"), P.Split(Regex("[.,]+"), "merged_with_next")])),
 }

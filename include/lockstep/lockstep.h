@@ -24,6 +24,7 @@
 #include <lockstep/tensor.h>
 #include <lockstep/text/tokenizer.h>
 #include <lockstep/threads.h>
+#include <lockstep/trace.h>
 #include <lockstep/train.h>
 #include <lockstep/version.h>
 #include <lockstep/work.h>

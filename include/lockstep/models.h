@@ -1,7 +1,9 @@
 // Networks: published ones, with what they do to a picture before they look at it, and two to train.
 #pragma once
 
+#include <lockstep/models/clip.h>
 #include <lockstep/models/convnext.h>
+#include <lockstep/models/dinov2.h>
 #include <lockstep/models/efficientnet.h>
 #include <lockstep/models/generate.h>
 #include <lockstep/models/language.h>
@@ -18,3 +20,4 @@
 #include <lockstep/models/squeezenet.h>
 #include <lockstep/models/vgg.h>
 #include <lockstep/models/vision_transformer.h>
+#include <lockstep/models/yolo.h>

@@ -92,6 +92,10 @@ const models::ImageClassifier& Architectures::chosen(const std::string& name) co
 
 Classifier::Classifier(models::ImageClassifier architecture, const io::TensorMap& weights, Device device)
     : architecture_(std::move(architecture)), device_(device), model_(architecture_.load(weights, device)) {
+  if (architecture_.classifier.empty()) {
+    classes_ = static_cast<std::size_t>(architecture_.classes);
+    return;
+  }
   const nn::StateDict state = model_->state_dict();
   const Tensor* last = state.find(architecture_.classifier);
   if (last == nullptr || last->rank() == 0) {

@@ -28,6 +28,7 @@ struct Options {
   std::string architecture;
   std::string weights;
   std::string labels;
+  std::string tokenizer;
   std::string device = "best";
   std::size_t top = 5;
   std::size_t batch = 0;
@@ -202,10 +203,51 @@ class Session {
   std::size_t failed_ = 0;
 };
 
-ExitCode classify(Options options, const Architectures& architectures) {
-  const auto start = std::chrono::steady_clock::now();
+// A network with its weights, and the names of its classes.
+struct Setup {
+  models::ImageClassifier architecture;
+  io::TensorMap weights;
+  std::vector<std::string> labels;
+};
+
+// From a file if there is one of that name, else what stands between commas.
+std::vector<std::string> texts_of(const std::string& labels) {
+  if (labels.starts_with("hf:") || std::filesystem::exists(labels)) return read_labels(fetched(labels));
+  std::vector<std::string> texts;
+  std::string_view rest = labels;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    std::string_view text = rest.substr(0, comma);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    text.remove_suffix(text.size() - (text.find_last_not_of(' ') + 1));
+    if (text.empty()) throw UsageError(fmt::format("--labels: a text is empty in \"{}\"", printable(labels)));
+    texts.emplace_back(text);
+    if (comma == std::string_view::npos) return texts;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Setup setup_by_texts(const Options& options, const models::ImageTextModel& model) {
+  if (options.labels.empty()) {
+    throw UsageError(fmt::format("--labels is required: which texts is {} to choose from? E.g. --labels \"a dog,a cat\"",
+                                 model.name));
+  }
+  Setup setup{.labels = texts_of(options.labels)};
+  const auto given_or = [](const std::string& given, const std::string& published) {
+    return fetched(given.empty() ? published : given);
+  };
+  const auto tokenizer = text::Tokenizer::load(given_or(options.tokenizer, model.published_tokenizer));
+  setup.weights = io::load_weights(given_or(options.weights, model.published_weights));
+  setup.architecture = model.classifier(setup.weights, tokenizer, setup.labels);
+  return setup;
+}
+
+Setup setup_of(Options options, const Architectures& architectures) {
+  if (const auto* model = models::find_model<models::ImageTextModel>(options.architecture)) {
+    return setup_by_texts(options, *model);
+  }
   const models::ImageClassifier& architecture = architectures.chosen(options.architecture);
-  const Device device = chosen_device(options.device);
+  if (!options.tokenizer.empty()) throw UsageError(fmt::format("{} takes no --tokenizer", architecture.name));
   if (options.weights.empty()) {
     if (architecture.published_weights.empty()) {
       throw UsageError(fmt::format("--weights is required: no place with weights of {} is known", architecture.name));
@@ -218,12 +260,19 @@ ExitCode classify(Options options, const Architectures& architectures) {
   const std::string weights = fetched(options.weights);
   // The checksums are verified with the weights.
   const io::Metadata metadata = io::list_tensors(weights, {.verify_checksums = false}).metadata;
-  const Classifier classifier(architecture.for_weights(metadata), io::load_weights(weights), device);
-  if (!labels.empty() && labels.size() != classifier.classes()) {
-    throw ValueError(
-        fmt::format("{}: {} labels for a network of {} classes", options.labels, labels.size(), classifier.classes()));
+  return {architecture.for_weights(metadata), io::load_weights(weights), std::move(labels)};
+}
+
+ExitCode classify(const Options& options, const Architectures& architectures) {
+  const auto start = std::chrono::steady_clock::now();
+  const Device device = chosen_device(options.device);
+  Setup setup = setup_of(options, architectures);
+  const Classifier classifier(setup.architecture, setup.weights, device);
+  if (!setup.labels.empty() && setup.labels.size() != classifier.classes()) {
+    throw ValueError(fmt::format("{}: {} labels for a network of {} classes", options.labels, setup.labels.size(),
+                                 classifier.classes()));
   }
-  Session session(options, classifier, std::move(labels));
+  Session session(options, classifier, std::move(setup.labels));
   for (const std::string& path : options.images) session.add(path);
   session.flush();
   session.summarise(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -236,13 +285,17 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
   Subcommand command =
       line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
   const auto options = std::make_shared<Options>();
-  command.option("--arch", options->architecture, "The network: " + architectures->names()).required();
+  command.option("--arch", options->architecture, "The network: " + architectures->names() + "; or one that compares with texts: " +
+                     models::names_of_models<models::ImageTextModel>())
+      .required();
   command.option(
       "--weights", options->weights,
       "Its weights: safetensors, PyTorch (.pt, .pth, .th) or NumPy (.npz); hf:OWNER/NAME/FILE is downloaded once. "
       "Without it, those that torchvision published (resnet18 to resnet152)");
   command.option("--labels", options->labels,
-                 "A file with the name of one class a line, or a JSON object {\"0\": name, ...}");
+                 "A file with the name of one class a line, or a JSON object {\"0\": name, ...}; for clip_... texts "
+                 "such as \"a dog,a cat\", too");
+  command.option("--tokenizer", options->tokenizer, "Of clip_...: its tokenizer.json; without it, the published one");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
   command.option("--batch", options->batch, "Pictures computed at a time; no result depends on it").range(1, 65536);
@@ -253,6 +306,7 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
       "Examples:\n"
       "  lockstep classify --arch resnet20-cifar --weights resnet20.th --top 1 test_batch.bin\n"
       "  lockstep classify --arch resnet18 cat.jpg\n"
+      "  lockstep classify --arch clip_vit_b_32 --labels \"a photo of a dog,a photo of a cat\" cat.jpg\n"
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
       "  lockstep classify --arch lenet --weights run/weights.safetensors --labels run/labels.txt digit.png\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");

@@ -1,8 +1,11 @@
 // The subcommands of `lockstep`. Each adds itself and its options to the command line.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,14 +28,19 @@ class CommandLine;
 void add_info(CommandLine& line);
 void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_segment(CommandLine& line);
+void add_detect(CommandLine& line);
+void add_embed(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_check(CommandLine& line);
 void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
+void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_generate(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);
+/// `run`: runs the command line of these words, the first of them a command.
+void add_trace(CommandLine& line, std::function<ExitCode(const std::vector<std::string>&)> run);
 
 }  // namespace cli
 }  // namespace v0

@@ -129,6 +129,10 @@ Option Subcommand::option(const char* name, std::optional<double>& value, const 
 Option Subcommand::flag_or(const char* name, const char* word, std::string& value, const std::string& help) {
   return Option(*app_->add_flag(fmt::format("{}{{{}}}", name, word), value, help));
 }
+void Subcommand::rest(std::vector<std::string>& words) {
+  app_->prefix_command();
+  app_->final_callback([app = app_, &words] { words = app->remaining(); });
+}
 void Subcommand::footer(const char* text) {
   app_->footer(text);
 }

@@ -59,6 +59,8 @@ class Subcommand {
   Option option(const char* name, std::int64_t& value, const std::string& help);
   Option option(const char* name, std::uint64_t& value, const std::string& help);
   Option option(const char* name, std::optional<double>& value, const std::string& help);
+  /// What stands behind the options, options of its own among it, as it was typed.
+  void rest(std::vector<std::string>& words);
   void footer(const char* text);
   void runs(std::function<ExitCode()> run) { *run_ = std::move(run); }
   /// The whole command line as it was typed, once the subcommand runs.

@@ -9,6 +9,10 @@ namespace cli {
 
 /// io::local_file, with a line that says how far a download is.
 std::string fetched(const std::string& path);
+/// models::local_language_model, likewise.
+std::string fetched_model(const std::string& path);
+/// The file that a tokenizer is read from: of a whole repository only that is downloaded.
+std::string fetched_tokenizer(const std::string& path);
 
 }  // namespace cli
 }  // namespace v0

@@ -85,9 +85,9 @@ class Output {
 
 ExitCode run(Options options) {
   const Device device = chosen_device(options.device);
-  options.model = fetched(options.model);
+  options.model = fetched_model(options.model);
   const text::Tokenizer tokenizer =
-      text::Tokenizer::load(options.tokenizer.empty() ? options.model : fetched(options.tokenizer));
+      text::Tokenizer::load(options.tokenizer.empty() ? options.model : fetched_tokenizer(options.tokenizer));
   const auto model = models::load_language_model(options.model, device);
   const std::vector<std::int64_t> prompt = tokenizer.encode(options.prompt);
   models::GenerateOptions generation{.sampling = {.temperature = options.temperature.value_or(0),
@@ -143,8 +143,10 @@ ExitCode run(Options options) {
 void add_generate(CommandLine& line) {
   Subcommand command = line.subcommand("generate", "Continue a text with a language model");
   const auto options = std::make_shared<Options>();
-  command.option("--model", options->model, "A folder with config.json and model.safetensors, or a GGUF file; "
-                 "hf:OWNER/NAME/FILE.gguf is downloaded once")
+  command
+      .option("--model", options->model,
+              "A folder with config.json and model.safetensors, or a GGUF file; "
+              "hf:OWNER/NAME or hf:OWNER/NAME/FILE.gguf is downloaded once")
       .required();
   command.option("PROMPT", options->prompt, "The text to continue").required();
   command.option("--tokenizer", options->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");

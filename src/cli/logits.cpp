@@ -74,7 +74,7 @@ ExitCode logits(const Options& options) {
   const std::int64_t chunk = read_chunk(options.cache);
   check_usage(options);
   const Device device = chosen_device(options.device);
-  const auto model = models::load_language_model(fetched(options.model), device);
+  const auto model = models::load_language_model(fetched_model(options.model), device);
   const NoGrad no_grad;
   Tensor result;
   if (!options.decoder_tokens.empty()) {
@@ -116,7 +116,9 @@ ExitCode logits(const Options& options) {
 void add_logits(CommandLine& line) {
   Subcommand command = line.subcommand("logits", "The logits of a language model for every position, and their hash");
   const auto options = std::make_shared<Options>();
-  command.option("--model", options->model, "A folder with config.json and model.safetensors, or a GGUF file")
+  command
+      .option("--model", options->model,
+              "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
   command.option("--tokens", options->tokens, "Ids of one row: 1,2,3");
   command.option("--tokens-file", options->tokens_file, "A .npy file of integers [L] or [N, L]");

@@ -5,7 +5,7 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,8 +21,8 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-ExitCode run(int argc, char** argv, std::vector<models::ImageClassifier> own) {
-  const auto architectures = std::make_shared<const Architectures>(std::move(own));
+ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& own) {
+  const auto architectures = std::make_shared<const Architectures>(own);
   CommandLine line("lockstep", "Lockstep: the same answer on every device, to the last bit.", std::string(kVersion),
                    "Examples:\n"
                    "  lockstep demo\n"
@@ -33,14 +33,23 @@ ExitCode run(int argc, char** argv, std::vector<models::ImageClassifier> own) {
   add_info(line);
   add_classify(line, architectures);
   add_segment(line);
+  add_detect(line);
+  add_embed(line);
   add_inspect(line);
   add_replay(line);
   add_demo(line);
   add_check(line);
   add_train(line, architectures);
+  add_serve(line, architectures);
   add_generate(line);
   add_tokenize(line);
   add_logits(line);
+  add_trace(line, [program = argv[0], own](std::vector<std::string> words) {
+    words.insert(words.begin(), program);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    return run(static_cast<int>(arguments.size()), arguments.data(), own);
+  });
   try {
     return line.run(argc, argv);
   } catch (const UsageError& error) {
@@ -54,7 +63,7 @@ ExitCode run(int argc, char** argv, std::vector<models::ImageClassifier> own) {
 int main(int argc, char** argv, std::vector<models::ImageClassifier> architectures) {
   int code = kFailure;
   try {
-    code = run(argc, argv, std::move(architectures));
+    code = run(argc, argv, architectures);
   } catch (const std::exception&) {
     std::fprintf(stderr, "lockstep: %s\n", message_of_current_exception().c_str());
     code = kFailure;

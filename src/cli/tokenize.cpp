@@ -40,7 +40,7 @@ void tokenize_file(const text::Tokenizer& tokenizer, const Options& options) {
 ExitCode tokenize(const Options& options) {
   const int given = !options.text.empty() + !options.texts.empty() + !options.decode.empty();
   if (given != 1) throw UsageError("tokenize needs a TEXT, --texts or --decode");
-  const text::Tokenizer tokenizer = text::Tokenizer::load(fetched(options.model));
+  const text::Tokenizer tokenizer = text::Tokenizer::load(fetched_tokenizer(options.model));
   if (!options.texts.empty()) {
     tokenize_file(tokenizer, options);
     return kOk;
@@ -71,7 +71,8 @@ ExitCode tokenize(const Options& options) {
 void add_tokenize(CommandLine& line) {
   Subcommand command = line.subcommand("tokenize", "The tokens of a text, or the text of tokens");
   const auto options = std::make_shared<Options>();
-  command.option("--model", options->model, "A tokenizer.json, a folder that holds one, or a GGUF file").required();
+  command.option("--model", options->model, "A tokenizer.json, a folder that holds one, a GGUF file, or hf:OWNER/NAME")
+      .required();
   command.option("TEXT", options->text, "The text");
   command.option("--texts", options->texts, "A JSON file with an array of texts: prints a line of ids for each");
   command.option("--decode", options->decode, "Ids whose text to print: 1,2,3");

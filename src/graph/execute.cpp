@@ -1,5 +1,6 @@
 #include "graph/execute.h"
 
+#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "graph/address_index.h"
+#include "graph/trace.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -136,6 +138,11 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
   std::vector<Scalar> parameters;
   std::span<std::uint32_t> faults;
   std::size_t next_fault = 0;
+  std::optional<TraceKernels> trace;
+  if (std::shared_ptr<TraceLog> log = trace_log()) {
+    backend.finish();
+    trace.emplace(std::move(log), window, plan);
+  }
   if (plan.checks > 0) faults = {reinterpret_cast<std::uint32_t*>(fault_words->data()), plan.checks};
   for (const Plan::Prepared& prepared : plan.steps) {
     bool replaced = false;
@@ -163,10 +170,16 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
     parameters.clear();
     for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
+    const auto start = trace ? TraceClock::now() : TraceClock::time_point();
     prepared.executable->run({slots, parameters, faults, next_fault});
     next_fault += prepared.step.checks.size();
     work.kernels.fetch_add(1, std::memory_order_relaxed);
-    work.bytes.fetch_add(replaced ? prepared.bytes_in_place : prepared.bytes, std::memory_order_relaxed);
+    const std::size_t bytes = replaced ? prepared.bytes_in_place : prepared.bytes;
+    work.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    if (trace) {
+      backend.finish();
+      trace->add(prepared, bytes, start);
+    }
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();

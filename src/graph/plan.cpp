@@ -1,6 +1,7 @@
 #include "graph/plan.h"
 
 #include "graph/schedule.h"
+#include "graph/trace.h"
 #include "kernels/traffic.h"
 
 namespace lockstep {
@@ -8,6 +9,7 @@ inline namespace v0 {
 namespace graph {
 
 std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
+  const TraceSpan compiling("compile", backend.device());
   auto plan = std::make_shared<Plan>();
   std::vector<int> last_use(window.nodes.size(), -1);
   std::vector<Step> steps = schedule(entries_of(window));

@@ -12,6 +12,7 @@
 #include "graph/live_tensors.h"
 #include "graph/make.h"
 #include "graph/tape.h"
+#include "graph/trace.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -63,6 +64,7 @@ std::vector<std::byte> host_bytes(std::size_t bytes, const Operands& shown = {})
 BufferRef uploaded(const void* data, std::size_t bytes, Device device) {
   check_memory(data, bytes);
   Backend& backend = backend_of(device);
+  const TraceSpan copying("upload", device, bytes);
   BufferRef buffer = allocate_tensor(device, bytes);
   backend.upload(*buffer, data, bytes);
   return buffer;
@@ -84,6 +86,7 @@ BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device t
   if (bytes == 0) return allocate_tensor(to, 0);
   if (is_host(from)) return uploaded(data.buffer->data() + data.offset, bytes, to);
   std::vector<std::byte> host = host_bytes(bytes);
+  const TraceSpan copying("download", from, bytes);
   backend_of(from).download(host.data(), *data.buffer, bytes, data.offset);
   return uploaded(host.data(), bytes, to);
 }
@@ -238,6 +241,7 @@ void Tensor::read_bytes(void* destination, CallSite site) const {
   const DenseData data = dense_data(handle_->node);
   const std::size_t bytes = handle_->node->bytes();
   if (bytes == 0) return;
+  const TraceSpan copying("download", device(), bytes);
   backend_of(device()).download(destination, *data.buffer, bytes, data.offset);
 }
 

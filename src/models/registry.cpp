@@ -195,6 +195,21 @@ ImageClassifier mlp() {
           }};
 }
 
+ImageTextModel clip(const char* name, const char* repository) {
+  return {.name = name,
+          .published_weights = fmt::format("hf:{}/pytorch_model.bin", repository),
+          .published_tokenizer = fmt::format("hf:{}/tokenizer.json", repository)};
+}
+
+ImageEncoder dinov2(const char* name, const char* repository) {
+  return {.name = name,
+          .preprocessing = DinoV2::preprocessing(),
+          .published_weights = fmt::format("hf:{}/model.safetensors", repository),
+          .load = [](const nn::StateDict& weights, Device device) -> std::unique_ptr<nn::Layer> {
+            return DinoV2::load(weights, device);
+          }};
+}
+
 std::vector<Model> all() {
   std::vector<Model> result;
   for (const int depth : {8, 20, 32, 44, 56, 110}) result.push_back(cifar_resnet(depth));
@@ -212,6 +227,15 @@ std::vector<Model> all() {
   result.insert(result.end(),
                 {PromptableSegmenter{"mobile_sam", SamKind::vit_t}, PromptableSegmenter{"sam_vit_b", SamKind::vit_b},
                  PromptableSegmenter{"sam_vit_l", SamKind::vit_l}, PromptableSegmenter{"sam_vit_h", SamKind::vit_h}});
+  result.insert(result.end(), {ObjectDetector{"yolov8n", YoloSize::n}, ObjectDetector{"yolov8s", YoloSize::s},
+                               ObjectDetector{"yolov8m", YoloSize::m}, ObjectDetector{"yolov8l", YoloSize::l},
+                               ObjectDetector{"yolov8x", YoloSize::x}});
+  result.insert(result.end(), {clip("clip_vit_b_32", "openai/clip-vit-base-patch32"),
+                               clip("clip_vit_b_16", "openai/clip-vit-base-patch16"),
+                               clip("clip_vit_l_14", "openai/clip-vit-large-patch14")});
+  result.insert(result.end(), {dinov2("dinov2_vits14", "facebook/dinov2-small"),
+                               dinov2("dinov2_vitb14", "facebook/dinov2-base"),
+                               dinov2("dinov2_vitl14", "facebook/dinov2-large")});
   return result;
 }
 
@@ -254,6 +278,19 @@ ImageClassifier ImageClassifier::for_weights(const io::Metadata& metadata) const
   ImageClassifier result = *this;
   if (const std::optional<Preprocessing> trained = preprocessing_of(metadata)) result.preprocessing = *trained;
   return result;
+}
+
+ImageClassifier ImageTextModel::classifier(const nn::StateDict& weights, const text::Tokenizer& tokenizer,
+                                           const std::vector<std::string>& texts) const {
+  const ClipOptions options = Clip::options_of(weights);
+  return {.name = name,
+          .preprocessing = Clip::preprocessing(options.image_size),
+          .classes = static_cast<std::int64_t>(texts.size()),
+          .classifier = "",
+          .recipe = recipe_of_transformers(),
+          .build = [options, tokens = clip_tokens(tokenizer, texts, options.context)](const ImageClassifierConfig&)
+              -> std::unique_ptr<nn::Layer> { return std::make_unique<ClipClassifier>(options, tokens); },
+          .with_current_names = &Clip::with_current_names};
 }
 
 std::span<const Model> registry() {

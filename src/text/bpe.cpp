@@ -81,8 +81,8 @@ Bpe::Bpe(const std::string& where, const Vocabulary& vocabulary,
 std::vector<std::int64_t> Bpe::characters(std::u32string_view piece) const {
   std::vector<std::int64_t> result;
   bool after_unknown = false;
-  for (const char32_t c : piece) {
-    const std::string text = encode_utf8(c);
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    const std::string text = encode_utf8(piece[i]) + (i + 1 == piece.size() ? options_.suffix : "");
     const std::optional<std::int64_t> id = vocabulary_->find(text);
     bool unknown = false;
     if (id) {

@@ -48,6 +48,7 @@ struct BpeOptions {
   bool fuse_unknown = false;
   bool byte_fallback = false;
   bool ignore_merges = false;  ///< A piece that is a token is that token.
+  std::string suffix = {};     ///< Behind the last character of a piece, in the vocabulary.
 };
 
 /// Byte pair encoding by a list of merges, the first with the highest priority. A character that is no token is bytes,

@@ -54,14 +54,15 @@ std::optional<std::int64_t> token_of(const JsonFields& fields, const char* key, 
 
 std::unique_ptr<TokenModel> read_bpe(const JsonFields& model, Vocabulary& vocabulary) {
   read_vocabulary(model, vocabulary);
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!model.text_or(key, "").empty()) model.fail(key, "is not supported");
+  if (!model.text_or("continuing_subword_prefix", "").empty()) {
+    model.fail("continuing_subword_prefix", "is not supported");
   }
   if (model.real_or("dropout", 0) != 0) model.fail("dropout", "is not supported");
   const BpeOptions options{.unknown = token_of(model, "unk_token", vocabulary),
                            .fuse_unknown = model.flag_or("fuse_unk", false),
                            .byte_fallback = model.flag_or("byte_fallback", false),
-                           .ignore_merges = model.flag_or("ignore_merges", false)};
+                           .ignore_merges = model.flag_or("ignore_merges", false),
+                           .suffix = model.text_or("end_of_word_suffix", "")};
   return std::make_unique<Bpe>(model.where(), vocabulary, read_merges(model), options);
 }
 

@@ -130,9 +130,13 @@ void PixelCanvas::dot(CanvasPoint centre, double radius, Colour colour) {
   stroke({centre}, colour, 2 * radius);
 }
 
+double PixelCanvas::text_width(std::string_view text, double size) {
+  return static_cast<double>(text.size()) * kFontAdvance * size / kFontHeight;
+}
+
 void PixelCanvas::text(CanvasPoint at, std::string_view text, double size, Colour colour, Anchor anchor) {
   const double unit = size / kFontHeight;
-  const double length = static_cast<double>(text.size()) * kFontAdvance * unit;
+  const double length = text_width(text, size);
   double x = at.first - (anchor == Anchor::start ? 0 : anchor == Anchor::middle ? length / 2 : length);
   for (const char letter : text) {
     for (const std::vector<GridPoint>& line : glyph(letter)) {

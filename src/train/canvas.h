@@ -45,10 +45,14 @@ class SvgCanvas : public Canvas {
   std::string document_;
 };
 
-/// White at first.
 class PixelCanvas : public Canvas {
  public:
+  /// White.
   PixelCanvas(int width, int height);
+  /// Draws on a picture.
+  explicit PixelCanvas(io::Image image) : image_(std::move(image)) {}
+  /// Of the text when it is drawn in this size.
+  static double text_width(std::string_view text, double size);
   void line(const std::vector<CanvasPoint>& points, Colour colour, double width) override;
   void dot(CanvasPoint centre, double radius, Colour colour) override;
   void text(CanvasPoint at, std::string_view text, double size, Colour colour, Anchor anchor) override;

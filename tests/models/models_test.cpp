@@ -72,12 +72,17 @@ TEST(Registry, EveryModelHasANameOfItsOwnAndATask) {
   std::set<std::string> names;
   for (const models::Model& model : models::registry()) {
     EXPECT_TRUE(names.insert(models::name_of(model)).second) << models::name_of(model);
-    const bool classifies = std::holds_alternative<models::ImageClassifier>(model);
-    EXPECT_EQ(models::task_of(model), classifies ? "image classification" : "promptable segmentation");
+    EXPECT_FALSE(models::task_of(model).empty());
   }
   for (const models::ImageClassifier& row : models::architectures()) {
     EXPECT_TRUE(row.short_name.empty() || names.insert(row.short_name).second) << row.short_name;
   }
+}
+
+TEST(Registry, ModelsAreFoundByNameAndTask) {
+  EXPECT_NE(models::find_model<models::ObjectDetector>("yolov8n"), nullptr);
+  EXPECT_EQ(models::find_model<models::ObjectDetector>("resnet18"), nullptr);
+  EXPECT_EQ(models::names_of_models<models::ImageEncoder>(), "dinov2_vits14, dinov2_vitb14, dinov2_vitl14");
 }
 
 TEST(Registry, SomeAreBuiltForAnyPictures) {

@@ -87,7 +87,7 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
   EXPECT_THAT(refusal("/model/vocab/!", -1), HasSubstr("token \"!\" has no id below"));
   EXPECT_THAT(refusal("/model/vocab/!", 16'000'000), HasSubstr("has the id 16000000, but there are"));
   EXPECT_THAT(refusal("/added_tokens/0/id", 5), HasSubstr("has the id 5, which is that of"));
-  EXPECT_THAT(refusal("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix: is not supported"));
+  EXPECT_THAT(refusal("/model/continuing_subword_prefix", "##"), HasSubstr("continuing_subword_prefix: is not supported"));
 }
 
 TEST(Tokenizer, RefusesHostileGgufVocabularies) {

@@ -36,6 +36,20 @@ struct HubOptions {
 LOCKSTEP_API std::string hub_file(const std::string& repository, const std::string& file,
                                   const std::string& revision = "main", const HubOptions& options = {});
 
+/// The same; nothing where the repository has no such file, or while offline where the cache has none.
+LOCKSTEP_API std::optional<std::string> find_hub_file(const std::string& repository, const std::string& file,
+                                                      const std::string& revision = "main",
+                                                      const HubOptions& options = {});
+
+/// What "hf:..." names.
+struct HubName {
+  std::string repository;
+  std::string revision = "main";
+  std::string file;  ///< Empty for a whole repository.
+};
+/// Nothing for a path that does not begin with "hf:"; ValueError for a name that is none.
+LOCKSTEP_API std::optional<HubName> parse_hub_name(const std::string& path);
+
 /// "hf:owner/name/file", "hf:owner/name@revision/folder/file" or "hf:datasets/owner/name/file": the path that hub_file
 /// gives. Anything else is a path already, and returned as it is.
 LOCKSTEP_API std::string local_file(const std::string& path, const HubOptions& options = {});

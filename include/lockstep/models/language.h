@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/io/hub.h>
 #include <lockstep/io/tensor_file.h>
 #include <lockstep/nn/module.h>
 
@@ -66,6 +67,11 @@ LOCKSTEP_API std::unique_ptr<LanguageModel> create_language_model(std::string_vi
 /// decoded to f32. Throws IoError or FormatError for files that cannot be read, ValueError or ShapeError for weights
 /// that are not those that the config describes.
 LOCKSTEP_API std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device = {});
+
+/// "hf:owner/name" or "hf:owner/name@revision": downloads what such a folder needs (its configuration, tokenizer and weights,
+/// all of one commit) and gives the folder in the cache; "hf:owner/name/file.gguf" and the like as io::local_file, and any
+/// other path as it is. Throws like io::hub_file, and FormatError for an index that makes no sense.
+LOCKSTEP_API std::string local_language_model(const std::string& path, const io::HubOptions& options = {});
 
 /// The tensors of a folder of Hugging Face: of model.safetensors, or of all the shards that
 /// model.safetensors.index.json names. FormatError if a shard lacks a tensor that the index promises, or names lead out

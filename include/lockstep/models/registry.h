@@ -11,8 +11,11 @@
 #include <variant>
 
 #include <lockstep/io/metadata.h>
+#include <lockstep/models/clip.h>
+#include <lockstep/models/dinov2.h>
 #include <lockstep/models/preprocessing.h>
 #include <lockstep/models/sam.h>
+#include <lockstep/models/yolo.h>
 #include <lockstep/nn/module.h>
 
 namespace lockstep {
@@ -44,7 +47,7 @@ struct LOCKSTEP_API ImageClassifier {
   std::string short_name;       ///< Means the same; empty if there is none.
   Preprocessing preprocessing;  ///< What published weights take.
   std::int64_t classes = 0;     ///< Of published weights.
-  std::string classifier;       ///< The parameter whose first dimension is the number of classes.
+  std::string classifier;       ///< The parameter whose first dimension is the number of classes; empty: it is `classes`.
   bool any_pictures = false;    ///< Built for the channels and the size of its config; else for 3 and any.
   std::string published_weights = {};  ///< For io::local_file; empty where no place is known.
   std::string published_labels = {};   ///< Likewise, the names of their classes.
@@ -76,12 +79,65 @@ struct LOCKSTEP_API PromptableSegmenter {
   std::unique_ptr<Sam> create() const { return std::make_unique<Sam>(SamOptions::of(kind)); }
 };
 
+/// A row for the task of finding the objects of a picture. YoloV8::load finds the size of weights.
+struct LOCKSTEP_API ObjectDetector {
+  static constexpr std::string_view kTask = "object detection";
+
+  std::string name;
+  YoloSize size{};
+
+  /// A new model with random weights, on the CPU, in training mode.
+  std::unique_ptr<YoloV8> create() const { return std::make_unique<YoloV8>(YoloV8Options::of(size)); }
+};
+
+/// A row for the task of saying which of some texts fits a picture: a classifier without training.
+struct LOCKSTEP_API ImageTextModel {
+  static constexpr std::string_view kTask = "image classification by texts";
+
+  std::string name;
+  std::string published_weights = {};    ///< For io::local_file; empty where no place is known.
+  std::string published_tokenizer = {};  ///< Likewise, its tokenizer.json.
+
+  /// An image classifier whose classes are these texts, for these weights. ValueError if they are no CLIP's, or a text has
+  /// too many tokens.
+  ImageClassifier classifier(const nn::StateDict& weights, const text::Tokenizer& tokenizer,
+                             const std::vector<std::string>& texts) const;
+};
+
+/// A row for the task of saying what a picture shows as a vector: from [N, 3, H, W] to [N, features].
+struct LOCKSTEP_API ImageEncoder {
+  static constexpr std::string_view kTask = "image features";
+
+  std::string name;
+  Preprocessing preprocessing;
+  std::string published_weights = {};  ///< For io::local_file.
+  /// In f32 and evaluation mode. Throws ValueError or ShapeError if the weights are another network's.
+  std::function<std::unique_ptr<nn::Layer>(const nn::StateDict& weights, Device device)> load;
+};
+
 /// A row of the registry. What a model is for is its alternative; a new task is a struct like the above and a row here.
-using Model = std::variant<ImageClassifier, PromptableSegmenter>;
+using Model = std::variant<ImageClassifier, PromptableSegmenter, ObjectDetector, ImageTextModel, ImageEncoder>;
 
 LOCKSTEP_API std::span<const Model> registry();
 LOCKSTEP_API const std::string& name_of(const Model& model);
 LOCKSTEP_API std::string_view task_of(const Model& model);
+
+/// The row of that name and task, or null.
+template <typename Row> const Row* find_model(std::string_view name) {
+  for (const Model& model : registry()) {
+    const Row* row = std::get_if<Row>(&model);
+    if (row != nullptr && row->name == name) return row;
+  }
+  return nullptr;
+}
+/// The names of the rows of a task, one after the other.
+template <typename Row> std::string names_of_models() {
+  std::string names;
+  for (const Model& model : registry()) {
+    if (const Row* row = std::get_if<Row>(&model)) names += (names.empty() ? "" : ", ") + row->name;
+  }
+  return names;
+}
 
 /// The image classifiers of the registry.
 LOCKSTEP_API std::span<const ImageClassifier> architectures();

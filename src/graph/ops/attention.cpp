@@ -56,16 +56,15 @@ class Attention {
     if (result_shape().numel() == 0) return zeros(result_shape(), {query_.dtype(), query_.device()});
     std::vector<Range> ranges = all_indices();
     const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
-    std::int64_t count = 0;
-    const int single = single_dims(std::min(kTileRows, rows_), count);
-    block_rows_ = std::clamp<std::int64_t>(kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1), 1, kTileRows);
-    while (kTileRows % block_rows_ != 0) --block_rows_;
     // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
-    if (!by_position())
-      block_rows_ = std::max<std::int64_t>(block_rows_, kBlockBytes / std::max<std::int64_t>(count * row_bytes, 1));
-    if (single == 0 && rows_ <= block_rows_) return block(ranges, {0, rows_}).reshape(result_shape());
+    const std::int64_t of_one = kBlockBytes / (repeats_ * row_bytes);
+    const std::int64_t most_rows = by_position() ? kTileRows : std::max(kTileRows, of_one);
+    const Walk walk = walk_of(std::min(most_rows, rows_));
+    block_rows_ = std::clamp<std::int64_t>(kBlockBytes / (walk.count * row_bytes), 1, most_rows);
+    while (block_rows_ < kTileRows && kTileRows % block_rows_ != 0) --block_rows_;
+    if (walk.dims == 0 && rows_ <= block_rows_) return block(ranges, {0, rows_}).reshape(result_shape());
     output_ = zeros(result_shape(), {query_.dtype(), query_.device()});
-    each_index(ranges, 0, single, [&] { each_tile(ranges); });
+    each_part(ranges, 0, walk, [&] { each_tile(ranges); });
     return output_;
   }
 
@@ -86,8 +85,7 @@ class Attention {
     }
     if (result_shape().numel() != 0 && keys_ != 0) {
       std::vector<Range> ranges = all_indices();
-      std::int64_t count = 0;
-      each_index(ranges, 0, single_dims(rows_, count), [&] { gradients_of(ranges, wanted); });
+      each_part(ranges, 0, walk_of(rows_), [&] { gradients_of(ranges, wanted); });
     }
     std::vector<Tensor> found(gradients_, gradients_ + wanted.size());
     if (wanted[0]) found[0] = found[0].reshape(joined_heads(query_.shape().back()));
@@ -217,25 +215,35 @@ class Attention {
     for (const std::int64_t size : lead_) ranges.push_back({0, size});
     return ranges;
   }
-  // How many leading dimensions are walked one index at a time, so that `rows` rows are no larger than a block.
-  // `count`: rows of the others.
-  int single_dims(std::int64_t rows, std::int64_t& count) const {
-    count = lead_.numel() * repeats_;
-    int single = 0;
-    while (single < lead_.rank() && count * std::max<std::int64_t>(keys_, 1) * 4 * rows > kBlockBytes) {
-      count /= lead_[single++];
-    }
-    return single;
+  // How the leading dimensions are cut, so that `rows` rows of each are no larger than a block, and not much smaller:
+  // the first `dims` are walked, all but the last of them index by index and that one `step` indices at a time.
+  struct Walk {
+    int dims = 0;
+    std::int64_t step = 1;
+    std::int64_t count = 0;  ///< leading indices, of repeats too, of one part
+  };
+  Walk walk_of(std::int64_t rows) const {
+    const std::int64_t bytes = std::max<std::int64_t>(keys_, 1) * 4 * rows;
+    Walk walk{.count = lead_.numel() * repeats_};
+    while (walk.dims < lead_.rank() && walk.count * bytes > kBlockBytes) walk.count /= lead_[walk.dims++];
+    if (walk.dims == 0) return walk;
+    const std::int64_t size = lead_[walk.dims - 1];
+    const std::int64_t most = std::max<std::int64_t>(kBlockBytes / (walk.count * bytes), 1);
+    const std::int64_t parts = (size + most - 1) / most;
+    walk.step = (size + parts - 1) / parts;  // parts of about the same size
+    walk.count *= walk.step;
+    return walk;
   }
 
   bool by_position() const { return behind_ || before_; }
 
-  template <typename Visit> void each_index(std::vector<Range>& ranges, int dim, int single, const Visit& visit) {
-    if (dim == single) return visit();
+  template <typename Visit> void each_part(std::vector<Range>& ranges, int dim, const Walk& walk, const Visit& visit) {
+    if (dim == walk.dims) return visit();
+    const std::int64_t step = dim == walk.dims - 1 ? walk.step : 1;
     const Range all = ranges[static_cast<std::size_t>(dim)];
-    for (std::int64_t i = all.first; i < all.last; ++i) {
-      ranges[static_cast<std::size_t>(dim)] = {i, i + 1};
-      each_index(ranges, dim + 1, single, visit);
+    for (std::int64_t i = all.first; i < all.last; i += step) {
+      ranges[static_cast<std::size_t>(dim)] = {i, std::min(i + step, all.last)};
+      each_part(ranges, dim + 1, walk, visit);
     }
     ranges[static_cast<std::size_t>(dim)] = all;
   }

@@ -75,8 +75,10 @@ std::string what_came(const HttpResponse& response) {
   } else if (response.status == 404) {
     fix = "see which files the repository has: " + options.endpoint;
   }
-  throw IoError(fmt::format("{}: {} says: {}{}", entry.name(), options.endpoint, what_came(response),
-                            fix.empty() ? "" : "\n  fix: " + fix));
+  const std::string message = fmt::format("{}: {} says: {}{}", entry.name(), options.endpoint, what_came(response),
+                                          fix.empty() ? "" : "\n  fix: " + fix);
+  if (response.status == 404) throw NotOnHub(message);
+  throw IoError(message);
 }
 
 // The content from where an earlier download was cut, or from its start.

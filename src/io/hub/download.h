@@ -5,11 +5,19 @@
 #include <optional>
 #include <string>
 
+#include <lockstep/error.h>
+
 #include "io/hub/cache.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace io {
+
+/// The repository has no such file.
+class NotOnHub : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 struct HubAnswer {
   std::string commit;
@@ -18,7 +26,8 @@ struct HubAnswer {
   std::optional<std::uint64_t> bytes;
 };
 
-/// Asks the hub. Nothing where it cannot be reached, with the reason in `problem`; IoError where it refuses.
+/// Asks the hub. Nothing where it cannot be reached, with the reason in `problem`; IoError where it refuses,
+/// NotOnHub where it has no such file.
 std::optional<HubAnswer> ask_hub(const HubEntry& entry, const HubOptions& options, std::string& problem);
 
 /// Makes the file `blob` of the content, unless it is there. One process at a time: others wait at the lock.

@@ -1,6 +1,7 @@
 // hub_file: the steps of finding a file of a hub.
 #include <lockstep/io/hub.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -41,20 +42,42 @@ std::string hub_file(const std::string& repository, const std::string& file, con
   return entry.link(options.cache, answer->commit, answer->etag);
 }
 
-std::string local_file(const std::string& path, const HubOptions& options) {
+std::optional<std::string> find_hub_file(const std::string& repository, const std::string& file,
+                                         const std::string& revision, const HubOptions& given) {
+  const HubOptions options = with_environment(given);
+  if (*options.offline) return HubEntry(repository, file, revision).cached(options.cache);
+  try {
+    return hub_file(repository, file, revision, options);
+  } catch (const NotOnHub&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<HubName> parse_hub_name(const std::string& path) {
   std::string_view rest = path;
-  if (!rest.starts_with(kScheme)) return path;
+  if (!rest.starts_with(kScheme)) return std::nullopt;
   rest.remove_prefix(kScheme.size());
   // owner/name, or datasets/owner/name, up to a slash or an @ with the revision.
   std::size_t slash = rest.find('/');
   if (rest.starts_with("datasets/")) slash = rest.find('/', slash + 1);
-  const std::size_t end = slash == std::string_view::npos ? slash : rest.find_first_of("/@", slash + 1);
-  const std::size_t file = end == std::string_view::npos ? end : rest.find('/', end);
-  if (file == std::string_view::npos) {
+  if (slash == std::string_view::npos) {
+    throw ValueError(fmt::format("{} names nothing of a hub\n  fix: write hf:owner/name/file", in_quotes(path)));
+  }
+  const std::size_t end = std::min(rest.find_first_of("/@", slash + 1), rest.size());
+  const std::size_t file = std::min(rest.find('/', end), rest.size());
+  HubName name{.repository = std::string(rest.substr(0, end))};
+  if (end < file) name.revision = rest.substr(end + 1, file - end - 1);
+  if (file < rest.size()) name.file = rest.substr(file + 1);
+  return name;
+}
+
+std::string local_file(const std::string& path, const HubOptions& options) {
+  const std::optional<HubName> name = parse_hub_name(path);
+  if (!name) return path;
+  if (name->file.empty()) {
     throw ValueError(fmt::format("{} names no file of a hub\n  fix: write hf:owner/name/file", in_quotes(path)));
   }
-  const std::string revision(rest[end] == '@' ? rest.substr(end + 1, file - end - 1) : "main");
-  return hub_file(std::string(rest.substr(0, end)), std::string(rest.substr(file + 1)), revision, options);
+  return hub_file(name->repository, name->file, name->revision, options);
 }
 
 }  // namespace io

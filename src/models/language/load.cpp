@@ -1,6 +1,8 @@
 // Models from files: folders of Hugging Face and GGUF files.
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -89,6 +91,22 @@ void load_into(LanguageModel& model, io::TensorMap tensors) {
   model.load_state_dict(tensors);
 }
 
+// The files that an index names, with their tensors.
+std::map<std::string, std::set<std::string>> shards_of(const std::string& index) {
+  const nlohmann::json document = io::parse_json(os::map_file(index));
+  const io::JsonFields fields(document, index);
+  std::map<std::string, std::set<std::string>> shards;
+  for (const auto& [name, shard] : fields.object("weight_map").at_object().items()) {
+    if (!shard.is_string()) fields.fail("weight_map", fmt::format("{} has no file's name", in_quotes(name)));
+    const std::string file = shard.get<std::string>();
+    if (file.empty() || file.find_first_of("/\\") != std::string::npos || file == "..") {
+      fields.fail("weight_map", fmt::format("{} is no file of the folder", in_quotes(file)));
+    }
+    shards[file].insert(name);
+  }
+  return shards;
+}
+
 }  // namespace
 
 std::vector<std::string> language_families() {
@@ -103,22 +121,29 @@ std::unique_ptr<LanguageModel> create_language_model(std::string_view config_jso
   return create(io::parse_json(file, config_json), file);
 }
 
+std::string local_language_model(const std::string& path, const io::HubOptions& options) {
+  const std::optional<io::HubName> name = io::parse_hub_name(path);
+  if (!name || !name->file.empty()) return io::local_file(path, options);
+  const std::string config = io::hub_file(name->repository, "config.json", name->revision, options);
+  const std::filesystem::path folder = std::filesystem::path(config).parent_path();
+  // All else of the commit that this is of, whatever the branch does meanwhile.
+  const std::string commit = folder.filename().string();
+  for (const char* beside : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
+    io::find_hub_file(name->repository, beside, commit, options);
+  }
+  if (const auto index = io::find_hub_file(name->repository, kIndex, commit, options)) {
+    for (const auto& [shard, tensors] : shards_of(*index)) io::hub_file(name->repository, shard, commit, options);
+  } else {
+    io::hub_file(name->repository, kWhole, commit, options);
+  }
+  return folder.string();
+}
+
 io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options) {
   if (!folder_has(path, kIndex)) return io::load_weights(path + "/" + kWhole, options);
   const std::string index = path + "/" + kIndex;
-  const nlohmann::json document = io::parse_json(os::map_file(index));
-  const io::JsonFields fields(document, index);
-  std::map<std::string, std::set<std::string>> shards;
-  for (const auto& [name, shard] : fields.object("weight_map").at_object().items()) {
-    if (!shard.is_string()) fields.fail("weight_map", fmt::format("{} has no file's name", in_quotes(name)));
-    const std::string file = shard.get<std::string>();
-    if (file.empty() || file.find_first_of("/\\") != std::string::npos || file == "..") {
-      fields.fail("weight_map", fmt::format("{} is no file of the folder", in_quotes(file)));
-    }
-    shards[file].insert(name);
-  }
   io::TensorMap result;
-  for (const auto& [file, names] : shards) {
+  for (const auto& [file, names] : shards_of(index)) {
     io::TensorMap tensors = io::load_weights(path + "/" + file, options);
     for (const std::string& name : names) {
       const auto found = tensors.find(name);

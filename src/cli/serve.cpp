@@ -1,0 +1,142 @@
+// `lockstep serve`: a page to click on, and its interface for programs.
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <lockstep/io/weights.h>
+
+#include "cli/classifier.h"
+#include "cli/command_line.h"
+#include "cli/devices.h"
+#include "cli/fetch.h"
+#include "cli/terminal.h"
+#include "cli/user_message.h"
+#include "core/os.h"
+#include "server/page.h"
+#include "server/vision.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace cli {
+namespace {
+
+struct ServeArguments {
+  std::string segment;
+  std::string classify;
+  std::string labels;
+  std::string detect;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string token;
+  int most_megabytes = 64;
+  int connections = server::ServerOptions{}.connections;
+  int waiting = server::ServerOptions{}.waiting;
+  int seconds = server::ServerOptions{}.seconds;
+  std::string device = "best";
+};
+
+// "ARCH" or "ARCH=FILE".
+void load_classifier(const ServeArguments& arguments, const Architectures& architectures,
+                     server::VisionModels& models) {
+  const std::size_t equals = arguments.classify.find('=');
+  const models::ImageClassifier& row = architectures.chosen(arguments.classify.substr(0, equals));
+  const std::string given = equals == std::string::npos ? row.published_weights : arguments.classify.substr(equals + 1);
+  if (given.empty()) {
+    throw UsageError(
+        fmt::format("--classify {}: no place with its weights is known; give {}=FILE", row.name, row.name));
+  }
+  std::string labels = arguments.labels;
+  if (labels.empty() && equals == std::string::npos) labels = row.published_labels;
+  if (!labels.empty()) models.classes = read_labels(fetched(labels));
+  const std::string weights = fetched(given);
+  const io::Metadata metadata = io::list_tensors(weights, {.verify_checksums = false}).metadata;
+  const models::ImageClassifier architecture = row.for_weights(metadata);
+  models.preprocessing = architecture.preprocessing;
+  models.classifier = architecture.load(io::load_weights(weights), models.device);
+}
+
+server::VisionModels load_models(const ServeArguments& arguments, const Architectures& architectures) {
+  server::VisionModels models;
+  models.device = chosen_device(arguments.device);
+  if (!arguments.segment.empty()) {
+    models.segmenter = models::Sam::load(io::load_weights(fetched(arguments.segment)), models.device);
+  }
+  if (!arguments.classify.empty()) load_classifier(arguments, architectures, models);
+  if (!arguments.detect.empty()) {
+    models.detector = models::YoloV8::load(io::load_weights(fetched(arguments.detect)), models.device);
+    models.objects = models::coco_labels();
+    const auto classes = static_cast<std::size_t>(models.detector->classes());
+    if (classes != models.objects.size()) {
+      models.objects.clear();
+      for (std::size_t i = 0; i < classes; ++i) models.objects.push_back(fmt::format("class {}", i));
+    }
+  }
+  return models;
+}
+
+ExitCode serve(const ServeArguments& arguments, const Architectures& architectures) {
+  const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
+  if (arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty()) {
+    throw UsageError("what to serve? Give --segment, --classify or --detect");
+  }
+  std::string token = arguments.token;
+  if (const char* given = std::getenv("LOCKSTEP_TOKEN"); token.empty() && given != nullptr) token = given;
+  server::HttpServer http({.host = arguments.host,
+                           .port = arguments.port,
+                           .token = token,
+                           .body_bytes = static_cast<std::size_t>(arguments.most_megabytes) << 20,
+                           .connections = arguments.connections,
+                           .waiting = arguments.waiting,
+                           .seconds = arguments.seconds,
+                           .worded = [](std::string_view message) { return without_sources(message); }});
+  server::VisionService vision(load_models(arguments, architectures));
+  vision.add_to(http);
+  server::add_page(http);
+  const os::StopRequest stop("\nstopping: requests that have begun are answered; once more ends at once\n");
+  const std::string url = http.start();
+  print_line(fmt::format("{}{}", url, token.empty() ? "" : "#token=" + token));
+  std::fflush(stdout);
+  fmt::print(stderr, "open it in a browser; Ctrl-C stops\n");
+  while (stop.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  http.stop();
+  return kOk;
+}
+
+}  // namespace
+
+void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
+  Subcommand command = line.subcommand("serve", "Serve a page to click on, and its interface for programs");
+  const auto arguments = std::make_shared<ServeArguments>();
+  command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
+  command.option("--classify", arguments->classify,
+                 "A network as `classify --arch` takes it, or NAME=FILE with its weights");
+  command.option("--labels", arguments->labels, "The names of its classes, as `classify --labels` takes them");
+  command.option("--detect", arguments->detect, "Weights of YOLOv8, as `detect` takes them");
+  command.option("--host", arguments->host, "The address to listen on; others than this machine's own need a token")
+      .show_default();
+  command.option("--port", arguments->port, "0: any that is free").show_default().range(0, 65535);
+  command.option("--token", arguments->token,
+                 "What clients have to know; better in $LOCKSTEP_TOKEN, which other users of the machine cannot see");
+  command.option("--most-megabytes", arguments->most_megabytes, "Of one request").show_default().range(1, 4096);
+  command.option("--connections", arguments->connections, "At a time").show_default().range(1, 4096);
+  command.option("--waiting", arguments->waiting, "Requests that wait to be computed; more are refused (503)")
+      .show_default()
+      .range(1, 4096);
+  command.option("--seconds", arguments->seconds, "That a client may be silent").show_default().range(1, 3600);
+  command.option("--device", arguments->device, "Where to compute: cpu, ref, ... or best").show_default();
+  command.footer(
+      "Examples:\n"
+      "  lockstep serve --segment mobile_sam.pt\n"
+      "  lockstep serve --segment mobile_sam.pt --classify resnet18 --detect yolov8n.safetensors --port 0\n"
+      "The interface for programs: docs/serving.md");
+  command.runs([arguments, architectures] { return serve(*arguments, *architectures); });
+}
+
+}  // namespace cli
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,229 @@
+// The events of a trace, and its file: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// ("Trace Event Format"), one track for each device.
+#include "graph/trace.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/check.h>
+#include <lockstep/memory.h>
+
+#include "core/call.h"
+#include "core/os.h"
+#include "kernels/kernel.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+// Never destroyed: threads may compute while static objects go.
+struct CurrentTrace {
+  std::atomic<bool> any{false};
+  std::mutex mutex;
+  std::shared_ptr<TraceLog> log;
+};
+CurrentTrace& current_trace() {
+  static CurrentTrace* const instance = new CurrentTrace;
+  return *instance;
+}
+
+std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+double microseconds(TraceClock::duration time) {
+  // Whole nanoseconds, as decimal fractions that are short to write.
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()) / 1e3;
+}
+
+nlohmann::ordered_json event_json(const TraceLog::Event& event, std::size_t track, TraceClock::time_point origin) {
+  nlohmann::ordered_json json{{"name", event.name},
+                              {"cat", event.category},
+                              {"ph", "X"},
+                              {"pid", 1},
+                              {"tid", track},
+                              {"ts", microseconds(event.start - origin)},
+                              {"dur", microseconds(event.end - event.start)}};
+  if (!event.details.empty()) json["args"] = nlohmann::ordered_json::parse(event.details);
+  return json;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kMost));
+  return fmt::format("{}{}", fmt::join(first, " + "), names.size() > kMost ? " + ..." : "");
+}
+
+std::string shown(const Node& node) {
+  return fmt::format("{} {}", name_of(node.dtype), node.shape.to_string());
+}
+
+}  // namespace
+
+std::shared_ptr<TraceLog> trace_log() {
+  CurrentTrace& current = current_trace();
+  if (!current.any.load(std::memory_order_relaxed)) return nullptr;
+  const std::lock_guard lock(current.mutex);
+  return current.log;
+}
+
+void TraceLog::add(Event event) {
+  const std::lock_guard lock(mutex_);
+  Total& total = totals_[{event.device, event.name}];
+  ++total.count;
+  total.time += event.end - event.start;
+  if (events_.size() < kMostEvents) {
+    events_.push_back(std::move(event));
+  } else {
+    ++dropped_;
+  }
+}
+
+std::vector<TraceTotal> TraceLog::totals() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TraceTotal> result;
+  for (const auto& [key, total] : totals_) {
+    result.push_back({key.second, key.first.to_string(), total.count, std::chrono::duration<double>(total.time).count()});
+  }
+  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  return result;
+}
+
+std::string TraceLog::text() const {
+  const std::lock_guard lock(mutex_);
+  std::map<Device, std::size_t> tracks;
+  for (const Event& event : events_) tracks.try_emplace(event.device, tracks.size() + 1);
+  std::vector<std::string> lines;
+  for (const auto& [device, track] : tracks) {
+    lines.push_back(dumped({{"name", "thread_name"},
+                            {"ph", "M"},
+                            {"pid", 1},
+                            {"tid", track},
+                            {"args", {{"name", device.to_string()}}}}));
+  }
+  for (const Event& event : events_) {
+    lines.push_back(dumped(event_json(event, tracks.at(event.device), start_)));
+    lines.push_back(dumped({{"name", "memory of " + event.device.to_string()},
+                            {"ph", "C"},
+                            {"pid", 1},
+                            {"ts", microseconds(event.end - start_)},
+                            {"args", {{"live bytes", event.memory}}}}));
+  }
+  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"events left out\":{}}},\"traceEvents\":[\n{}\n]}}\n",
+                     dropped_, fmt::join(lines, ",\n"));
+}
+
+TraceSpan::TraceSpan(const char* what, Device device, std::size_t bytes)
+    : log_(trace_log()), what_(what), device_(device), bytes_(bytes) {
+  if (log_ != nullptr) start_ = TraceClock::now();
+}
+
+TraceSpan::~TraceSpan() {
+  if (log_ == nullptr) return;
+  try {
+    const std::string details = bytes_ == 0 ? "" : fmt::format("{{\"bytes\":{}}}", bytes_);
+    log_->add({what_, what_, device_, start_, TraceClock::now(), details, memory_statistics(device_).live});
+  } catch (...) {  // Out of memory: the trace lacks an event, the work is not lost.
+  }
+}
+
+TraceKernels::TraceKernels(std::shared_ptr<TraceLog> log, const Window& window, const Plan& plan)
+    : log_(std::move(log)), window_(window), stored_(window.nodes.size(), false) {
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) stored_[e] = window.values[e].given;
+  for (const Plan::Prepared& prepared : plan.steps) {
+    for (const int entry : prepared.step.writes) stored_[static_cast<std::size_t>(entry)] = true;
+  }
+}
+
+// The ops that users called, and the steps that these are made of where that is not the same; each once, in their order.
+std::string TraceKernels::ops_of(const Step& step) const {
+  std::set<std::size_t> members;
+  std::vector<int> open = step.writes;
+  while (!open.empty()) {
+    const auto entry = static_cast<std::size_t>(open.back());
+    open.pop_back();
+    if (!members.insert(entry).second) continue;
+    for (const int operand : window_.operands(entry)) {
+      if (operand >= 0 && !stored_[static_cast<std::size_t>(operand)]) open.push_back(operand);
+    }
+  }
+  std::vector<std::string> called;
+  std::vector<std::string> steps;
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  };
+  for (const std::size_t entry : members) {
+    const Node& node = *window_.nodes[entry];
+    add(called, node.name);
+    add(steps, name_of(node.op));
+  }
+  return called == steps ? list(called) : list(called) + ": " + list(steps);
+}
+
+void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceClock::time_point start) const {
+  const TraceClock::time_point end = TraceClock::now();
+  const Node& result = *window_.nodes[static_cast<std::size_t>(prepared.step.writes.front())];
+  std::vector<std::string> reads;
+  std::vector<std::string> writes;
+  for (const int entry : prepared.step.slots) {
+    const auto& written = prepared.step.writes;
+    const bool writes_it = std::find(written.begin(), written.end(), entry) != written.end();
+    (writes_it ? writes : reads).push_back(shown(*window_.nodes[static_cast<std::size_t>(entry)]));
+  }
+  const nlohmann::ordered_json details{{"called at", fmt::format("{}:{}", result.where.file, result.where.line)},
+                                       {"reads", reads},
+                                       {"writes", writes},
+                                       {"bytes", bytes},
+                                       {"kernel", to_string(prepared.step.kernel)}};
+  log_->add({ops_of(prepared.step) + " " + shown(result), "kernel", result.device, start, end, dumped(details),
+             memory_statistics(result.device).live});
+}
+
+}  // namespace graph
+
+Trace::Trace(std::string file) : file_(std::move(file)) {
+  const CallScope call("Trace", CallSite("", 0));
+  os::AtomicFile probe(file_);  // What cannot be written is better known before the work than after.
+  graph::CurrentTrace& current = graph::current_trace();
+  const std::lock_guard lock(current.mutex);
+  if (current.log != nullptr) {
+    fail<ValueError>("another trace is being recorded in this process", {}, "finish that one first");
+  }
+  log_ = current.log = std::make_shared<graph::TraceLog>();
+  current.any = true;
+}
+
+Trace::~Trace() {
+  try {
+    finish();
+  } catch (const std::exception&) {
+  }
+}
+
+void Trace::finish() {
+  graph::CurrentTrace& current = graph::current_trace();
+  {
+    const std::lock_guard lock(current.mutex);
+    if (current.log != log_) return;
+    current.any = false;
+    current.log = nullptr;
+  }
+  os::AtomicFile file(file_);
+  file.write(log_->text());
+  file.commit();
+}
+
+std::vector<TraceTotal> Trace::totals() const {
+  return log_->totals();
+}
+
+}  // namespace v0
+}  // namespace lockstep

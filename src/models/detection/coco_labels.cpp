@@ -1,0 +1,27 @@
+#include <lockstep/models/yolo.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+// Lin et al.: Microsoft COCO: Common Objects in Context, 2014.
+const std::vector<std::string>& coco_labels() {
+  static const std::vector<std::string>* const labels = new std::vector<std::string>{
+      "person",         "bicycle",    "car",           "motorcycle",    "airplane",     "bus",           "train",
+      "truck",          "boat",       "traffic light", "fire hydrant",  "stop sign",    "parking meter", "bench",
+      "bird",           "cat",        "dog",           "horse",         "sheep",        "cow",           "elephant",
+      "bear",           "zebra",      "giraffe",       "backpack",      "umbrella",     "handbag",       "tie",
+      "suitcase",       "frisbee",    "skis",          "snowboard",     "sports ball",  "kite",          "baseball bat",
+      "baseball glove", "skateboard", "surfboard",     "tennis racket", "bottle",       "wine glass",    "cup",
+      "fork",           "knife",      "spoon",         "bowl",          "banana",       "apple",         "sandwich",
+      "orange",         "broccoli",   "carrot",        "hot dog",       "pizza",        "donut",         "cake",
+      "chair",          "couch",      "potted plant",  "bed",           "dining table", "toilet",        "tv",
+      "laptop",         "mouse",      "remote",        "keyboard",      "cell phone",   "microwave",     "oven",
+      "toaster",        "sink",       "refrigerator",  "book",          "clock",        "vase",          "scissors",
+      "teddy bear",     "hair drier", "toothbrush"};
+  return *labels;
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep
