@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a Lockstep benchmark executable with PyTorch on this machine, as a Markdown table.
+"""Compares a Lockstep benchmark executable with PyTorch or ONNX Runtime on this machine, as a Markdown table.
 
 The two programs run alternately for several rounds, never at once, so that a slow spell of the machine meets both.
 The executable is a Google Benchmark program whose benchmarks carry the names of torch_models.py (anything after a
@@ -55,9 +55,9 @@ def lockstep_times(executable, names, extra):
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
-def torch_times(python, threads, names, seconds):
+def peer_times(runtime, python, threads, names, seconds):
     """{name: seconds} from one run of torch_models.py."""
-    command = [python, str(PEER), "--threads", str(threads), "--seconds", str(seconds)]
+    command = [python, str(PEER), "--threads", str(threads), "--seconds", str(seconds), "--runtime", runtime]
     if names:
         command += ["--only", *names]
     rows = [json.loads(line) for line in run(command).splitlines() if line.startswith("{")]
@@ -76,8 +76,9 @@ def main():
     parser.add_argument("executable", help="Lockstep's benchmark program")
     parser.add_argument("--threads", type=int, default=2, help="threads for both programs (default 2)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="time PyTorch spends on each case per round")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time the peer spends on each case per round")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="compare these names only")
+    parser.add_argument("--peer", choices=("torch", "onnxruntime"), default="torch")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has PyTorch")
     parser.add_argument("--lockstep-args", default="", metavar="ARGS",
                         help="further arguments for the executable: --lockstep-args='--a --b'")
@@ -92,23 +93,24 @@ def main():
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
         for times, result in (
                 (ours, lockstep_times(options.executable, options.only, options.lockstep_args.split())),
-                (theirs, torch_times(options.python, options.threads, options.only, options.seconds))):
+                (theirs, peer_times(options.peer, options.python, options.threads, options.only, options.seconds))):
             for name, seconds in result.items():
                 times.setdefault(name, []).append(seconds)
 
-    version = run([options.python, "-c", "import torch; print(torch.__version__)"]).strip()
-    print(f"PyTorch {version}, CPU, {options.threads} threads, {platform.machine()}; "
+    peer = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}[options.peer]
+    version = run([options.python, "-c", f"import {options.peer} as peer; print(peer.__version__)"]).strip()
+    print(f"{peer} {version}, CPU, {options.threads} threads, {platform.machine()}; "
           f"medians of {options.rounds} alternating rounds, f32; load {load:.1f} before.\n")
-    print("| benchmark | Lockstep | PyTorch | speed, Lockstep / PyTorch | of the fastest rounds | |")
+    print(f"| benchmark | Lockstep | {peer} | speed, Lockstep / {peer} | of the fastest rounds | |")
     print("|---|---:|---:|---:|---:|---|")
     for name in theirs:
         if name in ours:
-            mine, peer = statistics.median(ours[name]), statistics.median(theirs[name])
+            mine, other = statistics.median(ours[name]), statistics.median(theirs[name])
             fastest = min(theirs[name]) / min(ours[name])
             noisy = any(max(times[name]) > 1.5 * min(times[name]) for times in (ours, theirs))
-            print(f"| {name} | {readable(mine)} | {readable(peer)} | {peer / mine:.2f} | {fastest:.2f} | "
+            print(f"| {name} | {readable(mine)} | {readable(other)} | {other / mine:.2f} | {fastest:.2f} | "
                   f"{'noisy' if noisy else ''} |")
-    for label, names in (("Lockstep", ours.keys() - theirs.keys()), ("PyTorch", theirs.keys() - ours.keys())):
+    for label, names in (("Lockstep", ours.keys() - theirs.keys()), (peer, theirs.keys() - ours.keys())):
         if names:
             print(f"\nOnly in {label}: {', '.join(sorted(names))}.")
 

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Times PyTorch on the CPU: the peer that Lockstep's benchmarks of the same names are held against.
+"""Times PyTorch or ONNX Runtime on the CPU: the peers that Lockstep's benchmarks of the same names are held against.
 
 Prints one JSON object per line, {"name", "seconds", "threads"}, where seconds is the median over repeated runs of
-one forward pass, one operation or one training step, after warming up; the PyTorch version goes to standard error.
+one forward pass, one operation or one training step, after warming up; the version goes to standard error.
 Everything is f32, and but for training in eval mode and without gradients; weights and inputs are random, since values
-do not change the work.
+do not change the work. With --runtime onnxruntime, networks are exported to ONNX and run with its own optimisations;
+names that are no networks are left out.
 
-Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1 (3x224x224), mobile_sam_encoder (3x1024x1024), matmul_{512,1024,2048} (square),
+Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1, resnet50_b1, resnet50_b8, squeezenet_b1, mobilenet_v3_b1,
+vit_b16_b1 (3x224x224, torchvision's but for resnet18), encoder_b1, encoder_b8 (a transformer of 6 layers, width 512, 128 tokens),
+mobile_sam_encoder (3x1024x1024), matmul_{512,1024,2048} (square),
 gelu_add_mul_4096 (gelu(x + b) * r), layer_norm_4096, softmax_4096 (all 4096x4096, along the last dimension; b has
 one row), copy_4096 (into memory that exists already, so that it shows the memory's speed); training steps:
 train_lenet_b64 and train_resnet20_b128 (SGD with momentum), train_transformer_16x128 (6 layers, width 256, AdamW).
 """
 import argparse
+import io
 import json
 import statistics
 import sys
@@ -132,11 +136,39 @@ def median_seconds(run, budget):
     return statistics.median(times)
 
 
-def cases():
+def onnx_session(net, x, threads):
+    """A run of the network, exported, on ONNX Runtime."""
+    import onnxruntime
+
+    torch.backends.mha.set_fastpath_enabled(False)  # has no counterpart in ONNX
+    file = io.BytesIO()
+    torch.onnx.export(net, (x,), file, dynamo=False, opset_version=17, input_names=["x"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
+    inputs = {"x": x.numpy()}
+    return lambda: session.run(None, inputs)
+
+
+NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder")
+
+
+def cases(onnx_threads=0):
     """Name -> function that builds the case and returns what to time; built one at a time to bound memory."""
     def model(net, *shape):
         net, x = net().eval(), torch.randn(shape)
+        if onnx_threads:
+            return onnx_session(net, x, onnx_threads)
         return lambda: net(x)
+
+    def vision(name):
+        import torchvision
+
+        return getattr(torchvision.models, name)
+
+    def encoder():
+        layer = nn.TransformerEncoderLayer(512, 8, 2048, activation="gelu", batch_first=True, norm_first=True)
+        return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
     def matmul(n):
         a, b = torch.randn(n, n), torch.randn(n, n)
@@ -159,6 +191,13 @@ def cases():
         "resnet20_b1": lambda: model(resnet20, 1, 3, 32, 32),
         "resnet20_b128": lambda: model(resnet20, 128, 3, 32, 32),
         "resnet18_b1": lambda: model(resnet18, 1, 3, 224, 224),
+        "resnet50_b1": lambda: model(vision("resnet50"), 1, 3, 224, 224),
+        "resnet50_b8": lambda: model(vision("resnet50"), 8, 3, 224, 224),
+        "squeezenet_b1": lambda: model(vision("squeezenet1_1"), 1, 3, 224, 224),
+        "mobilenet_v3_b1": lambda: model(vision("mobilenet_v3_large"), 1, 3, 224, 224),
+        "vit_b16_b1": lambda: model(vision("vit_b_16"), 1, 3, 224, 224),
+        "encoder_b1": lambda: model(encoder, 1, 128, 512),
+        "encoder_b8": lambda: model(encoder, 8, 128, 512),
         "mobile_sam_encoder": lambda: model(mobile_sam_encoder, 1, 3, 1024, 1024),
         **{f"matmul_{size}": lambda size=size: matmul(size) for size in (512, 1024, 2048)},
         "gelu_add_mul_4096": lambda: elementwise(lambda x, b, r: F.gelu(x + b) * r, (n, n), (n,), (n, n)),
@@ -172,12 +211,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each case")
+    parser.add_argument("--runtime", choices=("torch", "onnxruntime"), default="torch")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="run these cases only")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
     known = cases()
+    if options.runtime == "onnxruntime":
+        known = {name: case for name, case in cases(options.threads).items() if name.startswith(NETWORKS)}
+        options.only = [name for name in options.only or known if name in known]
     unknown = set(options.only or []) - set(known)
     if unknown:
         parser.error(f"unknown case {', '.join(sorted(unknown))}; there are {', '.join(known)}")

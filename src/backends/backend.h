@@ -24,6 +24,8 @@ struct Binding {
   /// Several threads may set one: report_fault, on devices whose memory is this process's.
   std::span<std::uint32_t> faults = {};
   std::size_t first_fault = 0;  ///< of the kernel's words in `faults`
+  /// By slot: the buffer of a value that was there before this run and is there after it, others null. May be empty.
+  std::span<Buffer* const> given = {};
 };
 inline void report_fault(const Binding& binding, std::size_t number) {
   std::atomic_ref(binding.faults[binding.first_fault + number]).store(1, std::memory_order_relaxed);

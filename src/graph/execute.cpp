@@ -135,6 +135,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     if (window.values[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
   }
   std::vector<std::byte*> slots;
+  std::vector<Buffer*> given;
   std::vector<Scalar> parameters;
   std::span<std::uint32_t> faults;
   std::size_t next_fault = 0;
@@ -155,6 +156,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
       } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
         Node& node = *window.nodes[from];
         buffers[from] = buffers[to] = std::move(node.buffer);
+        buffers[to]->overwrite();
         lost.nodes.push_back(&node);
         replaced = true;
       } else {
@@ -167,11 +169,17 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
           backend.allocate(window.nodes[static_cast<std::size_t>(entry)]->bytes());
     }
     slots.clear();
-    for (const int entry : prepared.step.slots) slots.push_back(buffers[static_cast<std::size_t>(entry)]->data());
+    given.clear();
+    for (const int entry : prepared.step.slots) {
+      const auto e = static_cast<std::size_t>(entry);
+      slots.push_back(buffers[e]->data());
+      const bool stays = window.values[e].given && !(replaced && entry == prepared.step.replaces);
+      given.push_back(stays ? buffers[e].get() : nullptr);
+    }
     parameters.clear();
     for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
     const auto start = trace ? TraceClock::now() : TraceClock::time_point();
-    prepared.executable->run({slots, parameters, faults, next_fault});
+    prepared.executable->run({slots, parameters, faults, next_fault, given});
     next_fault += prepared.step.checks.size();
     work.kernels.fetch_add(1, std::memory_order_relaxed);
     const std::size_t bytes = replaced ? prepared.bytes_in_place : prepared.bytes;

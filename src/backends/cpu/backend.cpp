@@ -1,6 +1,9 @@
 #include "backends/cpu/backend.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include <lockstep/error.h>
 
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/cpu/irregular/irregular.h"
@@ -12,6 +15,9 @@
 namespace lockstep {
 inline namespace v0 {
 namespace {
+
+// Bytes of packed weights.
+constexpr std::size_t kMostKept = std::size_t{1} << 30;
 
 class RowExecutable final : public Executable {
  public:
@@ -25,12 +31,13 @@ class RowExecutable final : public Executable {
 struct Compiler {
   Isa isa;
   std::shared_ptr<MemoryPool> memory;
+  std::shared_ptr<KeptPanels> kept;
   std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
     if (auto gather = compile_gather(kernel.program, isa)) return gather;
     return std::make_unique<RowExecutable>(kernel.program, isa);
   }
   std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {
-    return compile_contraction(kernel, isa);
+    return compile_contraction(kernel, isa, kept);
   }
   std::unique_ptr<Executable> operator()(const ScatterKernel& kernel) const {
     return compile_scatter(kernel, isa, memory);
@@ -42,10 +49,20 @@ struct Compiler {
 
 }  // namespace
 
-CpuBackend::CpuBackend() : isa_(selected_isa()), memory_(std::make_shared<MemoryPool>()) {}
+CpuBackend::CpuBackend()
+    : isa_(selected_isa()),
+      memory_(std::make_shared<MemoryPool>()),
+      kept_(std::make_shared<KeptPanels>(memory_, std::min(kMostKept, os::memory_and_swap_bytes() / 16))) {}
 
 BufferRef CpuBackend::allocate(std::size_t bytes) {
-  void* data = memory_->allocate(bytes);
+  void* data = nullptr;
+  try {
+    data = memory_->allocate(bytes);
+  } catch (const OutOfMemoryError&) {
+    if (kept_->bytes() == 0) throw;
+    kept_->drop_all();
+    data = memory_->allocate(bytes);
+  }
   return std::make_shared<Buffer>(device(), data, bytes,
                                   [memory = memory_, data, bytes] { memory->release(data, bytes); });
 }
@@ -62,7 +79,7 @@ void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
   if (bytes != 0) std::memcpy(to, from.data() + offset, bytes);
 }
 
-std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_, memory_}, kernel); }
+std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_, memory_, kept_}, kernel); }
 
 std::string CpuBackend::description() const {
   return "cpu: " + processor_name() + "\n  instruction set  " + std::string(name_of(isa_)) + "\n  threads          " +

@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kept_panels.h"
 #include "backends/cpu/memory_pool.h"
 #include "backends/memory.h"
 
@@ -29,10 +30,12 @@ class CpuBackend final : public Backend, public ReportsMemory {
   std::string description() const override;
 
   MemoryPool& memory() { return *memory_; }
+  const KeptPanels& kept() const { return *kept_; }
 
  private:
   Isa isa_;
   std::shared_ptr<MemoryPool> memory_;  // shared with the buffers, which may outlive the backend
+  std::shared_ptr<KeptPanels> kept_;
 };
 
 std::unique_ptr<Backend> make_cpu_backend();

@@ -11,13 +11,15 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel)
   return compile_contraction(kernel, selected_isa());
 }
 
-std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa) {
+std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
+                                                std::shared_ptr<KeptPanels> kept) {
   using namespace contraction;
   const KernelSet& kernels = kernel_set(kernel.type, isa);
   Task task{.kernels = kernels,
             .plan = make_plan(kernel, kernels.lanes, kernels.tile_columns),
             .epilogue = kernel.epilogue,
-            .isa = isa};
+            .isa = isa,
+            .kept = std::move(kept)};
   const Plan& plan = task.plan;
   if (kernels.thin != nullptr) {
     if (auto table = make_thin_table(plan, kernels.lanes, kernels.tile_rows)) {

@@ -6,6 +6,7 @@
 //   side.h              one operand with its geometry, and how its panels are filled
 //   plan.h              a kernel normalised: which operand is broadcast, which is vectorised, where results go
 //   panels.h            blocks of operands side by side
+//   padded_copy.h       a plane with its padding written out, for the ways that read it many times
 //   packing-inl.h       operands are copied, block by block, into panels; reading goes through the view (no im2col)
 //   tile-inl.h          the register tile that multiplies two panels
 //   epilogue.h          blocks of results as the row program wants them
@@ -21,6 +22,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kept_panels.h"
 #include "kernels/kernel.h"
 
 namespace lockstep {
@@ -28,8 +30,9 @@ inline namespace v0 {
 
 /// Made ready for selected_isa(). Runs spread over the thread pool where that pays.
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel);
-/// For one of available_isas().
-std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa);
+/// For one of available_isas(). `kept`: where packed forms of values that come again are kept; null: nowhere.
+std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
+                                                std::shared_ptr<KeptPanels> kept = nullptr);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/cpu/contraction/padded_copy.h"
 #include "backends/cpu/contraction/side.h"
 #include "backends/cpu/isa.h"
 
@@ -17,20 +18,9 @@ namespace contraction {
 
 /// Rows and k as sums of addresses without limits: in the operand itself, or in a padded copy.
 struct InPlaceTable {
-  /// A checked coordinate of the source. Without any the operand is read where it is.
-  struct Axis {
-    std::int64_t first = 0;  ///< the smallest coordinate that is read, without the batch's share
-    std::int64_t size = 0;
-    std::int64_t lo = 0;
-    std::int64_t hi = 0;
-    std::int64_t source_stride = 0;
-    std::int64_t stride = 0;  ///< in the padded copy
-  };
-  std::vector<Axis> axes;  ///< by descending source stride
-  std::vector<std::int64_t> axis_of_limit;
+  std::optional<PaddedCopy> copy;  ///< without it the operand is read where it is
 
   // The copy's planes: [block of k's own dims][rows' own dims][axes].
-  std::int64_t plane = 0;                ///< elements
   std::vector<std::int64_t> row_planes;  ///< source address of each
   std::vector<std::int64_t> k_planes;
   std::int64_t k_per_plane = 0;           ///< consecutive k that share a plane; without a copy: all
@@ -38,8 +28,6 @@ struct InPlaceTable {
   std::vector<std::int64_t> run_address;  ///< of each run of k within a plane
   std::int64_t run = 0;                   ///< length of a run
   std::int64_t run_stride = 1;            ///< of neighbouring k in it
-
-  bool copies() const { return !axes.empty(); }
 };
 
 /// Consecutive k at equal distances.

@@ -63,7 +63,7 @@ class InPlaceWay final : public Way {
 
   // As many images at once as fill the second cache with padded copies.
   std::int64_t blocks_of_a_task() const {
-    if (!table_.copies()) return kInPlaceBlocks;
+    if (!table_.copy) return kInPlaceBlocks;
     const std::int64_t planes = std::max<std::int64_t>(1, kInPlaceCopy / padded_size(table_, 1));
     return std::min(kInPlaceBlocks, std::max<std::int64_t>(1, divide_up(planes * table_.k_per_plane, kBlock)));
   }
@@ -103,7 +103,7 @@ class InPlaceWay final : public Way {
     const Position position = plan_.row_side.geometry.batch_position(batch);
     const float* rows = reinterpret_cast<const float*>(data(binding, Operand::rows)) + position.address;
     std::int64_t first_plane = 0;
-    if (table_.copies()) {
+    if (table_.copy) {
       first_plane = begin * kBlock / table_.k_per_plane;
       const std::int64_t planes = (std::min(end * kBlock, plan_.k) - 1) / table_.k_per_plane + 1 - first_plane;
       auto* const copy = reinterpret_cast<float*>(workspace.rows.reserve(padded_size(table_, planes) * element_size()));

@@ -31,8 +31,16 @@ class PackedWay final : public Way {
     Job job{.binding = binding, .tiling = choose_tiling(plan_, kernels_, num_threads())};
     const Tiling& tiling = job.tiling;
     SharedPanels& shared = SharedPanels::of_this_thread();
-    if (tiling.pack_rows_once) job.rows = pack_all(binding, Operand::rows, tiling.serial, shared.rows);
-    if (tiling.pack_columns_once) job.columns = pack_all(binding, Operand::columns, tiling.serial, shared.columns);
+    const KeptPanels::Panels rows = kept(binding, Operand::rows, tiling.serial);
+    const KeptPanels::Panels columns = kept(binding, Operand::columns, tiling.serial);
+    job.rows = rows.get();
+    job.columns = columns.get();
+    if (job.rows == nullptr && tiling.pack_rows_once) {
+      job.rows = pack_all(binding, Operand::rows, tiling.serial, shared.rows);
+    }
+    if (job.columns == nullptr && tiling.pack_columns_once) {
+      job.columns = pack_all(binding, Operand::columns, tiling.serial, shared.columns);
+    }
     const std::int64_t per_batch = tiling.row_blocks * tiling.column_blocks;
     const std::int64_t units = plan_.batches * per_batch;
     parallel_for(units, tiling.serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {

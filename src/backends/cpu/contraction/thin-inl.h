@@ -1,5 +1,5 @@
 // Few rows (depthwise and grouped convolutions, a vector times a matrix): lanes run over the columns and read them
-// straight from the view, because packing would cost more than the few multiply-adds that use it. The order of terms is
+// where they are, because packing would cost more than the few multiply-adds that use it. The order of terms is
 // that of the tiles: k ascending from +0 in every block of k, partial sums added block by block.
 
 #if defined(LOCKSTEP_CONTRACTION_THIN_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -97,6 +97,79 @@ template <int kStride, bool kFlush, bool kMasked, int kRows> void thin_rows(cons
   }
 }
 
+// kVectors vectors of kLines lines of a padded copy. The last vector of a line goes over its end; the next line
+// overwrites what it stores there.
+template <bool kFlush, int kRows, int kLines, int kVectors>
+HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t vector) {
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  const ThinTable& table = *args.table;
+  hn::Vec<Tag<float> > acc[kRows][kLines][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int l = 0; l < kLines; ++l) {
+      for (int v = 0; v < kVectors; ++v) acc[r][l][v] = hn::Zero(d);
+    }
+  }
+  const float* lines[kLines];
+  for (int l = 0; l < kLines; ++l) lines[l] = args.data + (line + l) * table.line_stride + vector * kN;
+  const float* row = args.rows;
+  const std::int64_t* const k_address = table.k_address.data();
+  for (std::int64_t k = 0; k < args.k; ++k, row += args.rows_stride) {
+    const std::int64_t at = k_address[k];
+    hn::Vec<Tag<float> > weight[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) weight[r] = hn::Set(d, row[r]);
+#pragma GCC unroll 8
+    for (int l = 0; l < kLines; ++l) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const auto value = flushed<kFlush>(d, hn::LoadU(d, lines[l] + at + v * kN));
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) acc[r][l][v] = hn::MulAdd(weight[r], value, acc[r][l][v]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int l = 0; l < kLines; ++l) {
+      float* const to = args.results + r * args.results_stride + (line + l) * table.line + vector * kN;
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][l][v], d, to + v * kN);
+    }
+  }
+}
+
+template <bool kFlush, int kRows, int kVectors>
+HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
+  constexpr int kLines = std::max(1, (kRows > 1 ? 4 : 8) / kVectors);
+  std::int64_t line = 0;
+  for (; line + kLines <= args.table->lines; line += kLines) {
+    thin_lines<kFlush, kRows, kLines, kVectors>(args, line, vector);
+  }
+  for (; line < args.table->lines; ++line) thin_lines<kFlush, kRows, 1, kVectors>(args, line, vector);
+}
+
+// An image whose lines are longer than the widest strip is computed strip by strip, the last one first: it may go over
+// the ends of its lines into the first, but no other.
+template <bool kFlush, int kRows> void thin_copied(const ThinArgs& args) {
+  constexpr int kWidest = kRows > 1 ? 4 : 8;
+  const std::int64_t vectors = (args.table->line + kLanes<float> - 1) / kLanes<float>;
+  std::int64_t vector = (vectors - 1) / kWidest * kWidest;
+  const std::int64_t last = vectors - vector;
+  if constexpr (kWidest > 4) {
+    if (last == 8) thin_strip<kFlush, kRows, 8>(args, vector);
+    if (last == 7) thin_strip<kFlush, kRows, 7>(args, vector);
+    if (last == 6) thin_strip<kFlush, kRows, 6>(args, vector);
+    if (last == 5) thin_strip<kFlush, kRows, 5>(args, vector);
+  }
+  if (last == 4) thin_strip<kFlush, kRows, 4>(args, vector);
+  if (last == 3) thin_strip<kFlush, kRows, 3>(args, vector);
+  if (last == 2) thin_strip<kFlush, kRows, 2>(args, vector);
+  if (last == 1) thin_strip<kFlush, kRows, 1>(args, vector);
+  while (vector > 0) {
+    vector -= kWidest;
+    thin_strip<kFlush, kRows, kWidest>(args, vector);
+  }
+}
+
 // Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each of
 // them further apart, than the processor follows by itself.
 constexpr std::int64_t kLine = 16;
@@ -165,7 +238,9 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }
   if constexpr (kRows <= kThinRows) {
-    if (args.table->stride == 2) {
+    if (args.table->copy) {
+      args.flush ? thin_copied<true, kRows>(args) : thin_copied<false, kRows>(args);
+    } else if (args.table->stride == 2) {
       args.flush ? thin_rows<2, true, true, kRows>(args) : thin_rows<2, false, true, kRows>(args);
     } else if (!args.table->full) {
       args.flush ? thin_rows<1, true, true, kRows>(args) : thin_rows<1, false, true, kRows>(args);

@@ -52,12 +52,53 @@ ThinTable table_along_k(const Plan& plan, std::int64_t lanes) {
   return table;
 }
 
+// Batches worth a copy each, terms that use an element of it, and its largest size (it stays in the second cache).
+constexpr std::int64_t kCopiedBatches = 4;
+constexpr std::int64_t kCopiedTerms = 4;
+constexpr std::int64_t kMaxCopy = 96 << 10;
+
+// One image (or a line) whose padding is checked in all its dimensions.
+std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
+  const Geometry& geometry = plan.column_side.geometry;
+  const Group& outer = geometry.outer;
+  const auto plain_outer = plain_dims(outer);
+  const auto plain_k = plain_dims(geometry.k);
+  if (plan.batches < kCopiedBatches || !plain_outer || *plain_outer != 0 || outer.sizes.rank() > 2 || !plain_k) {
+    return std::nullopt;
+  }
+  ThinTable table;
+  table.copy = make_padded_copy(geometry, Phases::of_outer);
+  if (!table.copy) return std::nullopt;
+  table.copied_lines = table.copy->lines(geometry.batch_position(0));
+  table.k_planes = addresses(part(geometry.k, 0, *plain_k));
+  const auto planes = static_cast<std::int64_t>(table.k_planes.size());
+  if (plan.k / planes < kCopiedTerms || plan.k > kBlock || planes * table.copy->plane > kMaxCopy) return std::nullopt;
+  Walk walk(outer, geometry.bounds());
+  const auto address = [&](std::int64_t column) {
+    walk.seek(column);
+    return table.copy->address(walk.position());
+  };
+  table.line = outer.inner_size();
+  table.lines = plan.columns / table.line;
+  table.line_stride = table.lines > 1 ? address(table.line) : table.line;
+  if (table.line > 1 && address(1) != 1) return std::nullopt;
+  Walk terms(geometry.k, geometry.bounds());
+  for (std::int64_t k = 0; k < plan.k; ++k) {
+    terms.seek(k);
+    table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->address(terms.position()));
+  }
+  for (std::int64_t at = 0; at < plan.columns; at += lanes) table.begin.push_back(at);
+  table.begin.push_back(plan.columns);
+  return table;
+}
+
 }  // namespace
 
 std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_rows) {
   if (!suits_thin(plan, tile_rows)) return std::nullopt;
   if (suits_along_k(plan)) return table_along_k(plan, lanes);
   if (!suits_along_outer(plan)) return std::nullopt;
+  if (auto table = table_of_copy(plan, lanes)) return table;
   const Geometry& geometry = plan.column_side.geometry;
   ThinTable table;
   table.stride = geometry.outer.inner_stride();

@@ -1,11 +1,12 @@
-// Contractions of few rows whose columns are read straight from the view (thin-inl.h): when, and the table of where the
-// columns' data lies, made once per kernel because it is the same for every batch.
+// Contractions of few rows whose columns are read straight from the view, or from a padded copy of it (thin-inl.h): when, and
+// the table of where the columns' data lies, made once per kernel because it is the same for every batch.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "backends/cpu/contraction/padded_copy.h"
 #include "backends/cpu/contraction/plan.h"
 
 namespace lockstep {
@@ -27,12 +28,20 @@ struct ThinTable {
   std::vector<std::int64_t> begin;    ///< its first column; one more entry: the number of columns
   std::vector<std::uint32_t> masks;   ///< [class][piece]: memory elements with data
 
+  // From a padded copy of an image no vector needs a mask; of all else only `k_address` matters.
+  std::optional<PaddedCopy> copy;
+  std::vector<PaddedCopy::Line> copied_lines;
+  std::vector<std::int64_t> k_planes;  ///< source address of each plane of the copy
+  std::int64_t lines = 1;              ///< of columns, `line` in each
+  std::int64_t line = 0;
+  std::int64_t line_stride = 0;  ///< from line to line in the copy
+
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };
 
 struct ThinArgs {
   const ThinTable* table = nullptr;
-  const float* data = nullptr;  ///< of the columns, at the batch's address
+  const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
   bool flush = false;
   std::int64_t piece_begin = 0;
   std::int64_t piece_end = 0;

@@ -27,7 +27,8 @@ class ThinWay final : public Way {
     const std::int64_t pieces = table_.pieces();
     const std::int64_t parts = divide_up(pieces, std::max<std::int64_t>(kThinPieces, divide_up(pieces, num_threads())));
     const std::int64_t blocks = divide_up(pieces, kThinPieces);
-    const std::int64_t per_batch = plan_.batches >= 4 * num_threads() ? blocks : std::max(parts, blocks);
+    const bool whole = table_.copy.has_value();  // parts of a batch would copy it again
+    const std::int64_t per_batch = whole ? 1 : plan_.batches >= 4 * num_threads() ? blocks : std::max(parts, blocks);
     const std::int64_t step = divide_up(pieces, per_batch);
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
     const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
@@ -69,8 +70,9 @@ class ThinWay final : public Way {
         reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
     for (std::int64_t b = 0; b < batches; ++b) {
       args.rows_stride = load_rows(binding, batch + b, rows, workspace);
-      args.data =
-          reinterpret_cast<const float*>(data(binding, Operand::columns)) + side.geometry.batch_address(batch + b);
+      args.data = table_.copy ? copied(binding, batch + b, workspace)
+                              : reinterpret_cast<const float*>(data(binding, Operand::columns)) +
+                                    side.geometry.batch_address(batch + b);
       args.results = results + b * plan_.rows * args.results_stride;
       kernels_.thin(args);
     }
@@ -81,6 +83,23 @@ class ThinWay final : public Way {
                       .column = column,
                       .columns = table_.begin[static_cast<std::size_t>(piece_end)] - column};
     epilogue_.run(binding, block, results, args.results_stride, workspace);
+  }
+
+  // The padded planes of one batch.
+  const float* copied(const Binding& binding, std::int64_t batch, Workspace& workspace) const {
+    const float* const from = reinterpret_cast<const float*>(data(binding, Operand::columns)) +
+                              plan_.column_side.geometry.batch_address(batch);
+    const PaddedCopy& copy = *table_.copy;
+    const std::int64_t size = static_cast<std::int64_t>(table_.k_planes.size()) * copy.plane;
+    // The last vectors may read past what they need.
+    const std::int64_t slack = table_.line_stride + kernels_.lanes;
+    auto* const to = reinterpret_cast<float*>(workspace.columns.reserve((size + slack) * element_size()));
+    float* plane = to;
+    for (const std::int64_t address : table_.k_planes) {
+      write_padded(table_.copied_lines, from + address, plane);
+      plane += copy.plane;
+    }
+    return to;
   }
 
   // The rows of one batch for all of k, as [k][row]. Returns the distance between neighbouring k.

@@ -1,6 +1,8 @@
 #include "backends/cpu/contraction/way.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "backends/cpu/threads.h"
 
@@ -24,9 +26,8 @@ void Way::pack(const Binding& binding, Operand operand, const Position& batch, s
   (operand == Operand::rows ? kernels_.pack_rows : kernels_.pack_columns)(args);
 }
 
-const std::byte* Way::pack_all(const Binding& binding, Operand operand, bool serial, GrowingBuffer& buffer) const {
+void Way::pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const {
   const std::int64_t stride = block_stride(operand) * element_size();
-  std::byte* const to = buffer.reserve(plan_.batches * k_blocks() * stride);
   constexpr std::int64_t kPanels = 4;  // one task
   const std::int64_t group = kPanels * width(operand);
   const std::int64_t groups = divide_up(outer(operand), group);
@@ -41,7 +42,74 @@ const std::byte* Way::pack_all(const Binding& binding, Operand operand, bool ser
            std::min(group, outer(operand) - at), block % k_blocks(), panels, workspace);
     }
   });
-  return to;
+}
+
+namespace {
+
+// An element that meets more of the other operand's rows than this costs little to pack.
+constexpr std::int64_t kMostUses = 1024;
+constexpr std::int64_t kLeastBytes = 4096;
+
+class Form {
+ public:
+  explicit Form(std::initializer_list<std::int64_t> numbers) {
+    for (const std::int64_t number : numbers) add(number);
+  }
+  void add(std::int64_t number) { text_.append(reinterpret_cast<const char*>(&number), sizeof number); }
+  void add(const Group& group) {
+    add(group.sizes.rank());
+    for (int d = 0; d < group.sizes.rank(); ++d) {
+      add(group.sizes[d]);
+      add(group.strides[d]);
+      for (const Shape& coefficients : group.coefficients) add(coefficients[d]);
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string Way::form(Operand operand) const {
+  const Side& side = this->side(operand);
+  const Geometry& geometry = side.geometry;
+  Form form{width(operand),
+            static_cast<std::int64_t>(plan_.type),
+            static_cast<std::int64_t>(side.dtype),
+            side.flush ? 1 : 0,
+            static_cast<std::int64_t>(side.fill),
+            geometry.offset,
+            geometry.bounds()};
+  for (const Limit& limit : geometry.limits) {
+    for (const std::int64_t number : {limit.offset, limit.lo, limit.hi, limit.step, limit.stride}) form.add(number);
+  }
+  form.add(geometry.batch);
+  form.add(geometry.outer);
+  form.add(geometry.k);
+  return form.text();
+}
+
+KeptPanels::Panels Way::kept(const Binding& binding, Operand operand, bool serial) const {
+  if (kept_ == nullptr || binding.given.empty()) return nullptr;
+  const Side& side = this->side(operand);
+  Buffer* const buffer = binding.given[static_cast<std::size_t>(side.slot)];
+  const std::int64_t uses = outer(operand == Operand::rows ? Operand::columns : Operand::rows);
+  // Blocks of packed weights are a fraction of their panels.
+  if (buffer == nullptr || side.encoding != Encoding::dense || uses > kMostUses) return nullptr;
+  const std::int64_t bytes = packed_bytes(operand);
+  if (bytes < kLeastBytes) return nullptr;
+  const std::uint64_t contents = buffer->contents();
+  std::uint64_t& last = last_contents_[operand == Operand::rows ? 0 : 1];
+  if (std::exchange(last, contents) != contents) return nullptr;
+  std::string name = form(operand);
+  if (auto panels = kept_->find(contents, name)) return panels;
+  auto panels = kept_->allocate(static_cast<std::size_t>(bytes));
+  if (panels == nullptr) return nullptr;
+  pack_all(binding, operand, serial, panels.get());
+  kept_->keep(*buffer, std::move(name), panels, static_cast<std::size_t>(bytes));
+  return panels;
 }
 
 const void* Way::panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "backends/backend.h"
@@ -14,6 +16,7 @@
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/workspace.h"
+#include "backends/cpu/kept_panels.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,6 +28,7 @@ struct Task {
   Plan plan;
   const Program& epilogue;
   Isa isa;
+  std::shared_ptr<KeptPanels> kept;  ///< null: nothing is kept
 };
 
 /// Any contraction: both operands packed, block by block.
@@ -48,7 +52,8 @@ class Way : public Executable {
   explicit Way(Task task)
       : kernels_(task.kernels),
         plan_(std::move(task.plan)),
-        epilogue_(task.epilogue, plan_, element_size(), task.isa) {}
+        epilogue_(task.epilogue, plan_, element_size(), task.isa),
+        kept_(std::move(task.kept)) {}
 
   /// There are results to compute.
   virtual void compute(const Binding& binding) const = 0;
@@ -68,8 +73,15 @@ class Way : public Executable {
   /// Packs [outer_begin, outer_begin + outer_count) of one block of k.
   void pack(const Binding& binding, Operand operand, const Position& batch, std::int64_t outer_begin,
             std::int64_t outer_count, std::int64_t k_block, void* panels, Workspace& workspace) const;
+  /// The whole operand as pack_all leaves it, if it is a value that this kernel met before, and few enough results use an
+  /// element for packing to matter; otherwise null.
+  KeptPanels::Panels kept(const Binding& binding, Operand operand, bool serial) const;
   /// The whole operand, as [batch][block of k][panel].
-  const std::byte* pack_all(const Binding& binding, Operand operand, bool serial, GrowingBuffer& buffer) const;
+  const std::byte* pack_all(const Binding& binding, Operand operand, bool serial, GrowingBuffer& buffer) const {
+    std::byte* const to = buffer.reserve(packed_bytes(operand));
+    pack_all(binding, operand, serial, to);
+    return to;
+  }
   /// The panels of one block, out of what pack_all returned, or packed now if that is null. `position`: of the batch.
   const void* panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,
                      std::int64_t batch, std::int64_t begin, std::int64_t count, std::int64_t k_block,
@@ -80,6 +92,12 @@ class Way : public Executable {
   const Epilogue epilogue_;
 
  private:
+  void pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const;
+  std::int64_t packed_bytes(Operand operand) const {
+    return plan_.batches * k_blocks() * block_stride(operand) * element_size();
+  }
+  /// What of the plan decides how the operand's panels look.
+  std::string form(Operand operand) const;
   std::int64_t width(Operand operand) const {
     return operand == Operand::rows ? kernels_.tile_rows : kernels_.tile_columns;
   }
@@ -87,6 +105,10 @@ class Way : public Executable {
   std::int64_t block_stride(Operand operand) const {
     return divide_up(outer(operand), width(operand)) * panel_stride(operand);
   }
+
+  const std::shared_ptr<KeptPanels> kept_;
+  // What the operands held in the last run, to know a value that comes again.
+  mutable std::array<std::uint64_t, 2> last_contents_{};
 };
 
 }  // namespace contraction

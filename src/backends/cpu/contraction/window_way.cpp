@@ -24,7 +24,10 @@ class WindowWay final : public Way {
                         static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const bool serial = work < kSerialWork;
     const WindowTiling tiling = choose_window_tiling(plan_, table_, kernels_.tile_rows, serial ? 1 : num_threads());
-    const std::byte* const rows = pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
+    const KeptPanels::Panels kept_rows = kept(binding, Operand::rows, serial);
+    const std::byte* const rows =
+        kept_rows != nullptr ? kept_rows.get()
+                             : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
     const std::int64_t per_plane = tiling.segments * tiling.row_groups;
     const std::int64_t units = plan_.batches * table_.planes * per_plane;
     parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {

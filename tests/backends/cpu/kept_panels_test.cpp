@@ -1,0 +1,74 @@
+// Packed forms of values: kept with the second use, gone with the value, and never those of other contents.
+#include "backends/cpu/kept_panels.h"
+
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/cpu/backend.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Device kRef{DeviceKind::ref, 0};
+
+std::size_t kept_bytes() { return dynamic_cast<const CpuBackend&>(backend_of({DeviceKind::cpu, 0})).kept().bytes(); }
+
+TEST(KeptPanels, WeightsArePackedOnceAndLeaveWithTheirValue) {
+  const std::size_t before = kept_bytes();
+  {
+    const Tensor weight = randn({64, 300}).eval();
+    const Tensor x = randn({40, 300}).eval();
+    const auto product = [&] { return linear(x * 1.5, weight).eval(); };  // of a value that is new in each run
+    const Tensor first = product();
+    EXPECT_EQ(kept_bytes(), before) << "one use is no reason to keep anything";
+    const Tensor second = product();
+    EXPECT_GE(kept_bytes(), before + 64 * 300 * sizeof(float));
+    EXPECT_LT(kept_bytes(), before + 2 * 64 * 300 * sizeof(float));
+    const std::size_t kept = kept_bytes();
+    const Tensor third = product();
+    EXPECT_EQ(kept_bytes(), kept);
+    const Tensor expected = linear(x.to(kRef) * 1.5, weight.to(kRef));
+    for (const Tensor& result : {first, second, third}) EXPECT_EQ(result.hash(), expected.hash());
+  }
+  EXPECT_EQ(kept_bytes(), before);
+}
+
+// An optimiser's update writes into the memory that the weights were in.
+TEST(KeptPanels, AnOverwrittenValueIsNotFoundInItsOldForm) {
+  nn::Linear layer(300, 64);
+  const Tensor x = randn({40, 300}).eval();
+  const Tensor zero = zeros({64, 300}).eval();
+  for (int step = 0; step < 3; ++step) {
+    Tensor now;
+    for (int use = 0; use < 3; ++use) {
+      const NoGrad no_grad;
+      now = layer.forward(x * 1.5).eval();
+    }
+    const Tensor ref = linear(x.to(kRef) * 1.5, Tensor(layer.weight).to(kRef),
+                              Tensor(layer.bias).to(kRef));
+    EXPECT_EQ(now.hash(), ref.hash()) << "step " << step;
+    optim::SGD optimizer(layer.parameters(), {.lr = 0.5});
+    sum(layer.forward(x)).backward();
+    optimizer.step();
+  }
+}
+
+TEST(KeptPanels, NothingIsKeptBeyondTheLimit) {
+  const auto kept = std::make_shared<KeptPanels>(std::make_shared<MemoryPool>(), 1000);
+  Buffer buffer(Device{DeviceKind::cpu, 0}, nullptr, 0, nullptr);
+  EXPECT_EQ(kept->allocate(1001), nullptr);
+  kept->keep(buffer, "a", kept->allocate(900), 900);
+  EXPECT_EQ(kept->allocate(101), nullptr);
+  EXPECT_NE(kept->allocate(100), nullptr) << "room is taken by keep";
+  EXPECT_NE(kept->find(buffer.contents(), "a"), nullptr);
+  EXPECT_EQ(kept->find(buffer.contents(), "b"), nullptr);
+  const std::uint64_t contents = buffer.contents();
+  buffer.overwrite();
+  EXPECT_EQ(kept->find(contents, "a"), nullptr);
+  EXPECT_NE(buffer.contents(), contents);
+  EXPECT_EQ(kept->bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep
