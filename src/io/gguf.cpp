@@ -131,8 +131,7 @@ class Parser {
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     if (!names_.insert(tensor.name).second) reader_.fail(what + " appears twice");
     const std::uint32_t rank = reader_.u32(what);
-    if (rank > kMaxGgufRank)
-      reader_.fail(fmt::format("{} has {} dimensions, more than {}", what, rank, kMaxGgufRank));
+    if (rank > kMaxGgufRank) reader_.fail(fmt::format("{} has {} dimensions, more than {}", what, rank, kMaxGgufRank));
     std::uint64_t sizes[kMaxGgufRank] = {};
     for (std::uint32_t d = 0; d < rank; ++d) {
       sizes[d] = reader_.u64(what);
@@ -168,7 +167,8 @@ class Parser {
     const auto* value = found->second.get_if<std::uint32_t>();
     if (value == nullptr || !std::has_single_bit(*value) || *value > kMaxGgufAlignment) {
       throw FormatError(fmt::format("{}: {} is {} ({}), not a power of two of type u32, of at most {}", file_.path,
-                                    kGgufAlignmentKey, found->second.to_string(), found->second.kind(), kMaxGgufAlignment));
+                                    kGgufAlignmentKey, found->second.to_string(), found->second.kind(),
+                                    kMaxGgufAlignment));
     }
     return *value;
   }
