@@ -597,6 +597,83 @@ def make_gguf():
         write("gguf", label, content)
 
 
+# --- ONNX --------------------------------------------------------------------------------------------------------------
+
+
+def varint(value):
+    data = b""
+    while value >= 0x80:
+        data += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return data + bytes([value])
+
+
+def pb(number, content):
+    """A field of a protocol buffer: bytes, text, or a number."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def onnx_node(op, inputs, outputs, more=b""):
+    return pb(1, b"".join(pb(1, i) for i in inputs) + b"".join(pb(2, o) for o in outputs) + pb(4, op) + more)
+
+
+def onnx_model(graph, more=b"", ir=8):
+    return pb(1, ir) + pb(7, graph) + pb(8, pb(2, 17)) + more
+
+
+def make_onnx():
+    ends = pb(11, pb(1, "x")) + pb(12, pb(1, "y"))
+    relu = onnx_node("Relu", ["x"], ["y"])
+    weight = pb(1, 2) + pb(2, 1) + pb(8, "w")
+    added = onnx_node("Add", ["x", "w"], ["y"])
+    nested = relu
+    for _ in range(80):
+        nested = onnx_node("If", ["x"], ["y"], pb(5, pb(1, "then_branch") + pb(6, nested) + pb(20, 5)))
+    recursive = pb(25, pb(1, "F") + pb(4, "a") + pb(5, "b") + pb(7, pb(1, "a") + pb(2, "b") + pb(4, "F") + pb(7, "o")) + pb(10, "o"))
+    doubling = b"".join(
+        pb(25, pb(1, f"F{i}") + pb(4, "a") + pb(5, "c") + pb(10, "o")
+           + b"".join(pb(7, pb(1, a) + pb(2, b) + pb(4, f"F{i + 1}") + pb(7, "o")) for a, b in (("a", "b"), ("b", "c"))))
+        for i in range(40)
+    )
+    branches = pb(5, pb(1, "then_branch") + pb(6, onnx_node("Relu", ["later"], ["t"]) + pb(12, pb(1, "t"))) + pb(20, 5))
+    cases = {
+        "valid": onnx_model(relu + ends),
+        "valid-weight": onnx_model(added + pb(5, weight + pb(9, bytes(8))) + ends),
+        "valid-floats": onnx_model(added + pb(5, weight + pb(4, bytes(8))) + ends),
+        "ir-2": onnx_model(relu + ends, ir=2),
+        "graph-twice": onnx_model(relu + ends, pb(7, relu)),
+        "group": onnx_model(relu + ends + b"\x0b"),
+        "varint-long": onnx_model(relu + ends) + b"\x28" + b"\xff" * 11,
+        "length-over-file": pb(1, 8) + b"\x3a\xff\xff\xff\xff\x0f",
+        "dims-wrap": onnx_model(added + pb(5, pb(1, 2**62) + pb(1, 4) + pb(2, 1) + pb(8, "w")) + ends),
+        "dims-zero-large": onnx_model(added + pb(5, pb(1, 0) + pb(1, 2**62) + pb(2, 1) + pb(8, "w")) + ends),
+        "dims-negative": onnx_model(added + pb(5, pb(1, 2**64 - 1) + pb(2, 1) + pb(8, "w")) + ends),
+        "elements-short": onnx_model(added + pb(5, weight + pb(9, bytes(4))) + ends),
+        "elements-twice": onnx_model(added + pb(5, weight + pb(9, bytes(8)) + pb(4, bytes(8))) + ends),
+        "elements-none": onnx_model(added + pb(5, weight) + ends),
+        "type-99": onnx_model(added + pb(5, pb(1, 1) + pb(2, 99) + pb(8, "w")) + ends),
+        "external": onnx_model(added + pb(5, weight + pb(13, pb(1, "location") + pb(2, "../../x")) + pb(14, 1)) + ends),
+        "external-key": onnx_model(added + pb(5, weight + pb(13, pb(1, "__class__") + pb(2, "x")) + pb(14, 1)) + ends),
+        "initialiser-made": onnx_model(added + pb(5, pb(1, 1) + pb(2, 1) + pb(8, "y") + pb(9, bytes(4))) + ends),
+        "reads-itself": onnx_model(onnx_node("Relu", ["y"], ["y"]) + ends),
+        "cycle": onnx_model(onnx_node("Relu", ["b"], ["a"]) + onnx_node("Relu", ["a"], ["b"]) + ends),
+        "captures-later": onnx_model(onnx_node("If", ["x"], ["y"], branches) + onnx_node("Relu", ["x"], ["later"]) + ends),
+        "nested": onnx_model(nested + ends),
+        "function-recursive": onnx_model(onnx_node("F", ["x"], ["y"], pb(7, "o")) + ends, recursive),
+        "function-doubling": onnx_model(onnx_node("F0", ["x"], ["y"], pb(7, "o")) + ends, doubling),
+        "attribute-value-and-reference": onnx_model(onnx_node("Relu", ["x"], ["y"], pb(5, pb(1, "a") + pb(3, 1) + pb(21, "b"))) + ends),
+        "attribute-twice": onnx_model(onnx_node("Relu", ["x"], ["y"], 2 * pb(5, pb(1, "a") + pb(3, 1))) + ends),
+        "attribute-two-types": onnx_model(onnx_node("Relu", ["x"], ["y"], pb(5, pb(1, "a") + pb(3, 1) + pb(4, "b"))) + ends),
+        "opsets-many": onnx_model(relu + ends, b"".join(pb(8, pb(1, f"d{i}") + pb(2, 1)) for i in range(300))),
+        "nodes-empty": onnx_model(pb(1, b"") * 1000 + ends),
+    }
+    for label, content in cases.items():
+        write("onnx", label, content)
+
+
 # --- tokenizer.json ----------------------------------------------------------------------------------------------------
 
 
@@ -678,6 +755,7 @@ if __name__ == "__main__":
     make_cifar()
     make_idx()
     make_gguf()
+    make_onnx()
     make_tokenizer()
     make_weights()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-// Files: tensors (safetensors, PyTorch, NumPy), images (PNG, JPEG), CIFAR-10 records, idx arrays, and downloads of them.
+// Files: tensors (safetensors, PyTorch, NumPy), ONNX models, images (PNG, JPEG), CIFAR-10 records, idx arrays, and downloads of them.
 #pragma once
 
 #include <lockstep/io/cifar.h>
@@ -8,6 +8,7 @@
 #include <lockstep/io/image.h>
 #include <lockstep/io/metadata.h>
 #include <lockstep/io/numpy.h>
+#include <lockstep/io/onnx.h>
 #include <lockstep/io/pytorch.h>
 #include <lockstep/io/safetensors.h>
 #include <lockstep/io/tensor_file.h>

@@ -1,4 +1,5 @@
 // `lockstep inspect`: what a file holds.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -85,11 +86,19 @@ void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_
                {size_text(entry.bytes), &Style::dim, true}});
   }
   table.print(style, "  ");
+  const std::string notes = source->notes();
   for (const auto& [key, value] : texts) {
+    // The notes say the same in lines that people can read.
+    if (!notes.empty() && value.get_if<std::vector<std::string>>() != nullptr) continue;
     constexpr std::size_t kLongest = 200;
     const std::string text = value.to_string();
     const bool cut = text.size() > kLongest;
     print_line(fmt::format("  {} = {}{}", printable(key), printable(text.substr(0, kLongest)), cut ? "..." : ""));
+  }
+  for (std::size_t at = 0; at < notes.size();) {
+    const std::size_t end = std::min(notes.find('\n', at), notes.size());
+    print_line("  " + printable(notes.substr(at, end - at)));
+    at = end + 1;
   }
   print_line(fmt::format("{} tensors, {}", source->entries().size(), size_text(bytes)));
 }
@@ -168,7 +177,7 @@ void add_inspect(CommandLine& line) {
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command
       .option("FILE", options->file,
-              "safetensors, GGUF, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
+              "safetensors, GGUF, ONNX, PyTorch (.pt, .pth, .th), NumPy (.npy, .npz), PNG, JPEG, CIFAR-10 (.bin)")
       .required();
   command.footer(
       "Examples:\n"

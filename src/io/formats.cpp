@@ -106,7 +106,6 @@ Image jpeg(std::string_view name, std::span<const std::byte> bytes) {
   return decode_jpeg(name, bytes);
 }
 
-constexpr const char* kNotYet = "not supported yet";
 constexpr const char* kNever = "not supported";
 constexpr const char* kStateDict = "not supported; save the module's state_dict() with torch.save instead";
 
@@ -133,11 +132,12 @@ constexpr std::array kFormats = {
            NotRead{"run git lfs pull to get the file"}},
     Format{"HTML", "a web page", "<!DOCTYPE", nullptr, NotRead{"the download failed"}},
     Format{"HTML", "a web page", "<html", nullptr, NotRead{"the download failed"}},
-    Format{"ONNX", "an ONNX model", "\x08", is_onnx, NotRead{kNotYet}},
+    Format{"ONNX", "an ONNX model", "\x08", is_onnx, open_onnx},
     Format{"TensorFlow SavedModel", "a TensorFlow SavedModel", "\x08", is_saved_model, NotRead{kNever}},
     Format{"TensorFlow graph", "a TensorFlow graph", "\x0a", is_graph_def, NotRead{kNever}},
     Format{"TensorFlow checkpoint", "the index of a TensorFlow checkpoint", "", is_tensorflow_index, NotRead{kNever}},
-    Format{"ONNX", "by its name an ONNX model", "", is_onnx_by_name, NotRead{kNotYet}},
+    Format{"ONNX", "by its name an ONNX model, but does not begin as one", "", is_onnx_by_name,
+           NotRead{"it is damaged, or the download failed"}},
     Format{"GGUF", "by its name a GGUF file, but does not begin as one", "", is_gguf_by_name,
            NotRead{"it is damaged, or the download failed"}},
     Format{"CIFAR-10", "CIFAR-10 records, by its name", "", is_cifar, parse_cifar},

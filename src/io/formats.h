@@ -22,7 +22,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-OpenTensors open_safetensors, open_npy, open_npz, open_pytorch, open_gguf;
+OpenTensors open_safetensors, open_npy, open_npz, open_pytorch, open_gguf, open_onnx;
 
 /// What a row's `matches` looks at: the file's bytes and, if it is a zip file, its entries.
 class Candidate {

@@ -36,6 +36,8 @@ class TensorSource {
   virtual Metadata metadata() const = 0;
   /// The elements of entries()[index]: the file's own memory, unless the format packs them or lets them lie in strides.
   virtual RawTensor elements(std::size_t index) const = 0;
+  /// What else people want to see of the file, as lines of text. Most formats have no more.
+  virtual std::string notes() const { return {}; }
 };
 
 /// Checks all that the file says about its tensors, and touches none of them. Throws FormatError.

@@ -1,0 +1,224 @@
+// OnnxModel and load_onnx: a program with a module's face.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/check.h>
+#include <lockstep/io/onnx.h>
+
+#include "core/checked.h"
+#include "io/onnx/execution.h"
+#include "io/onnx/loaded.h"
+#include "io/reading.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io {
+
+UnsupportedError::~UnsupportedError() = default;
+
+namespace onnx {
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+std::string type_text(const ModelValue& value) {
+  const std::string element = name_of_type(value.type);
+  switch (value.kind) {
+    case ValueKind::tensor: return value.type == 0 ? "unknown" : element;
+    case ValueKind::sequence: return "sequence of " + element;
+    case ValueKind::optional: return "optional " + element;
+    case ValueKind::optional_sequence: return "optional sequence of " + element;
+    case ValueKind::other: break;
+  }
+  return "unsupported";
+}
+
+namespace {
+
+std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Program& program, bool inputs) {
+  std::vector<OnnxValue> result;
+  for (const ModelValue& value : values) {
+    OnnxValue& entry = result.emplace_back();
+    entry.name = std::string(value.name);
+    entry.type = type_text(value);
+    if (value.kind == ValueKind::tensor) entry.dtype = dtype_of(value.type);
+    entry.required = !(inputs && program.default_inputs.contains(value.name));
+    if (!value.shape) continue;
+    entry.shape.emplace();
+    for (const Dimension& dimension : *value.shape)
+      entry.shape->push_back({dimension.size, std::string(dimension.symbol)});
+  }
+  return result;
+}
+
+// An input against what the model says of it; `symbols` collects the sizes that names stand for.
+void check_input(const ModelValue& stated, const Value& given, std::map<std::string_view, std::int64_t>& symbols) {
+  const std::string title = fmt::format("input {}", in_quotes(stated.name));
+  if (stated.kind != ValueKind::tensor || !given.is_tensor()) return;  // nodes check what they are given
+  const std::optional<DType> dtype = dtype_of(stated.type);
+  if (stated.type != 0 && dtype != given.dtype()) {
+    throw DTypeError(
+        fmt::format("{} is {}; the model takes {}", title, name_of(given.dtype()), name_of_type(stated.type)));
+  }
+  if (!stated.shape) return;
+  const Shape& shape = given.shape();
+  const auto mismatch = [&](std::string_view why) {
+    throw ShapeError(fmt::format("{} is of shape {}: {}", title, shape.to_string(), why));
+  };
+  if (static_cast<std::size_t>(shape.rank()) != stated.shape->size()) {
+    mismatch(fmt::format("the model takes {} dimensions", stated.shape->size()));
+  }
+  for (int d = 0; d < shape.rank(); ++d) {
+    const Dimension& dimension = (*stated.shape)[static_cast<std::size_t>(d)];
+    if (dimension.size && *dimension.size != shape[d]) mismatch(fmt::format("size {} must be {}", d, *dimension.size));
+    if (dimension.size || dimension.symbol.empty()) continue;
+    const auto [known, first] = symbols.emplace(dimension.symbol, shape[d]);
+    if (!first && known->second != shape[d]) {
+      mismatch(
+          fmt::format("size {} is {}, which was {} in an input before", d, in_quotes(dimension.symbol), known->second));
+    }
+  }
+}
+
+std::vector<Value> constants_on(const LoadedProgram& loaded, Device device) {
+  const Program& program = *loaded.program;
+  const std::lock_guard lock(loaded.mutex);
+  auto known = loaded.on_device.find(device);
+  if (known == loaded.on_device.end()) {
+    std::vector<Value> values;
+    for (std::size_t i = 0; i < program.constants.size(); ++i) {
+      const Value& value = program.constants[i].value;
+      if (loaded.cells[i].defined() || !value.is_tensor() || device == Device{}) {
+        values.push_back(loaded.cells[i].defined() ? Value() : value);
+        continue;
+      }
+      const Tensor tensor = value.tensor(Device{}).to(device);
+      values.push_back(value.host() == nullptr ? Value(tensor) : Value(tensor, *value.host()));
+    }
+    known = loaded.on_device.emplace(device, std::move(values)).first;
+  }
+  std::vector<Value> values = known->second;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (loaded.cells[i].defined()) values[i] = Value(loaded.cells[i].tensor());
+  }
+  return values;
+}
+
+}  // namespace
+
+Device device_of(const LoadedProgram& loaded) {
+  for (const Cell& cell : loaded.cells) {
+    if (cell.defined()) return cell.device();
+  }
+  return loaded.loaded_on;
+}
+
+std::shared_ptr<Program> open_program(os::FileBytes file, bool map) {
+  const std::string path = file.path;
+  return reading(path, [&] {
+    ExternalFiles external{.folder = folder_of(path), .map = map};
+    return plan_model(parse_model(std::move(file)), &external);
+  });
+}
+
+ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device, bool training) {
+  const Program& program = *loaded.program;
+  std::vector<Value> constants = constants_on(loaded, device);
+  std::vector<Value> given;
+  std::map<std::string_view, std::int64_t> symbols;
+  for (const ModelValue& stated : program.inputs) {
+    auto found = inputs.find(stated.name);
+    if (found != inputs.end()) {
+      check_input(stated, found->second, symbols);
+      given.push_back(std::move(found->second));
+      inputs.erase(found);
+      continue;
+    }
+    const auto fallback = program.default_inputs.find(stated.name);
+    if (fallback != program.default_inputs.end()) {
+      given.push_back(constants[fallback->second]);
+    } else if (stated.kind == ValueKind::optional || stated.kind == ValueKind::optional_sequence) {
+      given.emplace_back();
+    } else {
+      throw ValueError(fmt::format("input {} is missing", in_quotes(stated.name)));
+    }
+  }
+  if (!inputs.empty()) throw ValueError(fmt::format("the model has no input {}", in_quotes(inputs.begin()->first)));
+  std::vector<Value> results = Execution(constants, device, training).run(program.main, std::move(given));
+  ValueMap outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    outputs.emplace(std::string(program.outputs[i].name), std::move(results[i]));
+  }
+  return outputs;
+}
+
+}  // namespace onnx
+
+OnnxModel::OnnxModel(std::unique_ptr<onnx::LoadedProgram> program) : program_(std::move(program)) {
+  onnx::register_cells(*this, *program_);
+  if (program_->loaded_on != Device{}) to(program_->loaded_on);
+  eval();
+}
+OnnxModel::~OnnxModel() = default;
+
+TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
+  const CallScope call(site);
+  const Device here = device();
+  onnx::ValueMap values;
+  for (const auto& [name, tensor] : inputs) {
+    if (!tensor.defined()) throw ValueError(fmt::format("input {} is undefined", in_quotes(name)));
+    if (tensor.device() != here) {
+      fail<DeviceError>(fmt::format("input {} is on another device than the model", in_quotes(name)),
+                        {{"input", tensor}}, "move it, e.g. input.to(model.device())", site);
+    }
+    values.emplace(name, tensor);
+  }
+  TensorMap outputs;
+  for (const auto& [name, value] : onnx::run_program(*program_, std::move(values), here, training())) {
+    if (value.is_tensor()) outputs.emplace(name, value.tensor(here));
+    if (!value.is_sequence()) continue;
+    for (std::size_t i = 0; i < value.sequence().size(); ++i) {
+      const onnx::Value& element = value.sequence()[i];
+      if (element.is_tensor()) outputs.emplace(fmt::format("{}.{}", name, i), element.tensor(here));
+    }
+  }
+  return outputs;
+}
+
+Tensor OnnxModel::forward(const Operand& x) const {
+  const CallScope call("OnnxModel", x);
+  std::vector<OnnxValue> stated = inputs();
+  std::erase_if(stated, [](const OnnxValue& value) { return !value.required; });
+  check<ValueError>(stated.size() == 1,
+                    fmt::format("the model has {} inputs; give them by name to run()", stated.size()));
+  const auto results = run({{stated.front().name, x.tensor()}});
+  const auto first = results.find(outputs().front().name);
+  check<ValueError>(first != results.end(), "the first output is no tensor; call run()");
+  return first->second;
+}
+
+std::vector<OnnxValue> OnnxModel::inputs() const {
+  return onnx::described(program_->program->inputs, *program_->program, true);
+}
+std::vector<OnnxValue> OnnxModel::outputs() const {
+  return onnx::described(program_->program->outputs, *program_->program, false);
+}
+Device OnnxModel::device() const {
+  return onnx::device_of(*program_);
+}
+
+std::unique_ptr<OnnxModel> load_onnx(const std::string& path, OnnxOptions options) {
+  auto loaded = std::make_unique<onnx::LoadedProgram>();
+  loaded->program = onnx::open_program(open_file(path, {.map = options.map}), options.map);
+  loaded->loaded_on = options.device;
+  onnx::refuse_problems(*loaded->program);
+  if (options.fold) onnx::fold_constants(*loaded->program);
+  return std::make_unique<OnnxModel>(std::move(loaded));
+}
+
+}  // namespace io
+}  // namespace v0
+}  // namespace lockstep

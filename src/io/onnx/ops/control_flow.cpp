@@ -1,0 +1,117 @@
+// If, Loop and Scan: the graphs in their attributes, run once, repeatedly, or along a dimension. A condition is read on
+// the host, which waits for it where a device computed it.
+#include <lockstep/ops/shape.h>
+
+#include <algorithm>
+
+#include "io/onnx/operators.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io::onnx {
+namespace {
+
+constexpr std::int64_t kMostTrips = 1 << 24;
+
+std::vector<Value> branch(const Call& call) {
+  return call.run_graph(call.host_integer(0) != 0 ? "then_branch" : "else_branch", {});
+}
+
+// What a body's output number `i` was in each trip, along a new dimension.
+Value stacked(const Call& call, std::vector<Tensor> slices, std::int64_t axis, bool backwards) {
+  if (slices.empty()) call.unsupported("a loop of no trips that collects values, whose shape nothing tells");
+  if (backwards) std::reverse(slices.begin(), slices.end());
+  const std::int64_t rank = slices.front().rank() + 1;
+  call.require(axis >= -rank && axis < rank, "a scan axis is outside of the rank");
+  return stack(slices, static_cast<int>(axis));
+}
+
+std::vector<Value> loop(const Call& call) {
+  const std::int64_t trips = call.has(0) ? call.host_integer(0) : kMostTrips + 1;
+  bool goes_on = !call.has(1) || call.host_integer(1) != 0;
+  std::vector<Value> carried;
+  for (std::size_t i = 2; i < call.inputs(); ++i) carried.push_back(call.value(i));
+  const std::size_t collected = call.outputs() - std::min(call.outputs(), carried.size());
+  std::vector<std::vector<Tensor>> slices(collected);
+  for (std::int64_t trip = 0; trip < trips && goes_on; ++trip) {
+    if (trip == kMostTrips) call.unsupported("a loop of more than 2^24 trips");
+    std::vector<Value> inputs = {HostArray{DType::i64, {}, {trip}, {}}, HostArray{DType::boolean, {}, {1}, {}}};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    std::vector<Value> outputs = call.run_graph("body", std::move(inputs));
+    call.require(outputs.size() >= 1 + carried.size() + collected, "the body has too few outputs");
+    const Call condition(call.planned(), std::span(outputs).first(1), call.device());
+    goes_on = condition.host_integer(0) != 0;
+    for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = std::move(outputs[1 + i]);
+    for (std::size_t i = 0; i < collected; ++i) {
+      const Value& slice = outputs[1 + carried.size() + i];
+      call.require(slice.is_tensor(), "a value that is collected is no tensor");
+      slices[i].push_back(slice.tensor(call.device()));
+    }
+  }
+  for (std::vector<Tensor>& list : slices) carried.push_back(stacked(call, std::move(list), 0, false));
+  return carried;
+}
+
+// Element `i` of a list that may be left out.
+std::int64_t entry(const Call& call, const std::vector<std::int64_t>& list, std::size_t i) {
+  if (list.empty()) return 0;
+  call.require(i < list.size(), "a list of axes or directions is too short");
+  return list[i];
+}
+
+std::vector<Value> scan(const Call& call) {
+  const std::int64_t scanned_inputs = call.integer("num_scan_inputs");
+  const auto inputs = static_cast<std::int64_t>(call.inputs());
+  call.require(scanned_inputs >= 1 && scanned_inputs <= inputs, "num_scan_inputs is not a number of inputs");
+  const auto scanned = static_cast<std::size_t>(scanned_inputs);
+  const std::size_t states = call.inputs() - scanned;
+  const auto input_axes = call.integers("scan_input_axes");
+  const auto input_directions = call.integers("scan_input_directions");
+  const auto output_axes = call.integers("scan_output_axes");
+  const auto output_directions = call.integers("scan_output_directions");
+  std::vector<std::vector<Tensor>> sequences;
+  for (std::size_t i = 0; i < scanned; ++i) {
+    const Tensor& input = call.input(states + i);
+    const std::int64_t axis = entry(call, input_axes, i);
+    call.require(axis >= -input.rank() && axis < input.rank(), "a scan axis is outside of the rank");
+    sequences.push_back(input.unbind(static_cast<int>(axis)));
+    if (entry(call, input_directions, i) == 1) std::reverse(sequences.back().begin(), sequences.back().end());
+    call.require(sequences.back().size() == sequences.front().size(), "the scanned inputs differ in length");
+  }
+  std::vector<Value> carried;
+  for (std::size_t i = 0; i < states; ++i) carried.push_back(call.value(i));
+  call.require(call.outputs() >= states, "has fewer outputs than states");
+  std::vector<std::vector<Tensor>> slices(call.outputs() - states);
+  for (std::size_t trip = 0; trip < sequences.front().size(); ++trip) {
+    std::vector<Value> given = carried;
+    for (const std::vector<Tensor>& sequence : sequences) given.emplace_back(sequence[trip]);
+    std::vector<Value> outputs = call.run_graph("body", std::move(given));
+    call.require(outputs.size() >= states + slices.size(), "the body has too few outputs");
+    for (std::size_t i = 0; i < states; ++i) carried[i] = std::move(outputs[i]);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      call.require(outputs[states + i].is_tensor(), "a value that is collected is no tensor");
+      slices[i].push_back(outputs[states + i].tensor(call.device()));
+    }
+  }
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const bool backwards = entry(call, output_directions, i) == 1;
+    carried.push_back(stacked(call, std::move(slices[i]), entry(call, output_axes, i), backwards));
+  }
+  return carried;
+}
+
+constexpr Operator kControlFlowOperators[] = {
+    {.name = "If", .run_values = branch},
+    {.name = "Loop", .run_values = loop},
+    {.name = "Scan", .since = 9, .run_values = scan},
+};
+
+}  // namespace
+
+std::span<const Operator> control_flow_operators() {
+  return kControlFlowOperators;
+}
+
+}  // namespace io::onnx
+}  // namespace v0
+}  // namespace lockstep

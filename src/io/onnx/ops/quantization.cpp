@@ -1,0 +1,123 @@
+// Numbers as small integers with scales and zero points. Integers are multiplied exactly; each scale is a rounding of
+// its own.
+#include <lockstep/ops.h>
+
+#include "io/onnx/model.h"
+#include "io/onnx/operators.h"
+#include "io/onnx/ops/arguments.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io::onnx {
+namespace {
+
+struct IntegerRange {
+  double least, most;
+};
+IntegerRange range_of(const Call& call, DType dtype) {
+  switch (dtype) {
+    case DType::u8: return {0, 255};
+    case DType::i8: return {-128, 127};
+    case DType::i16: return {-32768, 32767};
+    default: call.unsupported("quantised to " + std::string(name_of(dtype)));
+  }
+}
+
+// A scale or zero point beside `x`: for all, along an axis, or for blocks along it.
+Tensor beside(const Call& call, const Tensor& x, const Tensor& parameter) {
+  if (parameter.numel() == 1 && parameter.rank() <= 1) return parameter.reshape({});
+  const int axis = axis_of(call, call.integer("axis", 1), x.rank());
+  const std::int64_t block = call.integer("block_size", 0);
+  if (block > 0) {
+    const Tensor repeated = repeat_interleave(parameter, block, axis);
+    return repeated.narrow(axis, 0, x.shape()[axis]);
+  }
+  call.require(parameter.rank() == 1, "a scale per axis must have one dimension");
+  Shape shape = Shape::filled(x.rank(), 1);
+  shape[axis] = parameter.shape()[0];
+  return parameter.reshape(shape);
+}
+
+// Rounded to even, moved by the zero point, and held within the dtype.
+Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype) {
+  const IntegerRange range = range_of(call, dtype);
+  const Tensor moved = zero.defined() ? add(round(quotient), zero.to(quotient.dtype())) : round(quotient);
+  return clamp(moved, range.least, range.most).to(dtype);
+}
+
+std::vector<Tensor> quantize_linear(const Call& call) {
+  const Tensor& x = call.input(0);
+  const Tensor zero = call.optional_input(2);
+  DType dtype = zero.defined() ? zero.dtype() : DType::u8;
+  if (call.integer("output_dtype", 0) != 0) dtype = call.dtype("output_dtype", dtype);
+  const Tensor scale = beside(call, x, call.input(1)).to(DType::f32);
+  const Tensor quotient = div(x.to(DType::f32), scale);
+  return {quantised(call, quotient, zero.defined() ? beside(call, x, zero) : Tensor(), dtype)};
+}
+
+std::string check_quantise(const NodeFacts& node) {
+  const std::int64_t type = node.integer("output_dtype", 0);
+  const auto dtype = dtype_of(type);
+  return type == 0 || (dtype && !is_storage_only(*dtype)) ? "" : "output_dtype=" + name_of_type(type);
+}
+
+std::vector<Tensor> dequantize_linear(const Call& call) {
+  const Tensor& x = call.input(0);
+  const Tensor& scale = call.input(1);
+  const DType result = call.integer("output_dtype", 0) != 0 ? call.dtype("output_dtype", scale.dtype()) : scale.dtype();
+  Tensor centred_x = x.to(DType::i32);
+  if (call.has(2)) centred_x = sub(centred_x, beside(call, x, call.input(2)).to(DType::i32));
+  return {mul(centred_x.to(DType::f32), beside(call, x, scale).to(DType::f32)).to(result)};
+}
+
+std::vector<Tensor> dynamic_quantize_linear(const Call& call) {
+  const Tensor& x = call.input(0);
+  const Tensor most = maximum(max(x), 0);
+  const Tensor least = minimum(min(x), 0);
+  const Tensor scale = div(sub(most, least), 255);
+  const Tensor zero = clamp(round(div(neg(least), scale)), 0.0, 255.0).to(DType::u8);
+  return {quantised(call, div(x, scale), zero, DType::u8), scale, zero};
+}
+
+Tensor without_zero(const Tensor& x, const Tensor& zero, int dim) {
+  Tensor point = zero.to(DType::i32);
+  if (point.numel() == 1) {
+    point = point.reshape({});
+  } else if (point.rank() == 1) {
+    Shape shape = Shape::filled(x.rank(), 1);
+    shape[dim < 0 ? dim + x.rank() : dim] = point.shape()[0];
+    point = point.reshape(shape);
+  }
+  return sub(x.to(DType::i32), point);
+}
+
+// Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
+std::vector<Tensor> qlinear_matmul(const Call& call) {
+  const Tensor product =
+      matmul(without_zero(call.input(0), call.input(2), -2), without_zero(call.input(3), call.input(5), -1));
+  const auto scale_of = [&](std::size_t i, bool rows) {
+    const Tensor scale = call.input(i).to(DType::f32);
+    return scale.numel() == 1 ? scale.reshape({}) : rows && scale.rank() == 1 ? scale.unsqueeze(-1) : scale;
+  };
+  const Tensor factor = div(mul(scale_of(1, true), scale_of(4, false)), scale_of(6, false));
+  const Tensor zero = call.input(7);
+  return {
+      quantised(call, mul(product.to(DType::f32), factor), zero.numel() == 1 ? zero.reshape({}) : zero, zero.dtype())};
+}
+
+constexpr Operator kQuantizationOperators[] = {
+    {.name = "QuantizeLinear", .since = 10, .run = quantize_linear, .check = check_quantise},
+    {.name = "DequantizeLinear", .since = 10, .run = dequantize_linear, .check = check_quantise},
+    {.name = "DynamicQuantizeLinear", .since = 11, .run = dynamic_quantize_linear},
+    {.name = "QLinearMatMul", .since = 10, .run = qlinear_matmul},
+};
+
+}  // namespace
+
+std::span<const Operator> quantization_operators() {
+  return kQuantizationOperators;
+}
+
+}  // namespace io::onnx
+}  // namespace v0
+}  // namespace lockstep

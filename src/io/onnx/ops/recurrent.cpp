@@ -1,0 +1,265 @@
+// RNN, GRU and LSTM: as our own layers where these compute the same, else cell by cell.
+#include <lockstep/ops.h>
+
+#include <array>
+
+#include "io/onnx/operators.h"
+#include "io/onnx/ops/arguments.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io::onnx {
+namespace {
+
+using Activation = Tensor (*)(const Operand&);
+
+Activation find_activation(std::string_view name) {
+  if (name == "Sigmoid") return sigmoid;
+  if (name == "Tanh") return tanh;
+  if (name == "Relu") return relu;
+  return nullptr;
+}
+
+std::string check_recurrent(const NodeFacts& node) {
+  for (const std::string& name : node.texts("activations")) {
+    if (find_activation(name) == nullptr) return "activation " + name;
+  }
+  if (node.version() < 7) return "this version is not supported";
+  return "";
+}
+
+// What the three have in common: the arguments, with the sequence first.
+struct Cells {
+  Tensor x;  // [L, N, I]
+  int directions = 1;
+  std::int64_t hidden = 0;
+  int gates = 1;
+  bool batch_first = false;
+  bool backwards = false;  // the only direction
+  float clip = 0;
+  std::vector<std::string> activations;  // for each direction
+};
+
+Cells cells_of(const Call& call, int gates, std::vector<std::string> defaults) {
+  Cells cells{.x = call.input(0), .hidden = call.shape(2).back(), .gates = gates};
+  cells.batch_first = call.integer("layout", 0) != 0;
+  if (cells.batch_first) cells.x = cells.x.transpose(0, 1);
+  const std::string_view direction = call.text("direction", "forward");
+  call.require(direction == "forward" || direction == "reverse" || direction == "bidirectional",
+               "direction is unknown");
+  cells.directions = direction == "bidirectional" ? 2 : 1;
+  cells.backwards = direction == "reverse";
+  cells.clip = call.number("clip", 0);
+  cells.activations = call.texts("activations", std::move(defaults));
+  const std::size_t each = cells.activations.size();
+  if (!call.has_attribute("activations") && cells.directions == 2) {
+    for (std::size_t i = 0; i < each; ++i) cells.activations.push_back(cells.activations[i]);
+  }
+  call.require(call.shape(1).rank() == 3 && call.shape(1)[0] == cells.directions,
+               "the weights are not those of the directions");
+  return cells;
+}
+
+// Of one direction.
+Tensor part(const Call& call, std::size_t input, int direction) {
+  return call.has(input) ? call.input(input).select(0, direction) : Tensor();
+}
+Tensor initial(const Call& call, const Cells& cells, std::size_t input, int direction) {
+  if (!call.has(input))
+    return zeros({cells.x.shape()[1], cells.hidden}, {.dtype = cells.x.dtype(), .device = call.device()});
+  return call.input(input).select(cells.batch_first ? 1 : 0, direction);
+}
+
+// Gate blocks in another order.
+Tensor reordered(const Tensor& t, std::int64_t hidden, std::span<const int> order, std::int64_t first = 0) {
+  std::vector<Tensor> blocks;
+  for (const int gate : order) blocks.push_back(t.narrow(0, first + gate * hidden, hidden));
+  return cat(blocks, 0);
+}
+
+RecurrentWeights weights_of(const Call& call, const Cells& cells, int direction, std::span<const int> order) {
+  RecurrentWeights weights{.input = reordered(part(call, 1, direction), cells.hidden, order),
+                           .hidden = reordered(part(call, 2, direction), cells.hidden, order)};
+  if (call.has(3)) {
+    const Tensor bias = part(call, 3, direction);
+    weights.input_bias = reordered(bias, cells.hidden, order);
+    weights.hidden_bias = reordered(bias, cells.hidden, order, cells.gates * cells.hidden);
+  }
+  return weights;
+}
+
+// Whether our layers compute this: no lengths, no clipping, the usual activations.
+bool is_plain(const Call& call, const Cells& cells, std::span<const std::string_view> usual) {
+  if (call.has(4) || cells.clip != 0 || call.integer("input_forget", 0) != 0) return false;
+  for (std::size_t i = 0; i < cells.activations.size(); ++i) {
+    if (cells.activations[i] != usual[i % usual.size()]) return false;
+  }
+  return true;
+}
+
+// y [L, N, D * H] and states [D, N, H] as the node wants them.
+std::vector<Tensor> results_of(const Cells& cells, const Tensor& output, std::vector<Tensor> states) {
+  const Shape& shape = output.shape();
+  const Tensor y = output.reshape({shape[0], shape[1], cells.directions, cells.hidden});
+  std::vector<Tensor> results = {cells.batch_first ? y.permute({1, 0, 2, 3}) : y.permute({0, 2, 1, 3})};
+  for (const Tensor& state : states) results.push_back(cells.batch_first ? state.transpose(0, 1) : state);
+  return results;
+}
+
+std::vector<std::optional<Tensor>> initial_states(const Call& call, const Cells& cells, std::size_t count) {
+  std::vector<std::optional<Tensor>> states;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<Tensor> of_directions;
+    for (int d = 0; d < cells.directions; ++d) of_directions.push_back(initial(call, cells, 5 + i, d));
+    states.emplace_back(stack(of_directions, 0));
+  }
+  return states;
+}
+
+// One direction, cell by cell. `step` takes the input's share of the gates and the states, and gives the new ones.
+template <typename Step>
+Tensor run_cells(const Call& call, const Cells& cells, int direction, const Tensor& shares, std::vector<Tensor>& states,
+                 const Step& step) {
+  const std::int64_t length = cells.x.shape()[0];
+  const bool backwards = cells.backwards || direction == 1;
+  const Tensor lengths = call.has(4) ? call.input(4).to(DType::i64).reshape({-1, 1}) : Tensor();
+  std::vector<Tensor> outputs(static_cast<std::size_t>(length));
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t t = backwards ? length - 1 - i : i;
+    std::vector<Tensor> next = step(shares.select(0, t), states);
+    Tensor output = next.front();
+    if (lengths.defined()) {
+      const Tensor lives = gt(lengths, static_cast<double>(t));
+      output = where(lives, output, zeros_like(output));
+      for (std::size_t k = 0; k < next.size(); ++k) next[k] = where(lives, next[k], states[k]);
+    }
+    states = std::move(next);
+    outputs[static_cast<std::size_t>(t)] = output;
+  }
+  call.require(length > 0, "the sequence is empty");
+  return stack(outputs, 0);
+}
+
+// All directions cell by cell, with `count` states. `make` gives the step of a direction.
+template <typename Make>
+std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t count, const Make& make) {
+  std::vector<Tensor> outputs;
+  std::vector<std::vector<Tensor>> finals(count);
+  for (int d = 0; d < cells.directions; ++d) {
+    std::vector<Tensor> states;
+    for (std::size_t i = 0; i < count; ++i) states.push_back(initial(call, cells, 5 + i, d));
+    const Tensor bias = part(call, 3, d);
+    Tensor shares = matmul(cells.x, part(call, 1, d).transpose(0, 1));
+    const std::int64_t rows = cells.gates * cells.hidden;
+    if (bias.defined()) shares = add(shares, bias.narrow(0, 0, rows));
+    outputs.push_back(
+        run_cells(call, cells, d, shares, states, make(d, bias.defined() ? bias.narrow(0, rows, rows) : Tensor())));
+    for (std::size_t i = 0; i < count; ++i) finals[i].push_back(states[i]);
+  }
+  std::vector<Tensor> states;
+  for (const std::vector<Tensor>& list : finals) states.push_back(stack(list, 0));
+  return results_of(cells, cat(outputs, -1), std::move(states));
+}
+
+Tensor clipped(const Tensor& x, float limit) {
+  return limit > 0 ? clamp(x, -limit, limit) : x;
+}
+Tensor plus(const Tensor& a, const Tensor& b) {
+  return b.defined() ? add(a, b) : a;
+}
+
+std::vector<Tensor> rnn(const Call& call) {
+  const Cells cells = cells_of(call, 1, {"Tanh"});
+  return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
+    return [&, bias, recurrent = part(call, 2, d).transpose(0, 1),
+            f = find_activation(cells.activations[static_cast<std::size_t>(d)])](
+               const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
+      return {f(clipped(plus(add(share, matmul(states[0], recurrent)), bias), cells.clip))};
+    };
+  });
+}
+
+std::vector<Tensor> gru_of(const Call& call) {
+  const Cells cells = cells_of(call, 3, {"Sigmoid", "Tanh"});
+  const bool before_reset = call.integer("linear_before_reset", 0) != 0;
+  constexpr std::array<std::string_view, 2> kUsual = {"Sigmoid", "Tanh"};
+  if (before_reset && !cells.backwards && is_plain(call, cells, kUsual)) {
+    constexpr std::array kOrder = {1, 0, 2};  // z, r, h to r, z, n
+    std::vector<RecurrentWeights> weights;
+    for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
+    const RecurrentResult result =
+        gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
+    return results_of(cells, result.output, {result.hidden});
+  }
+  return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
+    const std::int64_t h = cells.hidden;
+    return [&, h, bias, before_reset, recurrent = part(call, 2, d).transpose(0, 1),
+            f = find_activation(cells.activations[static_cast<std::size_t>(2 * d)]),
+            g = find_activation(cells.activations[static_cast<std::size_t>(2 * d + 1)])](
+               const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
+      const auto bias_of = [&](std::int64_t first, std::int64_t count) {
+        return bias.defined() ? bias.narrow(0, first, count) : Tensor();
+      };
+      const Tensor zr =
+          plus(add(share.narrow(1, 0, 2 * h), matmul(states[0], recurrent.narrow(1, 0, 2 * h))), bias_of(0, 2 * h));
+      const Tensor z = f(clipped(zr.narrow(1, 0, h), cells.clip));
+      const Tensor r = f(clipped(zr.narrow(1, h, h), cells.clip));
+      const Tensor last = recurrent.narrow(1, 2 * h, h);
+      const Tensor inner = before_reset ? mul(r, plus(matmul(states[0], last), bias_of(2 * h, h)))
+                                        : plus(matmul(mul(r, states[0]), last), bias_of(2 * h, h));
+      const Tensor n = g(clipped(add(share.narrow(1, 2 * h, h), inner), cells.clip));
+      return {add(mul(rsub(z, 1.0), n), mul(z, states[0]))};
+    };
+  });
+}
+
+std::vector<Tensor> lstm_of(const Call& call) {
+  const Cells cells = cells_of(call, 4, {"Sigmoid", "Tanh", "Tanh"});
+  constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
+  if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
+    constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
+    std::vector<RecurrentWeights> weights;
+    for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
+    const auto states = initial_states(call, cells, 2);
+    const LstmResult result =
+        lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
+    return results_of(cells, result.output, {result.hidden, result.cell});
+  }
+  const bool input_forget = call.integer("input_forget", 0) != 0;
+  return by_cells(call, cells, 2, [&](int d, const Tensor& bias) {
+    const auto activation = [&](int i) {
+      return find_activation(cells.activations[static_cast<std::size_t>(3 * d + i)]);
+    };
+    return [&, bias, input_forget, h = cells.hidden, recurrent = part(call, 2, d).transpose(0, 1),
+            peephole = part(call, 7, d), f = activation(0), g = activation(1),
+            last = activation(2)](const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
+      const Tensor gates = plus(add(share, matmul(states[0], recurrent)), bias);
+      const auto gate = [&](int k, const Tensor& cell, int peep) {
+        Tensor value = gates.narrow(1, k * h, h);
+        if (peephole.defined() && peep >= 0) value = add(value, mul(peephole.narrow(0, peep * h, h), cell));
+        return clipped(value, cells.clip);
+      };
+      const Tensor i = f(gate(0, states[1], 0));
+      const Tensor forget = input_forget ? rsub(i, 1.0) : f(gate(2, states[1], 2));
+      const Tensor cell = add(mul(forget, states[1]), mul(i, g(gate(3, states[1], -1))));
+      const Tensor o = f(gate(1, cell, 1));
+      return {mul(o, last(cell)), cell};
+    };
+  });
+}
+
+constexpr Operator kRecurrentOperators[] = {
+    {.name = "RNN", .run = rnn, .check = check_recurrent},
+    {.name = "GRU", .run = gru_of, .check = check_recurrent},
+    {.name = "LSTM", .run = lstm_of, .check = check_recurrent},
+};
+
+}  // namespace
+
+std::span<const Operator> recurrent_operators() {
+  return kRecurrentOperators;
+}
+
+}  // namespace io::onnx
+}  // namespace v0
+}  // namespace lockstep

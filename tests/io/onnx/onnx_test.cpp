@@ -1,0 +1,273 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <lockstep/autograd.h>
+#include <lockstep/io/onnx.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
+#include <lockstep/optim.h>
+
+#include "support/data.h"
+#include "support/files.h"
+#include "support/onnx_suite.h"
+#include "support/tensors.h"
+
+namespace lockstep::io {
+namespace {
+
+using lockstep::test::message_of;
+using lockstep::test::repository_data;
+using lockstep::test::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string case_path(const std::string& name) {
+  return (repository_data("onnx") / name / "model.onnx").string();
+}
+
+// Outputs are those of ONNX's reference evaluator: tools/onnx_suite.py small.
+TEST(Onnx, SmallModelsAnswerAsTheReference) {
+  const std::vector<std::string> cases = test::onnx_cases(repository_data("onnx").string());
+  EXPECT_GE(cases.size(), 10U);
+  for (const std::string& folder : cases) {
+    const test::CaseResult result = test::run_onnx_case(folder, Device{});
+    EXPECT_EQ(result.status, test::CaseStatus::pass) << result.name << ": " << result.reason;
+  }
+}
+
+TEST(Onnx, SmallModelsHaveTheSameBitsOnEveryDevice) {
+  for (const std::string& folder : test::onnx_cases(repository_data("onnx").string())) {
+    const std::uint64_t hash = test::run_onnx_case(folder, Device{}).hash;
+    for (const Device device : test_devices()) EXPECT_EQ(test::run_onnx_case(folder, device).hash, hash) << folder;
+  }
+}
+
+// The list of cases that do not pass is true in both directions. The cases are those that tools/onnx_suite.py nodes
+// writes into the folder of the large test data.
+TEST(Onnx, ConformanceCasesPassOrAreListed) {
+  const std::string root = test::test_data("onnx/nodes");
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << root << ": tools/onnx_suite.py nodes writes it";
+  const auto listed = test::read_case_list((repository_data("onnx_cases_that_do_not_pass.txt")).string());
+  for (const std::string& folder : test::onnx_cases(root)) {
+    const test::CaseResult result = test::run_onnx_case(folder, Device{});
+    const bool passes = result.status == test::CaseStatus::pass;
+    EXPECT_NE(passes, listed.contains(result.name))
+        << result.name << (passes ? " passes and is listed" : ": " + result.reason);
+  }
+}
+
+TEST(Onnx, IsAModuleWithTheExportersNames) {
+  const auto model = load_onnx(case_path("convolution"));
+  std::vector<std::string> parameters;
+  for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(name);
+  EXPECT_THAT(parameters, ElementsAre("conv.weight", "conv.bias", "bn.weight", "bn.bias", "fc.weight"));
+  std::vector<std::string> buffers;
+  for (const auto& [name, buffer] : model->named_buffers()) buffers.push_back(name);
+  EXPECT_THAT(buffers, ElementsAre("bn.mean", "bn.var"));
+  EXPECT_FALSE(model->training());
+  const std::vector<OnnxValue> inputs = model->inputs();
+  ASSERT_EQ(inputs.size(), 1U);
+  EXPECT_EQ(inputs[0].type, "float");
+  EXPECT_EQ((*inputs[0].shape)[0].symbol, "n");
+  EXPECT_EQ((*inputs[0].shape)[1].size, 2);
+}
+
+TEST(Onnx, ForwardIsTheFirstOutputOfTheOnlyInput) {
+  const auto model = load_onnx(case_path("linear"));
+  const Tensor x = random_tensor({3, 4}, DType::f32, 1);
+  EXPECT_BITS_EQ(model->forward(x), model->run({{"x", x}}).at("y"));
+  const auto two = load_onnx(case_path("if_true"));
+  EXPECT_THAT(message_of<ValueError>([&] { two->forward(x); }), HasSubstr("the model has 2 inputs"));
+}
+
+TEST(Onnx, LearnsByGradientsOfItsParameters) {
+  const auto model = load_onnx(case_path("convolution"));
+  optim::AdamW optimizer(model->parameters());
+  const Tensor x = random_tensor({4, 2, 6, 6}, DType::f32, 2);
+  const Tensor target = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3}, {4}, Device{});
+  const auto loss = [&] { return nll_loss(log(model->forward(x)), target); };
+  const float before = loss().item<float>();
+  for (int step = 0; step < 20; ++step) {
+    model->zero_grad();
+    loss().backward();
+    optimizer.step();
+  }
+  EXPECT_LT(loss().item<float>(), before);
+}
+
+TEST(Onnx, FoldingChangesNoBit) {
+  for (const std::string& folder : test::onnx_cases(repository_data("onnx").string())) {
+    const std::string path = folder + "/model.onnx";
+    const auto folded = load_onnx(path);
+    const auto plain = load_onnx(path, {.fold = false});
+    const std::vector<OnnxValue> inputs = folded->inputs();
+    if (inputs.size() != 1) continue;
+    Shape shape;
+    for (const OnnxSize& size : *inputs[0].shape) shape.push_back(size.size.value_or(2));
+    const Tensor x = random_tensor(shape, DType::f32, 3);
+    EXPECT_BITS_EQ(folded->forward(x), plain->forward(x));
+  }
+}
+
+TEST(Onnx, InputsThatDoNotFitAreRefused) {
+  const auto model = load_onnx(case_path("linear"));
+  const Tensor x = zeros({2, 4});
+  EXPECT_THAT(message_of<ValueError>([&] { model->run({}); }), HasSubstr("input \"x\" is missing"));
+  EXPECT_THAT(message_of<ValueError>([&] {
+                model->run({{"x", x}, {"z", x}});
+              }),
+              HasSubstr("the model has no input \"z\""));
+  EXPECT_THAT(message_of<ShapeError>([&] { model->run({{"x", zeros({2, 5})}}); }), HasSubstr("size 1 must be 4"));
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                model->run({{"x", zeros({4})}});
+              }),
+              HasSubstr("the model takes 2 dimensions"));
+  EXPECT_THAT(message_of<DTypeError>([&] {
+                model->run({{"x", x.to(DType::f64)}});
+              }),
+              HasSubstr("the model takes float"));
+}
+
+TEST(Onnx, InitialisersLoadAsWeights) {
+  const TensorMap weights = load_weights(case_path("linear"));
+  EXPECT_EQ(weights.at("fc.weight").shape(), Shape({3, 4}));
+  EXPECT_EQ(weights.at("fc.bias").shape(), Shape({3}));
+}
+
+// --- files that are wrong
+// ----------------------------------------------------------------------------------------------
+
+std::string field(int number, const std::string& bytes) {
+  std::string size;
+  for (std::size_t left = bytes.size(); left >= 0x80 || size.empty() || left > 0; left >>= 7) {
+    size += static_cast<char>((left & 0x7f) | (left >= 0x80 ? 0x80 : 0));
+    if (left < 0x80) break;
+  }
+  return std::string{static_cast<char>(number << 3 | 2)} + size + bytes;
+}
+std::string number(int field_number, char value) {
+  return {static_cast<char>(field_number << 3), value};
+}
+std::string node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                 const std::string& more = {}) {
+  std::string bytes;
+  for (const std::string& input : inputs) bytes += field(1, input);
+  for (const std::string& output : outputs) bytes += field(2, output);
+  return field(1, bytes + field(4, op) + more);
+}
+std::string value(int list, const std::string& name) {
+  return field(list, field(1, name));
+}
+std::string floats(const std::string& name, char size, const std::string& raw, const std::string& more = {}) {
+  return field(5, number(1, size) + number(2, 1) + field(8, name) + field(9, raw) + more);
+}
+std::string model_of(const std::string& graph, char ir = 8, char opset = 17) {
+  return number(1, ir) + field(7, graph) + field(8, number(2, opset));
+}
+std::string plain_graph() {
+  return node("Relu", {"x"}, {"y"}) + value(11, "x") + value(12, "y");
+}
+
+template <typename E = FormatError> std::string refusal(const std::string& bytes) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("model.onnx", bytes);
+  return message_of<E>([&] { load_onnx(path); });
+}
+
+TEST(OnnxMalformed, TheSmallestModelLoads) {
+  const TemporaryFolder folder;
+  const auto model = load_onnx(folder.write("model.onnx", model_of(plain_graph())));
+  EXPECT_BITS_EQ(model->forward(Tensor::from(std::vector<float>{-1, 2}, {2})),
+                 Tensor::from(std::vector<float>{0, 2}, {2}));
+}
+
+TEST(OnnxMalformed, EveryTruncationIsAFormatError) {
+  const TemporaryFolder folder;
+  const std::string whole = test::read_whole_file(case_path("function"));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const std::string path = folder.write("model.onnx", whole.substr(0, size));
+    EXPECT_NE(message_of<Error>([&] { load_onnx(path); }), "no error") << size;
+  }
+}
+
+TEST(OnnxMalformed, MessagesAreChecked) {
+  EXPECT_THAT(refusal(model_of(plain_graph(), 2)), HasSubstr("IR version 2; 3 to 14 are read"));
+  EXPECT_THAT(refusal(model_of(plain_graph(), 15)), HasSubstr("IR version 15"));
+  EXPECT_THAT(refusal(number(1, 8) + field(8, number(2, 17))), HasSubstr("has no graph"));
+  EXPECT_THAT(refusal(number(1, 8) + field(7, plain_graph())), HasSubstr("states no operator set"));
+  EXPECT_THAT(refusal(model_of(plain_graph()) + field(7, plain_graph())), HasSubstr("has field 7 twice"));
+  EXPECT_THAT(refusal(model_of(plain_graph()) + field(8, number(2, 16))),
+              HasSubstr("imported as version 17 and as 16"));
+  EXPECT_THAT(refusal(model_of(plain_graph() + std::string("\x0b", 1))), HasSubstr("wire type 3"));
+  EXPECT_THAT(refusal(number(1, 8) + "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), HasSubstr("bytes"));
+}
+
+TEST(OnnxMalformed, NamesAreCheckedAgainstEachOther) {
+  EXPECT_THAT(refusal(model_of(node("Relu", {"z"}, {"y"}) + value(11, "x") + value(12, "y"))),
+              HasSubstr("reads \"z\", which nothing before it makes"));
+  EXPECT_THAT(refusal(model_of(node("Relu", {"x"}, {"x"}) + value(11, "x") + value(12, "x"))),
+              HasSubstr("\"x\" is made twice"));
+  EXPECT_THAT(refusal(model_of(plain_graph() + value(12, "z"))), HasSubstr("output \"z\" is made by no node"));
+  const std::string one(4, '\0');
+  EXPECT_THAT(refusal(model_of(plain_graph() + floats("y", 1, one))), HasSubstr("\"y\" is made twice"));
+  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 1, one) + floats("w", 1, one))),
+              HasSubstr("\"w\" is made twice"));
+}
+
+TEST(OnnxMalformed, TensorsHoldAsManyElementsAsTheySay) {
+  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 2, std::string(4, '\0')))),
+              HasSubstr("has 4 bytes of elements"));
+  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 1, std::string(4, '\0'), field(4, std::string(4, '\0'))))),
+              HasSubstr("raw and typed"));
+  const std::string huge =
+      field(5, std::string("\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x08\x7f", 11) + number(2, 1) + field(8, "w"));
+  EXPECT_THAT(refusal(model_of(plain_graph() + huge)), HasSubstr("too many elements"));
+}
+
+TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {
+  const std::string body = field(1, "F") + field(4, "a") + field(5, "b") +
+                           field(7, field(1, "a") + field(2, "b") + field(4, "F") + field(7, "own")) + field(10, "own");
+  const std::string graph = node("F", {"x"}, {"y"}, field(7, "own")) + value(11, "x") + value(12, "y");
+  const std::string file = model_of(graph) + std::string("\xca\x01", 2) + static_cast<char>(body.size()) + body;
+  EXPECT_THAT(refusal(file), HasSubstr("functions call each other more than 64 deep"));
+}
+
+TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
+  const TemporaryFolder folder;
+  const auto external = [&](const std::string& location) {
+    const std::string entry = field(13, field(1, "location") + field(2, location));
+    const std::string tensor =
+        field(5, number(1, 1) + number(2, 1) + field(8, "w") + entry + std::string("\x70\x01", 2));
+    const std::string graph = node("Add", {"x", "w"}, {"y"}) + tensor + value(11, "x") + value(12, "y");
+    return folder.write("model.onnx", model_of(graph));
+  };
+  const float two = 2;
+  folder.write("data.bin", std::string_view(reinterpret_cast<const char*>(&two), 4));
+  EXPECT_BITS_EQ(load_onnx(external("data.bin"))->forward(Tensor::from(std::vector<float>{1}, {1})),
+                 Tensor::from(std::vector<float>{3}, {1}));
+  for (const std::string name : {"../data.bin", "/etc/passwd", "a/../data.bin", "./data.bin", "a//b", ""}) {
+    EXPECT_NE(message_of<Error>([&] { load_onnx(external(name)); }), "no error") << name;
+  }
+  std::filesystem::create_symlink(folder.path("data.bin"), folder.path("link.bin"));
+  EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("link.bin")); }), HasSubstr("symbolic link"));
+  std::filesystem::create_hard_link(folder.path("data.bin"), folder.path("hard.bin"));
+  EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("data.bin")); }), HasSubstr("more than one name"));
+}
+
+TEST(OnnxMalformed, EverythingUnsupportedIsInOneError) {
+  const std::string graph = node("StringSplit", {"x"}, {"a"}) + node("Wonder", {"a"}, {"b"}) +
+                            node("Wonder", {"b"}, {"y"}) + node("Unread", {"x"}, {"nobody"}) + value(11, "x") +
+                            value(12, "y");
+  const std::string message = refusal<UnsupportedError>(model_of(graph));
+  EXPECT_THAT(message, HasSubstr("cannot run (2 reasons; 3 of 4 nodes)"));
+  EXPECT_THAT(message, HasSubstr("Wonder-17 x2   no such operator   first: \"b\""));
+  EXPECT_THAT(message, HasSubstr("StringSplit-17 x1"));
+  EXPECT_EQ(message.find("Unread"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::io
