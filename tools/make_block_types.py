@@ -3,6 +3,7 @@
 
     src/io/block_grids.h                the tables of the IQ types
     tests/data/blocks.safetensors       random blocks of all 23 types, and the values that gguf decodes them to
+    tests/data/encoded.safetensors      values, and the blocks that gguf encodes them to
 
 Blocks are random bytes; where a block's scale would be an infinity or NaN, its highest exponent bit is cleared.
 Needs: gguf, numpy, safetensors.
@@ -72,6 +73,29 @@ def write_blocks():
     save_file(tensors, ROOT / "tests/data/blocks.safetensors")
 
 
+def values_to_encode():
+    """Weights of many sizes, ties between codes, values beside powers of two, zeros."""
+    random = np.random.default_rng(11)
+    rows = [random.standard_normal((48, 32)) * 2.0 ** random.integers(-12, 8, (48, 1)),
+            random.integers(-16, 17, (24, 32)) / 2.0,  # ties
+            np.abs(random.standard_normal((8, 32))) + 3, -np.abs(random.standard_normal((8, 32))) - 3,
+            np.zeros((1, 32)), np.full((1, 32), -0.75), random.standard_normal((4, 32)) * 2.0**-26]
+    for power in range(-14, 15, 2):  # the logarithm rounds to a whole number, or does not
+        row = random.uniform(-0.9, 0.9, (8, 32)) * 2.0**power
+        row[:, 5] = (1 - 2.0**-24 * np.arange(8)) * 2.0**power
+        rows.append(row)
+    return np.concatenate(rows).astype(np.float32)
+
+
+def write_encoded():
+    values = values_to_encode()
+    tensors = {"values": values}
+    for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4"):
+        tensors[f"{name}.blocks"] = quants.quantize(values, T[name])
+    save_file(tensors, ROOT / "tests/data/encoded.safetensors")
+
+
 if __name__ == "__main__":
     write_grids()
     write_blocks()
+    write_encoded()

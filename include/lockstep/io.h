@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/io/cifar.h>
+#include <lockstep/io/gguf.h>
 #include <lockstep/io/hub.h>
 #include <lockstep/io/idx.h>
 #include <lockstep/io/image.h>

@@ -45,6 +45,7 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_chat(line);
   add_tokenize(line);
   add_logits(line);
+  add_quantize(line);
   add_run(line);
   add_trace(line, [program = argv[0], own](std::vector<std::string> words) {
     words.insert(words.begin(), program);

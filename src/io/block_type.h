@@ -16,6 +16,8 @@ namespace io {
 
 /// Decodes one block into as many floats as its type's row says.
 using DecodeBlock = void(const std::uint8_t* block, float* values);
+/// Encodes that many finite floats as one block.
+using EncodeBlock = void(const float* values, std::uint8_t* block);
 
 struct BlockType {
   std::uint32_t id;        ///< In the file.
@@ -24,6 +26,8 @@ struct BlockType {
   std::uint32_t bytes;     ///< Of a block.
   std::optional<StoredType> dense;
   DecodeBlock* decode;  ///< Null for dense types, and for those that are known by name alone.
+  EncodeBlock* encode = nullptr;     ///< Null where there is no quantiser (encode_blocks).
+  std::uint32_t encoded_halves = 0;  ///< How many f16 numbers an encoder puts at the block's begin.
 };
 
 /// All rows, in the order of their numbers.
@@ -38,6 +42,9 @@ void decode_blocks(const BlockType& type, std::span<const std::byte> blocks, std
 DecodeBlock decode_q4_0, decode_q4_1, decode_q5_0, decode_q5_1, decode_q8_0, decode_q2_k, decode_q3_k, decode_q4_k,
     decode_q5_k, decode_q6_k, decode_tq1_0, decode_tq2_0, decode_mxfp4, decode_nvfp4, decode_iq4_nl, decode_iq4_xs;
 DecodeBlock decode_iq2_xxs, decode_iq2_xs, decode_iq2_s, decode_iq3_xxs, decode_iq3_s, decode_iq1_s, decode_iq1_m;
+
+// The encoders: block_encode.cpp.
+EncodeBlock encode_q4_0, encode_q4_1, encode_q5_0, encode_q5_1, encode_q8_0, encode_mxfp4;
 
 }  // namespace io
 }  // namespace v0

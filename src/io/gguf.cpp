@@ -17,16 +17,6 @@ inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr std::uint64_t kMaxTensorName = 64;
-constexpr std::uint64_t kMaxKey = 65'535;
-constexpr std::uint32_t kMaxRankOfFile = 4;
-constexpr std::uint64_t kDefaultAlignment = 32;
-constexpr std::uint64_t kMaxAlignment = 1 << 20;
-constexpr const char* kAlignmentKey = "general.alignment";
-
-// The types of metadata, by their numbers in the file.
-enum class ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64 };
-
 class Parser {
  public:
   explicit Parser(const os::FileBytes& file) : file_(file), reader_(file_.path, file_.bytes) {}
@@ -101,20 +91,20 @@ class Parser {
   }
 
   MetadataValue value(std::uint32_t type, bool is_array, const std::string& what) {
-    switch (static_cast<ValueType>(type)) {
-      case ValueType::u8: return value_of<std::uint8_t>(is_array, what);
-      case ValueType::i8: return value_of<std::int8_t>(is_array, what);
-      case ValueType::u16: return value_of<std::uint16_t>(is_array, what);
-      case ValueType::i16: return value_of<std::int16_t>(is_array, what);
-      case ValueType::u32: return value_of<std::uint32_t>(is_array, what);
-      case ValueType::i32: return value_of<std::int32_t>(is_array, what);
-      case ValueType::f32: return value_of<float>(is_array, what);
-      case ValueType::boolean: return value_of<bool>(is_array, what);
-      case ValueType::text: return value_of<std::string>(is_array, what);
-      case ValueType::u64: return value_of<std::uint64_t>(is_array, what);
-      case ValueType::i64: return value_of<std::int64_t>(is_array, what);
-      case ValueType::f64: return value_of<double>(is_array, what);
-      case ValueType::array:
+    switch (static_cast<GgufValueType>(type)) {
+      case GgufValueType::u8: return value_of<std::uint8_t>(is_array, what);
+      case GgufValueType::i8: return value_of<std::int8_t>(is_array, what);
+      case GgufValueType::u16: return value_of<std::uint16_t>(is_array, what);
+      case GgufValueType::i16: return value_of<std::int16_t>(is_array, what);
+      case GgufValueType::u32: return value_of<std::uint32_t>(is_array, what);
+      case GgufValueType::i32: return value_of<std::int32_t>(is_array, what);
+      case GgufValueType::f32: return value_of<float>(is_array, what);
+      case GgufValueType::boolean: return value_of<bool>(is_array, what);
+      case GgufValueType::text: return value_of<std::string>(is_array, what);
+      case GgufValueType::u64: return value_of<std::uint64_t>(is_array, what);
+      case GgufValueType::i64: return value_of<std::int64_t>(is_array, what);
+      case GgufValueType::f64: return value_of<double>(is_array, what);
+      case GgufValueType::array:
         if (is_array) reader_.fail(fmt::format("{} is an array of arrays", what));
         return value(reader_.u32(what), true, what);
     }
@@ -123,8 +113,8 @@ class Parser {
 
   void read_value() {
     const std::string key = text("a metadata key");
-    if (key.empty() || key.size() > kMaxKey) {
-      reader_.fail(fmt::format("a metadata key has {} bytes, not 1 to {}", key.size(), kMaxKey));
+    if (key.empty() || key.size() > kMaxGgufKey) {
+      reader_.fail(fmt::format("a metadata key has {} bytes, not 1 to {}", key.size(), kMaxGgufKey));
     }
     const std::string what = fmt::format("metadata {}", in_quotes(key));
     const std::uint32_t type = reader_.u32(what);
@@ -135,15 +125,14 @@ class Parser {
   std::uint64_t read_tensor() {
     GgufTensor tensor;
     tensor.name = text("a tensor's name");
-    if (tensor.name.empty() || tensor.name.size() > kMaxTensorName) {
-      reader_.fail(fmt::format("a tensor's name has {} bytes, not 1 to {}", tensor.name.size(), kMaxTensorName));
+    if (tensor.name.empty() || tensor.name.size() > kMaxGgufTensorName) {
+      reader_.fail(fmt::format("a tensor's name has {} bytes, not 1 to {}", tensor.name.size(), kMaxGgufTensorName));
     }
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     if (!names_.insert(tensor.name).second) reader_.fail(what + " appears twice");
     const std::uint32_t rank = reader_.u32(what);
-    if (rank > kMaxRankOfFile)
-      reader_.fail(fmt::format("{} has {} dimensions, more than {}", what, rank, kMaxRankOfFile));
-    std::uint64_t sizes[kMaxRankOfFile] = {};
+    if (rank > kMaxGgufRank) reader_.fail(fmt::format("{} has {} dimensions, more than {}", what, rank, kMaxGgufRank));
+    std::uint64_t sizes[kMaxGgufRank] = {};
     for (std::uint32_t d = 0; d < rank; ++d) {
       sizes[d] = reader_.u64(what);
       if (sizes[d] > static_cast<std::uint64_t>(INT64_MAX)) {
@@ -173,12 +162,13 @@ class Parser {
   }
 
   std::uint64_t alignment() const {
-    const auto found = header_.metadata.find(kAlignmentKey);
-    if (found == header_.metadata.end()) return kDefaultAlignment;
+    const auto found = header_.metadata.find(kGgufAlignmentKey);
+    if (found == header_.metadata.end()) return kDefaultGgufAlignment;
     const auto* value = found->second.get_if<std::uint32_t>();
-    if (value == nullptr || !std::has_single_bit(*value) || *value > kMaxAlignment) {
+    if (value == nullptr || !std::has_single_bit(*value) || *value > kMaxGgufAlignment) {
       throw FormatError(fmt::format("{}: {} is {} ({}), not a power of two of type u32, of at most {}", file_.path,
-                                    kAlignmentKey, found->second.to_string(), found->second.kind(), kMaxAlignment));
+                                    kGgufAlignmentKey, found->second.to_string(), found->second.kind(),
+                                    kMaxGgufAlignment));
     }
     return *value;
   }

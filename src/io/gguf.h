@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/io/metadata.h>
@@ -20,7 +21,17 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
+// What a file may hold, for its reader and its writer.
 inline constexpr std::uint64_t kMaxGgufEntries = 65'536;
+inline constexpr std::uint64_t kMaxGgufTensorName = 64;
+inline constexpr std::uint64_t kMaxGgufKey = 65'535;
+inline constexpr std::uint32_t kMaxGgufRank = 4;
+inline constexpr std::uint64_t kDefaultGgufAlignment = 32;
+inline constexpr std::uint64_t kMaxGgufAlignment = 1 << 20;
+inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
+
+/// The types of metadata, by their numbers in the file.
+enum class GgufValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64 };
 
 struct GgufTensor {
   std::string name;

@@ -95,5 +95,25 @@ TEST(Tokenize, ThereAndBack) {
   EXPECT_EQ(run_command({"tokenize", "--model", stories()}).exit_code, 2);
 }
 
+TEST(Quantize, WritesAFileThatGeneratesAndInspects) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  const std::string out = folder.path("q8.gguf");
+  const CommandResult result = run_command({"quantize", stories(), out, "--type", "Q8_0", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto object = result.json().at(0);
+  EXPECT_EQ(object.at("type"), "Q8_0");
+  EXPECT_EQ(object.at("tensors").at(0).at("to"), "Q8_0");
+  EXPECT_LT(object.at("bytes_after").get<int>() * 2, object.at("bytes_before").get<int>());
+  const CommandResult text = run_command({"generate", "--model", out, "--max-tokens", "30", "Once upon a time"});
+  EXPECT_THAT(text.output, testing::StartsWith(", there was a little girl named Lily.")) << text.errors;
+  EXPECT_THAT(run_command({"quantize", stories(), out, "--type", "Q8_0"}).output, HasSubstr("packed as Q8_0"));
+  EXPECT_EQ(run_command({"quantize", stories(), out, "--type", "Q4_K"}).exit_code, 2);
+  EXPECT_EQ(run_command({"quantize", stories(), out}).exit_code, 2);
+  const CommandResult twice = run_command({"quantize", out, folder.path("q4.gguf"), "--type", "Q4_0"});
+  EXPECT_EQ(twice.exit_code, 1);
+  EXPECT_THAT(twice.errors, HasSubstr("packed already (Q8_0)"));
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -1,0 +1,141 @@
+// quantize_gguf and quantize.
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/error.h>
+#include <lockstep/io/gguf.h>
+#include <lockstep/io/safetensors.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
+
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::io {
+namespace {
+
+using test::message_of;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+Tensor waves(const Shape& shape, float step) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) * step);
+  return Tensor::from(values, shape);
+}
+
+std::string bytes_of_entry(const std::string& file, const TensorEntry& entry) {
+  return test::read_whole_file(file).substr(entry.offset, entry.bytes);
+}
+
+// The published files of one model: the package gguf has made the packed ones of the dense one.
+TEST(GgufQuantize, MakesThePublishedBlocks) {
+  const auto data = test::test_data("tinyllm");
+  LOCKSTEP_REQUIRE_DATA(data);
+  const TemporaryFolder folder;
+  for (const auto& [type, published, packed] :
+       {std::tuple{"Q8_0", "stories260K-q8_0.gguf", 31}, {"Q4_0", "stories260K-q4_0.gguf", 31}}) {
+    const std::string output = folder.path(published);
+    quantize_gguf((data / "stories260K-f32.gguf").string(), output, type);
+    const FileListing ours = list_tensors(output);
+    const FileListing theirs = list_tensors((data / published).string());
+    ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
+    int compared = 0;
+    for (std::size_t i = 0; i < ours.tensors.size(); ++i) {
+      ASSERT_EQ(ours.tensors[i].name, theirs.tensors[i].name);
+      if (theirs.tensors[i].encoding.empty()) continue;
+      EXPECT_EQ(ours.tensors[i].encoding, type) << ours.tensors[i].name;
+      EXPECT_EQ(bytes_of_entry(output, ours.tensors[i]), bytes_of_entry((data / published).string(), theirs.tensors[i]))
+          << ours.tensors[i].name;
+      ++compared;
+    }
+    EXPECT_EQ(compared, packed);
+  }
+}
+
+TEST(GgufQuantize, PacksWeightsAndKeepsTheRest) {
+  const TemporaryFolder folder;
+  const TensorMap tensors = {{"blk.0.attn_norm.weight", waves({2, 32}, 0.3f)},
+                             {"blk.0.attn_q.bias", waves({32}, 0.4f)},
+                             {"blk.0.attn_q.weight", waves({2, 64}, 0.5f)},
+                             {"blk.0.ffn_gate_inp.weight", waves({2, 32}, 0.5f)},
+                             {"blk.0.ffn_up.weight", waves({3, 2, 32}, 0.6f).to(DType::bf16)},
+                             {"half.weight", waves({2, 32}, 0.7f).to(DType::f16)},
+                             {"odd.weight", waves({2, 33}, 0.8f)},
+                             {"output_norm.weight", waves({32}, 0.9f)},
+                             {"position_embd.weight", waves({2, 32}, 0.9f)}};
+  save_gguf(folder.path("in.gguf"), tensors, {{"general.architecture", "llama"}, {"general.file_type", 0u}});
+  const auto report = quantize_gguf(folder.path("in.gguf"), folder.path("out.gguf"), "Q5_1");
+  const FileListing listing = list_tensors(folder.path("out.gguf"));
+  EXPECT_EQ(
+      listing.metadata,
+      (Metadata{{"general.architecture", "llama"}, {"general.file_type", 9u}, {"general.quantization_version", 2u}}));
+  const TensorMap found = load_weights(folder.path("out.gguf"));
+  std::vector<std::string> packed;
+  for (std::size_t i = 0; i < report.size(); ++i) {
+    EXPECT_EQ(report[i].bytes_after, listing.tensors[i].bytes);
+    if (report[i].to != report[i].from) {
+      EXPECT_EQ(report[i].to, "Q5_1");
+      EXPECT_EQ(listing.tensors[i].encoding, "Q5_1");
+      EXPECT_LE(amax(abs(found.at(report[i].name) - tensors.at(report[i].name).to(DType::f32))).item<float>(), 0.034f);
+      packed.push_back(report[i].name);
+    } else {
+      EXPECT_EQ(found.at(report[i].name).hash(), tensors.at(report[i].name).hash()) << report[i].name;
+    }
+  }
+  EXPECT_EQ(packed, (std::vector<std::string>{"blk.0.attn_q.weight", "blk.0.ffn_up.weight", "half.weight"}));
+  // In place, and again: what has the type already stays as it is.
+  quantize_gguf(folder.path("out.gguf"), folder.path("out.gguf"), "Q5_1");
+  EXPECT_EQ(load_weights(folder.path("out.gguf")).at("half.weight").hash(), found.at("half.weight").hash());
+}
+
+TEST(GgufQuantize, SaysWhatItCannotDo) {
+  const TemporaryFolder folder;
+  const std::string in = folder.path("in.gguf");
+  const std::string out = folder.path("out.gguf");
+  std::vector<float> values(64, 1.0f);
+  values[33] = std::numeric_limits<float>::infinity();
+  save_gguf(in, {{"a.weight", Tensor::from(values, {2, 32})}});
+  const auto refusal = [&](const std::string& file, const char* type) {
+    return message_of<ValueError>([&] { quantize_gguf(file, out, type); });
+  };
+  EXPECT_THAT(refusal(in, "Q4_K"), HasSubstr("no quantiser writes blocks of Q4_K; there are those of Q4_0, Q4_1"));
+  EXPECT_THAT(refusal(in, "Q8_0"), HasSubstr("tensor \"a.weight\": Q8_0 holds finite values; element 33"));
+  save_gguf(in, {{"a.weight", waves({2, 32}, 1.0f)}});
+  quantize_gguf(in, folder.path("q8.gguf"), "Q8_0");
+  EXPECT_THAT(refusal(folder.path("q8.gguf"), "Q4_0"), HasSubstr("\"a.weight\" is packed already (Q8_0)"));
+  save_safetensors(in, {{"a.weight", waves({2, 32}, 1.0f)}});
+  EXPECT_THAT(message_of<FormatError>([&] { quantize_gguf(in, out, "Q8_0"); }),
+              HasSubstr("a GGUF file is wanted; it is a safetensors file"));
+  EXPECT_THROW(quantize_gguf(folder.path("none.gguf"), out, "Q8_0"), IoError);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"in.gguf", "q8.gguf"}));
+}
+
+TEST(Quantize, PacksATensorAsFilesDo) {
+  const TemporaryFolder folder;
+  const Tensor weight = waves({4, 96}, 0.37f);
+  save_gguf(folder.path("in.gguf"), {{"a.weight", weight}});
+  quantize_gguf(folder.path("in.gguf"), folder.path("out.gguf"), "Q8_0");
+  const Tensor packed = quantize(weight, Encoding::q8_0);
+  EXPECT_EQ(packed.encoding(), Encoding::q8_0);
+  EXPECT_EQ(dequantize(packed).hash(), load_weights(folder.path("out.gguf")).at("a.weight").to(packed.dtype()).hash());
+}
+
+TEST(Quantize, RefusesWhatHasNoBlocks) {
+  const auto shape_error = [](const Tensor& values) {
+    return message_of<ShapeError>([&] { quantize(values, Encoding::q8_0); });
+  };
+  EXPECT_THAT(shape_error(zeros({2, 33})), HasSubstr("rows of [2, 33] are no blocks of 32 elements (q8_0)"));
+  EXPECT_THAT(shape_error(zeros({})), HasSubstr("no blocks of 32"));
+  EXPECT_THROW(quantize(zeros({32}, {.dtype = DType::i32}), Encoding::q8_0), DTypeError);
+  EXPECT_THROW(quantize(quantize(zeros({32}), Encoding::q8_0), Encoding::q8_0), DTypeError);
+  EXPECT_THROW(quantize(full({32}, std::nan("")), Encoding::q8_0), ValueError);
+  EXPECT_THROW(quantize(zeros({32}), Encoding::dense), ValueError);
+  EXPECT_THROW(quantize(Tensor(), Encoding::q8_0), ValueError);
+}
+
+}  // namespace
+}  // namespace lockstep::io
