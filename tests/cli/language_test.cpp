@@ -1,8 +1,11 @@
 // lockstep generate, tokenize and logits as a user runs them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <lockstep/io/gguf.h>
 #include <lockstep/io/numpy.h>
+#include <lockstep/io/weights.h>
 
 #include "cli/run_command.h"
 #include "support/data.h"
@@ -65,6 +68,71 @@ TEST(Generate, WritesWhatLlama2cWrites) {
   EXPECT_EQ(object.at("tokens_hash").get<std::string>().size(), 16u);
   const CommandResult shown = run_command({"generate", "--model", stories(), "--max-tokens", "30", "Once upon a time"});
   EXPECT_EQ(shown.output, object.at("text").get<std::string>() + "\n");
+}
+
+// stories260K with a chat template, which it does not have.
+std::string chat_stories(const TemporaryFolder& folder, const std::string& source) {
+  io::Metadata metadata = io::list_tensors(stories()).metadata;
+  metadata["tokenizer.chat_template"] = source;
+  const std::string path = folder.path("chat.gguf");
+  io::save_gguf(path, io::load_weights(stories()), metadata);
+  return path;
+}
+
+constexpr const char* kStoryTemplate =
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ m.content }} {% elif loop.last %}{{ m.content }}{% else %}"
+    "{{ m.content ~ ' ' }}{% endif %}{% endfor %}";
+
+TEST(Generate, WritesAMessageByTheTemplateOfTheModel) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  const std::string model = chat_stories(folder, kStoryTemplate);
+  const auto text = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"generate", "--model", model, "--max-tokens", "12"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = run_command(words);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.output;
+  };
+  EXPECT_EQ(text({"--chat", "Once upon a time"}), text({"Once upon a time"}));
+  EXPECT_EQ(text({"--chat", "--system", "Once upon", "a time"}), text({"Once upon a time"}));
+  const CommandResult none = run_command({"generate", "--model", stories(), "--chat", "hi"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.errors, HasSubstr("has no chat template"));
+  EXPECT_EQ(run_command({"generate", "--model", model, "--system", "x", "hi"}).exit_code, 2);
+}
+
+TEST(Chat, AnswersLineByLine) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  const std::string model = chat_stories(folder, kStoryTemplate + std::string("{% if messages | length > 5 %}{{ raise_exception('enough') }}{% endif %}"));
+  const auto talk = [&](const std::string& input) {
+    return run_command({"-c", fmt::format("printf '{}' | '{}' chat --model '{}' --max-tokens 8", input, LOCKSTEP_CLI, model)}, {}, "/bin/sh");
+  };
+  const CommandResult one = talk("Once upon a time\\n");
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  const CommandResult plain = run_command({"generate", "--model", model, "--max-tokens", "8", "Once upon a time"});
+  EXPECT_EQ(one.output, plain.output);
+  const std::string first = plain.output.substr(0, plain.output.size() - 1);
+
+  // The second answer continues the conversation; /undo and /reset take it back.
+  const std::string saved = folder.path("saved.json");
+  const CommandResult more = talk("Once upon a time\\nAnd then\\n/undo\\n/save " + saved + "\\n/reset\\nOnce upon a time\\n/exit\\nnever read\\n");
+  ASSERT_EQ(more.lines().size(), 3u) << more.output;
+  EXPECT_EQ(more.lines()[0], first);
+  EXPECT_EQ(more.lines()[2], first);
+  const auto messages = nlohmann::json::parse(read_whole_file(saved));
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[1].at("content"), first);
+  const CommandResult second =
+      run_command({"generate", "--model", model, "--max-tokens", "8", "Once upon a time " + first + " And then"});
+  EXPECT_EQ(more.lines()[1] + "\n", second.output);
+
+  // A message that the template refuses is taken back, and the conversation goes on.
+  const CommandResult refused = talk("a\\nb\\nc\\nd\\n");
+  EXPECT_EQ(refused.exit_code, 0);
+  EXPECT_THAT(refused.errors, HasSubstr("refuses the conversation: enough"));
+  EXPECT_EQ(run_command({"chat"}).exit_code, 2);
 }
 
 TEST(Generate, StopsBeforeAStopText) {
