@@ -14,6 +14,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace text {
 
+/// What somebody said.
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant"
   std::string content;
@@ -27,6 +28,7 @@ struct ChatTemplateOptions {
   std::string now = {};
 };
 
+/// A template, parsed; it can be applied from several threads.
 class LOCKSTEP_API ChatTemplate {
  public:
   /// From its source, with the variables that it may read, as a JSON object: {"bos_token":"<s>","eos_token":"</s>"}.
