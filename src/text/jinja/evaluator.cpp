@@ -192,7 +192,7 @@ class Evaluator {
       const auto& parameters = statement.parameters;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         const auto& [name, fallback] = parameters[i];
-        const auto named = std::find_if(arguments.named.begin(), arguments.named.end(), [&](const auto& a) { return a.first == name; });
+        const auto named = std::find_if(arguments.named.begin(), arguments.named.end(), [&, wanted = std::string_view(name)](const auto& a) { return a.first == wanted; });
         Value value = Undefined{name};
         if (i < arguments.positional.size()) {
           value = arguments.positional[i];

@@ -135,8 +135,8 @@ void expect_reference_bits(Problem& problem, const std::vector<int>& threads = {
     runs.insert(runs.end(), 3, {threads.back(), true});
     for (const auto& [count, again] : runs) {
       set_num_threads(count);
-      const Bytes got = run([&](Binding binding) {
-        if (again) binding.given = given;
+      const Bytes got = run([&, is_given = again](Binding binding) {
+        if (is_given) binding.given = given;
         executable->run(binding);
       });
       if (got == expected) continue;
