@@ -7,34 +7,14 @@
 #include <fmt/format.h>
 
 #include "cli/json.h"
-#include "cli/language.h"
 #include "cli/terminal.h"
 #include "core/os.h"
+#include "text/text_stream.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
 namespace {
-
-// Where the first of the texts begins.
-std::size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
-  std::size_t first = std::string::npos;
-  for (const std::string& stop : stops) {
-    if (!stop.empty()) first = std::min(first, text.find(stop));
-  }
-  return first;
-}
-
-// The longest end of the text that could be the beginning of a stop text: it is shown when it is known not to be.
-std::size_t possible_stop(const std::string& text, const std::vector<std::string>& stops) {
-  std::size_t longest = 0;
-  for (const std::string& stop : stops) {
-    for (std::size_t size = std::min(stop.size(), text.size()); size > longest; --size) {
-      if (text.ends_with(std::string_view(stop).substr(0, size))) longest = size;
-    }
-  }
-  return longest;
-}
 
 /// Shows text as it comes, up to a stop text.
 class Output {
@@ -44,9 +24,9 @@ class Output {
   /// Returns whether to go on.
   bool add(const std::string& more) {
     text_ += more;
-    const std::size_t stop = find_stop(text_, *stops_);
+    const std::size_t stop = text::find_stop(text_, *stops_);
     if (stop != std::string::npos) text_.resize(stop);
-    show(stop != std::string::npos ? text_.size() : text_.size() - possible_stop(text_, *stops_));
+    show(stop != std::string::npos ? text_.size() : text_.size() - text::possible_stop(text_, *stops_));
     return stop == std::string::npos;
   }
   void finish() { show(text_.size()); }
@@ -98,7 +78,7 @@ Answer answer(const models::LanguageModel& model, const text::Tokenizer& tokeniz
                                                   .seed = options.seed},
                                      .max_tokens = options.max_tokens};
   if (tokenizer.end_token()) generation.end_tokens.push_back(*tokenizer.end_token());
-  TextStream stream(tokenizer, prompt);
+  text::TextStream stream(tokenizer, prompt);
   Output output(options.stop, show);
   bool stopped = false;
   const auto start = std::chrono::steady_clock::now();

@@ -27,30 +27,6 @@ std::vector<std::int64_t> parse_tokens(const std::string& text) {
   return result;
 }
 
-TextStream::TextStream(const text::Tokenizer& tokenizer, std::vector<std::int64_t> prompt)
-    : tokenizer_(&tokenizer), tokens_(std::move(prompt)) {
-  before_ = tokenizer_->decode(tokens_, {.skip_special_tokens = true});
-}
-
-std::string TextStream::rest(const std::string& whole) {
-  const std::size_t known = before_.size() + given_.size();
-  if (whole.size() <= known) return "";
-  std::string added = whole.substr(known);
-  given_ += added;
-  return added;
-}
-
-std::string TextStream::add(std::int64_t token) {
-  tokens_.push_back(token);
-  std::string whole = tokenizer_->decode(tokens_, {.skip_special_tokens = true});
-  while (whole.ends_with("\ufffd")) whole.resize(whole.size() - 3);
-  return rest(whole);
-}
-
-std::string TextStream::finish() {
-  return rest(tokenizer_->decode(tokens_, {.skip_special_tokens = true}));
-}
-
 }  // namespace cli
 }  // namespace v0
 }  // namespace lockstep

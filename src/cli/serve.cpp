@@ -1,6 +1,7 @@
 // `lockstep serve`: a page to click on, and its interface for programs.
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,15 +9,19 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/io/weights.h>
 
 #include "cli/classifier.h"
 #include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/fetch.h"
+#include "cli/json.h"
+#include "cli/state_hash.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/os.h"
+#include "server/language.h"
 #include "server/page.h"
 #include "server/vision.h"
 
@@ -26,6 +31,7 @@ namespace cli {
 namespace {
 
 struct ServeArguments {
+  std::string model;
   std::string segment;
   std::string classify;
   std::string labels;
@@ -79,10 +85,41 @@ server::VisionModels load_models(const ServeArguments& arguments, const Architec
   return models;
 }
 
+// A model's own name, without its folder.
+std::string name_of(const std::string& path) {
+  const std::filesystem::path given = path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
+  return given.filename().string();
+}
+
+server::ServedLanguageModel load_language(const ServeArguments& arguments) {
+  const Device device = chosen_device(arguments.device);
+  const std::string path = fetched_model(arguments.model);
+  server::ServedLanguageModel served{.model = models::load_language_model(path, device),
+                                     .tokenizer = text::Tokenizer::load(path),
+                                     .chat = {},
+                                     .name = name_of(arguments.model),
+                                     .fingerprint = {},
+                                     .device = device,
+                                     .most_requests = arguments.waiting};
+  if (served.model->encoder()) {
+    throw UsageError(fmt::format("--model {}: an encoder; only models that continue texts are served", arguments.model));
+  }
+  // Of its weights, and of what is computed with them: the logits of its first token.
+  const NoGrad no_grad;
+  const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device));
+  served.fingerprint = fmt::format("fp_{}_{}", hex(hash_of(served.model->state_dict())), hex(logits.hash()));
+  try {
+    served.chat = text::ChatTemplate::load(path);
+  } catch (const ValueError&) {  // it has none: requests for chats are refused, those for texts are not
+  }
+  return served;
+}
+
 ExitCode serve(const ServeArguments& arguments, const Architectures& architectures) {
   const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
-  if (arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty()) {
-    throw UsageError("what to serve? Give --segment, --classify or --detect");
+  if (arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty() &&
+      arguments.model.empty()) {
+    throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
   }
   std::string token = arguments.token;
   if (const char* given = std::getenv("LOCKSTEP_TOKEN"); token.empty() && given != nullptr) token = given;
@@ -96,6 +133,8 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .worded = [](std::string_view message) { return without_sources(message); }});
   server::VisionService vision(load_models(arguments, architectures));
   vision.add_to(http);
+  std::optional<server::LanguageService> language;
+  if (!arguments.model.empty()) language.emplace(load_language(arguments)).add_to(http);
   server::add_page(http);
   const os::StopRequest stop("\nstopping: requests that have begun are answered; once more ends at once\n");
   const std::string url = http.start();
@@ -112,6 +151,8 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
 void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
   Subcommand command = line.subcommand("serve", "Serve a page to click on, and its interface for programs");
   const auto arguments = std::make_shared<ServeArguments>();
+  command.option("--model", arguments->model,
+                 "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
   command.option("--classify", arguments->classify,
                  "A network as `classify --arch` takes it, or NAME=FILE with its weights");
@@ -132,6 +173,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.footer(
       "Examples:\n"
       "  lockstep serve --segment mobile_sam.pt\n"
+      "  lockstep serve --model SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  lockstep serve --segment mobile_sam.pt --classify resnet18 --detect yolov8n.safetensors --port 0\n"
       "The interface for programs: docs/serving.md");
   command.runs([arguments, architectures] { return serve(*arguments, *architectures); });

@@ -90,7 +90,20 @@ struct HttpServer::State {
       for (std::size_t i = 1; i < request.matches.size(); ++i) given.parts.push_back(request.matches[i].str());
       Response made = handler(given);
       response.status = 200;
-      response.set_content(std::move(made.body), made.type);
+      if (made.stream) {
+        response.set_chunked_content_provider(
+            made.type, [stream = std::move(made.stream)](std::size_t, httplib::DataSink& sink) {
+              bool sent = true;
+              stream([&](std::string_view part) {
+                sent = sent && (part.empty() || sink.write(part.data(), part.size()));
+                return sent;
+              });
+              if (sent) sink.done();
+              return sent;
+            });
+      } else {
+        response.set_content(std::move(made.body), made.type);
+      }
     } catch (const HttpError& error) {
       set_error(response, error.status, error.what());
       if (error.status == 503) response.set_header("Retry-After", "1");
@@ -153,11 +166,11 @@ struct HttpServer::State {
   std::map<std::string, std::string_view> assets;
 };
 
-HttpServer::Turn::Turn(HttpServer& server) : server_(server) {
+HttpServer::Turn::Turn(HttpServer& server, bool begun) : server_(server) {
   State& state = *server_.state_;
   std::unique_lock lock(state.mutex);
-  if (state.stopping) throw HttpError(503, "the server stops");
-  if (state.drawn - state.current > static_cast<std::uint64_t>(state.options.waiting)) {
+  if (!begun && state.stopping) throw HttpError(503, "the server stops");
+  if (!begun && state.drawn - state.current > static_cast<std::uint64_t>(state.options.waiting)) {
     throw HttpError(503, fmt::format("{} requests wait already: try again later", state.options.waiting));
   }
   const std::uint64_t number = state.drawn++;

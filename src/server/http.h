@@ -35,9 +35,14 @@ struct Request {
   std::vector<std::string> parts;  ///< what the groups of the path's pattern matched
 };
 
+/// Sends a part of an answer; false once the client has left.
+using Write = std::function<bool(std::string_view part)>;
+
 struct Response {
   std::string body;
   std::string type = "application/json";
+  /// Instead of a body: called once, and sends the answer as it comes. What it throws cuts the answer off.
+  std::function<void(const Write&)> stream = {};
 };
 
 /// An answer with another status than 200, and why.
@@ -76,14 +81,19 @@ class HttpServer {
   /// Runs `work` when those that asked before are done, one at a time: what computes uses all threads by itself.
   /// HttpError 503 if too many wait already, or the server stops.
   template <typename Work> auto in_turn(Work work) {
-    const Turn turn(*this);
+    const Turn turn(*this, false);
+    return work();
+  }
+  /// The same for a further step of a request that has begun: never refused, and behind the steps of all others.
+  template <typename Work> auto step_in_turn(Work work) {
+    const Turn turn(*this, true);
     return work();
   }
 
  private:
   class Turn {
    public:
-    explicit Turn(HttpServer& server);
+    Turn(HttpServer& server, bool begun);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;

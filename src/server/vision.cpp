@@ -6,27 +6,21 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 
 #include "io/image_codec.h"
 #include "io/orientation.h"
+#include "server/json_body.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace server {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kMostPoints = 256;
 constexpr std::int64_t kMostClasses = 5;
-
-Response json_response(const Json& json) {
-  return {json.dump(-1, ' ', false, Json::error_handler_t::replace)};
-}
 
 // As people see it. Bytes of a PNG or JPEG file.
 io::Image picture_of(const Request& request) {
@@ -35,14 +29,6 @@ io::Image picture_of(const Request& request) {
   io::Image picture = io::decode_image("the picture", bytes);
   const int orientation = io::stored_orientation(bytes);
   return orientation == 1 ? std::move(picture) : io::turned(picture, orientation);
-}
-
-Json parsed(const std::string& body) {
-  // Prompts are flat: what nests deeply is no prompt.
-  const auto callback = [](int depth, Json::parse_event_t, Json&) { return depth <= 8; };
-  Json json = Json::parse(body, callback, false);
-  if (!json.is_object()) throw HttpError(400, "the request is no JSON object");
-  return json;
 }
 
 double number_of(const Json& json, const char* what) {
@@ -139,7 +125,7 @@ Response VisionService::open(HttpServer& server, const Request& request) {
 }
 
 Response VisionService::segment(HttpServer& server, const Request& request) {
-  const Json json = parsed(request.body);
+  const Json json = object_of(request.body, 8);  // prompts are flat: what nests deeply is no prompt
   const models::SamPrompt prompt = prompt_of(json);
   const auto multimask = json.find("multimask");
   if (multimask != json.end() && !multimask->is_boolean()) throw HttpError(400, "multimask must be true or false");

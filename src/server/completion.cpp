@@ -1,0 +1,112 @@
+#include "server/completion.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/autograd.h>
+
+#include "kernels/scalar.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+namespace {
+
+// A long prompt must not keep the others waiting; chunks give the same bits.
+constexpr std::size_t kPromptStep = 256;
+
+}  // namespace
+
+std::vector<models::SampledToken> most_probable(std::span<const float> logits, std::size_t count) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  count = std::min(count, order.size());
+  const auto before = [&](std::size_t a, std::size_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), before);
+  order.resize(count);
+  if (count == 0) return {};
+  // As models::sample computes them, so that a drawn token has one log-probability.
+  const double largest = static_cast<double>(logits[order.front()]);
+  double total = 0;
+  for (const float logit : logits) total += scalar::ls_exp(static_cast<double>(logit) - largest);
+  std::vector<models::SampledToken> result;
+  for (const std::size_t token : order) {
+    const double value = static_cast<double>(logits[token]) - largest - scalar::ls_log(total);
+    result.push_back({static_cast<std::int64_t>(token), static_cast<float>(value)});
+  }
+  return result;
+}
+
+Completion::Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer,
+                       std::vector<std::int64_t> prompt, CompletionOptions options, Device device)
+    : model_(&model),
+      options_(std::move(options)),
+      end_token_(tokenizer.end_token()),
+      device_(device),
+      pending_(prompt),
+      cache_(model.make_cache()),
+      stream_(tokenizer, std::move(prompt)) {}
+
+std::string Completion::shown_until(std::size_t end) {
+  if (end <= shown_) return "";
+  std::string more = text_.substr(shown_, end - shown_);
+  shown_ = end;
+  return more;
+}
+
+std::optional<Piece> Completion::step() {
+  if (!finish_reason_.empty()) return {};
+  const auto left = static_cast<std::int64_t>(pending_.size());
+  if (static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens ||
+      (model_->context() > 0 && cache_->length() + left > model_->context())) {
+    finish_reason_ = "length";
+    return {};
+  }
+  const NoGrad no_grad;
+  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
+  const std::vector<std::int64_t> ids(pending_.begin(), end);
+  pending_.erase(pending_.begin(), end);
+  const auto length = static_cast<std::int64_t>(ids.size());
+  const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
+  const std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
+  if (!pending_.empty()) return {};
+  Piece piece{.token = models::sample(last, cache_->length(), options_.sampling),
+              .alternatives = most_probable(last, options_.alternatives)};
+  if (piece.token.token == end_token_) {
+    finish_reason_ = "stop";
+    return {};
+  }
+  tokens_.push_back(piece.token.token);
+  pending_ = {piece.token.token};
+  text_ += stream_.add(piece.token.token);
+  const std::size_t stop = text::find_stop(text_, options_.stop);
+  if (stop != std::string::npos) {
+    text_.resize(stop);
+    finish_reason_ = "stop";
+    stopped_by_text_ = true;
+  } else if (static_cast<std::int64_t>(tokens_.size()) == options_.max_tokens) {
+    finish_reason_ = "length";
+  }
+  piece.text = shown_until(stopped_by_text_ ? text_.size() : text_.size() - text::possible_stop(text_, options_.stop));
+  return piece;
+}
+
+std::string Completion::rest() {
+  if (!stopped_by_text_) text_ += stream_.finish();
+  const std::size_t stop = text::find_stop(text_, options_.stop);
+  if (stop != std::string::npos) text_.resize(stop);
+  return shown_until(text_.size());
+}
+
+std::string Completion::hash() const {
+  return fmt::format("{:016x}", Tensor::from(tokens_, {static_cast<std::int64_t>(tokens_.size())}).hash());
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// One answer of a language model, step by step: a step is one pass of the model, so that a server can let requests take
+// turns. The tokens and their log-probabilities are those of models::generate, whoever else is served in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <lockstep/models/generate.h>
+#include <lockstep/text/tokenizer.h>
+
+#include "text/text_stream.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+struct CompletionOptions {
+  models::SamplingOptions sampling = {};
+  std::int64_t max_tokens = 16;
+  std::vector<std::string> stop = {};  ///< The answer ends before the first of these.
+  std::size_t alternatives = 0;        ///< so many most probable tokens are told at each position
+};
+
+/// A drawn token, and what it adds to the text (nothing while a character or a stop text may be incomplete).
+struct Piece {
+  models::SampledToken token;
+  std::vector<models::SampledToken> alternatives;
+  std::string text;
+};
+
+class Completion {
+ public:
+  /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer.
+  Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer, std::vector<std::int64_t> prompt,
+             CompletionOptions options, Device device);
+
+  /// Reads 256 tokens of the prompt, or draws a token: nothing while the prompt is not read, and at the end.
+  std::optional<Piece> step();
+  /// "stop" or "length" once it has ended, else empty.
+  const std::string& finish_reason() const { return finish_reason_; }
+  /// What was held back: to be asked once, at the end.
+  std::string rest();
+
+  const std::string& text() const { return text_; }
+  const std::vector<std::int64_t>& tokens() const { return tokens_; }
+  /// Of the tokens' numbers, as `lockstep generate` prints it.
+  std::string hash() const;
+
+ private:
+  std::string shown_until(std::size_t end);
+
+  const models::LanguageModel* model_;
+  CompletionOptions options_;
+  std::optional<std::int64_t> end_token_;
+  Device device_;
+  std::vector<std::int64_t> pending_;
+  std::unique_ptr<models::LanguageCache> cache_;
+  text::TextStream stream_;
+  std::vector<std::int64_t> tokens_;
+  std::string text_;
+  std::size_t shown_ = 0;
+  bool stopped_by_text_ = false;
+  std::string finish_reason_;
+};
+
+/// The `count` most probable tokens, the most probable first, of equal ones the lower. `logits` of one position.
+std::vector<models::SampledToken> most_probable(std::span<const float> logits, std::size_t count);
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// What clients ask of /v1/completions and /v1/chat/completions, checked: names, types and ranges are OpenAI's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <lockstep/text/chat_template.h>
+
+#include "server/completion.h"
+#include "server/json_body.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+struct CompletionRequest {
+  std::string model;                                                          ///< empty: not said
+  std::vector<std::variant<std::string, std::vector<std::int64_t>>> prompts;  ///< of /v1/completions
+  std::vector<text::ChatMessage> messages;                                    ///< of /v1/chat/completions
+  std::optional<std::int64_t> max_tokens;
+  std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i
+  CompletionOptions options;
+  bool logprobs = false;
+  bool stream = false;
+  bool include_usage = false;
+};
+
+/// HttpError 400 naming what is wrong: a value of another type or out of range, a parameter that is not known, and one
+/// that is known, but not offered, with another value than the one that changes nothing.
+CompletionRequest completion_request(const Json& json, bool chat);
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

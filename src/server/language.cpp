@@ -1,0 +1,297 @@
+#include "server/language.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+namespace {
+
+// Of an answer whose client named no limit, where the model has none either.
+constexpr std::int64_t kMostTokens = 4096;
+constexpr int kDepth = 8;
+
+std::string event(const Json& json) {
+  return "data: " + text_of(json) + "\n\n";
+}
+
+/// Counts a request while it is there.
+class Place {
+ public:
+  Place(std::atomic<int>& count, int most) : count_(count) {
+    if (++count_ > most) {
+      --count_;
+      throw HttpError(429, fmt::format("{} requests are being answered already: try again later", most));
+    }
+  }
+  ~Place() { --count_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
+}  // namespace
+
+/// A request that is being answered.
+struct LanguageService::Job {
+  Job(std::atomic<int>& count, int most) : place(count, most) {}
+
+  Place place;
+  bool chat = false;
+  CompletionRequest request;
+  std::vector<std::vector<std::int64_t>> prompts;
+  std::string id;
+  std::int64_t created = 0;
+
+  std::size_t size() const { return prompts.size() * request.choices; }
+  const std::vector<std::int64_t>& prompt(std::size_t choice) const { return prompts[choice / request.choices]; }
+  CompletionOptions options(std::size_t choice) const {
+    CompletionOptions result = request.options;
+    result.sampling.seed += choice % request.choices;
+    return result;
+  }
+  std::size_t prompt_tokens() const {
+    std::size_t sum = 0;
+    for (const auto& one : prompts) sum += one.size();
+    return sum;
+  }
+};
+
+void LanguageService::add_to(HttpServer& server) {
+  server.get("/v1/models", "/v1/models", [this](const Request&) {
+    return json_response(
+        {{"object", "list"},
+         {"data", {{{"id", served_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "lockstep"}}}}});
+  });
+  server.post("/v1/completions", "/v1/completions",
+              [&](const Request& request) { return complete(server, request, false); });
+  server.post("/v1/chat/completions", "/v1/chat/completions",
+              [&](const Request& request) { return complete(server, request, true); });
+  server.post("/tokenize", "/tokenize", [&](const Request& request) { return tokenize(server, request); });
+  server.post("/detokenize", "/detokenize", [&](const Request& request) { return detokenize(server, request); });
+}
+
+std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
+  if (!request.messages.empty()) {
+    if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
+    return {served_.tokenizer.encode(served_.chat->apply(request.messages), {.add_special_tokens = false})};
+  }
+  std::vector<std::vector<std::int64_t>> result;
+  for (const auto& prompt : request.prompts) {
+    const auto* text = std::get_if<std::string>(&prompt);
+    result.push_back(text != nullptr ? served_.tokenizer.encode(*text) : std::get<1>(prompt));
+  }
+  return result;
+}
+
+// Fills in how many tokens an answer has at most, and refuses what cannot be answered.
+void LanguageService::limit(Job& job) const {
+  const std::int64_t context = served_.model->context();
+  std::int64_t room = kMostTokens;
+  for (const auto& prompt : job.prompts) {
+    const auto length = static_cast<std::int64_t>(prompt.size());
+    if (prompt.empty()) throw HttpError(400, "the prompt has no tokens");
+    for (const std::int64_t token : prompt) {
+      if (token >= served_.model->vocabulary()) throw HttpError(400, fmt::format("there is no token {}", token));
+    }
+    const std::int64_t asked = job.request.max_tokens.value_or(1);
+    if (context > 0 && length + asked > context) {
+      throw HttpError(
+          400, fmt::format("the model has a context of {} tokens, but the prompt has {}, and {} are asked for", context,
+                           length, asked));
+    }
+    if (context > 0) room = std::min(room, context - length);
+  }
+  if (job.request.max_tokens.value_or(0) > kMostTokens && context == 0) {
+    throw HttpError(400, fmt::format("max_tokens is at most {}", kMostTokens));
+  }
+  // OpenAI's defaults: 16 for texts, for answers as many as there is room for.
+  job.request.options.max_tokens = job.request.max_tokens.value_or(job.chat ? room : std::min<std::int64_t>(room, 16));
+}
+
+Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
+  const auto job = std::make_shared<Job>(active_, served_.most_requests);
+  job->chat = chat;
+  job->request = completion_request(object_of(given.body, kDepth), chat);
+  const std::string& model = job->request.model;
+  if (!model.empty() && model != served_.name) {
+    throw HttpError(404, fmt::format("there is no model \"{}\", only \"{}\"", model, served_.name));
+  }
+  server.in_turn([&] { job->prompts = prompts_of(job->request); });
+  limit(*job);
+  job->id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", ++answered_);
+  job->created = static_cast<std::int64_t>(std::time(nullptr));
+  if (!job->request.stream) return whole(server, job);
+  // By value: it is called when this function has returned.
+  return {.type = "text/event-stream", .stream = [this, &server, job](const Write& write) {
+            try {
+              stream(server, *job, write);
+            } catch (const std::exception& error) {
+              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", 500}}}}));
+            }
+          }};
+}
+
+Json LanguageService::head_of(const Job& job, bool chunk) const {
+  const char* object = job.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
+  return {{"id", job.id},
+          {"object", object},
+          {"created", job.created},
+          {"model", served_.name},
+          {"system_fingerprint", served_.fingerprint}};
+}
+
+Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
+  const auto text = [&](const models::SampledToken& token) { return served_.tokenizer.decode({token.token}); };
+  if (!chat) {
+    Json top = Json::object();
+    for (const models::SampledToken& token : piece.alternatives) top[text(token)] = token.log_probability;
+    return {{"tokens", {text(piece.token)}},
+            {"token_logprobs", {piece.token.log_probability}},
+            {"top_logprobs", Json::array({top})}};
+  }
+  const auto row = [&](const models::SampledToken& token) {
+    const std::string shown = text(token);
+    // A part of a character has no text of its own.
+    Json bytes = nullptr;
+    if (shown.find("\ufffd") == std::string::npos) {
+      bytes = Json::array();
+      for (const char byte : shown) bytes.push_back(static_cast<unsigned char>(byte));
+    }
+    return Json{{"token", shown}, {"logprob", token.log_probability}, {"bytes", std::move(bytes)}};
+  };
+  Json result = row(piece.token);
+  result["top_logprobs"] = Json::array();
+  for (const models::SampledToken& token : piece.alternatives) result["top_logprobs"].push_back(row(token));
+  return {{"content", Json::array({std::move(result)})}};
+}
+
+namespace {
+
+Json usage_of(std::size_t prompt, std::size_t answer) {
+  return {{"prompt_tokens", prompt}, {"completion_tokens", answer}, {"total_tokens", prompt + answer}};
+}
+
+// `more` is that of a further token.
+void append_logprobs(Json& all, const Json& more) {
+  if (all.is_null()) {
+    all = more;
+    return;
+  }
+  for (const auto& [key, list] : more.items()) {
+    for (const Json& entry : list) all[key].push_back(entry);
+  }
+}
+
+}  // namespace
+
+Response LanguageService::whole(HttpServer& server, const std::shared_ptr<Job>& job) const {
+  Json choices = Json::array();
+  std::size_t drawn = 0;
+  for (std::size_t i = 0; i < job->size(); ++i) {
+    Completion completion(*served_.model, served_.tokenizer, job->prompt(i), job->options(i), served_.device);
+    Json logprobs = nullptr;
+    while (completion.finish_reason().empty()) {
+      const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
+      if (piece && job->request.logprobs) append_logprobs(logprobs, logprobs_of(*piece, job->chat));
+    }
+    completion.rest();
+    drawn += completion.tokens().size();
+    Json choice{{"index", i}};
+    if (job->chat) {
+      choice["message"] = {{"role", "assistant"}, {"content", completion.text()}};
+    } else {
+      choice["text"] = completion.text();
+    }
+    choice["logprobs"] = std::move(logprobs);
+    choice["finish_reason"] = completion.finish_reason();
+    choice["tokens_hash"] = completion.hash();
+    choices.push_back(std::move(choice));
+  }
+  Json answer = head_of(*job, false);
+  answer["choices"] = std::move(choices);
+  answer["usage"] = usage_of(job->prompt_tokens(), drawn);
+  return json_response(answer);
+}
+
+void LanguageService::stream(HttpServer& server, Job& job, const Write& write) const {
+  std::size_t drawn = 0;
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    const auto send = [&](const std::string& text, Json logprobs, const std::string& reason, const std::string& hash) {
+      Json choice{{"index", i}};
+      if (job.chat) {
+        choice["delta"] = text.empty() && !reason.empty() ? Json::object() : Json{{"content", text}};
+      } else {
+        choice["text"] = text;
+      }
+      choice["logprobs"] = std::move(logprobs);
+      choice["finish_reason"] = reason.empty() ? Json() : Json(reason);
+      if (!hash.empty()) choice["tokens_hash"] = hash;
+      Json chunk = head_of(job, true);
+      chunk["choices"] = Json::array({std::move(choice)});
+      return write(event(chunk));
+    };
+    if (job.chat) {
+      Json chunk = head_of(job, true);
+      chunk["choices"] = Json::array({{{"index", i},
+                                       {"delta", {{"role", "assistant"}, {"content", ""}}},
+                                       {"logprobs", nullptr},
+                                       {"finish_reason", nullptr}}});
+      if (!write(event(chunk))) return;
+    }
+    Completion completion(*served_.model, served_.tokenizer, job.prompt(i), job.options(i), served_.device);
+    while (completion.finish_reason().empty()) {
+      const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
+      if (!piece || (piece->text.empty() && !job.request.logprobs)) continue;
+      const Json logprobs = job.request.logprobs ? logprobs_of(*piece, job.chat) : Json();
+      if (!send(piece->text, logprobs, "", "")) return;  // nobody listens any more
+    }
+    drawn += completion.tokens().size();
+    if (!send(completion.rest(), nullptr, completion.finish_reason(), completion.hash())) return;
+  }
+  if (job.request.include_usage) {
+    Json chunk = head_of(job, true);
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage_of(job.prompt_tokens(), drawn);
+    if (!write(event(chunk))) return;
+  }
+  write("data: [DONE]\n\n");
+}
+
+Response LanguageService::tokenize(HttpServer& server, const Request& request) const {
+  const Json json = object_of(request.body, kDepth);
+  const auto content = json.find("content");
+  const auto special = json.find("add_special");
+  if (content == json.end() || !content->is_string()) throw HttpError(400, "content must be a text");
+  if (special != json.end() && !special->is_boolean()) throw HttpError(400, "add_special must be true or false");
+  return server.in_turn([&] {
+    const bool added = special != json.end() && special->get<bool>();
+    return json_response(
+        {{"tokens", served_.tokenizer.encode(content->get<std::string>(), {.add_special_tokens = added})}});
+  });
+}
+
+Response LanguageService::detokenize(HttpServer& server, const Request& request) const {
+  const Json json = object_of(request.body, kDepth);
+  const auto tokens = json.find("tokens");
+  if (tokens == json.end() || !tokens->is_array()) throw HttpError(400, "tokens must be a list of numbers");
+  std::vector<std::int64_t> ids;
+  for (const Json& token : *tokens) {
+    if (!token.is_number_integer()) throw HttpError(400, "tokens must be a list of numbers");
+    ids.push_back(token.get<std::int64_t>());
+  }
+  return server.in_turn([&] { return json_response({{"content", served_.tokenizer.decode(ids)}}); });
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,287 @@
+#include "server/language.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <lockstep/lockstep.h>
+
+#include "support/data.h"
+#include "support/http_client.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+using nlohmann::json;
+using server::HttpServer;
+using server::LanguageService;
+using test::HttpAnswer;
+using test::request;
+using testing::HasSubstr;
+
+std::string stories() {
+  return (test::test_data("tinyllm") / "stories260K-f32.gguf").string();
+}
+
+constexpr const char* kTemplate = "{% for m in messages %}{{ m['content'] }}{% endfor %}";
+
+// A server of stories260K; its conversations are their messages' texts.
+struct Told {
+  explicit Told(int most_requests = 32)
+      : service({.model = models::load_language_model(stories()),
+                 .tokenizer = text::Tokenizer::load(stories()),
+                 .chat = text::ChatTemplate(kTemplate),
+                 .name = "stories",
+                 .fingerprint = "fp_test",
+                 .device = {},
+                 .most_requests = most_requests}),
+        http({.port = 0, .body_bytes = 100000, .connections = 32, .waiting = 32, .seconds = 2}) {
+    service.add_to(http);
+    port = test::port_of(http.start());
+  }
+  HttpAnswer post(const std::string& path, const json& body) const { return request(port, "POST", path, body.dump()); }
+  json completion(json body) const {
+    body["model"] = "stories";
+    const HttpAnswer answer = post("/v1/completions", body);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json();
+  }
+  LanguageService service;
+  HttpServer http;
+  int port = 0;
+};
+
+// What is between the chunks' sizes of a streamed answer.
+std::string unchunked(const std::string& body) {
+  std::string result;
+  for (std::size_t at = 0; at < body.size();) {
+    const std::size_t line = body.find("\r\n", at);
+    if (line == std::string::npos) break;
+    const std::size_t size = std::stoul(body.substr(at, line - at), nullptr, 16);
+    result += body.substr(line + 2, size);
+    at = line + 2 + size + 2;
+  }
+  return result;
+}
+
+std::vector<json> events_of(const std::string& body) {
+  std::vector<json> result;
+  const std::string text = unchunked(body);
+  EXPECT_TRUE(text.ends_with("data: [DONE]\n\n")) << text;
+  for (std::size_t at = 0; (at = text.find("data: {", at)) != std::string::npos; ++at) {
+    result.push_back(json::parse(text.substr(at + 6, text.find("\n\n", at) - at - 6)));
+  }
+  return result;
+}
+
+TEST(LanguageService, CompletesAsGenerateDoes) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const auto model = models::load_language_model(stories());
+  const text::Tokenizer tokenizer = text::Tokenizer::load(stories());
+  const std::vector<std::int64_t> prompt = tokenizer.encode("Once upon a time");
+  for (const double temperature : {0.0, 0.9}) {
+    const auto expected =
+        models::generate(*model, prompt, {.sampling = {.temperature = temperature, .seed = 7}, .max_tokens = 40});
+    std::vector<std::int64_t> ids;
+    std::vector<float> probabilities;
+    for (const models::SampledToken& token : expected) {
+      ids.push_back(token.token);
+      probabilities.push_back(token.log_probability);
+    }
+    const json answer = told.completion({{"prompt", "Once upon a time"},
+                                         {"temperature", temperature},
+                                         {"seed", 7},
+                                         {"max_tokens", 40},
+                                         {"logprobs", 2}});
+    const json& choice = answer.at("choices").at(0);
+    EXPECT_EQ(choice.at("tokens_hash"),
+              fmt::format("{:016x}", Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}).hash()));
+    EXPECT_EQ(choice.at("logprobs").at("token_logprobs").get<std::vector<float>>(), probabilities);
+    EXPECT_EQ(choice.at("logprobs").at("top_logprobs").size(), 40u);
+    EXPECT_EQ(choice.at("finish_reason"), "length");
+    EXPECT_EQ(answer.at("usage").at("prompt_tokens"), prompt.size());
+    EXPECT_EQ(answer.at("usage").at("completion_tokens"), 40);
+    EXPECT_EQ(answer.at("system_fingerprint"), "fp_test");
+    const json again =
+        told.completion({{"prompt", prompt}, {"temperature", temperature}, {"seed", 7}, {"max_tokens", 40}});
+    EXPECT_EQ(again.at("choices").at(0).at("text"), choice.at("text"));
+  }
+}
+
+TEST(LanguageService, AGreedyTokenIsTheMostProbableAlternative) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const HttpAnswer answer = told.post("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "Tom"}}}},
+                                                               {"temperature", 0},
+                                                               {"max_tokens", 12},
+                                                               {"logprobs", true},
+                                                               {"top_logprobs", 3}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const json choice = answer.json().at("choices").at(0);
+  EXPECT_EQ(choice.at("message").at("role"), "assistant");
+  ASSERT_EQ(choice.at("logprobs").at("content").size(), 12u);
+  for (const json& token : choice.at("logprobs").at("content")) {
+    ASSERT_EQ(token.at("top_logprobs").size(), 3u);
+    EXPECT_EQ(token.at("logprob"), token.at("top_logprobs").at(0).at("logprob"));
+    EXPECT_GE(token.at("top_logprobs").at(0).at("logprob"), token.at("top_logprobs").at(1).at("logprob"));
+  }
+}
+
+TEST(LanguageService, StreamsTheSameAnswer) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  json body = {{"messages", {{{"role", "user"}, {"content", "One day"}}}}, {"max_tokens", 30}, {"n", 2}, {"seed", 3}};
+  const json whole = told.post("/v1/chat/completions", body).json();
+  EXPECT_NE(whole.at("choices").at(0).at("tokens_hash"), whole.at("choices").at(1).at("tokens_hash"));
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const HttpAnswer answer = told.post("/v1/chat/completions", body);
+  EXPECT_THAT(answer.head, HasSubstr("text/event-stream"));
+  std::string texts[2];
+  std::string hashes[2];
+  const std::vector<json> events = events_of(answer.body);
+  for (const json& event : events) {
+    for (const json& choice : event.at("choices")) {
+      const std::size_t index = choice.at("index");
+      texts[index] += choice.at("delta").value("content", "");
+      if (!choice.at("finish_reason").is_null()) hashes[index] = choice.at("tokens_hash");
+    }
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(texts[i], whole.at("choices").at(i).at("message").at("content"));
+    EXPECT_EQ(hashes[i], whole.at("choices").at(i).at("tokens_hash"));
+  }
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().at("usage"), whole.at("usage"));
+}
+
+TEST(LanguageService, EndsBeforeAStopText) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const json all = told.completion({{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 40}});
+  const std::string text = all.at("choices").at(0).at("text");
+  const std::string stop = text.substr(20, 6);
+  const json cut = told.completion(
+      {{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 40}, {"stop", {"zebra", stop}}});
+  EXPECT_EQ(cut.at("choices").at(0).at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(cut.at("choices").at(0).at("finish_reason"), "stop");
+}
+
+TEST(LanguageService, ConcurrentClientsGetWhatTheyGetAlone) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  constexpr std::size_t kClients = 16;
+  const auto ask = [&](std::size_t i) {
+    return told
+        .completion({{"prompt", std::string("Lily saw a big red ball. ").substr(0, 5 + i)},
+                     {"seed", i},
+                     {"max_tokens", 10 + i},
+                     {"logprobs", 1}})
+        .at("choices");
+  };
+  std::vector<json> alone(kClients);
+  for (std::size_t i = 0; i < kClients; ++i) alone[i] = ask(i);
+  std::vector<json> together(kClients);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < kClients; ++i) clients.emplace_back([&, i] { together[i] = ask(i); });
+  for (std::thread& client : clients) client.join();
+  for (std::size_t i = 0; i < kClients; ++i) EXPECT_EQ(together[i], alone[i]) << i;
+}
+
+TEST(LanguageService, SaysWhatIsWrongWithARequest) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const std::vector<std::pair<json, std::string>> cases = {
+      {{{"prompt", "a"}, {"temperature", "hot"}}, "temperature"},
+      {{{"prompt", "a"}, {"temperature", 3}}, "temperature"},
+      {{{"prompt", "a"}, {"n", 1000000}}, "n must be"},
+      {{{"prompt", "a"}, {"max_tokens", 0}}, "max_tokens"},
+      {{{"prompt", "a"}, {"max_tokens", 1e300}}, "max_tokens"},
+      {{{"prompt", "a"}, {"max_tokens", 100000}}, "context of 512"},
+      {{{"prompt", "a"}, {"max_tokens", 18446744073709551615u}}, "max_tokens"},
+      {{{"prompt", "a"}, {"seed", 18446744073709551615u}}, "seed"},
+      {{{"prompt", std::string(9000, 'a')}}, "context of 512"},
+      {{{"prompt", {1, 100000}}}, "no token 100000"},
+      {{{"prompt", {-1}}}, "a token"},
+      {{{"prompt", json::object()}}, "prompt must be"},
+      {{{"max_tokens", 5}}, "the prompt is missing"},
+      {{{"prompt", "a"}, {"stop", ""}}, "stop"},
+      {{{"prompt", "a"}, {"logprobs", 21}}, "logprobs"},
+      {{{"prompt", "a"}, {"logit_bias", {{"5", 3}}}}, "\"logit_bias\" is not offered"},
+      {{{"prompt", "a"}, {"frequency_penalty", 1}}, "\"frequency_penalty\" is not offered"},
+      {{{"prompt", "a"}, {"nonsense", 1}}, "no parameter \"nonsense\""}};
+  for (const auto& [body, message] : cases) {
+    const HttpAnswer answer = told.post("/v1/completions", body);
+    EXPECT_EQ(answer.status, 400) << body;
+    EXPECT_THAT(answer.body.empty() ? "" : answer.json().at("error").at("message").get<std::string>(),
+                HasSubstr(message));
+  }
+  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  const json tools = {{{"type", "function"}}};
+  EXPECT_THAT(told.post("/v1/chat/completions", {{"messages", messages}, {"tools", tools}}).body, HasSubstr("tools"));
+  const json format = {{"type", "json_schema"}};
+  EXPECT_THAT(told.post("/v1/chat/completions", {{"messages", messages}, {"response_format", format}}).body,
+              HasSubstr("response_format"));
+  EXPECT_EQ(told.post("/v1/completions", {{"model", "gpt"}, {"prompt", "a"}}).status, 404);
+  for (const std::string body :
+       {"", "{", "[]", "nul", "{\"prompt\":\"\xff\xfe\"}", "{\"prompt\":\"a\"", "[[[[[[[[[[[["}) {
+    EXPECT_EQ(request(told.port, "POST", "/v1/completions", body).status, 400) << body;
+  }
+  // The neutral values that clients send change nothing.
+  told.completion({{"prompt", "a"}, {"frequency_penalty", 0}, {"logit_bias", json::object()}, {"stop", nullptr}});
+}
+
+TEST(LanguageService, OutlivesClientsThatLeave) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told(2);
+  const std::string body = R"({"prompt":"Once","max_tokens":400,"stream":true})";
+  for (int i = 0; i < 6; ++i) {
+    const test::Connection connection(told.port);
+    connection.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                    std::to_string(body.size()) + "\r\n\r\n" + body);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  HttpAnswer answer;
+  for (int tries = 0; tries < 500 && answer.status != 200; ++tries) {
+    answer = told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}});
+    EXPECT_TRUE(answer.status == 200 || answer.status == 429) << answer.body;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(answer.status, 200);
+}
+
+TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told(1);
+  const std::string body = R"({"prompt":"Once","max_tokens":500,"n":2})";
+  const test::Connection busy(told.port);
+  busy.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+            std::to_string(body.size()) + "\r\n\r\n" + body);
+  int status = 200;
+  for (int tries = 0; tries < 200 && status == 200; ++tries) {
+    status = told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status;
+  }
+  EXPECT_EQ(status, 429);
+}
+
+TEST(LanguageService, TokensAndBack) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const json tokens = told.post("/tokenize", {{"content", "Tom had a dog"}}).json();
+  EXPECT_EQ(tokens.at("tokens"),
+            text::Tokenizer::load(stories()).encode("Tom had a dog", {.add_special_tokens = false}));
+  EXPECT_THAT(told.post("/detokenize", tokens).json().at("content").get<std::string>(), HasSubstr("Tom had a dog"));
+  EXPECT_EQ(told.post("/detokenize", {{"tokens", {99999999}}}).status, 400);
+  EXPECT_EQ(told.post("/detokenize", {{"tokens", "x"}}).status, 400);
+  EXPECT_EQ(told.post("/tokenize", {{"content", 3}}).status, 400);
+  EXPECT_EQ(request(told.port, "GET", "/v1/models").json().at("data").at(0).at("id"), "stories");
+}
+
+}  // namespace
+}  // namespace v0
+}  // namespace lockstep
