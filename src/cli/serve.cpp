@@ -117,8 +117,8 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
 
 ExitCode serve(const ServeArguments& arguments, const Architectures& architectures) {
   const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
-  if (arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty() &&
-      arguments.model.empty()) {
+  const bool has_page = !(arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty());
+  if (!has_page && arguments.model.empty()) {
     throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
   }
   std::string token = arguments.token;
@@ -132,15 +132,17 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .seconds = arguments.seconds,
                            .worded = [](std::string_view message) { return without_sources(message); }});
   server::VisionService vision(load_models(arguments, architectures));
-  vision.add_to(http);
+  if (has_page) {
+    vision.add_to(http);
+    server::add_page(http);
+  }
   std::optional<server::LanguageService> language;
   if (!arguments.model.empty()) language.emplace(load_language(arguments)).add_to(http);
-  server::add_page(http);
   const os::StopRequest stop("\nstopping: requests that have begun are answered; once more ends at once\n");
   const std::string url = http.start();
   print_line(fmt::format("{}{}", url, token.empty() ? "" : "#token=" + token));
   std::fflush(stdout);
-  fmt::print(stderr, "open it in a browser; Ctrl-C stops\n");
+  fmt::print(stderr, "{}; Ctrl-C stops\n", has_page ? "open it in a browser" : "OpenAI's interface is below /v1");
   while (stop.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   http.stop();
   return kOk;
