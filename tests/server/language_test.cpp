@@ -258,7 +258,7 @@ TEST(LanguageService, OutlivesClientsThatLeave) {
 TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told(1);
-  const std::string body = R"({"prompt":"Once","max_tokens":500,"n":2})";
+  const std::string body = R"({"prompt":"Once","max_tokens":500,"n":2,"stream":true})";  // ends with its client
   const test::Connection busy(told.port);
   busy.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
             std::to_string(body.size()) + "\r\n\r\n" + body);
