@@ -104,6 +104,10 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   EXPECT_THAT(error("{{ 'a' * 1000000000000 }}"), HasSubstr("too long"));
   EXPECT_THAT(error("{{ range(1000000) }}"), HasSubstr("range"));
   EXPECT_THAT(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{% macro f() %}" + times("{% if 1 %}", 100) + "{{ f() }}" + times("{% endif %}", 100) + "{% endmacro %}{{ f() }}"),
+              HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{% macro f(x) %}{{ " + times("(1 + ", 90) + "f(x)" + times(")", 90) + " }}{% endmacro %}{{ f(1) }}"),
+              HasSubstr("nested too deeply"));
   EXPECT_THAT(error("{{ " + times("(", 100000) + " }}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(error("{{ " + times("-", 100000) + "1 }}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(error("{{ 1" + times(" + 1", 100000) + " }}"), HasSubstr("nested too deeply"));

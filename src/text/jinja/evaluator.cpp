@@ -32,6 +32,9 @@ struct Scope {
 
 enum class Flow { on, stop, next };
 
+// Blocks and expressions that run inside of each other, through calls of macros, too.
+constexpr int kMaxNesting = 800;
+
 // Functions and namespaces inside of a value.
 bool holds_reference(const Value& value) {
   if (const List* list = value.list()) return std::any_of(list->items.begin(), list->items.end(), holds_reference);
@@ -57,7 +60,9 @@ class Evaluator {
  private:
   struct Deeper {
     explicit Deeper(int& depth) : depth_(depth) {
-      if (++depth_ > kMaxDepth) fail("calls are nested too deeply");
+      if (++depth_ <= kMaxNesting) return;
+      --depth_;
+      fail("what runs is nested too deeply");
     }
     ~Deeper() { --depth_; }
     int& depth_;
@@ -71,6 +76,7 @@ class Evaluator {
   // --- statements ----------------------------------------------------------------------------------------------------
 
   Flow statements(const Block& block, Scope& scope, std::string& output) {
+    const Deeper deeper(depth_);
     for (const Statement& statement : block) {
       const Flow flow = run_one(statement, scope, output);
       if (flow != Flow::on) return flow;
@@ -187,7 +193,6 @@ class Evaluator {
   // The scope of a macro is where it stands; it outlives every call, since macros cannot leave it.
   Value macro(const Statement& statement, Scope& scope) {
     return Function{statement.text.empty() ? "caller" : statement.text, [this, &statement, &scope](Arguments arguments) {
-      const Deeper deeper(depth_);
       Scope inner{.outer = &scope};
       const auto& parameters = statement.parameters;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -225,6 +230,7 @@ class Evaluator {
   // --- expressions ---------------------------------------------------------------------------------------------------
 
   Value value_of(const Expression& e, Scope& scope) {
+    const Deeper deeper(depth_);
     budget_.step();
     const auto part = [&](std::size_t i) { return value_of(*e.parts[i], scope); };
     switch (e.kind) {
