@@ -32,12 +32,15 @@ void Connection::send(std::string_view bytes) const {
   }
 }
 
+std::string Connection::read_some() const {
+  char buffer[65536];
+  const ssize_t count = ::recv(socket_, buffer, sizeof buffer, 0);
+  return count > 0 ? std::string(buffer, static_cast<std::size_t>(count)) : std::string();
+}
+
 std::string Connection::read_all() const {
   std::string text;
-  char buffer[65536];
-  for (ssize_t count = 0; (count = ::recv(socket_, buffer, sizeof buffer, 0)) > 0;) {
-    text.append(buffer, static_cast<std::size_t>(count));
-  }
+  for (std::string some; !(some = read_some()).empty();) text += some;
   return text;
 }
 

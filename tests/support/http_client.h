@@ -18,6 +18,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   void send(std::string_view bytes) const;
+  /// What comes next, at least a byte; empty when the server has closed.
+  std::string read_some() const;
   /// Everything until the server closes.
   std::string read_all() const;
 
