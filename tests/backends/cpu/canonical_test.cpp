@@ -103,6 +103,8 @@ struct ChainCase {
 constexpr ChainCase kChainCases[] = {{ChainOp::add, Op::add, false},  {ChainOp::sub, Op::sub, false},
                                      {ChainOp::from, Op::sub, true},  {ChainOp::mul, Op::mul, false},
                                      {ChainOp::div, Op::div, false},  {ChainOp::into, Op::div, true},
+                                     {ChainOp::max, Op::maximum, false},  {ChainOp::max_of, Op::maximum, true},
+                                     {ChainOp::min, Op::minimum, false},  {ChainOp::min_of, Op::minimum, true},
                                      {ChainOp::relu, Op::relu, false}};
 
 void run_op(const ChainCase& link, const float* x, const float& operand, float* out, std::size_t n, Isa isa) {

@@ -502,6 +502,35 @@ TEST(CpuContraction, ConvolutionsOfFewRowsAndWideImages) {
   expect_reference_bits(line);
 }
 
+// Pixels broadcast from where they are, or from padded copies of as many images as fit.
+TEST(CpuContraction, ConvolutionsOfManyChannels) {
+  for (const std::int64_t padding : {0, 2}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      for (const std::int64_t out : {9, 17, 40, 70}) {
+        Problem problem = convolution_problem({.batch = 3,
+                                               .in = 30,
+                                               .out = out,
+                                               .size = {9, 11},
+                                               .padding = padding,
+                                               .stride = stride,
+                                               .dilation = out == 17 ? 2 : 1});
+        expect_reference_bits(problem, {1, 3});  // subnormals of the pixels are flushed
+        problem.kernel.b_operand.canonical = true;
+        expect_reference_bits(problem, {1, 3});
+      }
+    }
+  }
+  for (const Convolution& convolution : std::vector<Convolution>{
+           {.in = 40, .out = 70, .size = {7, 7}, .special = true},
+           {.batch = 2, .groups = 2, .in = 30, .out = 20},
+           {.batch = 5, .in = 40, .out = 20, .size = {60, 60}, .stride = 4},  // more than one copy holds
+           {.batch = 2, .in = 60, .out = 70, .size = {90}, .kernel = {9}, .padding = 4},
+           {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}}}) {
+    Problem problem = convolution_problem(convolution);
+    expect_reference_bits(problem, {1, 3});
+  }
+}
+
 TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t width : {6, 19, 70}) {

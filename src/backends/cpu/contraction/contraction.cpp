@@ -16,7 +16,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   using namespace contraction;
   const KernelSet& kernels = kernel_set(kernel.type, isa);
   Task task{.kernels = kernels,
-            .plan = make_plan(kernel, kernels.lanes, kernels.tile_columns),
+            .plan = make_plan(kernel, kernels),
             .epilogue = kernel.epilogue,
             .isa = isa,
             .kept = std::move(kept)};
@@ -29,6 +29,11 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   if (kernels.window != nullptr) {
     if (auto table = make_window_table(plan, kernels.lanes)) {
       return make_window_way(std::move(task), std::move(*table));
+    }
+  }
+  if (kernels.direct != nullptr) {
+    if (auto table = make_direct_table(plan, kernels.lanes)) {
+      return make_direct_way(std::move(task), std::move(*table));
     }
   }
   if (const InPlaceFunction loop = in_place_function(isa); loop != nullptr && plan.type == ComputeType::f32) {

@@ -1,7 +1,8 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h and window-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h and direct-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
+#include "backends/cpu/contraction/direct-inl.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
@@ -33,7 +34,8 @@ template <typename T> constexpr KernelSet kernels_of() {
           .pack_lanes = pack_lanes_of<T>(),
           .multiply = &multiply<T>,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
-          .window = std::is_same_v<T, float> ? window_function() : nullptr};
+          .window = std::is_same_v<T, float> ? window_function() : nullptr,
+          .direct = std::is_same_v<T, float> ? direct_function() : nullptr};
 }
 
 const KernelSets& local_kernel_sets() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "backends/cpu/contraction/direct.h"
 #include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/window.h"
@@ -24,6 +25,7 @@ struct KernelSet {
   void (*multiply)(const MultiplyArgs&) = nullptr;
   ThinFunction thin = nullptr;         ///< f32 on vector instruction sets, otherwise null
   WindowFunction window = nullptr;     ///< f32 where loads have masks, otherwise null
+  DirectFunction direct = nullptr;     ///< f32 on vector instruction sets, otherwise null
 };
 
 struct KernelSets {

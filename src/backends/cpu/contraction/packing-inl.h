@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/contraction/blocks-inl.h"
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/tile-inl.h"
 #include "core/assert.h"
@@ -318,6 +319,29 @@ template <int kWidth, typename T> void transpose(const T* const* rows, std::int6
   }
 }
 
+// `lane(place, stage)`: the values of one lane at its place, there or written to `stage`; transposed lane by lane.
+template <typename T, int kWidth, typename Lane> void pack_lanes(const PackArgs& args, bool flush, const Lane& lane_at) {
+  PackWorkspace& workspace = *args.workspace;
+  const Geometry& geometry = args.side->geometry;
+  T* stage = reinterpret_cast<T*>(workspace.stage);
+  T* panel = static_cast<T*>(args.panels);
+  Walk walk(geometry.outer, geometry.bounds());
+  walk.seek(args.outer_begin);
+  // Room for whole vectors of lanes; those that do not exist read zeros.
+  const T* rows[2 * kMaxWidth];
+  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
+    const std::int64_t lanes = std::min<std::int64_t>(kWidth, args.outer_count - o);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      rows[lane] = lane_at(walk.position(), stage + lane * kStageStride);
+      walk.advance(1);
+    }
+    for (std::int64_t lane = lanes; lane < 2 * kMaxWidth; ++lane) {
+      rows[lane] = reinterpret_cast<const T*>(workspace.zeros);
+    }
+    transpose<kWidth>(rows, args.k_count, flush, panel);
+  }
+}
+
 template <typename T, typename Source, int kWidth> void pack_along_k(const PackArgs& args) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
@@ -330,35 +354,34 @@ template <typename T, typename Source, int kWidth> void pack_along_k(const PackA
   // Lanes that are contiguous as a whole are transposed straight from memory, which also flushes them.
   const bool straight = std::is_same_v<T, float> && std::is_same_v<Source, float> && !LOCKSTEP_SCALAR_TILE &&
                         pieces == 1 && stride == 1 && geometry.bounds() == 0;
-  T* stage = reinterpret_cast<T*>(workspace.stage);
-  T* panel = static_cast<T*>(args.panels);
-  Walk walk(geometry.outer, geometry.bounds());
-  walk.seek(args.outer_begin);
-  // Room for whole vectors of lanes; those that do not exist read zeros.
-  const T* rows[2 * kMaxWidth];
-  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
-    const std::int64_t lanes = std::min<std::int64_t>(kWidth, args.outer_count - o);
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      const Source* from = data + walk.position().address;
-      if (straight) {
-        rows[lane] = reinterpret_cast<const T*>(from + workspace.pieces[0].position.address);
-      } else {
-        T* to = stage + lane * kStageStride;
-        rows[lane] = to;
-        for (int p = 0; p < pieces; ++p) {
-          const Piece& piece = workspace.pieces[p];
-          const Span span = valid_span(geometry, geometry.k, coordinates(args.batch), coordinates(walk.position()),
-                                       coordinates(piece.position), piece.length);
-          copy_run(from + piece.position.address, stride, span, piece.length, side.flush, fill, to + piece.begin);
-        }
-      }
-      walk.advance(1);
+  pack_lanes<T, kWidth>(args, straight && side.flush, [&](const Position& outer, T* stage) -> const T* {
+    const Source* from = data + outer.address;
+    if (straight) return reinterpret_cast<const T*>(from + workspace.pieces[0].position.address);
+    for (int p = 0; p < pieces; ++p) {
+      const Piece& piece = workspace.pieces[p];
+      const Span span = valid_span(geometry, geometry.k, coordinates(args.batch), coordinates(outer),
+                                   coordinates(piece.position), piece.length);
+      copy_run(from + piece.position.address, stride, span, piece.length, side.flush, fill, stage + piece.begin);
     }
-    for (std::int64_t lane = lanes; lane < 2 * kMaxWidth; ++lane) {
-      rows[lane] = reinterpret_cast<const T*>(workspace.zeros);
+    return stage;
+  });
+}
+
+// Packed elements that are neighbours along k.
+template <int kWidth> void pack_lines(const PackArgs& args) {
+  PackWorkspace& workspace = *args.workspace;
+  const Geometry& geometry = args.side->geometry;
+  const int pieces =
+      cut_pieces(geometry.k, geometry.bounds(), args.k_begin, args.k_count, args.k_count, workspace.pieces);
+  const Lines lines(args.side->encoding, args.data);
+  pack_lanes<float, kWidth>(args, false, [&](const Position& outer, float* stage) -> const float* {
+    for (int p = 0; p < pieces; ++p) {
+      const Piece& piece = workspace.pieces[p];
+      const std::int64_t first = args.batch.address + outer.address + piece.position.address;
+      lines.decode(first, piece.length, stage + piece.begin);
     }
-    transpose<kWidth>(rows, args.k_count, straight && side.flush, panel);
-  }
+    return stage;
+  });
 }
 
 // `element(address)`: the decoded value there.
@@ -387,6 +410,7 @@ template <typename T, int kWidth, typename Element> void pack_by_element(const P
 }
 
 template <int kWidth> void pack_blocks(const PackArgs& args) {
+  if (args.side->order == Side::Order::along_k) return pack_lines<kWidth>(args);
   switch (args.side->encoding) {
     case Encoding::dense: break;
 #define ENCODING(name, ...)                                                                              \

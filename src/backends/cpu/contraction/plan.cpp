@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/contraction/in_place.h"
+#include "backends/cpu/contraction/kernels.h"
 #include "core/assert.h"
 #include "core/elements.h"
 
@@ -125,7 +126,7 @@ std::int64_t BatchMap::operator()(std::int64_t index) const {
   return mapped;
 }
 
-Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t tile_columns) {
+Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   const int b = kernel.b.rank();
   const int m = kernel.m.rank();
   const int n = kernel.n.rank();
@@ -155,12 +156,16 @@ Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t
   plan.rows = plan.m * plan.m_batch_map.sizes.numel();
   plan.columns = plan.n * plan.n_batch_map.sizes.numel();
 
-  plan.swapped = should_swap(plan.rows, plan.columns, lanes, tile_columns);
+  plan.swapped = should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
   if (plan.type == ComputeType::f32) {
     if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;
     } else if (suits_in_place(a, plan.rows, plan.columns, plan.k)) {
       plan.swapped = false;
+    } else if (kernels.direct != nullptr && suits_direct(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
+      const bool in_windows = kernels.window != nullptr && !plan.swapped &&
+                              suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
+      plan.swapped = !in_windows;
     }
   }
   plan.direct = find_direct(kernel, roles, plan.swapped);

@@ -21,6 +21,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return divide_up(value, unit) * unit;
 }
 
+struct KernelSet;
+
 /// Maps the linear index of some batch dimensions to the kernel's linear batch index.
 struct BatchMap {
   Shape sizes;
@@ -57,9 +59,9 @@ struct Plan {
   std::optional<DirectOutput> direct;
 };
 
-/// Roles are chosen for the fastest of the ways in contraction.h. `lanes`: results per vector, `tile_columns`: width of
-/// the register tile; they decide who supplies the rows.
-Plan make_plan(const ContractionKernel& kernel, std::int64_t lanes, std::int64_t tile_columns);
+/// Roles are chosen for the fastest of the ways in contraction.h that the instruction set has; the width of its vectors and
+/// of its register tile decide who supplies the rows.
+Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels);
 
 }  // namespace contraction
 }  // namespace v0

@@ -38,7 +38,11 @@ double run_score(std::int64_t stride, std::int64_t size) {
   return share * (stride == 2 ? 0.7 : 0.15);
 }
 
-Side::Order order_of(const Geometry& geometry) {
+Side::Order order_of(const Geometry& geometry, Encoding encoding) {
+  if (encoding != Encoding::dense) {
+    const bool lines = geometry.limits.empty() && geometry.k.inner_stride() == 1;
+    return lines ? Side::Order::along_k : Side::Order::by_element;
+  }
   if (geometry.stepped()) return Side::Order::by_element;
   const double outer = run_score(geometry.outer.inner_stride(), geometry.outer.inner_size());
   const double k = run_score(geometry.k.inner_stride(), geometry.k.inner_size());
@@ -70,7 +74,7 @@ Side make_side(const Input& operand, const std::vector<int>& batch, const std::v
   side.geometry.outer.simplify();
   side.geometry.k.simplify();
   side.encoding = operand.encoding;
-  side.order = side.encoding == Encoding::dense ? order_of(side.geometry) : Side::Order::by_element;
+  side.order = order_of(side.geometry, side.encoding);
   return side;
 }
 

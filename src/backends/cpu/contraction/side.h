@@ -19,7 +19,7 @@ struct Side {
   std::uint64_t fill = 0;
   Geometry geometry;
   /// How panels are filled. `along_outer`: one row of a panel at a time; `along_k`: one lane at a time, then
-  /// transposed; `by_element`: views with inserted zeros, and packed blocks.
+  /// transposed; `by_element`: views with inserted zeros, and packed blocks whose neighbours are not along k.
   enum class Order : std::uint8_t { along_outer, along_k, by_element };
   Order order = Order::along_outer;
 

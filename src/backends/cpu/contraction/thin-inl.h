@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/contraction/block_columns-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin.h"
 
@@ -175,20 +176,19 @@ template <bool kFlush, int kRows> void thin_copied(const ThinArgs& args) {
 constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = 128;
 
-// One vector of columns that are contiguous along k: four k at a time are transposed in registers.
+// One vector of columns that are contiguous along k, from k_begin on: four k at a time are transposed in registers.
 template <bool kFlush, int kRows>
-void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
+void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_t piece, std::int64_t k_begin,
+                  std::int64_t count) {
   const Tag<float> d;
   const hn::Repartition<double, Tag<float> > dd;
   constexpr int kN = kLanes<float>;
-  const float* columns[kN];
-  for (int i = 0; i < kN; ++i) columns[i] = args.data + args.table->address[static_cast<std::size_t>(piece * kN + i)];
   hn::Vec<Tag<float> > acc[kRows];
   for (int r = 0; r < kRows; ++r) acc[r] = hn::Zero(d);
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
-  std::int64_t k = k_begin;
-  for (; k + 4 <= k_end; k += 4, row += 4 * step) {
+  std::int64_t k = 0;
+  for (; k + 4 <= count; k += 4, row += 4 * step) {
     if (k % kLine == 0) {
       for (int i = 0; i < kN; ++i) hwy::Prefetch(columns[i] + k + kAhead);
     }
@@ -212,7 +212,7 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
       acc[r] = hn::MulAdd(hn::Set(d, row[3 * step + r]), k3, acc[r]);
     }
   }
-  for (; k < k_end; ++k, row += step) {
+  for (; k < count; ++k, row += step) {
     alignas(64) float lanes[kN];
     for (int i = 0; i < kN; ++i) lanes[i] = decode<float>(columns[i][k], kFlush);
     const auto value = hn::Load(d, lanes);
@@ -226,14 +226,57 @@ void thin_along_k(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin
 
 // A column's blocks of k follow each other in memory: finish one vector of columns before the next.
 template <bool kFlush, int kRows> void thin_columns(const ThinArgs& args) {
+  constexpr int kN = kLanes<float>;
   for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
+    const std::int64_t* const address = args.table->address.data() + piece * kN;
     for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
-      thin_along_k<kFlush, kRows>(args, piece, k, std::min(args.k, k + kBlock));
+      const float* columns[kN];
+      for (int i = 0; i < kN; ++i) columns[i] = args.data + address[i] + k;
+      thin_along_k<kFlush, kRows>(args, columns, piece, k, std::min(args.k - k, kBlock));
+    }
+  }
+}
+
+// Of packed columns one block of k is taken apart at a time, and stays in the first cache; where that cannot be, it is decoded.
+template <int kRows> void thin_blocks(const ThinArgs& args) {
+  constexpr int kN = kLanes<float>;
+  const Lines lines(args.encoding, args.blocks);
+  Columns<kN> taken;
+  alignas(64) float stage[kN][kBlock];
+  const float* columns[kN];
+  for (int i = 0; i < kN; ++i) columns[i] = stage[i];
+  for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
+    const std::int64_t* const address = args.table->address.data() + piece * kN;
+    for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+      const std::int64_t count = std::min(args.k - k, kBlock);
+      if (count == 0) {  // an empty sum: there may be no memory to point at
+        thin_along_k<false, kRows>(args, columns, piece, k, count);
+        continue;
+      }
+      // What is read after this in the same place: the column's next block, or that of the next vector of columns.
+      const bool more = k + kBlock < args.k;
+      const std::int64_t* const next = more || piece + 1 == args.piece_end ? address : address + kN;
+      const std::int64_t next_k = more ? k + kBlock : 0;
+      const std::int64_t next_count = std::min(args.k - next_k, kBlock);
+      bool whole = true;
+      for (int i = 0; i < kN; ++i) {
+        lines.prefetch(args.first + next[i] + next_k, next_count);
+        whole = whole && taken.take(lines, i, args.first + address[i] + k, count);
+      }
+      float* const to = args.results + (piece - args.piece_begin) * kN;
+      const float* const rows = args.rows + k * args.rows_stride;
+      if (whole) {
+        taken.template multiply<kRows>(lines, count, rows, args.rows_stride, k == 0, to, args.results_stride);
+        continue;
+      }
+      for (int i = 0; i < kN; ++i) lines.decode(args.first + address[i] + k, count, stage[i]);
+      thin_along_k<false, kRows>(args, columns, piece, k, count);
     }
   }
 }
 
 template <int kRows> void thin_layout(const ThinArgs& args) {
+  if (args.encoding != Encoding::dense) return thin_blocks<kRows>(args);
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }

@@ -11,7 +11,8 @@ namespace {
 
 bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
-  return plan.type == ComputeType::f32 && side.is_plain_f32() &&
+  const bool is_read = side.is_plain_f32() || (side.encoding != Encoding::dense && side.order == Side::Order::along_k);
+  return plan.type == ComputeType::f32 && is_read &&
          plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
          plan.k <= kMaxTable && plan.columns <= kMaxTable;
 }

@@ -42,6 +42,10 @@ struct ThinTable {
 struct ThinArgs {
   const ThinTable* table = nullptr;
   const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
+  /// Of packed columns, instead of `data`, which are contiguous along k: their blocks, and the batch's first element.
+  Encoding encoding = Encoding::dense;
+  const std::byte* blocks = nullptr;
+  std::int64_t first = 0;
   bool flush = false;
   std::int64_t piece_begin = 0;
   std::int64_t piece_end = 0;

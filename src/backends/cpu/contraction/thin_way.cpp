@@ -70,9 +70,15 @@ class ThinWay final : public Way {
         reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
     for (std::int64_t b = 0; b < batches; ++b) {
       args.rows_stride = load_rows(binding, batch + b, rows, workspace);
-      args.data = table_.copy ? copied(binding, batch + b, workspace)
-                              : reinterpret_cast<const float*>(data(binding, Operand::columns)) +
-                                    side.geometry.batch_address(batch + b);
+      if (side.encoding != Encoding::dense) {
+        args.encoding = side.encoding;
+        args.blocks = data(binding, Operand::columns);
+        args.first = side.geometry.batch_address(batch + b);
+      } else {
+        args.data = table_.copy ? copied(binding, batch + b, workspace)
+                                : reinterpret_cast<const float*>(data(binding, Operand::columns)) +
+                                      side.geometry.batch_address(batch + b);
+      }
       args.results = results + b * plan_.rows * args.results_stride;
       kernels_.thin(args);
     }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "backends/cpu/contraction/direct.h"
 #include "backends/cpu/contraction/epilogue.h"
 #include "backends/cpu/contraction/in_place.h"
 #include "backends/cpu/contraction/kernels.h"
@@ -37,6 +38,8 @@ std::unique_ptr<Executable> make_packed_way(Task task);
 std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table);
 /// Convolutions of few output channels: rows packed, columns from the view.
 std::unique_ptr<Executable> make_window_way(Task task, WindowTable table);
+/// Convolutions: columns packed, rows from the view or a padded copy of it.
+std::unique_ptr<Executable> make_direct_way(Task task, DirectTable table);
 /// Few columns and a long k: columns packed, rows from the view or a padded copy of it.
 std::unique_ptr<Executable> make_in_place_way(Task task, InPlaceTable table, InPlaceFunction loop);
 

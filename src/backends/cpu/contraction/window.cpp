@@ -23,20 +23,6 @@ constexpr std::int64_t kMaxWindowTable = 1 << 19;
 constexpr std::int64_t kWindowResultBytes = 256 << 10;
 constexpr std::int64_t kWindowSegmentBytes = 2048;
 
-bool suits_windows(const Plan& plan, std::int64_t lanes) {
-  const Side& side = plan.column_side;
-  const Geometry& geometry = side.geometry;
-  const std::int64_t whole = divide_up(plan.n, lanes) * lanes;
-  const std::int64_t most_rows = geometry.k.inner_stride() != 1 ? kMaxRowsOfScatteredTerms
-                                 : plan.n > kLargePlane         ? kMaxRowsOfLargePlanes
-                                                                : kMaxRows;
-  return plan.type == ComputeType::f32 && side.is_plain_f32() && !plan.swapped &&
-         side.order == Side::Order::along_outer && geometry.outer.inner_stride() == 1 &&
-         (geometry.limits.empty() || side.fill == 0) && !geometry.bounded_in_batch() && plan.rows > kThinRows &&
-         plan.rows <= most_rows && plan.columns > 0 && plan.batches > 0 && plan.k > 0 && plan.k <= kMaxWindowTable &&
-         plan.columns / plan.n <= kMaxPlanes && 100 * whole <= 115 * plan.n;
-}
-
 // Planes may differ in their addresses only.
 bool find_planes(const Plan& plan, WindowTable& table) {
   const Geometry& geometry = plan.column_side.geometry;
@@ -53,8 +39,22 @@ bool find_planes(const Plan& plan, WindowTable& table) {
 
 }  // namespace
 
+bool suits_windows(const Side& columns, std::int64_t rows, std::int64_t plane, std::int64_t k, std::int64_t lanes) {
+  const Geometry& geometry = columns.geometry;
+  const std::int64_t whole = divide_up(plane, lanes) * lanes;
+  const std::int64_t most_rows = geometry.k.inner_stride() != 1 ? kMaxRowsOfScatteredTerms
+                                 : plane > kLargePlane          ? kMaxRowsOfLargePlanes
+                                                                : kMaxRows;
+  return columns.is_plain_f32() && columns.order == Side::Order::along_outer && geometry.outer.inner_stride() == 1 &&
+         (geometry.limits.empty() || columns.fill == 0) && !geometry.bounded_in_batch() && rows > kThinRows &&
+         rows <= most_rows && k > 0 && k <= kMaxWindowTable && 100 * whole <= 115 * plane;
+}
+
 std::optional<WindowTable> make_window_table(const Plan& plan, std::int64_t lanes) {
-  if (!suits_windows(plan, lanes)) return std::nullopt;
+  if (plan.type != ComputeType::f32 || plan.swapped || plan.columns == 0 || plan.batches == 0 ||
+      plan.columns / plan.n > kMaxPlanes || !suits_windows(plan.column_side, plan.rows, plan.n, plan.k, lanes)) {
+    return std::nullopt;
+  }
   const Geometry& geometry = plan.column_side.geometry;
   WindowTable table;
   if (!find_planes(plan, table)) return std::nullopt;

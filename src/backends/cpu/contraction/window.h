@@ -45,7 +45,9 @@ struct WindowArgs {
 
 using WindowFunction = void (*)(const WindowArgs&);
 
-/// Nothing where packing is better or the only way.
+/// Whether f32 contractions of `columns`, planes of so many, suit this way; decides the roles in make_plan.
+bool suits_windows(const Side& columns, std::int64_t rows, std::int64_t plane, std::int64_t k, std::int64_t lanes);
+/// Nothing where suits_windows does not hold or the view is of another form.
 std::optional<WindowTable> make_window_table(const Plan& plan, std::int64_t lanes);
 
 /// How the planes of a kernel are cut into units of work.

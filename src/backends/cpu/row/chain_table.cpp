@@ -44,6 +44,18 @@ HWY_INLINE V with_one_nan(V v) {
   return hn::IfThenElse(hn::IsNaN(v), nan, v);
 }
 
+/// `second` where it is better or NaN, otherwise `first`: the zeros are equal, and a NaN is never replaced by a number.
+template <class Better>
+HWY_INLINE V better_of(V first, V second, Better is_better) {
+  return hn::IfThenElse(hn::Or(is_better(second, first), hn::IsNaN(second)), second, first);
+}
+HWY_INLINE V larger(V first, V second) {
+  return better_of(first, second, [](V x, V y) HWY_ATTR { return hn::Gt(x, y); });
+}
+HWY_INLINE V smaller(V first, V second) {
+  return better_of(first, second, [](V x, V y) HWY_ATTR { return hn::Lt(x, y); });
+}
+
 /// Calls fn(function of two vectors).
 template <class Fn>
 HWY_INLINE void with_op(ChainOp op, Fn fn) {
@@ -54,6 +66,10 @@ HWY_INLINE void with_op(ChainOp op, Fn fn) {
     case ChainOp::mul: return fn([](V x, V y) HWY_ATTR { return hn::Mul(x, y); });
     case ChainOp::div: return fn([](V x, V y) HWY_ATTR { return hn::Div(x, y); });
     case ChainOp::into: return fn([](V x, V y) HWY_ATTR { return hn::Div(y, x); });
+    case ChainOp::max: return fn([](V x, V y) HWY_ATTR { return larger(x, y); });
+    case ChainOp::min: return fn([](V x, V y) HWY_ATTR { return smaller(x, y); });
+    case ChainOp::max_of: return fn([](V x, V y) HWY_ATTR { return larger(y, x); });
+    case ChainOp::min_of: return fn([](V x, V y) HWY_ATTR { return smaller(y, x); });
     case ChainOp::relu: return fn([](V x, V) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(D())), x); });
     case ChainOp::none: return;
   }

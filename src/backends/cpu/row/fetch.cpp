@@ -205,9 +205,27 @@ void count_along(const Access& access, const ConvertTable& convert, std::int64_t
                          });
 }
 
+namespace {
+
+/// Whether all of [begin, begin + count) along the only dim pass.
+bool all_pass(const Access& access, std::int64_t outer_index, std::int64_t begin, std::int64_t count) {
+  if (access.along.rank() > 1) return false;
+  walk::Index outer;
+  walk::unravel(access.outer_dims, access.outer.rank(), outer_index, outer);
+  return std::all_of(access.checks.begin(), access.checks.end(), [&](const Check& check) {
+    const std::int64_t first =
+        check.offset + walk::dot(check.outer, outer, access.outer.rank()) + check.along[0] * begin;
+    const std::int64_t last = first + check.along[0] * (count - 1);
+    return check.step == 1 && std::min(first, last) >= check.lo && std::max(first, last) < check.hi;
+  });
+}
+
+}  // namespace
+
 std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std::int64_t begin, std::int64_t count) {
   const int last = access.along.rank() - 1;
-  if (!access.checks.empty() || access.along[last] != 1) return -1;
+  if (access.along[last] != 1) return -1;
+  if (!access.checks.empty() && !all_pass(access, outer_index, begin, count)) return -1;
   if (last == 0) return walk::locate(access, outer_index) + begin;
   const auto [run, at] = walk::divide(begin, access.along_dims[last]);
   if (at + count > access.along_dims[last]) return -1;

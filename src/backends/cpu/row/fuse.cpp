@@ -14,6 +14,8 @@ ChainOp turned(ChainOp op) {
   switch (op) {
     case ChainOp::sub: return ChainOp::from;
     case ChainOp::div: return ChainOp::into;
+    case ChainOp::max: return ChainOp::max_of;
+    case ChainOp::min: return ChainOp::min_of;
     default: return op;
   }
 }
@@ -26,6 +28,8 @@ ChainOp chain_op_of(Op op) {
     case Op::sub: return ChainOp::sub;
     case Op::mul: return ChainOp::mul;
     case Op::div: return ChainOp::div;
+    case Op::maximum: return ChainOp::max;
+    case Op::minimum: return ChainOp::min;
     case Op::relu: return ChainOp::relu;
     default: return ChainOp::none;
   }

@@ -12,6 +12,34 @@ struct Group {
   std::int64_t size = 1;
 };
 
+/// A bound whose coordinate moves by one in a dim that is walked as one with those behind it, counted in their elements: what
+/// is joined along channels is then one run with a beginning and an end.
+void count_in_elements(Bound& bound, const Shape& dims, const Shape& strides, int first, int end) {
+  int at = end - 1, last = end - 1;
+  while (at >= first && (dims[at] == 1 || bound.m[at] == 0)) --at;
+  while (last > at && dims[last] == 1) --last;
+  if (at < first || last == at || bound.m[at] != 1 || bound.step != 1) return;
+  std::int64_t elements = 1;
+  for (int d = last; d >= at; --d) {
+    if (dims[d] == 0 || (dims[d] > 1 && strides[d] != elements * strides[last])) return;
+    if (d > at) elements *= dims[d];
+  }
+  std::int64_t lo = 0, hi = 0;
+  if (__builtin_mul_overflow(bound.lo, elements, &lo) || __builtin_mul_overflow(bound.hi, elements, &hi)) return;
+  Bound counted = bound;
+  counted.lo = lo;
+  counted.hi = hi;
+  if (__builtin_mul_overflow(bound.offset, elements, &counted.offset)) return;
+  for (std::int64_t& m : counted.m) {
+    if (__builtin_mul_overflow(m, elements, &m)) return;
+  }
+  for (int d = at + 1; d < end; ++d) {
+    elements /= dims[d];
+    counted.m[d] = elements;
+  }
+  bound = std::move(counted);
+}
+
 /// Dims [first, end) of the program for an access with the given strides and checks.
 std::vector<Group> merge(const Shape& dims, const Shape& strides, const std::vector<Bound>& bounds, int first,
                          int end) {
@@ -130,7 +158,10 @@ Mapping map_space(const Program& program, Layout layout, bool merge_rows) {
   const Shape dims = all_dims(program);
   const int boundary = merge_rows ? 0 : program.rows.rank();
   const auto access = [&](int slot, DType dtype, std::int64_t offset, const Shape& strides,
-                          const std::vector<Bound>& bounds, std::uint64_t fill) {
+                          std::vector<Bound> bounds, std::uint64_t fill) {
+    const int first = layout == Layout::rows ? boundary : 0;
+    const int end = layout == Layout::rows ? dims.rank() : boundary;
+    for (Bound& bound : bounds) count_in_elements(bound, dims, strides, first, end);
     std::vector<Group> outer = merge(dims, strides, bounds, 0, boundary);
     std::vector<Group> along = merge(dims, strides, bounds, boundary, dims.rank());
     if (layout == Layout::columns) std::swap(outer, along);

@@ -109,6 +109,8 @@ enum class ChainOp : std::uint8_t {
   none,
   add, sub, mul, div,  ///< x op y
   from, into,          ///< y - x, y / x
+  max, min,            ///< maximum(x, y), minimum(x, y): equal values give the first
+  max_of, min_of,      ///< maximum(y, x), minimum(y, x)
   relu,
 };
 struct ChainLink {

@@ -1,0 +1,131 @@
+#include "backends/cpu/contraction/direct.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "backends/cpu/contraction/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+// Fewer terms do not pay for transposing the results; wide vectors multiply in half the time, but transpose no faster.
+constexpr std::int64_t kMinTerms = 64;
+constexpr std::int64_t kMinTermsOfWideVectors = 256;
+constexpr std::int64_t kWide = 16;
+constexpr std::int64_t kMinPixels = 8;
+// Bytes of raw results that stay in cache from one block of k to the next.
+constexpr std::int64_t kDirectResultBytes = 192 << 10;
+
+// What of a position's address its checked coordinates do not explain.
+std::int64_t plain_address(const std::optional<PaddedCopy>& copy, const Position& position) {
+  std::int64_t address = position.address;
+  if (!copy) return address;
+  for (const PaddedCopy::Axis& axis : copy->axes) {
+    address -= position.coordinates[static_cast<std::size_t>(axis.limit)] * axis.source_stride;
+  }
+  return address;
+}
+
+bool has_coordinates(const Position& position) {
+  return std::any_of(position.coordinates.begin(), position.coordinates.end(), [](std::int64_t c) { return c != 0; });
+}
+
+bool find_rows(const Plan& plan, DirectTable& table) {
+  const Geometry& geometry = plan.row_side.geometry;
+  Walk walk(geometry.outer, geometry.bounds());
+  for (std::int64_t image = 0; image < plan.rows / plan.n; ++image) {
+    walk.seek(image * plan.n);
+    if (has_coordinates(walk.position())) return false;
+    table.images.push_back(walk.position().address);
+  }
+  walk.seek(0);
+  for (std::int64_t row = 0; row < plan.n; ++row, walk.advance(1)) {
+    const Position& position = walk.position();
+    if (table.copy && plain_address(table.copy, position) != 0) return false;
+    table.row_address.push_back(table.copy ? table.copy->address(position) : position.address);
+  }
+  return true;
+}
+
+void find_terms(const Plan& plan, DirectTable& table) {
+  const Geometry& geometry = plan.row_side.geometry;
+  Walk walk(geometry.k, geometry.bounds());
+  walk.seek(0);
+  for (std::int64_t k = 0; k < plan.k; ++k, walk.advance(1)) {
+    const Position& position = walk.position();
+    if (!table.copy) {
+      table.k_address.push_back(position.address);
+      continue;
+    }
+    // Neighbouring terms are taps of one plane.
+    const std::int64_t plane = plain_address(table.copy, position);
+    auto found = !table.planes.empty() && table.planes.back() == plane
+                     ? table.planes.end() - 1
+                     : std::find(table.planes.begin(), table.planes.end(), plane);
+    if (found == table.planes.end()) found = table.planes.insert(found, plane);
+    table.k_address.push_back((found - table.planes.begin()) * table.copy->plane + table.copy->address(position));
+  }
+}
+
+}  // namespace
+
+bool suits_direct(const Side& pixels, std::int64_t channels, std::int64_t rows_per_image, std::int64_t k,
+                  std::int64_t lanes) {
+  const Geometry& geometry = pixels.geometry;
+  const bool copied = geometry.bounds() > 0;
+  // Without taps an element meets each weight once: packing it costs little.
+  const bool has_taps = copied || geometry.k.sizes.rank() > 1;
+  return pixels.is_plain_f32() && pixels.order == Side::Order::along_outer && has_taps && !geometry.stepped() &&
+         geometry.bounds() <= 3 && !geometry.bounded_in_batch() && (copied ? pixels.fill == 0 : !pixels.flush) &&
+         channels > lanes && rows_per_image >= kMinPixels && rows_per_image <= kMaxTable && k >= (lanes < kWide ? kMinTerms : kMinTermsOfWideVectors) &&
+         k <= kMaxTable;
+}
+
+std::optional<DirectTable> make_direct_table(const Plan& plan, std::int64_t lanes) {
+  if (plan.type != ComputeType::f32 || !plan.swapped || plan.rows == 0 ||
+      !suits_direct(plan.row_side, plan.columns, plan.n, plan.k, lanes)) {
+    return std::nullopt;
+  }
+  DirectTable table;
+  if (plan.row_side.geometry.bounds() > 0) {
+    table.copy = make_padded_copy(plan.row_side.geometry);
+    if (!table.copy) return std::nullopt;
+  }
+  if (plan.rows / plan.n > kMaxTable || !find_rows(plan, table)) return std::nullopt;
+  find_terms(plan, table);
+  return table;
+}
+
+DirectTiling choose_direct_tiling(const Plan& plan, std::int64_t images, std::int64_t tile_rows,
+                                  std::int64_t tile_columns, std::int64_t threads) {
+  const std::int64_t row_tiles = divide_up(plan.n, tile_rows);
+  const std::int64_t panels = divide_up(plan.columns, tile_columns);
+  DirectTiling best;
+  double best_cost = -1;
+  for (std::int64_t column_blocks = 1; column_blocks <= std::min<std::int64_t>(panels, 4 * threads); ++column_blocks) {
+    const std::int64_t panels_each = divide_up(panels, column_blocks);
+    const std::int64_t most_rows = kDirectResultBytes / 4 / (panels_each * tile_columns);
+    const std::int64_t least = divide_up(row_tiles, std::max<std::int64_t>(1, most_rows / tile_rows));
+    for (std::int64_t row_blocks = least; row_blocks <= std::min(row_tiles, least + threads); ++row_blocks) {
+      const std::int64_t tiles_each = divide_up(row_tiles, row_blocks);
+      const std::int64_t units = images * divide_up(row_tiles, tiles_each) * divide_up(panels, panels_each);
+      // Tiles of the longest thread; what each block reads anew counts a little.
+      const auto tiles = static_cast<double>(divide_up(units, threads) * tiles_each * panels_each);
+      const double read = static_cast<double>(units) * static_cast<double>(tiles_each + panels_each);
+      const double cost = tiles + 0.02 * read;
+      if (best_cost >= 0 && cost >= best_cost) continue;
+      best_cost = cost;
+      best = {.rows = tiles_each * tile_rows,
+              .columns = panels_each * tile_columns,
+              .row_blocks = divide_up(row_tiles, tiles_each),
+              .column_blocks = divide_up(panels, panels_each)};
+    }
+  }
+  return best;
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
