@@ -80,6 +80,8 @@ Module::Module(Module& parent, std::string name)
 }
 
 Module::~Module() {
+  // Containers may destroy a parent first.
+  for (Module* child : children_) child->parent_ = nullptr;
   if (parent_ != nullptr) std::erase(parent_->children_, this);
 }
 

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/autograd.h>
@@ -274,6 +276,13 @@ TEST(Module, StateAndBuffersHaveNoHistory) {
   net.block(ones({2, 2, 9, 9}));
   for (const auto& [name, tensor] : net.state_dict()) EXPECT_FALSE(is_tracked(tensor)) << name;
   for (const auto& [name, buffer] : net.named_buffers()) EXPECT_FALSE(is_tracked(buffer.tensor())) << name;
+}
+
+TEST(Module, ContainersMayDestroyAParentFirst) {
+  auto parent = std::make_unique<nn::Module>();
+  const nn::Module child(*parent, "child");
+  parent.reset();  // AddressSanitizer would see the child look for it
+  EXPECT_TRUE(child.named_parameters().empty());
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ class LOCKSTEP_API Module {
  public:
   /// A module of its own: the root of a model.
   Module() = default;
-  /// A child. The parent must outlive it. Throws ValueError like Parameter's constructor.
+  /// A child. It must not be used after its parent is gone. Throws ValueError like Parameter's constructor.
   Module(Module& parent, std::string name);
   virtual ~Module();
   Module(const Module&) = delete;             // write nn::clone(module, arguments of its constructor...)
