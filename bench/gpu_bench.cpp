@@ -238,6 +238,31 @@ void products(Bench& bench) {
   }
 }
 
+// A row, and 64, times quantised weights.
+void packed_products(Bench& bench) {
+  constexpr std::int64_t kSize = 8192;
+  for (const ls::Encoding encoding : {ls::Encoding::q8_0, ls::Encoding::q4_0, ls::Encoding::q4_k, ls::Encoding::q6_k}) {
+    for (const std::int64_t rows : {1, 64}) {
+      const auto bytes = static_cast<double>(ls::encoded_bytes(encoding, ls::DType::f32, kSize * kSize));
+      const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
+      bench.run("linear_8192_" + std::string(ls::name_of(encoding)) + "_b" + std::to_string(rows), bytes, flops, [&] {
+        const ls::EncodingInfo& info = ls::info_of(encoding);
+        std::vector<std::uint8_t> blocks(ls::encoded_bytes(encoding, ls::DType::f32, kSize * kSize));
+        std::uint32_t state = 1;
+        for (std::uint8_t& byte : blocks)
+          byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+        for (std::size_t at = info.first_half; at < blocks.size(); at += info.bytes) {
+          for (std::size_t h = 0; h < info.halves; ++h) blocks[at + 2 * h + 1] = 0x24;  // scales of about 0.016
+        }
+        const ls::Tensor w =
+            ls::Tensor::from_blocks(blocks.data(), blocks.size(), {kSize, kSize}, encoding, bench.device());
+        const ls::Tensor x = random(bench, {rows, kSize});
+        return [=] { ls::linear(x, w).eval(); };
+      });
+    }
+  }
+}
+
 void models(Bench& bench) {
   const auto& architecture = ls::models::architecture("resnet50");
   for (const std::int64_t images : {1, 32}) {
@@ -340,6 +365,7 @@ int main(int count, char** arguments) {
     rows(bench, "_f16", ls::DType::f16);
     adam(bench);
     products(bench);
+    packed_products(bench);
     models(bench);
     segmentation(bench);
   } catch (const std::exception& error) {

@@ -429,6 +429,42 @@ def make_idx():
         write("idx", name, data)
 
 
+# --- WAV ---------------------------------------------------------------------------------------------------------------
+
+
+def make_wav():
+    def chunk(name, content):
+        return name + struct.pack("<I", len(content)) + content + bytes(len(content) % 2)
+
+    def wav(coding, channels, bits, data, extension=b"", frame=None):
+        frame = channels * bits // 8 if frame is None else frame
+        form = struct.pack("<HHIIHH", coding, channels, 16000, 16000 * frame, frame, bits) + extension
+        chunks = chunk(b"fmt ", form) + chunk(b"LIST", b"odd") + chunk(b"data", data)
+        return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+    valid = wav(1, 2, 16, bytes(range(8)))
+    cases = {
+        "valid": valid,
+        "valid-8": wav(1, 1, 8, b"\0\x80\xff"),
+        "valid-24": wav(1, 1, 24, bytes(range(6))),
+        "valid-float": wav(3, 1, 32, struct.pack("<2f", 1, -0.5)),
+        "valid-extensible": wav(0xFFFE, 1, 16, b"abcd", struct.pack("<HHIH", 22, 16, 0, 1) + bytes(14)),
+        "valid-empty": wav(1, 1, 16, b""),
+        "extensible-short": wav(0xFFFE, 1, 16, b"abcd"),
+        "coding-other": wav(0x55, 2, 16, b"abcd"),
+        "channels-0": wav(1, 0, 16, b"abcd"),
+        "channels-65535": wav(1, 65535, 16, b"abcd", frame=65534),
+        "frame-other": wav(1, 1, 16, b"abcd", frame=3),
+        "frames-partial": wav(1, 2, 16, b"abc"),
+        "short": valid[:-1],
+        "data-size-largest": valid[:-12] + b"\xff" * 4 + valid[-8:],
+        "header-short": valid[:30],
+        "samples-missing": valid[:36],
+    }
+    for name, data in cases.items():
+        write("wav", name, data)
+
+
 # --- NumPy -------------------------------------------------------------------------------------------------------------
 
 
@@ -754,6 +790,7 @@ if __name__ == "__main__":
     make_jpeg()
     make_cifar()
     make_idx()
+    make_wav()
     make_gguf()
     make_onnx()
     make_tokenizer()

@@ -15,7 +15,7 @@ inline namespace v0 {
 
 enum class Encoding : std::uint8_t {
   dense,  ///< One element after another, row-major.
-#define ENCODING(name, elements, bytes, dtype, what) name,
+#define ENCODING(name, ...) name,
 #include <lockstep/encodings.def>
 #undef ENCODING
 };
@@ -25,6 +25,8 @@ struct EncodingInfo {
   std::string_view name;
   std::int64_t elements;  ///< Of a block; the last dimension is a multiple of it.
   std::size_t bytes;      ///< Of a block.
+  std::size_t first_half;  ///< The byte where its f16 numbers begin, side by side.
+  std::size_t halves;      ///< How many it holds.
   DType dtype;            ///< Of the values, which are exact in it.
   std::string_view what;
 };
@@ -40,7 +42,7 @@ LOCKSTEP_API std::string type_text(DType dtype, Encoding encoding);
 constexpr std::size_t encoded_bytes(Encoding encoding, DType dtype, std::int64_t elements) {
   switch (encoding) {
     case Encoding::dense: return static_cast<std::size_t>(elements) * size_of(dtype);
-#define ENCODING(name, block, bytes, type, what) \
+#define ENCODING(name, block, bytes, ...) \
   case Encoding::name:                           \
     return static_cast<std::size_t>((elements + (block)-1) / (block)) * (bytes);
 #include <lockstep/encodings.def>

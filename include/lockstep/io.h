@@ -1,4 +1,4 @@
-// Files: tensors (safetensors, PyTorch, NumPy), ONNX models, images (PNG, JPEG), CIFAR-10 records, idx arrays, and downloads of them.
+// Files: tensors (safetensors, PyTorch, NumPy), ONNX models, images (PNG, JPEG), CIFAR-10 records, idx arrays, sounds (WAV), and downloads of them.
 #pragma once
 
 #include <lockstep/io/cifar.h>
@@ -9,7 +9,9 @@
 #include <lockstep/io/metadata.h>
 #include <lockstep/io/numpy.h>
 #include <lockstep/io/onnx.h>
+#include <lockstep/io/onnx_export.h>
 #include <lockstep/io/pytorch.h>
 #include <lockstep/io/safetensors.h>
 #include <lockstep/io/tensor_file.h>
+#include <lockstep/io/wav.h>
 #include <lockstep/io/weights.h>

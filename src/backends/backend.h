@@ -27,6 +27,11 @@ struct Binding {
   /// By slot: the buffer of a value that was there before this run and is there after it, others null. May be empty.
   std::span<Buffer* const> given = {};
 };
+/// How many elements further on the region of an update lies in this run.
+inline std::int64_t start_of(const UpdateKernel& kernel, const Binding& binding) {
+  return kernel.start < 0 ? 0
+                          : static_cast<std::int64_t>(binding.parameters[static_cast<std::size_t>(kernel.start)].bits);
+}
 inline void report_fault(const Binding& binding, std::size_t number) {
   std::atomic_ref(binding.faults[binding.first_fault + number]).store(1, std::memory_order_relaxed);
 }

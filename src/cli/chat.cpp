@@ -48,11 +48,10 @@ class Conversation {
  public:
   explicit Conversation(const ChatArguments& arguments)
       : arguments_(arguments),
-        device_(chosen_device(arguments.device)),
         path_(fetched_model(arguments.model)),
-        tokenizer_(text::Tokenizer::load(arguments.tokenizer.empty() ? path_ : fetched_tokenizer(arguments.tokenizer))),
         template_(text::ChatTemplate::load(path_)),
-        model_(models::load_language_model(path_, device_)) {
+        answerer_(path_, arguments.tokenizer.empty() ? path_ : fetched_tokenizer(arguments.tokenizer), arguments.answer,
+                  chosen_device(arguments.device)) {
     reset();
   }
 
@@ -86,8 +85,8 @@ class Conversation {
     try {
       const std::string prompt = template_.apply(messages_, {.now = arguments_.date});
       const os::StopRequest stop("");
-      const Answer result = answer(*model_, tokenizer_, tokenizer_.encode(prompt, {.add_special_tokens = false}),
-                                   arguments_.answer, device_, true, [&] { return stop.signal() == 0; });
+      const Answer result = answerer_.answer(answerer_.tokenizer().encode(prompt, {.add_special_tokens = false}), true,
+                                             [&] { return stop.signal() == 0; });
       print_line("");
       std::fflush(stdout);
       fmt::print(stderr, "{}{}\n", stop.signal() == 0 ? "" : "interrupted; ", result.summary());
@@ -99,11 +98,9 @@ class Conversation {
   }
 
   const ChatArguments& arguments_;
-  Device device_;
   std::string path_;
-  text::Tokenizer tokenizer_;
   text::ChatTemplate template_;
-  std::unique_ptr<models::LanguageModel> model_;
+  Answerer answerer_;
   Messages messages_;
 };
 

@@ -1,5 +1,5 @@
 // `lockstep check`: every op x dtype x layout x size of a device against the reference, by equality of bits; or every
-// op's gradient against differences.
+// op's gradient against differences; or every node of an ONNX model.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include "backends/backend.h"
 #include "cli/check/check.h"
 #include "cli/check/gradients.h"
+#include "cli/check/model.h"
 #include "cli/check/report.h"
 #include "cli/command_line.h"
 #include "cli/devices.h"
@@ -36,6 +37,7 @@ struct Options {
   bool full = false;
   bool as_json = false;
   bool gradients = false;
+  ModelCheckOptions model;
 };
 
 std::vector<Device> chosen_devices(const Options& options) {
@@ -115,7 +117,25 @@ ExitCode check_all_gradients(const Options& options) {
   return right ? kOk : kFailure;
 }
 
+ExitCode check_given_model(const Options& options) {
+  if (options.brief || options.quick || options.full || options.gradients || !options.ops.empty() ||
+      !options.dtypes.empty() || !options.html.empty() || !options.cases.empty()) {
+    throw UsageError("--model takes --input, --size, --seed, --device and --json only");
+  }
+  std::vector<Device> devices = chosen_devices(options);
+  // Without --device also the reference; cpu itself is what the others are compared with.
+  if (options.devices.empty()) {
+    std::erase(devices, Device{});
+    devices.insert(devices.begin(), Device{DeviceKind::ref, 0});
+  }
+  ModelCheckOptions model = options.model;
+  model.as_json = options.as_json;
+  return check_model(model, devices);
+}
+
 ExitCode check(const Options& options) {
+  if (!options.model.model.empty()) return check_given_model(options);
+  if (!options.model.inputs.empty() || !options.model.sizes.empty()) throw UsageError("--input and --size need --model");
   if (options.brief + options.quick + options.full > 1) {
     throw UsageError("--brief, --quick and --full exclude each other");
   }
@@ -178,6 +198,14 @@ void add_check(CommandLine& line) {
   command.option("--part", options->part, "Only a part of the ops, e.g. 2/5: the second of five");
   command.flag("--json", options->as_json, "One JSON object a cell instead of text");
   command.flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
+  command.option("--model", options->model.model, "Compare the nodes of this ONNX model on the devices with cpu instead");
+  command.option("--input", options->model.inputs, "NAME=FILE: an input of the model; random ones otherwise")
+      .one_value_each();
+  command
+      .option("--size", options->model.sizes,
+              "NAME=N: of inputs that are not given, a size that has a name, ? for those without; 1 otherwise")
+      .one_value_each();
+  command.option("--seed", options->model.seed, "Of random inputs").show_default();
   command.option("--html", options->html, "Write the matrix to this file, too");
   command.option("--cases", options->folder, "Folder for the cases of differences").show_default();
   command.option("--case", options->cases, "Run the call of such a case again").one_value_each();
@@ -187,7 +215,8 @@ void add_check(CommandLine& line) {
       "  lockstep check --device cpu --full --html check.html\n"
       "  lockstep check --op softmax --op conv2d --json\n"
       "  lockstep check --gradients\n"
-      "Exit code 1 if one bit differs, or one gradient is wrong.");
+      "  lockstep check --model model.onnx --input x=photo.png --device ref --device cuda:0\n"
+      "Exit code 1 if one bit differs, one gradient is wrong, or a device refuses a node of the model.");
   command.runs([options] { return check(*options); });
 }
 

@@ -43,11 +43,9 @@ std::vector<std::int64_t> prompt_tokens(const Options& options, const text::Toke
 ExitCode run(Options options) {
   const Device device = chosen_device(options.device);
   options.model = fetched_model(options.model);
-  const text::Tokenizer tokenizer =
-      text::Tokenizer::load(options.tokenizer.empty() ? options.model : fetched_tokenizer(options.tokenizer));
-  const std::vector<std::int64_t> prompt = prompt_tokens(options, tokenizer);
-  const auto model = models::load_language_model(options.model, device);
-  const Answer result = answer(*model, tokenizer, prompt, options.answer, device, !options.as_json);
+  Answerer answerer(options.model, options.tokenizer.empty() ? options.model : fetched_tokenizer(options.tokenizer),
+                    options.answer, device);
+  const Answer result = answerer.answer(prompt_tokens(options, answerer.tokenizer()), !options.as_json);
   if (options.as_json) {
     JsonArray numbers;
     JsonArray probabilities;

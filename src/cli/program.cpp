@@ -45,7 +45,9 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_chat(line);
   add_tokenize(line);
   add_logits(line);
+  add_perplexity(line);
   add_quantize(line);
+  add_export(line, architectures);
   add_run(line);
   add_trace(line, [program = argv[0], own](std::vector<std::string> words) {
     words.insert(words.begin(), program);

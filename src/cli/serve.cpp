@@ -101,9 +101,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
                                      .fingerprint = {},
                                      .device = device,
                                      .most_requests = arguments.waiting};
-  if (served.model->encoder()) {
-    throw UsageError(fmt::format("--model {}: an encoder; only models that continue texts are served", arguments.model));
-  }
+  served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
   const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device));
@@ -132,17 +130,20 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .seconds = arguments.seconds,
                            .worded = [](std::string_view message) { return without_sources(message); }});
   server::VisionService vision(load_models(arguments, architectures));
-  if (has_page) {
-    vision.add_to(http);
-    server::add_page(http);
-  }
+  if (has_page) vision.add_to(http);
   std::optional<server::LanguageService> language;
-  if (!arguments.model.empty()) language.emplace(load_language(arguments)).add_to(http);
+  bool chats = false;
+  if (!arguments.model.empty()) {
+    server::ServedLanguageModel served = load_language(arguments);
+    chats = served.chat.has_value();
+    language.emplace(std::move(served)).add_to(http);
+  }
+  server::add_pages(http, has_page, chats);
   const os::StopRequest stop("\nstopping: requests that have begun are answered; once more ends at once\n");
   const std::string url = http.start();
   print_line(fmt::format("{}{}", url, token.empty() ? "" : "#token=" + token));
   std::fflush(stdout);
-  fmt::print(stderr, "{}; Ctrl-C stops\n", has_page ? "open it in a browser" : "OpenAI's interface is below /v1");
+  fmt::print(stderr, "{}; Ctrl-C stops\n", has_page || chats ? "open it in a browser" : "OpenAI's interface is below /v1");
   while (stop.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   http.stop();
   return kOk;

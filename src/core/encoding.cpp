@@ -9,7 +9,8 @@ inline namespace v0 {
 namespace {
 
 constexpr std::array kInfos = {
-#define ENCODING(name, elements, bytes, dtype, what) EncodingInfo{#name, elements, bytes, DType::dtype, what},
+#define ENCODING(name, elements, bytes, first_half, halves, dtype, what) \
+  EncodingInfo{#name, elements, bytes, first_half, halves, DType::dtype, what},
 #include <lockstep/encodings.def>
 #undef ENCODING
 };

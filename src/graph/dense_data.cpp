@@ -1,6 +1,7 @@
 #include "graph/dense_data.h"
 
 #include "graph/record.h"
+#include "graph/recording.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -9,6 +10,7 @@ namespace graph {
 
 DenseData dense_data(const NodeRef& node) {
   if (node->encoding != Encoding::dense) fail_packed(node, "has no elements in memory");
+  record_reading(node);
   const Reading reading = reading_of(node);
   compute(reading.base);
   if (reading.view.is_contiguous()) {

@@ -85,6 +85,8 @@ class IrregularLowering {
     kernel.dtype = self_.dtype;
     kernel.elements = self_.shape.numel();
     kernel.region = update.region;
+    kernel.start = static_cast<int>(step_.parameters.size());
+    step_.parameters.push_back({entry_, 0});
     kernel.self = slot_of(step_, self_.operands[0].entry);
     kernel.values = input(1);
     kernel.out = slot_of(step_, entry_);

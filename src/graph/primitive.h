@@ -248,16 +248,19 @@ struct Sort {
 };
 
 /// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
-/// in the region twice.
+/// in the region twice. It lies `start` elements further on: a multiple of kAligned, so that how it is aligned is part of
+/// the structure and where it lies is not. A cache that is filled step by step is filled by one plan.
 struct Update {
+  static constexpr std::int64_t kAligned = 64;
   View region;
+  Scalar start;
 
   static constexpr Traits traits{.form = Form::irregular,
                                  .reads_anywhere = kAllOperands,
                                  .reads_packed = 0,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Update::region)};
+  static constexpr std::tuple fields{key(&Update::region), bound(&Update::start)};
   static const char* op_name() { return "update"; }
   static Results results() { return Results::moved; }
   static bool is_cheap() { return false; }

@@ -11,6 +11,7 @@
 #include "core/call.h"
 #include "core/pool.h"
 #include "graph/check.h"
+#include "graph/recording.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -105,6 +106,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   const bool is_work = form != Form::given && form != Form::view;
   if (is_work && !node->source) enter_window(node);
   if (is_work && watch != nullptr && is_float(dtype)) watch(node);
+  record_node(node);
   return node;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "core/assert.h"
 
@@ -56,6 +57,17 @@ std::span<const BlockType> block_types() {
 const BlockType* find_block_type(std::uint32_t id) {
   const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const BlockType& type) { return type.id == id; });
   return row == kTypes.end() ? nullptr : &*row;
+}
+
+Encoding encoding_of(const BlockType& type) {
+  std::string name(type.name);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+#define ENCODING(encoding, ...) \
+  if (name == #encoding) return Encoding::encoding;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  return Encoding::dense;
 }
 
 void decode_blocks(const BlockType& type, std::span<const std::byte> blocks, std::span<float> values) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include <lockstep/encoding.h>
 #include <lockstep/io/tensor_file.h>
 
 namespace lockstep {
@@ -34,6 +35,9 @@ struct BlockType {
 std::span<const BlockType> block_types();
 /// The row of that number, or null.
 const BlockType* find_block_type(std::uint32_t id);
+
+/// The encoding whose blocks are those of the type (its name in small letters), or dense if there is none.
+Encoding encoding_of(const BlockType& type);
 
 /// Decodes `blocks`, whose size is a multiple of a block's, into `values`. The type must have a decoder.
 void decode_blocks(const BlockType& type, std::span<const std::byte> blocks, std::span<float> values);

@@ -210,7 +210,8 @@ class Parser {
 
 class GgufSource final : public TensorSource {
  public:
-  explicit GgufSource(os::FileBytes file) : file_(std::move(file)), header_(parse_gguf(file_)) {
+  GgufSource(os::FileBytes file, bool packed)
+      : file_(std::move(file)), header_(parse_gguf(file_)), packed_(packed) {
     for (const GgufTensor& tensor : header_.tensors) {
       const bool dense = tensor.type->dense.has_value();
       entries_.push_back({.name = tensor.name,
@@ -224,11 +225,21 @@ class GgufSource final : public TensorSource {
 
   std::span<const TensorEntry> entries() const override { return entries_; }
   Metadata metadata() const override { return header_.metadata; }
-  RawTensor elements(std::size_t index) const override { return gguf_elements(file_, header_.tensors[index]); }
+  RawTensor elements(std::size_t index) const override {
+    const GgufTensor& tensor = header_.tensors[index];
+    const Encoding encoding = packed_ ? encoding_of(*tensor.type) : Encoding::dense;
+    if (encoding == Encoding::dense || tensor.bytes == 0) return gguf_elements(file_, tensor);
+    return {.type = StoredType::f32,
+            .shape = tensor.shape,
+            .bytes = file_.bytes.subspan(tensor.offset, tensor.bytes),
+            .owner = file_.owner,
+            .encoding = encoding};
+  }
 
  private:
   os::FileBytes file_;
   GgufHeader header_;
+  bool packed_;
   std::vector<TensorEntry> entries_;
 };
 
@@ -252,8 +263,8 @@ RawTensor gguf_elements(const os::FileBytes& file, const GgufTensor& tensor) {
   return {StoredType::f32, tensor.shape, bytes, values};
 }
 
-std::unique_ptr<TensorSource> open_gguf(os::FileBytes file, const OpenOptions&) {
-  return std::make_unique<GgufSource>(std::move(file));
+std::unique_ptr<TensorSource> open_gguf(os::FileBytes file, const OpenOptions& options) {
+  return std::make_unique<GgufSource>(std::move(file), options.packed);
 }
 
 }  // namespace io

@@ -51,8 +51,7 @@ struct GgufHeader {
 GgufHeader parse_gguf(const os::FileBytes& file);
 
 /// The elements of a tensor of `file`: dense ones where they lie in the file; blocks decoded into f32, in memory of
-/// their own. This is the one place where packed tensors become dense: loading them as they are would start here.
-/// Throws FormatError for a block type that cannot be decoded.
+/// their own. Throws FormatError for a block type that cannot be decoded.
 RawTensor gguf_elements(const os::FileBytes& file, const GgufTensor& tensor);
 
 }  // namespace io

@@ -44,6 +44,10 @@ Tensor to_tensor(const RawTensor& raw, std::string_view file, std::string_view n
         "{}: tensor {} is stored as {}, which tensors cannot hold; convert the file, e.g. to complex64", file,
         in_quotes(name), name_of(raw.type)));
   }
+  if (raw.encoding != Encoding::dense) {
+    LOCKSTEP_ASSERT(encoded_bytes(raw.encoding, *dtype, raw.shape.numel()) == raw.bytes.size());
+    return Tensor::from_blob(raw.bytes.data(), raw.shape, raw.encoding, [owner = raw.owner] {});
+  }
   LOCKSTEP_ASSERT((element_count(raw.shape) * size_of(raw.type)).equals(raw.bytes.size()));
   if (*dtype == DType::boolean) {
     const auto wrong = std::find_if(raw.bytes.begin(), raw.bytes.end(), [](std::byte b) { return b > std::byte{1}; });

@@ -18,13 +18,14 @@ namespace lockstep {
 inline namespace v0 {
 namespace io {
 
-/// Dense elements of a file and what keeps them in memory. `bytes` has exactly the size that type and shape ask.
+/// Elements of a file and what keeps them in memory. `bytes` has exactly the size that type, shape and encoding ask.
 struct RawTensor {
   StoredType type = StoredType::f32;
   Shape shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
   bool fortran_order = false;  ///< The first dimension is the innermost in memory, not the last.
+  Encoding encoding = Encoding::dense;  ///< Of blocks; `type` is then that of their values.
 };
 
 /// Elements of `shape`. No file may state more than 2^63 - 1, even when another dimension is 0.

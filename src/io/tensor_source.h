@@ -25,6 +25,7 @@ enum class Part : std::uint8_t {
 struct OpenOptions {
   Part part = Part::everything;
   bool verify_checksums = true;
+  bool packed = false;  ///< LoadOptions::packed
 };
 
 class TensorSource {

@@ -24,7 +24,9 @@ TensorMap without_parallel_prefix(TensorMap tensors) {
 std::unique_ptr<TensorSource> open_source(const std::string& path, const LoadOptions& options, Part part) {
   os::FileBytes file = open_file(path, options);
   const Format& format = readable_format(file);
-  return open_tensors(format, std::move(file), {.part = part, .verify_checksums = options.verify_checksums});
+  return open_tensors(
+      format, std::move(file),
+      {.part = part, .verify_checksums = options.verify_checksums, .packed = options.packed});
 }
 
 }  // namespace

@@ -258,6 +258,7 @@ struct UpdateKernel {
   std::int64_t elements = 0;  ///< of self and out, dense
   int self = 0;               ///< slot
   View region;                ///< over values' shape, into out; no bounds, no element twice
+  int start = -1;             ///< parameter: how many elements further on the region lies (i64); -1: none
   Input values;
   int out = 0;                ///< slot
 };

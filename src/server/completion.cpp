@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
+#include <lockstep/models/constraint.h>
 
 #include "kernels/scalar.h"
 
@@ -17,6 +18,13 @@ namespace {
 
 // A long prompt must not keep the others waiting; chunks give the same bits.
 constexpr std::size_t kPromptStep = 256;
+
+std::shared_ptr<models::TokenConstraint> constraint_of(const CompletionOptions& options, const text::TokenTexts& texts,
+                                                       std::optional<std::int64_t> end) {
+  if (!options.grammar) return nullptr;
+  return models::constrain(*options.grammar, texts,
+                           end ? std::vector<std::int64_t>{*end} : std::vector<std::int64_t>{});
+}
 
 }  // namespace
 
@@ -43,13 +51,15 @@ std::vector<models::SampledToken> most_probable(std::span<const float> logits, s
 }
 
 Completion::Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer,
-                       std::vector<std::int64_t> prompt, CompletionOptions options, Device device)
+                       const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options,
+                       Device device)
     : model_(&model),
       options_(std::move(options)),
       end_token_(tokenizer.end_token()),
       device_(device),
       pending_(prompt),
       cache_(model.make_cache()),
+      sampler_(options_.sampling, prompt, constraint_of(options_, texts, end_token_)),
       stream_(tokenizer, std::move(prompt)) {}
 
 std::string Completion::shown_until(std::size_t end) {
@@ -61,6 +71,10 @@ std::string Completion::shown_until(std::size_t end) {
 
 std::optional<Piece> Completion::step() {
   if (!finish_reason_.empty()) return {};
+  if (sampler_.ended()) {
+    finish_reason_ = "stop";
+    return {};
+  }
   const auto left = static_cast<std::int64_t>(pending_.size());
   if (static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens ||
       (model_->context() > 0 && cache_->length() + left > model_->context())) {
@@ -75,7 +89,7 @@ std::optional<Piece> Completion::step() {
   const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
   const std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
   if (!pending_.empty()) return {};
-  Piece piece{.token = models::sample(last, cache_->length(), options_.sampling),
+  Piece piece{.token = sampler_.draw(last, cache_->length()),
               .alternatives = most_probable(last, options_.alternatives)};
   if (piece.token.token == end_token_) {
     finish_reason_ = "stop";
@@ -89,6 +103,8 @@ std::optional<Piece> Completion::step() {
     text_.resize(stop);
     finish_reason_ = "stop";
     stopped_by_text_ = true;
+  } else if (sampler_.ended()) {
+    finish_reason_ = "stop";
   } else if (static_cast<std::int64_t>(tokens_.size()) == options_.max_tokens) {
     finish_reason_ = "length";
   }

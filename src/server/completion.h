@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <lockstep/models/generate.h>
+#include <lockstep/text/grammar.h>
 #include <lockstep/text/tokenizer.h>
 
 #include "text/text_stream.h"
@@ -23,6 +24,7 @@ struct CompletionOptions {
   std::int64_t max_tokens = 16;
   std::vector<std::string> stop = {};  ///< The answer ends before the first of these.
   std::size_t alternatives = 0;        ///< so many most probable tokens are told at each position
+  std::optional<text::Grammar> grammar = {};  ///< that the answer is held to
 };
 
 /// A drawn token, and what it adds to the text (nothing while a character or a stop text may be incomplete).
@@ -34,9 +36,10 @@ struct Piece {
 
 class Completion {
  public:
-  /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer.
-  Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer, std::vector<std::int64_t> prompt,
-             CompletionOptions options, Device device);
+  /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer, whose
+  /// `texts` are needed where there is a grammar.
+  Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer, const text::TokenTexts& texts,
+             std::vector<std::int64_t> prompt, CompletionOptions options, Device device);
 
   /// Reads 256 tokens of the prompt, or draws a token: nothing while the prompt is not read, and at the end.
   std::optional<Piece> step();
@@ -59,6 +62,7 @@ class Completion {
   Device device_;
   std::vector<std::int64_t> pending_;
   std::unique_ptr<models::LanguageCache> cache_;
+  models::Sampler sampler_;
   text::TextStream stream_;
   std::vector<std::int64_t> tokens_;
   std::string text_;

@@ -1,6 +1,9 @@
 #include "server/completion_request.h"
 
+#include <charconv>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -16,17 +19,11 @@ constexpr std::size_t kMostPrompts = 64;
 
 // Parameters that are not offered, with the value that changes nothing; clients send those.
 const Json& neutral_values() {
-  static const Json values = {{"frequency_penalty", 0},
-                              {"presence_penalty", 0},
-                              {"logit_bias", Json::object()},
-                              {"best_of", 1},
+  static const Json values = {{"best_of", 1},
                               {"echo", false},
                               {"suffix", ""},
-                              {"tools", Json::array()},
-                              {"tool_choice", "none"},
                               {"functions", Json::array()},
                               {"function_call", "none"},
-                              {"response_format", {{"type", "text"}}},
                               {"modalities", {"text"}},
                               {"store", false}};
   return values;
@@ -69,24 +66,6 @@ std::vector<std::int64_t> tokens(const Json& json) {
   return result;
 }
 
-void read_prompts(const Json& json, CompletionRequest& request) {
-  if (json.is_string()) {
-    request.prompts.emplace_back(json.get<std::string>());
-  } else if (json.is_array() && !json.empty() && json[0].is_number()) {
-    request.prompts.emplace_back(tokens(json));
-  } else if (json.is_array() && !json.empty() && json.size() <= kMostPrompts) {
-    for (const Json& one : json) {
-      if (one.is_array()) {
-        request.prompts.emplace_back(tokens(one));
-      } else {
-        request.prompts.emplace_back(string(one, "each prompt"));
-      }
-    }
-  } else {
-    refuse("prompt", "a text, a list of tokens, or a list of at most 64 of these");
-  }
-}
-
 // Of parts, the texts behind one another.
 std::string content_of(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
@@ -100,18 +79,83 @@ std::string content_of(const Json& json) {
   return result;
 }
 
+// Arguments of calls are texts in OpenAI's messages, and objects in templates.
+Json tool_calls_of(const Json& json) {
+  Json result = json;
+  if (!json.is_array()) refuse("tool_calls", "a list");
+  for (Json& call : result) {
+    const bool known = call.is_object() && call.contains("function") && call["function"].is_object() &&
+                       call["function"].value("name", Json()).is_string();
+    if (!known) refuse("each of tool_calls", "{\"type\":\"function\",\"function\":{\"name\":...}}");
+    Json& arguments = call["function"]["arguments"];
+    if (!arguments.is_string()) continue;
+    const Json parsed = Json::parse(arguments.get<std::string>(), nullptr, false);
+    if (parsed.is_object()) arguments = parsed;
+  }
+  return result;
+}
+
 void read_messages(const Json& json, CompletionRequest& request) {
   if (!json.is_array() || json.empty()) refuse("messages", "a list with at least one message");
   for (const Json& message : json) {
-    if (!message.is_object() || !message.contains("role") || !message.contains("content")) {
+    const bool calls = message.is_object() && message.contains("tool_calls") && !message["tool_calls"].is_null();
+    if (!message.is_object() || !message.contains("role") || (!message.contains("content") && !calls)) {
       refuse("each message", "an object with role and content");
     }
+    Json read = {{"role", string(message["role"], "role")}};
+    const Json content = message.value("content", Json());
+    read["content"] = content.is_null() && calls ? std::string() : content_of(content);
     for (const auto& [key, value] : message.items()) {
-      if (key != "role" && key != "content" && key != "name" && !value.is_null()) {
+      if (key == "role" || key == "content" || key == "name" || value.is_null()) continue;
+      if (key == "tool_calls") {
+        read[key] = tool_calls_of(value);
+      } else if (key == "tool_call_id") {
+        read[key] = string(value, key);
+      } else {
         throw HttpError(400, fmt::format("\"{}\" in a message is not offered", key));
       }
     }
-    request.messages.push_back({string(message["role"], "role"), content_of(message["content"])});
+    if (message.contains("name") && read["role"] == "tool") read["name"] = string(message["name"], "name");
+    request.messages.push_back(std::move(read));
+  }
+}
+
+void read_tool_choice(const Json& json, CompletionRequest& request) {
+  using Kind = ToolChoice::Kind;
+  if (json == "none" || json == "auto" || json == "required") {
+    request.tool_choice.kind = json == "none" ? Kind::none : json == "auto" ? Kind::automatic : Kind::required;
+    return;
+  }
+  const bool named = json.is_object() && json.value("type", Json()) == "function" && json.contains("function") &&
+                     json["function"].is_object() && json["function"].value("name", Json()).is_string();
+  if (!named) refuse("tool_choice", "none, auto, required, or {\"type\":\"function\",\"function\":{\"name\":...}}");
+  request.tool_choice.kind = Kind::required;
+  request.tool_choice.name = json["function"]["name"].get<std::string>();
+}
+
+void read_response_format(const Json& json, CompletionRequest& request) {
+  const std::string type = json.is_object() ? string(json.value("type", Json()), "type of response_format") : "";
+  if (type == "json_object") {
+    request.options.grammar = text::Grammar::from_json_schema(R"({"type":"object"})");
+  } else if (type == "json_schema") {
+    const Json given = json.value("json_schema", Json());
+    if (!given.is_object() || !given.contains("schema")) refuse("json_schema of response_format", "an object with a schema");
+    request.options.grammar = text::Grammar::from_json_schema(text_of(given["schema"]));
+  } else if (type != "text") {
+    refuse("response_format", "an object of type text, json_object or json_schema");
+  }
+}
+
+void read_logit_bias(const Json& json, models::SamplingOptions& sampling) {
+  constexpr const char* kRange = "an object of tokens' numbers and biases from -100 to 100";
+  if (!json.is_object() || json.size() > 1024) refuse("logit_bias", kRange);
+  for (const auto& [key, value] : json.items()) {
+    std::int64_t token = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc() || end != key.data() + key.size() || token < 0) refuse("logit_bias", kRange);
+    const double bias = number(value, "logit_bias", -100, 100, kRange);
+    // OpenAI: a bias of -100 is a ban.
+    sampling.logit_bias[token] = bias == -100 ? -std::numeric_limits<double>::infinity() : bias;
   }
 }
 
@@ -125,6 +169,13 @@ void read_stops(const Json& json, CompletionRequest& request) {
   }
 }
 
+bool is_sampling(const std::string& key) {
+  static const std::set<std::string> keys = {"temperature",       "top_p",              "min_p",     "top_k",      "seed",
+                                             "presence_penalty",  "frequency_penalty",  "typical_p", "logit_bias",
+                                             "repetition_penalty"};
+  return keys.contains(key);
+}
+
 void read_sampling(const std::string& key, const Json& value, models::SamplingOptions& sampling) {
   if (key == "temperature") {
     sampling.temperature = number(value, key, 0, 2, "a number from 0 to 2");
@@ -134,6 +185,16 @@ void read_sampling(const std::string& key, const Json& value, models::SamplingOp
     sampling.min_p = number(value, key, 0, 1, "a number from 0 to 1");
   } else if (key == "top_k") {
     sampling.top_k = integer(value, key, 0, INT32_MAX, "a whole number, at least 0");
+  } else if (key == "presence_penalty") {
+    sampling.presence_penalty = number(value, key, -2, 2, "a number from -2 to 2");
+  } else if (key == "frequency_penalty") {
+    sampling.frequency_penalty = number(value, key, -2, 2, "a number from -2 to 2");
+  } else if (key == "repetition_penalty") {
+    sampling.repetition_penalty = number(value, key, 0.01, 100, "a number from 0.01 to 100");
+  } else if (key == "typical_p") {
+    sampling.typical_p = number(value, key, 1e-9, 1, "a number above 0 and at most 1");
+  } else if (key == "logit_bias") {
+    read_logit_bias(value, sampling);
   } else {
     const std::int64_t seed = integer(value, "seed", INT64_MIN, INT64_MAX, "a whole number of 64 bits");
     sampling.seed = static_cast<std::uint64_t>(seed);
@@ -153,7 +214,7 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
   if (key == "model") {
     request.model = string(value, key);
   } else if (key == "prompt" && !chat) {
-    read_prompts(value, request);
+    request.prompts = read_prompts(value, key);
   } else if (key == "messages" && chat) {
     read_messages(value, request);
   } else if (key == "max_tokens" || (key == "max_completion_tokens" && chat)) {
@@ -171,7 +232,16 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     request.stream = boolean(value, key);
   } else if (key == "stream_options") {
     read_stream_options(value, request);
-  } else if (key == "temperature" || key == "top_p" || key == "min_p" || key == "top_k" || key == "seed") {
+  } else if (key == "response_format") {
+    read_response_format(value, request);
+  } else if (key == "tools" && chat) {
+    if (!value.is_array()) refuse("tools", "a list");
+    request.tools = value;
+  } else if (key == "tool_choice" && chat) {
+    read_tool_choice(value, request);
+  } else if (key == "parallel_tool_calls" && chat) {
+    request.tool_choice.parallel = boolean(value, key);
+  } else if (is_sampling(key)) {
     read_sampling(key, value, request.options.sampling);
   } else {
     return key == "user" || key == "metadata";
@@ -181,9 +251,27 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
 
 }  // namespace
 
+std::vector<Prompt> read_prompts(const Json& json, const std::string& name) {
+  if (json.is_string()) return {json.get<std::string>()};
+  if (json.is_array() && !json.empty() && json[0].is_number()) return {tokens(json)};
+  if (!json.is_array() || json.empty() || json.size() > kMostPrompts) {
+    refuse(name, "a text, a list of tokens, or a list of at most 64 of these");
+  }
+  std::vector<Prompt> result;
+  for (const Json& one : json) {
+    if (one.is_array()) {
+      result.emplace_back(tokens(one));
+    } else {
+      result.emplace_back(string(one, "each " + name));
+    }
+  }
+  return result;
+}
+
 CompletionRequest completion_request(const Json& json, bool chat) {
   CompletionRequest request;
   request.options.sampling.temperature = 1;
+  request.tool_choice.kind = ToolChoice::Kind::automatic;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null() || read_one(key, value, chat, request)) continue;
     const auto neutral = neutral_values().find(key);
@@ -194,6 +282,14 @@ CompletionRequest completion_request(const Json& json, bool chat) {
   if (!chat && request.prompts.empty()) throw HttpError(400, "the prompt is missing");
   if (chat && request.options.alternatives > 0 && !request.logprobs) {
     throw HttpError(400, "top_logprobs needs logprobs: true");
+  }
+  if (request.tools.empty()) {
+    if (request.tool_choice.kind == ToolChoice::Kind::required) throw HttpError(400, "tool_choice needs tools");
+    request.tool_choice.kind = ToolChoice::Kind::none;
+  } else if (request.options.grammar && request.tool_choice.kind != ToolChoice::Kind::none) {
+    throw HttpError(400, "response_format and tools cannot be had together: say tool_choice: \"none\"");
+  } else if (request.stream && request.logprobs && request.tool_choice.kind != ToolChoice::Kind::none) {
+    throw HttpError(400, "logprobs of a streamed answer with tools are not offered");
   }
   if (request.include_usage && !request.stream) throw HttpError(400, "stream_options needs stream: true");
   return request;

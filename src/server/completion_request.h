@@ -8,19 +8,23 @@
 #include <variant>
 #include <vector>
 
-#include <lockstep/text/chat_template.h>
-
 #include "server/completion.h"
 #include "server/json_body.h"
+#include "server/tools.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace server {
 
+/// A text, or its tokens.
+using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
+
 struct CompletionRequest {
-  std::string model;                                                          ///< empty: not said
-  std::vector<std::variant<std::string, std::vector<std::int64_t>>> prompts;  ///< of /v1/completions
-  std::vector<text::ChatMessage> messages;                                    ///< of /v1/chat/completions
+  std::string model;              ///< empty: not said
+  std::vector<Prompt> prompts;    ///< of /v1/completions
+  Json messages = Json::array();  ///< of /v1/chat/completions, as templates read them
+  Json tools = Json::array();     ///< functions that the answer may call
+  ToolChoice tool_choice;         ///< none where there are no tools
   std::optional<std::int64_t> max_tokens;
   std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i
   CompletionOptions options;
@@ -32,6 +36,9 @@ struct CompletionRequest {
 /// HttpError 400 naming what is wrong: a value of another type or out of range, a parameter that is not known, and one
 /// that is known, but not offered, with another value than the one that changes nothing.
 CompletionRequest completion_request(const Json& json, bool chat);
+
+/// A text, a list of tokens, or a list of at most 64 of these. HttpError 400 naming it.
+std::vector<Prompt> read_prompts(const Json& json, const std::string& name);
 
 }  // namespace server
 }  // namespace v0

@@ -14,6 +14,7 @@
 
 #include <lockstep/error.h>
 
+#include "server/connection.h"
 #include "server/guard.h"
 
 namespace lockstep {
@@ -86,7 +87,7 @@ struct HttpServer::State {
               httplib::Response& response, const Read& read) {
     const Clock::time_point start = Clock::now();
     try {
-      Request given{.body = read()};
+      Request given{.body = read(), .left = client_of(request.local_port, request.remote_port)};
       for (std::size_t i = 1; i < request.matches.size(); ++i) given.parts.push_back(request.matches[i].str());
       Response made = handler(given);
       response.status = 200;

@@ -33,6 +33,8 @@ struct ServerOptions {
 struct Request {
   std::string body;
   std::vector<std::string> parts;  ///< what the groups of the path's pattern matched
+  /// Whether the client has closed the connection, so that nobody waits for the answer. Only while the handler runs.
+  std::function<bool()> left = [] { return false; };
 };
 
 /// Sends a part of an answer; false once the client has left.

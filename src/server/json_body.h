@@ -21,11 +21,16 @@ inline Response json_response(const Json& json) {
   return {text_of(json)};
 }
 
-/// The object that a body holds; what nests deeper than `depth` is left out. HttpError 400 if it is none.
+/// The object that a body holds. HttpError 400 if it is none, or nests deeper than `depth`.
 inline Json object_of(const std::string& body, int depth) {
-  const auto callback = [depth](int at, Json::parse_event_t, Json&) { return at <= depth; };
+  bool too_deep = false;
+  const auto callback = [&](int at, Json::parse_event_t, Json&) {
+    too_deep = too_deep || at > depth;
+    return at <= depth;
+  };
   Json json = Json::parse(body, callback, false);
   if (!json.is_object()) throw HttpError(400, "the request is no JSON object");
+  if (too_deep) throw HttpError(400, "the request nests too deep");
   return json;
 }
 

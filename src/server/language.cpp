@@ -16,7 +16,7 @@ namespace {
 
 // Of an answer whose client named no limit, where the model has none either.
 constexpr std::int64_t kMostTokens = 4096;
-constexpr int kDepth = 8;
+constexpr int kDepth = 64;
 
 std::string event(const Json& json) {
   return "data: " + text_of(json) + "\n\n";
@@ -49,6 +49,7 @@ struct LanguageService::Job {
   bool chat = false;
   CompletionRequest request;
   std::vector<std::vector<std::int64_t>> prompts;
+  std::optional<ToolForm> tools;  ///< how calls are written, where there may be some
   std::string id;
   std::int64_t created = 0;
 
@@ -76,6 +77,7 @@ void LanguageService::add_to(HttpServer& server) {
               [&](const Request& request) { return complete(server, request, false); });
   server.post("/v1/chat/completions", "/v1/chat/completions",
               [&](const Request& request) { return complete(server, request, true); });
+  server.post("/v1/embeddings", "/v1/embeddings", [&](const Request& request) { return embeddings(server, request); });
   server.post("/tokenize", "/tokenize", [&](const Request& request) { return tokenize(server, request); });
   server.post("/detokenize", "/detokenize", [&](const Request& request) { return detokenize(server, request); });
 }
@@ -83,7 +85,9 @@ void LanguageService::add_to(HttpServer& server) {
 std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
   if (!request.messages.empty()) {
     if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
-    return {served_.tokenizer.encode(served_.chat->apply(request.messages), {.add_special_tokens = false})};
+    Json variables = {{"messages", request.messages}};
+    if (request.tool_choice.kind != ToolChoice::Kind::none) variables["tools"] = request.tools;
+    return {served_.tokenizer.encode(served_.chat->apply_json(text_of(variables)), {.add_special_tokens = false})};
   }
   std::vector<std::vector<std::int64_t>> result;
   for (const auto& prompt : request.prompts) {
@@ -118,19 +122,31 @@ void LanguageService::limit(Job& job) const {
   job.request.options.max_tokens = job.request.max_tokens.value_or(job.chat ? room : std::min<std::int64_t>(room, 16));
 }
 
+void LanguageService::check_model(const std::string& name) const {
+  if (name.empty() || name == served_.name) return;
+  throw HttpError(404, fmt::format("there is no model \"{}\", only \"{}\"", name, served_.name));
+}
+
 Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
   const auto job = std::make_shared<Job>(active_, served_.most_requests);
   job->chat = chat;
   job->request = completion_request(object_of(given.body, kDepth), chat);
-  const std::string& model = job->request.model;
-  if (!model.empty() && model != served_.name) {
-    throw HttpError(404, fmt::format("there is no model \"{}\", only \"{}\"", model, served_.name));
-  }
-  server.in_turn([&] { job->prompts = prompts_of(job->request); });
+  check_model(job->request.model);
+  if (served_.model->encoder()) throw HttpError(400, "this model is an encoder: only /v1/embeddings is offered");
+  server.in_turn([&] {
+    job->prompts = prompts_of(job->request);
+    if (job->request.tool_choice.kind == ToolChoice::Kind::none) return;
+    job->tools = tool_form(*served_.chat);
+    job->request.options.grammar =
+        text::Grammar::from_gbnf(tool_grammar(job->request.tools, job->request.tool_choice, *job->tools), "tools");
+  });
   limit(*job);
+  for (const auto& [token, bias] : job->request.options.sampling.logit_bias) {
+    if (token >= served_.model->vocabulary()) throw HttpError(400, fmt::format("logit_bias: there is no token {}", token));
+  }
   job->id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", ++answered_);
   job->created = static_cast<std::int64_t>(std::time(nullptr));
-  if (!job->request.stream) return whole(server, job);
+  if (!job->request.stream) return whole(server, given, *job);
   // By value: it is called when this function has returned.
   return {.type = "text/event-stream", .stream = [this, &server, job](const Write& write) {
             try {
@@ -194,32 +210,48 @@ void append_logprobs(Json& all, const Json& more) {
 
 }  // namespace
 
-Response LanguageService::whole(HttpServer& server, const std::shared_ptr<Job>& job) const {
+// The whole of an answer, as a message or a text.
+Json LanguageService::choice_of(const Job& job, std::size_t index, const Completion& completion) const {
+  Json choice{{"index", index}};
+  std::string reason = completion.finish_reason();
+  if (!job.chat) {
+    choice["text"] = completion.text();
+  } else {
+    Json message = {{"role", "assistant"}, {"content", completion.text()}};
+    if (job.tools) {
+      const ToolAnswer answer = tool_answer(completion.text(), *job.tools, fmt::format("{}_{}", job.id, index));
+      message["content"] = answer.content.empty() && !answer.calls.empty() ? Json() : Json(answer.content);
+      if (!answer.calls.empty()) message["tool_calls"] = answer.calls;
+      if (!answer.calls.empty() && reason == "stop") reason = "tool_calls";
+    }
+    choice["message"] = std::move(message);
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = reason;
+  choice["tokens_hash"] = completion.hash();
+  return choice;
+}
+
+Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) const {
   Json choices = Json::array();
   std::size_t drawn = 0;
-  for (std::size_t i = 0; i < job->size(); ++i) {
-    Completion completion(*served_.model, served_.tokenizer, job->prompt(i), job->options(i), served_.device);
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    Completion completion(*served_.model, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
     Json logprobs = nullptr;
     while (completion.finish_reason().empty()) {
+      if (given.left()) throw HttpError(499, "the client has left");
       const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
-      if (piece && job->request.logprobs) append_logprobs(logprobs, logprobs_of(*piece, job->chat));
+      if (piece && job.request.logprobs) append_logprobs(logprobs, logprobs_of(*piece, job.chat));
     }
     completion.rest();
     drawn += completion.tokens().size();
-    Json choice{{"index", i}};
-    if (job->chat) {
-      choice["message"] = {{"role", "assistant"}, {"content", completion.text()}};
-    } else {
-      choice["text"] = completion.text();
-    }
+    Json choice = choice_of(job, i, completion);
     choice["logprobs"] = std::move(logprobs);
-    choice["finish_reason"] = completion.finish_reason();
-    choice["tokens_hash"] = completion.hash();
     choices.push_back(std::move(choice));
   }
-  Json answer = head_of(*job, false);
+  Json answer = head_of(job, false);
   answer["choices"] = std::move(choices);
-  answer["usage"] = usage_of(job->prompt_tokens(), drawn);
+  answer["usage"] = usage_of(job.prompt_tokens(), drawn);
   return json_response(answer);
 }
 
@@ -248,14 +280,31 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) c
                                        {"finish_reason", nullptr}}});
       if (!write(event(chunk))) return;
     }
-    Completion completion(*served_.model, served_.tokenizer, job.prompt(i), job.options(i), served_.device);
+    Completion completion(*served_.model, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
     while (completion.finish_reason().empty()) {
       const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
-      if (!piece || (piece->text.empty() && !job.request.logprobs)) continue;
+      if (job.tools && !write(": still here\n\n")) return;
+      // Whether a text is a call is known at its end.
+      if (!piece || job.tools || (piece->text.empty() && !job.request.logprobs)) continue;
       const Json logprobs = job.request.logprobs ? logprobs_of(*piece, job.chat) : Json();
       if (!send(piece->text, logprobs, "", "")) return;  // nobody listens any more
     }
     drawn += completion.tokens().size();
+    if (job.tools) {
+      completion.rest();
+      Json choice = choice_of(job, i, completion);
+      Json delta = choice["message"];
+      delta.erase("role");
+      for (std::size_t call = 0; delta.contains("tool_calls") && call < delta["tool_calls"].size(); ++call) {
+        delta["tool_calls"][call]["index"] = call;
+      }
+      choice.erase("message");
+      choice["delta"] = std::move(delta);
+      Json chunk = head_of(job, true);
+      chunk["choices"] = Json::array({std::move(choice)});
+      if (!write(event(chunk))) return;
+      continue;
+    }
     if (!send(completion.rest(), nullptr, completion.finish_reason(), completion.hash())) return;
   }
   if (job.request.include_usage) {

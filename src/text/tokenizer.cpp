@@ -130,6 +130,26 @@ std::optional<std::string> Tokenizer::token(std::int64_t id) const {
   return text == nullptr ? std::nullopt : std::optional(*text);
 }
 
+std::string Tokenizer::bytes(std::int64_t id) const {
+  const std::string* text = parts_->vocabulary.text(id);
+  if (text == nullptr || parts_->special[static_cast<std::size_t>(id)]) return "";
+  const auto normalized = parts_->normalized_texts.find(id);
+  if (normalized != parts_->normalized_texts.end()) return normalized->second;
+  if (!parts_->decoder) return " " + *text;
+  const auto decoded = [&](std::vector<std::string> tokens) {
+    std::string all;
+    for (const std::string& part : parts_->decoder(std::move(tokens))) all += part;
+    return all;
+  };
+  // The first token of a text may lose its space: another one stands in front.
+  const std::string front = decoded({"a"});
+  const std::string both = decoded({"a", *text});
+  const std::string own = both.size() < front.size() ? "" : both.substr(front.size());
+  const int byte = byte_of_token(*text);
+  // Decoders that know tokens of bytes make such a text something else.
+  return byte >= 0 && own != *text ? std::string(1, static_cast<char>(byte)) : own;
+}
+
 std::optional<std::int64_t> Tokenizer::find(std::string_view token) const {
   return parts_->vocabulary.find(token);
 }

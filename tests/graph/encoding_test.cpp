@@ -164,6 +164,35 @@ TEST(Packed, LinearHasTheBitsOfTheUnpackedWeight) {
   }
 }
 
+constexpr Encoding kEncodings[] = {
+#define ENCODING(name, ...) Encoding::name,
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+// The values themselves: tests/kernels/encodings_test.cpp. Lines that begin and end anywhere in a block, one row and
+// many.
+TEST(Packed, EveryEncodingHasTheBitsOfItsElements) {
+  for (const Encoding encoding : kEncodings) {
+    const std::int64_t block = info_of(encoding).elements;
+    for (const std::int64_t k : {block, 3 * block, 9 * block}) {
+      for (const std::int64_t rows : {1, 3, 8, 70}) {
+        const auto product = [&](bool packed, std::int64_t cut) {
+          return same_everywhere([&](Device device) {
+            const Tensor blocks = random_packed({35, k}, encoding, static_cast<std::uint64_t>(k), device, rows == 3);
+            const Tensor weight = packed ? blocks : dequantize(blocks);
+            const Tensor x = random_tensor({rows, k - cut}, DType::f32, 12, device);
+            return linear(x, weight.narrow(1, cut / 2, k - cut));
+          });
+        };
+        for (const std::int64_t cut : {0, 14}) {
+          EXPECT_BITS_EQ(product(true, cut), product(false, cut)) << name_of(encoding) << " " << k << " " << rows;
+        }
+      }
+    }
+  }
+}
+
 TEST(Packed, EveryProductHasTheBitsOfTheUnpackedOperand) {
   using Product = Tensor (*)(const Tensor&, const Tensor&);
   struct Row {

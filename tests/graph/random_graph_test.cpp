@@ -105,8 +105,11 @@ class RandomGraph {
     const Tensor x = floats();
     if (x.rank() == 0 || x.dtype() != DType::f32) return x;
     const std::int64_t k = x.shape().back();
-    const std::int64_t columns = (k + 31) / 32 * 32;
-    const Tensor weight = random_packed({number(1, 9), columns}, Encoding::q8_0, random_(), device_, number(0, 3) == 0);
+    constexpr Encoding kEncodings[] = {Encoding::q8_0, Encoding::q4_0, Encoding::q5_1, Encoding::q4_k, Encoding::q6_k};
+    const Encoding encoding = kEncodings[number(0, 4)];
+    const std::int64_t block = info_of(encoding).elements;
+    const std::int64_t columns = (k + block - 1) / block * block;
+    const Tensor weight = random_packed({number(1, 9), columns}, encoding, random_(), device_, number(0, 3) == 0);
     const Tensor part = weight.narrow(1, number(0, static_cast<int>(columns - k)), k);
     if (number(0, 1) == 0) return linear(x, part);
     return embedding(part, positions({number(1, 9)}, weight.shape()[0])) + x.reshape({-1, k}).select(0, 0);

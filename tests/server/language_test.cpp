@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 #include <fmt/format.h>
@@ -212,8 +213,18 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
       {{{"max_tokens", 5}}, "the prompt is missing"},
       {{{"prompt", "a"}, {"stop", ""}}, "stop"},
       {{{"prompt", "a"}, {"logprobs", 21}}, "logprobs"},
-      {{{"prompt", "a"}, {"logit_bias", {{"5", 3}}}}, "\"logit_bias\" is not offered"},
-      {{{"prompt", "a"}, {"frequency_penalty", 1}}, "\"frequency_penalty\" is not offered"},
+      {{{"prompt", "a"}, {"logit_bias", {{"5", 300}}}}, "logit_bias must be"},
+      {{{"prompt", "a"}, {"logit_bias", {{"five", 3}}}}, "logit_bias must be"},
+      {{{"prompt", "a"}, {"logit_bias", {{"-5", 3}}}}, "logit_bias must be"},
+      {{{"prompt", "a"}, {"logit_bias", {{"512", 3}}}}, "no token 512"},
+      {{{"prompt", "a"}, {"frequency_penalty", 3}}, "frequency_penalty must be"},
+      {{{"prompt", "a"}, {"presence_penalty", "a"}}, "presence_penalty must be"},
+      {{{"prompt", "a"}, {"suffix", "b"}}, "\"suffix\" is not offered"},
+      {{{"prompt", "a"}, {"response_format", "json"}}, "response_format"},
+      {{{"prompt", "a"}, {"response_format", {{"type", "xml"}}}}, "response_format"},
+      {{{"prompt", "a"}, {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "int"}}}}}}}},
+       "there is no type \"int\""},
+      {json::parse(R"({"prompt":"a","metadata":)" + std::string(80, '[') + std::string(80, ']') + "}"), "nests too deep"},
       {{{"prompt", "a"}, {"nonsense", 1}}, "no parameter \"nonsense\""}};
   for (const auto& [body, message] : cases) {
     const HttpAnswer answer = told.post("/v1/completions", body);
@@ -236,6 +247,119 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
   told.completion({{"prompt", "a"}, {"frequency_penalty", 0}, {"logit_bias", json::object()}, {"stop", nullptr}});
 }
 
+TEST(LanguageService, PenaltiesAndBiasAreThoseOfGenerate) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const auto model = models::load_language_model(stories());
+  const text::Tokenizer tokenizer = text::Tokenizer::load(stories());
+  std::vector<std::int64_t> ids;
+  const models::SamplingOptions sampling{.temperature = 0.8, .seed = 4, .presence_penalty = 1.5, .frequency_penalty = 0.5,
+                                         .logit_bias = {{432, -INFINITY}, {410, 2.5}}};
+  for (const auto& token : models::generate(*model, tokenizer.encode("Tom"), {.sampling = sampling, .max_tokens = 30})) {
+    ids.push_back(token.token);
+  }
+  const json answer = told.completion({{"prompt", "Tom"}, {"temperature", 0.8}, {"seed", 4}, {"max_tokens", 30},
+                                       {"presence_penalty", 1.5}, {"frequency_penalty", 0.5},
+                                       {"logit_bias", {{"432", -100}, {"410", 2.5}}}});
+  EXPECT_EQ(answer.at("choices").at(0).at("tokens_hash"),
+            fmt::format("{:016x}", Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}).hash()));
+}
+
+TEST(LanguageService, AnswersAreJsonWhereThatIsAsked) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const json schema = {{"type", "object"},
+                       {"properties", {{"name", {{"type", "string"}, {"maxLength", 10}}}, {"age", {{"type", "integer"}}}}},
+                       {"required", {"name", "age"}}};
+  for (int seed = 0; seed < 4; ++seed) {
+    const HttpAnswer answer = told.post(
+        "/v1/chat/completions",
+        {{"messages", {{{"role", "user"}, {"content", "Tom is"}}}},
+         {"seed", seed},
+         {"max_tokens", 120},
+         {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "person"}, {"schema", schema}}}}}});
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const json choice = answer.json().at("choices").at(0);
+    const json person = json::parse(choice.at("message").at("content").get<std::string>());
+    EXPECT_TRUE(person.at("name").is_string() && person.at("age").is_number_integer()) << person;
+    EXPECT_EQ(person.size(), 2u);
+    EXPECT_EQ(choice.at("finish_reason"), "stop");
+  }
+  const json any = told.completion(
+      {{"prompt", "Tom"}, {"temperature", 0}, {"max_tokens", 40}, {"response_format", {{"type", "json_object"}}}});
+  EXPECT_TRUE(any.at("choices").at(0).at("text").get<std::string>().starts_with("{")) << any;
+}
+
+// A template that writes calls as Qwen's does.
+constexpr const char* kToolTemplate =
+    "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "<tool_call>\n{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>"
+    "{% endfor %}{% endfor %}";
+
+TEST(LanguageService, CallsFunctions) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  LanguageService service({.model = models::load_language_model(stories()),
+                           .tokenizer = text::Tokenizer::load(stories()),
+                           .chat = text::ChatTemplate(kToolTemplate),
+                           .name = "stories",
+                           .fingerprint = "fp_test",
+                           .device = {}});
+  HttpServer http({.port = 0});
+  service.add_to(http);
+  const int port = test::port_of(http.start());
+  const json tools = json::parse(R"([{"type":"function","function":{"name":"find","parameters":{"$defs":{"k":{"enum":["cat","dog"]}},
+      "type":"object","properties":{"kind":{"$ref":"#/$defs/k"},"count":{"type":"integer"}},"required":["kind"]}}},
+      {"type":"function","function":{"name":"stop"}}])");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}}, {"tools", tools}, {"max_tokens", 150}};
+  const auto ask = [&](const json& asked) {
+    const HttpAnswer answer = request(port, "POST", "/v1/chat/completions", asked.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json().at("choices").at(0);
+  };
+  for (const json& choice : {json("required"), json::parse(R"({"type":"function","function":{"name":"find"}})")}) {
+    body["tool_choice"] = choice;
+    body["parallel_tool_calls"] = false;
+    for (int seed = 0; seed < 3; ++seed) {
+      body["seed"] = seed;
+      const json answer = ask(body);
+      EXPECT_EQ(answer.at("finish_reason"), "tool_calls") << answer;
+      const json& call = answer.at("message").at("tool_calls").at(0);
+      const json arguments = json::parse(call.at("function").at("arguments").get<std::string>());
+      if (call.at("function").at("name") == "find") {
+        EXPECT_TRUE(arguments.at("kind") == "cat" || arguments.at("kind") == "dog") << call;
+      } else {
+        EXPECT_EQ(call.at("function").at("name"), "stop");
+        EXPECT_TRUE(choice.is_string() && arguments.empty());
+      }
+      // Streamed, it is the same call.
+      body["stream"] = true;
+      const HttpAnswer streamed = request(port, "POST", "/v1/chat/completions", body.dump());
+      body.erase("stream");
+      json delta;
+      for (const json& event : events_of(streamed.body)) {
+        if (event.at("choices").at(0).at("delta").contains("tool_calls")) delta = event.at("choices").at(0).at("delta");
+      }
+      EXPECT_EQ(delta.at("tool_calls").at(0).at("function"), call.at("function"));
+      EXPECT_EQ(delta.at("tool_calls").at(0).at("index"), 0);
+    }
+  }
+  // Left to itself, this model tells stories; a call in the conversation and its result are read by the template.
+  body["tool_choice"] = "auto";
+  body["messages"].push_back(json::parse(
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"find","arguments":"{\"kind\":\"cat\"}"}}]})"));
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "1"}, {"content", "a cat. They"}});
+  body["max_tokens"] = 20;
+  const json story = ask(body);
+  EXPECT_EQ(story.at("finish_reason"), "length");
+  EXPECT_FALSE(story.at("message").at("content").get<std::string>().empty());
+  body["tool_choice"] = json::parse(R"({"type":"function","function":{"name":"lose"}})");
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("there is no tool"));
+  body["response_format"] = {{"type", "json_object"}};
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("cannot be had together"));
+  body.erase("tools");
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("needs tools"));
+}
+
 TEST(LanguageService, OutlivesClientsThatLeave) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told(2);
@@ -253,6 +377,35 @@ TEST(LanguageService, OutlivesClientsThatLeave) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(answer.status, 200);
+}
+
+// An answer of some 8,000 tokens ends with its client: the only place is free long before.
+TEST(LanguageService, EndsWholeAnswersThatNobodyWaitsFor) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told(1);
+  const std::string body = R"({"prompt":"Once","max_tokens":500,"n":16})";
+  {
+    const test::Connection connection(told.port);
+    connection.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+                    "\r\n\r\n" + body);
+    // A completion asked for before it has begun would take the only place.
+    std::string metrics;
+    while (metrics.find("lockstep_waiting 1\n") == std::string::npos) metrics = request(told.port, "GET", "/metrics").body;
+    EXPECT_EQ(told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status, 429);
+  }
+  HttpAnswer answer;
+  const auto start = std::chrono::steady_clock::now();
+  while (answer.status != 200 && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) {
+    answer = told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(answer.status, 200);
+  // It is counted when its place is free already.
+  std::string metrics;
+  for (int tries = 0; tries < 500 && metrics.find("status=\"499\"} 1") == std::string::npos; ++tries) {
+    metrics = request(told.port, "GET", "/metrics").body;
+  }
+  EXPECT_THAT(metrics, HasSubstr("status=\"499\"} 1"));
 }
 
 TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {

@@ -2,6 +2,7 @@
 
 Exit status 77 (skipped) where the package openai or the model is not there."""
 import concurrent.futures
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,14 @@ try:
     assert "".join(part.choices[0].text for part in parts if part.choices) == first.choices[0].text
     assert parts[-1].usage == first.usage, parts[-1]
 
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+    held = complete("Tom", max_tokens=60, presence_penalty=0.5, frequency_penalty=0.1, logit_bias={"300": -100},
+                    extra_body={"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}})
+    assert isinstance(json.loads(held.choices[0].text)["age"], int), held
+
+    vectors = client.embeddings.create(model=name, input=["Tom", "Tom had a dog"])
+    assert len(vectors.data) == 2 and abs(sum(x * x for x in vectors.data[1].embedding) - 1) < 1e-5, vectors
+
     def ask(number):
         return complete("Tom and Lily", max_tokens=8 + number, temperature=1.0).choices[0].tokens_hash
 
@@ -47,7 +56,7 @@ try:
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         assert list(pool.map(ask, range(16))) == alone
 
-    for wrong, error in [({"max_tokens": 10**6}, openai.BadRequestError), ({"logit_bias": {"5": 1}}, openai.BadRequestError)]:
+    for wrong, error in [({"max_tokens": 10**6}, openai.BadRequestError), ({"logit_bias": {"5": 1000}}, openai.BadRequestError)]:
         try:
             complete("a", **wrong)
             raise SystemExit(f"{wrong} was taken")

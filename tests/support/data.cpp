@@ -13,6 +13,12 @@ std::filesystem::path test_data(const std::string& relative) {
   return (root / relative).lexically_normal();
 }
 
+std::filesystem::path made_data(const std::string& relative) {
+  const std::filesystem::path beside = test_data(relative);
+  if (std::filesystem::exists(beside)) return beside;
+  return std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "build" / "data" / relative;
+}
+
 std::filesystem::path repository_data(const std::string& relative) {
   return std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tests" / "data" / relative;
 }

@@ -12,6 +12,9 @@ namespace lockstep::test {
 /// A file or folder of the large test data, e.g. "cifar10/test_lossless_0000_0699.bin". It need not exist.
 std::filesystem::path test_data(const std::string& relative);
 
+/// The same of what tools make and is not there otherwise: in that folder, or in build/data (scripts/make_test_data).
+std::filesystem::path made_data(const std::string& relative);
+
 /// A file or folder of tests/data.
 std::filesystem::path repository_data(const std::string& relative);
 

@@ -92,10 +92,7 @@ std::vector<std::byte> random_blocks(const Shape& shape, Encoding encoding, std:
       if (special && random() % 4 == 0) scale = kSpecial[random() % std::size(kSpecial)];
       std::memcpy(bytes.data() + block + at, &scale, sizeof scale);
     };
-    switch (encoding) {
-      case Encoding::dense: break;
-      case Encoding::q8_0: put_scale(0); break;
-    }
+    for (std::size_t i = 0; i < info.halves; ++i) put_scale(info.first_half + 2 * i);
   }
   return bytes;
 }

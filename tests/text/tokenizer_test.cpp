@@ -43,6 +43,23 @@ TEST(Tokenizer, GivesTheTokensOfTokenizers) {
   EXPECT_GE(compared, 900);
 }
 
+// Joined, they are the decoded text, but for the space that some models put in front.
+TEST(Tokenizer, TellsTheBytesOfEachToken) {
+  for (const std::string name : {"gpt2", "llama3", "qwen2", "smollm", "sentence_piece", "unigram_bytes", "metaspace_first"}) {
+    const json golden = read_json(test::repository_data("tokenizers") / (name + ".json"));
+    const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
+    for (const json& item : golden.at("cases")) {
+      const Ids ids = item.at("plain").get<Ids>();
+      std::string joined;
+      for (const std::int64_t id : ids) joined += tokenizer.bytes(id);
+      const std::string decoded = tokenizer.decode(ids, {.skip_special_tokens = true});
+      EXPECT_TRUE(joined == decoded || joined == " " + decoded) << name << ": " << item.at("text") << "\n" << joined;
+    }
+    EXPECT_EQ(tokenizer.bytes(-1), "");
+    EXPECT_EQ(tokenizer.bytes(tokenizer.size()), "");
+  }
+}
+
 // The vocabulary of stories260K in its GGUF file; the cases are those of llama2.c.
 TEST(Tokenizer, ReadsTheVocabularyOfGgufFiles) {
   const auto folder = test::test_data("tinyllm");

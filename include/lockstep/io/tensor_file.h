@@ -57,6 +57,9 @@ struct LoadOptions {
   bool map = true;
   /// Verify the checksums of a zip file's records. Formats without checksums ignore it.
   bool verify_checksums = true;
+  /// Leave blocks of quantised elements as they are where lockstep/encodings.def knows them (Tensor::encoding), instead of
+  /// decoding them into f32. Only GGUF files have them.
+  bool packed = false;
 };
 
 /// Tensors by name, in the order of their names.

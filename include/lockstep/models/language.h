@@ -26,6 +26,12 @@ class LOCKSTEP_API LanguageCache {
 
   /// Tokens of each row that are remembered.
   std::int64_t length() const { return length_; }
+  /// Whether it can forget: keys and values can, states cannot go back.
+  virtual bool truncates() const { return false; }
+  /// Forgets all but the first `length` tokens. ValueError if it cannot, or remembers fewer.
+  virtual void truncate(std::int64_t length);
+  /// Another one that remembers the same. ValueError where there is no such thing.
+  virtual std::unique_ptr<LanguageCache> clone() const;
 
  protected:
   std::int64_t length_ = 0;
@@ -62,11 +68,17 @@ class LOCKSTEP_API LanguageModel : public nn::Module {
 LOCKSTEP_API std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json,
                                                                   std::string_view file = "config.json");
 
+struct LanguageLoadOptions {
+  /// Matrices of a GGUF file that are quantised stay in their blocks (Tensor::encoding): products decode them where they
+  /// read them, with the same bits. False decodes them into f32, which takes more memory and can be trained.
+  bool packed = true;
+};
+
 /// A model with its weights, in f32 and evaluation mode, from a folder of Hugging Face (config.json beside
-/// model.safetensors, or beside shards and model.safetensors.index.json) or from a GGUF file. Packed weights are
-/// decoded to f32. Throws IoError or FormatError for files that cannot be read, ValueError or ShapeError for weights
+/// model.safetensors, or beside shards and model.safetensors.index.json) or from a GGUF file. Throws IoError or FormatError for files that cannot be read, ValueError or ShapeError for weights
 /// that are not those that the config describes.
-LOCKSTEP_API std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device = {});
+LOCKSTEP_API std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device = {},
+                                                                LanguageLoadOptions options = {});
 
 /// "hf:owner/name" or "hf:owner/name@revision": downloads what such a folder needs (its configuration, tokenizer and weights,
 /// all of one commit) and gives the folder in the cache; "hf:owner/name/file.gguf" and the like as io::local_file, and any

@@ -20,7 +20,12 @@ struct AttentionOptions {
   std::optional<Tensor> mask = std::nullopt;
   bool causal = false;
   CausalAlignment alignment = CausalAlignment::top_left;
-  /// Query i, at key position p (i or i + S - L by `alignment`), sees the keys from p - window_left to p +
+  /// The key position of the first query, instead of `alignment`: the length of a cache, whose memory may be longer than
+  /// The key position of the first query, instead of `alignment`: the length of a cache, whose memory may be longer than
+  /// what it holds. Keys and values that no query sees must be finite. A loop over the positions finds its plan again,
+  /// since they are no part of it. With `causal` or `window_right`, and L + first_query <= S (ValueError).
+  std::optional<std::int64_t> first_query = std::nullopt;
+  /// Query i, at key position p (i, i + S - L or i + first_query), sees the keys from p - window_left to p +
   /// window_right.
   std::optional<std::int64_t> window_left = std::nullopt;
   std::optional<std::int64_t> window_right = std::nullopt;

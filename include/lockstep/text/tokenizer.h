@@ -43,6 +43,9 @@ class LOCKSTEP_API Tokenizer {
   /// The token's name in the vocabulary; nothing if there is none of that id.
   std::optional<std::string> token(std::int64_t id) const;
   std::optional<std::int64_t> find(std::string_view token) const;
+  /// What the token adds to a text behind others; not always whole characters. Empty for special tokens and for ids that
+  /// are no tokens.
+  std::string bytes(std::int64_t id) const;
   /// The token behind a text, where the file says it.
   std::optional<std::int64_t> end_token() const;
 

@@ -74,6 +74,9 @@ class GpuExecutable : public Executable {
         std::uint64_t value = value_of(patch, binding, scratch.address);
         if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
         value += patch.kind == Patch::Kind::faults ? 4 * binding.first_fault : static_cast<std::uint64_t>(patch.offset);
+        if (patch.start >= 0) {
+          value += binding.parameters[static_cast<std::size_t>(patch.start)].bits * static_cast<std::uint64_t>(patch.stride);
+        }
         std::memcpy(&launch.words[static_cast<std::size_t>(patch.word)], &value, sizeof value);
       }
       driver.launch(*launch.module, launch.groups, launch.words, launch.accesses);

@@ -86,6 +86,8 @@ struct Patch {
   int word = 0;             ///< the first of two
   int index = 0;            ///< slot or parameter
   std::int64_t offset = 0;  ///< added to addresses, in bytes
+  int start = -1;           ///< parameter: how many times `stride` bytes are added, too; -1: none
+  std::int64_t stride = 0;
 };
 
 /// One launch: which text, how many workgroups, and the parameter words.

@@ -267,9 +267,11 @@ void run_kernel(const UpdateKernel& kernel, const Binding& binding) {
     for (std::int64_t i = 0; i < kernel.elements; ++i) store_word(kernel.dtype, out, i, load_word(kernel.dtype, self, i));
   }
   Index index{};
+  const std::int64_t start = start_of(kernel, binding);
   for (std::int64_t i = 0; i < kernel.region.shape.numel(); ++i) {
     unravel(kernel.region.shape, i, index.data());
-    store_word(kernel.dtype, out, kernel.region.address(index.data()), word_at(kernel.values, binding, index.data()));
+    const std::int64_t place = start + kernel.region.address(index.data());
+    store_word(kernel.dtype, out, place, word_at(kernel.values, binding, index.data()));
   }
 }
 

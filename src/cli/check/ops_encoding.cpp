@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "cli/check/ops.h"
 
@@ -13,12 +14,20 @@ Tensor x(Probe& p, const Shape& shape) {
   return made.dtype() == DType::f64 ? made.to(DType::f32) : made;  // a slope's
 }
 
-// Variants: unpacked, also through views; a table; the right operand of linear, and of products as it lies.
-constexpr int kVariants = 5;
-template <Encoding encoding> Tensors unpack(Probe& p) {
+constexpr Encoding kEncodings[] = {
+#define ENCODING(name, ...) Encoding::name,
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+// Variants of each encoding: unpacked, also through views; a table; the right operand of linear, and of products as it lies.
+constexpr int kOfOne = 5;
+constexpr int kVariants = kOfOne * static_cast<int>(std::size(kEncodings));
+Tensors unpack(Probe& p) {
+  const Encoding encoding = kEncodings[p.variant() / kOfOne];
   const Tensor weight = p.packed({p.size(2), p.size(1)}, encoding);
   const std::int64_t k = weight.shape()[1];
-  switch (p.variant()) {
+  switch (p.variant() % kOfOne) {
     case 0:
       return {dequantize(weight), dequantize(weight.transpose(0, 1)),
               dequantize(weight.slice(1, {.start = 5, .step = 3})), dequantize(weight.flip({1}))};
@@ -34,7 +43,7 @@ template <Encoding encoding> Tensors unpack(Probe& p) {
   }
 }
 
-const CheckOp kEncodingOps[] = {{"dequantize", Form::matrix, kVariants, unpack<Encoding::q8_0>}};
+const CheckOp kEncodingOps[] = {{"dequantize", Form::matrix, kVariants, unpack}};
 
 }  // namespace
 

@@ -101,12 +101,10 @@ void put_value(std::byte* to, DType dtype, double value) {
 
 // A block whose values are like those of floats.
 void put_block(std::byte* to, Encoding encoding, Generator64& random, bool special) {
-  switch (encoding) {
-    case Encoding::dense: return;
-    case Encoding::q8_0:
-      put(to, to_f16(static_cast<float>(float_value(random.next(), special))));
-      for (int i = 0; i < 4; ++i) put(to + 2 + 8 * i, random.next());
-      return;
+  const EncodingInfo& info = info_of(encoding);
+  for (std::size_t i = 0; i < info.bytes; ++i) to[i] = static_cast<std::byte>(random.next());
+  for (std::size_t i = 0; i < info.halves; ++i) {
+    put(to + info.first_half + 2 * i, to_f16(static_cast<float>(float_value(random.next(), special))));
   }
 }
 

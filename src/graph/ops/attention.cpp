@@ -11,6 +11,7 @@
 
 #include "graph/autocast.h"
 #include "graph/ops/contraction.h"
+#include "graph/recording.h"
 #include "kernels/order.h"
 
 namespace lockstep {
@@ -23,6 +24,8 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // Rows that agree about which keys are read.
 constexpr std::int64_t kTileRows = 128;
+// Rows of a step that is one of many alike. With more, hidden keys would cost more than a plan.
+constexpr std::int64_t kFewRows = 16;
 // Scores of one block, in bytes: within the caches, and enough work for all threads.
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
@@ -169,7 +172,9 @@ class Attention {
     if (!(options_.softcap >= 0)) {
       fail<ValueError>(fmt::format("softcap {} is negative", options_.softcap), shown_);
     }
-    const std::int64_t at = options_.alignment == CausalAlignment::bottom_right ? keys_ - rows_ : 0;
+    if (options_.first_query) check_first_query();
+    const std::int64_t aligned = options_.alignment == CausalAlignment::bottom_right ? keys_ - rows_ : 0;
+    const std::int64_t at = options_.first_query.value_or(aligned);
     if (options_.causal) behind_ = at;
     if (options_.window_right)
       behind_ = std::min(behind_.value_or(at + *options_.window_right), at + *options_.window_right);
@@ -190,6 +195,17 @@ class Attention {
     split.push_back(rows_);
     split.push_back(keys_);
     mask_ = change_view(given.expand(full), [&](const View& view) { return view.reshaped(split); });
+  }
+
+  void check_first_query() {
+    const std::int64_t first = *options_.first_query;
+    if (!options_.causal && !options_.window_right) {
+      fail<ValueError>("first_query says which keys are behind a query, but nothing hides them", shown_,
+                       "set causal, or window_right");
+    }
+    if (first < 0 || first > keys_ || rows_ > keys_ - first) {
+      fail<ValueError>(fmt::format("{} queries from position {} on do not fit {} keys", rows_, first, keys_), shown_);
+    }
   }
 
   Shape result_shape() const { return joined_heads(value_.shape().back()); }
@@ -276,6 +292,10 @@ class Attention {
     Range range{0, keys_};
     if (before_) range.first = std::clamp<std::int64_t>(first + *before_, 0, keys_) / order::kBlock * order::kBlock;
     if (behind_) range.last = std::clamp<std::int64_t>(last + *behind_, range.first, keys_);
+    // Hidden keys at the end of a block add nothing; so the kernels of a step are those of the step before.
+    if (options_.first_query && rows_ <= kFewRows) {
+      range.last = std::min((range.last + order::kBlock - 1) / order::kBlock * order::kBlock, keys_);
+    }
     return range;
   }
 
@@ -441,6 +461,16 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
     const NoGrad no_grad;
     return Attention(query, key, value, options).run();
   }();
+  const std::int64_t rows = query.tensor().shape()[query.tensor().rank() - 2];
+  const std::int64_t keys = key.tensor().shape()[key.tensor().rank() - 2];
+  const bool aligned = options.alignment == CausalAlignment::top_left || rows == keys;
+  if (!options.first_query && !options.window_left && !options.window_right && !(options.softcap > 0) &&
+      (!options.causal || aligned)) {
+    const double features = static_cast<double>(query.tensor().shape().back());
+    recorded(result, "attention", {&query.tensor(), &key.tensor(), &value.tensor(), pointer_to(options.mask)},
+             {{options.causal ? 1 : 0, options.enable_gqa ? 1 : 0}},
+             {options.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(features))});
+  }
   std::vector<const Tensor*> operands{&query.tensor(), &key.tensor(), &value.tensor()};
   if (options.mask && is_float(options.mask->dtype())) operands.push_back(&*options.mask);
   if (!is_tracing(operands)) return result;

@@ -6,6 +6,7 @@
 #include "graph/autocast.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -70,7 +71,8 @@ Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& ru
   };
   const Tensor variance = shaped("running_var", running_var);
   const Tensor deviation = channels.x - shaped("running_mean", running_mean);
-  return scaled(channels, deviation, variance, weight, bias, eps);
+  return recorded(scaled(channels, deviation, variance, weight, bias, eps), "batch_norm",
+                  {&channels.input, &running_mean, &running_var, pointer_to(weight), pointer_to(bias)}, {}, {eps});
 }
 
 BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,

@@ -6,6 +6,8 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/recording.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -218,6 +220,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
     const NoGrad scope;
     return product_of_matrices(a, b);
   }();
+  recorded(product, "matmul", {&a, &b});
   return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b) : product;
 }
 

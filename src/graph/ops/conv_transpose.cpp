@@ -15,6 +15,7 @@
 #include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/ops/convolution.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -266,7 +267,9 @@ Tensor conv_transpose(int rank, const Operand& x, const Operand& w, const std::o
   }
   check_shape(shape, operands.input.dtype());
   const Tensor y =
-      transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups);
+      recorded(transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups),
+               "conv_transpose", {&operands.input, &operands.weight, pointer_to(operands.bias)},
+               {stride, dilation, padding, output_padding, {groups}});
   return operands.unbatched ? y.squeeze(0) : y;
 }
 

@@ -2,6 +2,7 @@
 // copied but what the kernel packs; k runs over (channel, kernel positions).
 #include "graph/ops/convolution.h"
 #include "graph/autocast.h"
+#include "graph/recording.h"
 
 #include <algorithm>
 
@@ -256,6 +257,9 @@ Tensor convolution(int rank, const Operand& x, const Operand& w, const std::opti
   Tensor y = convolve(input, weight, output, {stride, dilation, before}, groups);
   y = with_bias(y, bias);
   y = cast(y, returned(input.dtype()));
+  Shape after;
+  for (const Margin& around : margin) after.push_back(around.after);
+  y = recorded(y, "conv", {&input, &weight, pointer_to(bias)}, {stride, dilation, before, after, {groups}});
   return operands.unbatched ? y.squeeze(0) : y;
 }
 

@@ -3,6 +3,7 @@
 
 #include "graph/make.h"
 #include "graph/ops/indexing.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -104,8 +105,9 @@ Tensor gather(const Operand& a, int dim, const Tensor& given_index) {
   const int d = check_dim(source, dim);
   check_fits(index, source, d, {{"input", input}, {"index", given_index}},
              "the index must not be larger than the input outside the dimension");
-  return graph::gather(covered(source, index.shape(), d), d, index, GivenIndex{"input", input, given_index})
-      .reshape(given_index.shape());
+  return recorded(graph::gather(covered(source, index.shape(), d), d, index, GivenIndex{"input", input, given_index})
+                      .reshape(given_index.shape()),
+                  "gather", {&input, &given_index}, {{dim < 0 ? dim + input.rank() : dim}});
 }
 
 Tensor take_along_dim(const Operand& a, const Tensor& index, std::optional<int> dim) {
@@ -145,7 +147,7 @@ Tensor index_select(const Operand& a, int dim, const Tensor& index) {
   const int d = check_dim(source, dim);
   const Tensor result = graph::gather(source, d, spread_index(source, index, d, source.shape()),
                                       GivenIndex{"input", input, index});
-  return input.rank() == 0 ? result.reshape({}) : result;
+  return recorded(input.rank() == 0 ? result.reshape({}) : result, "index_select", {&input, &index}, {{d}});
 }
 
 Tensor embedding(const Operand& a, const Tensor& ids) {
@@ -157,7 +159,8 @@ Tensor embedding(const Operand& a, const Tensor& ids) {
   Shape shape = ids.shape();
   for (int d = 1; d < weight.rank(); ++d) shape.push_back(weight.shape()[d]);
   check_shape(shape, weight.dtype());
-  return graph::gather(weight, 0, places, GivenIndex{"weight", weight, ids}).reshape(shape);
+  return recorded(graph::gather(weight, 0, places, GivenIndex{"weight", weight, ids}).reshape(shape), "index_select",
+                  {&weight, &ids}, {{0}});
 }
 
 Tensor one_hot(const Operand& a, std::optional<std::int64_t> num_classes) {

@@ -67,7 +67,10 @@ Tensor update(const Tensor& self, const View& region, const Tensor& values) {
   LOCKSTEP_ASSERT(region.shape == values.shape() && region.bounds.empty() && self.dtype() == values.dtype());
   const Reading reading = read(self);
   const NodeRef base = is_dense(reading) ? reading.base : node_of(stored(self));
-  return trace_update(make(Update{region}, {base, node_of(values)}, self.shape(), self.dtype()), self, region, values);
+  View near = region;
+  near.offset = region.offset % Update::kAligned;
+  const Update op{near, {static_cast<std::uint64_t>(region.offset - near.offset)}};
+  return trace_update(make(op, {base, node_of(values)}, self.shape(), self.dtype()), self, region, values);
 }
 
 }  // namespace graph

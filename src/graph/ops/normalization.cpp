@@ -7,6 +7,7 @@
 #include "graph/autocast.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,7 +59,8 @@ Tensor layer_norm(const Operand& a, const Shape& normalized_shape, const std::op
   Tensor y = m.deviation * rsqrt(m.variance + eps);
   if (weight) y = y * parameter("weight", *weight, input, normalized_shape, working);
   if (bias) y = y + parameter("bias", *bias, input, normalized_shape, working);
-  return cast(y, input.dtype());
+  return recorded(cast(y, input.dtype()), "layer_norm", {&input, pointer_to(weight), pointer_to(bias)},
+                  {normalized_shape}, {eps});
 }
 
 Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::optional<Tensor>& weight,
@@ -74,7 +76,7 @@ Tensor rms_norm(const Operand& a, const Shape& normalized_shape, const std::opti
   const Tensor mean_square = reduce(ReduceOp::dot, x, dims, &x) / count_of(x, dims);
   Tensor y = x * rsqrt(mean_square + epsilon);
   if (weight) y = y * parameter("weight", *weight, input, normalized_shape, working);
-  return cast(y, input.dtype());
+  return recorded(cast(y, input.dtype()), "rms_norm", {&input, pointer_to(weight)}, {normalized_shape}, {epsilon});
 }
 
 Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Tensor>& weight,
@@ -102,7 +104,8 @@ Tensor group_norm(const Operand& a, std::int64_t groups, const std::optional<Ten
   };
   if (weight) y = y * shaped("weight", *weight);
   if (bias) y = y + shaped("bias", *bias);
-  return cast(y.reshape(input.shape()), input.dtype());
+  return recorded(cast(y.reshape(input.shape()), input.dtype()), "group_norm",
+                  {&input, pointer_to(weight), pointer_to(bias)}, {{groups}}, {eps});
 }
 
 Tensor local_response_norm(const Operand& a, std::int64_t size, const LocalResponseNormOptions& options) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/ops/take.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -33,7 +34,7 @@ Tensor pad(const Operand& a, const Shape& padding, double value) {
     }
   }
   check_shape(target, input.dtype());
-  return change_view(input, [&](const View& view) {
+  const Tensor result = change_view(input, [&](const View& view) {
     std::optional<View> padded = view;
     for (int pair = 0; padded && pair < padding.rank() / 2; ++pair) {
       const int dim = input.rank() - 1 - pair;
@@ -42,6 +43,7 @@ Tensor pad(const Operand& a, const Shape& padding, double value) {
     }
     return padded;
   });
+  return recorded(result, "pad", {&input}, {padding}, {value});
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "core/elements.h"
 #include "graph/ops/pooling.h"
 #include "graph/ops/take.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -274,9 +275,25 @@ std::vector<Axis> axes_of(const Tensor& input, int rank, const PoolArguments& op
   return axes;
 }
 
+// `includes`: whether padding counts in averages.
+Tensor recorded_pool(Tensor result, std::string_view op, const Tensor& input, const std::vector<Axis>& axes,
+                     bool includes) {
+  if (!is_recording()) return result;
+  Shape kernel, stride, dilation, before, after;
+  for (const Axis& axis : axes) {
+    kernel.push_back(axis.kernel);
+    stride.push_back(axis.stride);
+    dilation.push_back(axis.dilation);
+    before.push_back(axis.padding);
+    after.push_back(axis.after);
+  }
+  return recorded(std::move(result), op, {&input}, {kernel, stride, dilation, before, after, {includes ? 1 : 0}});
+}
+
 Tensor max_pool(int rank, const Operand& a, const PoolArguments& options) {
   const Tensor& input = tensor_operand(a);
-  return largest(input, axes_of(input, rank, options));
+  const std::vector<Axis> axes = axes_of(input, rank, options);
+  return recorded_pool(largest(input, axes), "max_pool", input, axes, true);
 }
 
 ValuesIndices max_pool_with_indices(int rank, const Operand& a, const PoolArguments& options) {
@@ -342,7 +359,7 @@ Tensor avg_pool(int rank, const Operand& a, const PoolArguments& options) {
   }
   const Tensor mean =
       uniform ? div(total, taps) : div(total, counts(axes, options.count_include_pad, x.dtype(), x.device()));
-  return cast(mean, input.dtype());
+  return recorded_pool(cast(mean, input.dtype()), "avg_pool", input, axes, options.count_include_pad);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "graph/gradient_rules.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -258,7 +259,7 @@ Tensor softmax_over(const Operand& a, const Dims& dims) {
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const ShiftedExp parts = shifted_exp(x, in.dims);
-  return cast(parts.exponential / parts.total, in.input.dtype());
+  return recorded(cast(parts.exponential / parts.total, in.input.dtype()), "softmax", {&in.input}, {{in.dims}});
 }
 
 Tensor log_softmax_over(const Operand& a, const Dims& dims) {
@@ -266,7 +267,7 @@ Tensor log_softmax_over(const Operand& a, const Dims& dims) {
   if (in.input.numel() == 0) return in.input;
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const ShiftedExp parts = shifted_exp(x, in.dims);
-  return cast(parts.shifted - log(parts.total), in.input.dtype());
+  return recorded(cast(parts.shifted - log(parts.total), in.input.dtype()), "log_softmax", {&in.input}, {{in.dims}});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -53,7 +54,7 @@ Tensor Tensor::reshape(const Shape& to, CallSite site) const {
   }
   check_shape(target, dtype());
   if (target == shape()) return *this;
-  return change_view(*this, [&](const View& view) { return view.reshaped(target); });
+  return recorded(change_view(*this, [&](const View& view) { return view.reshaped(target); }), "reshape", {this});
 }
 
 Tensor Tensor::flatten(int first_dim, int last_dim, CallSite site) const {
@@ -82,7 +83,8 @@ Tensor Tensor::permute(const Dims& dims, CallSite site) const {
   check_dims(*this, dims);
   Shape order;
   for (const std::int64_t dim : dims) order.push_back(dim < 0 ? dim + rank() : dim);
-  return change_view(*this, [&](const View& view) { return std::optional(view.permuted(order)); });
+  return recorded(change_view(*this, [&](const View& view) { return std::optional(view.permuted(order)); }), "permute",
+                  {this}, {order});
 }
 
 Tensor Tensor::transpose(int a, int b, CallSite site) const {
@@ -136,7 +138,8 @@ Tensor Tensor::expand(const Shape& to, CallSite site) const {
                      "only sizes of 1 and new leading dimensions expand");
   }
   check_shape(target, dtype());
-  return change_view(*this, [&](const View& view) { return std::optional(view.expanded(target)); });
+  return recorded(change_view(*this, [&](const View& view) { return std::optional(view.expanded(target)); }), "expand",
+                  {this});
 }
 
 Tensor Tensor::slice(int dim, Slice range, CallSite site) const {
@@ -161,7 +164,9 @@ Tensor Tensor::slice(int dim, Slice range, CallSite site) const {
   const std::int64_t count =
       distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride) + 1;
   const std::int64_t step = count > 1 ? range.step : 1;
-  return change_view(*this, [&](const View& view) { return std::optional(view.sliced(d, start, step, count)); });
+  return recorded(
+      change_view(*this, [&](const View& view) { return std::optional(view.sliced(d, start, step, count)); }), "slice",
+      {this}, {{d, start, step}});
 }
 
 Tensor Tensor::narrow(int dim, std::int64_t start, std::int64_t length, CallSite site) const {
@@ -174,7 +179,9 @@ Tensor Tensor::narrow(int dim, std::int64_t start, std::int64_t length, CallSite
     fail<IndexError>(fmt::format("start {} and length {} leave dimension {} of size {}", start, length, d, size),
                      {{"input", *this}}, "keep start + length within the size");
   }
-  return change_view(*this, [&](const View& view) { return std::optional(view.sliced(d, first, 1, length)); });
+  return recorded(
+      change_view(*this, [&](const View& view) { return std::optional(view.sliced(d, first, 1, length)); }), "slice",
+      {this}, {{d, first, 1}});
 }
 
 Tensor Tensor::select(int dim, std::int64_t index, CallSite site) const {

@@ -5,6 +5,7 @@
 
 #include "graph/autocast.h"
 #include "graph/ops/operand.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -59,6 +60,11 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
         change_view(tensor, [&](const View& view) { return view.padded(d, before, total - before - size, 0); });
     result = result.defined() ? elementwise(Op::merge, result, padded) : padded;
     before += size;
+  }
+  if (is_recording()) {
+    RecordedCall joins{.op = "cat", .operands = {}, .lists = {{d}}, .numbers = {}};
+    for (const Tensor& tensor : tensors) joins.operands.push_back(node_of(tensor));
+    record_call(result, std::move(joins));
   }
   return result;
 }

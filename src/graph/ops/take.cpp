@@ -1,5 +1,6 @@
 // Elements at computed places, by gathers.
 #include "graph/ops/take.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -46,12 +47,21 @@ Tensor take_along(const Tensor& x, int dim, const std::vector<std::int64_t>& pos
   Shape target = x.shape();
   target[dim] = static_cast<std::int64_t>(positions.size());
   const Tensor index = table(positions, dim, x.rank(), position_type(x.shape()[dim]), x.device());
-  return gather(x, dim, index.expand(target));
+  if (!is_recording()) return gather(x, dim, index.expand(target));
+  const Tensor line = index.reshape({target[dim]});
+  return recorded(gather(x, dim, index.expand(target)), "index_select", {&x, &line}, {{dim}});
 }
 
 Tensor take_grid(const Tensor& x, const std::vector<std::vector<std::int64_t>>& positions) {
   const int axes = static_cast<int>(positions.size());
   if (axes == 1) return take_along(x, x.rank() - 1, positions[0]);
+  if (is_recording()) {  // axis by axis: a copy either way
+    Tensor result = x;
+    for (int d = 0; d < axes; ++d) {
+      result = take_along(result, x.rank() - axes + d, positions[static_cast<std::size_t>(d)]);
+    }
+    return result;
+  }
   std::int64_t plane = x.shape().slice(x.rank() - axes, x.rank()).numel();
   const DType type = position_type(plane);
   Tensor index;

@@ -6,6 +6,7 @@
 
 #include <lockstep/error.h>
 #include <lockstep/io/onnx.h>
+#include <lockstep/random.h>
 
 #include "core/assert.h"
 #include "core/checked.h"
@@ -69,6 +70,20 @@ std::optional<std::vector<Value>> on_host(const PlannedNode& node, std::span<con
   return outputs;
 }
 
+// The thread's generator at an earlier draw, while this lives.
+class FromDraw {
+ public:
+  explicit FromDraw(std::uint64_t draw) : after_(default_generator().draws()) {
+    default_generator().restore(default_generator().seed(), draw);
+  }
+  ~FromDraw() { default_generator().restore(default_generator().seed(), after_); }
+  FromDraw(const FromDraw&) = delete;
+  FromDraw& operator=(const FromDraw&) = delete;
+
+ private:
+  std::uint64_t after_;
+};
+
 }  // namespace
 
 std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const Value> inputs) {
@@ -88,13 +103,24 @@ std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const 
   });
 }
 
+std::vector<Value> Execution::run_again(const NodeRun& run, Device device) const {
+  Execution other(constants_, device, training_);
+  other.frames_ = frames_;
+  const FromDraw same_numbers(run.draws);
+  // A value that moves to the device moves in these copies only.
+  const std::vector<Value> inputs(run.inputs.begin(), run.inputs.end());
+  return other.run_node(run.node, inputs);
+}
+
 void Execution::step(const PlannedNode& node, std::vector<Value>& frame) {
   std::vector<Value> inputs(node.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] != kNoSlot) inputs[i] = frame[static_cast<std::size_t>(node.inputs[i])];
   }
   frames_.push_back(&frame);
+  const std::uint64_t draws = observer_ == nullptr ? 0 : default_generator().draws();
   std::vector<Value> outputs = run_node(node, inputs);
+  if (observer_ != nullptr) observer_->ran({node, inputs, outputs, draws}, *this);
   frames_.pop_back();
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoSlot) continue;

@@ -1,5 +1,6 @@
 // fold_constants: nodes whose inputs are all constants run once, at load, on the CPU. Since every device computes the
-// same bits, no result changes.
+// same bits, no result changes. In graphs inside nodes only what the file states (Constant) is made here, instead of in
+// every run.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -46,13 +47,32 @@ class Folder {
     const NoGrad no_grad;
     std::vector<PlannedNode> kept;
     for (PlannedNode& node : program_.main.nodes) {
-      if (std::chrono::steady_clock::now() - start > kLongest || !fold(node)) kept.push_back(std::move(node));
+      if (std::chrono::steady_clock::now() - start > kLongest || !fold(node, program_.main)) {
+        kept.push_back(std::move(node));
+      }
     }
     program_.main.nodes = std::move(kept);
+    std::vector<Plan*> open = {&program_.main};
+    while (!open.empty()) {
+      Plan& plan = *open.back();
+      open.pop_back();
+      if (&plan != &program_.main) settle_stated(plan);
+      for (const PlannedNode& node : plan.nodes) {
+        for (const auto& [attribute, graph] : node.graphs) open.push_back(graph.get());
+      }
+    }
   }
 
  private:
-  bool fold(const PlannedNode& node) {
+  void settle_stated(Plan& plan) {
+    std::vector<PlannedNode> kept;
+    for (PlannedNode& node : plan.nodes) {
+      if (!node.inputs.empty() || !fold(node, plan)) kept.push_back(std::move(node));
+    }
+    plan.nodes = std::move(kept);
+  }
+
+  bool fold(const PlannedNode& node, Plan& plan) {
     if (node.row == nullptr || !node.graphs.empty() || draws(node.op)) return false;
     std::vector<Value> inputs;
     std::uint64_t before = 0;
@@ -84,8 +104,8 @@ class Folder {
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoSlot) continue;
-      known_.emplace(node.outputs[i], program_.constants.size());
-      program_.main.constants.push_back({node.outputs[i], program_.constants.size()});
+      if (&plan == &program_.main) known_.emplace(node.outputs[i], program_.constants.size());
+      plan.constants.push_back({node.outputs[i], program_.constants.size()});
       program_.constants.push_back({.value = std::move(outputs[i])});
     }
     return true;

@@ -39,8 +39,11 @@ std::string type_text(const ModelValue& value);
 /// Reads and plans a model. Throws FormatError; problems are listed in the program.
 std::shared_ptr<Program> open_program(os::FileBytes file, bool map);
 
+class NodeObserver;
+
 /// As OnnxModel::run, for values of any kind.
-ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device, bool training);
+ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device, bool training,
+                     NodeObserver* observer = nullptr);
 
 /// Where the model's parameters are; where it was loaded if it has none.
 Device device_of(const LoadedProgram& loaded);

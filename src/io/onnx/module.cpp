@@ -74,7 +74,8 @@ void check_input(const ModelValue& stated, const Value& given, std::map<std::str
   for (int d = 0; d < shape.rank(); ++d) {
     const Dimension& dimension = (*stated.shape)[static_cast<std::size_t>(d)];
     if (dimension.size && *dimension.size != shape[d]) mismatch(fmt::format("size {} must be {}", d, *dimension.size));
-    if (dimension.size || dimension.symbol.empty()) continue;
+    // "?" is what some exporters write for a size without a name, however many there are.
+    if (dimension.size || dimension.symbol.empty() || dimension.symbol == "?") continue;
     const auto [known, first] = symbols.emplace(dimension.symbol, shape[d]);
     if (!first && known->second != shape[d]) {
       mismatch(
@@ -124,7 +125,8 @@ std::shared_ptr<Program> open_program(os::FileBytes file, bool map) {
   });
 }
 
-ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device, bool training) {
+ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device, bool training,
+                     NodeObserver* observer) {
   const Program& program = *loaded.program;
   std::vector<Value> constants = constants_on(loaded, device);
   std::vector<Value> given;
@@ -147,7 +149,7 @@ ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device
     }
   }
   if (!inputs.empty()) throw ValueError(fmt::format("the model has no input {}", in_quotes(inputs.begin()->first)));
-  std::vector<Value> results = Execution(constants, device, training).run(program.main, std::move(given));
+  std::vector<Value> results = Execution(constants, device, training, observer).run(program.main, std::move(given));
   ValueMap outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
     outputs.emplace(std::string(program.outputs[i].name), std::move(results[i]));

@@ -16,7 +16,7 @@ constexpr Families kFamilies[] = {
     indexing_operators,     loss_operators,        normalization_operators,    pooling_operators,
     quantization_operators, random_operators,      recurrent_operators,        reduction_operators,
     resize_operators,       sequence_operators,    shape_arithmetic_operators, signal_operators,
-    view_operators,
+    streaming_operators,    detection_operators,   view_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

@@ -39,6 +39,8 @@ std::span<const Operator> resize_operators();
 std::span<const Operator> sequence_operators();
 std::span<const Operator> shape_arithmetic_operators();
 std::span<const Operator> signal_operators();
+std::span<const Operator> streaming_operators();
+std::span<const Operator> detection_operators();
 std::span<const Operator> view_operators();
 
 }  // namespace io::onnx

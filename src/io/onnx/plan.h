@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/onnx/derived.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
 
@@ -39,6 +40,7 @@ struct PlannedNode {
   std::vector<std::pair<std::string_view, std::unique_ptr<Plan>>> graphs;  ///< By the attribute's name.
   const Program* program = nullptr;
   std::string problem;  ///< Why it cannot run; empty if it can.
+  std::unique_ptr<DerivedWeights> derived = std::make_unique<DerivedWeights>();
 };
 
 struct Capture {

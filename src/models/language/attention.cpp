@@ -1,5 +1,6 @@
 #include "models/language/attention.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <lockstep/ops.h>
@@ -22,7 +23,37 @@ NormConfig rms_like(const NormConfig& norm) {
   return result;
 }
 
+// Places come in as many as attention takes at once, and by half of what is there, so that few copies are made.
+Tensor with_places(const Tensor& held, const Tensor& more, std::int64_t count) {
+  constexpr std::int64_t kPlaces = 256;
+  const std::int64_t there = held.defined() ? held.size(2) : 0;
+  if (count <= there) return held;
+  Shape shape = more.shape();
+  shape[2] = (std::max(count, there + there / 2) + kPlaces - 1) / kPlaces * kPlaces - there;
+  const Tensor empty = zeros(shape, {more.dtype(), more.device()});
+  return held.defined() ? cat({held, empty}, 2) : empty;
+}
+
 }  // namespace
+
+void KeysAndValues::put(Positions positions, const Tensor& new_keys, const Tensor& new_values) {
+  const auto put_into = [&](Tensor& held, const Tensor& more) {
+    held = with_places(held, more, positions.end());
+    held = slice_scatter(held, more, 2, {.start = positions.first, .stop = positions.end()});
+  };
+  put_into(keys, new_keys);
+  put_into(values, new_values);
+}
+
+void KeysAndValues::clear(Positions positions) {
+  if (!keys.defined() || positions.length == 0) return;
+  const auto empty = [&](const Tensor& held) {
+    Shape shape = held.shape();
+    shape[2] = positions.length;
+    return zeros(shape, {held.dtype(), held.device()});
+  };
+  put(positions, empty(keys), empty(values));
+}
 
 Attention::Attention(ParameterTree& tree, const std::string& layer, const DecoderConfig& config,
                      const LayerConfig& kind)
@@ -122,14 +153,16 @@ Tensor Attention::scores_and_values(const Heads& heads, Positions positions) con
   options.enable_gqa = heads.query.size(1) != heads.key.size(1);
   options.scale = config_.scale;
   options.softcap = config_.softcap;
-  const std::int64_t keys = heads.key.size(2);
-  if (!config_.sinks) {
-    options.causal = config_.causal;
-    options.alignment = CausalAlignment::bottom_right;
-    if (window_ > 0) options.window_left = window_ - 1;
-    if (window_ > 0 && !config_.causal) options.window_right = window_ - 1;
-    return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
-  }
+  if (config_.sinks) return with_sinks(heads, positions, options);
+  options.causal = config_.causal;
+  if (config_.causal) options.first_query = positions.first;
+  if (window_ > 0) options.window_left = window_ - 1;
+  if (window_ > 0 && !config_.causal) options.window_right = window_ - 1;
+  return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
+}
+
+Tensor Attention::with_sinks(const Heads& heads, Positions positions, AttentionOptions options) const {
+  const std::int64_t keys = positions.end();
   options.mask = visible(positions, keys, heads.query.device());
   // The sink is a key of zeros in front, whose score is the bias alone and whose value is nothing.
   if (!options.mask) {
@@ -142,7 +175,7 @@ Tensor Attention::scores_and_values(const Heads& heads, Positions positions) con
   const Tensor bias = where(*options.mask, zeros_of, hidden).expand(wide);
   const Tensor sinks = Tensor(sinks_).reshape({config_.heads, 1, 1}).expand({config_.heads, positions.length, 1});
   options.mask = cat({sinks, bias}, 2);
-  const auto with_nothing = [](const Tensor& x) { return pad(x, {0, 0, 1, 0}); };
+  const auto with_nothing = [&](const Tensor& x) { return pad(x.narrow(2, 0, keys), {0, 0, 1, 0}); };
   return scaled_dot_product_attention(heads.query, with_nothing(heads.key), with_nothing(heads.value), options);
 }
 
@@ -163,12 +196,9 @@ Tensor Attention::operator()(const Tensor& x, Positions positions, const RopeTab
     }
   }
   if (past != nullptr) {
-    if (past->keys.defined()) {
-      heads.key = cat({past->keys, heads.key}, 2);
-      heads.value = cat({past->values, heads.value}, 2);
-    }
-    past->keys = heads.key;
-    past->values = heads.value;
+    past->put(positions, heads.key, heads.value);
+    heads.key = past->keys;
+    heads.value = past->values;
   }
   return output_(scores_and_values(heads, positions).transpose(1, 2).flatten(2, 3));
 }

@@ -10,16 +10,22 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// Keys and values of one layer, [N, kv heads, tokens, head_dim]; undefined while empty.
-struct KeysAndValues {
-  Tensor keys;
-  Tensor values;
-};
-
 /// Where the rows of a call stand.
 struct Positions {
   std::int64_t first = 0;   ///< Of the first query; keys start at 0.
   std::int64_t length = 0;  ///< Of the queries.
+  std::int64_t end() const { return first + length; }
+};
+
+/// Keys and values of one layer, [N, kv heads, places, head_dim]; undefined while empty. Places behind the last token are
+/// zeros: steps of a token differ in where they write, not in their shapes.
+struct KeysAndValues {
+  Tensor keys;
+  Tensor values;
+  /// Takes those of the tokens at `positions`, [N, kv heads, L, head_dim].
+  void put(Positions positions, const Tensor& new_keys, const Tensor& new_values);
+  /// Makes the places of these tokens zeros again.
+  void clear(Positions positions);
 };
 
 class Attention {
@@ -42,6 +48,7 @@ class Attention {
   Heads latent_heads(const Tensor& x, const RopeTables& rotary, bool interleaved) const;
   Heads split_fused(const Tensor& together) const;
   Tensor scores_and_values(const Heads& heads, Positions positions) const;
+  Tensor with_sinks(const Heads& heads, Positions positions, AttentionOptions options) const;
   std::optional<Tensor> visible(Positions positions, std::int64_t keys, Device device) const;
 
   AttentionConfig config_;

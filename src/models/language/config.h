@@ -35,7 +35,8 @@ struct RotaryConfig {
   double fast = 32;            ///< yarn
   double slow = 1;
   bool truncate = true;
-  double amplitude = 1;  ///< Of cosine and sine.
+  double amplitude = 1;        ///< Of cosine and sine.
+  std::vector<float> factors;  ///< That frequencies are divided by, one a pair; empty: none.
 
   friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };

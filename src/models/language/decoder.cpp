@@ -1,5 +1,8 @@
 #include "models/language/decoder.h"
 
+#include <numeric>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
@@ -14,6 +17,18 @@ class DecoderCache final : public LanguageCache {
  public:
   DecoderCache(const Decoder& model, std::size_t count) : owner(&model), layers(count) {}
   void grow(std::int64_t tokens) { length_ += tokens; }
+  bool truncates() const override { return true; }
+  void truncate(std::int64_t length) override {
+    if (length < 0 || length > length_) LanguageCache::truncate(length);
+    for (KeysAndValues& layer : layers) layer.clear({length, length_ - length});
+    length_ = length;
+  }
+  std::unique_ptr<LanguageCache> clone() const override {
+    auto copy = std::make_unique<DecoderCache>(*owner, layers.size());
+    copy->layers = layers;
+    copy->length_ = length_;
+    return copy;
+  }
 
   const Decoder* owner;
   std::vector<KeysAndValues> layers;
@@ -22,6 +37,15 @@ class DecoderCache final : public LanguageCache {
 }  // namespace
 
 LanguageCache::~LanguageCache() = default;
+
+void LanguageCache::truncate(std::int64_t length) {
+  if (!truncates()) throw ValueError("LanguageCache: a state cannot go back to an earlier token");
+  throw ValueError(fmt::format("LanguageCache: {} tokens are asked for, and {} are remembered", length, length_));
+}
+
+std::unique_ptr<LanguageCache> LanguageCache::clone() const {
+  throw ValueError("LanguageCache: that of this model cannot be copied");
+}
 
 Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   const ModelNames& names = config_.names;
@@ -73,7 +97,10 @@ Tensor Decoder::embed(const Tensor& ids, Positions positions) const {
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
   if (config_.token_types > 0) x = x + Tensor(token_types_).select(0, 0);
   if (config_.position_count > 0) {
-    x = x + Tensor(positions_).narrow(0, positions.first + config_.position_offset, positions.length);
+    // Looked up, not cut out: where they stand is no part of a step's plan then.
+    std::vector<std::int64_t> places(static_cast<std::size_t>(positions.length));
+    std::iota(places.begin(), places.end(), positions.first + config_.position_offset);
+    x = x + embedding(positions_, Tensor::from(places, {positions.length}, x.device()));
   }
   return embedding_norm_(x);
 }
@@ -115,6 +142,12 @@ Tensor Decoder::logits(const Tensor& x) const {
 
 Tensor Decoder::forward(const Tensor& ids, LanguageCache* cache, CallSite site) const {
   const CallScope call("LanguageModel", site);
+  const Tensor x = hidden(ids, cache, site);
+  return config_.encoder ? x : logits(x);
+}
+
+Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) const {
+  const CallScope call("LanguageModel", site);
   if (ids.rank() != 2 || ids.size(1) == 0) {
     throw ShapeError(
         fmt::format("LanguageModel: ids have the shape {}, not [N, L] with L > 0", ids.shape().to_string()));
@@ -137,8 +170,7 @@ Tensor Decoder::forward(const Tensor& ids, LanguageCache* cache, CallSite site) 
     x = run_layer(layers_[i], x, positions, tables, own == nullptr ? nullptr : &own->layers[i]);
   }
   if (own != nullptr) own->grow(positions.length);
-  x = norm_(x);
-  return config_.encoder ? x : logits(x);
+  return norm_(x);
 }
 
 }  // namespace models

@@ -17,6 +17,8 @@ class Decoder final : public LanguageModel {
   explicit Decoder(DecoderConfig config);
 
   Tensor forward(const Tensor& ids, LanguageCache* cache, CallSite site) const override;
+  /// What the logits are made of: the last hidden states [N, L, hidden].
+  Tensor hidden(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const;
   std::unique_ptr<LanguageCache> make_cache() const override;
   bool encoder() const override { return config_.encoder; }
   const std::string& family() const override { return config_.family; }

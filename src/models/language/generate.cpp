@@ -1,108 +1,176 @@
 #include <lockstep/models/generate.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
-#include <lockstep/random.h>
-
-#include "kernels/scalar.h"
+#include <lockstep/ops.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
+
+PromptCache::PromptCache(const LanguageModel& model) : model_(&model), cache_(model.make_cache()) {}
+
+std::size_t PromptCache::known(std::span<const std::int64_t> tokens, std::int64_t rows) const {
+  std::size_t same = 0;
+  while (same < std::min(tokens_.size(), tokens.size()) && tokens_[same] == tokens[same]) ++same;
+  const auto told = static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
+  same = std::min(same, tokens.size() - std::min(tokens.size(), told));
+  return same == tokens_.size() || cache_->truncates() ? same : 0;
+}
+
+Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t rows, Device device) {
+  if (tokens.empty()) throw ValueError("PromptCache: there are no tokens");
+  const NoGrad no_grad;
+  const std::size_t same = known(tokens, rows);
+  if (same < tokens_.size()) {
+    if (cache_->truncates()) {
+      cache_->truncate(static_cast<std::int64_t>(same));
+    } else {
+      cache_ = model_->make_cache();
+    }
+    tokens_.resize(same);
+  }
+  const std::vector<std::int64_t> rest(tokens.begin() + static_cast<std::ptrdiff_t>(same), tokens.end());
+  const auto length = static_cast<std::int64_t>(rest.size());
+  const Tensor all = model_->forward(Tensor::from(rest, {1, length}, device), cache_.get());
+  tokens_.assign(tokens.begin(), tokens.end());
+  const std::int64_t told = std::min(std::max<std::int64_t>(rows, 1), length);
+  return all.select(0, 0).narrow(0, length - told, told);
+}
+
 namespace {
 
-void check(const SamplingOptions& options) {
-  const auto refuse = [](const char* name, double value, const char* range) {
-    throw ValueError(fmt::format("sample: {} is {}, not {}", name, value, range));
-  };
-  if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
-    refuse("temperature", options.temperature, "at least 0 and finite");
+/// Guesses what comes next.
+class Guesser {
+ public:
+  Guesser(const LanguageModel& model, const GenerateOptions& options, Device device)
+      : options_(&options), device_(device) {
+    const SpeculationOptions& own = options.speculation;
+    if (own.lookup < 0) throw ValueError(fmt::format("generate: lookup is {}, not at least 0", own.lookup));
+    if (own.draft == nullptr && own.lookup == 0) return;
+    if (own.tokens < 1) throw ValueError(fmt::format("generate: {} tokens to guess at a time", own.tokens));
+    const auto needs_keys = [](const LanguageModel& of) {
+      if (!of.make_cache()->truncates()) {
+        throw ValueError(
+            fmt::format("generate: {} has a state, which cannot go back behind a wrong guess", of.family()));
+      }
+    };
+    needs_keys(model);
+    if (own.draft == nullptr) return;
+    needs_keys(*own.draft);
+    if (own.draft->vocabulary() != model.vocabulary()) {
+      throw ValueError(fmt::format("generate: the draft model has {} tokens, the model {}", own.draft->vocabulary(),
+                                   model.vocabulary()));
+    }
+    draft_.emplace_back(*own.draft);
   }
-  if (options.top_k < 0) refuse("top_k", static_cast<double>(options.top_k), "at least 0");
-  if (!(options.top_p > 0 && options.top_p <= 1)) refuse("top_p", options.top_p, "in (0, 1]");
-  if (!(options.min_p >= 0 && options.min_p <= 1)) refuse("min_p", options.min_p, "in [0, 1]");
-}
 
-// Uniform in [0, 1): the draw of that position under the seed, by the library's counter-based generator.
-double draw(std::uint64_t seed, std::int64_t position) {
-  Generator generator(seed);
-  generator.restore(seed, static_cast<std::uint64_t>(position));
-  return rand({1}, {.dtype = DType::f64}, &generator).item<double>();
-}
+  /// At most `most` tokens behind `history`.
+  std::vector<std::int64_t> guess(std::vector<std::int64_t> history, std::int64_t most) {
+    most = std::min(most, options_->speculation.tokens);
+    if (most <= 0) return {};
+    if (draft_.empty()) return looked_up(history, most);
+    const std::int64_t context = draft_.front().model().context();
+    std::vector<std::int64_t> result;
+    while (static_cast<std::int64_t>(result.size()) < most) {
+      const auto position = static_cast<std::int64_t>(history.size());
+      if (context > 0 && position > context) break;
+      const std::vector<float> last = draft_.front().logits(history, 1, device_).to_vector<float>();
+      // With the draw of that position: what the model takes, as far as the drafts' logits are like its own.
+      history.push_back(sample(last, position, options_->sampling).token);
+      result.push_back(history.back());
+    }
+    return result;
+  }
+
+ private:
+  // What followed the last tokens when they stood there before (Saxena, 2023); the longest match, of these the latest.
+  std::vector<std::int64_t> looked_up(const std::vector<std::int64_t>& history, std::int64_t most) const {
+    const auto end = static_cast<std::ptrdiff_t>(history.size());
+    for (auto size = std::min<std::ptrdiff_t>(options_->speculation.lookup, end - 1); size > 0; --size) {
+      for (std::ptrdiff_t at = end - size - 1; at >= 0; --at) {
+        if (!std::equal(history.begin() + at, history.begin() + at + size, history.end() - size)) continue;
+        const std::ptrdiff_t next = at + size;
+        return {history.begin() + next, history.begin() + std::min<std::ptrdiff_t>(end, next + most)};
+      }
+    }
+    return {};
+  }
+
+  const GenerateOptions* options_;
+  Device device_;
+  std::vector<PromptCache> draft_;  // one or none
+};
+
+/// The text so far, and what ends it.
+class Continuation {
+ public:
+  Continuation(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+               const std::function<bool(const SampledToken&)>& on_token)
+      : options_(&options),
+        on_token_(&on_token),
+        sampler_(options.sampling, prompt, options.constraint),
+        history_(prompt) {}
+
+  /// Draws the next token; false at the end.
+  bool draw(std::span<const float> logits) {
+    const SampledToken token = sampler_.draw(logits, static_cast<std::int64_t>(history_.size()));
+    const auto& ends = options_->end_tokens;
+    if (std::find(ends.begin(), ends.end(), token.token) != ends.end()) return false;
+    drawn_.push_back(token);
+    history_.push_back(token.token);
+    return (!*on_token_ || (*on_token_)(token)) && !full();
+  }
+  bool full() const { return left() <= 0 || sampler_.ended(); }
+  std::int64_t left() const { return options_->max_tokens - static_cast<std::int64_t>(drawn_.size()); }
+  const std::vector<std::int64_t>& history() const { return history_; }
+  std::vector<SampledToken> take() { return std::move(drawn_); }
+
+ private:
+  const GenerateOptions* options_;
+  const std::function<bool(const SampledToken&)>* on_token_;
+  Sampler sampler_;
+  std::vector<std::int64_t> history_;
+  std::vector<SampledToken> drawn_;
+};
 
 }  // namespace
-
-// Sums are in f64, in the order of the sorted tokens, with the library's own exponential.
-SampledToken sample(std::span<const float> logits, std::int64_t position, const SamplingOptions& options) {
-  check(options);
-  if (logits.empty() || std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); })) {
-    throw ValueError("sample: there are no logits, or they hold NaN");
-  }
-  const auto best = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  const double largest = static_cast<double>(logits[best]);
-  const auto weight = [&](std::size_t token, double temperature) {
-    return scalar::ls_exp((static_cast<double>(logits[token]) - largest) / temperature);
-  };
-  double total = 0;
-  for (std::size_t token = 0; token < logits.size(); ++token) total += weight(token, 1);
-  const auto result = [&](std::size_t token) {
-    const double value = static_cast<double>(logits[token]) - largest - scalar::ls_log(total);
-    return SampledToken{static_cast<std::int64_t>(token), static_cast<float>(value)};
-  };
-  if (options.temperature == 0 || options.top_k == 1) return result(best);
-
-  std::vector<std::size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < order.size()) {
-    order.resize(static_cast<std::size_t>(options.top_k));
-  }
-  std::vector<double> weights;
-  for (const std::size_t token : order) weights.push_back(weight(token, options.temperature));
-  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::size_t kept = 0;
-  for (double sum = 0; kept < weights.size(); ++kept) {
-    if (sum >= options.top_p * all || weights[kept] < options.min_p * weights.front()) break;
-    sum += weights[kept];
-  }
-  weights.resize(std::max(kept, std::size_t{1}));
-  const double target = draw(options.seed, position) * std::accumulate(weights.begin(), weights.end(), 0.0);
-  double sum = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    sum += weights[i];
-    if (target < sum) return result(order[i]);
-  }
-  return result(order[weights.size() - 1]);
-}
 
 std::vector<SampledToken> generate(const LanguageModel& model, const std::vector<std::int64_t>& prompt,
                                    const GenerateOptions& options,
                                    const std::function<bool(const SampledToken&)>& on_token, Device device) {
   if (prompt.empty()) throw ValueError("generate: the prompt has no tokens");
-  const NoGrad no_grad;
-  const std::unique_ptr<LanguageCache> cache = model.make_cache();
-  std::vector<std::int64_t> next = prompt;
-  std::vector<SampledToken> result;
-  while (static_cast<std::int64_t>(result.size()) < options.max_tokens) {
-    if (model.context() > 0 && cache->length() + static_cast<std::int64_t>(next.size()) > model.context()) break;
-    const auto length = static_cast<std::int64_t>(next.size());
-    const Tensor logits = model.forward(Tensor::from(next, {1, length}, device), cache.get());
-    const std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
-    const SampledToken token = sample(last, cache->length(), options.sampling);
-    const auto& ends = options.end_tokens;
-    if (std::find(ends.begin(), ends.end(), token.token) != ends.end()) break;
-    result.push_back(token);
-    if (on_token && !on_token(token)) break;
-    next = {token.token};
+  if (options.cache != nullptr && &options.cache->model() != &model) {
+    throw ValueError("generate: the cache is another model's");
   }
-  return result;
+  const NoGrad no_grad;
+  PromptCache own(model);
+  PromptCache& cache = options.cache == nullptr ? own : *options.cache;
+  Guesser guesser(model, options, device);
+  Continuation text(prompt, options, on_token);
+  while (!text.full()) {
+    const auto length = static_cast<std::int64_t>(text.history().size());
+    if (model.context() > 0 && length > model.context()) break;
+    std::int64_t most = text.left() - 1;
+    if (model.context() > 0) most = std::min(most, model.context() - length);
+    std::vector<std::int64_t> tokens = text.history();
+    const std::vector<std::int64_t> guesses = guesser.guess(tokens, most);
+    tokens.insert(tokens.end(), guesses.begin(), guesses.end());
+    const auto rows = static_cast<std::int64_t>(guesses.size()) + 1;
+    const std::vector<float> logits = cache.logits(tokens, rows, device).to_vector<float>();
+    if (options.counts != nullptr) options.counts->guessed += rows - 1;
+    const std::size_t vocabulary = logits.size() / static_cast<std::size_t>(rows);
+    for (std::size_t row = 0;; ++row) {
+      if (!text.draw(std::span(logits).subspan(row * vocabulary, vocabulary))) return text.take();
+      if (row == guesses.size() || text.history().back() != guesses[row]) break;
+      if (options.counts != nullptr) ++options.counts->right;
+    }
+  }
+  return text.take();
 }
 
 }  // namespace models

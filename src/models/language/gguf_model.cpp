@@ -1,189 +1,144 @@
 #include "models/language/gguf_model.h"
 
-#include <array>
-#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 #include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
 
 #include "core/checked.h"
+#include "models/language/gguf_architectures.h"
+#include "models/language/gguf_fields.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
 
-struct Architecture {
-  std::string_view name;
-  bool interleaved;  ///< Queries and keys are stored for pairs of neighbours.
-  bool bias;
-  bool head_norm;
-};
-constexpr std::array kArchitectures = {Architecture{"llama", true, false, false},
-                                       Architecture{"qwen2", false, true, false},
-                                       Architecture{"qwen3", false, false, true}};
+// GGUF's names, and the fields that hold those of a Decoder.
+constexpr std::pair<std::string_view, std::string LayerNames::*> kLayerNames[] = {
+    {"attn_norm", &LayerNames::attention_norm},
+    {"attn_q", &LayerNames::query},
+    {"attn_k", &LayerNames::key},
+    {"attn_v", &LayerNames::value},
+    {"attn_qkv", &LayerNames::fused},
+    {"attn_output", &LayerNames::output},
+    {"attn_q_norm", &LayerNames::query_norm},
+    {"attn_k_norm", &LayerNames::key_norm},
+    {"post_attention_norm", &LayerNames::attention_after},
+    {"ffn_norm", &LayerNames::feed_norm},
+    {"ffn_gate", &LayerNames::gate},
+    {"ffn_up", &LayerNames::up},
+    {"ffn_down", &LayerNames::down},
+    {"post_ffw_norm", &LayerNames::feed_after},
+    {"ffn_gate_inp", &LayerNames::router}};
+constexpr std::pair<std::string_view, std::string ModelNames::*> kModelNames[] = {
+    {"token_embd", &ModelNames::embedding},
+    {"position_embd", &ModelNames::positions},
+    {"output_norm", &ModelNames::norm},
+    {"output", &ModelNames::head}};
+// All experts of a layer are one tensor [E, out, in].
+constexpr std::pair<std::string_view, std::string LayerNames::*> kExpertNames[] = {
+    {"ffn_gate_exps", &LayerNames::expert_gate},
+    {"ffn_up_exps", &LayerNames::expert_up},
+    {"ffn_down_exps", &LayerNames::expert_down}};
 
-/// Metadata below the architecture's name.
-class Fields {
- public:
-  Fields(const io::Metadata& metadata, std::string file, std::string prefix)
-      : metadata_(metadata), file_(std::move(file)), prefix_(std::move(prefix)) {}
-
-  bool has(const std::string& key) const { return metadata_.contains(prefix_ + key); }
-
-  std::int64_t integer(const std::string& key, std::int64_t least, std::int64_t most) const {
-    const io::MetadataValue& value = at(key);
-    std::int64_t result = 0;
-    try {
-      result = value.as_integer();
-    } catch (const ValueError&) {
-      fail(key, fmt::format("is {}, not an integer", value.kind()));
-    }
-    if (result < least || result > most) fail(key, fmt::format("{} is not from {} to {}", result, least, most));
-    return result;
+template <typename Names, typename Table>
+std::string search(const Names& names, const Table& table, std::string_view ggml) {
+  for (const auto& [own, field] : table) {
+    if (own == ggml) return names.*field;
   }
-  std::int64_t integer_or(const std::string& key, std::int64_t fallback, std::int64_t least, std::int64_t most) const {
-    return has(key) ? integer(key, least, most) : fallback;
-  }
-  double positive_or(const std::string& key, double fallback) const {
-    if (!has(key)) return fallback;
-    double result = 0;
-    try {
-      result = at(key).as_real();
-    } catch (const ValueError&) {
-      fail(key, fmt::format("is {}, not a number", at(key).kind()));
-    }
-    if (!(result > 0) || !std::isfinite(result)) fail(key, fmt::format("{} is not positive", result));
-    return result;
-  }
-  std::string text_or(const std::string& key, const std::string& fallback) const {
-    if (!has(key)) return fallback;
-    const auto* text = at(key).get_if<std::string>();
-    if (text == nullptr) fail(key, fmt::format("is {}, not a text", at(key).kind()));
-    return *text;
-  }
-  [[noreturn]] void fail(const std::string& key, std::string_view message) const {
-    throw FormatError(fmt::format("{}: {}{}: {}", file_, prefix_, key, message));
-  }
-
- private:
-  const io::MetadataValue& at(const std::string& key) const {
-    const auto found = metadata_.find(prefix_ + key);
-    if (found == metadata_.end()) fail(key, "is missing");
-    return found->second;
-  }
-
-  const io::Metadata& metadata_;
-  std::string file_;
-  std::string prefix_;
-};
-
-const Architecture& architecture_of(const io::Metadata& metadata, const std::string& path) {
-  const std::string name = Fields(metadata, path, "general.").text_or("architecture", "");
-  for (const Architecture& row : kArchitectures) {
-    if (row.name == name) return row;
-  }
-  std::string known;
-  for (const Architecture& row : kArchitectures) known += (known.empty() ? "" : ", ") + std::string(row.name);
-  throw FormatError(
-      fmt::format("{}: general.architecture: {} is not supported in GGUF files ({})", path, in_quotes(name), known));
+  return "";
 }
 
-DecoderConfig read_config(const Fields& fields, const Architecture& row, const io::TensorMap& tensors) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  DecoderConfig config;
-  config.family = row.name;
-  config.hidden = fields.integer("embedding_length", 1, kMost);
-  config.context = fields.integer_or("context_length", 0, 1, INT64_MAX);
-  config.norm.eps = fields.positive_or("attention.layer_norm_rms_epsilon", 1e-6);
-  config.feed.size = fields.integer("feed_forward_length", 1, kMost);
-  config.layers.resize(static_cast<std::size_t>(fields.integer("block_count", 1, 512)));
-  AttentionConfig& attention = config.attention;
-  attention.heads = fields.integer("attention.head_count", 1, 65'536);
-  attention.kv_heads = fields.integer_or("attention.head_count_kv", attention.heads, 1, attention.heads);
-  if (attention.heads % attention.kv_heads != 0) fields.fail("attention.head_count_kv", "does not divide the heads");
-  attention.head_dim = fields.integer_or("attention.key_length", config.hidden / attention.heads, 1, 65'536);
-  if (fields.integer_or("attention.value_length", attention.head_dim, 1, 65'536) != attention.head_dim) {
-    fields.fail("attention.value_length", "differs from key_length");
-  }
-  attention.scale = 1 / std::sqrt(static_cast<double>(attention.head_dim));
-  attention.bias = row.bias;
-  attention.head_norm = row.head_norm;
-  if (fields.integer_or("expert_count", 0, 0, 4096) > 0) fields.fail("expert_count", "experts are not supported");
-  RotaryConfig rotary;
-  rotary.dims = fields.integer_or("rope.dimension_count", attention.head_dim, 2, attention.head_dim);
-  if (rotary.dims % 2 != 0) fields.fail("rope.dimension_count", "is odd");
-  rotary.base = fields.positive_or("rope.freq_base", 10000);
-  rotary.interleaved = row.interleaved;
-  const std::string scaling = fields.text_or("rope.scaling.type", "none");
-  if (scaling == "linear") {
-    rotary.scaling = RotaryConfig::Scaling::linear;
-    rotary.factor = fields.positive_or("rope.scaling.factor", 1);
-  } else if (scaling != "none") {
-    fields.fail("rope.scaling.type", fmt::format("{} is not supported", in_quotes(scaling)));
-  }
-  config.rotary = {rotary};
-  config.tied = !tensors.contains("output.weight");
-  return config;
-}
-
-// GGUF's names, and those of a Decoder.
-constexpr std::pair<std::string_view, std::string_view> kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"}};
-constexpr std::pair<std::string_view, std::string_view> kModelNames[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-
-// "blk.3.attn_q.weight" to "model.layers.3.self_attn.q_proj.weight"; unknown names stay, and are then refused.
-std::string published_name(const std::string& name) {
+// Puts a tensor under the Decoder's name: "blk.3.attn_q.weight" under "model.layers.3.self_attn.q_proj.weight". Unknown
+// names stay, and are refused when the model is filled.
+void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
   constexpr std::string_view kBlock = "blk.";
+  // Products and look-ups read blocks; nothing else does.
+  if (tensor.rank() != 2) tensor = dequantize(tensor);
   const std::size_t kind = name.rfind('.');
-  if (kind == std::string::npos) return name;
-  std::string start;
-  std::string middle = name.substr(0, kind);
-  const bool in_layer = middle.starts_with(kBlock);
-  if (in_layer) {
-    const std::size_t dot = middle.find('.', kBlock.size());
-    if (dot == std::string::npos) return name;
-    start = fmt::format("model.layers.{}.", middle.substr(kBlock.size(), dot - kBlock.size()));
-    middle = middle.substr(dot + 1);
+  const std::size_t dot = name.starts_with(kBlock) ? name.find('.', kBlock.size()) : std::string::npos;
+  if (kind == std::string::npos || (name.starts_with(kBlock) && dot >= kind)) {
+    result.emplace(name, std::move(tensor));
+    return;
   }
-  const auto search = [&](const auto& table) -> std::string {
-    for (const auto& [ggml, published] : table) {
-      if (ggml == middle) return start + std::string(published) + name.substr(kind);
+  const std::string suffix = name.substr(kind);
+  if (dot == std::string::npos) {
+    const std::string own = search(names, kModelNames, name.substr(0, kind));
+    result.emplace(own.empty() ? name : own + suffix, std::move(tensor));
+    return;
+  }
+  const std::string middle = name.substr(dot + 1, kind - dot - 1);
+  const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
+  const std::string expert = search(names.layer, kExpertNames, middle);
+  if (!expert.empty() && tensor.rank() == 3) {
+    for (std::int64_t e = 0; e < tensor.size(0); ++e) {
+      result.emplace(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix), tensor.select(0, e));
     }
-    return name;
-  };
-  return in_layer ? search(kLayerNames) : search(kModelNames);
+    return;
+  }
+  const std::string own = search(names.layer, kLayerNames, middle);
+  result.emplace(own.empty() ? name : layer + own + suffix, std::move(tensor));
+}
+
+// "model-00001-of-00003.gguf" to the names of all three; the first has the metadata of the model.
+std::vector<std::string> split_files(const std::string& path, std::int64_t count) {
+  const std::string ending = fmt::format("-00001-of-{:05}.gguf", count);
+  if (!path.ends_with(ending)) {
+    throw FormatError(fmt::format(
+        "{}: split.count: the model is in {} files; give the first one, whose name ends in {}", path, count, ending));
+  }
+  std::vector<std::string> files;
+  for (std::int64_t i = 1; i <= count; ++i) {
+    files.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", path.substr(0, path.size() - ending.size()), i, count));
+  }
+  return files;
+}
+
+io::TensorMap load_tensors(const std::string& path, const io::Metadata& metadata, bool packed) {
+  const std::int64_t count = GgufFields(metadata, path, "split.").integer_or("count", 1, 0, 65'535);
+  if (count <= 1) return io::load_weights(path, {.packed = packed});
+  io::TensorMap tensors;
+  std::int64_t number = 0;
+  for (const std::string& file : split_files(path, count)) {
+    const io::FileListing listing = io::list_tensors(file);
+    const GgufFields split(listing.metadata, file, "split.");
+    if (split.integer("no", 0, 65'535) != number) split.fail("no", fmt::format("is not {}", number));
+    if (split.integer("count", 0, 65'535) != count) split.fail("count", fmt::format("is not {}", count));
+    for (auto& [name, tensor] : io::load_weights(file, {.packed = packed})) {
+      if (!tensors.emplace(name, std::move(tensor)).second) {
+        throw FormatError(fmt::format("{}: tensor {} is in an earlier file, too", file, in_quotes(name)));
+      }
+    }
+    ++number;
+  }
+  const GgufFields first(metadata, path, "split.");
+  const auto there = static_cast<std::int64_t>(tensors.size());
+  if (first.integer_or("tensors.count", there, 0, INT32_MAX) != there) {
+    first.fail("tensors.count", fmt::format("the files have {} tensors", there));
+  }
+  return tensors;
 }
 
 }  // namespace
 
-GgufModel open_gguf_model(const std::string& path) {
+GgufModel open_gguf_model(const std::string& path, bool packed) {
   const io::FileListing listing = io::list_tensors(path);
-  const Architecture& row = architecture_of(listing.metadata, path);
-  if (Fields(listing.metadata, path, "split.").integer_or("count", 1, 0, 65'535) > 1) {
-    throw FormatError(
-        fmt::format("{}: split.count: models in several files are not supported; merge them first", path));
-  }
+  io::TensorMap tensors = load_tensors(path, listing.metadata, packed);
   GgufModel result;
-  io::TensorMap tensors = io::load_weights(path);
+  result.config = read_gguf_config(listing.metadata, tensors, path);
   const auto embedding = tensors.find("token_embd.weight");
   if (embedding == tensors.end() || embedding->second.rank() != 2) {
     throw FormatError(fmt::format("{}: there is no tensor \"token_embd.weight\" of two dimensions", path));
   }
-  result.config = read_config(Fields(listing.metadata, path, std::string(row.name) + "."), row, tensors);
   result.config.vocabulary = embedding->second.size(0);
-  if (tensors.contains("rope_freqs.weight")) {
-    throw FormatError(fmt::format("{}: tensor \"rope_freqs.weight\": scaled frequencies are not supported", path));
-  }
-  for (auto& [name, tensor] : tensors) result.tensors.emplace(published_name(name), std::move(tensor));
+  tensors.erase("rope_freqs.weight");  // Part of the config.
+  for (auto& [name, tensor] : tensors) add_tensor(result.config.names, name, std::move(tensor), result.tensors);
   return result;
 }
 

@@ -14,9 +14,9 @@ struct GgufModel {
   io::TensorMap tensors;
 };
 
-/// Architectures llama, qwen2 and qwen3. Throws FormatError for others, naming these, and for metadata that
-/// are missing or make no sense.
-GgufModel open_gguf_model(const std::string& path);
+/// Of the architectures in gguf_architectures.cpp; of a model in several files, `path` is the first one. Throws
+/// FormatError for other architectures, naming these, and for metadata that are missing or make no sense.
+GgufModel open_gguf_model(const std::string& path, bool packed);
 
 }  // namespace models
 }  // namespace v0

@@ -88,6 +88,10 @@ void load_into(LanguageModel& model, io::TensorMap tensors) {
   }
   std::erase_if(tensors,
                 [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
+  for (auto& [name, parameter] : model.named_parameters()) {
+    const auto found = tensors.find(name);
+    if (found != tensors.end() && found->second.encoding() != Encoding::dense) parameter.requires_grad(false);
+  }
   model.load_state_dict(tensors);
 }
 
@@ -156,7 +160,7 @@ io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options
   return result;
 }
 
-std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device) {
+std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device, LanguageLoadOptions options) {
   std::unique_ptr<LanguageModel> model;
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
@@ -177,7 +181,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
                       "model.safetensors; this is a file of {}",
                       path, format));
     }
-    GgufModel file = open_gguf_model(path);
+    GgufModel file = open_gguf_model(path, options.packed);
     model = std::make_unique<Decoder>(std::move(file.config));
     load_into(*model, std::move(file.tensors));
   }

@@ -72,6 +72,7 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config) {
   if (config.scaling == RotaryConfig::Scaling::linear) {
     for (float& f : frequencies) f /= static_cast<float>(config.factor);
   }
+  for (std::size_t i = 0; i < config.factors.size(); ++i) frequencies[i] /= config.factors[i];
   return frequencies;
 }
 

@@ -14,6 +14,12 @@ class StateCache final : public LanguageCache {
  public:
   StateCache(const StateModel& model, std::size_t count) : owner(&model), states(count) {}
   void grow(std::int64_t tokens) { length_ += tokens; }
+  std::unique_ptr<LanguageCache> clone() const override {
+    auto copy = std::make_unique<StateCache>(*owner, states.size());
+    copy->states = states;
+    copy->length_ = length_;
+    return copy;
+  }
 
   const StateModel* owner;
   std::vector<State> states;

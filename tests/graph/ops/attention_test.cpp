@@ -10,6 +10,8 @@
 #include "backends/backend.h"
 #include "backends/cpu/backend.h"
 #include "backends/cpu/memory_pool.h"
+#include "graph/make.h"
+#include "graph/window.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -51,6 +53,55 @@ TEST_P(Attention, EqualBitsEverywhere) {
   check({1, 2, 140, 8}, {1, 2, 30, 8}, {.causal = true, .alignment = CausalAlignment::bottom_right});
   check({150, 8}, {300, 8}, {.window_left = 20, .window_right = 3, .softcap = 2});
   check({4, 1, 8}, {4, 9, 8}, {.mask = random({4, 1, 9}, 5) > 0, .scale = 0.5});
+}
+
+// A cache with room for more: what the positions say, and what they see, but for what lies behind.
+TEST_P(Attention, PositionsSayWhereQueriesStand) {
+  const auto check = [&](std::int64_t first, std::int64_t rows, const AttentionOptions& options) {
+    same_everywhere([&](Device d) {
+      const Tensor q = random({1, 4, rows, 8}, 1, d, GetParam());
+      const Tensor k = random({1, 2, 600, 8}, 2, d, GetParam());
+      AttentionOptions here = options;
+      here.enable_gqa = true;
+      here.first_query = first;
+      const Tensor result = scaled_dot_product_attention(q, k, k, here);
+      AttentionOptions cut = options;
+      cut.enable_gqa = true;
+      cut.alignment = CausalAlignment::bottom_right;
+      const Tensor seen = k.narrow(2, 0, first + rows);
+      EXPECT_EQ(result.hash(), scaled_dot_product_attention(q, seen, seen, cut).hash()) << d.to_string() << " " << first;
+      return result;
+    });
+  };
+  check(0, 1, {.causal = true});
+  check(255, 1, {.causal = true});
+  check(256, 3, {.causal = true});
+  check(255, 17, {.causal = true});
+  check(599, 1, {.causal = true});
+  check(540, 2, {.causal = true, .window_left = 30});
+}
+
+TEST(AttentionPositions, AStepIsOfThePlanOfTheStepBefore) {
+  Tensor k = zeros({1, 2, 512, 64}).eval();
+  const auto plans = [] { return graph::window_statistics(Device{}).plans_made; };
+  const auto step = [&](std::int64_t i) {
+    k = slice_scatter(k, random({1, 2, 1, 64}, static_cast<std::uint64_t>(i)), 2, {.start = i, .stop = i + 1});
+    scaled_dot_product_attention(random({1, 2, 1, 64}, 1), k, k, {.causal = true, .first_query = i}).to_vector<float>();
+  };
+  step(3);
+  const auto before = plans();
+  const std::byte* const memory = graph::node_of(k)->buffer->data();
+  for (std::int64_t i = 4; i < 200; ++i) step(i);
+  EXPECT_EQ(plans(), before);
+  EXPECT_EQ(graph::node_of(k)->buffer->data(), memory);  // written where it lies
+}
+
+TEST(AttentionPositions, AreRefusedWhereTheyMakeNoSense) {
+  const Tensor x = random({2, 3, 8}, 1);
+  EXPECT_THROW(scaled_dot_product_attention(x, x, x, {.first_query = 0}), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(x, x, x, {.causal = true, .first_query = 1}), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(x, x, x, {.causal = true, .first_query = -1}), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(x, x, x, {.causal = true, .first_query = INT64_MAX}), ValueError);
 }
 
 TEST(AttentionBlocks, GiveTheBitsOfTheWholeScores) {

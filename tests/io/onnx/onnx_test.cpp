@@ -47,10 +47,10 @@ TEST(Onnx, SmallModelsHaveTheSameBitsOnEveryDevice) {
 }
 
 // The list of cases that do not pass is true in both directions. The cases are those that tools/onnx_suite.py nodes
-// writes into the folder of the large test data.
+// writes.
 TEST(Onnx, ConformanceCasesPassOrAreListed) {
-  const std::string root = test::test_data("onnx/nodes");
-  if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << root << ": tools/onnx_suite.py nodes writes it";
+  const std::string root = test::made_data("onnx/nodes");
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << root << ": scripts/make_test_data makes it";
   const auto listed = test::read_case_list((repository_data("onnx_cases_that_do_not_pass.txt")).string());
   for (const std::string& folder : test::onnx_cases(root)) {
     const test::CaseResult result = test::run_onnx_case(folder, Device{});

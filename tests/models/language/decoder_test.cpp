@@ -122,6 +122,8 @@ TEST(LanguageModel, ReadsGgufFiles) {
                               ->forward(packed.at("input_ids").to(DType::i64).reshape({1, -1}));
     EXPECT_LE(distance(logits, packed.at("logits_torch_f64_dequantised_weights").reshape(logits.shape())), 2e-4)
         << type;
+    const auto decoded = load_language_model((root / ("stories260K-" + type + ".gguf")).string(), {}, {.packed = false});
+    EXPECT_BITS_EQ(logits, decoded->forward(packed.at("input_ids").to(DType::i64).reshape({1, -1}))) << type;
   }
 }
 

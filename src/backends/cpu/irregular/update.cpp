@@ -18,7 +18,7 @@ class UpdateExecutable final : public Executable {
     if (self != out) {
       copy_bytes(out, self, static_cast<std::size_t>(kernel_.elements) * size_of(kernel_.dtype), convert_table(isa_));
     }
-    region_.run(binding, out);
+    region_.run(binding, out + start_of(kernel_, binding) * static_cast<std::int64_t>(size_of(kernel_.dtype)));
   }
 
  private:

@@ -49,6 +49,8 @@ struct Side {
   /// Whether 4 neighbours along its own dimensions (`count` along k) can be read at once.
   bool has_own_vectors(const Geometry& geometry) const;
   bool has_k_vectors(const Geometry& geometry, int count = 4) const;
+  /// Whether packed elements are neighbours along k, four at a time.
+  bool has_packed_chains(const Geometry& geometry) const;
   /// Whether neighbouring threads should read along k.
   bool prefers_k(const Geometry& geometry) const;
 };

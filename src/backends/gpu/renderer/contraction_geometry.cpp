@@ -163,16 +163,20 @@ Side::Side(const char* side_name, const Input& operand, const View& view_of, con
 namespace {
 
 // `count` neighbours along dimension d always exist together and start at a multiple of as many elements.
-bool has_vectors(const Side& side, int d, int count) {
+bool has_neighbours(const Side& side, int d, int count) {
   if (side.bounded() || side.view.strides[d] != 1 || side.view.shape[d] % count != 0 || side.view.offset % count != 0) {
     return false;
   }
-  if (side.input->encoding != Encoding::dense) return false;
-  if (size_of(side.input->dtype) != 4 && size_of(side.input->dtype) != 2) return false;
   for (int other = 0; other < side.view.rank(); ++other) {
     if (other != d && side.view.strides[other] % count != 0) return false;
   }
   return true;
+}
+
+// And can be loaded as one vector.
+bool has_vectors(const Side& side, int d, int count) {
+  const std::size_t size = size_of(side.input->dtype);
+  return side.input->encoding == Encoding::dense && (size == 4 || size == 2) && has_neighbours(side, d, count);
 }
 
 }  // namespace
@@ -184,6 +188,11 @@ bool Side::has_own_vectors(const Geometry&) const {
 bool Side::has_k_vectors(const Geometry& geometry, int count) const {
   const int last_k = geometry.shape.rank() - 1;
   return last_k >= geometry.k && has_vectors(*this, last_k, count);
+}
+
+bool Side::has_packed_chains(const Geometry& geometry) const {
+  const int last_k = geometry.shape.rank() - 1;
+  return input->encoding != Encoding::dense && last_k >= geometry.k && has_neighbours(*this, last_k, 4);
 }
 
 bool Side::prefers_k(const Geometry& geometry) const {

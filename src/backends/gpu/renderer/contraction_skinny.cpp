@@ -30,7 +30,7 @@ class SkinnyKernel {
         vectors_(static_cast<int>(vector_.size)),
         index_(geometry.wide ? "LONG" : "int"),
         guarded_(is_guarded(kernel, limits)),
-        transposed_(matrix_.has_k_vectors(geometry)),
+        transposed_(matrix_.has_k_vectors(geometry) || matrix_.has_packed_chains(geometry)),
         paired_(transposed_ && size_of(matrix_.input->dtype) == 2 && matrix_.has_k_vectors(geometry, 8)),
         each_(transposed_ ? 1 : 4) {
     choose_lanes(32);
@@ -260,6 +260,12 @@ class SkinnyKernel {
     lines_.open("if ({}({}) < left[j]) {{", index_, from);
     if (paired_) {
       lines_.add("LOAD4_U32({0}_at, (start[j] + {1}({2})) / {1}(2), words)", name, index_, from);
+    } else if (matrix_.input->encoding != Encoding::dense) {
+      // Four elements from a multiple of four on are of one block: the compiler sees it, and reads what they share once.
+      lines_.add("LONG first = LONG(start[j] + {}({})) & ~LONG(3);", index_, from);
+      lines_.add("UNROLL");
+      lines_.add("for (int i = 0; i < 4; i++) words[i] = {}({}_at, first + LONG(i));",
+                 load_of(matrix_.input->encoding, matrix_.input->dtype), name);
     } else {
       lines_.add("{}({}_at, start[j] + {}({}), words)", load4_of(matrix_.input->dtype), name, index_, from);
     }
@@ -421,7 +427,7 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry) {
   if (vectors > kMostVectors || rows < 32) return false;
   const Side matrix(left ? "a" : "b", left ? kernel.a : kernel.b_operand, left ? geometry.a : geometry.b, geometry,
                     left);
-  return matrix.has_k_vectors(geometry) || matrix.has_own_vectors(geometry);
+  return matrix.has_k_vectors(geometry) || matrix.has_own_vectors(geometry) || matrix.has_packed_chains(geometry);
 }
 
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {

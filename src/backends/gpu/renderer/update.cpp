@@ -19,7 +19,14 @@ Rendered render_kernel(const UpdateKernel& kernel, const RenderLimits& limits) {
   }
   const View& region = kernel.region;
   Rendered writes = render_kernel(move_kernel(kernel.values, kernel.out, region.strides, region.offset), limits);
-  for (Launch& write : writes.launches) rendered.launches.push_back(std::move(write));
+  for (Launch& write : writes.launches) {
+    for (Patch& patch : write.patches) {
+      if (patch.kind != Patch::Kind::address || patch.index != kernel.out) continue;
+      patch.start = kernel.start;
+      patch.stride = static_cast<std::int64_t>(size_of(kernel.dtype));
+    }
+    rendered.launches.push_back(std::move(write));
+  }
   return rendered;
 }
 

@@ -36,6 +36,16 @@ Shape shape_of(const std::vector<std::int64_t>& sizes) {
   return Shape(std::span<const std::int64_t>(sizes));
 }
 
+Tensor computable(const Tensor& x) {
+  if (x.dtype() != DType::f8e4m3 && x.dtype() != DType::f8e5m2) return x;
+  std::vector<float> values;
+  for (int bits = 0; bits < 256; ++bits) {
+    const auto byte = static_cast<std::uint8_t>(bits);
+    values.push_back(x.dtype() == DType::f8e4m3 ? to_f32(Float8E4M3{byte}) : to_f32(Float8E5M2{byte}));
+  }
+  return take(Tensor::from(values, {256}, x.device()), x.bitcast(DType::u8).to(DType::i64));
+}
+
 double number_or(const Call& call, std::size_t i, double fallback) {
   if (!call.has(i) || call.value(i).absent()) return fallback;
   return is_float(call.dtype_of_input(i)) ? call.host_number(i) : static_cast<double>(call.host_integer(i));

@@ -23,6 +23,9 @@ std::vector<std::int64_t> integers_or_input(const Call& call, std::string_view a
 Dims dims_of(const std::vector<int>& axes);
 Shape shape_of(const std::vector<std::int64_t>& sizes);
 
+/// 8-bit floats as f32, which nothing computes with otherwise; any other tensor as it is.
+Tensor computable(const Tensor& x);
+
 /// The number that is input `i`, of any dtype, or the fallback where it is left out.
 double number_or(const Call& call, std::size_t i, double fallback);
 

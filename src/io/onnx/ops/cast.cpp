@@ -1,19 +1,59 @@
 // Operators that change the dtype.
 #include <lockstep/ops.h>
 
+#include <cmath>
+
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
+#include "io/onnx/ops/arguments.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace io::onnx {
 namespace {
 
+// What an 8-bit float is made of: "FP8 Formats for Deep Learning", Micikevicius et al., 2022.
+struct SmallFloat {
+  int mantissa;  ///< bits of it
+  int bias;
+  double largest;
+  int past_largest;  ///< the code of what is too large and may not become the largest
+  int nan;
+};
+constexpr SmallFloat kE4m3{3, 7, 448, 0x7f, 0x7f};
+constexpr SmallFloat kE5m2{2, 15, 57344, 0x7c, 0x7e};
+
+// The nearest 8-bit floats, halves to even. With `saturate` the largest one for all that is larger.
+Tensor small_float(const Tensor& given, DType dtype, bool saturate) {
+  const SmallFloat& form = dtype == DType::f8e4m3 ? kE4m3 : kE5m2;
+  const Tensor x = given.to(DType::f32);
+  const Tensor size = abs(x);
+  const auto word = [](const Tensor& value) { return value.bitcast(DType::i32); };
+  const int least = 1 - form.bias;  // the exponent of the smallest normal number
+  const Tensor exponent = clamp(shift_right(word(size), 23) - 127, static_cast<double>(least), 126.0);
+  const Tensor quantum = shift_left(exponent - form.mantissa + 127, 23).bitcast(DType::f32);
+  const Tensor rounded = round(size / quantum) * quantum;
+  const Tensor normal = shift_right(word(rounded), 23 - form.mantissa) - ((127 - form.bias) << form.mantissa);
+  const Tensor subnormal = (rounded * std::ldexp(1.0, form.mantissa - least)).to(DType::i32);
+  Tensor code = where(lt(rounded, std::ldexp(1.0, least)), subnormal, normal);
+  const int beyond = saturate ? form.past_largest - 1 : form.past_largest;
+  code = where(le(rounded, form.largest), code, beyond);
+  code = where(isnan(x), form.nan, code);
+  return bitwise_or(code, where(lt(word(x), 0), 128, zeros_like(code))).to(DType::u8).bitcast(dtype);
+}
+
+Tensor converted(const Call& call, DType to) {
+  const Tensor& x = call.input(0);
+  if (x.dtype() == to) return x;
+  const bool small = to == DType::f8e4m3 || to == DType::f8e5m2;
+  return small ? small_float(computable(x), to, call.integer("saturate", 1) != 0) : computable(x).to(to);
+}
+
 std::vector<Tensor> cast(const Call& call) {
-  return {call.input(0).to(call.dtype("to", DType::f32))};
+  return {converted(call, call.dtype("to", DType::f32))};
 }
 std::vector<Tensor> cast_like(const Call& call) {
-  return {call.input(0).to(call.dtype_of_input(1))};
+  return {converted(call, call.dtype_of_input(1))};
 }
 std::vector<Tensor> bit_cast(const Call& call) {
   const DType dtype = call.dtype("to", DType::f32);
@@ -28,10 +68,14 @@ std::string check_type(const NodeFacts& node) {
   const auto dtype = dtype_of(type);
   return dtype && !is_storage_only(*dtype) ? "" : "to=" + name_of_type(type);
 }
+std::string check_cast(const NodeFacts& node) {
+  const auto dtype = dtype_of(node.integer("to", 0));
+  return dtype == DType::f8e4m3 || dtype == DType::f8e5m2 ? "" : check_type(node);
+}
 
 constexpr Operator kCastOperators[] = {
     // Until 5 the attribute is a text.
-    {.name = "Cast", .since = 6, .run = cast, .check = check_type},
+    {.name = "Cast", .since = 6, .run = cast, .check = check_cast},
     {.name = "CastLike", .since = 15, .run = cast_like},
     {.name = "BitCast", .since = 26, .run = bit_cast, .check = check_type},
 };

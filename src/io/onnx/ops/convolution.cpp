@@ -1,4 +1,5 @@
 // Products and convolutions.
+#include <lockstep/linalg.h>
 #include <lockstep/ops.h>
 
 #include <algorithm>
@@ -149,6 +150,7 @@ constexpr Operator kConvolutionOperators[] = {
     {.name = "Conv", .run = conv},
     {.name = "ConvInteger", .since = 10, .run = conv_integer},
     {.name = "ConvTranspose", .run = conv_transpose},
+    {.name = "Det", .since = 11, .run = unary<linalg::det>},
     {.name = "Einsum", .since = 12, .run = einsum_of},
     {.name = "Gemm", .run = gemm},
     {.name = "MatMul", .run = matmul_of},

@@ -65,6 +65,9 @@ std::vector<Tensor> dequantize_linear(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor& scale = call.input(1);
   const DType result = call.integer("output_dtype", 0) != 0 ? call.dtype("output_dtype", scale.dtype()) : scale.dtype();
+  if (is_storage_only(x.dtype())) {  // floats have no zero point but 0
+    return {mul(computable(x), beside(call, x, scale).to(DType::f32)).to(result)};
+  }
   Tensor centred_x = x.to(DType::i32);
   if (call.has(2)) centred_x = sub(centred_x, beside(call, x, call.input(2)).to(DType::i32));
   return {mul(centred_x.to(DType::f32), beside(call, x, scale).to(DType::f32)).to(result)};

@@ -5,6 +5,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/plan.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -77,13 +78,41 @@ Tensor reordered(const Tensor& t, std::int64_t hidden, std::span<const int> orde
   return cat(blocks, 0);
 }
 
-RecurrentWeights weights_of(const Call& call, const Cells& cells, int direction, std::span<const int> order) {
-  RecurrentWeights weights{.input = reordered(part(call, 1, direction), cells.hidden, order),
-                           .hidden = reordered(part(call, 2, direction), cells.hidden, order)};
+// Of one direction: for the input, for the hidden state, and where there are biases those of both.
+std::vector<Tensor> reordered_weights(const Call& call, const Cells& cells, int direction, std::span<const int> order) {
+  std::vector<Tensor> weights = {reordered(part(call, 1, direction), cells.hidden, order),
+                                 reordered(part(call, 2, direction), cells.hidden, order)};
   if (call.has(3)) {
     const Tensor bias = part(call, 3, direction);
-    weights.input_bias = reordered(bias, cells.hidden, order);
-    weights.hidden_bias = reordered(bias, cells.hidden, order, cells.gates * cells.hidden);
+    weights.push_back(reordered(bias, cells.hidden, order));
+    weights.push_back(reordered(bias, cells.hidden, order, cells.gates * cells.hidden));
+  }
+  return weights;
+}
+
+// Of all directions; kept from run to run where no gradient is wanted of them.
+std::vector<RecurrentWeights> weights_of(const Call& call, const Cells& cells, std::span<const int> order) {
+  const auto make = [&] {
+    std::vector<Tensor> all;
+    for (int d = 0; d < cells.directions; ++d) {
+      for (Tensor& weight : reordered_weights(call, cells, d, order)) all.push_back(std::move(weight));
+    }
+    return all;
+  };
+  std::vector<Tensor> sources;
+  bool gradient = false;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    if (!call.has(i)) continue;
+    sources.push_back(call.input(i));
+    gradient = gradient || part(call, i, 0).requires_grad();  // a view wants none under NoGrad
+  }
+  const std::vector<Tensor> all = gradient ? make() : call.planned().derived->of(sources, make);
+  std::vector<RecurrentWeights> weights;
+  const std::size_t each = call.has(3) ? 4 : 2;
+  for (std::size_t at = 0; at < all.size(); at += each) {
+    weights.push_back({.input = all[at], .hidden = all[at + 1]});
+    if (each == 4) weights.back().input_bias = all[at + 2];
+    if (each == 4) weights.back().hidden_bias = all[at + 3];
   }
   return weights;
 }
@@ -185,8 +214,7 @@ std::vector<Tensor> gru_of(const Call& call) {
   constexpr std::array<std::string_view, 2> kUsual = {"Sigmoid", "Tanh"};
   if (before_reset && !cells.backwards && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {1, 0, 2};  // z, r, h to r, z, n
-    std::vector<RecurrentWeights> weights;
-    for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
+    const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
     const RecurrentResult result =
         gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
     return results_of(cells, result.output, {result.hidden});
@@ -218,8 +246,7 @@ std::vector<Tensor> lstm_of(const Call& call) {
   constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
   if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
-    std::vector<RecurrentWeights> weights;
-    for (int d = 0; d < cells.directions; ++d) weights.push_back(weights_of(call, cells, d, kOrder));
+    const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
     const auto states = initial_states(call, cells, 2);
     const LstmResult result =
         lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});

@@ -1,0 +1,22 @@
+// The architectures of GGUF files, a row each: what their metadata mean, as a DecoderConfig.
+#pragma once
+
+#include <string>
+
+#include <lockstep/io/tensor_file.h>
+
+#include "models/language/config.h"
+#include "models/language/gguf_fields.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+/// The description of the model that `metadata` and the names of `tensors` (those of the file) give; vocabulary and
+/// learned positions are left to be counted. Throws FormatError, naming the file and the key, for architectures that
+/// are not supported, and for metadata that are missing or make no sense.
+DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap& tensors, const std::string& path);
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

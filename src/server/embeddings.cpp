@@ -1,0 +1,88 @@
+// /v1/embeddings: texts as vectors.
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "server/language.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+namespace {
+
+constexpr int kEmbeddingDepth = 4;
+
+// RFC 4648, of the little-endian bytes.
+std::string base64_of(const std::vector<float>& values) {
+  static_assert(std::endian::native == std::endian::little);
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes(values.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  std::string result;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      result += i + k <= bytes.size() ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Response LanguageService::embeddings(HttpServer& server, const Request& given) {
+  const Json json = object_of(given.body, kEmbeddingDepth);
+  CompletionRequest request;
+  bool as_base64 = false;
+  std::optional<std::int64_t> dimensions;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null() || key == "user") continue;
+    if (key == "input") {
+      request.prompts = read_prompts(value, key);
+    } else if (key == "model" && value.is_string()) {
+      check_model(value.get<std::string>());
+    } else if (key == "encoding_format" && (value == "float" || value == "base64")) {
+      as_base64 = value == "base64";
+    } else if (key == "dimensions" && value.is_number_integer()) {
+      dimensions = value.get<std::int64_t>();
+    } else {
+      throw HttpError(400,
+                      fmt::format("\"{}\" is no parameter of embeddings, or has a value that is not offered", key));
+    }
+  }
+  if (request.prompts.empty()) throw HttpError(400, "the input is missing");
+  const auto texts = server.in_turn([&] { return prompts_of(request); });
+  std::size_t count = 0;
+  for (const auto& tokens : texts) {
+    count += tokens.size();
+    for (const std::int64_t token : tokens) {
+      if (token >= served_.model->vocabulary()) throw HttpError(400, fmt::format("there is no token {}", token));
+    }
+  }
+  Json data = Json::array();
+  for (const auto& tokens : texts) {
+    const Tensor vector = server.step_in_turn([&] {
+      return models::embed_text(*served_.model, tokens, {.pooling = served_.pooling}, served_.device).to(Device{});
+    });
+    if (dimensions && *dimensions != vector.numel()) {
+      throw HttpError(400, fmt::format("dimensions: this model's vectors have {}", vector.numel()));
+    }
+    const std::vector<float> values = vector.to_vector<float>();
+    data.push_back({{"object", "embedding"},
+                    {"index", data.size()},
+                    {"embedding", as_base64 ? Json(base64_of(values)) : Json(values)},
+                    {"hash", fmt::format("{:016x}", vector.hash())}});
+  }
+  return json_response({{"object", "list"},
+                        {"data", std::move(data)},
+                        {"model", served_.name},
+                        {"usage", {{"prompt_tokens", count}, {"total_tokens", count}}}});
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

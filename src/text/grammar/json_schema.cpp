@@ -1,0 +1,334 @@
+// A grammar for the JSON texts that a schema allows.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/error.h>
+
+#include "core/checked.h"
+#include "text/grammar/rules.h"
+#include "text/unicode.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace text {
+namespace {
+
+using SchemaJson = nlohmann::ordered_json;
+
+constexpr int kMostSchemaDepth = 64;
+
+// White space is optional and bounded: a model that may indent without end sometimes does.
+constexpr const char* kJsonRules = R"gbnf(
+space ::= " "? | "\n" [ \t]{0,20}
+value ::= object | array | string | number | boolean | null
+object ::= "{" space (string ":" space value space ("," space string ":" space value space)*)? "}"
+array ::= "[" space (value space ("," space value space)*)? "]"
+string ::= "\"" char* "\""
+char ::= [^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" ([0-9a-cA-CefEF] hex{3} | [dD] [0-7] hex{2}))
+hex ::= [0-9a-fA-F]
+integer ::= "-"? ("0" | [1-9] [0-9]{0,15})
+number ::= integer ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?
+boolean ::= "true" | "false"
+null ::= "null"
+)gbnf";
+
+std::string gbnf_text(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += std::string("\\") + c;
+    } else if (c == '\n') {
+      result += "\\n";
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+class SchemaConverter {
+ public:
+  explicit SchemaConverter(const SchemaJson& root) : root_(root) {}
+
+  std::string convert() {
+    const std::string root = expression(root_, "#", 0);
+    return fmt::format("root ::= {}\n{}{}", root, rules_, kJsonRules);
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& where, const std::string& message) {
+    throw FormatError(fmt::format("JSON schema: {}: {}", where, message));
+  }
+
+  std::string new_rule(const std::string& body) {
+    const std::string name = fmt::format("r-{}", count_++);
+    rules_ += fmt::format("{} ::= {}\n", name, body);
+    return name;
+  }
+
+  static void check_keys(const SchemaJson& schema, const std::string& where, const std::set<std::string>& known) {
+    static const std::set<std::string> annotations = {"title",    "description", "default", "examples",    "$schema",
+                                                      "$id",      "$comment",    "$defs",   "definitions", "deprecated",
+                                                      "readOnly", "writeOnly",   "type"};
+    for (const auto& [key, value] : schema.items()) {
+      if (known.count(key) == 0 && annotations.count(key) == 0)
+        fail(where, fmt::format("{} is not offered", in_quotes(key)));
+    }
+  }
+
+  std::string expression(const SchemaJson& schema, const std::string& where, int depth) {
+    if (depth > kMostSchemaDepth) fail(where, fmt::format("nests deeper than {}", kMostSchemaDepth));
+    if (schema == true) return "value";
+    if (!schema.is_object()) fail(where, "is no schema that allows anything");
+    if (schema.contains("$ref")) {
+      check_keys(schema, where, {"$ref"});
+      return reference(schema["$ref"], where, depth);
+    }
+    for (const char* key : {"anyOf", "oneOf"}) {
+      if (!schema.contains(key)) continue;
+      check_keys(schema, where, {key});
+      return alternatives(schema[key], where + "/" + key, depth);
+    }
+    if (schema.contains("const")) {
+      check_keys(schema, where, {"const"});
+      return literal(schema["const"]);
+    }
+    if (schema.contains("enum")) {
+      check_keys(schema, where, {"enum"});
+      if (!schema["enum"].is_array() || schema["enum"].empty()) fail(where, "enum is no list of values");
+      std::string result;
+      for (const SchemaJson& value : schema["enum"]) result += (result.empty() ? "(" : " | ") + literal(value);
+      return result + ")";
+    }
+    if (!schema.contains("type")) return typed(schema, guessed_type(schema), where, depth);
+    if (!schema["type"].is_array()) return typed(schema, type_name(schema["type"], where), where, depth);
+    std::string result;
+    for (const SchemaJson& type : schema["type"]) {
+      SchemaJson one = SchemaJson::object();
+      const std::string name = type_name(type, where);
+      for (const auto& [key, value] : schema.items()) {
+        if (belongs(key, name)) one[key] = value;
+      }
+      result += (result.empty() ? "(" : " | ") + typed(one, name, where, depth);
+    }
+    if (result.empty()) fail(where, "type is an empty list");
+    return result + ")";
+  }
+
+  static std::string type_name(const SchemaJson& type, const std::string& where) {
+    if (!type.is_string()) fail(where, "type is no text");
+    return type.get<std::string>();
+  }
+
+  // Of a list of types, each sees the keywords that are its own.
+  static bool belongs(const std::string& key, const std::string& type) {
+    static const std::map<std::string, std::string> owners = {
+        {"properties", "object"}, {"required", "object"},   {"additionalProperties", "object"},
+        {"items", "array"},       {"prefixItems", "array"}, {"minItems", "array"},
+        {"maxItems", "array"},    {"minLength", "string"},  {"maxLength", "string"}};
+    const auto owner = owners.find(key);
+    return owner == owners.end() || owner->second == type;
+  }
+
+  static std::string guessed_type(const SchemaJson& schema) {
+    if (schema.contains("properties") || schema.contains("additionalProperties")) return "object";
+    if (schema.contains("items") || schema.contains("prefixItems")) return "array";
+    return "value";
+  }
+
+  std::string typed(const SchemaJson& schema, const std::string& type, const std::string& where, int depth) {
+    if (type == "object") return object(schema, where, depth);
+    if (type == "array") return array(schema, where, depth);
+    if (type == "string") {
+      check_keys(schema, where, {"minLength", "maxLength"});
+      if (!schema.contains("minLength") && !schema.contains("maxLength")) return "string";
+      return fmt::format("\"\\\"\" char{} \"\\\"\"", bounds(schema, "minLength", "maxLength", where));
+    }
+    check_keys(schema, where, {});
+    for (const char* known : {"number", "integer", "boolean", "null", "value"}) {
+      if (type == known) return type;
+    }
+    fail(where, fmt::format("there is no type {}", in_quotes(type)));
+  }
+
+  static std::int64_t size(const SchemaJson& schema, const char* key, std::int64_t absent, const std::string& where) {
+    if (!schema.contains(key)) return absent;
+    const SchemaJson& value = schema[key];
+    if (!value.is_number_integer() || value < 0 || value > 2000)
+      fail(where, fmt::format("{} is no number up to 2000", key));
+    return value.get<std::int64_t>();
+  }
+
+  static std::string bounds(const SchemaJson& schema, const char* least, const char* most, const std::string& where) {
+    const std::int64_t low = size(schema, least, 0, where);
+    const std::int64_t high = size(schema, most, -1, where);
+    if (high >= 0 && high < low) fail(where, fmt::format("{} is above {}", least, most));
+    return high < 0 ? fmt::format("{{{},}}", low) : fmt::format("{{{},{}}}", low, high);
+  }
+
+  static std::string literal(const SchemaJson& value) {
+    return gbnf_text(value.dump(-1, ' ', false, SchemaJson::error_handler_t::replace));
+  }
+
+  std::string alternatives(const SchemaJson& list, const std::string& where, int depth) {
+    if (!list.is_array() || list.empty()) fail(where, "is no list of schemas");
+    std::string result;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string part = expression(list[i], fmt::format("{}/{}", where, i), depth + 1);
+      result += (i == 0 ? "(" : " | ") + part;
+    }
+    return result + ")";
+  }
+
+  // Rules have names, so that a schema may refer to itself.
+  std::string reference(const SchemaJson& to, const std::string& where, int depth) {
+    if (!to.is_string() || !to.get<std::string>().starts_with("#")) fail(where, "$ref leads out of the schema");
+    const std::string path = to.get<std::string>();
+    const auto known = references_.find(path);
+    if (known != references_.end()) return known->second;
+    const std::string name = fmt::format("ref-{}", references_.size());
+    references_.emplace(path, name);
+    const SchemaJson* target = nullptr;
+    try {
+      target = &root_.at(SchemaJson::json_pointer(path.substr(1)));
+    } catch (const SchemaJson::exception&) {
+      fail(where, fmt::format("$ref: there is no {}", in_quotes(path)));
+    }
+    const std::string body = expression(*target, path, depth + 1);
+    rules_ += fmt::format("{} ::= {}\n", name, body);
+    return name;
+  }
+
+  std::string array(const SchemaJson& schema, const std::string& where, int depth) {
+    check_keys(schema, where, {"items", "prefixItems", "minItems", "maxItems"});
+    const bool tuple = schema.contains("prefixItems");
+    const bool closed = schema.contains("items") ? schema["items"] == false : tuple;
+    const std::int64_t least = size(schema, "minItems", 0, where);
+    const std::int64_t most = size(schema, "maxItems", -1, where);
+    if (most >= 0 && most < least) fail(where, "minItems is above maxItems");
+    std::string items;
+    std::int64_t fixed = 0;
+    if (tuple) {
+      if (!schema["prefixItems"].is_array()) fail(where, "prefixItems is no list of schemas");
+      for (const SchemaJson& item : schema["prefixItems"]) {
+        items += (fixed > 0 ? " \",\" space " : "") +
+                 expression(item, fmt::format("{}/prefixItems/{}", where, fixed), depth + 1) + " space";
+        ++fixed;
+      }
+    }
+    if ((closed && least > fixed) || (most >= 0 && most < fixed)) fail(where, "so many items cannot be");
+    if (closed) return fmt::format("\"[\" space {} \"]\"", items);
+    const std::string item = schema.contains("items")
+                                 ? new_rule(expression(schema["items"], where + "/items", depth + 1))
+                                 : std::string("value");
+    const auto more = [&](std::int64_t low, std::int64_t high) {
+      return high < 0 ? fmt::format("(\",\" space {} space){{{},}}", item, low)
+                      : fmt::format("(\",\" space {} space){{{},{}}}", item, low, high);
+    };
+    if (fixed > 0) {
+      return fmt::format("\"[\" space {} {} \"]\"", items,
+                         more(std::max<std::int64_t>(0, least - fixed), most < 0 ? -1 : most - fixed));
+    }
+    if (most == 0) return "\"[\" space \"]\"";
+    const std::string some =
+        fmt::format("{} space {}", item, more(std::max<std::int64_t>(0, least - 1), most < 0 ? -1 : most - 1));
+    return least > 0 ? fmt::format("\"[\" space {} \"]\"", some) : fmt::format("\"[\" space ({})? \"]\"", some);
+  }
+
+  // Texts of a JSON string that are none of the names, written without escapes, so that no name can hide.
+  std::string other_names(const std::vector<std::u32string>& names, std::size_t at) {
+    std::map<char32_t, std::vector<std::u32string>> next;
+    bool whole = false;
+    for (const std::u32string& name : names) {
+      if (name.size() == at) {
+        whole = true;
+      } else {
+        next[name[at]].push_back(name);
+      }
+    }
+    std::string others = R"([^"\\\x00-\x1f)";
+    std::string result;
+    for (const auto& [c, longer] : next) {
+      if (c < 0x20 || c == '"' || c == '\\') continue;  // such names are written with escapes alone
+      const std::string escaped = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(c));
+      others += escaped;
+      result += fmt::format("\"{}\" {} | ", escaped, other_names(longer, at + 1));
+    }
+    result += others + R"(] [^"\\\x00-\x1f]*)";
+    return new_rule(whole ? result : result + " | \"\"");
+  }
+
+  std::string object(const SchemaJson& schema, const std::string& where, int depth) {
+    check_keys(schema, where, {"properties", "required", "additionalProperties"});
+    const SchemaJson none = SchemaJson::object();
+    const SchemaJson& properties = schema.contains("properties") ? schema["properties"] : none;
+    if (!properties.is_object()) fail(where, "properties is no object");
+    std::set<std::string> required;
+    if (schema.contains("required")) {
+      if (!schema["required"].is_array()) fail(where, "required is no list");
+      for (const SchemaJson& name : schema["required"]) {
+        if (!name.is_string() || !properties.contains(name.get<std::string>())) {
+          fail(where, fmt::format("{} is required, but no property", name.dump()));
+        }
+        required.insert(name.get<std::string>());
+      }
+    }
+    SchemaJson more =
+        schema.contains("additionalProperties") ? schema["additionalProperties"] : SchemaJson(properties.empty());
+    // The members that may still come, from the last property back: as the first ones, and behind others.
+    std::string first = "\"\"";
+    std::string behind = "\"\"";
+    if (more != false) {
+      std::vector<std::u32string> names;
+      for (const auto& [name, value] : properties.items()) {
+        const std::optional<std::u32string> characters = decode_utf8(name);
+        if (!characters || name.size() > 256) fail(where, "a name is no text, or long");
+        names.push_back(*characters);
+      }
+      const std::string key = names.empty() ? "string" : fmt::format("\"\\\"\" {} \"\\\"\"", other_names(names, 0));
+      const std::string member = new_rule(
+          fmt::format("{} \":\" space {} space", key, expression(more, where + "/additionalProperties", depth + 1)));
+      behind = new_rule(fmt::format("(\",\" space {})*", member));
+      first = new_rule(fmt::format("({} {})?", member, behind));
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, value] : properties.items()) names.push_back(name);
+    for (std::size_t i = names.size(); i-- > 0;) {
+      const std::string value = expression(properties[names[i]], where + "/properties/" + names[i], depth + 1);
+      const std::string member = new_rule(fmt::format("{} \":\" space {} space", literal(names[i]), value));
+      if (required.count(names[i]) > 0) {
+        first = new_rule(fmt::format("{} {}", member, behind));
+        behind = new_rule(fmt::format("\",\" space {} {}", member, behind));
+      } else {
+        first = new_rule(fmt::format("{} {} | {}", member, behind, first));
+        behind = new_rule(fmt::format("(\",\" space {})? {}", member, behind));
+      }
+    }
+    return fmt::format("\"{{\" space {} \"}}\"", first);
+  }
+
+  const SchemaJson& root_;
+  std::string rules_;
+  std::size_t count_ = 0;
+  std::map<std::string, std::string> references_;
+};
+
+}  // namespace
+
+std::string gbnf_of_json_schema(std::string_view schema) {
+  const SchemaJson json = SchemaJson::parse(schema, nullptr, false);
+  if (json.is_discarded()) throw FormatError("JSON schema: it is no JSON");
+  return SchemaConverter(json).convert();
+}
+
+Grammar Grammar::from_json_schema(std::string_view schema) {
+  return from_gbnf(gbnf_of_json_schema(schema), "JSON schema");
+}
+
+}  // namespace text
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,186 @@
+// GGUF files of each architecture, written by the Python package gguf from the random models of lm/
+// (tools/make_gguf_models.py), against the same models in the form of Hugging Face.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/error.h>
+#include <lockstep/io/gguf.h>
+#include <lockstep/io/safetensors.h>
+#include <lockstep/models/language.h>
+#include <lockstep/ops.h>
+
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::models {
+namespace {
+
+using test::message_of;
+using testing::HasSubstr;
+
+// They are too large for the repository, and the package gguf makes them.
+#define LOCKSTEP_NEEDS_GGUF(root) \
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << (root) << ": scripts/make_test_data makes it"
+
+const std::vector<std::string> kConverted = {"gemma", "gemma2", "gemma3",    "gpt2",     "olmo2",     "phi3",
+                                             "qwen2", "qwen3",  "qwen3_moe", "stablelm", "starcoder2"};
+// Heads are stored for pairs of neighbours, so that scores are sums in another order; or frequencies are divided by
+// factors that were rounded to f32.
+const std::vector<std::string> kReordered = {"llama", "llama3rope", "mixtral"};
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  return amax(abs(a.to(DType::f64) - b.to(DType::f64))).item<double>();
+}
+
+TEST(GgufArchitectures, GiveTheBitsOfTheFolder) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  for (const std::string& name : kConverted) {
+    const auto folder = test::test_data("lm") / name;
+    const Tensor ids = io::load_safetensors((folder / "golden.safetensors").string()).tensors.at("ids");
+    const auto converted = load_language_model((root / (name + ".gguf")).string());
+    EXPECT_EQ(converted->forward(ids).hash(), load_language_model(folder.string())->forward(ids).hash()) << name;
+  }
+}
+
+TEST(GgufArchitectures, GiveTheLogitsOfTransformers) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  for (const std::string& name : kReordered) {
+    const io::TensorFile golden = io::load_safetensors((test::test_data("lm") / name / "golden.safetensors").string());
+    const Tensor& exact = golden.tensors.at("f64");
+    const Tensor ours = load_language_model((root / (name + ".gguf")).string())->forward(golden.tensors.at("ids"));
+    EXPECT_LE(largest_difference(ours, exact), 4 * largest_difference(golden.tensors.at("f32"), exact)) << name;
+  }
+}
+
+TEST(GgufArchitectures, CachedTokensGiveTheSameBits) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77, 5, 60, 7, 200}, {1, 8});
+  for (const std::string name : {"gemma3", "gpt2", "llama3rope", "qwen3_moe"}) {
+    const auto model = load_language_model((root / (name + ".gguf")).string());
+    const auto cache = model->make_cache();
+    std::vector<Tensor> parts;
+    for (const Tensor& part : ids.split(3, 1)) parts.push_back(model->forward(part, cache.get()).eval());
+    EXPECT_EQ(cat(parts, 1).hash(), model->forward(ids).hash()) << name;
+  }
+}
+
+// Fused, transposed and stacked weights, too, are the same whether blocks are decoded as they are read or as they are
+// used.
+TEST(GgufArchitectures, PackedWeightsGiveTheBitsOfDecodedOnes) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  const test::TemporaryFolder folder;
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77}, {1, 4});
+  for (const std::string name : {"gemma2", "gpt2", "phi3", "qwen3_moe"}) {
+    const std::string path = folder.path(name + ".gguf");
+    io::quantize_gguf((root / (name + ".gguf")).string(), path, "Q8_0");
+    const auto packed = load_language_model(path);
+    const auto decoded = load_language_model(path, {}, {.packed = false});
+    EXPECT_EQ(packed->forward(ids).hash(), decoded->forward(ids).hash()) << name;
+  }
+}
+
+TEST(GgufArchitectures, SplitFilesAreOneModel) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {1, 3});
+  const auto whole = load_language_model((root / "llama.gguf").string());
+  const auto split = load_language_model((root / "split-00001-of-00003.gguf").string());
+  EXPECT_EQ(split->forward(ids).hash(), whole->forward(ids).hash());
+}
+
+// A llama of one layer; what a test takes away or changes makes it wrong.
+struct SmallGguf {
+  io::TensorMap tensors;
+  io::Metadata metadata;
+};
+
+SmallGguf small_gguf() {
+  SmallGguf model;
+  const auto u32 = [](int value) { return io::MetadataValue(static_cast<std::uint32_t>(value)); };
+  model.metadata = {{"general.architecture", "llama"},
+                    {"llama.embedding_length", u32(8)},
+                    {"llama.block_count", u32(1)},
+                    {"llama.feed_forward_length", u32(12)},
+                    {"llama.attention.head_count", u32(2)}};
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    model.tensors.emplace(name + ".weight", full(shape, 0.5));
+  };
+  for (const char* name : {"blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v", "blk.0.attn_output"}) add(name, {8, 8});
+  for (const char* name : {"blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"}) add(name, {8});
+  for (const char* name : {"blk.0.ffn_gate", "blk.0.ffn_up"}) add(name, {12, 8});
+  add("blk.0.ffn_down", {8, 12});
+  add("token_embd", {16, 8});
+  return model;
+}
+
+TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](auto change) {
+    SmallGguf model = small_gguf();
+    change(model);
+    io::save_gguf(folder.path("x.gguf"), model.tensors, model.metadata);
+    return message_of<Error>([&] { load_language_model(folder.path("x.gguf")); });
+  };
+  const auto with_key = [&](const std::string& key, io::MetadataValue value) {
+    return refusal([&](SmallGguf& model) { model.metadata[key] = value; });
+  };
+  const auto with_factors = [&](const Tensor& factors) {
+    return refusal([&](SmallGguf& model) { model.tensors.emplace("rope_freqs.weight", factors); });
+  };
+  EXPECT_EQ(refusal([](SmallGguf&) {}), "no error");
+  EXPECT_THAT(with_key("general.architecture", "magic"),
+              HasSubstr("\"magic\" is not supported in GGUF files (gemma, gemma2, gemma3, gpt2, llama, olmo2"));
+  EXPECT_THAT(with_key("llama.attention.head_count", "two"), HasSubstr("is text, not an integer"));
+  EXPECT_THAT(with_key("llama.rope.scaling.type", "magic"), HasSubstr("\"magic\" is not supported"));
+  EXPECT_EQ(with_factors(full({2}, 2)), "no error");
+  EXPECT_THAT(with_factors(full({3}, 2)), HasSubstr("is not an f32 factor for each pair"));
+  EXPECT_THAT(with_factors(zeros({2})), HasSubstr("holds 0, not positive"));
+  EXPECT_THAT(refusal([](SmallGguf& model) { model.tensors.emplace("blk.0.magic.weight", ones({2})); }),
+              HasSubstr("blk.0.magic.weight"));
+  EXPECT_THAT(with_key("llama.expert_count", std::uint32_t{4}), HasSubstr("llama.expert_used_count: is missing"));
+  EXPECT_THAT(refusal([](SmallGguf& model) { model.metadata["general.architecture"] = "gemma2"; }),
+              HasSubstr("gemma2.embedding_length: is missing"));
+}
+
+TEST(GgufArchitectures, RefuseSplitFilesThatDoNotFit) {
+  const test::TemporaryFolder folder;
+  const auto save = [&](const std::string& name, const io::TensorMap& tensors, io::Metadata metadata, int number,
+                        int count = 2) {
+    metadata["split.no"] = static_cast<std::uint16_t>(number);
+    metadata["split.count"] = static_cast<std::uint16_t>(count);
+    io::save_gguf(folder.path(name), tensors, metadata);
+  };
+  const auto refusal = [&](const std::string& name = "m-00001-of-00002.gguf") {
+    return message_of<Error>([&] { load_language_model(folder.path(name)); });
+  };
+  SmallGguf first = small_gguf();
+  io::TensorMap rest{{"token_embd.weight", first.tensors.at("token_embd.weight")}};
+  first.tensors.erase("token_embd.weight");
+  save("m-00001-of-00002.gguf", first.tensors, first.metadata, 0);
+  EXPECT_THAT(refusal(), HasSubstr("m-00002-of-00002.gguf"));  // There is none.
+  save("m-00002-of-00002.gguf", rest, {}, 1);
+  EXPECT_EQ(refusal(), "no error");
+  save("one.gguf", first.tensors, first.metadata, 0);
+  EXPECT_THAT(refusal("one.gguf"), HasSubstr("the model is in 2 files; give the first one, whose name ends in -00001"));
+  save("m-00002-of-00002.gguf", rest, {}, 0);
+  EXPECT_THAT(refusal(), HasSubstr("split.no: is not 1"));
+  save("m-00002-of-00002.gguf", rest, {}, 1, 3);
+  EXPECT_THAT(refusal(), HasSubstr("split.count: is not 2"));
+  save("m-00002-of-00002.gguf", first.tensors, {}, 1);
+  EXPECT_THAT(refusal(), HasSubstr("is in an earlier file, too"));
+  save("m-00002-of-00002.gguf", rest, {}, 1);
+  first.metadata["split.tensors.count"] = std::int32_t{5};
+  save("m-00001-of-00002.gguf", first.tensors, first.metadata, 0);
+  EXPECT_THAT(refusal(), HasSubstr("split.tensors.count: the files have 11 tensors"));
+}
+
+}  // namespace
+}  // namespace lockstep::models

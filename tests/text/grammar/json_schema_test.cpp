@@ -1,0 +1,127 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/error.h>
+#include <lockstep/text/grammar.h>
+
+namespace lockstep::text {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_fit(const std::string& schema, const std::vector<std::string>& good, const std::vector<std::string>& bad) {
+  const Grammar grammar = Grammar::from_json_schema(schema);
+  for (const std::string& text : good) EXPECT_TRUE(grammar.matches(text)) << schema << "\n" << text;
+  for (const std::string& text : bad) EXPECT_FALSE(grammar.matches(text)) << schema << "\n" << text;
+}
+
+TEST(JsonSchema, SimpleTypes) {
+  expect_fit(R"({"type":"integer"})", {"0", "-7", "12345"}, {"", "01", "1.0", "1e3", "+1", "\"1\"", "-"});
+  expect_fit(R"({"type":"number"})", {"0", "-0.5", "1e9", "2.50E-3"}, {".5", "1.", "1e", "NaN", "0x1"});
+  expect_fit(R"({"type":"boolean"})", {"true", "false"}, {"True", "1", "tru"});
+  expect_fit(R"({"type":"null"})", {"null"}, {"", "nil"});
+  expect_fit(R"({"type":["string","null"]})", {"null", "\"\""}, {"1"});
+  expect_fit(R"({"type":"string"})", {"\"\"", "\"h\u00e9 \\n \\u00e9\"", "\"\\\"\""},
+             {"a", "\"", "\"\\x\"", "\"\n\"", "\"\\ud800\"", "\"a\"b\""});
+  expect_fit(R"({"type":"string","minLength":2,"maxLength":3})", {"\"ab\"", "\"日本語\"", "\"\\n\\n\""},
+             {"\"a\"", "\"abcd\""});
+  expect_fit(R"({"type":["string","array"],"minLength":1,"maxItems":1})", {"\"a\"", "[]", "[3]"}, {"\"\"", "[1,2]"});
+  expect_fit("{}", {"1", "\"a\"", "{\"a\": [1, {}]}", "[\n  true\n]"}, {"", "{", "[1,]", "{\"a\":}"});
+  expect_fit("true", {"null"}, {"nul"});
+}
+
+TEST(JsonSchema, Objects) {
+  const std::string schema =
+      R"({"title":"P","type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"ok":{"type":"boolean"}},
+          "required":["name","ok"]})";
+  expect_fit(
+      schema,
+      {R"({"name":"Ann","age":3,"ok":true})", R"({"name":"","ok":false})", "{\n  \"name\": \"A\",\n  \"ok\": true\n}"},
+      {"{}", R"({"name":"Ann"})", R"({"ok":true,"name":"a"})", R"({"name":"a","ok":true,"more":1})",
+       R"({"name":1,"ok":true})", R"({"name":"a",,"ok":true})", R"({"name":"a","ok":true,})"});
+  expect_fit(R"({"properties":{"a":{},"b":{},"c":{}}})",
+             {"{}", R"({"a":1})", R"({"b":1})", R"({"c":1})", R"({"a":1,"c":2})", R"({"a":1,"b":2,"c":3})"},
+             {R"({"b":1,"a":2})", R"({,"a":1})", R"({"d":1})"});
+  expect_fit(R"({"type":"object"})", {"{}", R"({"x":{"y":[]}})"}, {"[]", "{x:1}"});
+  expect_fit(R"({"type":"object","additionalProperties":{"type":"integer"}})", {"{}", R"({"x":1,"y":2})"},
+             {R"({"x":"1"})"});
+  expect_fit(R"({"type":"object","additionalProperties":false})", {"{}", "{ }"}, {R"({"x":1})"});
+}
+
+// A further member cannot have the name of a property, which would change its type.
+TEST(JsonSchema, FurtherMembersHaveOtherNames) {
+  expect_fit(
+      R"({"properties":{"ab":{"type":"integer"},"a":{"type":"integer"},"é":{"type":"integer"}},"required":["ab"],"additionalProperties":{"type":"string"}})",
+      {R"({"ab":1,"x":"1"})", R"({"ab":1,"a":2,"":"y"})", R"({"ab":1,"abc":"y","b":"z"})", R"({"ab":1,"ac":"z"})",
+       R"({"ab":1,"è":"z"})"},
+      {R"({"ab":1,"ab":"1"})", R"({"ab":1,"a":"1"})", R"({"ab":1,"\u0061":"1"})", R"({"x":"1"})",
+       R"({"ab":1,"é":"1"})"});
+}
+
+TEST(JsonSchema, Arrays) {
+  expect_fit(R"({"type":"array","items":{"type":"integer"}})", {"[]", "[1]", "[1, 2,\n 3]"}, {"[1,]", "[\"a\"]", "1"});
+  expect_fit(R"({"type":"array"})", {"[]", "[1,\"a\",{}]"}, {"{}"});
+  expect_fit(R"({"items":{"type":"integer"},"minItems":2,"maxItems":3})", {"[1,2]", "[1,2,3]"},
+             {"[]", "[1]", "[1,2,3,4]"});
+  expect_fit(R"({"items":{"type":"integer"},"minItems":1})", {"[1]", "[1,2,3,4,5,6]"}, {"[]"});
+  expect_fit(R"({"type":"array","maxItems":0})", {"[]"}, {"[1]"});
+  expect_fit(R"({"prefixItems":[{"type":"integer"},{"type":"string"}]})", {"[1,\"a\"]"},
+             {"[]", "[1]", "[1,\"a\",2]", "[\"a\",1]"});
+  expect_fit(R"({"prefixItems":[{"type":"integer"}],"items":{"type":"null"},"maxItems":2})", {"[1]", "[1,null]"},
+             {"[1,2]", "[1,null,null]"});
+}
+
+TEST(JsonSchema, ValuesAndChoices) {
+  expect_fit(R"({"enum":["red","a \"b\"\n\\",3,null,{"x":[1,2]}]})",
+             {"\"red\"", R"("a \"b\"\n\\")", "3", "null", R"({"x":[1,2]})"}, {"\"blue\"", "4", "red"});
+  expect_fit(R"({"const":"x"})", {"\"x\""}, {"\"y\""});
+  expect_fit(R"({"anyOf":[{"type":"integer"},{"type":"string"}]})", {"1", "\"a\""}, {"true"});
+  expect_fit(R"({"oneOf":[{"const":1},{"properties":{"t":{"const":"q"}},"required":["t"]}]})", {"1", R"({"t":"q"})"},
+             {"{}"});
+}
+
+TEST(JsonSchema, RefersToItself) {
+  const std::string tree =
+      R"({"$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}},"required":["v"]}},"$ref":"#/$defs/tree"})";
+  expect_fit(tree, {R"({"v":1})", R"({"v":1,"kids":[{"v":2},{"v":3,"kids":[{"v":4}]}]})"}, {R"({"v":1,"kids":[{}]})"});
+  expect_fit(R"({"properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]})",
+             {R"({"next":null})", R"({"next":{"next":{"next":null}}})"}, {R"({"next":{}})"});
+}
+
+TEST(JsonSchema, RefusesByName) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{", "no JSON"},
+      {"3", "no schema"},
+      {"false", "no schema that allows anything"},
+      {R"({"type":"string","pattern":"a+"})", "\"pattern\" is not offered"},
+      {R"({"type":"integer","minimum":3})", "\"minimum\" is not offered"},
+      {R"({"type":"string","format":"date"})", "\"format\" is not offered"},
+      {R"({"allOf":[{}]})", "\"allOf\" is not offered"},
+      {R"({"properties":{"a":{"type":"text"}}})", "#/properties/a: there is no type \"text\""},
+      {R"({"type":"object","properties":{"a":{}},"required":["b"]})", "is required, but no property"},
+      {R"({"$ref":"#/$defs/x"})", "there is no \"#/$defs/x\""},
+      {R"({"$ref":"other.json"})", "leads out"},
+      {R"({"$ref":"#"})", "no text"},
+      {R"({"properties":{"a":{"$ref":"#"}},"required":["a"]})", "no text"},
+      {R"({"enum":[]})", "enum"},
+      {R"({"anyOf":[]})", "list of schemas"},
+      {R"({"type":[]})", "empty list"},
+      {R"({"type":5})", "type is no text"},
+      {R"({"type":"array","minItems":3,"maxItems":2})", "minItems is above"},
+      {R"({"type":"string","maxLength":1e9})", "up to 2000"},
+      {R"({"type":"array","minItems":-1})", "up to 2000"}};
+  for (const auto& [schema, message] : cases) {
+    try {
+      Grammar::from_json_schema(schema);
+      ADD_FAILURE() << schema;
+    } catch (const FormatError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message)) << schema;
+    }
+  }
+  std::string deep = "{}";
+  for (int i = 0; i < 100; ++i) deep = R"({"items":)" + deep + "}";
+  EXPECT_THROW(Grammar::from_json_schema(deep), FormatError);
+}
+
+}  // namespace
+}  // namespace lockstep::text

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Writes the tiny random models of a folder (config.json and model.safetensors each) as GGUF files of f32.
+
+    make_gguf_models.py MODELS OUT    e.g. "$LOCKSTEP_TEST_DATA/lm" "$LOCKSTEP_TEST_DATA/lm_gguf"
+
+Names of tensors are those of the package's own table; what is done to values is what llama.cpp's converter does: the
+one of Gemma's norms is added, Llama's queries and keys are ordered for pairs of neighbours, GPT-2's weights are
+transposed, experts stacked, and factors made of llama3's scaled frequencies. llama.gguf is also written in three files.
+Needs: gguf 0.19.0, numpy, safetensors.
+"""
+import json
+import math
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+from safetensors.numpy import load_file
+
+# Folder: architecture.
+MODELS = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "gpt2": "gpt2", "llama": "llama",
+          "llama3rope": "llama", "mixtral": "llama", "olmo2": "olmo2", "phi3": "phi3", "qwen2": "qwen2",
+          "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "stablelm": "stablelm", "starcoder2": "starcoder2"}
+
+
+def for_neighbours(w, heads):
+    """Rows of halves (0..d/2, d/2..d) become rows of pairs."""
+    return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def llama3_factors(rope, dims):
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    old, factor, factors = rope["original_max_position_embeddings"], rope["factor"], []
+    for frequency in 1.0 / rope["rope_theta"] ** (np.arange(0, dims, 2, dtype=np.float64) / dims):
+        length = 2 * math.pi / frequency
+        if length < old / high:
+            factors.append(1)
+        elif length > old / low:
+            factors.append(factor)
+        else:
+            smooth = (old / length - low) / (high - low)
+            factors.append(1 / ((1 - smooth) / factor + smooth))
+    return np.array(factors, np.float32)
+
+
+def write_metadata(out, config, arch):
+    def of(*keys, usual=None):
+        return next((config[k] for k in keys if config.get(k) is not None), usual)
+
+    hidden, heads = of("hidden_size", "n_embd"), of("num_attention_heads", "n_head")
+    head = of("head_dim", usual=hidden // heads)
+    rope = of("rope_parameters", usual={})
+    if "full_attention" in rope:
+        out.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+        rope = rope["full_attention"]
+    out.add_context_length(of("max_position_embeddings", "n_positions"))
+    out.add_embedding_length(hidden)
+    out.add_block_count(of("num_hidden_layers", "n_layer"))
+    out.add_feed_forward_length(of("intermediate_size", "n_inner", usual=4 * hidden))
+    out.add_head_count(heads)
+    out.add_head_count_kv(of("num_key_value_heads", usual=heads))
+    if of("head_dim"):
+        out.add_key_length(head)
+        out.add_value_length(head)
+    if "rms_norm_eps" in config:
+        out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    else:
+        out.add_layer_norm_eps(of("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
+    if rope:
+        out.add_rope_freq_base(rope["rope_theta"])
+        out.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1)))
+    if arch.startswith("gemma") and of("sliding_window"):
+        out.add_sliding_window(config["sliding_window"])
+    for key, add in (("attn_logit_softcapping", out.add_attn_logit_softcapping),
+                     ("final_logit_softcapping", out.add_final_logit_softcapping),
+                     ("num_local_experts", out.add_expert_count), ("num_experts_per_tok", out.add_expert_used_count),
+                     ("moe_intermediate_size", out.add_expert_feed_forward_length),
+                     ("norm_topk_prob", out.add_expert_weights_norm),
+                     ("use_parallel_residual", out.add_parallel_residual)):
+        if config.get(key) is not None:
+            add(config[key])
+    if rope.get("rope_type") == "llama3":
+        out.add_tensor("rope_freqs.weight", llama3_factors(rope, head))
+
+
+def converted(config, tensors, arch):
+    """Yields the published name and the stored values; of experts the name of the stack."""
+    stacks = {}
+    for name, w in tensors.items():
+        if arch.startswith("gemma") and name.endswith("norm.weight"):
+            w = w + np.float32(1)
+        if arch == "llama" and ".q_proj." in name:
+            w = for_neighbours(w, config["num_attention_heads"])
+        if arch == "llama" and ".k_proj." in name:
+            w = for_neighbours(w, config["num_key_value_heads"])
+        if arch == "gpt2" and w.ndim == 2 and ".h." in name:
+            w = w.T
+        if ".experts." in name:
+            start, rest = name.split(".experts.")
+            number, end = rest.split(".", 1)
+            stacks.setdefault(f"{start}.experts.{end}", {})[int(number)] = w
+        else:
+            yield name, w
+    for name, parts in stacks.items():
+        yield name, np.stack([parts[i] for i in sorted(parts)])
+
+
+def write(folder, path, arch, **split):
+    config = json.loads((folder / "config.json").read_text())
+    out = gguf.GGUFWriter(path, arch, **split)
+    write_metadata(out, config, arch)
+    kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
+    names = gguf.get_tensor_name_map(kind, config.get("num_hidden_layers") or config["n_layer"])
+    for name, w in converted(config, load_file(folder / "model.safetensors"), arch):
+        stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if stored is None:
+            raise SystemExit(f"{folder.name}: no name for {name}")
+        out.add_tensor(stored, np.ascontiguousarray(w, np.float32))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+def main():
+    models, target = map(pathlib.Path, sys.argv[1:])
+    target.mkdir(parents=True, exist_ok=True)
+    for name, arch in MODELS.items():
+        write(models / name, target / f"{name}.gguf", arch)
+    write(models / "llama", target / "split.gguf", "llama", split_max_tensors=8)
+
+
+if __name__ == "__main__":
+    main()
