@@ -465,6 +465,26 @@ def make_wav():
         write("wav", name, data)
 
 
+# --- messages between ranks --------------------------------------------------------------------------------------------
+
+
+def make_dist_message():
+    def header(magic, kind, number, text, size):
+        return struct.pack("<4sIQIQ", magic, kind, number, text, size)
+
+    cases = {
+        "valid": header(b"LSD1", 0, 7, 20, 1 << 20),
+        "valid-abort": header(b"LSD1", 1, 2, 4096, 0),
+        "magic-other": header(b"LSD2", 0, 7, 20, 4),
+        "kind-other": header(b"LSD1", 2, 7, 20, 4),
+        "text-long": header(b"LSD1", 0, 7, 4097, 4),
+        "abort-with-data": header(b"LSD1", 1, 2, 10, 4),
+        "short": header(b"LSD1", 0, 7, 20, 4)[:-1],
+    }
+    for name, data in cases.items():
+        write("dist_message", name, data)
+
+
 # --- NumPy -------------------------------------------------------------------------------------------------------------
 
 
@@ -791,6 +811,7 @@ if __name__ == "__main__":
     make_cifar()
     make_idx()
     make_wav()
+    make_dist_message()
     make_gguf()
     make_onnx()
     make_tokenizer()

@@ -1,0 +1,212 @@
+#include "dist/group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include <lockstep/ops.h>
+
+#include "core/os_socket.h"
+#include "dist/engine.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace dist {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kLong = std::chrono::milliseconds(60'000);
+// Long enough for ranks to meet on a machine that has much else to do.
+constexpr auto kShort = std::chrono::milliseconds(2500);
+
+int free_port() {
+  return os::Socket::listen("127.0.0.1", 0).own_port();
+}
+
+// All ranks of a group, each in a thread; what each ended with: "" or an error.
+std::vector<std::string> run_ranks(int size, const std::function<void(const Group&)>& work,
+                                   std::chrono::milliseconds deadline = kLong) {
+  const int port = free_port();
+  std::vector<std::string> ends(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        work(GroupAccess::make(
+            {.rank = rank, .size = size, .local_rank = rank, .address = "127.0.0.1", .port = port, .secret = "s"},
+            {.deadline = deadline}));
+      } catch (const std::exception& error) {
+        ends[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+void expect_success(const std::vector<std::string>& ends) {
+  for (const std::string& end : ends) EXPECT_EQ(end, "");
+}
+
+Tensor of_rank(int rank, std::int64_t count = 3) {
+  return arange(static_cast<double>(count)).to(DType::f32) + static_cast<float>(100 * rank);
+}
+
+class DistGroup : public ::testing::TestWithParam<int> {};
+
+TEST_P(DistGroup, CollectivesMoveWhatTheySay) {
+  expect_success(run_ranks(GetParam(), [](const Group& group) {
+    const int size = group.size();
+    const Tensor mine = of_rank(group.rank());
+    for (int from = 0; from < size; ++from) EXPECT_TRUE(equal(group.broadcast(mine, from), of_rank(from)));
+    const std::vector<Tensor> all = group.all_gather(mine);
+    ASSERT_EQ(static_cast<int>(all.size()), size);
+    for (int other = 0; other < size; ++other) EXPECT_TRUE(equal(all[static_cast<std::size_t>(other)], of_rank(other)));
+    std::vector<Tensor> parts;
+    for (int to = 0; to < size; ++to) parts.push_back(of_rank(10 * group.rank() + to));
+    const std::vector<Tensor> got = group.all_to_all(parts);
+    for (int from = 0; from < size; ++from) {
+      EXPECT_TRUE(equal(got[static_cast<std::size_t>(from)], of_rank(10 * from + group.rank())));
+    }
+    group.barrier();
+  }));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, DistGroup, ::testing::Values(1, 2, 3, 4));
+
+TEST(DistGroups, MessagesThatFillEveryBufferPassEachOther) {
+  expect_success(run_ranks(2, [](const Group& group) {
+    constexpr std::int64_t kCount = 4'000'000;  // 16 MB each way
+    const std::vector<Tensor> all = group.all_gather(of_rank(group.rank(), kCount));
+    EXPECT_TRUE(equal(all[static_cast<std::size_t>(1 - group.rank())], of_rank(1 - group.rank(), kCount)));
+  }));
+}
+
+TEST(DistGroups, OneSendsToAnother) {
+  expect_success(run_ranks(3, [](const Group& group) {
+    const Tensor like = zeros({3});
+    if (group.rank() == 0) group.send(of_rank(7), 2);
+    if (group.rank() == 2) {
+      EXPECT_TRUE(equal(group.recv(like, 0), of_rank(7)));
+    }
+    EXPECT_THROW(group.send(like, group.rank()), ValueError);
+    EXPECT_THROW(group.recv(like, 3), ValueError);
+    EXPECT_THROW(group.broadcast(like, -1), ValueError);
+    EXPECT_THROW(group.all_to_all({like}), ValueError);
+    group.barrier();
+  }));
+}
+
+TEST(DistGroups, EveryDtypeAndEmptyTensors) {
+  expect_success(run_ranks(2, [](const Group& group) {
+    for (const DType dtype : {DType::f64, DType::f16, DType::bf16, DType::i64, DType::u8, DType::boolean}) {
+      const Tensor mine = of_rank(group.rank()).to(dtype);
+      EXPECT_TRUE(equal(group.broadcast(mine, 0), of_rank(0).to(dtype))) << name_of(dtype);
+    }
+    EXPECT_EQ(group.all_gather(zeros({0, 2}))[1].shape(), (Shape{0, 2}));
+  }));
+}
+
+TEST(DistGroups, CallsThatDifferAreNamed) {
+  const std::vector<std::string> ends = run_ranks(2, [](const Group& group) {
+    group.barrier();
+    group.all_gather(zeros({group.rank() == 0 ? 3 : 4}));
+  });
+  EXPECT_THAT(ends[0] + ends[1], HasSubstr("all_gather f32 [3]"));
+  EXPECT_THAT(ends[0] + ends[1], HasSubstr("all_gather f32 [4]"));
+  for (const std::string& end : ends) {
+    EXPECT_THAT(end, HasSubstr("in call #2"));
+    EXPECT_THAT(end, HasSubstr("#1 barrier"));
+  }
+}
+
+TEST(DistGroups, WhoDoesNotCallIsNamedToAll) {
+  const std::vector<std::string> ends = run_ranks(
+      3,
+      [](const Group& group) {
+        if (group.rank() == 2) {
+          std::this_thread::sleep_for(2 * kShort);
+          return;
+        }
+        group.all_gather(zeros({3}));
+      },
+      kShort);
+  EXPECT_THAT(ends[0], HasSubstr("rank 2 has not answered"));
+  EXPECT_THAT(ends[1], HasSubstr("rank 2 has not answered"));
+  EXPECT_EQ(ends[2], "");
+}
+
+TEST(DistGroups, AGroupThatFailedStaysSo) {
+  const std::vector<std::string> ends = run_ranks(
+      2,
+      [](const Group& group) {
+        if (group.rank() == 1) return;
+        EXPECT_THROW(group.barrier(), DistributedError);
+        group.barrier();
+      },
+      kShort);
+  EXPECT_THAT(ends[0], HasSubstr("failed before"));
+}
+
+TEST(DistGroups, AnotherSecretIsRefused) {
+  const int port = free_port();
+  const auto launch = [&](int rank, const char* secret) {
+    return Launch{.rank = rank, .size = 2, .local_rank = 0, .address = "127.0.0.1", .port = port, .secret = secret};
+  };
+  std::thread other([&] { EXPECT_THROW(connect_tcp(launch(1, "wrong"), kShort), DistributedError); });
+  try {
+    connect_tcp(launch(0, "right"), kShort);
+    ADD_FAILURE() << "it was taken";
+  } catch (const DistributedError& error) {
+    EXPECT_EQ(error.rank(), 1);
+    EXPECT_THAT(error.what(), HasSubstr("another secret"));
+  }
+  other.join();
+}
+
+// A rank of two in a process of its own, which meets signal `number` after the first call.
+void expect_named(int number, const char* expected) {
+  const int port = free_port();
+  const auto launch = [&](int rank) {
+    return Launch{.rank = rank, .size = 2, .local_rank = rank, .address = "127.0.0.1", .port = port, .secret = "s"};
+  };
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::unique_ptr<Engine> engine = connect_tcp(launch(1), kLong);
+    std::byte byte{};
+    const Outgoing outgoing[] = {{0, {&byte, 1}}};
+    engine->exchange("first", outgoing, {});
+    ::raise(number);
+    ::_exit(0);
+  }
+  const std::unique_ptr<Engine> engine = connect_tcp(launch(0), kShort);
+  std::byte byte{};
+  const Incoming incoming[] = {{1, {&byte, 1}}};
+  engine->exchange("first", {}, incoming);
+  try {
+    engine->exchange("second", {}, incoming);
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const DistributedError& error) {
+    EXPECT_EQ(error.rank(), 1);
+    EXPECT_THAT(error.what(), HasSubstr(expected));
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+TEST(DistGroups, AProcessThatWasKilledIsNamed) {
+  expect_named(SIGKILL, "rank 1 has ended");
+}
+TEST(DistGroups, AProcessThatStoppedIsNamed) {
+  expect_named(SIGSTOP, "rank 1 has not answered for 2.5 s");
+}
+
+}  // namespace
+}  // namespace dist
+}  // namespace v0
+}  // namespace lockstep
