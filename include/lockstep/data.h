@@ -4,6 +4,7 @@
 #include <lockstep/data/dataset.h>
 #include <lockstep/data/digits.h>
 #include <lockstep/data/loader.h>
+#include <lockstep/data/local_batches.h>
 #include <lockstep/data/mix.h>
 #include <lockstep/data/readers.h>
 #include <lockstep/data/transforms.h>

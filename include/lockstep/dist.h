@@ -51,14 +51,19 @@ class LOCKSTEP_API Group {
   Tensor broadcast(const Tensor& x, int from, CallSite site = {}) const;
   /// The tensors of all ranks, by rank. PyTorch: all_gather.
   std::vector<Tensor> all_gather(const Tensor& x, CallSite site = {}) const;
+  /// The same for tensors of different shapes; `shapes` are those of all ranks. ValueError, ShapeError.
+  std::vector<Tensor> all_gather(const Tensor& x, const std::vector<Shape>& shapes, CallSite site = {}) const;
   /// Gives parts[r] to rank r, and gets what the others gave to this one, by rank. One part for each rank, all of one
   /// shape and dtype: ValueError, ShapeError, DTypeError. PyTorch: all_to_all.
   std::vector<Tensor> all_to_all(const std::vector<Tensor>& parts, CallSite site = {}) const;
+  /// The same for parts of different shapes; `shapes` are those of what comes, by rank.
+  std::vector<Tensor> all_to_all(const std::vector<Tensor>& parts, const std::vector<Shape>& shapes,
+                                 CallSite site = {}) const;
   /// From one rank to another; no other rank takes part. `like` says shape, dtype and device. PyTorch: send, recv.
   void send(const Tensor& x, int to, CallSite site = {}) const;
   Tensor recv(const Tensor& like, int from, CallSite site = {}) const;
   /// Returns when all ranks are here.
-  void barrier() const;
+  void barrier(CallSite site = {}) const;
 
  private:
   struct State;

@@ -11,7 +11,6 @@
 #include <lockstep/optim.h>
 
 #include "cli/demo.h"
-#include "cli/state_hash.h"
 #include "core/hash.h"
 
 namespace lockstep {
@@ -83,7 +82,7 @@ TrainingDemo train_on_digits(const TrainingOptions& options) {
                          .progress = options.progress});
   model.eval();
   demo.digits = some_digits(model, test);
-  demo.weights_hash = hash_of(model.state_dict());
+  demo.weights_hash = nn::state_hash(model.state_dict());
   return demo;
 }
 
@@ -102,7 +101,7 @@ ComparedTraining first_steps_on(Device device) {
   return {.device = device,
           .loss = static_cast<float>(fit.records.back().loss),
           .losses_hash = losses.digest(),
-          .weights_hash = hash_of(model.state_dict()),
+          .weights_hash = nn::state_hash(model.state_dict()),
           .work = work.count(),
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }

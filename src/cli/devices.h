@@ -9,8 +9,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace cli {
 
-/// "best" or a device. Throws UsageError if the text names none, DeviceError if it is not there.
-Device chosen_device(const std::string& text);
+/// "best" or a device. Processes of one machine, numbered from 0, share out the GPUs of a kind that is named without a
+/// number. Throws UsageError if the text names none, DeviceError if it is not there.
+Device chosen_device(const std::string& text, int local_rank = 0);
 
 }  // namespace cli
 }  // namespace v0

@@ -69,7 +69,9 @@ std::string differences(const RunOptions& then, const RunOptions& now, bool leng
   return text;
 }
 
-RunFolder::RunFolder(const std::string& path) : path_(path), lock_(lock_of(path)) {}
+RunFolder::RunFolder(const std::string& path, bool writes) : path_(path) {
+  if (writes) lock_ = lock_of(path);
+}
 
 std::string RunFolder::file(const char* name) const {
   return (std::filesystem::path(path_) / name).string();
@@ -99,12 +101,17 @@ void RunFolder::extend(train::Checkpoint last, const RunOptions& options) const 
   train::save_checkpoint(checkpoints(), last, {.keep = 0});
 }
 
+std::vector<std::string> without_resume(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words) {
+    if (word != "--overwrite" && word != "--resume" && !word.starts_with("--resume=")) result.push_back(word);
+  }
+  return result;
+}
+
 std::string continuing(const std::vector<std::string>& words) {
   std::string line;
-  for (const std::string& word : words) {
-    if (word == "--overwrite" || word == "--resume" || word.starts_with("--resume=")) continue;
-    line += quoted(word) + " ";
-  }
+  for (const std::string& word : without_resume(words)) line += quoted(word) + " ";
   return line + "--resume";
 }
 

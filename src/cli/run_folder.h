@@ -32,8 +32,9 @@ std::string differences(const RunOptions& then, const RunOptions& now, bool leng
 
 class RunFolder {
  public:
-  /// Creates the folder if there is none. IoError if it cannot, or if another process runs in it.
-  explicit RunFolder(const std::string& path);
+  /// Creates the folder if there is none. IoError if it cannot, or if another process runs in it, unless this one only
+  /// reads what that one writes.
+  explicit RunFolder(const std::string& path, bool writes = true);
 
   const std::string& path() const { return path_; }
   std::string file(const char* name) const;
@@ -49,9 +50,11 @@ class RunFolder {
 
  private:
   std::string path_;
-  os::FileLock lock_;
+  std::optional<os::FileLock> lock_;
 };
 
+/// The words without those that say how a run begins.
+std::vector<std::string> without_resume(const std::vector<std::string>& words);
 /// The command that continues a run: the words that were typed, quoted for a shell, with --resume.
 std::string continuing(const std::vector<std::string>& words);
 

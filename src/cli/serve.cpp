@@ -17,7 +17,6 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
-#include "cli/state_hash.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/os.h"
@@ -105,7 +104,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
   const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device));
-  served.fingerprint = fmt::format("fp_{}_{}", hex(hash_of(served.model->state_dict())), hex(logits.hash()));
+  served.fingerprint = fmt::format("fp_{}_{}", hex(nn::state_hash(served.model->state_dict())), hex(logits.hash()));
   try {
     served.chat = text::ChatTemplate::load(path);
   } catch (const ValueError&) {  // it has none: requests for chats are refused, those for texts are not

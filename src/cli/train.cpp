@@ -1,4 +1,5 @@
 // `lockstep train`: a network, trained on the user's pictures.
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,8 +16,8 @@
 #include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
+#include "cli/ranks.h"
 #include "cli/run_folder.h"
-#include "cli/state_hash.h"
 #include "cli/terminal.h"
 #include "cli/train_setup.h"
 #include "core/os.h"
@@ -46,6 +47,7 @@ struct Options {
   int workers = 1;
   bool no_augment = false;
   bool check_finite = false;
+  RankOptions ranks;
   std::string resume;  ///< "", "yes", or "auto": where there is no checkpoint, begin
   bool overwrite = false;
   bool as_json = false;
@@ -68,8 +70,9 @@ models::Recipe chosen_recipe(const Options& options, const models::ImageClassifi
 }
 
 // Everything that decides the bits, so that a run is not continued as another one.
-RunOptions run_options(const Options& options, const std::string& architecture, const models::Recipe& recipe) {
-  return {{"--arch", architecture},
+RunOptions run_options(const Options& options, const std::string& architecture, const models::Recipe& recipe,
+                       int shards) {
+  RunOptions result{{"--arch", architecture},
           {"--data", options.data.source},
           {"--epochs", fmt::to_string(options.epochs), true},
           {"--steps", fmt::to_string(options.steps), true},
@@ -82,6 +85,8 @@ RunOptions run_options(const Options& options, const std::string& architecture, 
           {"--limit", fmt::to_string(options.data.limit)},
           {"--image-size", fmt::to_string(options.data.side)},
           {"--no-augment", options.no_augment ? "given" : "not given"}};
+  if (shards > 1) result.push_back({"--shards", fmt::to_string(shards)});
+  return result;
 }
 
 // The checkpoint that the run goes on from; nothing where it begins.
@@ -162,7 +167,7 @@ std::string write_results(const RunFolder& folder, const nn::Layer& model, const
   std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
   metadata.emplace("architecture", architecture);
   io::save_safetensors(folder.file("weights.safetensors"), state, metadata);
-  return hex(hash_of(state));
+  return hex(nn::state_hash(state));
 }
 
 // How far it got, and the command that continues it. The exit code is a shell's for a process that a signal ended.
@@ -184,7 +189,7 @@ ExitCode report_stop(const Options& options, const train::FitResult& result, std
 
 void report_results(const Options& options, const std::string& architecture, Device device, const RunFolder& folder,
                     const train::FitResult& result, const std::vector<train::Record>& records,
-                    const std::string& hash) {
+                    const std::string& hash, const dist::Parallel* parallel) {
   // The last test of a run that was complete when it was resumed is in its log.
   double test_accuracy = result.test.accuracy;
   double test_loss = result.test.loss;
@@ -198,13 +203,16 @@ void report_results(const Options& options, const std::string& architecture, Dev
                    .add("architecture", json(architecture))
                    .add("data", json(options.data.source))
                    .add("device", json(device.to_string()))
+                   .add("ranks", json(parallel ? parallel->group().size() : 1))
+                   .add("shards", json(parallel ? parallel->options().shards : 1))
+                   .add("zero", json(parallel ? parallel->options().zero : 0))
                    .add("steps", json(result.steps))
                    .add("resumed_at", json(result.resumed_at))
                    .add("test_loss", json(test_loss))
                    .add("test_accuracy", json(test_accuracy))
                    .add("weights", json(folder.file("weights.safetensors")))
-                   .add("weights_hash", json(hash))
                    .add("seconds", json(result.seconds))
+                   .add("weights_hash", json(hash))
                    .text());
     return;
   }
@@ -218,12 +226,17 @@ void report_results(const Options& options, const std::string& architecture, Dev
 
 ExitCode train(Options options, const Architectures& architectures, const std::vector<std::string>& words) {
   const models::ImageClassifier& architecture = architectures.chosen(options.architecture);
-  const Device device = chosen_device(options.device);
+  if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
+  const dist::Group group = joined_group(options.ranks);
+  const bool is_first = group.rank() == 0;  // which alone prints and writes
+  const int shards = options.ranks.chosen_shards(group);
+  const Device device = chosen_device(options.device, group.local_rank());
   const models::Recipe recipe = chosen_recipe(options, architecture);
-  const RunOptions now = run_options(options, architecture.name, recipe);
+  const RunOptions now = run_options(options, architecture.name, recipe, shards);
   if (options.threads > 0) set_num_threads(options.threads);
-  const RunFolder folder(options.out);
-  const std::optional<train::Checkpoint> from = begin_or_continue(options, folder, now);
+  const RunFolder folder(options.out, is_first);
+  std::optional<train::Checkpoint> from;
+  if (is_first) from = begin_or_continue(options, folder, now);
 
   options.data.seed = options.seed;
   options.data.augment = !options.no_augment;
@@ -242,27 +255,42 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
   const std::int64_t all_steps = options.epochs * loader.batches();
   const std::int64_t steps = options.steps > 0 ? std::min(options.steps, all_steps) : all_steps;
   if (from) check_length(folder, *from, now, loader.batches(), steps);
+  group.barrier();
+  if (!is_first && !options.resume.empty()) from = train::load_latest(folder.checkpoints());
   const std::unique_ptr<optim::Schedule> schedule = make_schedule(recipe, *optimizer, steps);
 
   const std::int64_t keep = from ? from->step : 0;
   std::vector<train::Record> records;
   if (keep > 0 && fs::exists(folder.file("log.jsonl"))) records = train::read_json_log(folder.file("log.jsonl"), keep);
-  const auto csv = train::csv_log(folder.file("log.csv"), keep);
-  const auto json_lines = train::json_log(folder.file("log.jsonl"), keep);
-  const auto events = train::tensorboard_log(folder.file("tensorboard"), keep);
+  std::vector<std::unique_ptr<train::Log>> logs;
+  if (is_first) {
+    logs.push_back(train::csv_log(folder.file("log.csv"), keep));
+    logs.push_back(train::json_log(folder.file("log.jsonl"), keep));
+    logs.push_back(train::tensorboard_log(folder.file("tensorboard"), keep));
+  }
+  std::optional<dist::Parallel> parallel;
+  if (shards > 1 || options.ranks.zero > 0) {
+    parallel.emplace(*model, *optimizer, group, dist::ParallelOptions{.shards = shards, .zero = options.ranks.zero});
+  }
 
   const Style style;
-  if (!options.as_json) {
+  if (!options.as_json && is_first) {
     print_line(fmt::format("{} on {}: {} parameters, {} + {} pictures, {} steps of {}, {}, {} threads",
                            style.bold(architecture.name), printable(options.data.source), model->parameter_count(),
                            data.train->size(), data.test->size(), steps, recipe.batch, device.to_string(),
                            num_threads()));
+    if (parallel) {
+      print_line(fmt::format("{} rank{}, {} shards, ZeRO {}", group.size(), group.size() == 1 ? "" : "s", shards,
+                             options.ranks.zero));
+    }
     if (keep > 0) print_line(fmt::format("Continued behind step {}", keep));
     std::fflush(stdout);
   }
   std::optional<CheckFinite> check_finite;
   if (options.check_finite) check_finite.emplace();
-  std::optional<os::StopRequest> stop(kStopNotice);
+  std::optional<os::StopRequest> stop(is_first ? kStopNotice : std::string_view());
+  std::vector<train::Log*> log_list;
+  for (const auto& log : logs) log_list.push_back(log.get());
   const train::FitResult result = train::fit(*model, *optimizer, loader,
                                              {.epochs = options.epochs,
                                               .max_steps = options.steps,
@@ -271,17 +299,19 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
                                               .checkpoints = folder.checkpoints(),
                                               .checkpoint_every = options.checkpoint_every,
                                               .resume = from.has_value(),
+                                              .parallel = parallel ? &*parallel : nullptr,
                                               .run = to_text(now),
-                                              .logs = {csv.get(), json_lines.get(), events.get()},
-                                              .progress = !options.as_json,
+                                              .logs = log_list,
+                                              .progress = !options.as_json && is_first,
                                               .stop = [&] { return stop->signal() != 0; }});
-  const int signal = stop->signal();
+  const int signal = stop->signal() != 0 ? stop->signal() : SIGTERM;  // of another rank
   stop.reset();
+  if (!is_first) return result.stopped ? static_cast<ExitCode>(kSignal + signal) : kOk;
   if (result.stopped) return report_stop(options, result, steps, signal, continuing(words));
   records.insert(records.end(), result.records.begin(), result.records.end());
   const std::string hash = write_results(folder, *model, data, architecture.name, records);
 
-  report_results(options, architecture.name, device, folder, result, records, hash);
+  report_results(options, architecture.name, device, folder, result, records, hash, parallel ? &*parallel : nullptr);
   return kOk;
 }
 
@@ -330,6 +360,7 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
                "Continue the run in --out from its last checkpoint, to the same bits; --resume=auto begins where there is "
                "none. A finished run goes on to larger --epochs")
       .one_of({"yes", "auto"});
+  add_rank_options(command, options->ranks);
   command.flag("--overwrite", options->overwrite, "Begin again where --out holds a run; its checkpoints are removed");
   command.flag("--json", options->as_json, "One JSON object at the end instead of text, and no progress");
   command.footer(
@@ -337,6 +368,7 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       "  lockstep train --data digits --arch lenet --epochs 1\n"
       "  lockstep train --data mnist:data/mnist --arch lenet --out run1\n"
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume=auto\n"
+      "  lockstep train --data cifar10:data --arch resnet20 --ranks 4 --restarts 3\n"
       "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
   command.runs([options, architectures, words = command.words()] { return train(*options, *architectures, *words); });
 }

@@ -117,7 +117,7 @@ class StopRequest {
   /// The number of the signal that came; 0 where none did.
   int signal() const;
 };
-/// "SIGINT", "SIGTERM".
+/// "SIGINT", "SIGKILL", ...; "a signal" for rare ones.
 const char* signal_name(int signal);
 
 /// Asks for huge pages under a block of memory that was just allocated; a hint, without effect where there are none.

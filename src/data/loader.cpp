@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kMaxWorkers = 1024;
 constexpr int kMaxPrefetch = 1 << 20;
+constexpr std::int64_t kMaxShards = 1 << 16;
 
 // A data set's functions may draw from the thread's generator: it then depends on the batch and not on the thread.
 class GeneratorScope {
@@ -59,6 +60,9 @@ struct DataLoader::State {
   std::int64_t position = 0;
   bool in_loop = false;
 
+  std::int64_t examples(std::int64_t batch) const {
+    return std::min(options.batch_size, dataset->size() - batch * options.batch_size);
+  }
   std::int64_t batches() const {
     const std::int64_t full = dataset->size() / options.batch_size;
     return full + (options.drop_last || dataset->size() % options.batch_size == 0 ? 0 : 1);
@@ -68,13 +72,15 @@ struct DataLoader::State {
   }
 };
 
-// What one loop over the rest of an epoch needs. Its batches are made by the workers, or else by the caller.
+// What one loop over the rest of an epoch needs. Its items, the wanted shards of all batches, are made by the workers, or
+// else by the caller.
 struct DataLoader::Pass {
-  explicit Pass(State& of) : state(of), batches(of.batches()), epoch(of.epoch) {
+  Pass(State& of, const ShardRange& wanted)
+      : state(of), shards(wanted), end(of.batches() * shards.count), epoch(of.epoch), next(of.position * shards.count) {
     const auto stream = RandomStream(state.seed, Purpose::shuffle, epoch, 0);
     if (state.options.shuffle) order = permutation(state.dataset->size(), stream);
-    if (state.options.workers > 0 && state.position < batches) {
-      prefetcher.emplace(state.position, batches, state.options.workers, state.options.workers * state.options.prefetch,
+    if (state.options.workers > 0 && next < end) {
+      prefetcher.emplace(next, end, state.options.workers, state.options.workers * state.options.prefetch,
                          [this](std::int64_t i) { return make(i); });
     }
     state.in_loop = true;
@@ -84,39 +90,46 @@ struct DataLoader::Pass {
   Pass& operator=(const Pass&) = delete;
 
   // Reads nothing that changes: workers call it.
-  Batch make(std::int64_t i) const {
-    const std::int64_t begin = i * state.options.batch_size;
-    const std::int64_t end = std::min(begin + state.options.batch_size, state.dataset->size());
+  Batch make(std::int64_t item) const {
+    const std::int64_t batch = item / shards.count;
+    const std::int64_t shard = shards.first + item % shards.count;
+    const std::int64_t least = state.examples(batch) / shards.of;
+    const std::int64_t longer = state.examples(batch) % shards.of;
+    const std::int64_t first = batch * state.options.batch_size + shard * least + std::min(shard, longer);
+    const std::int64_t count = least + (shard < longer ? 1 : 0);
+    if (count == 0) return {};
     std::vector<std::int64_t> indices;
-    indices.reserve(static_cast<std::size_t>(end - begin));
-    for (std::int64_t k = begin; k < end; ++k) {
+    indices.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t k = first; k < first + count; ++k) {
       indices.push_back(order.empty() ? k : order[static_cast<std::size_t>(k)]);
     }
     const NoGrad no_grad;
     const FloatingPointScope arithmetic;
-    const GeneratorScope generator(state.seed, epoch, i);
+    const GeneratorScope generator(state.seed, epoch, batch * shards.of + shard);
     return state.dataset->fetch({indices, state.seed, epoch});
   }
 
   void advance() {
     current = {};
     ended = true;  // unless a batch arrives
-    if (state.position == batches) {
+    if (next == end) {
       ++state.epoch;
       state.position = 0;
       return;
     }
-    Batch next = prefetcher ? prefetcher->take() : make(state.position);
-    if (next.input.defined()) next.input = next.input.to(state.options.device);
-    if (next.target.defined()) next.target = next.target.to(state.options.device);
-    current = std::move(next);
+    Batch item = prefetcher ? prefetcher->take() : make(next);
+    if (item.input.defined()) item.input = item.input.to(state.options.device);
+    if (item.target.defined()) item.target = item.target.to(state.options.device);
+    current = std::move(item);
     ended = false;
-    ++state.position;
+    state.position = next++ / shards.count + 1;
   }
 
   State& state;
-  const std::int64_t batches;
+  const ShardRange shards;
+  const std::int64_t end;
   const std::uint64_t epoch;
+  std::int64_t next;
   std::vector<std::int64_t> order;  // empty: as they come
   Batch current;
   bool ended = false;
@@ -154,6 +167,9 @@ const Dataset& DataLoader::dataset() const {
 std::int64_t DataLoader::batches() const {
   return state_->batches();
 }
+std::int64_t DataLoader::examples(std::int64_t batch) const {
+  return state_->examples(batch);
+}
 std::uint64_t DataLoader::seed() const {
   return state_->seed;
 }
@@ -172,11 +188,18 @@ void DataLoader::set_epoch(std::uint64_t epoch, CallSite site) {
 }
 
 DataLoader::Iterator DataLoader::begin(CallSite site) {
+  return begin(ShardRange{}, site);
+}
+
+DataLoader::Iterator DataLoader::begin(const ShardRange& shards, CallSite site) {
   {
     const CallScope call("DataLoader::begin", site);
     state_->check_outside_loop();
+    check_range("a batch's number of shards", shards.of, 1, kMaxShards);
+    check_range("the first shard", shards.first, 0, shards.of - 1);
+    check_range("the number of wanted shards", shards.count, 1, shards.of - shards.first);
   }
-  Iterator iterator(std::make_unique<Pass>(*state_));
+  Iterator iterator(std::make_unique<Pass>(*state_, shards));
   ++iterator;
   return iterator;
 }

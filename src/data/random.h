@@ -11,7 +11,7 @@ inline namespace v0 {
 namespace data {
 
 /// Keeps streams of one seed apart from each other and from the draws of tensors.
-enum class Purpose : std::uint32_t { seed = 1, split, shuffle, augment, user_code, mix };
+enum class Purpose : std::uint32_t { seed = 1, split, shuffle, augment, user_code, mix, shard };
 
 class RandomStream {
  public:

@@ -13,6 +13,7 @@
 
 #include "core/call.h"
 #include "dist/engine.h"
+#include "graph/node.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -32,12 +33,18 @@ Bytes bytes_of(const Tensor& x) {
   x.read_bytes(bytes.data());
   return bytes;
 }
-Tensor tensor_of(const Bytes& bytes, const Tensor& like) {
+Tensor tensor_of(const Bytes& bytes, const Shape& shape, const Tensor& like) {
   // The only dtype that not all bits are a value of.
   const bool is_valid = like.dtype() != DType::boolean ||
                         std::ranges::all_of(bytes, [](std::byte b) { return std::to_integer<int>(b) <= 1; });
   if (!is_valid) throw DistributedError("dist: a rank sent truth values that are neither 0 nor 1", -1);
-  return Tensor::from_bytes(bytes.data(), bytes.size(), like.shape(), like.dtype(), like.device());
+  return Tensor::from_bytes(bytes.data(), bytes.size(), shape, like.dtype(), like.device());
+}
+
+std::int64_t elements_in(const std::vector<Shape>& shapes) {
+  std::int64_t count = 0;
+  for (const Shape& shape : shapes) count += shape.numel();
+  return count;
 }
 
 std::string call_of(const char* name, const Tensor& x) {
@@ -56,6 +63,51 @@ struct Group::State {
 
   void check_rank(const char* what, int rank) const {
     check<ValueError>(rank >= 0 && rank < launch.size, fmt::format("{} is rank {} of {}", what, rank, launch.size));
+  }
+
+  void check_shapes(const std::vector<Shape>& shapes, const Tensor& own) const {
+    check<ValueError>(static_cast<int>(shapes.size()) == launch.size,
+                      fmt::format("{} shapes for {} ranks", shapes.size(), launch.size), {}, "give that of each rank");
+    check<ShapeError>(own.shape() == shapes[static_cast<std::size_t>(launch.rank)],
+                      "this rank's own tensor has another shape than is said", {{"own", own}});
+  }
+  void check_parts(const std::vector<Tensor>& parts) const {
+    check<ValueError>(static_cast<int>(parts.size()) == launch.size,
+                      fmt::format("{} parts for {} ranks", parts.size(), launch.size), {}, "give one part for each rank");
+    for (const Tensor& part : parts) {
+      check_same_device({{"parts[0]", parts.front()}, {"part", part}});
+      check<DTypeError>(part.dtype() == parts.front().dtype(), "parts are of one dtype",
+                        {{"parts[0]", parts.front()}, {"part", part}});
+    }
+  }
+
+  // Gives each rank its part, and gets one of these shapes from each.
+  std::vector<Tensor> exchange(const std::string& call, const std::vector<Tensor>& parts,
+                               const std::vector<Shape>& shapes) {
+    const auto own = static_cast<std::size_t>(launch.rank);
+    std::vector<Bytes> given;
+    std::vector<Bytes> got(parts.size());
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    given.reserve(parts.size());
+    const Tensor* read = nullptr;
+    for (std::size_t other = 0; other < parts.size(); ++other) {
+      if (other == own) continue;
+      // What all are given is read once.
+      if (read == nullptr || graph::Access::node(*read) != graph::Access::node(parts[other])) {
+        read = &parts[other];
+        given.push_back(bytes_of(*read));
+      }
+      got[other].resize(static_cast<std::size_t>(shapes[other].numel()) * size_of(parts[other].dtype()));
+      outgoing.push_back({static_cast<int>(other), given.back()});
+      incoming.push_back({static_cast<int>(other), got[other]});
+    }
+    exchange(call, outgoing, incoming);
+    std::vector<Tensor> result;
+    for (std::size_t other = 0; other < parts.size(); ++other) {
+      result.push_back(other == own ? parts[other] : tensor_of(got[other], shapes[other], parts[other]));
+    }
+    return result;
   }
 
   void exchange(const std::string& call, const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming) {
@@ -109,7 +161,7 @@ Tensor Group::broadcast(const Tensor& x, int from, CallSite site) const {
   if (from != rank()) {
     Bytes bytes(bytes_in(x));
     state_->exchange(text, {}, {{from, bytes}});
-    return tensor_of(bytes, x);
+    return tensor_of(bytes, x.shape(), x);
   }
   const Bytes bytes = bytes_of(x);
   std::vector<Outgoing> outgoing;
@@ -123,53 +175,36 @@ Tensor Group::broadcast(const Tensor& x, int from, CallSite site) const {
 std::vector<Tensor> Group::all_gather(const Tensor& x, CallSite site) const {
   const CallScope call("Group::all_gather", site);
   check_defined({{"x", x}});
-  const Bytes own = bytes_of(x);
-  std::vector<Bytes> theirs(static_cast<std::size_t>(size()));
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    Bytes& bytes = theirs[static_cast<std::size_t>(other)];
-    bytes.resize(own.size());
-    outgoing.push_back({other, own});
-    incoming.push_back({other, bytes});
-  }
-  state_->exchange(call_of("all_gather", x), outgoing, incoming);
-  std::vector<Tensor> all;
-  for (int other = 0; other < size(); ++other) {
-    all.push_back(other == rank() ? x : tensor_of(theirs[static_cast<std::size_t>(other)], x));
-  }
-  return all;
+  const std::vector<Tensor> parts(static_cast<std::size_t>(size()), x);
+  return state_->exchange(call_of("all_gather", x), parts, std::vector<Shape>(parts.size(), x.shape()));
+}
+
+std::vector<Tensor> Group::all_gather(const Tensor& x, const std::vector<Shape>& shapes, CallSite site) const {
+  const CallScope call("Group::all_gather", site);
+  check_defined({{"x", x}});
+  state_->check_shapes(shapes, x);
+  const std::vector<Tensor> parts(static_cast<std::size_t>(size()), x);
+  return state_->exchange(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)), parts,
+                          shapes);
 }
 
 std::vector<Tensor> Group::all_to_all(const std::vector<Tensor>& parts, CallSite site) const {
   const CallScope call("Group::all_to_all", site);
-  check<ValueError>(static_cast<int>(parts.size()) == size(),
-                    fmt::format("{} parts for {} ranks", parts.size(), size()), {}, "give one part for each rank");
+  state_->check_parts(parts);
   for (const Tensor& part : parts) {
-    check_same_device({{"parts[0]", parts.front()}, {"part", part}});
-    check<DTypeError>(part.dtype() == parts.front().dtype(), "parts are of one dtype",
-                      {{"parts[0]", parts.front()}, {"part", part}});
     check<ShapeError>(part.shape() == parts.front().shape(), "parts are of one shape",
                       {{"parts[0]", parts.front()}, {"part", part}});
   }
-  std::vector<Bytes> given(parts.size());
-  std::vector<Bytes> got(parts.size());
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (std::size_t other = 0; other < parts.size(); ++other) {
-    if (static_cast<int>(other) == rank()) continue;
-    given[other] = bytes_of(parts[other]);
-    got[other].resize(given[other].size());
-    outgoing.push_back({static_cast<int>(other), given[other]});
-    incoming.push_back({static_cast<int>(other), got[other]});
-  }
-  state_->exchange(call_of("all_to_all", parts.front()), outgoing, incoming);
-  std::vector<Tensor> result;
-  for (std::size_t other = 0; other < parts.size(); ++other) {
-    result.push_back(static_cast<int>(other) == rank() ? parts[other] : tensor_of(got[other], parts[other]));
-  }
-  return result;
+  return state_->exchange(call_of("all_to_all", parts.front()), parts,
+                          std::vector<Shape>(parts.size(), parts.front().shape()));
+}
+
+std::vector<Tensor> Group::all_to_all(const std::vector<Tensor>& parts, const std::vector<Shape>& shapes,
+                                      CallSite site) const {
+  const CallScope call("Group::all_to_all", site);
+  state_->check_parts(parts);
+  state_->check_shapes(shapes, parts[static_cast<std::size_t>(rank())]);
+  return state_->exchange(fmt::format("all_to_all {}", name_of(parts.front().dtype())), parts, shapes);
 }
 
 void Group::send(const Tensor& x, int to, CallSite site) const {
@@ -188,10 +223,11 @@ Tensor Group::recv(const Tensor& like, int from, CallSite site) const {
   check<ValueError>(from != rank(), "a rank cannot receive from itself");
   Bytes bytes(bytes_in(like));
   state_->exchange(fmt::format("{} {} to {}", call_of("send/recv", like), from, rank()), {}, {{{from, bytes}}});
-  return tensor_of(bytes, like);
+  return tensor_of(bytes, like.shape(), like);
 }
 
-void Group::barrier() const {
+void Group::barrier(CallSite site) const {
+  const CallScope call("Group::barrier", site);
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
   for (int other = 0; other < size(); ++other) {

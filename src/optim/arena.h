@@ -20,6 +20,8 @@ class Layout {
 
   std::size_t count() const { return shapes_.size(); }
   std::int64_t size() const { return size_; }
+  /// Where tensor `i` begins.
+  std::int64_t offset(std::size_t i) const { return offsets_[i]; }
   /// Tensor `i` as a view of the flat one.
   Tensor part(const Tensor& flat, std::size_t i) const;
   /// What lies between tensors: zeros, or whatever was there if the tensors turn out to be parts of one flat tensor

@@ -7,14 +7,13 @@
 #include <lockstep/ops.h>
 
 #include "graph/make.h"
+#include "optim/clip_factor.h"
 #include "optim/together.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
-namespace {
 
-// The norm of several vectors from their norms.
 Tensor norm_of_norms(const std::vector<Tensor>& norms, double p) {
   DType dtype = DType::f32;
   for (const Tensor& norm : norms) {
@@ -28,7 +27,9 @@ Tensor norm_of_norms(const std::vector<Tensor>& norms, double p) {
   return vector_norm(cat(together, 0), p);
 }
 
-}  // namespace
+Tensor clip_factor(const Tensor& norm, double max_norm) {
+  return minimum(max_norm / (norm + 1e-6), 1.0);
+}
 
 Tensor clip_grad_norm(std::vector<nn::Parameter> parameters, double max_norm, ClipNormOptions options, CallSite site) {
   const CallScope call("clip_grad_norm", site);
@@ -48,7 +49,7 @@ Tensor clip_grad_norm(std::vector<nn::Parameter> parameters, double max_norm, Cl
     fail<ValueError>("the norm of the gradients is not finite", {{"norm", norm}},
                      "look for the first infinite value, or clip without error_if_nonfinite");
   }
-  const Tensor factor = minimum(max_norm / (norm + 1e-6), 1.0);
+  const Tensor factor = clip_factor(norm, max_norm);
   for (const Pack& pack : packs) {
     const DType working = graph::wide(pack.flat.dtype());
     const Tensor scaled = pack.flat.to(working) * factor.to(working).to(pack.flat.device());

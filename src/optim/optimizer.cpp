@@ -15,6 +15,13 @@
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
+namespace {
+
+std::string prefix_of(const std::string& key) {
+  return "state." + key + ".";
+}
+
+}  // namespace
 
 Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& common, CallSite site)
     : impl_(std::make_unique<Impl>()) {
@@ -104,6 +111,12 @@ void Optimizer::zero_grad() {
 
 // --- state ------------------------------------------------------------------------------------------------------
 
+std::vector<std::string> OptimizerAccess::state_prefixes(const Optimizer& optimizer) {
+  std::vector<std::string> result;
+  for (const auto& trained : optimizer.impl_->trained) result.push_back(prefix_of(trained.key));
+  return result;
+}
+
 nn::StateDict Optimizer::state_dict() const {
   const CallScope call("state_dict", CallSite("", 0));
   nn::StateDict result;
@@ -114,7 +127,7 @@ nn::StateDict Optimizer::state_dict() const {
   impl_->take_apart();
   for (const Impl::Trained& trained : impl_->trained) {
     if (trained.step == 0) continue;
-    const std::string prefix = "state." + trained.key + ".";
+    const std::string prefix = prefix_of(trained.key);
     result.push_back(prefix + "step", saved_count(trained.step));
     const std::vector<State> kinds = impl_->states(*this, trained.parameter);
     for (std::size_t s = 0; s < kinds.size(); ++s) result.push_back(prefix + kinds[s].name, trained.state[s]);
@@ -134,7 +147,7 @@ void Optimizer::load_state_dict(const nn::StateDict& state, CallSite site) {
   for (Impl::Trained& trained : all) {
     trained.step = 0;
     trained.state.clear();
-    const std::string prefix = "state." + trained.key + ".";
+    const std::string prefix = prefix_of(trained.key);
     const std::vector<State> kinds = impl_->states(*this, trained.parameter);
     bool present = reader.has(prefix + "step");
     for (const State& kind : kinds) present = present || reader.has(prefix + kind.name);

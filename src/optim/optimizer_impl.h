@@ -68,6 +68,11 @@ struct Optimizer::Impl {
   Group& group(std::size_t number);
 };
 
+struct OptimizerAccess {
+  /// What the names of a parameter's state in a state dict begin with, in the order of parameters().
+  static std::vector<std::string> state_prefixes(const Optimizer& optimizer);
+};
+
 }  // namespace optim
 }  // namespace v0
 }  // namespace lockstep

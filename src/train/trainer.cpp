@@ -9,7 +9,9 @@
 
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
+#include <lockstep/data/local_batches.h>
 #include <lockstep/ops.h>
+#include <lockstep/parallel.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/progress.h>
 
@@ -53,33 +55,94 @@ class EvaluationMode {
   bool before_;
 };
 
+// What was found of a batch: means over its examples, and sums.
+struct Counted {
+  double loss = 0;
+  double examples = 0;
+  double right = 0;
+  double predictions = 0;
+};
+
 // Sums over batches, so that means weigh every example alike.
 class Totals {
  public:
-  void add(double loss, std::optional<double> right, std::int64_t examples, std::int64_t predictions) {
-    loss_ += loss * static_cast<double>(examples);
-    examples_ += examples;
-    if (right) {
-      right_ += *right;
-      predictions_ += predictions;
-    }
+  void add(const Counted& batch) {
+    loss_ += batch.loss * batch.examples;
+    examples_ += batch.examples;
+    right_ += batch.right;
+    predictions_ += batch.predictions;
   }
-  std::int64_t examples() const { return examples_; }
-  double loss() const { return examples_ > 0 ? loss_ / static_cast<double>(examples_) : Record::kNone; }
-  double accuracy() const { return predictions_ > 0 ? right_ / static_cast<double>(predictions_) : Record::kNone; }
+  double examples() const { return examples_; }
+  double loss() const { return examples_ > 0 ? loss_ / examples_ : Record::kNone; }
+  double accuracy() const { return predictions_ > 0 ? right_ / predictions_ : Record::kNone; }
 
  private:
   double loss_ = 0;
+  double examples_ = 0;
   double right_ = 0;
-  std::int64_t examples_ = 0;
-  std::int64_t predictions_ = 0;
+  double predictions_ = 0;
 };
+
+Counted counted(const Model& model, const data::Batch& batch, const Loss& loss, CallSite site) {
+  const Tensor output = model.forward(Operand(batch.input, site));
+  const Tensor value = loss_of(loss, output, batch.target, site);
+  const CallScope call("evaluate", site);
+  Counted result{.examples = static_cast<double>(batch.input.size(0))};
+  if (are_classes(output, batch.target)) {
+    result.right = static_cast<double>(sum(hits(output, batch.target)).item<std::int64_t>());
+    result.predictions = static_cast<double>(batch.target.numel());
+  }
+  result.loss = value.item<double>();
+  return result;
+}
+
+// Of all batches, in their order; each was counted by one rank.
+std::vector<Counted> of_all_ranks(const std::vector<Counted>& own, const dist::Group& group, std::int64_t batches,
+                                  CallSite site) {
+  constexpr std::int64_t kNumbers = 4;
+  std::vector<double> numbers;
+  for (const Counted& one : own) numbers.insert(numbers.end(), {one.loss, one.examples, one.right, one.predictions});
+  std::vector<Shape> shapes;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    shapes.push_back({(batches - rank + group.size() - 1) / group.size(), kNumbers});
+  }
+  const Tensor mine = Tensor::from(numbers, shapes[static_cast<std::size_t>(group.rank())], Device{});
+  std::vector<Counted> all(static_cast<std::size_t>(batches));
+  std::size_t rank = 0;
+  for (const Tensor& theirs : group.all_gather(mine, shapes, site)) {
+    const std::vector<double> values = theirs.to_vector<double>();
+    std::size_t batch = rank++;
+    for (std::size_t i = 0; i < values.size(); i += kNumbers, batch += static_cast<std::size_t>(group.size())) {
+      all[batch] = {values[i], values[i + 1], values[i + 2], values[i + 3]};
+    }
+  }
+  return all;
+}
+
+// Ranks take turns with the batches.
+Evaluation evaluated(const Model& model, data::DataLoader& loader, const Loss& loss, const dist::Parallel* parallel,
+                     CallSite site) {
+  const NoGrad no_grad;
+  const EvaluationMode mode(model.module());
+  const std::int64_t ranks = parallel ? parallel->group().size() : 1;
+  const std::int64_t own = parallel ? parallel->group().rank() : 0;
+  const std::int64_t batches = loader.batches() - loader.position();
+  std::vector<Counted> all;
+  std::int64_t number = 0;
+  for (const data::Batch& batch : loader) {
+    if (number++ % ranks == own) all.push_back(counted(model, batch, loss, site));
+  }
+  if (parallel) all = of_all_ranks(all, parallel->group(), batches, site);
+  Totals totals;
+  for (const Counted& batch : all) totals.add(batch);
+  return {totals.loss(), totals.accuracy(), static_cast<std::int64_t>(totals.examples())};
+}
 
 class Fit {
  public:
   Fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,
       CallSite site)
-      : model_(model), optimizer_(optimizer), loader_(loader), options_(options), site_(site) {
+      : model_(model), optimizer_(optimizer), loader_(loader), options_(options), parallel_(options.parallel), site_(site) {
     if (options.epochs < 1) fail("fit", fmt::format("{} epochs are none", options.epochs), "", site);
     if (options.max_steps < 0 || options.checkpoint_every < 0) fail("fit", "a number of steps is negative", "", site);
     total_ = options.epochs * loader.batches();
@@ -101,13 +164,14 @@ class Fit {
     Totals totals;
     const Clock::time_point epoch_start = Clock::now();
     const auto epoch = static_cast<std::int64_t>(loader_.epoch()) + 1;
-    for (const data::Batch& batch : loader_) {
+    for (const data::LocalBatch& batch : data::LocalBatches(loader_, parallel_ ? parallel_->own_shards() : data::ShardRange{})) {
       Record record{.epoch = epoch, .lr = optimizer_.lr()};
       step(batch, record, totals);
       if (options_.schedule != nullptr) options_.schedule->step(site_);
-      record.samples_per_second = static_cast<double>(totals.examples()) / seconds_since(epoch_start);
+      record.samples_per_second = totals.examples() / seconds_since(epoch_start);
       record.seconds = seconds_since(start_);
       put(record);
+      if (parallel_) going_ = !parallel_->any(!going_, site_);
 
       Progress progress{.epoch = epoch,
                         .epochs = options_.epochs,
@@ -130,7 +194,7 @@ class Fit {
       }
       const bool due = options_.checkpoint_every > 0 ? result_.steps % options_.checkpoint_every == 0 : epoch_ends;
       if (due) save();
-      if (!ends && going_ && options_.stop && options_.stop()) {
+      if (!ends && going_ && asked_to_stop()) {
         going_ = false;
         result_.stopped = true;
       }
@@ -138,21 +202,39 @@ class Fit {
     }
   }
 
-  // One step; fills in what it measured.
-  void step(const data::Batch& batch, Record& record, Totals& totals) {
+  bool asked_to_stop() const {
+    const bool here = options_.stop && options_.stop();
+    return parallel_ ? parallel_->any(here, site_) : here;
+  }
+
+  // The loss of examples, and how many of their predictions are right, out of how many; no sums where they are no classes.
+  dist::Measured measured(const data::Batch& batch) const {
     const Tensor output = model_.forward(Operand(batch.input, site_));
     const Tensor loss = loss_of(options_.loss, output, batch.target, site_);
-    Tensor right;
-    if (are_classes(output, batch.target)) {
-      const NoGrad no_grad;
-      const CallScope call("fit", site_);
-      right = sum(hits(output, batch.target));
-    }
+    if (!are_classes(output, batch.target)) return loss;
+    const NoGrad no_grad;
+    const CallScope call("fit", site_);
+    const auto predictions = static_cast<double>(batch.target.numel());
+    return {loss, {sum(hits(output, batch.target)), Tensor::from(std::vector{predictions}, Shape(), Device{})}};
+  }
+
+  dist::StepResult change(const data::LocalBatch& batch) const {
+    const auto measure = [this](const data::Batch& shard) { return measured(shard); };
+    if (parallel_) return parallel_->step(batch, measure, site_);
+    const dist::Measured found = measured(batch.shards.front());
     // Held, and so computed with the step: reading them afterwards costs nothing.
-    const Tensor value = detach(loss);
-    optimizer_.step(loss, site_);
+    const Tensor value = detach(found.loss);
+    optimizer_.step(found.loss, site_);
+    dist::StepResult result{.loss = value.item<double>(site_), .sums = {}};
+    for (const Tensor& sum : found.sums) result.sums.push_back(sum.item<double>(site_));
+    return result;
+  }
+
+  // One step; fills in what it measured.
+  void step(const data::LocalBatch& batch, Record& record, Totals& totals) {
+    const dist::StepResult found = change(batch);
     record.step = ++result_.steps;
-    record.loss = value.item<double>(site_);
+    record.loss = found.loss;
     if (!std::isfinite(record.loss)) {
       bar_.clear();
       fail("fit",
@@ -161,19 +243,19 @@ class Fit {
            "made the first one",
            site_);
     }
-    const std::int64_t examples = batch.input.size(0);
-    std::optional<double> count;
-    if (right.defined()) {
-      count = static_cast<double>(right.item<std::int64_t>(site_));
-      record.accuracy = *count / static_cast<double>(batch.target.numel());
+    Counted counted{.loss = record.loss, .examples = static_cast<double>(batch.examples)};
+    if (!found.sums.empty()) {
+      counted.right = found.sums[0];
+      counted.predictions = found.sums[1];
+      record.accuracy = counted.right / counted.predictions;
     }
-    totals.add(record.loss, count, examples, right.defined() ? batch.target.numel() : 0);
+    totals.add(counted);
   }
 
   Record measure(std::int64_t epoch) {
     Record record{.step = result_.steps, .epoch = epoch, .split = "test"};
     if (options_.test == nullptr) return record;
-    result_.test = evaluate(model_, *options_.test, options_.loss, site_);
+    result_.test = evaluated(model_, *options_.test, options_.loss, parallel_, site_);
     record.loss = result_.test.loss;
     record.accuracy = result_.test.accuracy;
     record.seconds = seconds_since(start_);
@@ -189,17 +271,26 @@ class Fit {
 
   void save() {
     if (options_.checkpoints.empty()) return;
+    saved_at_ = result_.steps;
     Checkpoint checkpoint{.step = result_.steps};
-    checkpoint.add("model", model_.module()).add("optimizer", optimizer_).add("loader", loader_);
+    checkpoint.add("model", model_.module()).add("loader", loader_);
+    checkpoint.parts["optimizer"] = parallel_ ? parallel_->optimizer_state(site_) : optimizer_.state_dict();
+    if (parallel_ && parallel_->group().rank() != 0) return;
     if (options_.schedule != nullptr) checkpoint.add("schedule", *options_.schedule);
     checkpoint.add("generator", default_generator());
     checkpoint.texts["run"] = options_.run;
+    checkpoint.texts["shards"] = fmt::to_string(shards());
     save_checkpoint(options_.checkpoints, checkpoint, {.keep = options_.keep_checkpoints}, site_);
-    saved_at_ = result_.steps;
   }
+
+  int shards() const { return parallel_ ? parallel_->options().shards : 1; }
 
   void resume() {
     const std::optional<Checkpoint> found = load_latest(options_.checkpoints);
+    if (parallel_) {
+      parallel_->check_same("the checkpoint in " + options_.checkpoints + " (a folder that all ranks see is needed)",
+                            found ? nn::state_hash(found->part("model")) : 0, site_);
+    }
     if (!found) return;
     const auto run = found->texts.find("run");
     const std::string saved = run == found->texts.end() ? "" : run->second;
@@ -209,8 +300,18 @@ class Fit {
                        options_.run),
            "another folder, or the options that the run was started with", site_);
     }
+    const auto cut = found->texts.find("shards");
+    const std::string shards_then = cut == found->texts.end() ? "1" : cut->second;
+    if (shards_then != fmt::to_string(shards())) {
+      fail("fit", fmt::format("the checkpoint in {} is of a run with {} shards, not {}", options_.checkpoints, shards_then, shards()),
+           "the number of shards that the run was started with", site_);
+    }
     found->restore("model", model_.module(), site_);
-    found->restore("optimizer", optimizer_, site_);
+    if (parallel_) {
+      parallel_->load_optimizer_state(found->part("optimizer"), site_);
+    } else {
+      found->restore("optimizer", optimizer_, site_);
+    }
     if (options_.schedule != nullptr) found->restore("schedule", *options_.schedule, site_);
     found->restore("loader", loader_, site_);
     found->restore("generator", default_generator(), site_);
@@ -226,6 +327,7 @@ class Fit {
   optim::Optimizer& optimizer_;
   data::DataLoader& loader_;
   const FitOptions& options_;
+  dist::Parallel* const parallel_;
   CallSite site_;
   FitResult result_;
   ProgressBar bar_;
@@ -244,20 +346,7 @@ Tensor accuracy(const Operand& output, const Operand& target) {
 }
 
 Evaluation evaluate(const Model& model, data::DataLoader& loader, const Loss& loss, CallSite site) {
-  const NoGrad no_grad;
-  const EvaluationMode mode(model.module());
-  Totals totals;
-  for (const data::Batch& batch : loader) {
-    const Tensor output = model.forward(Operand(batch.input, site));
-    const Tensor value = loss_of(loss, output, batch.target, site);
-    const CallScope call("evaluate", site);
-    std::optional<double> right;
-    if (are_classes(output, batch.target)) {
-      right = static_cast<double>(sum(hits(output, batch.target)).item<std::int64_t>());
-    }
-    totals.add(value.item<double>(), right, batch.input.size(0), right ? batch.target.numel() : 0);
-  }
-  return {totals.loss(), totals.accuracy(), totals.examples()};
+  return evaluated(model, loader, loss, nullptr, site);
 }
 
 FitResult fit(const Model& model, optim::Optimizer& optimizer, data::DataLoader& loader, const FitOptions& options,

@@ -94,6 +94,7 @@ class RunningCommand {
     for (int i = 0; i < 6000 && !std::filesystem::exists(path); ++i) ::usleep(10'000);
     return std::filesystem::exists(path);
   }
+  pid_t id() const { return process_; }
   void send(int signal) { ::kill(process_, signal); }
   /// Sends the signal and waits. The exit code of a process that a signal ended is minus its number.
   CommandResult end(int signal) {

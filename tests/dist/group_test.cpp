@@ -14,6 +14,7 @@
 
 #include "core/os_socket.h"
 #include "dist/engine.h"
+#include "support/ranks.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,37 +23,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kLong = std::chrono::milliseconds(60'000);
 // Long enough for ranks to meet on a machine that has much else to do.
 constexpr auto kShort = std::chrono::milliseconds(2500);
 
-int free_port() {
-  return os::Socket::listen("127.0.0.1", 0).own_port();
-}
-
-// All ranks of a group, each in a thread; what each ended with: "" or an error.
-std::vector<std::string> run_ranks(int size, const std::function<void(const Group&)>& work,
-                                   std::chrono::milliseconds deadline = kLong) {
-  const int port = free_port();
-  std::vector<std::string> ends(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        work(GroupAccess::make(
-            {.rank = rank, .size = size, .local_rank = rank, .address = "127.0.0.1", .port = port, .secret = "s"},
-            {.deadline = deadline}));
-      } catch (const std::exception& error) {
-        ends[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return ends;
-}
-void expect_success(const std::vector<std::string>& ends) {
-  for (const std::string& end : ends) EXPECT_EQ(end, "");
-}
+using test::expect_success;
+using test::free_port;
+using test::run_ranks;
 
 Tensor of_rank(int rank, std::int64_t count = 3) {
   return arange(static_cast<double>(count)).to(DType::f32) + static_cast<float>(100 * rank);
@@ -178,7 +154,7 @@ void expect_named(int number, const char* expected) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const std::unique_ptr<Engine> engine = connect_tcp(launch(1), kLong);
+    const std::unique_ptr<Engine> engine = connect_tcp(launch(1), test::kLongDeadline);
     std::byte byte{};
     const Outgoing outgoing[] = {{0, {&byte, 1}}};
     engine->exchange("first", outgoing, {});

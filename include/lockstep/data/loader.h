@@ -24,6 +24,15 @@ namespace lockstep {
 inline namespace v0 {
 namespace data {
 
+/// Parts of every batch. Like a seed, their number belongs to a run: each part is fetched by itself, so that what is
+/// random about it depends neither on the other parts nor on who fetches them. The first n % of parts of a batch of n
+/// examples have one example more than the others.
+struct ShardRange {
+  std::int64_t of = 1;     ///< parts of a batch
+  std::int64_t first = 0;  ///< of those that are wanted
+  std::int64_t count = 1;
+};
+
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
   bool shuffle = false;
@@ -50,6 +59,8 @@ class LOCKSTEP_API DataLoader {
   const Dataset& dataset() const;
   /// Batches of a whole epoch. PyTorch: len(loader).
   std::int64_t batches() const;
+  /// Examples of a batch: the last one may have fewer.
+  std::int64_t examples(std::int64_t batch) const;
   std::uint64_t seed() const;
   /// The current epoch, from 0, and how many of its batches have been handed out. The epoch ends when a loop runs past
   /// its last batch.
@@ -62,6 +73,9 @@ class LOCKSTEP_API DataLoader {
   /// ValueError otherwise. What preparing a batch throws is thrown here when that batch is due; the loader then stands
   /// before it. Leaving the loop early stops the workers; what they prepared ahead is made again.
   Iterator begin(CallSite site = {});
+  /// The same, and of each batch the wanted shards, one after the other; one that has no examples is a batch of undefined
+  /// tensors. ValueError for a range that is empty or not inside.
+  Iterator begin(const ShardRange& shards, CallSite site = {});
   std::default_sentinel_t end() const { return std::default_sentinel; }
 
   /// Seed, epoch and position, and what they are about: the number of examples, batch size, shuffle and drop_last.

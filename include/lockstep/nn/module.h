@@ -11,6 +11,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -86,6 +87,10 @@ class LOCKSTEP_API StateDict {
  private:
   std::vector<Entry> entries_;
 };
+
+/// One number for all names and values, the same on every device and from every file format: XXH3-64 of the lines
+/// "name hash\n", where hash is Tensor::hash() in 16 hexadecimal digits.
+LOCKSTEP_API std::uint64_t state_hash(const StateDict& state);
 
 struct LoadStateOptions {
   /// Whether every tensor of the module must be in the dict, and nothing else. Shapes must fit always.

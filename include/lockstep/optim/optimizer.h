@@ -119,6 +119,7 @@ class LOCKSTEP_API Optimizer {
 
  private:
   struct Impl;
+  friend struct OptimizerAccess;
   std::unique_ptr<Impl> impl_;
 };
 

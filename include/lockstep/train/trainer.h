@@ -21,6 +21,9 @@
 
 namespace lockstep {
 inline namespace v0 {
+namespace dist {
+class Parallel;
+}
 namespace train {
 
 namespace detail {
@@ -91,6 +94,11 @@ struct FitOptions {
   /// Goes on from the newest checkpoint in the folder, with the same bits as if it had never stopped. Without one in it
   /// training starts anew.
   bool resume = false;
+  /// Train as one rank of a group (lockstep/parallel.h), made for the same module and optimiser. Every rank calls fit()
+  /// with the same options; checkpoints are written by rank 0, in a folder that all see, and read by all. Logs and the
+  /// progress bar belong to the rank that is given them. A checkpoint continues with any number of ranks and the shards it
+  /// was begun with.
+  dist::Parallel* parallel = nullptr;
   std::string run = {};  ///< What is trained on what, in the user's words. A checkpoint with other words is refused.
 
   std::vector<Log*> logs = {};

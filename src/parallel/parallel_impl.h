@@ -1,0 +1,61 @@
+// What a Parallel remembers, and the parts of its step.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/parallel.h>
+
+#include "parallel/flat_sum.h"
+#include "parallel/shard_scope.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace dist {
+
+struct Parallel::Impl {
+  using Measure = std::function<Measured(const data::Batch& shard)>;
+
+  nn::Module& module;
+  optim::Optimizer& optimizer;
+  Group group;
+  ParallelOptions options;
+  std::vector<nn::Parameter> parameters;
+  std::vector<int> owners;  ///< of each parameter's state; in order of the ranks
+  std::int64_t steps = 0;
+
+  data::ShardRange own() const { return shards_of(options.shards, group.size(), group.rank()); }
+  bool is_own(std::size_t parameter) const { return options.zero == 0 || owners[parameter] == group.rank(); }
+  std::vector<Tensor> values() const;
+
+  StepResult step(const data::LocalBatch& batch, const Measure& measure, CallSite site);
+
+  /// What this rank's shards gave.
+  struct Local {
+    std::vector<FlatKind> kinds;
+    std::vector<ShardTree> gradients;  ///< by kind
+    std::vector<bool> present;         ///< by parameter: it has a gradient in any of the shards
+    std::vector<std::vector<Tensor>> held;  ///< by shard with examples: loss and sums
+  };
+  Local compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, CallSite site);
+  void measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard, CallSite site) const;
+  /// Makes all ranks know what any of them has: gradients, changed buffers, how many sums. Returns their number.
+  std::size_t agree(Local& local, std::vector<bool>& changed) const;
+  /// Leaves out parameters that have no gradient on any rank.
+  void keep_present(Local& local) const;
+  void update(const Local& local, CallSite site);
+  StepResult total(const Local& local, std::size_t sums, std::int64_t examples) const;
+  double weight_of(std::int64_t shard, std::int64_t examples) const;
+
+  /// Where the parameters of each rank lie in a kind's flat tensor.
+  Cuts owner_cuts(const FlatKind& kind) const;
+  /// The norm of the gradients, of which each rank has a part of every kind that begins and ends with chunks.
+  Tensor norm_of(const std::vector<FlatKind>& kinds, const std::vector<Tensor>& parts) const;
+  /// Gives every rank the values that the owners of parameters have changed.
+  void share_values(const std::vector<FlatKind>& kinds);
+};
+
+}  // namespace dist
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,294 @@
+// A step: gradients of this rank's shards, their sum over all ranks, the optimiser's change.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <lockstep/autocast.h>
+#include <lockstep/autograd.h>
+#include <lockstep/check.h>
+#include <lockstep/ops.h>
+
+#include "graph/make.h"
+#include "graph/window.h"
+#include "optim/clip_factor.h"
+#include "parallel/parallel_impl.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace dist {
+namespace {
+
+std::int64_t floor_chunk(std::int64_t element) {
+  return element / kChunk * kChunk;
+}
+std::int64_t ceil_chunk(std::int64_t element) {
+  return floor_chunk(element + kChunk - 1);
+}
+
+}  // namespace
+
+std::vector<Tensor> Parallel::Impl::values() const {
+  std::vector<Tensor> values;
+  for (const nn::Parameter& parameter : parameters) values.push_back(detach(parameter));
+  return values;
+}
+
+// The first examples % shards shards have one more, as in data::ShardRange.
+double Parallel::Impl::weight_of(std::int64_t shard, std::int64_t examples) const {
+  const std::int64_t count = examples / options.shards + (shard < examples % options.shards ? 1 : 0);
+  return static_cast<double>(count) / static_cast<double>(examples);
+}
+
+StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, CallSite site) {
+  check<ValueError>(static_cast<std::int64_t>(batch.shards.size()) == own().count,
+                    fmt::format("{} shards of the batch, and this rank has {}", batch.shards.size(), own().count), {},
+                    "loop over Parallel::batches(loader)");
+  check<ValueError>(batch.examples > 0, "the batch has no examples");
+  ShardBuffers buffers(module);
+  Local local = compute(batch, measure, buffers, site);
+  std::vector<bool> changed = buffers.changed();
+  const std::size_t sums = agree(local, changed);
+  {
+    const NoGrad no_grad;
+    const Autocast outside(DType::f32);
+    keep_present(local);
+    if (options.shards > 1) buffers.combine(group, own(), changed);
+    update(local, site);
+  }
+  const StepResult result = total(local, sums, batch.examples);
+  ++steps;
+  return result;
+}
+
+Parallel::Impl::Local Parallel::Impl::compute(const data::LocalBatch& batch, const Measure& measure,
+                                              ShardBuffers& buffers, CallSite site) {
+  Local local;
+  std::vector<bool> trained;
+  std::set<Device> devices;
+  for (const nn::Parameter& parameter : parameters) {
+    trained.push_back(parameter.requires_grad());
+    devices.insert(parameter.device());
+  }
+  local.kinds = flat_kinds(values(), trained);
+  local.gradients.resize(local.kinds.size());
+  local.present.resize(parameters.size());
+  const ShardGenerators generators(options.shards);
+  for (std::int64_t i = 0; i < own().count; ++i) {
+    const data::Batch& examples = batch.shards[static_cast<std::size_t>(i)];
+    const std::int64_t shard = own().first + i;
+    if (!examples.input.defined()) {
+      for (std::size_t k = 0; k < local.kinds.size(); ++k) local.gradients[k].add({{shard, 1}, local.kinds[k].zeros()});
+      continue;
+    }
+    const double weight = weight_of(shard, batch.examples);
+    generators.begin(shard);
+    buffers.begin();
+    optimizer.zero_grad();
+    const Measured measured = measure(examples);
+    buffers.end(weight);
+    measure_shard(measured, weight, local, shard, site);
+    optimizer.zero_grad();
+    if (options.shards == 1) continue;  // computed with the optimiser's change
+    // Activations go now.
+    for (const Device device : devices) graph::flush(device);
+  }
+  return local;
+}
+
+void Parallel::Impl::measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard,
+                                   CallSite site) const {
+  check_defined({{"loss", measured.loss}});
+  backward(weight == 1 ? measured.loss : measured.loss * weight, {}, site);
+  const NoGrad no_grad;
+  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
+    const FlatKind& kind = local.kinds[k];
+    std::vector<Tensor> parts;
+    for (const std::size_t p : kind.members) {
+      const Tensor gradient = parameters[p].grad();
+      local.present[p] = local.present[p] || gradient.defined();
+      parts.push_back(gradient.defined() ? detach(gradient) : zeros_like(detach(parameters[p])));
+    }
+    local.gradients[k].add({{shard, 1}, kind.layout.pack(parts, optim::Layout::Gaps::zero)});
+  }
+  std::vector<Tensor> values{detach(measured.loss)};
+  for (const Tensor& sum : measured.sums) values.push_back(detach(sum));
+  local.held.push_back(std::move(values));
+}
+
+std::size_t Parallel::Impl::agree(Local& local, std::vector<bool>& changed) const {
+  std::vector<std::uint8_t> mine{static_cast<std::uint8_t>(local.held.empty() ? 0 : local.held.front().size())};
+  for (const bool present : local.present) mine.push_back(present ? 1 : 0);
+  for (const bool one : changed) mine.push_back(one ? 1 : 0);
+  std::vector<std::uint8_t> all = mine;
+  for (const Tensor& other : group.all_gather(Tensor::from(mine, {static_cast<std::int64_t>(mine.size())}, Device{}))) {
+    const std::vector<std::uint8_t> theirs = other.to_vector<std::uint8_t>();
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], theirs[i]);
+  }
+  const std::size_t first_buffer = 1 + local.present.size();
+  for (std::size_t p = 0; p < local.present.size(); ++p) local.present[p] = all[1 + p] != 0;
+  for (std::size_t b = 0; b < changed.size(); ++b) changed[b] = all[first_buffer + b] != 0;
+  return all[0];
+}
+
+void Parallel::Impl::keep_present(Local& local) const {
+  check<ValueError>(std::ranges::find(local.present, true) != local.present.end(),
+                    fmt::format("none of the {} parameters has a gradient", parameters.size()), {},
+                    "give Parallel the optimiser of the module whose loss is measured");
+  std::vector<FlatKind> kinds = flat_kinds(values(), local.present);
+  std::vector<ShardTree> trees;
+  for (const FlatKind& after : kinds) {
+    const auto found = std::ranges::find_if(local.kinds, [&](const FlatKind& kind) {
+      return kind.dtype == after.dtype && kind.device == after.device;
+    });
+    ShardTree& whole = local.gradients[static_cast<std::size_t>(found - local.kinds.begin())];
+    if (found->members == after.members) {
+      trees.push_back(std::move(whole));
+      continue;
+    }
+    ShardTree& tree = trees.emplace_back();
+    for (const ShardTree::Node& node : whole.nodes()) {
+      std::vector<Tensor> parts;
+      for (std::size_t m = 0; m < found->members.size(); ++m) {
+        if (local.present[found->members[m]]) parts.push_back(found->layout.part(node.sum, m));
+      }
+      tree.add({node.subtree, after.layout.pack(parts, optim::Layout::Gaps::zero)});
+    }
+  }
+  local.kinds = std::move(kinds);
+  local.gradients = std::move(trees);
+}
+
+Cuts Parallel::Impl::owner_cuts(const FlatKind& kind) const {
+  Cuts cuts(static_cast<std::size_t>(group.size()) + 1, kind.layout.size());
+  for (std::size_t m = kind.members.size(); m-- > 0;) {
+    for (int rank = 0; rank <= owners[kind.members[m]]; ++rank) {
+      cuts[static_cast<std::size_t>(rank)] = kind.layout.offset(m);
+    }
+  }
+  return cuts;
+}
+
+void Parallel::Impl::update(const Local& local, CallSite site) {
+  const auto own_rank = static_cast<std::size_t>(group.rank());
+  std::vector<Tensor> parts;                // of the sums, what this rank needs
+  std::vector<std::int64_t> begins;         // where they begin
+  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
+    const FlatKind& kind = local.kinds[k];
+    const Cuts cuts = options.zero == 0 ? equal_cuts(kind.layout.size(), group.size()) : owner_cuts(kind);
+    Cuts first(cuts.begin(), cuts.end() - 1);
+    Cuts end(cuts.begin() + 1, cuts.end());
+    if (options.zero == 1 && options.clip_norm) {  // whole chunks, for the norm
+      for (std::size_t r = 0; r < first.size(); ++r) {
+        if (first[r] == end[r]) continue;
+        first[r] = floor_chunk(first[r]);
+        end[r] = std::min(ceil_chunk(end[r]), kind.layout.size());
+      }
+    }
+    Tensor sum = sum_of_shards(group, options.shards, local.gradients[k], first, end);
+    begins.push_back(options.zero == 0 || group.size() == 1 ? 0 : first[own_rank]);
+    parts.push_back(options.zero == 0 ? gathered(group, sum, cuts) : std::move(sum));
+  }
+  std::optional<Tensor> factor;
+  if (options.clip_norm) factor = optim::clip_factor(norm_of(local.kinds, parts), *options.clip_norm);
+  bool any = false;
+  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
+    const FlatKind& kind = local.kinds[k];
+    Tensor part = parts[k];
+    if (factor) {
+      const DType wide = graph::wide(part.dtype());
+      part = (part.to(wide) * factor->to(wide).to(part.device())).to(part.dtype());
+    }
+    for (std::size_t m = 0; m < kind.members.size(); ++m) {
+      nn::Parameter& parameter = parameters[kind.members[m]];
+      if (!is_own(kind.members[m])) continue;
+      any = true;
+      parameter.set_grad(part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
+    }
+  }
+  parts.clear();
+  if (any) optimizer.step(site);
+  optimizer.zero_grad();
+  if (options.zero == 1) share_values(local.kinds);
+}
+
+Tensor Parallel::Impl::norm_of(const std::vector<FlatKind>& kinds, const std::vector<Tensor>& parts) const {
+  std::vector<Tensor> norms;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    Tensor squares;
+    if (options.zero == 0 || group.size() == 1) {
+      squares = squares_of_chunks(parts[k]);
+    } else {
+      // A chunk belongs to the rank that has its first element.
+      Cuts chunks = owner_cuts(kinds[k]);
+      for (std::int64_t& cut : chunks) cut = (cut + kChunk - 1) / kChunk;
+      const auto rank = static_cast<std::size_t>(group.rank());
+      const std::int64_t first = floor_chunk(owner_cuts(kinds[k])[rank]);
+      const Tensor all = squares_of_chunks(parts[k]);
+      const std::int64_t count = chunks[rank + 1] - chunks[rank];
+      squares = gathered(group, all.narrow(0, count == 0 ? 0 : chunks[rank] - first / kChunk, count), chunks);
+    }
+    norms.push_back(sqrt(graph::reduce(ReduceOp::sum, squares, 1u).reshape({})));
+  }
+  return optim::norm_of_norms(norms, 2);
+}
+
+void Parallel::Impl::share_values(const std::vector<FlatKind>& kinds) {
+  if (group.size() == 1) return;
+  for (const FlatKind& kind : kinds) {
+    std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(group.size()));
+    for (const std::size_t p : kind.members) members[static_cast<std::size_t>(owners[p])].push_back(p);
+    std::vector<optim::Layout> layouts;
+    std::vector<Shape> shapes;
+    for (const std::vector<std::size_t>& list : members) {
+      std::vector<Shape> of_parameters;
+      for (const std::size_t p : list) of_parameters.push_back(parameters[p].shape());
+      layouts.emplace_back(std::move(of_parameters));
+      shapes.push_back({layouts.back().size()});
+    }
+    const auto own_rank = static_cast<std::size_t>(group.rank());
+    std::vector<Tensor> values;
+    for (const std::size_t p : members[own_rank]) values.push_back(detach(parameters[p]));
+    const Tensor mine = values.empty() ? zeros({0}, {.dtype = kind.dtype, .device = kind.device})
+                                       : layouts[own_rank].pack(values, optim::Layout::Gaps::zero);
+    const std::vector<Tensor> all = group.all_gather(mine, shapes);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (rank == own_rank) continue;
+      for (std::size_t m = 0; m < members[rank].size(); ++m) {
+        parameters[members[rank][m]].set(layouts[rank].part(all[rank], m));
+      }
+    }
+  }
+}
+
+StepResult Parallel::Impl::total(const Local& local, std::size_t sums, std::int64_t examples) const {
+  const auto width = static_cast<std::int64_t>(sums);
+  std::vector<double> mine(static_cast<std::size_t>(own().count * width));
+  for (std::size_t i = 0; i < local.held.size(); ++i) {
+    check<ValueError>(local.held[i].size() == sums, "shards give different numbers of sums");
+    for (std::size_t v = 0; v < sums; ++v) mine[i * sums + v] = local.held[i][v].to(DType::f64).item<double>();
+  }
+  std::vector<Shape> shapes;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    shapes.push_back({shards_of(options.shards, group.size(), rank).count, width});
+  }
+  const Tensor own_values = Tensor::from(mine, {own().count, width}, Device{});
+  StepResult result;
+  result.sums.resize(sums - 1);
+  std::int64_t shard = 0;
+  for (const Tensor& values : group.all_gather(own_values, shapes)) {
+    const std::vector<double> rows = values.to_vector<double>();
+    for (std::size_t row = 0; row < rows.size(); row += sums, ++shard) {
+      const double weight = weight_of(shard, examples);
+      if (weight == 0) continue;
+      result.loss += weight * rows[row];
+      for (std::size_t v = 1; v < sums; ++v) result.sums[v - 1] += rows[row + v];
+    }
+  }
+  return result;
+}
+
+}  // namespace dist
+}  // namespace v0
+}  // namespace lockstep
