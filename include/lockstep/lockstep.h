@@ -20,6 +20,8 @@
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 #include <lockstep/random.h>
+#include <lockstep/recorder.h>
+#include <lockstep/shadow.h>
 #include <lockstep/shape.h>
 #include <lockstep/tensor.h>
 #include <lockstep/text/tokenizer.h>

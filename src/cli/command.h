@@ -32,6 +32,8 @@ void add_detect(CommandLine& line);
 void add_embed(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
+void add_diff(CommandLine& line);
+void add_hash(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_check(CommandLine& line);
 void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);

@@ -9,7 +9,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/recorder.h>
+#include <lockstep/shadow.h>
+
+#include "cli/devices.h"
 #include "cli/suggest.h"
+#include "cli/terminal.h"
+#include "graph/kernel_record.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -147,6 +153,12 @@ CommandLine::~CommandLine() = default;
 
 Subcommand CommandLine::subcommand(const char* name, const char* help) {
   CLI::App& app = *app_->add_subcommand(name, help);
+  constexpr const char* kGroup = "Agreement";
+  app.add_option("--shadow", shadow_, "Compute every kernel on this device, too, and compare the bits")->group(kGroup);
+  app.add_option("--shadow-policy", shadow_policy_, "Where they differ: stop, report, or follow the shadow")
+      ->check(CLI::IsMember({"stop", "report", "follow"}))
+      ->group(kGroup);
+  app.add_option("--record", record_, "Write a hash of what every kernel makes to this file, for lockstep diff")->group(kGroup);
   return {app, runs_[&app], words_};
 }
 
@@ -199,7 +211,26 @@ ExitCode CommandLine::run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(explain(error));
   }
-  return runs_.at(app_->get_subcommands().front())();
+  return run_watched(runs_.at(app_->get_subcommands().front()));
+}
+
+ExitCode CommandLine::run_watched(const std::function<ExitCode()>& run) const {
+  std::optional<Shadow> shadow;
+  std::optional<Recorder> record;
+  if (!shadow_.empty()) shadow.emplace(chosen_device(shadow_), ShadowOptions{.policy = parse_shadow_policy(shadow_policy_)});
+  if (!record_.empty()) record.emplace(graph::file_of_rank(record_));
+  const ExitCode code = run();
+  if (record) {
+    record->finish();
+    if (record->size() > 0) fmt::print(stderr, "{}: {} values of kernels recorded\n", printable(record_), record->size());
+  }
+  if (shadow) {
+    const Shadow::Counts counts = shadow->counts();
+    fmt::print(stderr, "shadow: {} values compared with {}, {} different, {} kernels passed over\n", counts.compared,
+               printable(shadow_), counts.different, counts.passed_over);
+    if (counts.different > 0 && code == kOk) return kFailure;
+  }
+  return code;
 }
 
 }  // namespace cli

@@ -78,16 +78,22 @@ class CommandLine {
   CommandLine(const char* name, const char* description, const std::string& version, const char* footer);
   ~CommandLine();
 
+  /// With the options that all have: --shadow, --shadow-policy, --record.
   Subcommand subcommand(const char* name, const char* help);
   /// Runs the subcommand that is asked for, or shows help. Throws UsageError that says what is wrong with the line.
   ExitCode run(int argc, char** argv);
 
  private:
   std::string explain(const CLI::ParseError& error) const;
+  ExitCode run_watched(const std::function<ExitCode()>& run) const;
 
   std::unique_ptr<CLI::App> app_;
   std::shared_ptr<std::vector<std::string>> words_;
   std::map<const CLI::App*, std::function<ExitCode()>> runs_;
+  // Of every subcommand.
+  std::string shadow_;
+  std::string shadow_policy_ = "stop";
+  std::string record_;
 };
 
 }  // namespace cli

@@ -11,6 +11,7 @@
 
 #include "cli/run_folder.h"
 #include "cli/terminal.h"
+#include "cli/user_message.h"
 #include "core/os.h"
 #include "core/os_process.h"
 #include "core/os_socket.h"
@@ -57,6 +58,9 @@ std::vector<os::Process> start(int ranks, const std::vector<std::string>& words)
   return processes;
 }
 
+// What a rank returns that has failed only because another one did.
+constexpr int kLostOthers = 75;
+
 struct Outcome {
   int code = kOk;
   std::vector<std::string> gone;  ///< ranks that a signal ended, or that hung, each with what became of it
@@ -65,6 +69,19 @@ struct Outcome {
 std::string described(std::size_t rank, const os::Process::End& end, bool was_killed) {
   return was_killed ? fmt::format("rank {} hung", rank)
                     : fmt::format("rank {} was ended by {}", rank, os::signal_name(end.signal));
+}
+
+// The exit code of the first rank that failed by itself. Rank 0 has said why it did; of another one it is said here, once.
+int told_code(std::vector<os::Process>& processes) {
+  bool any_failed = false;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    const os::Process::End end = processes[rank].end().value_or(os::Process::End{});
+    any_failed = any_failed || end.code != 0 || end.signal != 0;
+    if (end.code == 0 || end.code == kLostOthers) continue;
+    if (rank > 0 && end.code < kSignal) fmt::print(stderr, "rank {}: {}", rank, processes[rank].printed());
+    return end.code;
+  }
+  return any_failed ? kFailure : kOk;
 }
 
 Outcome wait_for(std::vector<os::Process>& processes, int timeout, const os::StopRequest& stop) {
@@ -88,16 +105,11 @@ Outcome wait_for(std::vector<os::Process>& processes, int timeout, const os::Sto
       ended[rank] = true;
       if (end->signal != 0) outcome.gone.push_back(described(rank, *end, was_killed));
       if (end->code == 0 && end->signal == 0) continue;
-      // What the first to fail has printed tells why; the others only miss it.
-      if (!killing) {
-        outcome.code = end->signal != 0 ? kFailure : end->code;
-        killing = Clock::now() + std::chrono::seconds(std::min(kGraceSeconds, timeout));
-        const std::string printed = processes[rank].printed();
-        if (!printed.empty()) fmt::print(stderr, "rank {}: {}", rank, printed);
-      }
+      if (!killing) killing = Clock::now() + std::chrono::seconds(std::min(kGraceSeconds, timeout));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  outcome.code = told_code(processes);
   return outcome;
 }
 
@@ -152,6 +164,16 @@ ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words) {
     fmt::print(stderr, "lockstep: going on from the last checkpoint with {} rank{}\n", ranks, ranks == 1 ? "" : "s");
     words = without_resume(words);
     words.emplace_back("--resume=auto");
+  }
+}
+
+ExitCode as_rank(const std::function<ExitCode()>& work) {
+  if (variable("LOCKSTEP_LAUNCHER") != "lockstep") return work();
+  try {
+    return work();
+  } catch (const dist::DistributedError&) {
+    fmt::print(stderr, "lockstep: {}\n", message_of_current_exception());
+    return static_cast<ExitCode>(kLostOthers);
   }
 }
 

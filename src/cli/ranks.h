@@ -1,6 +1,7 @@
 // Commands that run as several processes: `--ranks 4` starts them, and so do mpirun, srun and torchrun.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ bool starts_ranks(const RankOptions& options);
 /// Starts them, with the words of this command line, and waits. One that a signal ended, or that does not end when others
 /// have failed, is gone: as often as `restarts` says, those that are left go on from the last checkpoint.
 ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words);
+
+/// Runs `work`, and tells run_ranks() where it fails only because another rank has.
+ExitCode as_rank(const std::function<ExitCode()>& work);
 
 /// The group that this process is one of.
 dist::Group joined_group(const RankOptions& options);

@@ -370,7 +370,9 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       "  lockstep train --data cifar10:data --arch resnet20 --epochs 30 --out run2 --resume=auto\n"
       "  lockstep train --data cifar10:data --arch resnet20 --ranks 4 --restarts 3\n"
       "`lockstep classify --weights OUT/weights.safetensors --labels OUT/labels.txt` uses what was trained.");
-  command.runs([options, architectures, words = command.words()] { return train(*options, *architectures, *words); });
+  command.runs([options, architectures, words = command.words()] {
+    return as_rank([&] { return train(*options, *architectures, *words); });
+  });
 }
 
 }  // namespace cli

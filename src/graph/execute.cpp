@@ -8,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "graph/address_index.h"
+#include "graph/kernel_watch.h"
 #include "graph/trace.h"
 
 namespace lockstep {
@@ -139,6 +140,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
   std::vector<Scalar> parameters;
   std::span<std::uint32_t> faults;
   std::size_t next_fault = 0;
+  const std::vector<std::unique_ptr<FlushWatch>> watches = watches_of(backend, window, plan);
   std::optional<TraceKernels> trace;
   if (std::shared_ptr<TraceLog> log = trace_log()) {
     backend.finish();
@@ -178,6 +180,8 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     }
     parameters.clear();
     for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
+    const KernelRun run{backend, window, prepared.step, buffers, parameters, replaced};
+    for (const auto& watch : watches) watch->before(run);
     const auto start = trace ? TraceClock::now() : TraceClock::time_point();
     prepared.executable->run({slots, parameters, faults, next_fault, given});
     next_fault += prepared.step.checks.size();
@@ -188,6 +192,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
       backend.finish();
       trace->add(prepared, bytes, start);
     }
+    for (const auto& watch : watches) watch->after(run);
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();

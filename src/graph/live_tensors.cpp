@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,32 +24,51 @@ constexpr std::size_t kListed = 8;
 constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
 
 /// Weak references that are looked through when they have doubled, so that dead ones do not pile up.
-template <typename T> class WeakList {
+template <typename Weak> class WeakList {
  public:
-  void add(const std::shared_ptr<T>& item) {
+  using Item = decltype(std::declval<const Weak&>().lock());
+
+  void add(Weak item) {
     if (items_.size() >= limit_) {
-      std::erase_if(items_, [](const std::weak_ptr<T>& weak) { return weak.expired(); });
+      std::erase_if(items_, [](const Weak& weak) { return weak.expired(); });
       limit_ = std::max<std::size_t>(1024, 2 * items_.size());
     }
-    items_.push_back(item);
+    items_.push_back(std::move(item));
   }
-  std::vector<std::shared_ptr<T>> alive() const {
-    std::vector<std::shared_ptr<T>> result;
-    for (const std::weak_ptr<T>& weak : items_) {
-      if (std::shared_ptr<T> item = weak.lock()) result.push_back(std::move(item));
+  std::vector<Item> alive() const {
+    std::vector<Item> result;
+    for (const Weak& weak : items_) {
+      if (Item item = weak.lock()) result.push_back(std::move(item));
     }
     return result;
   }
 
  private:
-  std::vector<std::weak_ptr<T>> items_;
+  std::vector<Weak> items_;
   std::size_t limit_ = 1024;
+};
+
+// Of a value, not of a handle: an optimiser's step binds parameters to new values before the kernels of the forward pass,
+// which read the old ones, have run.
+struct WeakElements {
+  std::weak_ptr<Node> base;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::string name;
+
+  bool expired() const { return base.expired(); }
+  std::optional<NamedElements> lock() const {
+    NodeRef node = base.lock();
+    if (node == nullptr) return std::nullopt;
+    return NamedElements{std::move(node), begin, end, name};
+  }
 };
 
 struct Registry {
   std::mutex mutex;
-  std::map<Device, WeakList<Node>> stored;
-  WeakList<Handle> named;
+  std::map<Device, WeakList<std::weak_ptr<Node>>> stored;
+  WeakList<std::weak_ptr<Handle>> named;
+  WeakList<WeakElements> elements;
 };
 
 // Never destroyed: tensors with static storage may outlive any static object here.
@@ -76,9 +97,25 @@ void remember_stored(std::span<const NodeRef> nodes) {
 
 void remember_name(const std::shared_ptr<Handle>& handle) {
   if (handle->name.empty()) return;
+  const Reading reading = reading_of(handle->node);
+  const std::int64_t begin = reading.view.offset;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   all.named.add(handle);
+  all.elements.add({reading.base, begin, begin + handle->node->shape.numel(), handle->name});
+}
+
+std::vector<NamedElements> named_elements() {
+  std::vector<std::optional<NamedElements>> alive;
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    alive = all.elements.alive();
+  }
+  std::vector<NamedElements> result;
+  result.reserve(alive.size());
+  for (std::optional<NamedElements>& elements : alive) result.push_back(std::move(*elements));
+  return result;
 }
 
 std::string largest_tensors(Device device) {

@@ -20,6 +20,16 @@ void remember_stored(std::span<const NodeRef> nodes);
 /// Remembers the name of a handle, as long as it lives.
 void remember_name(const std::shared_ptr<Handle>& handle);
 
+/// Values that somebody has given a name, and that live or are still to be read, as elements of the nodes that own them:
+/// parameters of a model lie side by side.
+struct NamedElements {
+  NodeRef base;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::string name;
+};
+std::vector<NamedElements> named_elements();
+
 /// A line for each of the largest values in the memory of `device`, largest first; "" if there are none.
 std::string largest_tensors(Device device);
 

@@ -3,9 +3,7 @@
 #include "graph/trace.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -54,12 +52,6 @@ nlohmann::ordered_json event_json(const TraceLog::Event& event, std::size_t trac
                               {"dur", microseconds(event.end - event.start)}};
   if (!event.details.empty()) json["args"] = nlohmann::ordered_json::parse(event.details);
   return json;
-}
-
-std::string list(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8;
-  const std::span<const std::string> first(names.data(), std::min(names.size(), kMost));
-  return fmt::format("{}{}", fmt::join(first, " + "), names.size() > kMost ? " + ..." : "");
 }
 
 std::string shown(const Node& node) {
@@ -136,37 +128,7 @@ TraceSpan::~TraceSpan() {
 }
 
 TraceKernels::TraceKernels(std::shared_ptr<TraceLog> log, const Window& window, const Plan& plan)
-    : log_(std::move(log)), window_(window), stored_(window.nodes.size(), false) {
-  for (std::size_t e = 0; e < window.nodes.size(); ++e) stored_[e] = window.values[e].given;
-  for (const Plan::Prepared& prepared : plan.steps) {
-    for (const int entry : prepared.step.writes) stored_[static_cast<std::size_t>(entry)] = true;
-  }
-}
-
-// The ops that users called, and the steps that these are made of where that is not the same; each once, in their order.
-std::string TraceKernels::ops_of(const Step& step) const {
-  std::set<std::size_t> members;
-  std::vector<int> open = step.writes;
-  while (!open.empty()) {
-    const auto entry = static_cast<std::size_t>(open.back());
-    open.pop_back();
-    if (!members.insert(entry).second) continue;
-    for (const int operand : window_.operands(entry)) {
-      if (operand >= 0 && !stored_[static_cast<std::size_t>(operand)]) open.push_back(operand);
-    }
-  }
-  std::vector<std::string> called;
-  std::vector<std::string> steps;
-  const auto add = [](std::vector<std::string>& names, std::string name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-  };
-  for (const std::size_t entry : members) {
-    const Node& node = *window_.nodes[entry];
-    add(called, node.name);
-    add(steps, name_of(node.op));
-  }
-  return called == steps ? list(called) : list(called) + ": " + list(steps);
-}
+    : log_(std::move(log)), window_(window), names_(window, plan) {}
 
 void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceClock::time_point start) const {
   const TraceClock::time_point end = TraceClock::now();
@@ -183,7 +145,7 @@ void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceC
                                        {"writes", writes},
                                        {"bytes", bytes},
                                        {"kernel", to_string(prepared.step.kernel)}};
-  log_->add({ops_of(prepared.step) + " " + shown(result), "kernel", result.device, start, end, dumped(details),
+  log_->add({names_.ops_of(prepared.step) + " " + shown(result), "kernel", result.device, start, end, dumped(details),
              memory_statistics(result.device).live});
 }
 

@@ -15,6 +15,7 @@
 #include <lockstep/trace.h>
 
 #include "graph/describe.h"
+#include "graph/kernel_watch.h"
 #include "graph/plan.h"
 
 namespace lockstep {
@@ -83,11 +84,9 @@ class TraceKernels {
   void add(const Plan::Prepared& prepared, std::size_t bytes, TraceClock::time_point start) const;
 
  private:
-  std::string ops_of(const Step& step) const;
-
   std::shared_ptr<TraceLog> log_;
   const Window& window_;
-  std::vector<bool> stored_;  ///< values that have a buffer: where a kernel's ops end
+  KernelNames names_;
 };
 
 }  // namespace graph

@@ -205,6 +205,11 @@ void flush_if_full(Device device) {
   flush(device);
 }
 
+void run_exclusively(Device device, const std::function<void()>& action) {
+  const std::lock_guard executing(window_of(device).execute);
+  action();
+}
+
 void flush(Device device, const NodeRef& wanted) {
   with_largest_tensors(device, [&] { flush_window(device, wanted); });
 }

@@ -2,6 +2,7 @@
 // that a user still holds. Users never see it: a flush happens at a read, or by itself when the window grows.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ void enter_window(const NodeRef& node);
 void flush_if_full(Device device);
 /// Computes every held pending node of the device, and `wanted` (if given) even if it is a source.
 void flush(Device device, const NodeRef& wanted = nullptr);
+/// Runs `action` while no flush of this device does.
+void run_exclusively(Device device, const std::function<void()>& action);
 /// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
 void compute(const NodeRef& node);
 /// The kernels that reading `nodes` would run now, one line each, device by device. Computes nothing.

@@ -13,7 +13,7 @@ namespace nn {
 
 std::uint64_t state_hash(const StateDict& state) {
   std::string text;
-  for (const auto& [name, tensor] : state) text += fmt::format("{} {:016x}\n", name, tensor.hash());
+  for (const auto& [name, tensor] : StateDict::Map(state)) text += fmt::format("{} {:016x}\n", name, tensor.hash());
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 

@@ -77,8 +77,8 @@ Outcome train_on(const Group& group, const ParallelOptions& options, int workers
   }
   parallel.compare();
   outcome.weights = nn::state_hash(net.state_dict());
-  const nn::StateDict::Map sorted = parallel.optimizer_state();
-  if (group.rank() == 0) outcome.optimizer = nn::state_hash(sorted);
+  const nn::StateDict state = parallel.optimizer_state();
+  if (group.rank() == 0) outcome.optimizer = nn::state_hash(state);
   return outcome;
 }
 

@@ -88,8 +88,8 @@ class LOCKSTEP_API StateDict {
   std::vector<Entry> entries_;
 };
 
-/// One number for all names and values, the same on every device and from every file format: XXH3-64 of the lines
-/// "name hash\n", where hash is Tensor::hash() in 16 hexadecimal digits.
+/// One number for all names and values, the same on every device, in any order and from every file format: XXH3-64 of the
+/// lines "name hash\n", sorted by name, where hash is Tensor::hash() in 16 hexadecimal digits. `lockstep hash FILE`.
 LOCKSTEP_API std::uint64_t state_hash(const StateDict& state);
 
 struct LoadStateOptions {

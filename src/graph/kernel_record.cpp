@@ -1,0 +1,260 @@
+// Recorder: hashes of what kernels make, and the file that they are kept in.
+#include "graph/kernel_record.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/check.h>
+#include <lockstep/version.h>
+
+#include "core/hash.h"
+#include "core/os.h"
+#include "graph/kernel_watch.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr const char* kRecordFormat = "lockstep-record-1";
+constexpr std::size_t kRecordedWindow = std::size_t{256} << 20;
+
+std::atomic<bool> has_record{false};
+
+std::string dumped_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string line_of(const RecordedKernel& kernel) {
+  return dumped_line({{"ops", kernel.ops},
+                      {"module", kernel.module},
+                      {"dtype", name_of(kernel.dtype)},
+                      {"shape", std::vector<std::int64_t>(kernel.shape.begin(), kernel.shape.end())},
+                      {"hash", fmt::format("{:016x}", kernel.hash)},
+                      {"device", kernel.device},
+                      {"file", kernel.file},
+                      {"line", kernel.line}});
+}
+
+}  // namespace
+
+struct Recorder::Impl : graph::KernelWatch {
+  std::string file;
+  graph::WindowLimits limits;
+  mutable std::mutex mutex;
+  std::vector<RecordedKernel> kernels;
+  bool is_finished = false;
+
+  std::unique_ptr<graph::FlushWatch> begin(Backend& backend, const graph::Window& window,
+                                           const graph::Plan& plan) override;
+  void add(RecordedKernel kernel) {
+    const std::lock_guard lock(mutex);
+    kernels.push_back(std::move(kernel));
+  }
+  void stop() {
+    if (std::exchange(is_finished, true)) return;
+    graph::remove_watch(this);
+    graph::set_window_limits(limits);
+    has_record = false;
+  }
+};
+
+namespace graph {
+namespace {
+
+template <typename Impl> class RecordFlush final : public FlushWatch {
+ public:
+  RecordFlush(Impl& record, const Window& window, const Plan& plan) : record_(record), names_(window, plan) {}
+
+  void after(const KernelRun& run) override {
+    for (const int entry : run.step.writes) {
+      const auto e = static_cast<std::size_t>(entry);
+      const Node& node = *run.window.nodes[e];
+      record_.add({.device = node.device.to_string(),
+                   .ops = names_.ops_of(run.step),
+                   .module = names_.module_of(run.step),
+                   .file = node.where.file,
+                   .line = static_cast<std::int64_t>(node.where.line),
+                   .dtype = node.dtype,
+                   .shape = node.shape,
+                   .hash = hash_of(run, node, run.buffers[e])});
+    }
+  }
+
+ private:
+  static std::uint64_t hash_of(const KernelRun& run, const Node& node, const BufferRef& buffer) {
+    if (is_host(node.device)) return hash_elements(node.dtype, {buffer->data(), node.bytes()});
+    return hash_elements(node.dtype, bytes_of(run.backend, node, buffer));
+  }
+
+  Impl& record_;
+  KernelNames names_;
+};
+
+// A field of a line, with an error that names it.
+class RecordLine {
+ public:
+  RecordLine(std::string_view text, std::string place) : place_(std::move(place)) {
+    json_ = nlohmann::json::parse(text, nullptr, false);
+    if (!json_.is_object()) refuse("is no JSON object");
+  }
+  [[noreturn]] void refuse(const std::string& what) const { throw FormatError(fmt::format("{}: {}", place_, what)); }
+
+  std::string text(const char* name) const {
+    const nlohmann::json& value = field(name);
+    if (!value.is_string()) refuse(fmt::format("\"{}\" is no text", name));
+    return value.get<std::string>();
+  }
+  std::int64_t number(const char* name) const {
+    const nlohmann::json& value = field(name);
+    if (!value.is_number_integer()) refuse(fmt::format("\"{}\" is no whole number", name));
+    return value.get<std::int64_t>();
+  }
+  Shape shape(const char* name) const {
+    const nlohmann::json& value = field(name);
+    const auto is_size = [](const nlohmann::json& size) { return size.is_number_integer() && size.get<std::int64_t>() >= 0; };
+    if (!value.is_array() || value.size() > static_cast<std::size_t>(kMaxRank) || !std::ranges::all_of(value, is_size)) {
+      refuse(fmt::format("\"{}\" is no shape", name));
+    }
+    Shape shape;
+    for (const nlohmann::json& size : value) shape.push_back(size.get<std::int64_t>());
+    return shape;
+  }
+  DType dtype(const char* name) const {
+    try {
+      return parse_dtype(text(name));
+    } catch (const DTypeError&) {
+      refuse(fmt::format("\"{}\" is no dtype of this version", name));
+    }
+  }
+  std::uint64_t hash(const char* name) const {
+    const std::string digits = text(name);
+    if (digits.size() != 16 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      refuse(fmt::format("\"{}\" is no hash of 16 hexadecimal digits", name));
+    }
+    return std::stoull(digits, nullptr, 16);
+  }
+
+ private:
+  const nlohmann::json& field(const char* name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) refuse(fmt::format("\"{}\" is missing", name));
+    return *found;
+  }
+  nlohmann::json json_;
+  std::string place_;
+};
+
+}  // namespace
+
+std::string file_of_rank(const std::string& file) {
+  const char* const rank = std::getenv("LOCKSTEP_RANK");
+  return rank == nullptr || std::string_view(rank) == "0" ? file : fmt::format("{}.rank{}", file, rank);
+}
+
+std::vector<RecordedKernel> parse_record(std::string_view text, const std::string& name) {
+  std::vector<RecordedKernel> kernels;
+  std::size_t number = 0;
+  std::int64_t promised = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const RecordLine line(text.substr(begin, end - begin), fmt::format("{}, line {}", name, ++number));
+    begin = end + 1;
+    if (number == 1) {
+      if (line.text("format") != kRecordFormat) {
+        line.refuse(fmt::format("\"format\" is not {}: another version, or no recording", kRecordFormat));
+      }
+      promised = line.number("kernels");
+      continue;
+    }
+    kernels.push_back({.device = line.text("device"),
+                       .ops = line.text("ops"),
+                       .module = line.text("module"),
+                       .file = line.text("file"),
+                       .line = line.number("line"),
+                       .dtype = line.dtype("dtype"),
+                       .shape = line.shape("shape"),
+                       .hash = line.hash("hash")});
+  }
+  if (number == 0) throw FormatError(name + ": is empty, and no recording");
+  if (promised < 0 || static_cast<std::uint64_t>(promised) != kernels.size()) {
+    throw FormatError(fmt::format("{}, line 1: \"kernels\" is {}, and {} follow: a part of a recording", name, promised,
+                                  kernels.size()));
+  }
+  return kernels;
+}
+
+}  // namespace graph
+
+std::unique_ptr<graph::FlushWatch> Recorder::Impl::begin(Backend& /*backend*/, const graph::Window& window,
+                                                       const graph::Plan& plan) {
+  return std::make_unique<graph::RecordFlush<Impl>>(*this, window, plan);
+}
+
+Recorder::Recorder(std::string file, CallSite site) : impl_(std::make_shared<Impl>()) {
+  const CallScope call("Recorder", site);
+  os::AtomicFile probe(file);  // What cannot be written is better known before the work than after.
+  check<ValueError>(!has_record.exchange(true), "something else is being recorded", {}, "finish that first");
+  impl_->file = std::move(file);
+  impl_->limits = graph::window_limits();
+  graph::WindowLimits limits = impl_->limits;
+  limits.bytes = kRecordedWindow;
+  graph::set_window_limits(limits);
+  graph::add_watch(impl_);
+}
+
+Recorder::~Recorder() {
+  try {
+    finish();
+  } catch (const std::exception&) {
+  }
+}
+
+void Recorder::finish() {
+  if (impl_->is_finished) return;
+  impl_->stop();
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->kernels.empty()) return;
+  os::AtomicFile out(impl_->file);
+  out.write(dumped_line({{"format", kRecordFormat}, {"version", kVersion}, {"kernels", impl_->kernels.size()}}));
+  for (const RecordedKernel& kernel : impl_->kernels) out.write(line_of(kernel));
+  out.commit();
+}
+
+std::size_t Recorder::size() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->kernels.size();
+}
+
+std::vector<RecordedKernel> read_record(const std::string& file) {
+  const os::FileBytes bytes = os::read_file(file);
+  return graph::parse_record({reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()}, file);
+}
+
+std::optional<RecordDifference> compare_records(const std::vector<RecordedKernel>& a,
+                                                const std::vector<RecordedKernel>& b) {
+  const auto is_same_work = [](const RecordedKernel& one, const RecordedKernel& other) {
+    return one.ops == other.ops && one.dtype == other.dtype && one.shape == other.shape;
+  };
+  RecordDifference found;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const bool in_both = i < a.size() && i < b.size();
+    const RecordedKernel& any = i < a.size() ? a[i] : b[i];
+    if (!any.module.empty()) found.module = any.module;
+    if (in_both && is_same_work(a[i], b[i]) && a[i].hash == b[i].hash) continue;
+    found.position = i;
+    if (i < a.size()) found.a = a[i];
+    if (i < b.size()) found.b = b[i];
+    found.same_work = in_both && is_same_work(a[i], b[i]);
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace v0
+}  // namespace lockstep

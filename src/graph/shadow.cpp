@@ -1,0 +1,258 @@
+// Shadow: runs each kernel of a flush again on another device.
+#include <lockstep/shadow.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <lockstep/check.h>
+
+#include "graph/difference.h"
+#include "graph/kernel_watch.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t kKept = 100;
+
+std::atomic<bool> has_shadow{false};
+
+}  // namespace
+
+struct Shadow::Impl : graph::KernelWatch {
+  Device device;
+  ShadowOptions options;
+  mutable std::mutex mutex;
+  Counts counts;
+  std::vector<ShadowDifference> differences;
+  std::map<std::string, std::int64_t> seen;  ///< kernels by their ops
+  std::string last_module;
+
+  std::unique_ptr<graph::FlushWatch> begin(Backend& backend, const graph::Window& window,
+                                           const graph::Plan& plan) override;
+  /// Whether this kernel is one to be compared.
+  bool is_chosen(const graph::KernelNames& names, const graph::Step& step);
+  void add_passed_over() {
+    const std::lock_guard lock(mutex);
+    ++counts.passed_over;
+  }
+  /// Notes a comparison; throws where the policy says so.
+  void add(std::optional<ShadowDifference> difference);
+};
+
+namespace {
+
+std::size_t place(int entry) {
+  return static_cast<std::size_t>(entry);
+}
+
+}  // namespace
+
+bool Shadow::Impl::is_chosen(const graph::KernelNames& names, const graph::Step& step) {
+  const std::string module = names.module_of(step);
+  const std::lock_guard lock(mutex);
+  if (!module.empty()) last_module = module;
+  if (!options.ops.empty()) {
+    const std::vector<std::string> called = names.called_by(step);
+    const bool wanted = std::ranges::any_of(
+        called, [&](const std::string& op) { return std::ranges::find(options.ops, op) != options.ops.end(); });
+    if (!wanted) return false;
+  }
+  return options.every == 1 || seen[names.ops_of(step)]++ % options.every == 0;
+}
+
+void Shadow::Impl::add(std::optional<ShadowDifference> difference) {
+  {
+    const std::lock_guard lock(mutex);
+    ++counts.compared;
+    if (!difference) return;
+    difference->kernel = counts.compared;
+    if (difference->module.empty()) difference->after_module = last_module;
+    ++counts.different;
+    if (differences.size() < kKept) differences.push_back(*difference);
+  }
+  if (options.on_difference) {
+    options.on_difference(*difference);
+  } else if (options.policy != ShadowPolicy::stop) {
+    fmt::print(stderr, "{}\n", difference->to_string());
+  }
+  if (options.policy == ShadowPolicy::stop) throw ShadowError(*difference);
+}
+
+namespace graph {
+namespace {
+
+// One flush, seen by the shadow.
+template <typename Impl> class ShadowFlush final : public FlushWatch {
+ public:
+  ShadowFlush(Impl& shadow, const Window& window, const Plan& plan)
+      : shadow_(shadow), backend_(backend_of(shadow.device)), names_(window, plan) {}
+
+  void before(const KernelRun& run) override {
+    buffers_.clear();
+    chosen_ = shadow_.is_chosen(names_, run.step) && is_held(run);
+    if (!chosen_) return shadow_.add_passed_over();
+    // What the kernel reads, before it may write over it.
+    std::size_t needed = 0;
+    for (const int entry : run.step.slots) needed += run.window.nodes[place(entry)]->bytes();
+    check<OutOfMemoryError>(needed <= backend_.memory_bytes(),
+                            fmt::format("the shadow on {} needs {} bytes for {}, and the device has {}",
+                                        shadow_.device.to_string(), needed, names_.ops_of(run.step), backend_.memory_bytes()),
+                            {}, "another shadow device, or options that leave this op out");
+    for (const int entry : run.step.slots) {
+      const Node& node = *run.window.nodes[place(entry)];
+      if (run.in_place && is_written(run, entry)) continue;  // shares the memory of what it replaces
+      BufferRef copy = backend_.allocate(node.bytes());
+      if (!is_written(run, entry)) {
+        const std::vector<std::byte> bytes = bytes_of(run.backend, node, run.buffers[place(entry)]);
+        if (!bytes.empty()) backend_.upload(*copy, bytes.data(), bytes.size());
+      }
+      buffers_[entry] = std::move(copy);
+    }
+    if (run.in_place) buffers_[run.step.writes[0]] = in_place_copy(run);
+  }
+
+  void after(const KernelRun& run) override {
+    if (!chosen_) return;
+    run_again(run);
+    for (const int entry : run.step.writes) compare(run, entry);
+    buffers_.clear();
+  }
+
+ private:
+  static bool is_written(const KernelRun& run, int entry) {
+    return std::ranges::find(run.step.writes, entry) != run.step.writes.end();
+  }
+  bool is_held(const KernelRun& run) const {
+    return std::ranges::all_of(run.step.slots,
+                               [&](int entry) { return backend_.holds(run.window.nodes[place(entry)]->dtype); });
+  }
+
+  // The copy of what is replaced, which may be no slot of its own.
+  BufferRef in_place_copy(const KernelRun& run) {
+    const auto found = buffers_.find(run.step.replaces);
+    if (found != buffers_.end()) return found->second;
+    const Node& node = *run.window.nodes[place(run.step.writes[0])];
+    BufferRef copy = backend_.allocate(node.bytes());
+    const std::vector<std::byte> bytes = bytes_of(run.backend, node, run.buffers[place(run.step.writes[0])]);
+    if (!bytes.empty()) backend_.upload(*copy, bytes.data(), bytes.size());
+    return copy;
+  }
+
+  void run_again(const KernelRun& run) {
+    std::vector<std::byte*> slots;
+    for (const int entry : run.step.slots) slots.push_back(buffers_.at(entry)->data());
+    const std::size_t count = faults_of(run.step.kernel);
+    BufferRef words;
+    std::span<std::uint32_t> faults;
+    if (count > 0) {
+      const std::vector<std::uint32_t> zeros(count);
+      words = backend_.allocate(count * sizeof(std::uint32_t));
+      backend_.upload(*words, zeros.data(), count * sizeof(std::uint32_t));
+      faults = {reinterpret_cast<std::uint32_t*>(words->data()), count};
+    }
+    const std::unique_ptr<Executable> executable = backend_.compile(run.step.kernel);
+    const std::vector<Buffer*> given(slots.size());
+    run_exclusively(shadow_.device, [&] {
+      executable->run({slots, run.parameters, faults, 0, given});
+      backend_.finish();
+    });
+  }
+
+  void compare(const KernelRun& run, int entry) {
+    const Node& node = *run.window.nodes[place(entry)];
+    const std::vector<std::byte> here = bytes_of(run.backend, node, run.buffers[place(entry)]);
+    const std::vector<std::byte> there = bytes_of(backend_, node, buffers_.at(entry));
+    const std::optional<ElementDifference> found = first_difference(node.dtype, here, there);
+    if (!found) return shadow_.add(std::nullopt);
+    if (shadow_.options.policy == ShadowPolicy::follow) {
+      run.backend.upload(*run.buffers[place(entry)], there.data(), there.size());
+    }
+    shadow_.add(ShadowDifference{.ops = names_.ops_of(run.step),
+                                 .module = names_.module_of(run.step),
+                                 .after_module = {},
+                                 .file = node.where.file,
+                                 .line = static_cast<int>(node.where.line),
+                                 .device = node.device,
+                                 .shadow = shadow_.device,
+                                 .dtype = node.dtype,
+                                 .shape = node.shape,
+                                 .index = index_of(found->position, node.shape),
+                                 .value = found->a,
+                                 .shadow_value = found->b,
+                                 .ulps = found->ulps,
+                                 .count = found->count});
+  }
+
+  Impl& shadow_;
+  Backend& backend_;
+  KernelNames names_;
+  bool chosen_ = false;
+  std::map<int, BufferRef> buffers_;  ///< on the shadow device, by entry
+};
+
+}  // namespace
+}  // namespace graph
+
+std::unique_ptr<graph::FlushWatch> Shadow::Impl::begin(Backend& backend, const graph::Window& window,
+                                                       const graph::Plan& plan) {
+  if (backend.device() == device) return nullptr;
+  return std::make_unique<graph::ShadowFlush<Impl>>(*this, window, plan);
+}
+
+Shadow::Shadow(Device device, ShadowOptions options, CallSite site) : impl_(std::make_shared<Impl>()) {
+  const CallScope call("Shadow", site);
+  backend_of(device);
+  check<ValueError>(options.every >= 1, fmt::format("every is {}", options.every), {}, "use 1 or more");
+  check<ValueError>(!has_shadow.exchange(true), "there is a Shadow already", {}, "let that one end first");
+  impl_->device = device;
+  impl_->options = std::move(options);
+  graph::add_watch(impl_);
+}
+
+Shadow::~Shadow() {
+  graph::remove_watch(impl_.get());
+  has_shadow = false;
+}
+
+Shadow::Counts Shadow::counts() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->counts;
+}
+
+std::vector<ShadowDifference> Shadow::differences() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->differences;
+}
+
+ShadowError::ShadowError(ShadowDifference difference)
+    : Error(difference.to_string()), difference_(std::make_shared<const ShadowDifference>(std::move(difference))) {}
+ShadowError::~ShadowError() = default;
+
+std::string ShadowDifference::to_string() const {
+  const std::string where = !module.empty()         ? " in " + module
+                            : !after_module.empty() ? " after " + after_module
+                                                    : "";
+  const std::string distance = ulps ? fmt::format(", {} ulp apart", *ulps) : "";
+  return fmt::format("shadow: {} and {} differ in {}{}\n  kernel {}, {} {}, {} of {} elements, the first at {}\n"
+                     "  {:8} {}\n  {:8} {}{}\n  at {}:{}",
+                     device.to_string(), shadow.to_string(), ops, where, kernel, name_of(dtype), shape.to_string(), count,
+                     shape.numel(), index.to_string(), device.to_string(), value, shadow.to_string(), shadow_value, distance,
+                     file, line);
+}
+
+ShadowPolicy parse_shadow_policy(const std::string& text) {
+  if (text == "stop") return ShadowPolicy::stop;
+  if (text == "report") return ShadowPolicy::report;
+  if (text == "follow") return ShadowPolicy::follow;
+  throw ValueError(fmt::format("\"{}\" is no policy of a shadow: stop, report or follow", text));
+}
+
+}  // namespace v0
+}  // namespace lockstep
