@@ -485,6 +485,55 @@ def make_dist_message():
         write("dist_message", name, data)
 
 
+# --- recordings of kernels ---------------------------------------------------------------------------------------------
+
+
+def make_record():
+    head = {"format": "lockstep-record-1", "version": "0.1.0", "kernels": 1}
+    kernel = {"ops": "linear + relu: contraction + add + relu", "module": "layer1.0.fc", "dtype": "f32", "shape": [2, 3],
+              "hash": "0123456789abcdef", "device": "cpu", "file": "a.cpp", "line": 7}
+
+    def lines(*parts):
+        return b"".join((part if isinstance(part, bytes) else json.dumps(part).encode()) + b"\n" for part in parts)
+
+    def without(name):
+        return {key: value for key, value in kernel.items() if key != name}
+
+    cases = {
+        "valid": lines(head, kernel),
+        "valid-nothing": lines({**head, "kernels": 0}),
+        "valid-more-fields": lines({**head, "kernels": 2}, {**kernel, "new": [{}]}, {**kernel, "shape": []}),
+        "valid-no-line-end": lines(head, kernel)[:-1],
+        "empty": b"",
+        "empty-line": b"\n",
+        "format-other": lines({**head, "format": "lockstep-record-2"}, kernel),
+        "format-number": lines({**head, "format": 1}, kernel),
+        "kernels-more": lines({**head, "kernels": 2}, kernel),
+        "kernels-less": lines({**head, "kernels": 1}, kernel, kernel),
+        "kernels-huge": lines({**head, "kernels": 2**64 - 1}, kernel),
+        "kernels-absent": lines({"format": head["format"]}, kernel),
+        "line-cut": lines(head, kernel)[:-20],
+        "line-array": lines(head, [kernel]),
+        "deep": lines(head, b'{"ops":' + b"[" * 5000),
+        "zero-byte": lines(head, kernel) + b"\0",
+        "no-utf-8": lines(head, json.dumps(kernel).encode().replace(b"relu", b"re\xfflu")),
+        "field-absent": lines(head, without("hash")),
+        "field-twice": lines(head, json.dumps(kernel).encode()[:-1] + b', "hash": 1}'),
+        "dtype-other": lines(head, {**kernel, "dtype": "f33"}),
+        "shape-negative": lines(head, {**kernel, "shape": [-1]}),
+        "shape-fraction": lines(head, {**kernel, "shape": [1.5]}),
+        "shape-2-64": lines(head, {**kernel, "shape": [2**64 - 1]}),
+        "shape-huge": lines(head, {**kernel, "shape": [2**63 - 1] * 8}),
+        "shape-rank": lines(head, {**kernel, "shape": [1] * 100}),
+        "hash-short": lines(head, {**kernel, "hash": "0123456789abcde"}),
+        "hash-sign": lines(head, {**kernel, "hash": "-123456789abcdef"}),
+        "hash-capital": lines(head, {**kernel, "hash": "0123456789ABCDEF"}),
+        "line-number-huge": lines(head, {**kernel, "line": 1e300}),
+    }
+    for name, data in cases.items():
+        write("record", name, data)
+
+
 # --- NumPy -------------------------------------------------------------------------------------------------------------
 
 
@@ -812,6 +861,7 @@ if __name__ == "__main__":
     make_idx()
     make_wav()
     make_dist_message()
+    make_record()
     make_gguf()
     make_onnx()
     make_tokenizer()

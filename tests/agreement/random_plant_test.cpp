@@ -1,0 +1,82 @@
+// Random graphs under a shadow: without a fault nothing differs, and of one flipped bit anywhere in them the op and the
+// element are named, by the shadow and by comparing recordings.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <lockstep/recorder.h>
+#include <lockstep/shadow.h>
+
+#include "agreement/planted_bit.h"
+#include "graph/difference.h"
+#include "support/files.h"
+#include "support/random_graph.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+const Device kReference{DeviceKind::ref, 0};
+
+std::vector<RecordedKernel> recorded_graph(std::uint64_t seed, const std::string& file, bool may_fail) {
+  Recorder record(file);
+  try {
+    RandomGraph graph(seed, Device{});
+    graph.grow(20);
+    for (const Tensor& value : graph.values()) value.eval();
+  } catch (const BackendError&) {  // a planted index is out of range: the recording ends where it was met
+    if (!may_fail) throw;
+  }
+  record.finish();
+  return record.size() == 0 ? std::vector<RecordedKernel>() : read_record(file);
+}
+
+TEST(RandomPlant, IsFoundByAShadowAndByComparingRecordings) {
+  const test::TemporaryFolder folder;
+  constexpr std::uint32_t kSeed = 7;
+  std::mt19937 random(kSeed);
+  int planted = 0;
+  for (std::uint64_t graph = 1; planted < 100; ++graph) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", graph " << graph);
+    std::vector<RecordedKernel> clean;
+    {
+      const Shadow shadow(kReference);  // throws at a difference
+      clean = recorded_graph(graph, folder.path("clean"), false);
+      ASSERT_EQ(shadow.counts().passed_over, 0u);
+    }
+    if (clean.empty()) continue;
+    const std::uint64_t target = random() % clean.size();
+    const std::uint64_t element = random();
+    const auto bit = static_cast<int>(random() % 64);
+    std::vector<ShadowDifference> found;
+    std::optional<std::int64_t> position;
+    std::vector<RecordedKernel> faulty;
+    {
+      const test::PlantedBit plant(Device{}, target, element, bit);
+      const Shadow shadow(kReference, {.policy = ShadowPolicy::report,
+                                       .on_difference = [&](const ShadowDifference& one) { found.push_back(one); }});
+      faulty = recorded_graph(graph, folder.path("faulty"), true);
+      position = plant.position();
+    }
+    if (!position || faulty.at(target).hash == clean[target].hash) continue;  // nothing to flip, or one NaN for another
+    ++planted;
+    SCOPED_TRACE(clean[target].ops);
+    ASSERT_FALSE(found.empty());  // kernels that read what no kernel makes, a subnormal, may differ after it
+    EXPECT_EQ(found[0].kernel, target + 1);
+    EXPECT_EQ(found[0].ops, clean[target].ops);
+    EXPECT_EQ(found[0].count, 1);
+    EXPECT_EQ(found[0].index, graph::index_of(*position, found[0].shape));
+    const std::optional<RecordDifference> parted = compare_records(clean, faulty);
+    ASSERT_TRUE(parted);
+    EXPECT_EQ(parted->position, target);
+    EXPECT_TRUE(parted->same_work);
+  }
+}
+
+}  // namespace
+}  // namespace v0
+}  // namespace lockstep
