@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/autocast.h>
+#include <lockstep/numerics.h>
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
 #include <lockstep/check_finite.h>

@@ -15,6 +15,7 @@
 #include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/numerics.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -332,7 +333,8 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     const CallExchange users(nullptr);
     return function(bare);
   }();
-  return custom_gradient(value, inputs, [function, bare, seed, draws, scope = autocast_dtype()](const Tensor& g) {
+  const std::uint8_t numerics = numerics_state();
+  return custom_gradient(value, inputs, [=, scope = autocast_dtype()](const Tensor& g) {
     Generator& generator = default_generator();
     const std::uint64_t seed_now = generator.seed();
     const std::uint64_t draws_now = generator.draws();
@@ -355,6 +357,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     }
     const Tensor again = [&] {
       const AutocastExchange as_before(scope);
+      const NumericsExchange multiplied_as_before(numerics);
       return function(leaves);
     }();
     const std::vector<Tensor> found = lockstep::gradients(again, floats, {.seed = g, .allow_unused = true});

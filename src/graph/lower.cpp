@@ -397,6 +397,7 @@ class Lowering {
     kernel.n = contract.n;
     kernel.k = contract.k;
     kernel.type = compute_type(self.dtype);
+    kernel.numerics = contract.numerics;
     kernel.a = input_of(step_, entries_, group_.contraction, 0);
     kernel.b_operand = input_of(step_, entries_, group_.contraction, 1);
     kernel.epilogue = std::move(program_);

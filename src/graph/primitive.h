@@ -9,6 +9,7 @@
 #include <tuple>
 #include <variant>
 
+#include <lockstep/numerics.h>
 #include <lockstep/shape.h>
 
 #include "core/view.h"
@@ -160,6 +161,7 @@ struct Reduce {
 struct Contract {
   Shape b, m, n, k;
   View a_view, b_view;
+  Numerics numerics = Numerics::exact;
 
   static constexpr Traits traits{.form = Form::contraction,
                                  .reads_anywhere = kAllOperands,
@@ -167,7 +169,8 @@ struct Contract {
                                  .is_trivial = false,
                                  .checks_index = false};
   static constexpr std::tuple fields{key(&Contract::b), key(&Contract::m),           key(&Contract::n),
-                                     key(&Contract::k), reads<0>(&Contract::a_view), reads<1>(&Contract::b_view)};
+                                     key(&Contract::k), reads<0>(&Contract::a_view), reads<1>(&Contract::b_view),
+                                     key(&Contract::numerics)};
   static const char* op_name() { return "contraction"; }
   static Results results() { return Results::computed; }
   static bool is_cheap() { return false; }

@@ -77,6 +77,7 @@ std::string describe(const ContractionKernel& kernel) {
                      std::to_string(kernel.n.numel()) + " k" + std::to_string(kernel.k.numel()) + " " +
                      kTypeNames[static_cast<std::size_t>(kernel.type)];
   if (kernel.b_operand.encoding != Encoding::dense) text.append(" ").append(name_of(kernel.b_operand.encoding));
+  if (kernel.numerics != Numerics::exact) text.append(" ").append(name_of(kernel.numerics));
   text += "]";
   const std::string epilogue = describe(kernel.epilogue);
   return epilogue.empty() ? text : text + " +" + epilogue;

@@ -16,7 +16,13 @@ inline constexpr int kScanLane = 64;
 /// Contractions: blocks of k, each one chain of fma.
 inline constexpr int kBlock = 256;
 
-static_assert(kLanes * kScanLane == kChunk);
+/// Contractions in blocked numerics (section 12): elements of k that share a power of two, and the exponents it may
+/// have.
+inline constexpr int kSharedBlock = 128;
+inline constexpr int kLeastExponent = -106;
+inline constexpr int kMostExponent = 119;
+
+static_assert(kLanes * kScanLane == kChunk && kBlock % kSharedBlock == 0);
 
 }  // namespace order
 }  // namespace v0

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "backends/reference/program.h"
 #include "backends/reference/reduce.h"
@@ -28,14 +30,62 @@ template <typename T> T contract(const std::vector<T>& a, const std::vector<T>& 
   return scalar::canonical(result);
 }
 
+// Blocked numerics (section 12): the rows' blocks as integers that share a power of two, and exact sums of products.
+constexpr std::size_t kSharedBlock = 128;
+
+struct SharedBlock {
+  std::vector<std::int32_t> q;  ///< 15 bits and a sign
+  int exponent = 0;             ///< magnitudes are below 2^exponent
+  bool is_number = true;        ///< no infinity, NaN or magnitude of 2^119 and more
+};
+
+SharedBlock share_exponent(const float* x, std::size_t count) {
+  SharedBlock block;
+  float largest = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    block.is_number = block.is_number && std::fabs(x[k]) < 0x1p119f;
+    largest = std::max(largest, std::fabs(x[k]));
+  }
+  if (!block.is_number) return block;
+  if (largest != 0) std::frexp(largest, &block.exponent);
+  if (largest == 0 || block.exponent < -106) block.exponent = -106;
+  for (std::size_t k = 0; k < count; ++k) {
+    // The nearest integer, of two the even one; the scaled number is exact as f64.
+    const double scaled = std::ldexp(static_cast<double>(x[k]), 14 - block.exponent);
+    block.q.push_back(static_cast<std::int32_t>(std::min(std::nearbyint(scaled), 16383.0)));
+  }
+  return block;
+}
+
+/// "Per block the exact sum of products is rounded to a multiple of 128, converted to f32 once, and added by fma."
+float contract_blocked(const std::vector<float>& a, const std::vector<float>& b) {
+  float result = 0;
+  for (std::size_t k = 0; k < a.size(); k += kSharedBlock) {
+    const std::size_t count = std::min(kSharedBlock, a.size() - k);
+    const SharedBlock left = share_exponent(&a[k], count);
+    const SharedBlock right = share_exponent(&b[k], count);
+    if (!left.is_number || !right.is_number) return std::numeric_limits<float>::quiet_NaN();
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < count; ++i) sum += std::int64_t{left.q[i]} * right.q[i];
+    const auto rounded = static_cast<float>((sum + 64) >> 7);
+    result = std::fma(std::ldexp(rounded, left.exponent - 20), std::ldexp(1.0f, right.exponent - 1), result);
+  }
+  return scalar::canonical(result);
+}
+
+template <typename T> T contract(const ContractionKernel& kernel, const std::vector<T>& a, const std::vector<T>& b) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (kernel.numerics == Numerics::blocked) return contract_blocked(a, b);
+  }
+  return contract(a, b);
+}
+
 /// The operand's element at `index`, exactly; f32 and bf16 subnormals as zero.
-template <typename T>
-T read(const Input& operand, const Binding& binding, const std::int64_t* index) {
+template <typename T> T read(const Input& operand, const Binding& binding, const std::int64_t* index) {
   const std::int64_t address = operand.view.address(index);
   if (address < 0) return decode<T>(operand.dtype, operand.view.fill);
-  return decode<T>(operand.dtype,
-                   load_word(operand.encoding, operand.dtype,
-                             binding.slots[static_cast<std::size_t>(operand.slot)], address));
+  return decode<T>(operand.dtype, load_word(operand.encoding, operand.dtype,
+                                            binding.slots[static_cast<std::size_t>(operand.slot)], address));
 }
 
 template <typename T> void run(const ContractionKernel& kernel, const Binding& binding) {
@@ -62,7 +112,7 @@ template <typename T> void run(const ContractionKernel& kernel, const Binding& b
         a[k] = read<T>(kernel.a, binding, index.data());
       }
       std::vector<T> results;
-      for (std::size_t n = 0; n < n_size; ++n) results.push_back(contract(a, b[n]));
+      for (std::size_t n = 0; n < n_size; ++n) results.push_back(contract(kernel, a, b[n]));
       const Column accumulator = results;
       run_row(kernel.epilogue, binding, batch * m_size + m, &accumulator);
     }

@@ -10,6 +10,7 @@
 #include <lockstep/ops/attention.h>
 
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 #include "graph/recording.h"
 #include "kernels/order.h"
@@ -292,8 +293,10 @@ class Attention {
     Range range{0, keys_};
     if (before_) range.first = std::clamp<std::int64_t>(first + *before_, 0, keys_) / order::kBlock * order::kBlock;
     if (behind_) range.last = std::clamp<std::int64_t>(last + *behind_, range.first, keys_);
-    // Hidden keys at the end of a block add nothing; so the kernels of a step are those of the step before.
-    if (options_.first_query && rows_ <= kFewRows) {
+    // Hidden keys at the end of a block add nothing; so the kernels of a step are those of the step before. Blocked
+    // numerics: they have a part in the block's exponent, which must not depend on the other queries.
+    const bool blocked = numerics_of(wide(query_.dtype())) == Numerics::blocked;
+    if ((options_.first_query && rows_ <= kFewRows) || blocked) {
       range.last = std::min((range.last + order::kBlock - 1) / order::kBlock * order::kBlock, keys_);
     }
     return range;
@@ -457,15 +460,17 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const CallScope call("scaled_dot_product_attention", query);
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
+  const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
   const Tensor result = [&] {
     const NoGrad no_grad;
+    const InnerNumerics inner(numerics);
     return Attention(query, key, value, options).run();
   }();
   const std::int64_t rows = query.tensor().shape()[query.tensor().rank() - 2];
   const std::int64_t keys = key.tensor().shape()[key.tensor().rank() - 2];
   const bool aligned = options.alignment == CausalAlignment::top_left || rows == keys;
-  if (!options.first_query && !options.window_left && !options.window_right && !(options.softcap > 0) &&
-      (!options.causal || aligned)) {
+  if (numerics == Numerics::exact && !options.first_query && !options.window_left && !options.window_right &&
+      !(options.softcap > 0) && (!options.causal || aligned)) {
     const double features = static_cast<double>(query.tensor().shape().back());
     recorded(result, "attention", {&query.tensor(), &key.tensor(), &value.tensor(), pointer_to(options.mask)},
              {{options.causal ? 1 : 0, options.enable_gqa ? 1 : 0}},
@@ -476,8 +481,9 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   if (!is_tracing(operands)) return result;
   return traced(
       result, operands,
-      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options](
+      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options, numerics](
           const Tensor& g, const std::vector<bool>& wanted, const Tensor& out) {
+        const InnerNumerics inner(numerics);
         return Attention({q}, {k}, {v}, options).gradients(g, out, wanted);
       },
       true);

@@ -6,6 +6,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "graph/numerics.h"
 #include "graph/recording.h"
 
 namespace lockstep {
@@ -64,6 +65,7 @@ void check_operands(const Operands& shown) {
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype) {
   const Shape shape = joined({&primitive.b, &primitive.m, &primitive.n});
   const Device device = a.base->device;
+  primitive.numerics = numerics_of(dtype);
   return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
 
@@ -97,7 +99,9 @@ Tensor in_own_order(const Tensor& gradient, const Shape& order) {
 
 // y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
 Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims) {
+  const Numerics numerics = numerics_of(a.dtype());
   return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    const InnerNumerics inner(numerics);
     const int batch = dims.batch_a.rank();
     const int m = dims.m.rank();
     const int n = dims.n.rank();
@@ -183,7 +187,9 @@ Shape with(const Shape& dims, std::int64_t last) {
 }
 
 Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b) {
+  const Numerics numerics = numerics_of(a.dtype());
   return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    const InnerNumerics inner(numerics);
     const int rank = g.rank();
     std::vector<Tensor> gradients(2);
     const auto spread = [&](const Tensor& operand) {
@@ -220,7 +226,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
     const NoGrad scope;
     return product_of_matrices(a, b);
   }();
-  recorded(product, "matmul", {&a, &b});
+  if (numerics_of(a.dtype()) == Numerics::exact) recorded(product, "matmul", {&a, &b});
   return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b) : product;
 }
 

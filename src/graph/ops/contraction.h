@@ -17,7 +17,8 @@ DType returned(DType dtype);
 /// Tensors (no scalars), defined, on one device, of one dtype.
 void check_operands(const Operands& shown);
 
-/// The primitive over two readings; the result has shape (b..., m..., n...) and the accumulation dtype.
+/// The primitive over two readings, whose operands have `dtype`, in the numerics that the thread has for that; the
+/// result has shape (b..., m..., n...) and the accumulation dtype.
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype);
 
 /// The view of a tensor changed by `change`; stores the elements where the result would be no view.

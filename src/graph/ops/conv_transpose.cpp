@@ -13,6 +13,7 @@
 #include <lockstep/autograd.h>
 
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/gradient_rules.h"
 #include "graph/ops/convolution.h"
 #include "graph/recording.h"
@@ -209,7 +210,9 @@ Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional
   if (!is_tracing({&input, &weight, addend})) return y;
   std::vector<const Tensor*> operands{&input, &weight};
   if (bias) operands.push_back(addend);
+  const Numerics numerics = numerics_of(input.dtype());
   return traced(y, operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
+    const InnerNumerics inner(numerics);
     const Tensor g = cast(upstream, wide(upstream.dtype()));
     std::vector<Tensor> gradients(wanted.size());
     if (wanted[0]) {
@@ -266,10 +269,11 @@ Tensor conv_transpose(int rank, const Operand& x, const Operand& w, const std::o
     shape.push_back(output);
   }
   check_shape(shape, operands.input.dtype());
-  const Tensor y =
-      recorded(transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups),
-               "conv_transpose", {&operands.input, &operands.weight, pointer_to(operands.bias)},
-               {stride, dilation, padding, output_padding, {groups}});
+  Tensor y = transposed(operands.input, operands.weight, operands.bias, axes, {stride, dilation, padding}, groups);
+  if (numerics_of(operands.input.dtype()) == Numerics::exact) {
+    y = recorded(y, "conv_transpose", {&operands.input, &operands.weight, pointer_to(operands.bias)},
+                 {stride, dilation, padding, output_padding, {groups}});
+  }
   return operands.unbatched ? y.squeeze(0) : y;
 }
 

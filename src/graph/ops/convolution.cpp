@@ -2,6 +2,7 @@
 // copied but what the kernel packs; k runs over (channel, kernel positions).
 #include "graph/ops/convolution.h"
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/recording.h"
 
 #include <algorithm>
@@ -141,7 +142,9 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, 
     return convolve_untraced(input, weight, output, windows, groups);
   }();
   if (!is_tracing({&input, &weight})) return y;
+  const Numerics numerics = numerics_of(input.dtype());
   return traced(y, {&input, &weight}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+    const InnerNumerics inner(numerics);
     std::vector<Tensor> gradients(2);
     if (wanted[0]) {
       gradients[0] = conv_input_gradient(g, cast(weight, g.dtype()), input.shape(), windows, groups);
@@ -160,7 +163,9 @@ Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& w
     return weight_gradient_untraced(g, input, weight_shape, windows, groups);
   }();
   if (!is_tracing({&g, &input})) return result;
+  const Numerics numerics = numerics_of(g.dtype());
   return traced(result, {&g, &input}, [=](const Tensor& h, const std::vector<bool>& wanted, const Tensor&) {
+    const InnerNumerics inner(numerics);
     std::vector<Tensor> gradients(2);
     if (wanted[0]) {
       gradients[0] = convolve(input, h, g.shape().slice(2, g.rank()), windows, groups);
@@ -259,7 +264,9 @@ Tensor convolution(int rank, const Operand& x, const Operand& w, const std::opti
   y = cast(y, returned(input.dtype()));
   Shape after;
   for (const Margin& around : margin) after.push_back(around.after);
-  y = recorded(y, "conv", {&input, &weight, pointer_to(bias)}, {stride, dilation, before, after, {groups}});
+  if (numerics_of(input.dtype()) == Numerics::exact) {
+    y = recorded(y, "conv", {&input, &weight, pointer_to(bias)}, {stride, dilation, before, after, {groups}});
+  }
   return operands.unbatched ? y.squeeze(0) : y;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -230,6 +231,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, C
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("operands[{}]", i), tensors[i]);
   check_operands(shown);
+  const InnerNumerics inner(tensors[0].dtype());  // later products are of wider values
   const Equation parsed = Parser(equation, tensors, shown).parse();
 
   std::array<std::int64_t, 128> size;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -49,7 +50,8 @@ Tensor matmul(const Operand& left, const Operand& right) {
 Tensor linear(const Operand& x, const Operand& weight, const std::optional<Tensor>& bias) {
   const CallScope call("linear", x);
   if (is_autocasting()) {
-    return with_autocast(autocast_dtype(), [](const auto&... with) { return linear(with...); }, x, weight, bias);
+    return with_autocast(
+        autocast_dtype(), [](const auto&... with) { return linear(with...); }, x, weight, bias);
   }
   std::vector<Shown> shown{{"input", x}, {"weight", weight}};
   if (bias) shown.emplace_back("bias", *bias);
@@ -340,6 +342,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors, CallSite site) {
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < tensors.size(); ++i) shown.emplace_back(fmt::format("tensors[{}]", i), tensors[i]);
   check_operands(shown);
+  const InnerNumerics inner(tensors[0].dtype());
   const std::size_t count = tensors.size();
   std::vector<Tensor> factors = tensors;
   const bool vector_first = factors.front().rank() == 1;
@@ -406,6 +409,7 @@ Tensor bilinear(const Operand& left, const Operand& right, const Operand& w, con
   }
   Shape result = a.shape();
   result[result.rank() - 1] = out;
+  const InnerNumerics inner(a.dtype());
   const Tensor rows_a = cast(a, accumulated(a.dtype())).reshape({-1, a.shape().back()});
   const Tensor rows_b = cast(b, accumulated(b.dtype())).reshape({-1, b.shape().back()});
   const Tensor first = contract_dims(rows_a, cast(weight, rows_a.dtype()),

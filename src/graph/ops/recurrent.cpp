@@ -4,6 +4,7 @@
 #include <lockstep/ops/recurrent.h>
 
 #include "graph/autocast.h"
+#include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 
 namespace lockstep {
@@ -108,6 +109,7 @@ const Tensor& checked_input(const Operand& x, int least, int most) {
 State one_step(Kind kind, const Operand& operand, const Tensor& hidden, const Tensor* cell,
                const RecurrentWeights& weights) {
   const Tensor& x = checked_input(operand, 1, 2);
+  const InnerNumerics inner(x.dtype());
   const RecurrentWeights w = checked(kind, x, x.shape().back(), weights, "");
   Shape shape = x.shape();
   shape[shape.rank() - 1] = w.hidden.shape()[1];
@@ -142,6 +144,7 @@ Tensor with_part(const Tensor& self, int dim, std::int64_t start, const Tensor& 
 Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeights>& weights,
               const std::optional<Tensor>& hidden, const std::optional<Tensor>& cell, const RecurrentOptions& options) {
   const Tensor& given = checked_input(operand, 2, 3);
+  const InnerNumerics inner(given.dtype());
   const std::size_t directions = options.bidirectional ? 2 : 1;
   if (weights.empty() || weights.size() % directions != 0) {
     fail<ValueError>(fmt::format("{} sets of weights do not make layers of {}", weights.size(), directions),

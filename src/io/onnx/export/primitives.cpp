@@ -195,6 +195,10 @@ std::string contract(GraphBuilder& builder, const Node& node, const graph::Contr
     problem = "products of integers or of packed weights";
     return "";
   }
+  if (op.numerics != Numerics::exact) {
+    problem = "products in blocked numerics: record the network outside of their scope";
+    return "";
+  }
   const std::int64_t b = op.b.numel(), m = op.m.numel(), n = op.n.numel(), k = op.k.numel();
   const auto operand = [&](std::size_t i, const View& view, const Shape& shape) -> std::string {
     const std::string value = write_view(builder, builder.name_of(inputs[i]), inputs[i]->shape, view, inputs[i]->dtype);

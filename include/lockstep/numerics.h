@@ -1,0 +1,55 @@
+// Which arithmetic products have: exact, or block fixed point, which tensor cores can repeat to the bit.
+//
+//   const ls::NumericsScope scope(ls::Numerics::blocked);
+//   const ls::Autocast cast(ls::DType::bf16);
+//   loss = ls::cross_entropy(net.forward(x), y);   // its products, and those of its gradient, are blocked
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <lockstep/error.h>
+#include <lockstep/export.h>
+
+namespace lockstep {
+inline namespace v0 {
+
+/// How a product of matrices, a convolution or attention sums. Both give the same bits on every device, and both are
+/// specified in docs/numerics.md.
+enum class Numerics : std::uint8_t {
+  exact,    ///< f32 fused multiply-adds in the canonical order (section 6)
+  blocked,  ///< block fixed point (section 12): integer products of 15-bit numbers that share a power of two along k
+};
+
+/// "exact", "blocked".
+LOCKSTEP_API const char* name_of(Numerics numerics);
+/// The numerics of a name. Throws ValueError that lists the names.
+LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
+
+/// While it lives, ops of this thread whose operands are f16 or bf16 (also after Autocast's casts) multiply matrices in
+/// `numerics`: matmul and the other products, linear, convolutions and transposed ones, attention's two products,
+/// recurrent layers. The choice is recorded with each product when it is made; gradients have that of their op,
+/// wherever they are computed, and checkpoint() remembers it. Products of f32, f64 and integers are exact in either.
+///
+/// Numerics::blocked: of a row along k, every 128 elements share a power of two, and each is rounded to 15 bits of it.
+/// So an element errs by at most 2^-14 of the largest magnitude in its block, and f16 and bf16 elements that are at
+/// least 1/16 (f16) or 1/128 (bf16) of it not at all; products and sums of a block are exact, blocks are added in f32.
+/// On data of like magnitudes the error is a hundredth of what rounding the result to bf16 costs (the bound and
+/// measurements: docs/numerics.md section 12). A block with an infinity, a NaN or an element of 2^119 and more makes
+/// every result that reads it NaN.
+class LOCKSTEP_API NumericsScope {
+ public:
+  explicit NumericsScope(Numerics numerics, CallSite site = {});
+  ~NumericsScope();
+  NumericsScope(const NumericsScope&) = delete;
+  NumericsScope& operator=(const NumericsScope&) = delete;
+
+ private:
+  std::uint8_t before_;
+};
+
+/// What a scope of this thread asks for; exact outside of all scopes.
+LOCKSTEP_API Numerics current_numerics();
+
+}  // namespace v0
+}  // namespace lockstep

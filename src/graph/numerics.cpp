@@ -1,0 +1,75 @@
+#include "graph/numerics.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/check.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace {
+
+// What a thread's contractions follow: exact; blocked where operands have 16 bits; blocked in f32, too.
+enum State : std::uint8_t { kExact, kBlocked, kBlockedInside };
+
+thread_local constinit std::uint8_t numerics_now = kExact;
+
+}  // namespace
+
+const char* name_of(Numerics numerics) {
+  switch (numerics) {
+    case Numerics::exact: return "exact";
+    case Numerics::blocked: break;
+  }
+  return "blocked";
+}
+
+Numerics numerics_from_name(std::string_view name) {
+  if (name == "exact") return Numerics::exact;
+  if (name == "blocked") return Numerics::blocked;
+  throw ValueError(fmt::format("there are no numerics \"{}\"\n  fix: \"exact\", or \"blocked\"", name));
+}
+
+NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numerics_now) {
+  const CallScope call("NumericsScope", site);
+  switch (numerics) {
+    case Numerics::exact: numerics_now = kExact; return;
+    case Numerics::blocked: numerics_now = kBlocked; return;
+  }
+  fail<ValueError>(fmt::format("there are no numerics of number {}", static_cast<int>(numerics)), {},
+                   "use Numerics::exact or Numerics::blocked");
+}
+
+NumericsScope::~NumericsScope() {
+  numerics_now = before_;
+}
+
+Numerics current_numerics() {
+  return numerics_now == kExact ? Numerics::exact : Numerics::blocked;
+}
+
+namespace graph {
+
+Numerics numerics_of(DType dtype) {
+  const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+  const bool follows = narrow ? numerics_now != kExact : dtype == DType::f32 && numerics_now == kBlockedInside;
+  return follows ? Numerics::blocked : Numerics::exact;
+}
+
+NumericsExchange::NumericsExchange(std::uint8_t state) : before_(std::exchange(numerics_now, state)) {}
+NumericsExchange::~NumericsExchange() {
+  numerics_now = before_;
+}
+
+std::uint8_t numerics_state() {
+  return numerics_now;
+}
+
+InnerNumerics::InnerNumerics(Numerics numerics)
+    : NumericsExchange(numerics == Numerics::blocked ? kBlockedInside : kExact) {}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
