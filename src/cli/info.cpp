@@ -6,6 +6,7 @@
 
 #include <lockstep/device.h>
 #include <lockstep/error.h>
+#include <lockstep/numerics.h>
 #include <lockstep/threads.h>
 #include <lockstep/version.h>
 
@@ -62,6 +63,7 @@ void print_json() {
                  .add("best", json(Device::best().to_string()))
                  .add("cpu", cpu)
                  .add("threads", json(num_threads()))
+                 .add("numerics", JsonArray().add(json(name_of(Numerics::exact))).add(json(name_of(Numerics::blocked))).text())
                  .add("memory_bytes", json(os::physical_memory_bytes()))
                  .add("devices", devices.text())
                  .add("unavailable", unavailable.text())
@@ -77,6 +79,7 @@ void print_text() {
   machine.add({{"threads"}, {fmt::format("{}", num_threads())}});
   machine.add(
       {{"instructions"}, {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
+  machine.add({{"numerics"}, {fmt::format("{}, {}", name_of(Numerics::exact), name_of(Numerics::blocked))}});
   machine.print(style, "  ");
   print_line("");
   print_line(style.bold("Devices"));

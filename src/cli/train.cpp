@@ -42,6 +42,7 @@ struct Options {
   std::int64_t epochs = 3;
   std::int64_t steps = 0;
   std::int64_t checkpoint_every = 0;
+  std::string numerics = "exact";
   std::uint64_t seed = 0;
   int threads = 0;
   int workers = 1;
@@ -85,6 +86,7 @@ RunOptions run_options(const Options& options, const std::string& architecture, 
           {"--limit", fmt::to_string(options.data.limit)},
           {"--image-size", fmt::to_string(options.data.side)},
           {"--no-augment", options.no_augment ? "given" : "not given"}};
+  if (options.numerics != "exact") result.push_back({"--numerics", options.numerics});
   if (shards > 1) result.push_back({"--shards", fmt::to_string(shards)});
   return result;
 }
@@ -155,7 +157,8 @@ void write_text(const std::string& path, std::string_view text) {
 
 // Weights, labels and plots; returns the weights' hash.
 std::string write_results(const RunFolder& folder, const nn::Layer& model, const TrainingData& data,
-                          const std::string& architecture, const std::vector<train::Record>& records) {
+                          const std::string& architecture, const std::string& numerics,
+                          const std::vector<train::Record>& records) {
   const std::vector<train::Panel> panels = train::training_panels(records);
   write_text(folder.file("plot.svg"), train::plot_svg(panels));
   io::save_png(folder.file("plot.png"), train::plot_image(panels));
@@ -166,6 +169,7 @@ std::string write_results(const RunFolder& folder, const nn::Layer& model, const
   // With what `lockstep classify` has to know to use them.
   std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
   metadata.emplace("architecture", architecture);
+  if (numerics != "exact") metadata.emplace("numerics", numerics);
   io::save_safetensors(folder.file("weights.safetensors"), state, metadata);
   return hex(nn::state_hash(state));
 }
@@ -206,6 +210,7 @@ void report_results(const Options& options, const std::string& architecture, Dev
                    .add("ranks", json(parallel ? parallel->group().size() : 1))
                    .add("shards", json(parallel ? parallel->options().shards : 1))
                    .add("zero", json(parallel ? parallel->options().zero : 0))
+                   .add("numerics", json(options.numerics))
                    .add("steps", json(result.steps))
                    .add("resumed_at", json(result.resumed_at))
                    .add("test_loss", json(test_loss))
@@ -273,6 +278,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
     parallel.emplace(*model, *optimizer, group, dist::ParallelOptions{.shards = shards, .zero = options.ranks.zero});
   }
 
+  const Numerics numerics = numerics_from_name(options.numerics);
   const Style style;
   if (!options.as_json && is_first) {
     print_line(fmt::format("{} on {}: {} parameters, {} + {} pictures, {} steps of {}, {}, {} threads",
@@ -283,6 +289,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
       print_line(fmt::format("{} rank{}, {} shards, ZeRO {}", group.size(), group.size() == 1 ? "" : "s", shards,
                              options.ranks.zero));
     }
+    if (options.numerics != "exact") print_line(fmt::format("Products in bf16, {} numerics", options.numerics));
     if (keep > 0) print_line(fmt::format("Continued behind step {}", keep));
     std::fflush(stdout);
   }
@@ -296,6 +303,8 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
                                               .max_steps = options.steps,
                                               .schedule = schedule.get(),
                                               .test = &test,
+                                              .autocast = numerics == Numerics::exact ? DType::f32 : DType::bf16,
+                                              .numerics = numerics,
                                               .checkpoints = folder.checkpoints(),
                                               .checkpoint_every = options.checkpoint_every,
                                               .resume = from.has_value(),
@@ -309,7 +318,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
   if (!is_first) return result.stopped ? static_cast<ExitCode>(kSignal + signal) : kOk;
   if (result.stopped) return report_stop(options, result, steps, signal, continuing(words));
   records.insert(records.end(), result.records.begin(), result.records.end());
-  const std::string hash = write_results(folder, *model, data, architecture.name, records);
+  const std::string hash = write_results(folder, *model, data, architecture.name, options.numerics, records);
 
   report_results(options, architecture.name, device, folder, result, records, hash, parallel ? &*parallel : nullptr);
   return kOk;
@@ -338,6 +347,11 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.option("--schedule", options->schedule, "Of the learning rate (default: the network's)")
       .one_of(schedule_names());
   command.option("--seed", options->seed, "Of weights, order and augmentation: the same seed, the same weights")
+      .show_default();
+  command
+      .option("--numerics", options->numerics,
+              "exact, or blocked: products of bf16 casts in block fixed point (docs/numerics.md), parameters in f32")
+      .one_of({name_of(Numerics::exact), name_of(Numerics::blocked)})
       .show_default();
   command.option("--threads", options->threads, "Of the CPU; no result depends on it (default: all)").range(1, 1024);
   command.option("--workers", options->workers, "Threads that prepare batches; no result depends on it")

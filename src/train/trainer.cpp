@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autocast.h>
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
 #include <lockstep/data/local_batches.h>
@@ -54,6 +55,21 @@ class EvaluationMode {
   nn::Module& model_;
   bool before_;
 };
+
+// What model and loss compute in.
+class Arithmetic {
+ public:
+  Arithmetic(const FitOptions& options, CallSite site)
+      : autocast_(options.autocast, site), numerics_(options.numerics, site) {}
+
+ private:
+  Autocast autocast_;
+  NumericsScope numerics_;
+};
+
+std::string arithmetic_text(const FitOptions& options) {
+  return fmt::format("{} {}", name_of(options.autocast), name_of(options.numerics));
+}
 
 // What was found of a batch: means over its examples, and sums.
 struct Counted {
@@ -145,6 +161,10 @@ class Fit {
       : model_(model), optimizer_(optimizer), loader_(loader), options_(options), parallel_(options.parallel), site_(site) {
     if (options.epochs < 1) fail("fit", fmt::format("{} epochs are none", options.epochs), "", site);
     if (options.max_steps < 0 || options.checkpoint_every < 0) fail("fit", "a number of steps is negative", "", site);
+    if (options.autocast != DType::f32 && options.autocast != DType::bf16) {
+      fail("fit", fmt::format("autocast to {} is not for fit()", name_of(options.autocast)),
+           "DType::bf16; f16 needs a loop of one's own with optim::GradScaler", site);
+    }
     total_ = options.epochs * loader.batches();
     if (options.max_steps > 0) total_ = std::min(total_, options.max_steps);
   }
@@ -209,6 +229,7 @@ class Fit {
 
   // The loss of examples, and how many of their predictions are right, out of how many; no sums where they are no classes.
   dist::Measured measured(const data::Batch& batch) const {
+    const Arithmetic arithmetic(options_, site_);
     const Tensor output = model_.forward(Operand(batch.input, site_));
     const Tensor loss = loss_of(options_.loss, output, batch.target, site_);
     if (!are_classes(output, batch.target)) return loss;
@@ -255,6 +276,7 @@ class Fit {
   Record measure(std::int64_t epoch) {
     Record record{.step = result_.steps, .epoch = epoch, .split = "test"};
     if (options_.test == nullptr) return record;
+    const Arithmetic arithmetic(options_, site_);
     result_.test = evaluated(model_, *options_.test, options_.loss, parallel_, site_);
     record.loss = result_.test.loss;
     record.accuracy = result_.test.accuracy;
@@ -280,6 +302,7 @@ class Fit {
     checkpoint.add("generator", default_generator());
     checkpoint.texts["run"] = options_.run;
     checkpoint.texts["shards"] = fmt::to_string(shards());
+    checkpoint.texts["numerics"] = arithmetic_text(options_);
     save_checkpoint(options_.checkpoints, checkpoint, {.keep = options_.keep_checkpoints}, site_);
   }
 
@@ -305,6 +328,14 @@ class Fit {
     if (shards_then != fmt::to_string(shards())) {
       fail("fit", fmt::format("the checkpoint in {} is of a run with {} shards, not {}", options_.checkpoints, shards_then, shards()),
            "the number of shards that the run was started with", site_);
+    }
+    const auto arithmetic = found->texts.find("numerics");
+    const std::string computed_in = arithmetic == found->texts.end() ? "f32 exact" : arithmetic->second;
+    if (computed_in != arithmetic_text(options_)) {
+      fail("fit",
+           fmt::format("the checkpoint in {} is of a run in {} numerics, not {}", options_.checkpoints, computed_in,
+                       arithmetic_text(options_)),
+           "the autocast and the numerics that the run was started with", site_);
     }
     found->restore("model", model_.module(), site_);
     if (parallel_) {

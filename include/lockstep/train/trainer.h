@@ -15,6 +15,7 @@
 
 #include <lockstep/data/loader.h>
 #include <lockstep/nn/module.h>
+#include <lockstep/numerics.h>
 #include <lockstep/optim/optimizer.h>
 #include <lockstep/optim/schedule.h>
 #include <lockstep/train/log.h>
@@ -87,6 +88,13 @@ struct FitOptions {
   Loss loss = {};                       ///< absent: cross_entropy
   optim::Schedule* schedule = nullptr;  ///< of the optimiser; takes a step after each of its
   data::DataLoader* test = nullptr;     ///< evaluated after each epoch, and at the end
+
+  /// What model and loss compute in, in training and in tests: f32, as they are; bf16, in the scope Autocast. Parameters
+  /// stay as they are.
+  DType autocast = DType::f32;
+  /// The scope that they are computed in. Numerics::blocked concerns products of 16-bit operands: with `autocast`, or of a
+  /// model in 16 bits. A checkpoint remembers both, and others are refused.
+  Numerics numerics = Numerics::exact;
 
   std::string checkpoints = {};       ///< folder; empty: none are written
   std::int64_t checkpoint_every = 0;  ///< steps; 0: after each epoch. Always at the end.

@@ -18,9 +18,11 @@ namespace {
 
 constexpr const char* kFormat = "lockstep-check-1";
 
-void add_results(io::TensorMap& tensors, const std::string& prefix, const CheckOp& op, Probe& probe) {
+void add_results(io::TensorMap& tensors, const std::string& prefix, const CheckOp& op, Numerics numerics,
+                 Probe& probe) {
   try {
     manual_seed(42);
+    const NumericsScope scope(numerics);
     const Tensors results = op.run(probe);
     for (std::size_t i = 0; i < results.size(); ++i) tensors[fmt::format("{}.{}", prefix, i)] = results[i];
   } catch (const Error&) {  // a device that refuses has no results to keep
@@ -40,8 +42,8 @@ std::string save_check_case(const std::string& folder, const CheckOp& op, DType 
   io::TensorMap tensors;
   Probe expected(dtype, point, reference);
   Probe actual(dtype, point, device);
-  add_results(tensors, "expected", op, expected);
-  add_results(tensors, "actual", op, actual);
+  add_results(tensors, "expected", op, point.numerics, expected);
+  add_results(tensors, "actual", op, point.numerics, actual);
   for (std::size_t i = 0; i < expected.operands().size(); ++i) {
     tensors[fmt::format("operand.{}", i)] = expected.operands()[i];
   }
@@ -55,6 +57,7 @@ std::string save_check_case(const std::string& folder, const CheckOp& op, DType 
                         {"layout", name_of(point.layout)},
                         {"values", name_of(point.values)},
                         {"variant", std::to_string(point.variant)},
+                        {"numerics", name_of(point.numerics)},
                         {"reference", reference.to_string()},
                         {"device", device.to_string()}});
   return path;
@@ -97,6 +100,9 @@ CheckCase read_check_case(const std::string& path) {
     if (text("layout") == name_of(static_cast<Layout>(layout))) result.point.layout = static_cast<Layout>(layout);
   }
   if (text("values") == name_of(Values::special)) result.point.values = Values::special;
+  if (texts.contains("numerics") && text("numerics") == name_of(Numerics::blocked)) {
+    result.point.numerics = Numerics::blocked;
+  }
   result.point.variant = static_cast<int>(number(text("variant")));
   return result;
 }

@@ -37,6 +37,7 @@ Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
   Answer answer;
   try {
     manual_seed(42);
+    const NumericsScope numerics(point.numerics);
     Probe probe(dtype, point, device);
     for (const Tensor& tensor : op.run(probe)) {
       Result result{tensor.dtype(), tensor.shape(), {}};
@@ -117,7 +118,15 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   }
   std::string refusal;
   bool every_refusal_is_of_the_dtype = true;
-  for (const Point& point : points_of(op, options.extent)) {
+  std::vector<Point> points = points_of(op, options.extent);
+  if (has_blocked_form(op, dtype)) {
+    const std::vector<Point> exact = points;
+    for (Point point : exact) {
+      point.numerics = Numerics::blocked;
+      points.push_back(point);
+    }
+  }
+  for (const Point& point : points) {
     if (point.shape.numel() > options.most_elements) continue;
     const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
     if (!call.difference.empty()) {

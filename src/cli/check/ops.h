@@ -64,6 +64,9 @@ std::vector<CheckOp> all_check_ops();
 enum class Extent : std::uint8_t { brief, quick, full };
 const char* name_of(Extent extent);
 
+/// Whether it is made of products of matrices, so that operands of `dtype` are also tried in blocked numerics.
+bool has_blocked_form(const CheckOp& op, DType dtype);
+
 /// The points at which an op is tried.
 std::vector<Point> points_of(const CheckOp& op, Extent extent);
 

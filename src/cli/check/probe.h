@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/numerics.h>
 #include <lockstep/tensor.h>
 
 #include "kernels/kernel.h"
@@ -32,8 +33,9 @@ struct Point {
   Layout layout = Layout::dense;
   Values values = Values::ordinary;
   int variant = 0;  ///< which of the op's attributes
+  Numerics numerics = Numerics::exact;
 };
-/// "[3, 1025] transposed special #2".
+/// "[3, 1025] transposed special #2 blocked".
 std::string to_string(const Point& point);
 
 /// Of the message of an error: the problem, without the fix.

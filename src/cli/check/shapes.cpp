@@ -1,5 +1,6 @@
 // The shapes of each form, and the points made of them.
 #include <algorithm>
+#include <string_view>
 
 #include "cli/check/ops.h"
 
@@ -106,6 +107,16 @@ std::vector<CheckOp> all_check_ops() {
     ops.insert(ops.end(), family.begin(), family.end());
   }
   return ops;
+}
+
+bool has_blocked_form(const CheckOp& op, DType dtype) {
+  if (dtype != DType::f16 && dtype != DType::bf16) return false;
+  for (const auto& family : {check_attention_ops(), check_contraction_ops(), check_recurrent_ops()}) {
+    for (const CheckOp& other : family) {
+      if (std::string_view(op.name) == other.name) return true;
+    }
+  }
+  return false;
 }
 
 const char* name_of(Extent extent) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backends/cpu/contraction/blocked.h"
 #include "backends/cpu/contraction/way.h"
 
 namespace lockstep {
@@ -14,7 +15,8 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel)
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
                                                 std::shared_ptr<KeptPanels> kept) {
   using namespace contraction;
-  const KernelSet& kernels = kernel_set(kernel.type, isa);
+  const bool blocked = kernel.numerics == Numerics::blocked;
+  const KernelSet& kernels = blocked ? blocked_kernel_set(isa) : kernel_set(kernel.type, isa);
   Task task{.kernels = kernels,
             .plan = make_plan(kernel, kernels),
             .epilogue = kernel.epilogue,
@@ -36,7 +38,8 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
       return make_direct_way(std::move(task), std::move(*table));
     }
   }
-  if (const InPlaceFunction loop = in_place_function(isa); loop != nullptr && plan.type == ComputeType::f32) {
+  const InPlaceFunction loop = blocked ? nullptr : in_place_function(isa);
+  if (loop != nullptr && plan.type == ComputeType::f32) {
     if (auto table = make_in_place_table(plan.row_side, plan.rows, plan.columns, plan.k)) {
       return make_in_place_way(std::move(task), std::move(*table), loop);
     }

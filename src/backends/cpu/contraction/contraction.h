@@ -16,7 +16,8 @@
 //   window_way.cpp      columns stay where they are (convolutions of few output channels): window.h, window-inl.h
 //   direct_way.cpp      pixels stay where they are (other convolutions): direct.h, direct-inl.h
 //   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
-//   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses
+//   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in
+//                       blocked numerics, whose panels hold integers: blocked.h
 #pragma once
 
 #include <memory>

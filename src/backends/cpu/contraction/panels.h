@@ -40,6 +40,7 @@ struct PackWorkspace {
   std::uint32_t masks[kBlock * kMaxWidth];
   alignas(64) std::byte stage[kMaxWidth * kStageStride * 8];
   alignas(64) std::byte zeros[kStageStride * 8];
+  alignas(64) float f32_panel[kMaxWidth * kBlock + kPanelSlack];  ///< of which blocked.h makes integers
 };
 
 struct PackArgs {

@@ -135,6 +135,7 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
 
   Plan plan;
   plan.type = kernel.type;
+  plan.numerics = kernel.numerics;
   plan.m = kernel.m.numel();
   plan.n = kernel.n.numel();
   plan.k = kernel.k.numel();
@@ -157,7 +158,7 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   plan.columns = plan.n * plan.n_batch_map.sizes.numel();
 
   plan.swapped = should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
-  if (plan.type == ComputeType::f32) {
+  if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
     if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;
     } else if (suits_in_place(a, plan.rows, plan.columns, plan.k)) {

@@ -41,6 +41,7 @@ struct DirectOutput {
 
 struct Plan {
   ComputeType type = ComputeType::f32;
+  Numerics numerics = Numerics::exact;
   Shape batch;  ///< batch dimensions in which both operands change
   std::int64_t batches = 1;
   std::int64_t rows = 0;

@@ -77,6 +77,7 @@ std::string Way::form(Operand operand) const {
   const Geometry& geometry = side.geometry;
   Form form{width(operand),
             static_cast<std::int64_t>(plan_.type),
+            static_cast<std::int64_t>(plan_.numerics),
             static_cast<std::int64_t>(side.dtype),
             side.flush ? 1 : 0,
             static_cast<std::int64_t>(side.fill),

@@ -115,6 +115,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   for (const Instruction& step : kernel.epilogue.code) LOCKSTEP_ASSERT(step.kind != Instruction::Kind::reduce);
   if (kernel.b.numel() == 0 || kernel.m.numel() == 0 || kernel.n.numel() == 0) return {};
   const Geometry geometry = geometry_of(kernel);
+  if (kernel.numerics == Numerics::blocked) return render_blocked(kernel, geometry, limits);
   Rendered rendered;
   if (is_direct(geometry, limits)) {
     rendered.launches.push_back(render_direct(kernel, geometry, limits));

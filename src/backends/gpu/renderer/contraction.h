@@ -6,6 +6,8 @@
 //   skinny   a matrix times a few vectors: it is read once, straight from memory; as split, or with rows enough each
 //            workgroup has all of k for some of them
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
+//
+// In blocked numerics (section 12) there is one form: contraction_blocked.cpp.
 #pragma once
 
 #include <string>
@@ -110,6 +112,9 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 /// Without tiles, so that positions stay within the operands: sets `geometry.wide` anew.
 Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits);
+
+/// In blocked numerics.
+Rendered render_blocked(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 
 /// Bytes of block results for tiles of this size.
 std::size_t scratch_bytes(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns);

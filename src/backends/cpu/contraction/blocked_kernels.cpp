@@ -1,0 +1,60 @@
+// Compiles blocked-inl.h once per instruction set.
+#define HWY_TARGET_INCLUDE "backends/cpu/contraction/blocked_kernels.cpp"
+#include "backends/cpu/simd_table.h"
+
+#include "backends/cpu/contraction/blocked-inl.h"
+#include "backends/cpu/contraction/blocked.h"
+#if HWY_TARGET == HWY_AVX3
+#include "backends/cpu/contraction/blocked_vnni-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+using Tiles = VnniTiles;
+#else
+using Tiles = WordTiles;
+#endif
+
+const KernelSet& local_blocked_kernels() {
+  static const KernelSet kSet = blocked_kernels_of<Tiles>();
+  return kSet;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+LOCKSTEP_TABLE_OF_ISA(KernelSet, blocked_set_of, local_blocked_kernels)
+
+bool has_vnni() {
+#if defined(__x86_64__) || defined(__i386__)
+  return __builtin_cpu_supports("avx512vnni") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+const KernelSet& blocked_kernel_set(Isa isa) {
+  static const bool vnni = has_vnni();
+  return blocked_set_of(isa == Isa::avx512 && !vnni ? Isa::avx2 : isa);
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+#endif  // HWY_ONCE
