@@ -169,6 +169,7 @@ struct MatmulOptions {
   bool broadcast_a = false, broadcast_b = false;
   bool special = false;
   std::uint64_t seed = 1;
+  Numerics numerics = Numerics::exact;
 };
 
 Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t k, const MatmulOptions& options = {}) {
@@ -180,6 +181,7 @@ Problem matmul_problem(Shape batch, std::int64_t m, std::int64_t n, std::int64_t
   kernel.n = {n};
   kernel.k = {k};
   kernel.type = options.type;
+  kernel.numerics = options.numerics;
   const int rank = batch.rank();
   const auto operand = [&](int slot, DType dtype, std::int64_t rows, std::int64_t columns, bool transposed,
                            bool flipped, int k_dim, bool broadcast) {
@@ -322,6 +324,58 @@ TEST(CpuContraction, SpecialValues) {
       expect_reference_bits(problem, {1});
       Problem row = matmul_problem({}, 1, 50, 20, options);
       expect_reference_bits(row, {1});
+    }
+  }
+}
+
+MatmulOptions in_blocked_numerics(DType dtype, bool transpose, std::uint64_t seed = 1) {
+  return {.a = dtype,
+          .b = dtype,
+          .transpose_a = transpose,
+          .transpose_b = !transpose,
+          .seed = seed,
+          .numerics = Numerics::blocked};
+}
+
+TEST(CpuContraction, BlockedAroundTileEdges) {
+  std::uint64_t seed = 0;
+  for (const std::int64_t m : {1, 3, 4, 6, 7, 8, 14, 15, 29}) {
+    for (const std::int64_t n : {1, 2, 8, 15, 16, 17, 33, 65}) {
+      for (const std::int64_t k : {1, 6, 129}) {
+        const DType dtype = ++seed % 3 == 0 ? DType::f16 : seed % 3 == 1 ? DType::bf16 : DType::f32;
+        Problem problem = matmul_problem({}, m, n, k, in_blocked_numerics(dtype, seed % 2 == 0));
+        expect_reference_bits(problem, {1});
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, BlockedBlocksOfK) {
+  for (const std::int64_t k : {0, 1, 2, 3, 4, 127, 128, 129, 130, 255, 256, 257, 384, 513, 1000}) {
+    for (const bool transpose : {false, true}) {
+      Problem square = matmul_problem({2}, 19, 37, k, in_blocked_numerics(DType::bf16, transpose));
+      expect_reference_bits(square, {1, 2, 7});
+      Problem row = matmul_problem({}, 1, 70, k, in_blocked_numerics(DType::f16, transpose));
+      expect_reference_bits(row, {1});
+    }
+  }
+}
+
+TEST(CpuContraction, BlockedThreadsLayoutsAndSpecialValues) {
+  for (const bool transpose : {false, true}) {
+    Problem wide = matmul_problem({}, 60, 530, 260, in_blocked_numerics(DType::bf16, transpose));
+    expect_reference_bits(wide, {1, 2, 7});
+    MatmulOptions options = in_blocked_numerics(DType::bf16, transpose);
+    options.transpose_out = options.flip_a = options.broadcast_b = true;
+    Problem turned = matmul_problem({3}, 40, 50, 200, options);
+    expect_reference_bits(turned, {1, 2, 7});
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      MatmulOptions special = in_blocked_numerics(dtype, transpose, 5);
+      special.special = true;
+      Problem any = matmul_problem({}, 60, 70, 2, special);
+      expect_reference_bits(any, {1});
+      Problem longer = matmul_problem({}, 60, 70, 9, special);
+      expect_reference_bits(longer, {1});
     }
   }
 }
