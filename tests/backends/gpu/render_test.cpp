@@ -275,6 +275,22 @@ TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
   }
 }
 
+// Few outputs of a long k: units take parts of it, and a last launch adds its blocks.
+TEST(GpuRender, IntegerTilesShareALongK) {
+  const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};
+  const Kernel kernel =
+      blocked_matmul(64, 576, 20000, DType::bf16, View::contiguous({64, 20000}), View::contiguous({20000, 576}));
+  const Rendered rendered = render(kernel, limits);
+  ASSERT_EQ(rendered.launches.size(), 4U);
+  constexpr std::size_t kBlocks = 157;
+  EXPECT_EQ(rendered.scratch_bytes, kBlocks * ((1 + 5) * (32768U + 512U) + 5 * 65536U));
+  EXPECT_EQ(rendered.launches[2].groups, 5U * 18U);  // 9 blocks each
+  if (!nvrtc().is_usable()) return;
+  for (const Launch& launch : rendered.launches) {
+    EXPECT_FALSE(nvrtc().compile(cuda_source(launch.text), "sm_90a").empty());
+  }
+}
+
 TEST(GpuRender, SharedMemoryFitsTheSmallestDevice) {
   const RenderLimits limits;  // 32 KB
   for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {

@@ -123,8 +123,10 @@ struct Tiles {
     }
   }
 
-  // sums = fma(f32(whole) * scale of the row, scale of the column, sums), and gives the stage back.
-  __device__ __forceinline__ void add_block(float (&sums)[64], const int (&whole)[64], int from) {
+  // sums = fma(f32(whole) * scale of the row, scale of the column, sums), and gives the stage back. Where blocks are
+  // added later, their products go to memory, all but the column's scale.
+  template <bool kLater>
+  __device__ __forceinline__ void add_block(float (&sums)[64], const int (&whole)[64], int from, ULONG to) {
     const int lane = int(THREAD & 31u);
     const float* of = scales + from * 256;
     const int row = (int(THREAD) - 128) / 32 * 16 + (lane >> 2);
@@ -132,11 +134,17 @@ struct Tiles {
     const float lower = of[row + 8];
     UNROLL
     for (int i = 0; i < 16; i++) {
-      const float2 column = ((const float2*)(of + 128))[4 * i + (lane & 3)];
+      float scaled[4];
       UNROLL
-      for (int q = 0; q < 4; q++) {
-        const float scaled = __fmul_rn(__int2float_rn(whole[4 * i + q]), q < 2 ? upper : lower);
-        sums[4 * i + q] = __fmaf_rn(scaled, (q & 1) != 0 ? column.y : column.x, sums[4 * i + q]);
+      for (int q = 0; q < 4; q++) scaled[q] = __fmul_rn(__int2float_rn(whole[4 * i + q]), q < 2 ? upper : lower);
+      if (kLater) {
+        ((float4*)to)[256 * i + int(THREAD) - 128] = make_float4(scaled[0], scaled[1], scaled[2], scaled[3]);
+      } else {
+        const float2 column = ((const float2*)(of + 128))[4 * i + (lane & 3)];
+        UNROLL
+        for (int q = 0; q < 4; q++) {
+          sums[4 * i + q] = __fmaf_rn(scaled[q], (q & 1) != 0 ? column.y : column.x, sums[4 * i + q]);
+        }
       }
     }
     __syncwarp();
@@ -145,12 +153,14 @@ struct Tiles {
     }
   }
 
-  // This warpgroup's 64 rows of a tile. At least one block.
-  __device__ __forceinline__ void sum(float (&sums)[64], int blocks) {
+  // This warpgroup's 64 rows of a tile. At least one block. kLater: `sums` stays as it is, the products of a block go to
+  // `later`, of the next one `step` bytes further on.
+  template <bool kLater = false>
+  __device__ __forceinline__ void sum(float (&sums)[64], int blocks, ULONG later = 0, ULONG step = 0) {
     const UINT rows = (THREAD / 128 - 1) * 8192;
     int low[64], whole[64];
     UNROLL
-    for (int i = 0; i < 64; i++) sums[i] = 0.0f;
+    for (int i = 0; i < 64 && !kLater; i++) sums[i] = 0.0f;
     tiles_barrier_wait(full + 8 * stage, parity);
     UINT at = base + stage * TILE_STAGE;
     tiles_fence();
@@ -183,7 +193,8 @@ struct Tiles {
       tiles_commit();
       tiles_wait_but_one();
       tiles_settle(whole);
-      add_block(sums, whole, now);
+      add_block<kLater>(sums, whole, now, later);
+      later += step;
       tiles_settle(whole);
     }
     const UINT high_a = at + rows;
@@ -205,7 +216,7 @@ struct Tiles {
     tiles_commit();
     tiles_wait_all();
     tiles_settle(whole);
-    add_block(sums, whole, now);
+    add_block<kLater>(sums, whole, now, later);
   }
 
   // Puts this warp's columns [32 piece, 32 piece + 32) to `staged`, rows of 36.
