@@ -96,10 +96,8 @@ Launch IntegerTileKernel::render(const RenderLimits& limits) {
   open_tiles();
   lines_.add("float sums[{}];", kThreadSums);
   if (split_ > 1) {
-    lines_.add(
-        "MEMORY later = scratch + {} + (ULONG(first_block) * "
-        "ULONG(tiles) + ULONG(tile)) * {}u;",
-        words_.uint64(static_cast<std::uint64_t>(layout_.bytes)), kProductBytes);
+    lines_.add("MEMORY later = scratch + {} + (ULONG(first_block) * ULONG(tiles) + ULONG(tile)) * {}u;",
+               words_.uint64(static_cast<std::uint64_t>(layout_.bytes)), kProductBytes);
     lines_.add("machine.sum<true>(sums, count, later, ULONG(tiles) * {}u);", kProductBytes);
   } else {
     lines_.add("machine.sum(sums, blocks);");
@@ -124,17 +122,13 @@ void IntegerTileKernel::open_tiles() {
   if (split_ == 1) {
     lines_.open("for ({0} tile = {0}(GROUP); tile < tiles; tile += {0}(GROUPS)) {{", index_);
   } else {
-    lines_.open(
-        "for (LONG unit = LONG(GROUP); unit < LONG(tiles) * LONG({}); "
-        "unit += LONG(GROUPS)) {{",
-        words_.index(split_, geometry_.wide));
+    lines_.open("for (LONG unit = LONG(GROUP); unit < LONG(tiles) * LONG({}); unit += LONG(GROUPS)) {{",
+                words_.index(split_, geometry_.wide));
     lines_.add("LONG k_part = unit / LONG(tiles);");
     lines_.add("{0} tile = {0}(unit - k_part * LONG(tiles));", index_);
     lines_.add("int first_block = int(k_part) * {};", words_.int32(over(layout_.blocks, split_)));
     lines_.add("int count = {};", words_.int32(over(layout_.blocks, split_)));
-    lines_.add(
-        "count = SELECT(blocks - first_block < count, blocks - "
-        "first_block, count);");
+    lines_.add("count = SELECT(blocks - first_block < count, blocks - first_block, count);");
   }
   find_tile();
 }
@@ -154,15 +148,9 @@ void IntegerTileKernel::find_tile() {
 
 void IntegerTileKernel::feed() {
   open_tiles();
-  const char* from = split_ == 1 ? "" : " + LONG(first_block)";
-  lines_.add(
-      "LONG left = (LONG(batch) * LONG(tiles_m) + LONG(tile_m)) * "
-      "LONG(blocks){};",
-      from);
-  lines_.add(
-      "LONG right = (LONG(batch) * LONG(tiles_n) + LONG(tile_n)) * "
-      "LONG(blocks){};",
-      from);
+  const char* part = split_ == 1 ? "" : " + LONG(first_block)";
+  lines_.add("LONG left = (LONG(batch) * LONG(tiles_m) + LONG(tile_m)) * LONG(blocks){};", part);
+  lines_.add("LONG right = (LONG(batch) * LONG(tiles_n) + LONG(tile_n)) * LONG(blocks){};", part);
   const auto place = [&](std::int64_t from, const char* block, int bytes) {
     return fmt::format("scratch + {} + ULONG({}) * {}u", words_.uint64(static_cast<std::uint64_t>(from)), block, bytes);
   };
@@ -180,22 +168,15 @@ Launch IntegerTileKernel::render_sums(const RenderLimits& limits) {
   lines_.add("MEMORY products = scratch + {};", words_.uint64(static_cast<std::uint64_t>(layout_.bytes)));
   lines_.add("MEMORY scales = scratch + {};", words_.uint64(static_cast<std::uint64_t>(layout_.b_scales)));
   lines_.add("int thread_id = int(THREAD);");
-  lines_.open(
-      "for (LONG item = LONG(GROUP); item < LONG(tiles) * LONG(16); "
-      "item += LONG(GROUPS)) {{");
+  lines_.open("for (LONG item = LONG(GROUP); item < LONG(tiles) * LONG(16); item += LONG(GROUPS)) {{");
   lines_.add("{0} tile = {0}(item / LONG(16));", index_);
   lines_.add("int sixteenth = int(item & LONG(15));");
   find_tile();
   lines_.add("int row = thread_id / 32 * {} + ((thread_id & 31) >> 2);", kWarpRows);
   lines_.add("int column = sixteenth * 8 + (thread_id & 3) * 2;");
-  lines_.add(
-      "LONG right = (LONG(batch) * LONG(tiles_n) + LONG(tile_n)) * "
-      "LONG(blocks) * LONG({}) + LONG(column);",
-      kDigitRows);
-  lines_.add(
-      "LONG from = (LONG(tile) * LONG(16) + LONG(sixteenth)) * LONG({}) "
-      "+ LONG(thread_id * 4);",
-      kSixteenth);
+  lines_.add("LONG right = (LONG(batch) * LONG(tiles_n) + LONG(tile_n)) * LONG(blocks) * LONG({}) + LONG(column);",
+             kDigitRows);
+  lines_.add("LONG from = (LONG(tile) * LONG(16) + LONG(sixteenth)) * LONG({}) + LONG(thread_id * 4);", kSixteenth);
   lines_.add("float sums[4];");
   lines_.add("UNROLL");
   lines_.add("for (int q = 0; q < 4; q++) sums[q] = 0.0f;");
@@ -204,14 +185,11 @@ Launch IntegerTileKernel::render_sums(const RenderLimits& limits) {
   lines_.add("UINT words[4];");
   lines_.add("LOAD4_U32(products, from + LONG(block) * LONG(tiles) * LONG({}), words)", kProductBytes / 4);
   lines_.add("float first = FROM_BITS(LOAD_U32(scales, right + LONG(block * {})));", kDigitRows);
-  lines_.add(
-      "float second = FROM_BITS(LOAD_U32(scales, right + LONG(block * "
-      "{} + 1)));",
-      kDigitRows);
+  lines_.add("float second = FROM_BITS(LOAD_U32(scales, right + LONG(block * {} + 1)));", kDigitRows);
   lines_.add("UNROLL");
   lines_.add(
-      "for (int q = 0; q < 4; q++) sums[q] = FMA_EXACT(FROM_BITS(words[q]), "
-      "SELECT((q & 1) == 0, first, second), sums[q]);");
+      "for (int q = 0; q < 4; q++) sums[q] = FMA_EXACT(FROM_BITS(words[q]), SELECT((q & 1) == 0, first, second), "
+      "sums[q]);");
   lines_.close();
   lines_.add("UNROLL");
   lines_.open("for (int q = 0; q < 4; q++) {{");
