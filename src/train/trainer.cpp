@@ -56,19 +56,24 @@ class EvaluationMode {
   bool before_;
 };
 
-// What model and loss compute in.
+Numerics numerics_of(const FitOptions& options) {
+  return options.numerics == Numerics::exact ? current_numerics() : options.numerics;
+}
+
+// What model and loss compute in. Options that ask for nothing leave the caller's scopes as they are.
 class Arithmetic {
  public:
-  Arithmetic(const FitOptions& options, CallSite site)
-      : autocast_(options.autocast, site), numerics_(options.numerics, site) {}
+  Arithmetic(const FitOptions& options, CallSite site) : numerics_(numerics_of(options), site) {
+    if (options.autocast != DType::f32) autocast_.emplace(options.autocast, site);
+  }
 
  private:
-  Autocast autocast_;
+  std::optional<Autocast> autocast_;
   NumericsScope numerics_;
 };
 
 std::string arithmetic_text(const FitOptions& options) {
-  return fmt::format("{} {}", name_of(options.autocast), name_of(options.numerics));
+  return fmt::format("{} {}", name_of(options.autocast), name_of(numerics_of(options)));
 }
 
 // What was found of a batch: means over its examples, and sums.

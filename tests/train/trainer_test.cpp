@@ -127,6 +127,35 @@ TEST(Fit, TakesAnyModuleWithAForward) {
   EXPECT_TRUE(plain.training());
 }
 
+TEST(Fit, ComputesInItsNumericsAndRefusesCheckpointsOfOthers) {
+  const test::TemporaryFolder folder;
+  train::FitOptions options{.epochs = 1,
+                            .autocast = DType::bf16,
+                            .numerics = Numerics::blocked,
+                            .checkpoints = folder.path("run"),
+                            .progress = false};
+  Training run;
+  run.fit(options);
+  const auto in_scopes = [](Numerics numerics) {
+    Training same;
+    const Autocast cast(DType::bf16);
+    const NumericsScope scope(numerics);
+    same.fit({.epochs = 1});
+    return same.hashes();
+  };
+  EXPECT_EQ(run.hashes(), in_scopes(Numerics::blocked));
+  EXPECT_NE(run.hashes(), in_scopes(Numerics::exact));
+
+  options.epochs = 2;
+  options.resume = true;
+  Training again;
+  EXPECT_EQ(again.fit(options).resumed_at, 8);
+  options.numerics = Numerics::exact;
+  expect_error<ValueError>([&] { Training().fit(options); }, {"bf16 blocked", "bf16 exact"});
+  options = {.autocast = DType::f16};
+  expect_error<ValueError>([&] { Training().fit(options); }, {"f16", "GradScaler"});
+}
+
 TEST(Fit, StopsAfterTheStepsOrWhenItIsTold) {
   EXPECT_EQ(Training().fit({.epochs = 3, .max_steps = 11}).steps, 11);
   std::int64_t seen = 0;
