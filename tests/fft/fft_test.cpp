@@ -198,8 +198,9 @@ TEST(Fft, FrequenciesAreNumPys) {
 
 TEST(Fft, BitsAreTheSameEverywhere) {
   for (const DType dtype : kTypes) {
-    for (const std::int64_t n : {12, 100, 131}) {
+    for (const std::int64_t n : {9, 12, 64, 100, 131, 262}) {
       same_everywhere([&](Device device) { return fft::fft(normal({3, n, 2}, dtype, 6).to(device)); });
+      same_everywhere([&](Device device) { return fft::ifft(normal({n, 3, 2}, dtype, 6).to(device), {.dim = 0}); });
       same_everywhere([&](Device device) { return fft::rfft(normal({3, n}, dtype, 6).to(device)); });
       same_everywhere([&](Device device) { return fft::irfft(normal({3, n, 2}, dtype, 6).to(device)); });
     }
