@@ -1,6 +1,5 @@
 // Fourier transforms on the CPU, to hold against NumPy's: bench/peers/numpy_fft.py runs this program and NumPy in turn
-// and prints both. Arguments: elements of a transform, and how many there are. Results are taken as they come: views of
-// planes of real and imaginary parts, which all ops read; BM_FftPairs also copies them side by side, as NumPy's are.
+// and prints both. Arguments: elements of a transform, and how many there are.
 #include <benchmark/benchmark.h>
 
 #include <lockstep/fft.h>
@@ -20,10 +19,6 @@ template <DType dtype> Tensor noise(const Shape& shape) {
 }
 template <DType dtype> void BM_Fft(benchmark::State& state) {
   run(state, noise<dtype>({state.range(1), state.range(0), 2}), [](const Tensor& x) { return fft::fft(x); });
-}
-template <DType dtype> void BM_FftPairs(benchmark::State& state) {
-  run(state, noise<dtype>({state.range(1), state.range(0), 2}),
-      [](const Tensor& x) { return contiguous(fft::fft(x)); });
 }
 template <DType dtype> void BM_Rfft(benchmark::State& state) {
   run(state, noise<dtype>({state.range(1), state.range(0)}), [](const Tensor& x) { return fft::rfft(x); });
@@ -57,8 +52,6 @@ TYPES(BM_Fft);
 TYPES(BM_Rfft);
 TYPES(BM_Irfft);
 #undef TYPES
-BENCHMARK(BM_FftPairs<DType::f32>)->Args({1024, 128})->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.02);
-BENCHMARK(BM_FftPairs<DType::f64>)->Args({1024, 128})->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.02);
 BENCHMARK(BM_Fft2<DType::f32>)->Args({512, 1})->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.02);
 BENCHMARK(BM_Fft2<DType::f64>)->Args({512, 1})->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.02);
 BENCHMARK(BM_Stft<DType::f32>)->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.02);

@@ -44,7 +44,6 @@ def call_of(name, rng):
     if kind == "Fft2":
         x = pairs(count, n, n)
         return lambda: np.fft.fft2(x)
-    kind = kind.replace("Pairs", "")
     x = {"Fft": lambda: pairs(count, n), "Rfft": lambda: noise(count, n), "Irfft": lambda: pairs(count, n // 2 + 1)}[kind]()
     return {"Fft": lambda: np.fft.fft(x), "Rfft": lambda: np.fft.rfft(x), "Irfft": lambda: np.fft.irfft(x)}[kind]
 

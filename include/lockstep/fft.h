@@ -1,11 +1,11 @@
 // Discrete Fourier transforms of any length. There are no complex dtypes: a complex tensor is one of pairs, [..., 2]
 // with the real and the imaginary part (PyTorch: view_as_real). f32 and f64; DTypeError names the cast for others.
 //
-// Transforms are products with matrices of roots of unity (radices up to 128, mixed; Bluestein's algorithm where a
-// prime factor is larger), so their bits are the same on every device; docs/numerics.md says in which order. Roots are
-// made on the host in f64 and rounded once. Errors against the exact transform, as the length of the difference
-// relative to the length of the result: below 1e-6 in f32 and 2e-15 in f64, with Bluestein's algorithm twice that
-// (tested up to 2^20 elements). One element that is not finite makes every element of its transform NaN, or infinite.
+// A transform is one kernel (mixed radices; Bluestein's algorithm where a prime factor is above 127) with the same bits
+// on every device; docs/numerics.md says in which order. Roots are made on the host in f64 and rounded once. Errors
+// against the exact transform, as the length of the difference relative to the length of the result: below 1e-6 in f32
+// and 2e-15 in f64, with Bluestein's algorithm twice that (tested up to 2^20 elements). One element that is not finite
+// makes a part of every frequency NaN, or infinite.
 //
 // Dimensions count those of the signal: the pairs' dimension is none of them, and -1 is the last but one of a complex
 // tensor.

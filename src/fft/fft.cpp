@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "fft/signal.h"
-#include "fft/tables.h"
 #include "fft/transform.h"
 
 namespace lockstep {
@@ -46,11 +45,7 @@ double factor_of(Norm norm, std::int64_t n, bool inverse) {
   fail<ValueError>("norm is none");
 }
 
-Tensor scaled(const Tensor& x, double factor) {
-  return factor == 1 ? x : x * factor;
-}
-
-// x along `dim` as planes [1 or 2, before, n, after], and back.
+// x along `dim` as [before, n, after] with its pairs, and back.
 struct Around {
   Shape before, after;
 };
@@ -58,33 +53,34 @@ Around around(const Tensor& x, int dim, Pairs pairs) {
   const int rank = x.rank() - (pairs == Pairs::yes ? 1 : 0);
   return {.before = x.shape().slice(0, dim), .after = x.shape().slice(dim + 1, rank)};
 }
-Tensor planes_of(const Tensor& x, int dim, Pairs pairs) {
+Tensor lines_of(const Tensor& x, int dim, Pairs pairs) {
   const Around sizes = around(x, dim, pairs);
   Shape shape{sizes.before.numel(), x.size(dim), sizes.after.numel()};
-  if (pairs == Pairs::no) return x.reshape(shape).unsqueeze(0);
-  shape.push_back(2);
-  return x.reshape(shape).permute({3, 0, 1, 2});
+  if (pairs == Pairs::yes) shape.push_back(2);
+  return x.reshape(shape);
 }
-Tensor from_planes(const Tensor& planes, const Around& sizes) {
+Tensor from_lines(const Tensor& lines, const Around& sizes) {
   Shape shape = sizes.before;
-  shape.push_back(planes.size(2));
+  shape.push_back(lines.size(1));
   for (const std::int64_t size : sizes.after) shape.push_back(size);
-  if (planes.size(0) == 1) return planes.squeeze(0).reshape(shape);
-  shape.push_back(2);
-  return planes.permute({1, 2, 3, 0}).reshape(shape);
+  if (lines.rank() == 4) shape.push_back(2);
+  return lines.reshape(shape);
 }
 
-// The first n elements of x, or all where there are fewer: transforms take what is missing as zeros.
-Tensor cut(const Tensor& x, int dim, std::int64_t n) {
-  return x.size(dim) > n ? x.narrow(dim, 0, n) : x;
+// Lines of n elements: without those that are too many, zeros for those that are missing.
+Tensor fitted(const Tensor& lines, std::int64_t n) {
+  const std::int64_t size = lines.size(1);
+  if (size >= n) return size > n ? lines.narrow(1, 0, n) : lines;
+  return pad(lines, lines.rank() == 4 ? Shape{0, 0, 0, 0, 0, n - size} : Shape{0, 0, 0, n - size});
 }
 
 Tensor complex_transform(const Tensor& x, const Along& along, int sign) {
   const int dim = dim_of(x, Pairs::yes, along.dim);
   const std::int64_t n = length_of(x, along.n, x.size(dim));
-  const Tensor planes = planes_of(cut(x, dim, n), dim, Pairs::yes);
-  const Tensor result = transform(planes, {.n = n, .sign = sign, .outputs = n});
-  return from_planes(scaled(result, factor_of(along.norm, n, sign > 0)), around(x, dim, Pairs::yes));
+  const Tensor lines = fitted(lines_of(x, dim, Pairs::yes), n);
+  const FourierKind kind = sign > 0 ? FourierKind::inverse : FourierKind::forward;
+  const Tensor result = transform(lines, {kind, n, factor_of(along.norm, n, sign > 0)});
+  return from_lines(result, around(x, dim, Pairs::yes));
 }
 
 // The two dimensions of an op, counted from the front, with their lengths.
@@ -129,31 +125,19 @@ void check_count(std::int64_t n) {
 Tensor real_transform(const Tensor& x, const Along& along, bool onesided) {
   const int dim = dim_of(x, Pairs::no, along.dim);
   const std::int64_t n = length_of(x, along.n, x.size(dim));
-  const Tensor planes = planes_of(cut(x, dim, n), dim, Pairs::no);
-  const Tensor result = transform(planes, {.n = n, .sign = -1, .outputs = onesided ? n / 2 + 1 : n});
-  return from_planes(scaled(result, factor_of(along.norm, n, false)), around(x, dim, Pairs::no));
+  Tensor lines = fitted(lines_of(x, dim, Pairs::no), n);
+  if (!onesided) lines = pad(lines.unsqueeze(-1), {0, 1});
+  const FourierKind kind = onesided ? FourierKind::real : FourierKind::forward;
+  const Tensor result = transform(lines, {kind, n, factor_of(along.norm, n, false)});
+  return from_lines(result, around(x, dim, Pairs::no));
 }
 
-// A real signal is the real part of its first frequencies' transform if those that stand for two count twice.
 Tensor real_inverse(const Tensor& x, const Along& along) {
   const int dim = dim_of(x, Pairs::yes, along.dim);
   const std::int64_t n = length_of(x, along.n, 2 * (x.size(dim) - 1));
-  const Tensor planes = planes_of(cut(x, dim, n / 2 + 1), dim, Pairs::yes);
-  const std::int64_t count = planes.size(2);
-  const auto stands_alone = [n](std::int64_t k) { return k == 0 || 2 * k == n; };
-  const Tensor reads = table({TableKind::reads, n, count, 0, DType::boolean, x.device()}, {2, 1, count, 1}, [&] {
-    std::vector<double> values(static_cast<std::size_t>(2 * count), 1);
-    for (std::int64_t k = 0; k < count; ++k) values[static_cast<std::size_t>(count + k)] = stands_alone(k) ? 0 : 1;
-    return values;
-  });
-  const Tensor weights = table({TableKind::weights, n, count, 0, x.dtype(), x.device()}, {count, 1}, [&] {
-    std::vector<double> values;
-    for (std::int64_t k = 0; k < count; ++k) values.push_back(stands_alone(k) ? 1 : 2);
-    return values;
-  });
-  const Tensor result =
-      transform(where(reads, planes, 0) * weights, {.n = n, .sign = 1, .outputs = n, .real_output = true});
-  return from_planes(scaled(result, factor_of(along.norm, n, true)), around(x, dim, Pairs::yes));
+  const Tensor lines = fitted(lines_of(x, dim, Pairs::yes), n / 2 + 1);
+  const Tensor result = transform(lines, {FourierKind::real_inverse, n, factor_of(along.norm, n, true)});
+  return from_lines(result, around(x, dim, Pairs::yes));
 }
 
 const Tensor& signal_operand(const Operand& a, Pairs pairs, int least_rank) {

@@ -3,6 +3,8 @@
 
 #include <list>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "kernels/scalar.h"
 
@@ -25,14 +27,22 @@ struct KeptTables {
   }
 };
 
+std::optional<Tensor> kept_table(const TableKey& key) {
+  KeptTables& kept = KeptTables::all();
+  const std::scoped_lock lock(kept.mutex);
+  for (auto entry = kept.tables.begin(); entry != kept.tables.end(); ++entry) {
+    if (entry->first != key) continue;
+    kept.tables.splice(kept.tables.begin(), kept.tables, entry);
+    return entry->second;
+  }
+  return std::nullopt;
+}
+
 std::size_t bytes_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
 }
 
 Tensor made(const TableKey& key, const Shape& shape, const std::vector<double>& values) {
-  if (key.dtype == DType::boolean) {
-    return Tensor::from(std::vector<bool>(values.begin(), values.end()), shape, key.device);
-  }
   if (key.dtype == DType::f64) return Tensor::from(values, shape, key.device);
   const std::vector<float> rounded(values.begin(), values.end());
   return Tensor::from(rounded, shape, key.device);
@@ -63,7 +73,10 @@ Root root_of_unity(std::int64_t k, std::int64_t n) {
   return {x, y};
 }
 
-void host_transform(std::vector<double>& real, std::vector<double>& imaginary, int sign) {
+namespace {
+
+// The transform in place of 2^m complex numbers.
+void host_transform(std::vector<double>& real, std::vector<double>& imaginary) {
   const std::size_t n = real.size();
   for (std::size_t i = 1, j = 0; i < n; ++i) {
     std::size_t bit = n >> 1;
@@ -83,7 +96,7 @@ void host_transform(std::vector<double>& real, std::vector<double>& imaginary, i
     for (std::size_t first = 0; first < n; first += 2 * half) {
       for (std::size_t k = 0; k < half; ++k) {
         const double c = roots[k * stride].cosine;
-        const double s = sign * roots[k * stride].sine;
+        const double s = -roots[k * stride].sine;
         double& low_real = real[first + k];
         double& low_imaginary = imaginary[first + k];
         double& high_real = real[first + k + half];
@@ -99,16 +112,73 @@ void host_transform(std::vector<double>& real, std::vector<double>& imaginary, i
   }
 }
 
-Tensor table(const TableKey& key, const Shape& shape, const std::function<std::vector<double>()>& make) {
-  KeptTables& kept = KeptTables::all();
-  {
-    const std::scoped_lock lock(kept.mutex);
-    for (auto entry = kept.tables.begin(); entry != kept.tables.end(); ++entry) {
-      if (entry->first != key) continue;
-      kept.tables.splice(kept.tables.begin(), kept.tables, entry);
-      return entry->second;
+// Writes the blocks of a plan's table.
+class RootsMaker {
+ public:
+  explicit RootsMaker(const FourierPlan& plan) : plan_(plan), values_(static_cast<std::size_t>(plan.table)) {}
+
+  std::vector<double> run() {
+    for (const FourierStage& stage : plan_.stages) {
+      const std::int64_t rest = stage.rest;
+      const std::int64_t left = stage.radix * rest;
+      if (stage.twiddles >= 0) {
+        fill(stage.twiddles, (stage.radix - 1) * rest,
+             [&](std::int64_t i) { return root_of_unity(i % rest * (i / rest + 1), left); });
+      }
+      if (stage.roots >= 0)
+        fill(stage.roots, stage.radix, [&](std::int64_t j) { return root_of_unity(j, stage.radix); });
+    }
+    if (plan_.paired) {
+      fill(plan_.turns, plan_.points + 1, [&](std::int64_t k) { return root_of_unity(k, plan_.n); });
+    }
+    if (plan_.chirped) add_chirp();
+    return std::move(values_);
+  }
+
+ private:
+  template <typename Get> void fill(std::int64_t block, std::int64_t count, Get get) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Root root = get(i);
+      values_[static_cast<std::size_t>(block + i)] = root.cosine;
+      values_[static_cast<std::size_t>(block + count + i)] = -root.sine;
     }
   }
+  // Bluestein (1970): j k = (j^2 + k^2 - (k - j)^2) / 2 makes a transform of any length a convolution with a chirp,
+  // which transforms of a power of two do.
+  void add_chirp() {
+    const std::int64_t n = plan_.points;
+    const auto chirp = [n](std::int64_t j) {  // e^(pi i j^2 / n)
+      const auto square = static_cast<unsigned __int128>(j) * static_cast<unsigned __int128>(j);
+      return root_of_unity(static_cast<std::int64_t>(square % static_cast<unsigned __int128>(2 * n)), 2 * n);
+    };
+    fill(plan_.chirp, n, chirp);
+    std::vector<double> real(static_cast<std::size_t>(plan_.size));
+    std::vector<double> imaginary(real.size());
+    for (std::int64_t j = 0; j < n; ++j) {
+      const Root root = chirp(j);
+      for (const std::int64_t place : {j, (plan_.size - j) % plan_.size}) {
+        real[static_cast<std::size_t>(place)] = root.cosine;
+        imaginary[static_cast<std::size_t>(place)] = root.sine;
+      }
+    }
+    host_transform(real, imaginary);
+    const auto scale = 1 / static_cast<double>(plan_.size);  // of the inverse transform, exact
+    for (std::size_t k = 0; k < real.size(); ++k) {
+      const auto at = static_cast<std::size_t>(plan_.filter) + k;
+      values_[at] = real[k] * scale;
+      values_[at + real.size()] = imaginary[k] * scale;
+    }
+  }
+
+  const FourierPlan& plan_;
+  std::vector<double> values_;
+};
+
+}  // namespace
+
+Tensor table(const TableKey& key, const Shape& shape, const std::function<std::vector<double>()>& make) {
+  if (std::optional<Tensor> found = kept_table(key)) return *found;
+  KeptTables& kept = KeptTables::all();
   Tensor result = made(key, shape, make());
   std::list<std::pair<TableKey, Tensor>> dropped;  // destroyed after the lock
   const std::scoped_lock lock(kept.mutex);
@@ -121,16 +191,11 @@ Tensor table(const TableKey& key, const Shape& shape, const std::function<std::v
   return result;
 }
 
-std::vector<double> rotation(std::int64_t count, const std::function<Root(std::int64_t)>& root, int sign) {
-  const auto size = static_cast<std::size_t>(count);
-  std::vector<double> values(3 * size);
-  for (std::size_t i = 0; i < size; ++i) {
-    const Root r = root(static_cast<std::int64_t>(i));
-    values[i] = -sign * r.sine;
-    values[size + i] = sign * r.sine;
-    values[2 * size + i] = r.cosine;
-  }
-  return values;
+Tensor roots_of(FourierKind kind, std::int64_t n, DType dtype, Device device) {
+  const TableKey key{is_real(kind) ? TableKind::real_roots : TableKind::roots, n, dtype, device};
+  if (std::optional<Tensor> kept = kept_table(key)) return *kept;
+  const FourierPlan plan(kind, n);
+  return table(key, {plan.table}, [&] { return RootsMaker(plan).run(); });
 }
 
 }  // namespace fft

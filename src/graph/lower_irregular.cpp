@@ -38,6 +38,7 @@ class IrregularLowering {
               return kernel;
             },
             [&](const Update& update) -> Kernel { return update_kernel(update); },
+            [&](const Fourier& fourier) -> Kernel { return fourier_kernel(fourier); },
             [](const OneOf<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather> auto&)
                 -> Kernel { fail_invariant("an irregular entry has a kernel of its own", __FILE__, __LINE__); },
         },
@@ -92,6 +93,25 @@ class IrregularLowering {
     kernel.out = slot_of(step_, entry_);
     // Not where the values are elements of the same tensor: they would be read while others are written over them.
     if (kernel.values.slot != kernel.self) step_.replaces = self_.operands[0].entry;
+    return kernel;
+  }
+
+  FourierKernel fourier_kernel(const Fourier& fourier) {
+    FourierKernel kernel;
+    kernel.kind = fourier.kind;
+    kernel.n = fourier.n;
+    kernel.scale = static_cast<int>(step_.parameters.size());
+    step_.parameters.push_back({entry_, 0});
+    kernel.input = input(0);
+    // Lines are [before, after].
+    const auto lines_first = [](int rank) { return rank == 3 ? Shape{0, 2, 1} : Shape{0, 2, 1, 3}; };
+    kernel.input.view = kernel.input.view.permuted(lines_first(kernel.input.view.rank()));
+    kernel.lines = kernel.input.view.shape.slice(0, 2);
+    const Input table = input(1);
+    LOCKSTEP_ASSERT(table.view.offset == 0 && table.view.is_contiguous());
+    kernel.table = table.slot;
+    kernel.out = slot_of(step_, entry_);
+    kernel.out_strides = View::contiguous(self_.shape).permuted(lines_first(self_.shape.rank())).strides;
     return kernel;
   }
 

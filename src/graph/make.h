@@ -60,6 +60,9 @@ Tensor sort_indices(const Tensor& a, int dim, bool descending);
 /// `self` with its elements `region` (a view over self's dense elements without bounds, none twice) replaced by
 /// `values`, which has the region's shape. In place where nothing else holds self.
 Tensor update(const Tensor& self, const View& region, const Tensor& values);
+/// The transform along dim 1 of x [before, elements, after] or [before, elements, after, 2], with the roots of its plan
+/// (kernels/fourier.h), times `scale`.
+Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim);
 

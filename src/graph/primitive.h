@@ -269,8 +269,27 @@ struct Update {
   static bool is_cheap() { return false; }
 };
 
+/// The discrete Fourier transforms of inputs[0] along dim 1, times `scale`; inputs[1] is the table of roots, dense, as
+/// FourierPlan has it. Shapes are [before, n, after] for real signals, [before, n, after, 2] for pairs of a real and an
+/// imaginary part.
+struct Fourier {
+  FourierKind kind = FourierKind::forward;
+  std::int64_t n = 1;
+  Scalar scale;
+
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
+  static constexpr std::tuple fields{key(&Fourier::kind), key(&Fourier::n), bound(&Fourier::scale)};
+  static const char* op_name() { return "fourier"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
 using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
-                               Scan, Sort, Update>;
+                               Scan, Sort, Update, Fourier>;
 
 /// What the compiler asks of each alternative of a variant of primitives.
 template <typename Variant> struct TraitsTable;

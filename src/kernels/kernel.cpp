@@ -98,6 +98,11 @@ std::string describe(const ScanKernel& kernel) {
 
 std::string describe(const SortKernel& kernel) { return "sort" + rows_by(kernel.rows, kernel.n); }
 
+std::string describe(const FourierKernel& kernel) {
+  constexpr std::array<const char*, 4> kNames = {"", " inverse", " real", " real inverse"};
+  return "fourier" + rows_by(kernel.lines, kernel.n) + kNames[static_cast<std::size_t>(kernel.kind)];
+}
+
 std::string describe(const UpdateKernel& kernel) {
   return "update[" + std::to_string(kernel.region.shape.numel()) + " of " + std::to_string(kernel.elements) + "]";
 }

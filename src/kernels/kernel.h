@@ -9,6 +9,7 @@
 //   ScanKernel         running sums, products and extrema
 //   SortKernel         the stable permutation that sorts each row
 //   UpdateKernel       one region of a tensor replaced
+//   FourierKernel      discrete Fourier transforms of lines
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include <lockstep/shape.h>
 
 #include "core/view.h"
+#include "kernels/fourier.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -265,7 +267,21 @@ struct UpdateKernel {
   int out = 0;                ///< slot
 };
 
-using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel>;
+/// The transform of each line, times a factor: docs/numerics.md section 4. What is complex has one dim more, the last,
+/// of a real and an imaginary part.
+struct FourierKernel {
+  FourierKind kind = FourierKind::forward;
+  std::int64_t n = 1;
+  int scale = 0;        ///< parameter, f32 or f64
+  Shape lines;
+  Input input;          ///< f32 or f64, over (lines..., elements[, 2])
+  int table = 0;        ///< slot: the roots, dense, as FourierPlan has them
+  int out = 0;          ///< slot
+  Shape out_strides;    ///< over (lines..., results[, 2])
+};
+
+using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel,
+                            FourierKernel>;
 
 /// How many indices a kernel checks: for each there is one word that it sets to 1 when it meets a bad one.
 std::size_t faults_of(const Kernel& kernel);

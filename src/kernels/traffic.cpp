@@ -100,6 +100,14 @@ void count(Traffic& traffic, const UpdateKernel& kernel, bool in_place) {
   traffic.add(kernel.out, size_of(kernel.dtype), in_place ? kernel.region.shape.numel() : kernel.elements);
 }
 
+void count(Traffic& traffic, const FourierKernel& kernel, bool) {
+  const FourierPlan plan(kernel.kind, kernel.n);
+  const std::size_t bytes = size_of(kernel.input.dtype);
+  traffic.add(kernel.input);
+  traffic.add(kernel.table, bytes, plan.table);
+  traffic.add(kernel.out, bytes, kernel.lines.numel() * plan.outputs() * (plan.writes_pairs() ? 2 : 1));
+}
+
 }  // namespace
 
 std::size_t bytes_moved(const Kernel& kernel, std::span<const std::size_t> slot_bytes, bool in_place) {

@@ -8,7 +8,7 @@ namespace lockstep::graph {
 int operands_of(const Primitive& primitive) {
   return std::visit(overloaded{
                         [](const OneOf<Data, Full, Iota, Random> auto&) { return 0; },
-                        [](const OneOf<ViewOf, Cast, Scan, Sort> auto&) { return 1; },
+                        [](const OneOf<ViewOf, Cast, Scan, Sort, Fourier> auto&) { return 1; },
                         [](const Elementwise& elementwise) { return info_of(elementwise.op).arity; },
                         [](const Reduce& reduce) { return reduce.op == ReduceOp::dot ? 2 : 1; },
                         [](const OneOf<Contract, Gather> auto&) { return 2; },

@@ -198,8 +198,9 @@ TEST(Fft, FrequenciesAreNumPys) {
 
 TEST(Fft, BitsAreTheSameEverywhere) {
   for (const DType dtype : kTypes) {
-    for (const std::int64_t n : {12, 100, 131}) {
+    for (const std::int64_t n : {9, 12, 64, 100, 131, 262}) {
       same_everywhere([&](Device device) { return fft::fft(normal({3, n, 2}, dtype, 6).to(device)); });
+      same_everywhere([&](Device device) { return fft::ifft(normal({n, 3, 2}, dtype, 6).to(device), {.dim = 0}); });
       same_everywhere([&](Device device) { return fft::rfft(normal({3, n}, dtype, 6).to(device)); });
       same_everywhere([&](Device device) { return fft::irfft(normal({3, n, 2}, dtype, 6).to(device)); });
     }
@@ -277,15 +278,31 @@ TEST(Fft, GradientsHaveGradients) {
   EXPECT_LE(relative_error(gradients(sum(slope * direction), {x})[0], direction * 192), 1e-13);
 }
 
-// A product for each stage, a rotation between two; nothing is copied on the way.
-TEST(Fft, StagesAreKernels) {
-  const auto kernels = [](std::int64_t n) {
+// Nothing is copied on the way; factors of the norm and missing elements cost no kernel.
+TEST(Fft, ATransformIsAKernel) {
+  for (const std::int64_t n : {64, 1024, 1 << 16, 1009}) {
     const Tensor x = ones({3, n, 2}).eval();
-    return plan({fft::fft(x)}).size();
-  };
-  EXPECT_EQ(kernels(64), 1u);
-  EXPECT_EQ(kernels(1024), 3u);
-  EXPECT_EQ(kernels(1 << 16), 5u);
+    EXPECT_EQ(plan({fft::fft(x)}).size(), 1u) << n;
+    EXPECT_EQ(plan({fft::ifft(x, {.n = 5, .dim = 0})}).size(), 1u) << n;
+    EXPECT_EQ(plan({fft::rfft(x.select(2, 0), {.norm = fft::Norm::ortho})}).size(), 1u) << n;
+    EXPECT_EQ(plan({fft::irfft(x)}).size(), 1u) << n;
+  }
+}
+
+// What a user of half a spectrum differentiates: frequencies that stand for two, and those that stand alone.
+TEST(Fft, GradientsOfRealTransformsAreAdjoint) {
+  for (const std::int64_t n : {1, 2, 9, 10, 262}) {
+    const Tensor x = requires_grad(normal({n, 3}, DType::f64, 17));
+    const Tensor y = normal({n / 2 + 1, 3, 2}, DType::f64, 18);
+    const Tensor spectrum = fft::rfft(x, {.dim = 0});
+    const Tensor back = gradients(spectrum, {x}, {.seed = y})[0];
+    EXPECT_NEAR(sum(back * x).item<double>(), sum(spectrum * y).item<double>(), 1e-10) << n;
+    const Tensor half = requires_grad(y);
+    const Tensor signal = fft::irfft(half, {.n = n, .dim = 0});
+    const Tensor seed = normal({n, 3}, DType::f64, 19);
+    const Tensor slope = gradients(signal, {half}, {.seed = seed})[0];
+    EXPECT_NEAR(sum(slope * half).item<double>(), sum(signal * seed).item<double>(), 1e-10) << n;
+  }
 }
 
 }  // namespace

@@ -77,6 +77,18 @@ TEST(BytesMoved, OfAnUpdateInPlaceIsItsRegion) {
   EXPECT_EQ(moved(kernel, {400, 20, 400}, true), 20u + 20u);
 }
 
+TEST(BytesMoved, OfATransformIsItsLinesAndTheTable) {
+  FourierKernel kernel;
+  kernel.kind = FourierKind::real;
+  kernel.n = 64;
+  kernel.lines = {10};
+  kernel.input = input_of(0, DType::f32, View::contiguous({10, 64}));
+  kernel.table = 1;
+  kernel.out = 2;
+  const auto table = static_cast<std::size_t>(4 * FourierPlan(kernel.kind, kernel.n).table);
+  EXPECT_EQ(moved(kernel, {2560, table, 2640}), 2560u + table + 10 * 33 * 8);
+}
+
 TEST(BytesMoved, OfNothingIsNothing) {
   EXPECT_EQ(moved(row_kernel({0, 16}, {input_of(0, DType::f32, View::contiguous({0, 16}))}, 1), {64, 64}), 0u);
 }

@@ -45,6 +45,9 @@ struct Compiler {
   std::unique_ptr<Executable> operator()(const ScanKernel& kernel) const { return compile_scan(kernel, isa); }
   std::unique_ptr<Executable> operator()(const SortKernel& kernel) const { return compile_sort(kernel, isa, memory); }
   std::unique_ptr<Executable> operator()(const UpdateKernel& kernel) const { return compile_update(kernel, isa); }
+  std::unique_ptr<Executable> operator()(const FourierKernel& kernel) const {
+    return compile_fourier(kernel, isa, memory);
+  }
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ void run_kernel(const ScatterKernel& kernel, const Binding& binding);
 void run_kernel(const ScanKernel& kernel, const Binding& binding);
 void run_kernel(const SortKernel& kernel, const Binding& binding);
 void run_kernel(const UpdateKernel& kernel, const Binding& binding);
+void run_kernel(const FourierKernel& kernel, const Binding& binding);
 
 }  // namespace v0
 }  // namespace lockstep

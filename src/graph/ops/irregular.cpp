@@ -58,6 +58,14 @@ Tensor scan(ScanOp op, const Tensor& a, int dim) {
   return trace_scan(make(Scan{op, dim}, {node_of(a)}, a.shape(), positions ? DType::i64 : a.dtype()), op, a, dim);
 }
 
+Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots) {
+  const FourierPlan plan(kind, n);
+  LOCKSTEP_ASSERT(x.rank() == (plan.reads_pairs() ? 4 : 3) && x.size(1) == plan.inputs() && roots.numel() == plan.table);
+  Shape shape{x.size(0), plan.outputs(), x.size(2)};
+  if (plan.writes_pairs()) shape.push_back(2);
+  return make(Fourier{kind, n, {element_bits(scale, x.dtype())}}, {node_of(x), node_of(roots)}, shape, x.dtype());
+}
+
 Tensor sort_indices(const Tensor& a, int dim, bool descending) {
   if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()});
   return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64);

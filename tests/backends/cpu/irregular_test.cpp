@@ -1,5 +1,5 @@
-// Scatters, scans, sorts and updates against the reference backend, by equality of bits, on every instruction set and
-// for several thread counts. A failure prints its seed.
+// Scatters, scans, sorts, updates and Fourier transforms against the reference backend, by equality of bits, on every
+// instruction set and for several thread counts. A failure prints its seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,10 +72,12 @@ class Buffers {
     std::vector<std::byte*> slots;
     for (Buffer& buffer : result.buffers) slots.push_back(buffer.data());
     std::array<std::uint32_t, 1> faults{};
-    run(Binding{slots, {}, faults});
+    run(Binding{slots, parameters, faults});
     result.fault = faults[0];
     return result;
   }
+
+  std::vector<Scalar> parameters;
 
  private:
   static std::uint64_t canonical_word(DType dtype, std::uint64_t word) {
@@ -103,6 +105,10 @@ std::unique_ptr<Executable> compile(const SortKernel& kernel, Isa isa, const std
 }
 std::unique_ptr<Executable> compile(const UpdateKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>&) {
   return compile_update(kernel, isa);
+}
+
+std::unique_ptr<Executable> compile(const FourierKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>& memory) {
+  return compile_fourier(kernel, isa, memory);
 }
 
 std::unique_ptr<Executable> compile(const RowKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>&) {
@@ -271,6 +277,83 @@ TEST(CpuScan, ChunkTotalsAreScannedInTheSameOrder) {
     const Input input = buffers.dense({n}, dtype);
     const int out = buffers.add(dtype, n);
     ASSERT_TRUE(agrees_everywhere(ScanKernel{ScanOp::sum, {}, n, input, out, {1}}, buffers));
+  }
+}
+
+/// Between -1 and 1.
+std::uint64_t plain_number(Random& random, DType dtype) {
+  const double value = random.below(2'000'001) * 1e-6 - 1;
+  return dtype == DType::f64 ? encode(dtype, value) : encode(dtype, static_cast<float>(value));
+}
+
+/// A transform of lines along a dim of `shape`, in any layout; `plain`: of numbers between -1 and 1.
+FourierKernel random_transform(Random& random, Buffers& buffers, FourierKind kind, std::int64_t n, DType dtype,
+                               bool plain) {
+  const FourierPlan plan(kind, n);
+  const int rank = 1 + random.below(3);
+  const int dim = random.below(rank);
+  Shape in, out;
+  for (int d = 0; d < rank; ++d) {
+    const std::int64_t size = n > 400 ? 1 + random.below(3) : 1 + random.below(random.one_in(3) ? 40 : 4);
+    in.push_back(d == dim ? plan.inputs() : size);
+    out.push_back(d == dim ? plan.outputs() : size);
+  }
+  // The elements of a line after all lines, parts last.
+  const auto ordered = [&](Shape form, const Shape& parts) {
+    form = last(form, dim);
+    for (const std::int64_t part : parts) form.push_back(part);
+    return form;
+  };
+  Shape out_strides = View::contiguous(out).strides;
+  if (plan.writes_pairs()) {
+    for (int d = 0; d < rank; ++d) out_strides[d] *= 2;
+  }
+  const Shape dims = ordered(in, plan.reads_pairs() ? Shape{2} : Shape{});
+  FourierKernel kernel;
+  kernel.kind = kind;
+  kernel.n = n;
+  kernel.lines = dims.slice(0, rank - 1);
+  if (plain) {
+    const RandomView view = random_layout(random, dims, dtype);
+    const int slot = buffers.add(dtype, view.elements, [&](std::int64_t) { return plain_number(random, dtype); });
+    kernel.input = {slot, dtype, view.view, false};
+    kernel.input.view.fill = 0;
+  } else {
+    kernel.input = buffers.input(dims, dtype);
+  }
+  kernel.table = buffers.add(dtype, plan.table, [&](std::int64_t) { return plain_number(random, dtype); });
+  kernel.out = buffers.add(dtype, out.numel() * (plan.writes_pairs() ? 2 : 1));
+  kernel.out_strides = ordered(out_strides, plan.writes_pairs() ? Shape{1} : Shape{});
+  buffers.parameters = {{dtype == DType::f64 ? encode(dtype, 0.3) : encode(dtype, 0.3F)}};
+  return kernel;
+}
+
+const std::vector<FourierKind> kFourierKinds = {FourierKind::forward, FourierKind::inverse, FourierKind::real,
+                                                FourierKind::real_inverse};
+
+TEST(CpuFourier, AgreesWithTheReference) {
+  const std::vector<std::int64_t> lengths = {1,  2,  3,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  24,
+                                             25, 30, 32, 49, 60, 64, 100, 126, 127, 128, 131, 200, 254, 256, 262, 360};
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    Random random(seed);
+    Buffers buffers(random);
+    const DType dtype = random.one_in(2) ? DType::f32 : DType::f64;
+    const FourierKernel kernel =
+        random_transform(random, buffers, random.pick(kFourierKinds), random.pick(lengths), dtype, !random.one_in(4));
+    ASSERT_TRUE(agrees_everywhere(kernel, buffers)) << "seed " << seed << " " << name_of(dtype);
+  }
+}
+
+/// Also those whose stages are shared by threads.
+TEST(CpuFourier, LongLines) {
+  for (const FourierKind kind : kFourierKinds) {
+    for (const std::int64_t n : {std::int64_t{1} << 15, std::int64_t{9} * 7 * 512, std::int64_t{9973}}) {
+      Random random(static_cast<std::uint64_t>(n));
+      Buffers buffers(random);
+      const DType dtype = n % 2 == 0 ? DType::f32 : DType::f64;
+      const FourierKernel kernel = random_transform(random, buffers, kind, n, dtype, true);
+      ASSERT_TRUE(agrees_everywhere(kernel, buffers)) << n << " " << name_of(dtype);
+    }
   }
 }
 

@@ -205,6 +205,13 @@ TEST(GpuRender, WorkgroupsAreAsSmallAsTheDeviceAsks) {
   scan.input = {0, DType::f32, View::contiguous({3, 5000}), false};
   scan.out = 1;
   scan.out_strides = {5000, 1};
+  FourierKernel transform;
+  transform.n = 1009;
+  transform.lines = {3};
+  transform.input = {0, DType::f32, View::contiguous({3, 1009, 2}), false};
+  transform.table = 1;
+  transform.out = 2;
+  transform.out_strides = {2018, 2, 1};
   const Kernel kernels[] = {softmax(10, 7),
                             softmax(10, 700),
                             softmax(3, 50000),
@@ -212,7 +219,8 @@ TEST(GpuRender, WorkgroupsAreAsSmallAsTheDeviceAsks) {
                             matmul(100, 200, 1000, DType::f32),
                             matmul(4096, 4, 4096, DType::f32),
                             sort,
-                            scan};
+                            scan,
+                            transform};
   for (const int threads : {256, 128, kLeastThreads}) {
     for (const Kernel& kernel : kernels) {
       for (const Launch& launch : render(kernel, {.threads = threads}).launches) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include <lockstep/fft.h>
 #include <lockstep/lockstep.h>
 
 #include "support/data.h"
@@ -368,6 +369,12 @@ TEST(OnnxExport, OpsOfTensorsComeBackWithTheSameBits) {
        [](const auto& in) {
          const Tensor h = in[0].to(DType::f16);
          return std::vector<Tensor>{h * 0.1 + h, softmax(h, 3), h.to(DType::f32)};
+       }},
+      {"transforms",
+       [](const auto& in) {
+         const Tensor pairs = in[0].reshape({2, 3, 4, 3, 2});
+         return std::vector<Tensor>{fft::fft(pairs, {.dim = 1}), fft::ifft(pairs, {.n = 5}),
+                                    fft::rfft(in[0], {.norm = fft::Norm::ortho})};
        }},
       {"scatters",
        [](const auto& in) {

@@ -1,4 +1,5 @@
-// Kernels whose elements go to computed places or depend on their neighbours, on the CPU: scatter, scan, sort, update.
+// Kernels whose elements go to computed places or depend on their neighbours, on the CPU: scatter, scan, sort, update,
+// Fourier transforms.
 // The bits are the reference's, whatever the instruction set and the thread count.
 //
 // One file per kind. All read through elements.h and take memory for a run from the backend's pool (scratch.h).
@@ -19,6 +20,7 @@ std::unique_ptr<Executable> compile_sort(const SortKernel& kernel, Isa isa, std:
 /// Of a row program that does nothing but gather rows; null for any other.
 std::unique_ptr<Executable> compile_gather(const Program& program, Isa isa);
 std::unique_ptr<Executable> compile_update(const UpdateKernel& kernel, Isa isa);
+std::unique_ptr<Executable> compile_fourier(const FourierKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -13,6 +13,7 @@ Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const UpdateKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const FourierKernel& kernel, const RenderLimits& limits);
 
 }  // namespace gpu
 }  // namespace v0

@@ -259,6 +259,40 @@ std::string update(GraphBuilder& builder, const Node& node, const graph::Update&
                          node.shape);
 }
 
+// DFT's inverse is divided by its length, rounded once more: inverses are written as forward transforms of numbers
+// whose parts are swapped, which is what they are (docs/numerics.md section 4).
+std::string fourier(GraphBuilder& builder, const Node& node, const graph::Fourier& op,
+                    const std::vector<NodeRef>& inputs, std::string& problem) {
+  if (builder.opset() < 17 || op.kind == FourierKind::real_inverse) {
+    problem = builder.opset() < 17 ? "Fourier transforms before opset 17" : "the real signal of half a spectrum";
+    return "";
+  }
+  const auto swapped = [&](const std::string& value) {
+    const std::string order = builder.sizes(std::vector<std::int64_t>{1, 0});
+    return builder.add("Gather", {value, order}, {{"axis", std::int64_t{3}}});
+  };
+  std::string value = builder.name_of(inputs[0]);
+  if (op.kind == FourierKind::inverse) value = swapped(value);
+  if (op.kind == FourierKind::real) {
+    Shape parts = inputs[0]->shape;
+    parts.push_back(1);
+    value = builder.reshape(value, inputs[0]->shape, parts);
+  }
+  Names operands = {value, builder.scalar(static_cast<double>(op.n), DType::i64)};
+  const std::int64_t onesided = op.kind == FourierKind::real ? 1 : 0;
+  if (builder.opset() < 20) {
+    value = builder.add("DFT", operands, {{"axis", std::int64_t{1}}, {"onesided", onesided}});
+  } else {
+    operands.push_back(builder.scalar(1, DType::i64));
+    value = builder.add("DFT", operands, {{"onesided", onesided}});
+  }
+  if (op.kind == FourierKind::inverse) value = swapped(value);
+  const double scale = node.dtype == DType::f64
+                           ? std::bit_cast<double>(op.scale.bits)
+                           : double(std::bit_cast<float>(static_cast<std::uint32_t>(op.scale.bits)));
+  return scale == 1 ? value : builder.add("Mul", {value, builder.scalar(scale, node.dtype)});
+}
+
 }  // namespace
 
 std::string write_primitive(GraphBuilder& builder, const Node& node, const std::vector<NodeRef>& inputs,
@@ -296,6 +330,7 @@ std::string write_primitive(GraphBuilder& builder, const Node& node, const std::
                                       {{"axis", std::int64_t{op.dim}}, {"largest", std::int64_t{op.descending}}}, 1);
           },
           [&](const graph::Update& op) { return update(builder, node, op, inputs, problem); },
+          [&](const graph::Fourier& op) { return fourier(builder, node, op, inputs, problem); },
       },
       node.op);
 }

@@ -1,4 +1,5 @@
-// Fourier transforms, as products with tables that the host makes in f64 and rounds once, and windows.
+// Fourier transforms and windows.
+#include <lockstep/fft.h>
 #include <lockstep/ops.h>
 
 #include <cmath>
@@ -13,45 +14,17 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-constexpr std::int64_t kLongestTransform = 1 << 12;  // the table has its square of elements
-
-struct Roots {
-  Tensor cosine;  // [n, bins]
-  Tensor sine;
-};
-
-// e^(-2 pi i n k / length), or its conjugate.
-Roots roots_of(const Call& call, std::int64_t length, std::int64_t bins, bool inverse, DType dtype) {
-  if (length > kLongestTransform) call.unsupported("a transform of more than 4,096 points");
-  std::vector<double> cosine, sine;
-  for (std::int64_t n = 0; n < length; ++n) {
-    for (std::int64_t k = 0; k < bins; ++k) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(n * k % length) / static_cast<double>(length);
-      cosine.push_back(std::cos(angle));
-      sine.push_back(inverse ? std::sin(angle) : -std::sin(angle));
-    }
-  }
-  const auto table = [&](const std::vector<double>& values) {
-    return Tensor::from(values, {length, bins}, Device{}).to(dtype).to(call.device());
-  };
-  return {table(cosine), table(sine)};
-}
-
 // x [..., length, 1 or 2] to [..., bins, 2].
-Tensor transformed(const Call& call, const Tensor& x, std::int64_t length, bool onesided, bool inverse) {
+Tensor transformed(const Call& call, const Tensor& given, std::int64_t length, bool onesided, bool inverse) {
   call.require(length > 0, "the length of the transform must be positive");
-  const std::int64_t bins = onesided && !inverse ? length / 2 + 1 : length;
-  const Roots roots = roots_of(call, length, bins, inverse, x.dtype());
-  const Tensor real_in = x.select(-1, 0);
-  Tensor real = matmul(real_in, roots.cosine);
-  Tensor imaginary = matmul(real_in, roots.sine);
-  if (x.shape().back() == 2) {
-    const Tensor imaginary_in = x.select(-1, 1);
-    real = sub(real, matmul(imaginary_in, roots.sine));
-    imaginary = add(imaginary, matmul(imaginary_in, roots.cosine));
-  }
-  const Tensor result = stack({real, imaginary}, -1);
-  return inverse ? div(result, static_cast<double>(length)) : result;
+  const DType dtype = given.dtype();
+  const Tensor x = given.to(dtype == DType::f64 ? DType::f64 : DType::f32);
+  const bool real = x.shape().back() == 1;
+  if (real && onesided && !inverse) return fft::rfft(x.select(-1, 0), {.n = length}).to(dtype);
+  const Tensor pairs = real ? pad(x, {0, 1}) : x;
+  if (inverse) return fft::ifft(pairs, {.n = length}).to(dtype);
+  const Tensor result = fft::fft(pairs, {.n = length});
+  return (onesided ? result.narrow(result.rank() - 2, 0, length / 2 + 1) : result).to(dtype);
 }
 
 std::string check_dft(const NodeFacts& node) {
@@ -67,7 +40,6 @@ std::vector<Tensor> dft(const Call& call) {
   Tensor moved = x.movedim(axis, x.rank() - 2);
   const std::int64_t size = moved.shape()[x.rank() - 2];
   const std::int64_t length = call.has(1) ? call.host_integer(1) : size;
-  moved = pad_spatial(moved, {0, 0}, {length - size, 0}, 0);
   const Tensor result =
       transformed(call, moved, length, call.integer("onesided", 0) != 0, call.integer("inverse", 0) != 0);
   return {result.movedim(x.rank() - 2, axis)};
