@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # Looked at before anything is copied: half an installation is worse than none.
 set(installed lockstep)
-foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc)
+foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc ${lockstep_mpi_libraries})
   if(TARGET ${target})
     list(APPEND installed ${target})
   endif()
@@ -32,6 +32,9 @@ if(TARGET lockstep_cli_library)
 endif()
 if(TARGET lockstep_shaderc)
   install(TARGETS lockstep_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+endif()
+if(lockstep_mpi_libraries)
+  install(TARGETS ${lockstep_mpi_libraries} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/lockstep ${CMAKE_CURRENT_BINARY_DIR}/include/lockstep
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")

@@ -39,6 +39,9 @@ struct ParallelOptions {
   int zero = 0;
   /// Bounds the norm of all gradients together, as optim::clip_grad_norm does.
   std::optional<double> clip_norm = std::nullopt;
+  /// Gradients are given to the others while those of other parameters are computed, in buckets of so many bytes; 0:
+  /// after all are there. No result depends on it.
+  std::int64_t bucket_bytes = 25 << 20;
   /// Steps between two comparisons of all ranks' weights, by hash; 0: never.
   std::int64_t compare_every = 100;
 };

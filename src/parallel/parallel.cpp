@@ -58,10 +58,12 @@ Parallel::Parallel(nn::Module& module, optim::Optimizer& optimizer, Group group,
   check<ValueError>(options.zero == 0 || options.zero == 1, fmt::format("zero is {}", options.zero), {}, "use 0 or 1");
   check<ValueError>(!options.clip_norm || *options.clip_norm >= 0, "clip_norm must not be negative");
   check<ValueError>(options.compare_every >= 0, "compare_every is negative");
+  check<ValueError>(options.bucket_bytes >= 0, "bucket_bytes is negative");
   impl_.reset(new Impl{module, optimizer, std::move(group), options, optimizer.parameters(),
                        owners_of(optimizer.parameters(), ranks)});
   check_same("the number of shards", static_cast<std::uint64_t>(options.shards));
   check_same("zero", static_cast<std::uint64_t>(options.zero));
+  check_same("bucket_bytes", static_cast<std::uint64_t>(options.bucket_bytes));
   check_same("compare_every", static_cast<std::uint64_t>(options.compare_every));
   check_same("clip_norm", std::bit_cast<std::uint64_t>(options.clip_norm.value_or(-1)));
   check_same("the hash of the weights (seed ranks alike before the model is made, or load one file)",
