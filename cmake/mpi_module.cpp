@@ -104,6 +104,17 @@ void drop(MpiRequest* request) {
 void end() {
   int is_over = 0;
   if (!has_begun || MPI_Finalized(&is_over) != MPI_SUCCESS || is_over != 0) return;
+  // Farewells of engines that nobody waits for any more; MPI warns of what is left.
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (;;) {
+    int is_there = 0;
+    MPI_Status status;
+    int bytes = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS || is_there == 0) break;
+    if (MPI_Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) break;
+    std::string farewell(static_cast<std::size_t>(bytes), '\0');
+    MPI_Recv(farewell.data(), bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
   MPI_Finalize();
 }
 
