@@ -63,6 +63,7 @@ def main():
     if size > 1:
         dist.init_process_group("nccl", device_id=device)
     torch.manual_seed(rank)
+    torch.backends.cudnn.allow_tf32 = False
     pictures = options.model == "resnet50"
     if pictures:
         import torchvision

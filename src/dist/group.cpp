@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -47,7 +48,9 @@ struct Group::State {
   std::unique_ptr<Engine> engine;  ///< none in a group of one
   std::uint64_t count = 0;
   std::deque<std::string> last;
-  Courier courier;  ///< gone before the engine
+  std::mutex failure_mutex;
+  std::optional<DistributedError> first_failure;
+  Courier courier;  ///< gone before what it uses
 
   void check_rank(const char* what, int rank) const {
     check<ValueError>(rank >= 0 && rank < launch.size, fmt::format("{} is rank {} of {}", what, rank, launch.size));
@@ -120,7 +123,7 @@ struct Group::State {
     };
     auto started = std::make_shared<Started>(Exchange(*engine, call, like, std::move(given), std::move(wanted)), std::promise<void>());
     auto done = std::make_shared<std::future<void>>(started->promise.get_future());
-    courier.send([this, started, history] {
+    courier.send([this, started, history] {  // the courier is gone before this
       try {
         telling(history, [&] { started->exchange.move(*engine); });
         started->promise.set_value();
@@ -143,11 +146,17 @@ struct Group::State {
     return fmt::format("in call #{} of rank {}: {}\ncalls of this rank, the latest last: {}", count, launch.rank, call,
                        fmt::join(last, "; "));
   }
-  template <typename Act> static void telling(const std::string& history, Act act) {
+  // A failure under way is told by whatever call comes next: each later one tells the first.
+  template <typename Act> void telling(const std::string& history, Act act) {
     try {
       act();
     } catch (const DistributedError& error) {
-      throw DistributedError(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
+      const std::lock_guard lock(failure_mutex);
+      const bool is_first = !first_failure;
+      if (is_first) first_failure.emplace(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
+      if (is_first) throw *first_failure;
+      throw DistributedError(fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
+                             first_failure->rank());
     }
   }
 };

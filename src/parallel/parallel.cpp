@@ -9,6 +9,7 @@
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
 
+#include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
 
 namespace lockstep {
@@ -89,7 +90,16 @@ data::ShardRange Parallel::own_shards() const {
 StepResult Parallel::step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
                           CallSite site) {
   const CallScope call("Parallel::step", site);
-  const StepResult result = impl_->step(batch, measure, site);
+  const StepResult result = impl_->step(batch, measure, nullptr, site);
+  if (impl_->options.compare_every > 0 && impl_->steps % impl_->options.compare_every == 0) compare(site);
+  return result;
+}
+
+StepResult Parallel::step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
+                          optim::GradScaler& scaler, CallSite site) {
+  const CallScope call("Parallel::step", site);
+  const bool is_enabled = optim::GradScalerAccess::is_enabled(scaler);
+  const StepResult result = impl_->step(batch, measure, is_enabled ? &scaler : nullptr, site);
   if (impl_->options.compare_every > 0 && impl_->steps % impl_->options.compare_every == 0) compare(site);
   return result;
 }

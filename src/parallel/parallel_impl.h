@@ -32,7 +32,7 @@ struct Parallel::Impl {
   bool is_own(std::size_t parameter) const { return options.zero == 0 || owners[parameter] == group.rank(); }
   std::vector<Tensor> values() const;
 
-  StepResult step(const data::LocalBatch& batch, const Measure& measure, CallSite site);
+  StepResult step(const data::LocalBatch& batch, const Measure& measure, optim::GradScaler* scaler, CallSite site);
 
   /// What this rank's shards gave.
   struct Local {
@@ -40,6 +40,7 @@ struct Parallel::Impl {
     std::vector<Bucket> buckets;
     std::vector<ShardTree> gradients;  ///< by kind, where some parameters have none
     std::unique_ptr<BucketExchange> exchange;  ///< of the two above
+    const optim::GradScaler* scaler = nullptr;
     std::vector<bool> present;         ///< by parameter: it has a gradient in any of the shards
     std::vector<std::vector<Tensor>> held;  ///< by shard with examples: loss and sums
   };
@@ -53,7 +54,9 @@ struct Parallel::Impl {
   void keep_present(Local& local) const;
   /// What each rank adds up.
   std::vector<Slices> slices_of(const std::vector<FlatKind>& kinds) const;
-  void update(Local& local, CallSite site);
+  /// Whether the optimiser has stepped.
+  bool update(Local& local, optim::GradScaler* scaler, CallSite site);
+  bool is_finite_everywhere(bool here) const;
   StepResult total(const Local& local, std::size_t sums, std::int64_t examples) const;
   double weight_of(std::int64_t shard, std::int64_t examples) const;
 

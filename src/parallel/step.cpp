@@ -15,6 +15,7 @@
 #include "graph/make.h"
 #include "graph/window.h"
 #include "optim/clip_factor.h"
+#include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
 
 namespace lockstep {
@@ -43,23 +44,27 @@ double Parallel::Impl::weight_of(std::int64_t shard, std::int64_t examples) cons
   return static_cast<double>(count) / static_cast<double>(examples);
 }
 
-StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, CallSite site) {
+StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, optim::GradScaler* scaler,
+                                CallSite site) {
   check<ValueError>(static_cast<std::int64_t>(batch.shards.size()) == own().count,
                     fmt::format("{} shards of the batch, and this rank has {}", batch.shards.size(), own().count), {},
                     "loop over Parallel::batches(loader)");
   check<ValueError>(batch.examples > 0, "the batch has no examples");
   ShardBuffers buffers(module);
   Local local;
+  local.scaler = scaler;
   compute(batch, measure, buffers, local, site);
   std::vector<bool> changed = buffers.changed();
   const std::size_t sums = agree(local, changed);
+  bool stepped = true;
   {
     const NoGrad no_grad;
     const Autocast outside(DType::f32);
     if (options.shards > 1) buffers.combine(group, own(), changed);
-    update(local, site);
+    stepped = update(local, scaler, site);
   }
-  const StepResult result = total(local, sums, batch.examples);
+  StepResult result = total(local, sums, batch.examples);
+  result.stepped = stepped;
   ++steps;
   return result;
 }
@@ -115,7 +120,8 @@ void Parallel::Impl::measure_shard(const Measured& measured, double weight, Loca
     };
     std::optional<graph::WatchedLeaves> watched;
     if (group.size() > 1) watched.emplace(watch);
-    backward(weight == 1 ? measured.loss : measured.loss * weight, {}, site);
+    const Tensor weighted = weight == 1 ? measured.loss : measured.loss * weight;
+    backward(local.scaler == nullptr ? weighted : local.scaler->scale(weighted), {}, site);
     additions = std::move(seen);
   }
   const NoGrad no_grad;
@@ -229,15 +235,16 @@ Cuts Parallel::Impl::owner_cuts(const FlatKind& kind) const {
   return cuts;
 }
 
-void Parallel::Impl::update(Local& local, CallSite site) {
+bool Parallel::Impl::update(Local& local, optim::GradScaler* scaler, CallSite site) {
   const auto own_rank = static_cast<std::size_t>(group.rank());
   std::vector<Tensor> parts = sums_of(local);
   std::vector<std::int64_t> begins;  // where they begin
   for (const Slices& slices : slices_of(local.kinds)) {
     begins.push_back(slices.are_gathered || group.size() == 1 ? 0 : slices.first[own_rank]);
   }
+  const double scale = scaler == nullptr ? 1 : scaler->scale();
   std::optional<Tensor> factor;
-  if (options.clip_norm) factor = optim::clip_factor(norm_of(local.kinds, parts), *options.clip_norm);
+  if (options.clip_norm) factor = optim::clip_factor(norm_of(local.kinds, parts), *options.clip_norm * scale);
   bool any = false;
   for (std::size_t k = 0; k < local.kinds.size(); ++k) {
     const FlatKind& kind = local.kinds[k];
@@ -254,9 +261,23 @@ void Parallel::Impl::update(Local& local, CallSite site) {
     }
   }
   parts.clear();
-  if (any) optimizer.step(site);
+  bool is_finite = true;
+  if (scaler != nullptr) {
+    is_finite = !any || optim::GradScalerAccess::sees_finite(*scaler, optimizer);
+    if (options.zero == 1) is_finite = is_finite_everywhere(is_finite);
+    optim::GradScalerAccess::adapt(*scaler, is_finite);
+  }
+  if (any && is_finite) optimizer.step_scaled(1 / scale, site);
   optimizer.zero_grad();
-  if (options.zero == 1) share_values(local.kinds);
+  if (options.zero == 1 && is_finite) share_values(local.kinds);
+  return is_finite;
+}
+
+bool Parallel::Impl::is_finite_everywhere(bool here) const {
+  for (const Tensor& one : group.all_gather(Tensor::from(std::vector{std::uint8_t{here}}, {1}, Device{}))) {
+    if (one.item<std::uint8_t>() == 0) return false;
+  }
+  return true;
 }
 
 Tensor Parallel::Impl::norm_of(const std::vector<FlatKind>& kinds, const std::vector<Tensor>& parts) const {

@@ -101,6 +101,18 @@ TEST(DistGroups, WhatFailsUnderWayIsToldWhoWaits) {
   EXPECT_THAT(ends[0] + ends[1], HasSubstr("all_gather f32, 8 elements in all"));
 }
 
+TEST(DistGroups, ALaterCallTellsWhatFailedUnderWay) {
+  const std::vector<std::string> ends = run_ranks(2, [](const Group& group) {
+    const std::vector<Shape> shapes(2, Shape{group.rank() + 3});
+    const Result result = GroupAccess::start_all_gather(group, of_rank(0, group.rank() + 3), shapes);
+    group.barrier();
+  });
+  for (const std::string& end : ends) {
+    EXPECT_THAT(end, HasSubstr("all_gather f32"));
+    EXPECT_THAT(end, HasSubstr("failed before this call"));
+  }
+}
+
 TEST(DistEngines, AreChosenByNameOrLauncher) {
   const auto none = [](const std::string&) { return std::optional<std::string>(); };
   const auto says = [](const char* value) {

@@ -163,6 +163,38 @@ TEST(ShardedTraining, BucketsDoNotMatter) {
   }
 }
 
+// Steps with a scale that is too large at first, for whatever rank has the gradients that overflow.
+TEST(ShardedTraining, ScaledLossesToo) {
+  const auto trained = [](int ranks, int zero) {
+    std::vector<std::pair<std::uint64_t, double>> ends(static_cast<std::size_t>(ranks));
+    expect_success(run_ranks(ranks, [&](const Group& group) {
+      manual_seed(3);
+      Chain net;
+      net.to(DType::f16);
+      optim::AdamW optimizer(net.parameters(), {.lr = 1e-2, .master_weights = true});
+      optim::GradScaler scaler({.init_scale = 1 << 22, .growth_interval = 3});
+      Parallel parallel(net, optimizer, group, {.shards = 4, .zero = zero, .clip_norm = 0.1, .bucket_bytes = 3'000});
+      data::DataLoader loader(std::make_shared<data::TensorDataset>(randn({40, 8}).to(DType::f16), randint(0, 5, {40}, {.dtype = DType::i64})),
+                              {.batch_size = 4});
+      int stepped = 0;
+      for (const data::LocalBatch& batch : parallel.batches(loader)) {
+        const StepResult result = parallel.step(
+            batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input).to(DType::f32), b.target); }, scaler);
+        stepped += result.stepped ? 1 : 0;
+      }
+      EXPECT_GT(stepped, 0);
+      EXPECT_LT(stepped, 10);
+      ends[static_cast<std::size_t>(group.rank())] = {nn::state_hash(net.state_dict()), scaler.scale()};
+    }));
+    for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
+    return ends[0];
+  };
+  const auto one = trained(1, 0);
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    for (const int zero : {0, 1}) EXPECT_EQ(trained(ranks, zero), one) << ranks << " ranks, ZeRO " << zero;
+  }
+}
+
 TEST(ShardedTraining, TheNumberOfShardsBelongsToTheRun) {
   EXPECT_NE(outcome_of(1, {.shards = 8}).weights, outcome_of(1, {.shards = 2}).weights);
 }
