@@ -70,13 +70,15 @@ bool begin(int* rank, int* size) {
 
 bool send(int to, int tag, const void* data, std::size_t bytes, MpiRequest** request) {
   auto made = std::make_unique<MpiRequest>();
-  if (!succeeded(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &made->request))) return false;
+  if (!succeeded(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &made->request)))
+    return false;
   *request = made.release();
   return true;
 }
 bool receive(int from, int tag, void* data, std::size_t bytes, MpiRequest** request) {
   auto made = std::make_unique<MpiRequest>();
-  if (!succeeded(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, MPI_COMM_WORLD, &made->request))) return false;
+  if (!succeeded(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, MPI_COMM_WORLD, &made->request)))
+    return false;
   *request = made.release();
   return true;
 }
@@ -110,7 +112,8 @@ void end() {
     int is_there = 0;
     MPI_Status status;
     int bytes = 0;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS || is_there == 0) break;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS || is_there == 0)
+      break;
     if (MPI_Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) break;
     std::string farewell(static_cast<std::size_t>(bytes), '\0');
     MPI_Recv(farewell.data(), bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -10,7 +10,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace dist {
 
-void Engine::exchange_on(const DeviceMemory&, const std::string&, std::span<const Outgoing>, std::span<const Incoming>) {
+void Engine::exchange_on(const DeviceMemory&, const std::string&, std::span<const Outgoing>,
+                         std::span<const Incoming>) {
   LOCKSTEP_ASSERT(false);  // asked reaches() first
 }
 
@@ -33,8 +34,9 @@ EngineKind chosen_engine(const std::string& wanted, const Environment& environme
   for (const EngineKind kind : {EngineKind::tcp, EngineKind::mpi, EngineKind::nccl}) {
     if (name == name_of(kind)) return kind;
   }
-  fail<ValueError>(fmt::format("{} is '{}'", wanted.empty() ? "LOCKSTEP_DIST_ENGINE" : "the engine", name.substr(0, 40)), {},
-                   "use auto, tcp, mpi or nccl");
+  fail<ValueError>(
+      fmt::format("{} is '{}'", wanted.empty() ? "LOCKSTEP_DIST_ENGINE" : "the engine", name.substr(0, 40)), {},
+      "use auto, tcp, mpi or nccl");
 }
 
 std::unique_ptr<Engine> connect(EngineKind kind, const Launch& launch, std::chrono::milliseconds deadline) {

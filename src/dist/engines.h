@@ -15,8 +15,9 @@ namespace dist {
 enum class EngineKind : std::uint8_t { tcp, mpi, nccl };
 const char* name_of(EngineKind kind);
 
-/// `wanted`: GroupOptions::engine; where that is empty LOCKSTEP_DIST_ENGINE counts. Both "tcp", "mpi", "nccl" or "auto":
-/// MPI where an MPI has started this process and there is a plug-in for it, else TCP. ValueError for another name.
+/// `wanted`: GroupOptions::engine; where that is empty LOCKSTEP_DIST_ENGINE counts. Both "tcp", "mpi", "nccl" or
+/// "auto": MPI where an MPI has started this process and there is a plug-in for it, else TCP. ValueError for another
+/// name.
 EngineKind chosen_engine(const std::string& wanted, const Environment& environment, const Launch& launch);
 std::unique_ptr<Engine> connect(EngineKind kind, const Launch& launch, std::chrono::milliseconds deadline);
 

@@ -21,8 +21,8 @@ std::size_t bytes_in(const Shape& shape, DType dtype) {
 
 // The only dtype that not all bits are a value of.
 void check_values(DType dtype, std::span<const std::byte> bytes) {
-  const bool is_valid = dtype != DType::boolean ||
-                        std::ranges::all_of(bytes, [](std::byte b) { return std::to_integer<int>(b) <= 1; });
+  const bool is_valid =
+      dtype != DType::boolean || std::ranges::all_of(bytes, [](std::byte b) { return std::to_integer<int>(b) <= 1; });
   if (!is_valid) throw DistributedError("dist: a rank sent truth values that are neither 0 nor 1", -1);
 }
 

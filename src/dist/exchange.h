@@ -26,7 +26,8 @@ class Exchange {
   };
   /// Computes what is given, and makes room for what comes, which has the dtype and device of `like`, as what is given
   /// has.
-  Exchange(const Engine& engine, std::string call, const Tensor& like, std::vector<Given> given, std::vector<Wanted> wanted);
+  Exchange(const Engine& engine, std::string call, const Tensor& like, std::vector<Given> given,
+           std::vector<Wanted> wanted);
 
   /// By any one thread; what is given and what comes belongs to this meanwhile.
   void move(Engine& engine);

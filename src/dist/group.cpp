@@ -64,7 +64,8 @@ struct Group::State {
   }
   void check_parts(const std::vector<Tensor>& parts) const {
     check<ValueError>(static_cast<int>(parts.size()) == launch.size,
-                      fmt::format("{} parts for {} ranks", parts.size(), launch.size), {}, "give one part for each rank");
+                      fmt::format("{} parts for {} ranks", parts.size(), launch.size), {},
+                      "give one part for each rank");
     for (const Tensor& part : parts) {
       check_same_device({{"parts[0]", parts.front()}, {"part", part}});
       check<DTypeError>(part.dtype() == parts.front().dtype(), "parts are of one dtype",
@@ -121,7 +122,8 @@ struct Group::State {
       Exchange exchange;
       std::promise<void> promise;
     };
-    auto started = std::make_shared<Started>(Exchange(*engine, call, like, std::move(given), std::move(wanted)), std::promise<void>());
+    auto started = std::make_shared<Started>(Exchange(*engine, call, like, std::move(given), std::move(wanted)),
+                                             std::promise<void>());
     auto done = std::make_shared<std::future<void>>(started->promise.get_future());
     courier.send([this, started, history] {  // the courier is gone before this
       try {
@@ -155,8 +157,9 @@ struct Group::State {
       const bool is_first = !first_failure;
       if (is_first) first_failure.emplace(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
       if (is_first) throw *first_failure;
-      throw DistributedError(fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
-                             first_failure->rank());
+      throw DistributedError(
+          fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
+          first_failure->rank());
     }
   }
 };
@@ -168,7 +171,8 @@ Group GroupAccess::make(const Launch& launch, const GroupOptions& options, Engin
   return Group(std::move(state));
 }
 
-Result GroupAccess::start_all_to_all(const Group& group, const std::vector<Tensor>& parts, const std::vector<Shape>& shapes) {
+Result GroupAccess::start_all_to_all(const Group& group, const std::vector<Tensor>& parts,
+                                     const std::vector<Shape>& shapes) {
   return group.state_->start(fmt::format("all_to_all {}", name_of(parts.front().dtype())), parts, shapes);
 }
 
@@ -234,8 +238,8 @@ std::vector<Tensor> Group::all_gather(const Tensor& x, const std::vector<Shape>&
   check_defined({{"x", x}});
   state_->check_shapes(shapes, x);
   const std::vector<Tensor> parts(static_cast<std::size_t>(size()), x);
-  return state_->exchange(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)), parts,
-                          shapes);
+  return state_->exchange(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)),
+                          parts, shapes);
 }
 
 std::vector<Tensor> Group::all_to_all(const std::vector<Tensor>& parts, CallSite site) const {
@@ -270,7 +274,8 @@ Tensor Group::recv(const Tensor& like, int from, CallSite site) const {
   check_defined({{"like", like}});
   state_->check_rank("from", from);
   check<ValueError>(from != rank(), "a rank cannot receive from itself");
-  return state_->exchange(fmt::format("{} {} to {}", call_of("send/recv", like), from, rank()), like, {}, {{from, like.shape()}})
+  return state_
+      ->exchange(fmt::format("{} {} to {}", call_of("send/recv", like), from, rank()), like, {}, {{from, like.shape()}})
       .front();
 }
 

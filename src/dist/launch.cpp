@@ -110,7 +110,8 @@ Launch launch_of(const Environment& environment) {
   launch.port = number_in(environment, "MASTER_PORT", 1, 65535).value_or(29500);
   launch.secret = environment("LOCKSTEP_DIST_SECRET").value_or("");
   if (launch.size == 1) return launch;
-  const Launcher& launcher = *std::ranges::find_if(kLaunchers, [&](const Launcher& one) { return one.name == launch.launcher; });
+  const Launcher& launcher =
+      *std::ranges::find_if(kLaunchers, [&](const Launcher& one) { return one.name == launch.launcher; });
   const bool one_machine = number_in(environment, launcher.local_size, 1, kMostRanks) == launch.size;
   const std::optional<std::string> address = environment("MASTER_ADDR");
   check<ValueError>(address || one_machine, "MASTER_ADDR is not set, and not all ranks are known to be on one machine",

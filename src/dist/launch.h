@@ -14,7 +14,7 @@ struct Launch {
   int size = 1;
   int local_rank = 0;
   std::string launcher;  ///< "openmpi", "torchrun", ...: whose variables these are; empty for none
-  std::string address;  ///< where rank 0 listens
+  std::string address;   ///< where rank 0 listens
   int port = 0;
   std::string secret;
 };

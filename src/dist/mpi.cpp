@@ -52,9 +52,10 @@ struct MpiPlugin {
 MpiPlugin open_mpi_plugin(const std::string& implementation) {
   const std::string path = mpi_library(implementation);
   if (path.empty()) {
-    return {.calls = nullptr,
-            .problem = fmt::format("this build of Lockstep has no liblockstep_mpi_{}.so: it is made where {} is installed",
-                                   implementation, implementation == "openmpi" ? "libopenmpi-dev" : "libmpich-dev")};
+    return {
+        .calls = nullptr,
+        .problem = fmt::format("this build of Lockstep has no liblockstep_mpi_{}.so: it is made where {} is installed",
+                               implementation, implementation == "openmpi" ? "libopenmpi-dev" : "libmpich-dev")};
   }
   const std::vector<std::string> names{path};
   const os::SharedLibrary library(names);
@@ -70,7 +71,8 @@ const MpiPlugin& mpi_plugin(const std::string& implementation) {
   static auto& plugins = *new std::map<std::string, MpiPlugin>;
   const std::lock_guard lock(mutex);
   const auto found = plugins.find(implementation);
-  return found != plugins.end() ? found->second : plugins.emplace(implementation, open_mpi_plugin(implementation)).first->second;
+  return found != plugins.end() ? found->second
+                                : plugins.emplace(implementation, open_mpi_plugin(implementation)).first->second;
 }
 
 // The one that this process has begun, to be ended with the process unless a rank is lost: then MPI would wait for it.
@@ -91,10 +93,11 @@ class MpiEngine final : public Engine {
       });
     }
     if (rank != launch.rank || size != launch.size) {
-      throw DistributedError(fmt::format("dist::init: this process is rank {} of {} ({}), but rank {} of {} for {}\n  fix: use "
-                                         "the mpirun of that MPI, or LOCKSTEP_DIST_ENGINE=tcp",
-                                         launch.rank, launch.size, launch.launcher, rank, size, calls_.version()),
-                             -1);
+      throw DistributedError(
+          fmt::format("dist::init: this process is rank {} of {} ({}), but rank {} of {} for {}\n  fix: use "
+                      "the mpirun of that MPI, or LOCKSTEP_DIST_ENGINE=tcp",
+                      launch.rank, launch.size, launch.launcher, rank, size, calls_.version()),
+          -1);
     }
     static std::atomic<int> engines{0};
     first_tag_ = engines.fetch_add(1) % kMostEngines * 2;
@@ -119,9 +122,11 @@ class MpiEngine final : public Engine {
                 std::span<const Incoming> incoming) override {
     if (is_broken_) throw DistributedError("the group failed before, and cannot be used any more", -1);
     std::vector<Writing> writings;
-    for (const Outgoing& one : outgoing) writings.push_back({.rank = one.to, .bytes = one.bytes, .control = {}, .requests = {}});
+    for (const Outgoing& one : outgoing)
+      writings.push_back({.rank = one.to, .bytes = one.bytes, .control = {}, .requests = {}});
     std::vector<Reading> readings;
-    for (const Incoming& one : incoming) readings.push_back({.rank = one.from, .bytes = one.bytes, .control = {}, .requests = {}});
+    for (const Incoming& one : incoming)
+      readings.push_back({.rank = one.from, .bytes = one.bytes, .control = {}, .requests = {}});
     try {
       for (Writing& writing : writings) begin(writing, call);
       for (Reading& reading : readings) begin(reading);
@@ -222,8 +227,10 @@ class MpiEngine final : public Engine {
                                              std::chrono::duration<double>(deadline_).count())};
       }
       // Ranks may share processors.
-      if (idle > 2000) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      else if (idle > 20) std::this_thread::yield();
+      if (idle > 2000)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      else if (idle > 20)
+        std::this_thread::yield();
     }
   }
 
@@ -261,8 +268,8 @@ class MpiEngine final : public Engine {
     if (text != call) throw Failure{rank, fmt::format("rank {} calls {}, this rank {}", rank, text, call)};
     const std::uint64_t number = peer(rank).received++;
     if (header.number != number || header.bytes != reading.bytes.size()) {
-      throw Failure{rank, fmt::format("rank {} sent message {} of {} bytes where number {} of {} was due", rank, header.number,
-                                      header.bytes, number, reading.bytes.size())};
+      throw Failure{rank, fmt::format("rank {} sent message {} of {} bytes where number {} of {} was due", rank,
+                                      header.number, header.bytes, number, reading.bytes.size())};
     }
     for (std::size_t at = 0; at < reading.bytes.size(); at += kMostMpiBytes) {
       const std::size_t count = std::min(kMostMpiBytes, reading.bytes.size() - at);
@@ -273,12 +280,12 @@ class MpiEngine final : public Engine {
   // So that those who wait for this rank hear who is to blame; `except` is not told.
   void tell_all(int except, const std::string& why, int blamed) {
     // MPI may read it after this engine is gone: kept to the end of the process.
-    const std::string& message =
-        *new std::string(control_of({.kind = MessageKind::abort,
-                                     .number = static_cast<std::uint64_t>(blamed),
-                                     .text_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(why.size(), kMostText)),
-                                     .bytes = 0},
-                                    why.substr(0, kMostText)));
+    const std::string& message = *new std::string(
+        control_of({.kind = MessageKind::abort,
+                    .number = static_cast<std::uint64_t>(blamed),
+                    .text_bytes = static_cast<std::uint32_t>(std::min<std::size_t>(why.size(), kMostText)),
+                    .bytes = 0},
+                   why.substr(0, kMostText)));
     std::vector<MpiRequest*> requests;
     for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
       if (rank == own_rank_ || rank == except) continue;

@@ -1,5 +1,6 @@
-// What liblockstep_mpi_<implementation>.so offers: a few calls of the MPI that it was linked with, whose types and numbers
-// differ between implementations. Only data is moved. Plain C types: the library is opened at run time (dist/mpi.cpp).
+// What liblockstep_mpi_<implementation>.so offers: a few calls of the MPI that it was linked with, whose types and
+// numbers differ between implementations. Only data is moved. Plain C types: the library is opened at run time
+// (dist/mpi.cpp).
 #pragma once
 
 #include <cstddef>

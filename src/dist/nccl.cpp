@@ -1,6 +1,6 @@
-// The engine of GPUs of CUDA: tensors go from one's memory to another's by NCCL, grouped sends and receives alone, since
-// its sums depend on the topology. Everything else goes by TCP: how ranks find each other, what they call, tensors of
-// CPUs. The communicator does not block, so that a deadline holds: docs/distributed.md.
+// The engine of GPUs of CUDA: tensors go from one's memory to another's by NCCL, grouped sends and receives alone,
+// since its sums depend on the topology. Everything else goes by TCP: how ranks find each other, what they call,
+// tensors of CPUs. The communicator does not block, so that a deadline holds: docs/distributed.md.
 #include "dist/nccl_calls.h"
 
 #include <cstdint>
@@ -127,10 +127,10 @@ class NcclEngine final : public Engine {
 
   bool reaches(Device device) const override {
     if (device == device_) return true;
-    lockstep::check<DeviceError>(device.kind != device_.kind,
-                                 fmt::format("a tensor on {}, but this rank's NCCL was made for {}", device.to_string(),
-                                             device_.to_string()),
-                                 {}, fmt::format("move the model and the data to {}", device_.to_string()));
+    lockstep::check<DeviceError>(
+        device.kind != device_.kind,
+        fmt::format("a tensor on {}, but this rank's NCCL was made for {}", device.to_string(), device_.to_string()),
+        {}, fmt::format("move the model and the data to {}", device_.to_string()));
     return false;
   }
 
@@ -148,8 +148,9 @@ class NcclEngine final : public Engine {
       }
       for (const Incoming& one : incoming) {
         if (one.bytes.empty()) continue;
-        tolerate(calls_.receive(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.from, communicator_, queue_->handle()),
-                 "ncclRecv");
+        tolerate(
+            calls_.receive(one.bytes.data(), one.bytes.size(), nccl::kBytes, one.from, communicator_, queue_->handle()),
+            "ncclRecv");
       }
       tolerate(calls_.group_end(), "ncclGroupEnd");
       wait_until(call, [&] { return is_ready(); });
@@ -209,8 +210,8 @@ class NcclEngine final : public Engine {
       if (coming[i] == incoming[i].bytes.size()) continue;
       const int rank = incoming[i].from;
       give_up();
-      throw DistributedError(fmt::format("rank {} gives {} bytes, this rank expects {}", rank, coming[i], incoming[i].bytes.size()),
-                             rank);
+      throw DistributedError(
+          fmt::format("rank {} gives {} bytes, this rank expects {}", rank, coming[i], incoming[i].bytes.size()), rank);
     }
   }
 
@@ -264,11 +265,12 @@ EngineInfo nccl_info() {
 }
 
 std::unique_ptr<Engine> connect_nccl(const Launch& launch, std::chrono::milliseconds deadline) {
-  lockstep::check<ValueError>(nccl::calls().missing.empty(), "the engine nccl cannot be used: " + nccl::calls().missing, {},
-                              kNcclFix);
+  lockstep::check<ValueError>(nccl::calls().missing.empty(), "the engine nccl cannot be used: " + nccl::calls().missing,
+                              {}, kNcclFix);
   int count = 0;
   for (const Device device : Device::all()) count += device.kind == DeviceKind::cuda ? 1 : 0;
-  lockstep::check<ValueError>(count > 0, "the engine nccl cannot be used: there is no GPU of CUDA", {}, "use the engine tcp");
+  lockstep::check<ValueError>(count > 0, "the engine nccl cannot be used: there is no GPU of CUDA", {},
+                              "use the engine tcp");
   return std::make_unique<NcclEngine>(launch, deadline, Device{DeviceKind::cuda, launch.local_rank % count});
 }
 

@@ -47,7 +47,12 @@ std::vector<Bucket> buckets_of(const std::vector<FlatKind>& kinds, std::int64_t 
 BucketExchange::BucketExchange(const Group& group, int shards, const std::vector<FlatKind>& kinds,
                                std::vector<Bucket>& buckets, std::vector<Slices> slices,
                                const std::vector<nn::Parameter>& parameters)
-    : group_(group), shards_(shards), kinds_(kinds), buckets_(buckets), slices_(std::move(slices)), parameters_(parameters) {
+    : group_(group),
+      shards_(shards),
+      kinds_(kinds),
+      buckets_(buckets),
+      slices_(std::move(slices)),
+      parameters_(parameters) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t m = buckets_[b].first; m < buckets_[b].end; ++m) {
       bucket_of_[&parameters_[kinds_[buckets_[b].kind].members[m]].grad()] = b;
@@ -95,7 +100,9 @@ void BucketExchange::slices_of(const Bucket& bucket, Cuts& first, Cuts& end) con
   }
   first.clear();
   end.clear();
-  const auto inside = [&](std::int64_t element) { return std::clamp<std::int64_t>(element - bucket.begin, 0, bucket.layout.size()); };
+  const auto inside = [&](std::int64_t element) {
+    return std::clamp<std::int64_t>(element - bucket.begin, 0, bucket.layout.size());
+  };
   for (std::size_t rank = 0; rank < slices.first.size(); ++rank) {
     first.push_back(inside(slices.first[rank]));
     end.push_back(std::max(inside(slices.end[rank]), first.back()));

@@ -1,7 +1,7 @@
 // Gradients on their way to the other ranks while those of other parameters are computed. Parameters are cut into
 // buckets, the last ones first, as a backward pass reaches them; the exchange of a bucket begins when the last of this
-// rank's shards has given all of its gradients. Every rank begins the same exchanges in the same order, and what is added
-// in which order does not depend on buckets.
+// rank's shards has given all of its gradients. Every rank begins the same exchanges in the same order, and what is
+// added in which order does not depend on buckets.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Slices {
   bool are_gathered = false;  ///< and gives to all the others; equal parts of each bucket, whatever first and end say
 };
 
-/// How often backward() adds to each parameter's gradient: more than once where parts of the graph are differentiated by
-/// themselves (checkpoint). Learnt from the shard before.
+/// How often backward() adds to each parameter's gradient: more than once where parts of the graph are differentiated
+/// by themselves (checkpoint). Learnt from the shard before.
 using Additions = std::map<const Tensor*, int>;
 
 /// The exchange of all buckets in one step.
@@ -47,8 +47,8 @@ class BucketExchange {
   BucketExchange(const Group& group, int shards, const std::vector<FlatKind>& kinds, std::vector<Bucket>& buckets,
                  std::vector<Slices> slices, const std::vector<nn::Parameter>& parameters);
 
-  /// What backward() of the rank's last shard is to tell; `expected` as learnt, none if nothing was. Adds the gradients of
-  /// `shard` to the buckets' trees, and begins their exchange. ValueError where a gradient is added to afterwards.
+  /// What backward() of the rank's last shard is to tell; `expected` as learnt, none if nothing was. Adds the gradients
+  /// of `shard` to the buckets' trees, and begins their exchange. ValueError where a gradient is added to afterwards.
   graph::LeafWatch watch(std::int64_t shard, const Additions& expected);
   /// Adds those of a shard to the bucket.
   void add(Bucket& bucket, std::int64_t shard) const;

@@ -65,7 +65,8 @@ Later start_sum_of_shards(const Group& group, int shards, const ShardTree& tree,
   std::vector<Shape> shapes;
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     std::vector<Tensor> sums;
-    for (const ShardTree::Node& node : tree.nodes()) sums.push_back(node.sum.narrow(0, first[rank], end[rank] - first[rank]));
+    for (const ShardTree::Node& node : tree.nodes())
+      sums.push_back(node.sum.narrow(0, first[rank], end[rank] - first[rank]));
     parts.push_back(stack(sums));
     const std::size_t count = subtrees_of(shards_of(shards, group.size(), static_cast<int>(rank))).size();
     shapes.push_back({static_cast<std::int64_t>(count), end[own] - first[own]});

@@ -38,13 +38,14 @@ struct Parallel::Impl {
   struct Local {
     std::vector<FlatKind> kinds;
     std::vector<Bucket> buckets;
-    std::vector<ShardTree> gradients;  ///< by kind, where some parameters have none
+    std::vector<ShardTree> gradients;          ///< by kind, where some parameters have none
     std::unique_ptr<BucketExchange> exchange;  ///< of the two above
     const optim::GradScaler* scaler = nullptr;
-    std::vector<bool> present;         ///< by parameter: it has a gradient in any of the shards
+    std::vector<bool> present;              ///< by parameter: it has a gradient in any of the shards
     std::vector<std::vector<Tensor>> held;  ///< by shard with examples: loss and sums
   };
-  void compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, Local& local, CallSite site);
+  void compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, Local& local,
+               CallSite site);
   void measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard, CallSite site);
   /// Makes all ranks know what any of them has: gradients, changed buffers, how many sums. Returns their number.
   std::size_t agree(Local& local, std::vector<bool>& changed) const;

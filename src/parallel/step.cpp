@@ -79,8 +79,8 @@ void Parallel::Impl::compute(const data::LocalBatch& batch, const Measure& measu
   }
   local.kinds = flat_kinds(values(), trained);
   local.buckets = buckets_of(local.kinds, group.size() == 1 ? 0 : options.bucket_bytes);
-  local.exchange = std::make_unique<BucketExchange>(group, options.shards, local.kinds, local.buckets, slices_of(local.kinds),
-                                                    parameters);
+  local.exchange = std::make_unique<BucketExchange>(group, options.shards, local.kinds, local.buckets,
+                                                    slices_of(local.kinds), parameters);
   local.present.resize(parameters.size());
   const ShardGenerators generators(options.shards);
   for (std::int64_t i = 0; i < own().count; ++i) {
@@ -211,7 +211,8 @@ void Parallel::Impl::keep_present(Local& local) const {
         places[local.kinds[bucket.kind].members[m]] = {&bucket, m - bucket.first};
       }
     }
-    const std::vector<ShardTree::Node>& nodes = local.buckets.front().tree.nodes();  // every bucket has the same subtrees
+    const std::vector<ShardTree::Node>& nodes =
+        local.buckets.front().tree.nodes();  // every bucket has the same subtrees
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       std::vector<Tensor> parts;
       for (const std::size_t p : kinds[k].members) {
@@ -257,7 +258,8 @@ bool Parallel::Impl::update(Local& local, optim::GradScaler* scaler, CallSite si
       nn::Parameter& parameter = parameters[kind.members[m]];
       if (!is_own(kind.members[m])) continue;
       any = true;
-      parameter.set_grad(part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
+      parameter.set_grad(
+          part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
     }
   }
   parts.clear();

@@ -82,11 +82,13 @@ TEST(DistGroups, CollectivesUnderWayKeepTheirOrder) {
   expect_success(run_ranks(3, [](const Group& group) {
     std::vector<Result> results;
     const std::vector<Shape> shapes(3, Shape{1000});
-    for (int i = 0; i < 20; ++i) results.push_back(GroupAccess::start_all_gather(group, of_rank(group.rank() + i, 1000), shapes));
+    for (int i = 0; i < 20; ++i)
+      results.push_back(GroupAccess::start_all_gather(group, of_rank(group.rank() + i, 1000), shapes));
     EXPECT_TRUE(equal(group.broadcast(of_rank(group.rank()), 1), of_rank(1)));  // after them
     for (int i = 0; i < 20; ++i) {
       const std::vector<Tensor> all = results[static_cast<std::size_t>(i)]();
-      for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(equal(all[static_cast<std::size_t>(rank)], of_rank(rank + i, 1000)));
+      for (int rank = 0; rank < 3; ++rank)
+        EXPECT_TRUE(equal(all[static_cast<std::size_t>(rank)], of_rank(rank + i, 1000)));
     }
   }));
 }
@@ -133,7 +135,8 @@ TEST(DistEngines, AreChosenByNameOrLauncher) {
 }
 
 TEST(DistEngines, OneThatCannotBeUsedIsAnError) {
-  const Launch launch{.rank = 0, .size = 2, .local_rank = 0, .launcher = "torchrun", .address = "127.0.0.1", .port = 1, .secret = "s"};
+  const Launch launch{
+      .rank = 0, .size = 2, .local_rank = 0, .launcher = "torchrun", .address = "127.0.0.1", .port = 1, .secret = "s"};
   EXPECT_THROW(connect_mpi(launch, kShort), ValueError);  // no mpirun has started this process
   const EngineInfo nccl = nccl_info();
   if (!nccl.problem.empty()) {

@@ -48,7 +48,8 @@ std::uint64_t trained(const ls::dist::Group& group, int zero) {
     ls::nn::Linear b{*this, "b", 30, 5};
   } net;
   ls::optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
-  ls::dist::Parallel parallel(net, optimizer, group, {.shards = 4, .zero = zero, .clip_norm = 1.0, .bucket_bytes = 700});
+  ls::dist::Parallel parallel(net, optimizer, group,
+                              {.shards = 4, .zero = zero, .clip_norm = 1.0, .bucket_bytes = 700});
   ls::Generator generator(5);
   for (int step = 0; step < 3; ++step) {
     const ls::data::Batch batch{ls::randn({12, 20}, {}, &generator),
@@ -62,7 +63,8 @@ std::uint64_t trained(const ls::dist::Group& group, int zero) {
 }
 
 int run(const char* what) {
-  const ls::dist::Group group = ls::dist::init({.deadline = std::chrono::seconds(std::strcmp(what, "stop") == 0 ? 3 : 60)});
+  const ls::dist::Group group =
+      ls::dist::init({.deadline = std::chrono::seconds(std::strcmp(what, "stop") == 0 ? 3 : 60)});
   if (group.size() > 1) expect(group.engine().starts_with("MPI"), "the engine is MPI");
   if (std::strcmp(what, "mismatch") == 0) {
     group.all_gather(of_rank(0, group.rank() == 0 ? 3 : 4));
@@ -83,9 +85,7 @@ int run(const char* what) {
 
 }  // namespace
 
-int main(int count, char** words) try {
-  return run(count > 1 ? words[1] : "");
-} catch (const std::exception& error) {
+int main(int count, char** words) try { return run(count > 1 ? words[1] : ""); } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

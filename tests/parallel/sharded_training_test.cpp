@@ -139,7 +139,8 @@ std::uint64_t chain_trained_by(int ranks, const ParallelOptions& options) {
     Parallel parallel(net, optimizer, group, options);
     Generator generator(2);
     for (const std::int64_t examples : {9, 3, 8}) {
-      const data::Batch batch{randn({examples, 8}, {}, &generator), randint(0, 5, {examples}, {.dtype = DType::i64}, &generator)};
+      const data::Batch batch{randn({examples, 8}, {}, &generator),
+                              randint(0, 5, {examples}, {.dtype = DType::i64}, &generator)};
       parallel.step(batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input), b.target); });
     }
     parallel.compare();
@@ -156,7 +157,8 @@ TEST(ShardedTraining, BucketsDoNotMatter) {
       for (const int zero : {0, 1}) {
         for (const std::int64_t bytes : {0, 1, 3'000, 25 << 20}) {
           SCOPED_TRACE(testing::Message() << ranks << " ranks, ZeRO " << zero << ", buckets of " << bytes);
-          EXPECT_EQ(chain_trained_by(ranks, {.shards = 4, .zero = zero, .clip_norm = clip, .bucket_bytes = bytes}), one);
+          EXPECT_EQ(chain_trained_by(ranks, {.shards = 4, .zero = zero, .clip_norm = clip, .bucket_bytes = bytes}),
+                    one);
         }
       }
     }
@@ -174,12 +176,14 @@ TEST(ShardedTraining, ScaledLossesToo) {
       optim::AdamW optimizer(net.parameters(), {.lr = 1e-2, .master_weights = true});
       optim::GradScaler scaler({.init_scale = 1 << 22, .growth_interval = 3});
       Parallel parallel(net, optimizer, group, {.shards = 4, .zero = zero, .clip_norm = 0.1, .bucket_bytes = 3'000});
-      data::DataLoader loader(std::make_shared<data::TensorDataset>(randn({40, 8}).to(DType::f16), randint(0, 5, {40}, {.dtype = DType::i64})),
+      data::DataLoader loader(std::make_shared<data::TensorDataset>(randn({40, 8}).to(DType::f16),
+                                                                    randint(0, 5, {40}, {.dtype = DType::i64})),
                               {.batch_size = 4});
       int stepped = 0;
       for (const data::LocalBatch& batch : parallel.batches(loader)) {
         const StepResult result = parallel.step(
-            batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input).to(DType::f32), b.target); }, scaler);
+            batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input).to(DType::f32), b.target); },
+            scaler);
         stepped += result.stepped ? 1 : 0;
       }
       EXPECT_GT(stepped, 0);
