@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # Looked at before anything is copied: half an installation is worse than none.
 set(installed lockstep)
-foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc)
+foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc ${lockstep_mpi_libraries})
   if(TARGET ${target})
     list(APPEND installed ${target})
   endif()
@@ -15,7 +15,7 @@ foreach(target IN LISTS installed)
     endif()" ALL_COMPONENTS)
 endforeach()
 
-# Three components, and packages: the library, what programs are built with, the command.
+# Three components, and packages: the library, what programs are built with, the command; and one for each MPI.
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 if(TARGET lockstep_cli)
   install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
@@ -33,6 +33,11 @@ endif()
 if(TARGET lockstep_shaderc)
   install(TARGETS lockstep_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
+# A component each: nobody needs an MPI who does not use it.
+foreach(target IN LISTS lockstep_mpi_libraries)
+  string(REPLACE "lockstep_mpi_" "" implementation ${target})
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${implementation})
+endforeach()
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/lockstep ${CMAKE_CURRENT_BINARY_DIR}/include/lockstep
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${config_dir}

@@ -31,7 +31,20 @@ class LOCKSTEP_API DistributedError : public Error {
 struct GroupOptions {
   /// How long a rank waits for another one, in each call and when the group is made.
   std::chrono::milliseconds deadline = std::chrono::seconds(30);
+  /// What moves the data: "tcp", "mpi", "nccl" (GPUs of CUDA; other tensors go by TCP), or "auto": MPI under an mpirun for
+  /// which there is a plug-in, else TCP. Empty: what LOCKSTEP_DIST_ENGINE says, else "auto". An engine that was asked for
+  /// and cannot be used is an error.
+  std::string engine = {};
 };
+
+/// A way from one device of this machine to another one of its kind.
+struct Link {
+  Device from;
+  Device to;
+  bool is_direct = false;  ///< Tensor::to does not go through the host's memory
+};
+/// Between all devices of one kind, in both directions.
+LOCKSTEP_API std::vector<Link> links();
 
 /// Processes that call the same collectives in the same order, with tensors of the same shapes and dtypes. Copies are
 /// one group. Not for several threads at once.
@@ -45,6 +58,8 @@ class LOCKSTEP_API Group {
   int size() const;
   /// The number of this process among those of its machine; 0 where the launcher does not tell.
   int local_rank() const;
+  /// What moves the data, e.g. "TCP", "MPI (Open MPI v4.1.4)"; "none" in a group of one.
+  std::string engine() const;
 
   /// The tensor of rank `from`, on the device of each rank's own `x`, which has its shape and dtype. PyTorch:
   /// broadcast.
@@ -73,10 +88,10 @@ class LOCKSTEP_API Group {
 };
 
 /// The group that this process was started in, by the variables of torchrun, Open MPI, MPICH or srun, or by
-/// LOCKSTEP_RANK and LOCKSTEP_WORLD_SIZE; a group of one where there are none. Ranks meet at MASTER_ADDR:MASTER_PORT
-/// (on one machine 127.0.0.1:29500 unless given) and prove to each other that they know LOCKSTEP_DIST_SECRET.
-/// Throws ValueError if variables are missing, contradict each other or are no numbers; DistributedError if ranks do
-/// not come, or have another secret.
+/// LOCKSTEP_RANK and LOCKSTEP_WORLD_SIZE; a group of one where there are none. Unless MPI brings them together, ranks meet
+/// at MASTER_ADDR:MASTER_PORT (on one machine 127.0.0.1:29500 unless given) and prove to each other that they know
+/// LOCKSTEP_DIST_SECRET. Throws ValueError if variables are missing, contradict each other or are no numbers, or if the
+/// engine cannot be used; DistributedError if ranks do not come, have another secret, or use another engine.
 LOCKSTEP_API Group init(const GroupOptions& options = {}, CallSite site = {});
 
 }  // namespace dist

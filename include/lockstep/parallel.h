@@ -25,6 +25,7 @@
 #include <lockstep/data/local_batches.h>
 #include <lockstep/dist.h>
 #include <lockstep/nn/module.h>
+#include <lockstep/optim/grad_scaler.h>
 #include <lockstep/optim/optimizer.h>
 
 namespace lockstep {
@@ -39,6 +40,9 @@ struct ParallelOptions {
   int zero = 0;
   /// Bounds the norm of all gradients together, as optim::clip_grad_norm does.
   std::optional<double> clip_norm = std::nullopt;
+  /// Gradients are given to the others while those of other parameters are computed, in buckets of so many bytes; 0:
+  /// after all are there. No result depends on it.
+  std::int64_t bucket_bytes = 25 << 20;
   /// Steps between two comparisons of all ranks' weights, by hash; 0: never.
   std::int64_t compare_every = 100;
 };
@@ -55,6 +59,7 @@ struct Measured {
 struct StepResult {
   double loss = 0;  ///< the mean over its examples
   std::vector<double> sums;
+  bool stepped = true;  ///< false where a GradScaler found a gradient that is not finite: no weight has changed
 };
 
 /// Every member is to be called by all ranks alike, and throws what the group throws. Gradients are added in the
@@ -87,6 +92,10 @@ class LOCKSTEP_API Parallel {
   /// The same with a batch that every rank has whole: input and target are cut along their first dimension.
   StepResult step(const data::Batch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
                   CallSite site = {});
+
+  /// A step whose losses are scaled; ranks' scalers have one state. clip_norm bounds the norm without the scale.
+  StepResult step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
+                  optim::GradScaler& scaler, CallSite site = {});
 
   /// The optimiser's whole state, on rank 0; nothing on the others. The same for any number of ranks.
   nn::StateDict optimizer_state(CallSite site = {}) const;

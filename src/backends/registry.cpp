@@ -15,6 +15,7 @@
 #include "backends/gpu/backend.h"
 #include "backends/memory.h"
 #include "backends/reference/backend.h"
+#include "backends/side_work.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -143,6 +144,23 @@ MemoryStatistics memory_statistics(Device device) {
 
 void reset_peak_memory(Device device) {
   if (auto* const reporting = dynamic_cast<ReportsMemory*>(&backend_of(device))) reporting->reset_peak_memory();
+}
+
+std::vector<DeviceLink> device_links() {
+  std::vector<DeviceLink> links;
+  const std::vector<Device> all = registry().devices();
+  for (const Device from : all) {
+    for (const Device to : all) {
+      if (is_host(from) || from.kind != to.kind || from == to || is_software(from) || is_software(to)) continue;
+      try {
+        auto* const copies = dynamic_cast<CopiesToPeers*>(&backend_of(to));
+        links.push_back({from, to, copies != nullptr && copies->reads_directly(from.index)});
+      } catch (const DeviceError&) {
+        // One of them cannot be used; whoever asks for it hears why.
+      }
+    }
+  }
+  return links;
 }
 
 std::vector<MissingDevices> missing_devices() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/ranks.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/hash.h"
@@ -33,14 +35,21 @@ struct Options {
   std::size_t top = 5;
   std::size_t batch = 0;
   bool as_json = false;
+  RankOptions ranks;
   std::vector<std::string> images;
 };
 
-// A picture that waits for its batch, or the reason why there is none.
+// A picture that waits for its batch, or the reason why there is none. `load` is for the rank that classifies it.
 struct Item {
   std::string name;
-  io::Image image;
+  std::function<io::Image()> load;
   std::optional<std::size_t> truth;
+  std::string error;
+};
+
+// What a rank found of an item.
+struct Answer {
+  Prediction prediction;
   std::string error;
 };
 
@@ -61,45 +70,108 @@ std::size_t count_images(const std::vector<std::string>& paths) {
   return count;
 }
 
-// Collects pictures, classifies them by the batch, and prints the results in the order of the arguments.
+Tensor tensor_of(const std::string& text) {
+  return Tensor::from(std::vector<std::uint8_t>(text.begin(), text.end()), {static_cast<std::int64_t>(text.size())}, Device{});
+}
+
+// From the rank that classified them to rank 0, which gets them; floats as they are, errors as text.
+std::vector<Answer> brought(const dist::Group& group, int from, std::size_t count, std::size_t classes, std::vector<Answer> own) {
+  if (group.rank() == from && from == 0) return own;
+  if (group.rank() != from && group.rank() != 0) return {};
+  const auto rows = static_cast<std::int64_t>(count);
+  const auto width = static_cast<std::int64_t>(classes);
+  constexpr std::int64_t kMostError = 1 << 16;
+  if (group.rank() == from) {
+    std::vector<float> floats;
+    std::vector<std::int64_t> lengths;
+    std::string errors;
+    for (Answer& answer : own) {
+      answer.error.resize(std::min<std::size_t>(answer.error.size(), kMostError));
+      errors += answer.error;
+      lengths.push_back(static_cast<std::int64_t>(answer.error.size()));
+      for (std::vector<float>* values : {&answer.prediction.logits, &answer.prediction.probabilities}) {
+        values->resize(classes);
+        floats.insert(floats.end(), values->begin(), values->end());
+      }
+    }
+    group.send(Tensor::from(lengths, {rows}, Device{}), 0);
+    group.send(Tensor::from(floats, {rows, 2, width}, Device{}), 0);
+    group.send(tensor_of(errors), 0);
+    return {};
+  }
+  const auto lengths = group.recv(zeros({rows}, {.dtype = DType::i64}), from).to_vector<std::int64_t>();
+  const auto floats = group.recv(zeros({rows, 2, width}), from).to_vector<float>();
+  std::int64_t all = 0;
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > kMostError) {
+      throw dist::DistributedError(fmt::format("dist: rank {} announced an error of {} bytes", from, length), from);
+    }
+    all += length;
+  }
+  const auto errors = group.recv(zeros({all}, {.dtype = DType::u8}), from).to_vector<std::uint8_t>();
+  std::vector<Answer> answers(count);
+  auto at = floats.begin();
+  auto error = errors.begin();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto next = [&] {
+      std::vector<float> values(at, at + width);
+      at += width;
+      return values;
+    };
+    answers[i].prediction.logits = next();
+    answers[i].prediction.probabilities = next();
+    answers[i].error.assign(error, error + lengths[i]);
+    error += lengths[i];
+  }
+  return answers;
+}
+
+// Collects pictures and deals them to the ranks by the batch. Rank 0 prints the results in the order of the arguments.
 class Session {
  public:
-  Session(const Options& options, const Classifier& classifier, std::vector<std::string> labels)
+  Session(const Options& options, const Classifier& classifier, std::vector<std::string> labels, dist::Group group)
       : options_(options),
         classifier_(classifier),
         labels_(std::move(labels)),
+        group_(std::move(group)),
         batch_(options.batch > 0 ? options.batch : classifier.good_batch_size()),
         progress_(count_images(options.images)) {}
 
   void add(const std::string& path) {
     if (!is_cifar(path)) {
-      add_item(path, std::nullopt, [&] { return io::load_image(path); });
+      add_item({.name = path, .load = [path] { return io::load_image(path); }, .truth = {}, .error = {}});
       return;
     }
-    std::optional<io::CifarFile> file;
+    std::shared_ptr<io::CifarFile> file;
     try {
-      file = io::CifarFile::load(path);
+      file = std::make_shared<io::CifarFile>(io::CifarFile::load(path));
     } catch (const Error& error) {
-      items_.push_back({.name = path, .error = without_sources(error.what())});
+      add_item({.name = path, .load = {}, .truth = {}, .error = without_sources(error.what())});
       return;
     }
     for (std::size_t i = 0; i < file->size(); ++i) {
-      add_item(fmt::format("{}#{}", path, i), file->labels[i], [&] { return file->image(i); });
+      add_item({.name = fmt::format("{}#{}", path, i), .load = [file, i] { return file->image(i); }, .truth = file->labels[i], .error = {}});
     }
   }
 
   void flush() {
-    std::vector<io::Image> images;
-    for (const Item& item : items_) {
-      if (item.error.empty()) images.push_back(item.image);
+    const auto batch_of = [&](int rank) {
+      const std::size_t first = std::min(items_.size(), static_cast<std::size_t>(rank) * batch_);
+      return std::span(items_).subspan(first, std::min(batch_, items_.size() - first));
+    };
+    std::vector<Answer> own = answers_of(batch_of(group_.rank()));
+    if (group_.rank() == 0) progress_.clear();
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const std::span<const Item> batch = batch_of(rank);
+      if (batch.empty()) break;
+      const std::vector<Answer> answers = brought(group_, rank, batch.size(), classifier_.classes(),
+                                                  rank == group_.rank() ? std::move(own) : std::vector<Answer>());
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        answers[i].error.empty() ? report(batch[i], answers[i].prediction) : report_error(batch[i], answers[i].error);
+      }
     }
-    const std::vector<Prediction> predictions = classifier_.classify(images);
-    progress_.clear();
-    std::size_t next = 0;
-    for (const Item& item : items_) item.error.empty() ? report(item, predictions[next++]) : report_error(item);
     items_.clear();
-    pending_ = 0;
-    progress_.show(count_ + failed_);
+    if (group_.rank() == 0) progress_.show(count_ + failed_);
   }
 
   void summarise(double seconds) {
@@ -126,16 +198,29 @@ class Session {
   bool failed() const { return failed_ > 0; }
 
  private:
-  template <typename Load> void add_item(const std::string& name, std::optional<std::size_t> truth, const Load& load) {
-    Item item{.name = name, .truth = truth};
-    try {
-      item.image = classifier_.fit(load());
-      ++pending_;
-    } catch (const Error& error) {
-      item.error = without_sources(error.what());
-    }
+  void add_item(Item item) {
     items_.push_back(std::move(item));
-    if (pending_ == batch_) flush();
+    if (items_.size() == batch_ * static_cast<std::size_t>(group_.size())) flush();
+  }
+
+  std::vector<Answer> answers_of(std::span<const Item> items) const {
+    std::vector<Answer> answers(items.size());
+    std::vector<io::Image> images;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      answers[i].error = items[i].error;
+      if (!items[i].error.empty()) continue;
+      try {
+        images.push_back(classifier_.fit(items[i].load()));
+      } catch (const Error& error) {
+        answers[i].error = without_sources(error.what());
+      }
+    }
+    std::vector<Prediction> predictions = classifier_.classify(images);
+    std::size_t next = 0;
+    for (Answer& answer : answers) {
+      if (answer.error.empty()) answer.prediction = std::move(predictions[next++]);
+    }
+    return answers;
   }
 
   std::string label_of(std::size_t index) const {
@@ -179,24 +264,24 @@ class Session {
     print_line(text);
   }
 
-  void report_error(const Item& item) {
+  void report_error(const Item& item, const std::string& error) {
     ++failed_;
     if (options_.as_json) {
-      print_line(JsonObject().add("image", json(item.name)).add("error", json(item.error)).text());
+      print_line(JsonObject().add("image", json(item.name)).add("error", json(error)).text());
     } else {
-      fmt::print(stderr, "lockstep: {}\n", printable_lines(item.error));
+      fmt::print(stderr, "lockstep: {}\n", printable_lines(error));
     }
   }
 
   const Options& options_;
   const Classifier& classifier_;
   std::vector<std::string> labels_;
+  dist::Group group_;
   std::size_t batch_;
   Progress progress_;
   Style style_;
   ElementHasher hasher_{DType::f32};
   std::vector<Item> items_;
-  std::size_t pending_ = 0;
   std::size_t count_ = 0;
   std::size_t labelled_ = 0;
   std::size_t correct_ = 0;
@@ -263,18 +348,21 @@ Setup setup_of(Options options, const Architectures& architectures) {
   return {architecture.for_weights(metadata), io::load_weights(weights), std::move(labels)};
 }
 
-ExitCode classify(const Options& options, const Architectures& architectures) {
+ExitCode classify(const Options& options, const Architectures& architectures, const std::vector<std::string>& words) {
+  if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
   const auto start = std::chrono::steady_clock::now();
-  const Device device = chosen_device(options.device);
+  const dist::Group group = joined_group(options.ranks);
+  const Device device = chosen_device(options.device, group.local_rank());
   Setup setup = setup_of(options, architectures);
   const Classifier classifier(setup.architecture, setup.weights, device);
   if (!setup.labels.empty() && setup.labels.size() != classifier.classes()) {
     throw ValueError(fmt::format("{}: {} labels for a network of {} classes", options.labels, setup.labels.size(),
                                  classifier.classes()));
   }
-  Session session(options, classifier, std::move(setup.labels));
+  Session session(options, classifier, std::move(setup.labels), group);
   for (const std::string& path : options.images) session.add(path);
   session.flush();
+  if (group.rank() > 0) return kOk;
   session.summarise(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return session.failed() ? kFailure : kOk;
 }
@@ -299,6 +387,7 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
   command.option("--batch", options->batch, "Pictures computed at a time; no result depends on it").range(1, 65536);
+  add_rank_count(command, options->ranks, "Work as so many processes of this machine; no result depends on it");
   command.flag("--json", options->as_json, "One JSON object a line instead of text");
   command.option("IMAGE", options->images, "PNG or JPEG files, or CIFAR-10 records (.bin), whose labels are scored")
       .required();
@@ -310,7 +399,9 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
       "  lockstep classify --arch resnet18 --weights resnet18.safetensors --labels imagenet.txt cat.jpg\n"
       "  lockstep classify --arch lenet --weights run/weights.safetensors --labels run/labels.txt digit.png\n"
       "An image that cannot be read is reported, the others are classified, and the exit code is 1.");
-  command.runs([options, architectures] { return classify(*options, *architectures); });
+  command.runs([options, architectures, words = command.words()] {
+    return as_rank([&] { return classify(*options, *architectures, *words); });
+  });
 }
 
 }  // namespace cli

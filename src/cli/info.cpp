@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/device.h>
+#include <lockstep/dist.h>
 #include <lockstep/error.h>
 #include <lockstep/numerics.h>
 #include <lockstep/threads.h>
@@ -16,6 +17,7 @@
 #include "cli/json.h"
 #include "cli/terminal.h"
 #include "core/os.h"
+#include "dist/engines.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,6 +60,22 @@ void print_json() {
                               .add("isa", json(name_of(selected_isa())))
                               .add("available_isas", isas.text())
                               .text();
+  JsonArray engines;
+  for (const dist::EngineInfo& engine : dist::known_engines()) {
+    engines.add(JsonObject()
+                    .add("engine", json(engine.name))
+                    .add("version", json(engine.version))
+                    .add("problem", json(engine.problem))
+                    .text());
+  }
+  JsonArray links;
+  for (const dist::Link& link : dist::links()) {
+    links.add(JsonObject()
+                  .add("from", json(link.from.to_string()))
+                  .add("to", json(link.to.to_string()))
+                  .add("direct", json(link.is_direct))
+                  .text());
+  }
   print_line(JsonObject()
                  .add("version", json(kVersion))
                  .add("best", json(Device::best().to_string()))
@@ -67,6 +85,8 @@ void print_json() {
                  .add("memory_bytes", json(os::physical_memory_bytes()))
                  .add("devices", devices.text())
                  .add("unavailable", unavailable.text())
+                 .add("engines", engines.text())
+                 .add("links", links.text())
                  .text());
 }
 
@@ -90,6 +110,15 @@ void print_text() {
     for (bool first = true; std::getline(description, line); first = false) {
       print_line(fmt::format("  {}{}", line, first && best ? style.dim("  (default)") : ""));
     }
+  }
+  for (const dist::Link& link : dist::links()) {
+    print_line(fmt::format("  {} to {}: {}", link.from.to_string(), link.to.to_string(),
+                           link.is_direct ? "directly" : "through the host's memory"));
+  }
+  print_line("");
+  print_line(style.bold("Groups of processes"));
+  for (const dist::EngineInfo& engine : dist::known_engines()) {
+    print_line(fmt::format("  {:14} {}", engine.name, engine.version.empty() ? style.dim(engine.problem) : engine.version));
   }
   print_line("");
   print_line(style.bold("Not available"));

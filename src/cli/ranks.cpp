@@ -120,12 +120,12 @@ int RankOptions::chosen_shards(const dist::Group& group) const {
   return ranks > 1 || group.size() > 1 ? kShards : 1;
 }
 
+void add_rank_count(Subcommand& command, RankOptions& options, const std::string& help) {
+  command.option("--ranks", options.ranks, help + " (default: as many as mpirun, srun or torchrun have started)").range(1, 1024);
+}
+
 void add_rank_options(Subcommand& command, RankOptions& options) {
-  command
-      .option("--ranks", options.ranks,
-              "Work as so many processes of this machine, to the weights that one gives (default: as many as mpirun, srun or "
-              "torchrun have started)")
-      .range(1, 1024);
+  add_rank_count(command, options, "Work as so many processes of this machine, to the weights that one gives");
   command
       .option("--shards", options.shards,
               "Parts of a batch, a power of two; weights depend on it (default: 8 with several ranks, else 1)")
@@ -143,7 +143,7 @@ void add_rank_options(Subcommand& command, RankOptions& options) {
 
 bool starts_ranks(const RankOptions& options) {
   if (variable("LOCKSTEP_RANK")) return false;
-  const int started = dist::launch_of(variable).size;
+  const int started = dist::told_launch(variable).size;
   if (started > 1 && options.ranks != 0 && options.ranks != started) {
     throw UsageError(fmt::format("--ranks {}: the launcher has started {}\n  fix: leave --ranks out", options.ranks, started));
   }

@@ -25,6 +25,8 @@ struct RankOptions {
 };
 
 void add_rank_options(Subcommand& command, RankOptions& options);
+/// Without what is of training.
+void add_rank_count(Subcommand& command, RankOptions& options, const std::string& help);
 
 /// Whether this process is the one that is to start the ranks. UsageError where a launcher has started another number.
 bool starts_ranks(const RankOptions& options);

@@ -155,6 +155,12 @@ bool Socket::write_all(std::span<const std::byte> bytes, Deadline deadline) cons
   return true;
 }
 
+bool Socket::is_closed() const {
+  std::byte byte{};
+  const ssize_t count = ::recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 bool Socket::read_all(std::span<std::byte> bytes, Deadline deadline) const {
   const SocketWait here[] = {{.socket = this}};
   while (!bytes.empty()) {

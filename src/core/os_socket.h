@@ -37,6 +37,8 @@ class Socket {
   std::size_t write_some(std::span<const std::byte> bytes) const;
   /// How many bytes came; 0 where none are there yet, nothing where the other side has closed the connection.
   std::optional<std::size_t> read_some(std::span<std::byte> bytes) const;
+  /// Whether the other side has closed the connection, and nothing is left to read. Takes nothing away.
+  bool is_closed() const;
   /// All of it; false if the time is over or the other side closed the connection.
   bool write_all(std::span<const std::byte> bytes, Deadline deadline) const;
   bool read_all(std::span<std::byte> bytes, Deadline deadline) const;

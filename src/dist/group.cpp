@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <lockstep/check.h>
+#include <lockstep/ops.h>
 
+#include "backends/side_work.h"
 #include "core/call.h"
-#include "dist/engine.h"
-#include "graph/node.h"
+#include "dist/courier.h"
+#include "dist/engines.h"
+#include "dist/exchange.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,24 +28,6 @@ namespace {
 
 // What errors show of the past.
 constexpr std::size_t kKeptCalls = 64;
-
-using Bytes = std::vector<std::byte>;
-
-std::size_t bytes_in(const Tensor& x) {
-  return static_cast<std::size_t>(x.numel()) * size_of(x.dtype());
-}
-Bytes bytes_of(const Tensor& x) {
-  Bytes bytes(bytes_in(x));
-  x.read_bytes(bytes.data());
-  return bytes;
-}
-Tensor tensor_of(const Bytes& bytes, const Shape& shape, const Tensor& like) {
-  // The only dtype that not all bits are a value of.
-  const bool is_valid = like.dtype() != DType::boolean ||
-                        std::ranges::all_of(bytes, [](std::byte b) { return std::to_integer<int>(b) <= 1; });
-  if (!is_valid) throw DistributedError("dist: a rank sent truth values that are neither 0 nor 1", -1);
-  return Tensor::from_bytes(bytes.data(), bytes.size(), shape, like.dtype(), like.device());
-}
 
 std::int64_t elements_in(const std::vector<Shape>& shapes) {
   std::int64_t count = 0;
@@ -60,6 +48,9 @@ struct Group::State {
   std::unique_ptr<Engine> engine;  ///< none in a group of one
   std::uint64_t count = 0;
   std::deque<std::string> last;
+  std::mutex failure_mutex;
+  std::optional<DistributedError> first_failure;
+  Courier courier;  ///< gone before what it uses
 
   void check_rank(const char* what, int rank) const {
     check<ValueError>(rank >= 0 && rank < launch.size, fmt::format("{} is rank {} of {}", what, rank, launch.size));
@@ -73,7 +64,8 @@ struct Group::State {
   }
   void check_parts(const std::vector<Tensor>& parts) const {
     check<ValueError>(static_cast<int>(parts.size()) == launch.size,
-                      fmt::format("{} parts for {} ranks", parts.size(), launch.size), {}, "give one part for each rank");
+                      fmt::format("{} parts for {} ranks", parts.size(), launch.size), {},
+                      "give one part for each rank");
     for (const Tensor& part : parts) {
       check_same_device({{"parts[0]", parts.front()}, {"part", part}});
       check<DTypeError>(part.dtype() == parts.front().dtype(), "parts are of one dtype",
@@ -84,63 +76,127 @@ struct Group::State {
   // Gives each rank its part, and gets one of these shapes from each.
   std::vector<Tensor> exchange(const std::string& call, const std::vector<Tensor>& parts,
                                const std::vector<Shape>& shapes) {
-    const auto own = static_cast<std::size_t>(launch.rank);
-    std::vector<Bytes> given;
-    std::vector<Bytes> got(parts.size());
-    std::vector<Outgoing> outgoing;
-    std::vector<Incoming> incoming;
-    given.reserve(parts.size());
-    const Tensor* read = nullptr;
-    for (std::size_t other = 0; other < parts.size(); ++other) {
-      if (other == own) continue;
-      // What all are given is read once.
-      if (read == nullptr || graph::Access::node(*read) != graph::Access::node(parts[other])) {
-        read = &parts[other];
-        given.push_back(bytes_of(*read));
-      }
-      got[other].resize(static_cast<std::size_t>(shapes[other].numel()) * size_of(parts[other].dtype()));
-      outgoing.push_back({static_cast<int>(other), given.back()});
-      incoming.push_back({static_cast<int>(other), got[other]});
-    }
-    exchange(call, outgoing, incoming);
-    std::vector<Tensor> result;
-    for (std::size_t other = 0; other < parts.size(); ++other) {
-      result.push_back(other == own ? parts[other] : tensor_of(got[other], shapes[other], parts[other]));
-    }
-    return result;
+    return with_own(parts, exchange(call, parts.front(), given_of(parts), wanted_of(shapes)));
+  }
+  Result start(const std::string& call, const std::vector<Tensor>& parts, const std::vector<Shape>& shapes) {
+    Result others = start(call, parts.front(), given_of(parts), wanted_of(shapes));
+    return [this, parts, others = std::move(others)] { return with_own(parts, others()); };
   }
 
-  void exchange(const std::string& call, const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming) {
+  std::vector<Exchange::Given> given_of(const std::vector<Tensor>& parts) const {
+    std::vector<Exchange::Given> given;
+    for (int other = 0; other < launch.size; ++other) {
+      if (other != launch.rank) given.push_back({other, parts[static_cast<std::size_t>(other)]});
+    }
+    return given;
+  }
+  std::vector<Exchange::Wanted> wanted_of(const std::vector<Shape>& shapes) const {
+    std::vector<Exchange::Wanted> wanted;
+    for (int other = 0; other < launch.size; ++other) {
+      if (other != launch.rank) wanted.push_back({other, shapes[static_cast<std::size_t>(other)]});
+    }
+    return wanted;
+  }
+  std::vector<Tensor> with_own(const std::vector<Tensor>& parts, std::vector<Tensor> others) const {
+    const auto own = static_cast<std::size_t>(launch.rank);
+    others.insert(others.begin() + static_cast<std::ptrdiff_t>(own), parts[own]);
+    return others;
+  }
+
+  std::vector<Tensor> exchange(const std::string& call, const Tensor& like, std::vector<Exchange::Given> given,
+                               std::vector<Exchange::Wanted> wanted) {
+    const std::string history = remember(call);
+    if (!engine) return {};
+    Exchange exchange(*engine, call, like, std::move(given), std::move(wanted));
+    courier.wait();
+    telling(history, [&] { exchange.move(*engine); });
+    return exchange.take();
+  }
+
+  // The same on the courier's thread.
+  Result start(const std::string& call, const Tensor& like, std::vector<Exchange::Given> given,
+               std::vector<Exchange::Wanted> wanted) {
+    const std::string history = remember(call);
+    if (!engine) return [] { return std::vector<Tensor>(); };
+    struct Started {
+      Exchange exchange;
+      std::promise<void> promise;
+    };
+    auto started = std::make_shared<Started>(Exchange(*engine, call, like, std::move(given), std::move(wanted)),
+                                             std::promise<void>());
+    auto done = std::make_shared<std::future<void>>(started->promise.get_future());
+    courier.send([this, started, history] {  // the courier is gone before this
+      try {
+        telling(history, [&] { started->exchange.move(*engine); });
+        started->promise.set_value();
+      } catch (...) {
+        started->promise.set_exception(std::current_exception());
+      }
+    });
+    return [started, done] {
+      done->get();
+      return started->exchange.take();
+    };
+  }
+
+  // Where the call stands, for its error.
+  std::string remember(const std::string& call) {
     ++count;
     if (last.size() == kKeptCalls) last.pop_front();
     last.push_back(fmt::format("#{} {}", count, call));
-    if (!engine) return;
+    if (!engine) return {};
+    return fmt::format("in call #{} of rank {}: {}\ncalls of this rank, the latest last: {}", count, launch.rank, call,
+                       fmt::join(last, "; "));
+  }
+  // A failure under way is told by whatever call comes next: each later one tells the first.
+  template <typename Act> void telling(const std::string& history, Act act) {
     try {
-      engine->exchange(call, outgoing, incoming);
+      act();
     } catch (const DistributedError& error) {
+      const std::lock_guard lock(failure_mutex);
+      const bool is_first = !first_failure;
+      if (is_first) first_failure.emplace(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
+      if (is_first) throw *first_failure;
       throw DistributedError(
-          fmt::format("dist: {}\nin call #{} of rank {}: {}\ncalls of this rank, the latest last: {}", error.what(),
-                      count, launch.rank, call, fmt::join(last, "; ")),
-          error.rank());
+          fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
+          first_failure->rank());
     }
   }
 };
 
-Group GroupAccess::make(const Launch& launch, const GroupOptions& options) {
+Group GroupAccess::make(const Launch& launch, const GroupOptions& options, EngineKind kind) {
   auto state = std::make_shared<Group::State>();
   state->launch = launch;
-  if (launch.size > 1) state->engine = connect_tcp(launch, options.deadline);
+  if (launch.size > 1) state->engine = connect(kind, launch, options.deadline);
   return Group(std::move(state));
+}
+
+Result GroupAccess::start_all_to_all(const Group& group, const std::vector<Tensor>& parts,
+                                     const std::vector<Shape>& shapes) {
+  return group.state_->start(fmt::format("all_to_all {}", name_of(parts.front().dtype())), parts, shapes);
+}
+
+Result GroupAccess::start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes) {
+  return group.state_->start(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)),
+                             std::vector<Tensor>(static_cast<std::size_t>(group.size()), x), shapes);
+}
+
+std::vector<Link> links() {
+  std::vector<Link> all;
+  for (const DeviceLink& link : device_links()) all.push_back({link.from, link.to, link.is_direct});
+  return all;
 }
 
 Group init(const GroupOptions& options, CallSite site) {
   const CallScope call("dist::init", site);
   check<ValueError>(options.deadline.count() > 0, "the deadline is not after now");
-  const Launch launch = launch_of([](const std::string& name) -> std::optional<std::string> {
+  const Environment environment = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
-  return GroupAccess::make(launch, options);
+  };
+  const Launch told = told_launch(environment);
+  const EngineKind kind = chosen_engine(options.engine, environment, told);
+  return GroupAccess::make(kind == EngineKind::mpi ? told : launch_of(environment), options, kind);
 }
 
 int Group::rank() const {
@@ -152,23 +208,21 @@ int Group::size() const {
 int Group::local_rank() const {
   return state_->launch.local_rank;
 }
+std::string Group::engine() const {
+  return state_->engine ? state_->engine->name() : "none";
+}
 
 Tensor Group::broadcast(const Tensor& x, int from, CallSite site) const {
   const CallScope call("Group::broadcast", site);
   check_defined({{"x", x}});
   state_->check_rank("from", from);
   const std::string text = fmt::format("{} from {}", call_of("broadcast", x), from);
-  if (from != rank()) {
-    Bytes bytes(bytes_in(x));
-    state_->exchange(text, {}, {{from, bytes}});
-    return tensor_of(bytes, x.shape(), x);
-  }
-  const Bytes bytes = bytes_of(x);
-  std::vector<Outgoing> outgoing;
+  if (from != rank()) return state_->exchange(text, x, {}, {{from, x.shape()}}).front();
+  std::vector<Exchange::Given> given;
   for (int other = 0; other < size(); ++other) {
-    if (other != from) outgoing.push_back({other, bytes});
+    if (other != from) given.push_back({other, x});
   }
-  state_->exchange(text, outgoing, {});
+  state_->exchange(text, x, std::move(given), {});
   return x;
 }
 
@@ -184,8 +238,8 @@ std::vector<Tensor> Group::all_gather(const Tensor& x, const std::vector<Shape>&
   check_defined({{"x", x}});
   state_->check_shapes(shapes, x);
   const std::vector<Tensor> parts(static_cast<std::size_t>(size()), x);
-  return state_->exchange(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)), parts,
-                          shapes);
+  return state_->exchange(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)),
+                          parts, shapes);
 }
 
 std::vector<Tensor> Group::all_to_all(const std::vector<Tensor>& parts, CallSite site) const {
@@ -212,8 +266,7 @@ void Group::send(const Tensor& x, int to, CallSite site) const {
   check_defined({{"x", x}});
   state_->check_rank("to", to);
   check<ValueError>(to != rank(), "a rank cannot send to itself");
-  const Bytes bytes = bytes_of(x);
-  state_->exchange(fmt::format("{} {} to {}", call_of("send/recv", x), rank(), to), {{{to, bytes}}}, {});
+  state_->exchange(fmt::format("{} {} to {}", call_of("send/recv", x), rank(), to), x, {{to, x}}, {});
 }
 
 Tensor Group::recv(const Tensor& like, int from, CallSite site) const {
@@ -221,21 +274,16 @@ Tensor Group::recv(const Tensor& like, int from, CallSite site) const {
   check_defined({{"like", like}});
   state_->check_rank("from", from);
   check<ValueError>(from != rank(), "a rank cannot receive from itself");
-  Bytes bytes(bytes_in(like));
-  state_->exchange(fmt::format("{} {} to {}", call_of("send/recv", like), from, rank()), {}, {{{from, bytes}}});
-  return tensor_of(bytes, like.shape(), like);
+  return state_
+      ->exchange(fmt::format("{} {} to {}", call_of("send/recv", like), from, rank()), like, {}, {{from, like.shape()}})
+      .front();
 }
 
 void Group::barrier(CallSite site) const {
   const CallScope call("Group::barrier", site);
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    outgoing.push_back({other, {}});
-    incoming.push_back({other, {}});
-  }
-  state_->exchange("barrier", outgoing, incoming);
+  const Tensor nothing = zeros({0}, {.dtype = DType::u8, .device = Device{}});
+  state_->exchange("barrier", std::vector<Tensor>(static_cast<std::size_t>(size()), nothing),
+                   std::vector<Shape>(static_cast<std::size_t>(size()), nothing.shape()));
 }
 
 }  // namespace dist

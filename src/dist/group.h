@@ -1,16 +1,28 @@
-// What a group is made of, for tests that make one without an environment.
+// What a group is made of, for tests that make one without an environment, and collectives under way for those who have
+// something else to do meanwhile.
 #pragma once
+
+#include <functional>
 
 #include <lockstep/dist.h>
 
+#include "dist/engines.h"
 #include "dist/launch.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace dist {
 
+/// Waits for a collective that was started, and gives its result, once; throws what the group's calls throw.
+using Result = std::function<std::vector<Tensor>()>;
+
 struct GroupAccess {
-  static Group make(const Launch& launch, const GroupOptions& options = {});
+  static Group make(const Launch& launch, const GroupOptions& options = {}, EngineKind kind = EngineKind::tcp);
+  // Group::all_to_all and all_gather with shapes, beside the calling thread. Every rank starts them in the same order,
+  // also among its other calls.
+  static Result start_all_to_all(const Group& group, const std::vector<Tensor>& parts,
+                                 const std::vector<Shape>& shapes);
+  static Result start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes);
 };
 
 }  // namespace dist

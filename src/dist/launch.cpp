@@ -91,18 +91,28 @@ Told chosen(const std::vector<Told>& told, const std::optional<std::string>& nam
 
 }  // namespace
 
-Launch launch_of(const Environment& environment) {
+Launch told_launch(const Environment& environment) {
   const std::vector<Told> told = all_told(environment);
   if (told.empty()) return {};
   const auto [launcher, rank, size] = chosen(told, environment("LOCKSTEP_LAUNCHER"));
-  Launch launch{.rank = rank,
-                .size = size,
-                .local_rank = number_in(environment, launcher->local_rank, 0, size - 1).value_or(0),
-                .address = {},
-                .port = number_in(environment, "MASTER_PORT", 1, 65535).value_or(29500),
-                .secret = environment("LOCKSTEP_DIST_SECRET").value_or("")};
-  if (size == 1) return launch;
-  const bool one_machine = number_in(environment, launcher->local_size, 1, kMostRanks) == size;
+  return {.rank = rank,
+          .size = size,
+          .local_rank = number_in(environment, launcher->local_rank, 0, size - 1).value_or(0),
+          .launcher = launcher->name,
+          .address = {},
+          .port = 0,
+          .secret = {}};
+}
+
+Launch launch_of(const Environment& environment) {
+  Launch launch = told_launch(environment);
+  if (launch.launcher.empty()) return launch;
+  launch.port = number_in(environment, "MASTER_PORT", 1, 65535).value_or(29500);
+  launch.secret = environment("LOCKSTEP_DIST_SECRET").value_or("");
+  if (launch.size == 1) return launch;
+  const Launcher& launcher =
+      *std::ranges::find_if(kLaunchers, [&](const Launcher& one) { return one.name == launch.launcher; });
+  const bool one_machine = number_in(environment, launcher.local_size, 1, kMostRanks) == launch.size;
   const std::optional<std::string> address = environment("MASTER_ADDR");
   check<ValueError>(address || one_machine, "MASTER_ADDR is not set, and not all ranks are known to be on one machine",
                     {}, "set it to the name of the machine of rank 0");

@@ -76,6 +76,18 @@ class TcpEngine final : public Engine {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) peers_[rank].socket = std::move(sockets[rank]);
   }
 
+  std::string name() const override { return "TCP"; }
+  std::optional<int> lost_rank() override {
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (rank != own_rank_ && peers_[rank].socket.is_closed()) return static_cast<int>(rank);
+    }
+    return std::nullopt;
+  }
+  void close() override {
+    is_broken_ = true;
+    for (Peer& peer : peers_) const os::Socket closed = std::move(peer.socket);
+  }
+
   void exchange(const std::string& call, std::span<const Outgoing> outgoing,
                 std::span<const Incoming> incoming) override {
     if (is_broken_) throw DistributedError("the group failed before, and cannot be used any more", -1);

@@ -14,6 +14,7 @@
 #include "graph/address_index.h"
 #include "graph/autocast.h"
 #include "graph/gradient_rules.h"
+#include "graph/leaf_watch.h"
 #include "graph/make.h"
 #include "graph/numerics.h"
 
@@ -25,6 +26,8 @@ using namespace graph;
 namespace {
 
 using RecordRef = std::shared_ptr<Record>;
+
+thread_local const LeafWatch* leaf_watch = nullptr;
 
 const RecordRef& record_of(const Tensor& tensor) {
   return Access::handle(tensor)->record;
@@ -63,6 +66,7 @@ class Backward {
     const auto visit = [&](const Record* record) {
       if (!index_.add(record)) return;
       on_path_.push_back(false);
+      visited_.push_back(record);
       stack.emplace_back(record, 0);
     };
     visit(root_.get());
@@ -98,9 +102,7 @@ class Backward {
       sum = sum.defined() ? add(sum, gradient) : gradient;
     };
     if (reaches(root_.get())) add_to(root_.get(), seed_);
-    while (!pending.empty()) {
-      Record* const record = pending.top().second;
-      pending.pop();
+    const auto take = [&](Record* record) {
       Tensor g = std::exchange(sums[index_of(record)], Tensor());
       for (const auto& hook : record->hooks) {
         const Tensor changed = [&] {
@@ -115,8 +117,22 @@ class Backward {
         g = changed;
       }
       done(*record, g);
+      return g;
+    };
+    std::vector<int> missing = leaf_watch == nullptr ? std::vector<int>() : consumers_of_leaves();
+    while (!pending.empty()) {
+      Record* const record = pending.top().second;
+      pending.pop();
+      if (!sums[index_of(record)].defined()) continue;  // a leaf that was taken before its turn
+      const Tensor g = take(record);
       if (record->is_leaf) continue;
       pass_on(*record, g, add_to);
+      if (missing.empty()) continue;
+      for (const Record::Operand& operand : record->operands) {
+        Record* const leaf = operand.record.get();
+        if (!reaches(leaf) || !leaf->is_leaf || --missing[index_of(leaf)] > 0) continue;
+        if (sums[index_of(leaf)].defined()) take(leaf);
+      }
     }
   }
 
@@ -149,6 +165,18 @@ class Backward {
     }
   }
 
+  // By number, of leaves: from how many places gradients may come.
+  std::vector<int> consumers_of_leaves() const {
+    std::vector<int> count(on_path_.size());
+    for (const Record* record : visited_) {
+      if (!reaches(record)) continue;
+      for (const Record::Operand& operand : record->operands) {
+        if (reaches(operand.record.get()) && operand.record->is_leaf) ++count[index_of(operand.record.get())];
+      }
+    }
+    return count;
+  }
+
   // The shared pointer behind a record that is being visited.
   RecordRef keep_alive(Record& record) { return options_.create_graph ? record.shared_from_this() : nullptr; }
 
@@ -159,6 +187,7 @@ class Backward {
   Tensor seed_;
   AddressIndex<Record> index_;
   std::vector<bool> on_path_;  ///< by number
+  std::vector<const Record*> visited_;
 };
 
 const RecordRef& leaf_of(const Tensor& leaf) {
@@ -217,6 +246,7 @@ void backward(const Tensor& value, const GradientOptions& options, CallSite site
     if (!record.is_leaf || record.sink == nullptr) return;
     Tensor& sink = *record.sink;
     sink = sink.defined() ? add(sink, g) : g;
+    if (leaf_watch != nullptr) (*leaf_watch)(&sink);
   });
 }
 
@@ -253,6 +283,11 @@ void register_hook(const Tensor& tensor, std::function<Tensor(const Tensor&)> ho
     fail<ValueError>("the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad");
   }
   record_of(tensor)->hooks.push_back(std::move(hook));
+}
+
+graph::WatchedLeaves::WatchedLeaves(const LeafWatch& watch) : before_(std::exchange(leaf_watch, &watch)) {}
+graph::WatchedLeaves::~WatchedLeaves() {
+  leaf_watch = before_;
 }
 
 NoGrad::NoGrad() : before_(set_gradients_on(false)) {}

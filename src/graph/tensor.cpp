@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "backends/backend.h"
+#include "backends/side_work.h"
 #include "core/elements.h"
 #include "core/hash.h"
 #include "graph/dense_data.h"
 #include "graph/live_tensors.h"
 #include "graph/make.h"
+#include "graph/stored_tensor.h"
 #include "graph/tape.h"
 #include "graph/trace.h"
 #include "graph/window.h"
@@ -85,6 +87,11 @@ BufferRef borrowed(const void* data, std::size_t bytes, std::function<void()> de
 BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device to) {
   if (bytes == 0) return allocate_tensor(to, 0);
   if (is_host(from)) return uploaded(data.buffer->data() + data.offset, bytes, to);
+  if (auto* const target = dynamic_cast<CopiesToPeers*>(&backend_of(to)); target != nullptr && from.kind == to.kind) {
+    const TraceSpan copying("copy between devices", to, bytes);
+    BufferRef buffer = allocate_tensor(to, bytes);
+    if (target->copy_from_peer(*buffer, *data.buffer, bytes, data.offset)) return buffer;
+  }
   std::vector<std::byte> host = host_bytes(bytes);
   const TraceSpan copying("download", from, bytes);
   backend_of(from).download(host.data(), *data.buffer, bytes, data.offset);
@@ -157,6 +164,10 @@ bool convert_element(const std::byte* source, DType from, DType to, void* value)
 }
 
 }  // namespace
+
+Tensor graph::stored_tensor(BufferRef buffer, const Shape& shape, DType dtype, Device device) {
+  return v0::leaf(std::move(buffer), shape, dtype, device);
+}
 
 Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device,
                           CallSite site) {

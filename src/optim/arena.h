@@ -22,6 +22,7 @@ class Layout {
   std::int64_t size() const { return size_; }
   /// Where tensor `i` begins.
   std::int64_t offset(std::size_t i) const { return offsets_[i]; }
+  const Shape& part_shape(std::size_t i) const { return shapes_[i]; }
   /// Tensor `i` as a view of the flat one.
   Tensor part(const Tensor& flat, std::size_t i) const;
   /// What lies between tensors: zeros, or whatever was there if the tensors turn out to be parts of one flat tensor

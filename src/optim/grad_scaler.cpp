@@ -90,6 +90,10 @@ void GradScaler::update(CallSite site) {
   }
   check<ValueError>(any, "no optimiser was stepped since the last update", {}, "call step(optimizer) before");
   seen_.clear();
+  adapt(finite);
+}
+
+void GradScaler::adapt(bool finite) {
   if (!finite) {
     scale_ *= options_.backoff_factor;
     growth_tracker_ = 0;

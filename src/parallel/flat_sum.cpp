@@ -5,6 +5,7 @@
 
 #include <lockstep/ops.h>
 
+#include "dist/group.h"
 #include "graph/make.h"
 #include "optim/together.h"
 
@@ -57,32 +58,43 @@ Cuts equal_cuts(std::int64_t size, int ranks) {
   return cuts;
 }
 
-Tensor sum_of_shards(const Group& group, int shards, const ShardTree& tree, const Cuts& first, const Cuts& end) {
-  if (group.size() == 1) return tree.nodes().front().sum;
+Later start_sum_of_shards(const Group& group, int shards, const ShardTree& tree, const Cuts& first, const Cuts& end) {
+  if (group.size() == 1) return [sum = tree.nodes().front().sum] { return sum; };
   const auto own = static_cast<std::size_t>(group.rank());
   std::vector<Tensor> parts;
   std::vector<Shape> shapes;
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     std::vector<Tensor> sums;
-    for (const ShardTree::Node& node : tree.nodes()) sums.push_back(node.sum.narrow(0, first[rank], end[rank] - first[rank]));
+    for (const ShardTree::Node& node : tree.nodes())
+      sums.push_back(node.sum.narrow(0, first[rank], end[rank] - first[rank]));
     parts.push_back(stack(sums));
     const std::size_t count = subtrees_of(shards_of(shards, group.size(), static_cast<int>(rank))).size();
     shapes.push_back({static_cast<std::int64_t>(count), end[own] - first[own]});
   }
-  const std::vector<Tensor> all = group.all_to_all(parts, shapes);
-  ShardTree whole;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    std::int64_t row = 0;
-    for (const Subtree& subtree : subtrees_of(shards_of(shards, group.size(), static_cast<int>(rank)))) {
-      whole.add({subtree, all[rank].select(0, row++)});
+  return [result = GroupAccess::start_all_to_all(group, parts, shapes), shards, ranks = group.size()] {
+    const std::vector<Tensor> all = result();
+    ShardTree whole;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      std::int64_t row = 0;
+      for (const Subtree& subtree : subtrees_of(shards_of(shards, ranks, static_cast<int>(rank)))) {
+        whole.add({subtree, all[rank].select(0, row++)});
+      }
     }
-  }
-  return whole.nodes().front().sum;
+    return whole.nodes().front().sum;
+  };
+}
+
+Tensor sum_of_shards(const Group& group, int shards, const ShardTree& tree, const Cuts& first, const Cuts& end) {
+  return start_sum_of_shards(group, shards, tree, first, end)();
+}
+
+Later start_gathered(const Group& group, const Tensor& part, const Cuts& cuts) {
+  if (group.size() == 1) return [part] { return part; };
+  return [result = GroupAccess::start_all_gather(group, part, shapes_of(cuts))] { return cat(result(), 0); };
 }
 
 Tensor gathered(const Group& group, const Tensor& part, const Cuts& cuts) {
-  if (group.size() == 1) return part;
-  return cat(group.all_gather(part, shapes_of(cuts)), 0);
+  return start_gathered(group, part, cuts)();
 }
 
 Tensor squares_of_chunks(const Tensor& part) {

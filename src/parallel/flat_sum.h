@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <lockstep/dist.h>
@@ -29,14 +30,20 @@ std::vector<FlatKind> flat_kinds(const std::vector<Tensor>& tensors, const std::
 using Cuts = std::vector<std::int64_t>;
 Cuts equal_cuts(std::int64_t size, int ranks);
 
-/// The part of the sum over all shards that is elements first[rank] ... end[rank] - 1. `tree` holds what this rank's own
-/// shards gave; parts may overlap.
+/// Something that was started: waits for it.
+using Later = std::function<Tensor()>;
+
+/// The part of the sum over all shards that is elements first[rank] ... end[rank] - 1. `tree` holds what this rank's
+/// own shards gave; parts may overlap.
 Tensor sum_of_shards(const Group& group, int shards, const ShardTree& tree, const Cuts& first, const Cuts& end);
 /// One flat tensor of all ranks' parts.
 Tensor gathered(const Group& group, const Tensor& part, const Cuts& cuts);
+/// The same beside what this thread does meanwhile.
+Later start_sum_of_shards(const Group& group, int shards, const ShardTree& tree, const Cuts& first, const Cuts& end);
+Later start_gathered(const Group& group, const Tensor& part, const Cuts& cuts);
 
-/// The sums of squares of a flat tensor's chunks (docs/numerics.md section 4), f32 (f64) [chunks]. `part`: from a chunk's
-/// beginning to the end of another one, or of the tensor.
+/// The sums of squares of a flat tensor's chunks (docs/numerics.md section 4), f32 (f64) [chunks]. `part`: from a
+/// chunk's beginning to the end of another one, or of the tensor.
 Tensor squares_of_chunks(const Tensor& part);
 inline constexpr std::int64_t kChunk = 4096;
 

@@ -9,6 +9,7 @@
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
 
+#include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
 
 namespace lockstep {
@@ -35,7 +36,8 @@ std::vector<int> owners_of(const std::vector<nn::Parameter>& parameters, int ran
 std::vector<std::uint64_t> numbers_of_all(const Group& group, std::uint64_t number) {
   std::vector<std::uint64_t> numbers;
   const Tensor own = Tensor::from(std::vector{std::bit_cast<std::int64_t>(number)}, Shape(), Device{});
-  for (const Tensor& one : group.all_gather(own)) numbers.push_back(std::bit_cast<std::uint64_t>(one.item<std::int64_t>()));
+  for (const Tensor& one : group.all_gather(own))
+    numbers.push_back(std::bit_cast<std::uint64_t>(one.item<std::int64_t>()));
   return numbers;
 }
 
@@ -51,17 +53,21 @@ Parallel::Parallel(nn::Module& module, optim::Optimizer& optimizer, Group group,
                    CallSite site) {
   const CallScope call("Parallel", site);
   const int ranks = group.size();
-  check<ValueError>(options.shards >= 1 && options.shards <= kMostShards && std::has_single_bit(static_cast<unsigned>(options.shards)),
-                    fmt::format("{} shards", options.shards), {}, fmt::format("use a power of two up to {}", kMostShards));
+  check<ValueError>(options.shards >= 1 && options.shards <= kMostShards &&
+                        std::has_single_bit(static_cast<unsigned>(options.shards)),
+                    fmt::format("{} shards", options.shards), {},
+                    fmt::format("use a power of two up to {}", kMostShards));
   check<ValueError>(ranks <= options.shards, fmt::format("{} ranks share {} shards", ranks, options.shards), {},
                     "as many shards as ranks, or more");
   check<ValueError>(options.zero == 0 || options.zero == 1, fmt::format("zero is {}", options.zero), {}, "use 0 or 1");
   check<ValueError>(!options.clip_norm || *options.clip_norm >= 0, "clip_norm must not be negative");
   check<ValueError>(options.compare_every >= 0, "compare_every is negative");
+  check<ValueError>(options.bucket_bytes >= 0, "bucket_bytes is negative");
   impl_.reset(new Impl{module, optimizer, std::move(group), options, optimizer.parameters(),
                        owners_of(optimizer.parameters(), ranks)});
   check_same("the number of shards", static_cast<std::uint64_t>(options.shards));
   check_same("zero", static_cast<std::uint64_t>(options.zero));
+  check_same("bucket_bytes", static_cast<std::uint64_t>(options.bucket_bytes));
   check_same("compare_every", static_cast<std::uint64_t>(options.compare_every));
   check_same("clip_norm", std::bit_cast<std::uint64_t>(options.clip_norm.value_or(-1)));
   check_same("the hash of the weights (seed ranks alike before the model is made, or load one file)",
@@ -84,10 +90,20 @@ data::ShardRange Parallel::own_shards() const {
   return impl_->own();
 }
 
-StepResult Parallel::step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
+StepResult Parallel::step(const data::LocalBatch& batch,
+                          const std::function<Measured(const data::Batch& shard)>& measure, CallSite site) {
+  const CallScope call("Parallel::step", site);
+  const StepResult result = impl_->step(batch, measure, nullptr, site);
+  if (impl_->options.compare_every > 0 && impl_->steps % impl_->options.compare_every == 0) compare(site);
+  return result;
+}
+
+StepResult Parallel::step(const data::LocalBatch& batch,
+                          const std::function<Measured(const data::Batch& shard)>& measure, optim::GradScaler& scaler,
                           CallSite site) {
   const CallScope call("Parallel::step", site);
-  const StepResult result = impl_->step(batch, measure, site);
+  const bool is_enabled = optim::GradScalerAccess::is_enabled(scaler);
+  const StepResult result = impl_->step(batch, measure, is_enabled ? &scaler : nullptr, site);
   if (impl_->options.compare_every > 0 && impl_->steps % impl_->options.compare_every == 0) compare(site);
   return result;
 }
@@ -109,8 +125,7 @@ StepResult Parallel::step(const data::Batch& batch, const std::function<Measured
   const std::int64_t longer = examples % own.of;
   for (std::int64_t shard = own.first; shard < own.first + own.count; ++shard) {
     const std::int64_t count = least + (shard < longer ? 1 : 0);
-    local.shards.push_back(count == 0 ? data::Batch{}
-                                      : part_of(batch, shard * least + std::min(shard, longer), count));
+    local.shards.push_back(count == 0 ? data::Batch{} : part_of(batch, shard * least + std::min(shard, longer), count));
   }
   return step(local, measure, site);
 }
@@ -145,11 +160,12 @@ void Parallel::compare(CallSite site) const {
     list += fmt::format("\n  rank {}: {:016x}", rank, hashes[rank]);
   }
   throw DistributedError(
-      fmt::format("dist: {} after step {}: its memory, processor or device gave a wrong bit, or code changed its weights "
-                  "alone\n  hashes of the weights:{}\n  fix: go on from the last checkpoint without that machine",
-                  is_clear ? fmt::format("the weights of rank {} differ from the others'", blamed)
-                           : std::string("weights differ between ranks"),
-                  impl_->steps, list),
+      fmt::format(
+          "dist: {} after step {}: its memory, processor or device gave a wrong bit, or code changed its weights "
+          "alone\n  hashes of the weights:{}\n  fix: go on from the last checkpoint without that machine",
+          is_clear ? fmt::format("the weights of rank {} differ from the others'", blamed)
+                   : std::string("weights differ between ranks"),
+          impl_->steps, list),
       blamed);
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <lockstep/parallel.h>
 
+#include "parallel/buckets.h"
 #include "parallel/flat_sum.h"
 #include "parallel/shard_scope.h"
 
@@ -24,27 +26,38 @@ struct Parallel::Impl {
   std::vector<nn::Parameter> parameters;
   std::vector<int> owners;  ///< of each parameter's state; in order of the ranks
   std::int64_t steps = 0;
+  Additions additions;  ///< in the last shard
 
   data::ShardRange own() const { return shards_of(options.shards, group.size(), group.rank()); }
   bool is_own(std::size_t parameter) const { return options.zero == 0 || owners[parameter] == group.rank(); }
   std::vector<Tensor> values() const;
 
-  StepResult step(const data::LocalBatch& batch, const Measure& measure, CallSite site);
+  StepResult step(const data::LocalBatch& batch, const Measure& measure, optim::GradScaler* scaler, CallSite site);
 
   /// What this rank's shards gave.
   struct Local {
     std::vector<FlatKind> kinds;
-    std::vector<ShardTree> gradients;  ///< by kind
-    std::vector<bool> present;         ///< by parameter: it has a gradient in any of the shards
+    std::vector<Bucket> buckets;
+    std::vector<ShardTree> gradients;          ///< by kind, where some parameters have none
+    std::unique_ptr<BucketExchange> exchange;  ///< of the two above
+    const optim::GradScaler* scaler = nullptr;
+    std::vector<bool> present;              ///< by parameter: it has a gradient in any of the shards
     std::vector<std::vector<Tensor>> held;  ///< by shard with examples: loss and sums
   };
-  Local compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, CallSite site);
-  void measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard, CallSite site) const;
+  void compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, Local& local,
+               CallSite site);
+  void measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard, CallSite site);
   /// Makes all ranks know what any of them has: gradients, changed buffers, how many sums. Returns their number.
   std::size_t agree(Local& local, std::vector<bool>& changed) const;
+  /// Of each kind the part of the sums that this rank needs.
+  std::vector<Tensor> sums_of(Local& local) const;
   /// Leaves out parameters that have no gradient on any rank.
   void keep_present(Local& local) const;
-  void update(const Local& local, CallSite site);
+  /// What each rank adds up.
+  std::vector<Slices> slices_of(const std::vector<FlatKind>& kinds) const;
+  /// Whether the optimiser has stepped.
+  bool update(Local& local, optim::GradScaler* scaler, CallSite site);
+  bool is_finite_everywhere(bool here) const;
   StepResult total(const Local& local, std::size_t sums, std::int64_t examples) const;
   double weight_of(std::int64_t shard, std::int64_t examples) const;
 

@@ -1,6 +1,8 @@
 // A step: gradients of this rank's shards, their sum over all ranks, the optimiser's change.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include "graph/make.h"
 #include "graph/window.h"
 #include "optim/clip_factor.h"
+#include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
 
 namespace lockstep {
@@ -41,30 +44,33 @@ double Parallel::Impl::weight_of(std::int64_t shard, std::int64_t examples) cons
   return static_cast<double>(count) / static_cast<double>(examples);
 }
 
-StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, CallSite site) {
+StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, optim::GradScaler* scaler,
+                                CallSite site) {
   check<ValueError>(static_cast<std::int64_t>(batch.shards.size()) == own().count,
                     fmt::format("{} shards of the batch, and this rank has {}", batch.shards.size(), own().count), {},
                     "loop over Parallel::batches(loader)");
   check<ValueError>(batch.examples > 0, "the batch has no examples");
   ShardBuffers buffers(module);
-  Local local = compute(batch, measure, buffers, site);
+  Local local;
+  local.scaler = scaler;
+  compute(batch, measure, buffers, local, site);
   std::vector<bool> changed = buffers.changed();
   const std::size_t sums = agree(local, changed);
+  bool stepped = true;
   {
     const NoGrad no_grad;
     const Autocast outside(DType::f32);
-    keep_present(local);
     if (options.shards > 1) buffers.combine(group, own(), changed);
-    update(local, site);
+    stepped = update(local, scaler, site);
   }
-  const StepResult result = total(local, sums, batch.examples);
+  StepResult result = total(local, sums, batch.examples);
+  result.stepped = stepped;
   ++steps;
   return result;
 }
 
-Parallel::Impl::Local Parallel::Impl::compute(const data::LocalBatch& batch, const Measure& measure,
-                                              ShardBuffers& buffers, CallSite site) {
-  Local local;
+void Parallel::Impl::compute(const data::LocalBatch& batch, const Measure& measure, ShardBuffers& buffers, Local& local,
+                             CallSite site) {
   std::vector<bool> trained;
   std::set<Device> devices;
   for (const nn::Parameter& parameter : parameters) {
@@ -72,14 +78,18 @@ Parallel::Impl::Local Parallel::Impl::compute(const data::LocalBatch& batch, con
     devices.insert(parameter.device());
   }
   local.kinds = flat_kinds(values(), trained);
-  local.gradients.resize(local.kinds.size());
+  local.buckets = buckets_of(local.kinds, group.size() == 1 ? 0 : options.bucket_bytes);
+  local.exchange = std::make_unique<BucketExchange>(group, options.shards, local.kinds, local.buckets,
+                                                    slices_of(local.kinds), parameters);
   local.present.resize(parameters.size());
   const ShardGenerators generators(options.shards);
   for (std::int64_t i = 0; i < own().count; ++i) {
     const data::Batch& examples = batch.shards[static_cast<std::size_t>(i)];
     const std::int64_t shard = own().first + i;
     if (!examples.input.defined()) {
-      for (std::size_t k = 0; k < local.kinds.size(); ++k) local.gradients[k].add({{shard, 1}, local.kinds[k].zeros()});
+      // Of all that this rank has: a shard with examples never comes after one without.
+      optimizer.zero_grad();
+      for (Bucket& bucket : local.buckets) local.exchange->add(bucket, shard);
       continue;
     }
     const double weight = weight_of(shard, batch.examples);
@@ -94,23 +104,34 @@ Parallel::Impl::Local Parallel::Impl::compute(const data::LocalBatch& batch, con
     // Activations go now.
     for (const Device device : devices) graph::flush(device);
   }
-  return local;
+  local.exchange->begin_all(-1);  // where the last shard had no examples
 }
 
 void Parallel::Impl::measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard,
-                                   CallSite site) const {
+                                   CallSite site) {
   check_defined({{"loss", measured.loss}});
-  backward(weight == 1 ? measured.loss : measured.loss * weight, {}, site);
+  const bool is_last = group.size() > 1 && options.bucket_bytes > 0 && shard == own().first + own().count - 1;
+  {
+    Additions seen;
+    const graph::LeafWatch exchange = is_last ? local.exchange->watch(shard, additions) : graph::LeafWatch();
+    const graph::LeafWatch watch = [&](const Tensor* sink) {
+      ++seen[sink];
+      if (exchange) exchange(sink);
+    };
+    std::optional<graph::WatchedLeaves> watched;
+    if (group.size() > 1) watched.emplace(watch);
+    const Tensor weighted = weight == 1 ? measured.loss : measured.loss * weight;
+    backward(local.scaler == nullptr ? weighted : local.scaler->scale(weighted), {}, site);
+    additions = std::move(seen);
+  }
   const NoGrad no_grad;
-  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
-    const FlatKind& kind = local.kinds[k];
-    std::vector<Tensor> parts;
-    for (const std::size_t p : kind.members) {
-      const Tensor gradient = parameters[p].grad();
-      local.present[p] = local.present[p] || gradient.defined();
-      parts.push_back(gradient.defined() ? detach(gradient) : zeros_like(detach(parameters[p])));
-    }
-    local.gradients[k].add({{shard, 1}, kind.layout.pack(parts, optim::Layout::Gaps::zero)});
+  for (const FlatKind& kind : local.kinds) {
+    for (const std::size_t p : kind.members) local.present[p] = local.present[p] || parameters[p].grad().defined();
+  }
+  if (is_last) {
+    local.exchange->begin_all(shard);
+  } else {
+    for (Bucket& bucket : local.buckets) local.exchange->add(bucket, shard);
   }
   std::vector<Tensor> values{detach(measured.loss)};
   for (const Tensor& sum : measured.sums) values.push_back(detach(sum));
@@ -132,28 +153,73 @@ std::size_t Parallel::Impl::agree(Local& local, std::vector<bool>& changed) cons
   return all[0];
 }
 
-void Parallel::Impl::keep_present(Local& local) const {
+std::vector<Slices> Parallel::Impl::slices_of(const std::vector<FlatKind>& kinds) const {
+  std::vector<Slices> all;
+  for (const FlatKind& kind : kinds) {
+    Slices& slices = all.emplace_back();
+    if (options.zero == 0) {
+      slices.are_gathered = true;
+      continue;
+    }
+    const Cuts cuts = owner_cuts(kind);
+    slices.first.assign(cuts.begin(), cuts.end() - 1);
+    slices.end.assign(cuts.begin() + 1, cuts.end());
+    if (!options.clip_norm) continue;
+    for (std::size_t r = 0; r < slices.first.size(); ++r) {  // whole chunks, for the norm
+      if (slices.first[r] == slices.end[r]) continue;
+      slices.first[r] = floor_chunk(slices.first[r]);
+      slices.end[r] = std::min(ceil_chunk(slices.end[r]), kind.layout.size());
+    }
+  }
+  return all;
+}
+
+std::vector<Tensor> Parallel::Impl::sums_of(Local& local) const {
   check<ValueError>(std::ranges::find(local.present, true) != local.present.end(),
                     fmt::format("none of the {} parameters has a gradient", parameters.size()), {},
                     "give Parallel the optimiser of the module whose loss is measured");
-  std::vector<FlatKind> kinds = flat_kinds(values(), local.present);
-  std::vector<ShardTree> trees;
-  for (const FlatKind& after : kinds) {
-    const auto found = std::ranges::find_if(local.kinds, [&](const FlatKind& kind) {
-      return kind.dtype == after.dtype && kind.device == after.device;
-    });
-    ShardTree& whole = local.gradients[static_cast<std::size_t>(found - local.kinds.begin())];
-    if (found->members == after.members) {
-      trees.push_back(std::move(whole));
+  std::vector<Tensor> sums = local.exchange->take();
+  const bool is_complete = std::ranges::all_of(local.kinds, [&](const FlatKind& kind) {
+    return std::ranges::all_of(kind.members, [&](std::size_t p) { return local.present[p]; });
+  });
+  if (is_complete) return sums;
+  // Once more without those that have none: a norm's chunks lie elsewhere then.
+  keep_present(local);
+  const std::vector<Slices> slices = slices_of(local.kinds);
+  sums.clear();
+  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
+    if (!slices[k].are_gathered) {
+      sums.push_back(sum_of_shards(group, options.shards, local.gradients[k], slices[k].first, slices[k].end));
       continue;
     }
-    ShardTree& tree = trees.emplace_back();
-    for (const ShardTree::Node& node : whole.nodes()) {
-      std::vector<Tensor> parts;
-      for (std::size_t m = 0; m < found->members.size(); ++m) {
-        if (local.present[found->members[m]]) parts.push_back(found->layout.part(node.sum, m));
+    const Cuts cuts = equal_cuts(local.kinds[k].layout.size(), group.size());
+    const Tensor sum = sum_of_shards(group, options.shards, local.gradients[k], {cuts.begin(), cuts.end() - 1},
+                                     {cuts.begin() + 1, cuts.end()});
+    sums.push_back(gathered(group, sum, cuts));
+  }
+  return sums;
+}
+
+void Parallel::Impl::keep_present(Local& local) const {
+  std::vector<FlatKind> kinds = flat_kinds(values(), local.present);
+  std::vector<ShardTree> trees(kinds.size());
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    // By parameter: its bucket, and its place there.
+    std::map<std::size_t, std::pair<const Bucket*, std::size_t>> places;
+    for (const Bucket& bucket : local.buckets) {
+      for (std::size_t m = bucket.first; m < bucket.end; ++m) {
+        places[local.kinds[bucket.kind].members[m]] = {&bucket, m - bucket.first};
       }
-      tree.add({node.subtree, after.layout.pack(parts, optim::Layout::Gaps::zero)});
+    }
+    const std::vector<ShardTree::Node>& nodes =
+        local.buckets.front().tree.nodes();  // every bucket has the same subtrees
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      std::vector<Tensor> parts;
+      for (const std::size_t p : kinds[k].members) {
+        const auto& [bucket, place] = places.at(p);
+        parts.push_back(bucket->layout.part(bucket->tree.nodes()[n].sum, place));
+      }
+      trees[k].add({nodes[n].subtree, kinds[k].layout.pack(parts, optim::Layout::Gaps::zero)});
     }
   }
   local.kinds = std::move(kinds);
@@ -170,28 +236,16 @@ Cuts Parallel::Impl::owner_cuts(const FlatKind& kind) const {
   return cuts;
 }
 
-void Parallel::Impl::update(const Local& local, CallSite site) {
+bool Parallel::Impl::update(Local& local, optim::GradScaler* scaler, CallSite site) {
   const auto own_rank = static_cast<std::size_t>(group.rank());
-  std::vector<Tensor> parts;                // of the sums, what this rank needs
-  std::vector<std::int64_t> begins;         // where they begin
-  for (std::size_t k = 0; k < local.kinds.size(); ++k) {
-    const FlatKind& kind = local.kinds[k];
-    const Cuts cuts = options.zero == 0 ? equal_cuts(kind.layout.size(), group.size()) : owner_cuts(kind);
-    Cuts first(cuts.begin(), cuts.end() - 1);
-    Cuts end(cuts.begin() + 1, cuts.end());
-    if (options.zero == 1 && options.clip_norm) {  // whole chunks, for the norm
-      for (std::size_t r = 0; r < first.size(); ++r) {
-        if (first[r] == end[r]) continue;
-        first[r] = floor_chunk(first[r]);
-        end[r] = std::min(ceil_chunk(end[r]), kind.layout.size());
-      }
-    }
-    Tensor sum = sum_of_shards(group, options.shards, local.gradients[k], first, end);
-    begins.push_back(options.zero == 0 || group.size() == 1 ? 0 : first[own_rank]);
-    parts.push_back(options.zero == 0 ? gathered(group, sum, cuts) : std::move(sum));
+  std::vector<Tensor> parts = sums_of(local);
+  std::vector<std::int64_t> begins;  // where they begin
+  for (const Slices& slices : slices_of(local.kinds)) {
+    begins.push_back(slices.are_gathered || group.size() == 1 ? 0 : slices.first[own_rank]);
   }
+  const double scale = scaler == nullptr ? 1 : scaler->scale();
   std::optional<Tensor> factor;
-  if (options.clip_norm) factor = optim::clip_factor(norm_of(local.kinds, parts), *options.clip_norm);
+  if (options.clip_norm) factor = optim::clip_factor(norm_of(local.kinds, parts), *options.clip_norm * scale);
   bool any = false;
   for (std::size_t k = 0; k < local.kinds.size(); ++k) {
     const FlatKind& kind = local.kinds[k];
@@ -204,13 +258,28 @@ void Parallel::Impl::update(const Local& local, CallSite site) {
       nn::Parameter& parameter = parameters[kind.members[m]];
       if (!is_own(kind.members[m])) continue;
       any = true;
-      parameter.set_grad(part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
+      parameter.set_grad(
+          part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
     }
   }
   parts.clear();
-  if (any) optimizer.step(site);
+  bool is_finite = true;
+  if (scaler != nullptr) {
+    is_finite = !any || optim::GradScalerAccess::sees_finite(*scaler, optimizer);
+    if (options.zero == 1) is_finite = is_finite_everywhere(is_finite);
+    optim::GradScalerAccess::adapt(*scaler, is_finite);
+  }
+  if (any && is_finite) optimizer.step_scaled(1 / scale, site);
   optimizer.zero_grad();
-  if (options.zero == 1) share_values(local.kinds);
+  if (options.zero == 1 && is_finite) share_values(local.kinds);
+  return is_finite;
+}
+
+bool Parallel::Impl::is_finite_everywhere(bool here) const {
+  for (const Tensor& one : group.all_gather(Tensor::from(std::vector{std::uint8_t{here}}, {1}, Device{}))) {
+    if (one.item<std::uint8_t>() == 0) return false;
+  }
+  return true;
 }
 
 Tensor Parallel::Impl::norm_of(const std::vector<FlatKind>& kinds, const std::vector<Tensor>& parts) const {

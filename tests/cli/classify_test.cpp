@@ -19,6 +19,23 @@ std::vector<std::string> demo_arguments(const std::vector<std::string>& more) {
   return arguments;
 }
 
+TEST(Classify, SeveralProcessesPrintWhatOneDoes) {
+  std::vector<std::string> pictures;
+  for (int i = 0; i < 3; ++i) {
+    for (const char* name : {"images/star.png", "missing.png", "images/ring.png"}) pictures.push_back(asset(name));
+  }
+  const auto printed = [&](std::vector<std::string> more) {
+    more.insert(more.end(), pictures.begin(), pictures.end());
+    const CommandResult result = run_command(demo_arguments(more));
+    EXPECT_EQ(result.exit_code, 1);  // one cannot be read
+    return result.output;
+  };
+  const std::string one = printed({"--batch", "2"});
+  EXPECT_NE(one.find("\"images\":6"), std::string::npos) << one;
+  EXPECT_EQ(printed({"--batch", "2", "--ranks", "3"}), one);
+  EXPECT_EQ(printed({"--batch", "4", "--ranks", "2"}), one);
+}
+
 TEST(Classify, JsonHasTheLogitsToTheBit) {
   const std::vector<nlohmann::json> lines =
       run_command(demo_arguments({"--labels", asset("labels.txt"), "--top", "3", asset("images/star.png"),

@@ -78,6 +78,78 @@ TEST(DistGroups, OneSendsToAnother) {
   }));
 }
 
+TEST(DistGroups, CollectivesUnderWayKeepTheirOrder) {
+  expect_success(run_ranks(3, [](const Group& group) {
+    std::vector<Result> results;
+    const std::vector<Shape> shapes(3, Shape{1000});
+    for (int i = 0; i < 20; ++i)
+      results.push_back(GroupAccess::start_all_gather(group, of_rank(group.rank() + i, 1000), shapes));
+    EXPECT_TRUE(equal(group.broadcast(of_rank(group.rank()), 1), of_rank(1)));  // after them
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<Tensor> all = results[static_cast<std::size_t>(i)]();
+      for (int rank = 0; rank < 3; ++rank)
+        EXPECT_TRUE(equal(all[static_cast<std::size_t>(rank)], of_rank(rank + i, 1000)));
+    }
+  }));
+}
+
+TEST(DistGroups, WhatFailsUnderWayIsToldWhoWaits) {
+  const std::vector<std::string> ends = run_ranks(2, [](const Group& group) {
+    const std::vector<Shape> shapes(2, Shape{group.rank() + 3});
+    const Result result = GroupAccess::start_all_gather(group, of_rank(0, group.rank() + 3), shapes);
+    result();
+  });
+  EXPECT_THAT(ends[0] + ends[1], HasSubstr("all_gather f32, 6 elements in all"));
+  EXPECT_THAT(ends[0] + ends[1], HasSubstr("all_gather f32, 8 elements in all"));
+}
+
+TEST(DistGroups, ALaterCallTellsWhatFailedUnderWay) {
+  const std::vector<std::string> ends = run_ranks(2, [](const Group& group) {
+    const std::vector<Shape> shapes(2, Shape{group.rank() + 3});
+    const Result result = GroupAccess::start_all_gather(group, of_rank(0, group.rank() + 3), shapes);
+    group.barrier();
+  });
+  for (const std::string& end : ends) {
+    EXPECT_THAT(end, HasSubstr("all_gather f32"));
+    EXPECT_THAT(end, HasSubstr("failed before this call"));
+  }
+}
+
+TEST(DistEngines, AreChosenByNameOrLauncher) {
+  const auto none = [](const std::string&) { return std::optional<std::string>(); };
+  const auto says = [](const char* value) {
+    return [value](const std::string& name) {
+      return name == "LOCKSTEP_DIST_ENGINE" ? std::optional<std::string>(value) : std::nullopt;
+    };
+  };
+  Launch launch;
+  EXPECT_EQ(chosen_engine("", none, launch), EngineKind::tcp);
+  EXPECT_EQ(chosen_engine("", says("nccl"), launch), EngineKind::nccl);
+  EXPECT_EQ(chosen_engine("tcp", says("nccl"), launch), EngineKind::tcp);
+  EXPECT_THROW(chosen_engine("gloo", none, launch), ValueError);
+  EXPECT_THROW(chosen_engine("", says("gloo"), launch), ValueError);
+  for (const char* mpi : {"openmpi", "mpich"}) {
+    launch.launcher = mpi;
+    EXPECT_EQ(chosen_engine("", none, launch), has_mpi(mpi) ? EngineKind::mpi : EngineKind::tcp);
+  }
+}
+
+TEST(DistEngines, OneThatCannotBeUsedIsAnError) {
+  const Launch launch{
+      .rank = 0, .size = 2, .local_rank = 0, .launcher = "torchrun", .address = "127.0.0.1", .port = 1, .secret = "s"};
+  EXPECT_THROW(connect_mpi(launch, kShort), ValueError);  // no mpirun has started this process
+  const EngineInfo nccl = nccl_info();
+  if (!nccl.problem.empty()) {
+    try {
+      connect_nccl(launch, kShort);
+      ADD_FAILURE() << "there is none";
+    } catch (const ValueError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("libnccl"));
+      EXPECT_THAT(error.what(), HasSubstr("fix"));
+    }
+  }
+}
+
 TEST(DistGroups, EveryDtypeAndEmptyTensors) {
   expect_success(run_ranks(2, [](const Group& group) {
     for (const DType dtype : {DType::f64, DType::f16, DType::bf16, DType::i64, DType::u8, DType::boolean}) {

@@ -115,6 +115,90 @@ TEST(ShardedTraining, NorDoClippedGradients) {
   for (const int zero : {0, 1}) EXPECT_EQ(outcome_of(3, {.shards = 4, .zero = zero, .clip_norm = 0.01}), one);
 }
 
+// Every parameter has a gradient: buckets are exchanged beside the backward pass, and `again`, in two parts that are
+// differentiated by themselves, more than once.
+struct Chain : nn::Module {
+  nn::Linear in{*this, "in", 8, 70};
+  nn::Linear again{*this, "again", 70, 70};
+  nn::Linear out{*this, "out", 70, 5};
+  Tensor forward(const Tensor& x) {
+    Tensor h = in(x);
+    for (int i = 0; i < 2; ++i) {
+      h = checkpoint([&](const std::vector<Tensor>& inputs) { return tanh(again(inputs[0])); }, {h});
+    }
+    return out(again(h));
+  }
+};
+
+std::uint64_t chain_trained_by(int ranks, const ParallelOptions& options) {
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(ranks));
+  expect_success(run_ranks(ranks, [&](const Group& group) {
+    manual_seed(3);
+    Chain net;
+    optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
+    Parallel parallel(net, optimizer, group, options);
+    Generator generator(2);
+    for (const std::int64_t examples : {9, 3, 8}) {
+      const data::Batch batch{randn({examples, 8}, {}, &generator),
+                              randint(0, 5, {examples}, {.dtype = DType::i64}, &generator)};
+      parallel.step(batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input), b.target); });
+    }
+    parallel.compare();
+    hashes[static_cast<std::size_t>(group.rank())] = nn::state_hash(net.state_dict());
+  }));
+  for (const std::uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]);
+  return hashes[0];
+}
+
+TEST(ShardedTraining, BucketsDoNotMatter) {
+  for (const std::optional<double> clip : {std::optional<double>(), std::optional(0.05)}) {
+    const std::uint64_t one = chain_trained_by(1, {.shards = 4, .clip_norm = clip, .bucket_bytes = 0});
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      for (const int zero : {0, 1}) {
+        for (const std::int64_t bytes : {0, 1, 3'000, 25 << 20}) {
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, ZeRO " << zero << ", buckets of " << bytes);
+          EXPECT_EQ(chain_trained_by(ranks, {.shards = 4, .zero = zero, .clip_norm = clip, .bucket_bytes = bytes}),
+                    one);
+        }
+      }
+    }
+  }
+}
+
+// Steps with a scale that is too large at first, for whatever rank has the gradients that overflow.
+TEST(ShardedTraining, ScaledLossesToo) {
+  const auto trained = [](int ranks, int zero) {
+    std::vector<std::pair<std::uint64_t, double>> ends(static_cast<std::size_t>(ranks));
+    expect_success(run_ranks(ranks, [&](const Group& group) {
+      manual_seed(3);
+      Chain net;
+      net.to(DType::f16);
+      optim::AdamW optimizer(net.parameters(), {.lr = 1e-2, .master_weights = true});
+      optim::GradScaler scaler({.init_scale = 1 << 22, .growth_interval = 3});
+      Parallel parallel(net, optimizer, group, {.shards = 4, .zero = zero, .clip_norm = 0.1, .bucket_bytes = 3'000});
+      data::DataLoader loader(std::make_shared<data::TensorDataset>(randn({40, 8}).to(DType::f16),
+                                                                    randint(0, 5, {40}, {.dtype = DType::i64})),
+                              {.batch_size = 4});
+      int stepped = 0;
+      for (const data::LocalBatch& batch : parallel.batches(loader)) {
+        const StepResult result = parallel.step(
+            batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input).to(DType::f32), b.target); },
+            scaler);
+        stepped += result.stepped ? 1 : 0;
+      }
+      EXPECT_GT(stepped, 0);
+      EXPECT_LT(stepped, 10);
+      ends[static_cast<std::size_t>(group.rank())] = {nn::state_hash(net.state_dict()), scaler.scale()};
+    }));
+    for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
+    return ends[0];
+  };
+  const auto one = trained(1, 0);
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    for (const int zero : {0, 1}) EXPECT_EQ(trained(ranks, zero), one) << ranks << " ranks, ZeRO " << zero;
+  }
+}
+
 TEST(ShardedTraining, TheNumberOfShardsBelongsToTheRun) {
   EXPECT_NE(outcome_of(1, {.shards = 8}).weights, outcome_of(1, {.shards = 2}).weights);
 }

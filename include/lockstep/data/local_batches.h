@@ -12,6 +12,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace data {
 
+/// What a rank has of a batch.
 struct LocalBatch {
   std::vector<Batch> shards;  ///< the wanted ones; of undefined tensors where a shard has no examples
   std::int64_t examples = 0;  ///< of the whole batch
@@ -20,6 +21,7 @@ struct LocalBatch {
 /// A loop over it is one over the loader, which must outlive it: for (const LocalBatch& batch : LocalBatches(loader)).
 class LOCKSTEP_API LocalBatches {
  public:
+  /// The batch at which the loop is.
   class Iterator {
    public:
     using value_type = LocalBatch;

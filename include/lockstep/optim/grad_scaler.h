@@ -51,6 +51,7 @@ class LOCKSTEP_API GradScaler {
   void load_state_dict(const nn::StateDict& state, CallSite site = {});
 
  private:
+  friend struct GradScalerAccess;
   struct Seen {
     bool unscaled = false;
     bool stepped = false;
@@ -58,6 +59,7 @@ class LOCKSTEP_API GradScaler {
   };
   /// Looks at the gradients, and multiplies them.
   bool look(Optimizer& optimizer, double factor) const;
+  void adapt(bool finite);
 
   GradScalerOptions options_;
   double scale_;

@@ -240,6 +240,30 @@ void GpuBackend::finish() {
   driver_->wait();
 }
 
+std::unique_ptr<WorkMark> GpuBackend::mark() {
+  const std::lock_guard lock(mutex_);
+  return driver_->mark();
+}
+
+std::unique_ptr<SideQueue> GpuBackend::side_queue() {
+  const std::lock_guard lock(mutex_);
+  return driver_->side_queue();
+}
+
+bool GpuBackend::copy_from_peer(Buffer& to, const Buffer& from, std::size_t bytes, std::size_t offset) {
+  LOCKSTEP_ASSERT(bytes <= to.bytes() && offset + bytes <= from.bytes());
+  auto* const other = dynamic_cast<GpuBackend*>(&backend_of(from.device()));
+  if (other == nullptr || other == this || other->device_.kind != device_.kind) return false;
+  const std::scoped_lock lock(mutex_, other->mutex_);
+  return driver_->copy_from(*other->driver_, reinterpret_cast<std::uint64_t>(to.data()),
+                            reinterpret_cast<std::uint64_t>(from.data()) + offset, bytes);
+}
+
+bool GpuBackend::reads_directly(int other) {
+  const std::lock_guard lock(mutex_);
+  return driver_->reads_directly(other);
+}
+
 std::size_t GpuBackend::window_bytes() const {
   const DriverInfo& info = driver_->info();
   const std::size_t least = Backend::window_bytes();

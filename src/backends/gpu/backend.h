@@ -11,12 +11,13 @@
 #include "backends/gpu/memory.h"
 #include "backends/gpu/replay.h"
 #include "backends/memory.h"
+#include "backends/side_work.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-class GpuBackend : public Backend, public ReportsMemory {
+class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, public CopiesToPeers {
  public:
   /// Runs the start-up probe. Throws BackendError where no variant gives exact results.
   GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory);
@@ -35,6 +36,11 @@ class GpuBackend : public Backend, public ReportsMemory {
 
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;
+
+  std::unique_ptr<WorkMark> mark() override;
+  std::unique_ptr<SideQueue> side_queue() override;
+  bool copy_from_peer(Buffer& to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
+  bool reads_directly(int other) override;
 
   const Arithmetic& arithmetic() const { return arithmetic_; }
   MemoryStatistics memory_statistics() const override;

@@ -12,6 +12,7 @@
 #include <lockstep/error.h>
 
 #include "backends/gpu/source.h"
+#include "backends/side_work.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -111,6 +112,16 @@ class Driver {
   virtual void start() {}
   /// Starts what was launched, and waits for all of it.
   virtual void wait() = 0;
+
+  // Work beside the queue, for APIs that have something for that: null, false.
+  virtual std::unique_ptr<WorkMark> mark() { return nullptr; }
+  virtual std::unique_ptr<SideQueue> side_queue() { return nullptr; }
+  /// From another device of this API, after all that is in its queue, which goes on after the copy.
+  virtual bool copy_from(Driver& /*other*/, std::uint64_t /*to*/, std::uint64_t /*from*/, std::size_t /*bytes*/) { return false; }
+  /// Whether this device reads the memory of another one of this API directly.
+  virtual bool reads_directly(int /*other*/) { return false; }
+  /// The driver that does the work, where this one stands in front of it.
+  virtual Driver& inner() { return *this; }
 };
 
 /// The devices of an API that can be opened, or why there are none.

@@ -99,6 +99,17 @@ void ReplayingDriver::wait() {
   driver_->wait();
 }
 
+std::unique_ptr<WorkMark> ReplayingDriver::mark() {
+  start();
+  return driver_->mark();
+}
+
+bool ReplayingDriver::copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) {
+  other.start();
+  start();
+  return driver_->copy_from(other.inner(), to, from, bytes);
+}
+
 // The known list of the same kernels that differs in the fewest launches.
 ReplayingDriver::Known* ReplayingDriver::closest(std::vector<std::size_t>& different) {
   Known* best = nullptr;

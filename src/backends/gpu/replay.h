@@ -36,6 +36,11 @@ class ReplayingDriver : public Driver {
               std::span<const Access> accesses) override;
   void start() override;
   void wait() override;
+  std::unique_ptr<WorkMark> mark() override;
+  std::unique_ptr<SideQueue> side_queue() override { return driver_->side_queue(); }
+  bool copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) override;
+  bool reads_directly(int other) override { return driver_->reads_directly(other); }
+  Driver& inner() override { return driver_->inner(); }
 
   /// Lists that were replayed so far.
   std::uint64_t replays() const { return replays_; }

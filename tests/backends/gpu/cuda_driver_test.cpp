@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -171,6 +173,51 @@ TEST_F(CudaContext, IsOursOnOtherThreads) {
     use_everything(*driver, nullptr);
   }).join();
   EXPECT_EQ(refused, 0);
+}
+
+// Two devices, whose copies and events are noted.
+std::vector<std::string> noted;
+TEST_F(CudaContext, ACopyBetweenDevicesComesAfterTheSourcesWorkAndBeforeWhatTheSourceDoesNext) {
+  noted.clear();
+  cuda::Api api = api_;
+  static std::uintptr_t last = 0;
+  last = 0x100;
+  api.stream_create = [](Handle* stream, unsigned) { return *stream = handle(last += 0x10), 0; };
+  api.context_retain = [](Handle* context, cuda::DeviceNumber device) {
+    return *context = handle(device == 0 ? 0x10 : 0x11), 0;
+  };
+  api.event_create = [](Handle* event, unsigned) { return *event = handle(last += 0x10), 0; };
+  api.event_destroy = [](Handle) { return 0; };
+  api.event_record = [](Handle event, Handle stream) {
+    noted.push_back("record " + std::to_string(reinterpret_cast<std::uintptr_t>(event)) + " on " +
+                    std::to_string(reinterpret_cast<std::uintptr_t>(stream)));
+    return 0;
+  };
+  api.stream_wait_event = [](Handle stream, Handle event, unsigned) {
+    noted.push_back(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " +
+                    std::to_string(reinterpret_cast<std::uintptr_t>(event)));
+    return 0;
+  };
+  api.copy_peer = [](cuda::Address to, Handle, cuda::Address from, Handle, std::size_t bytes, Handle stream) {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    noted.push_back("copy on " + std::to_string(reinterpret_cast<std::uintptr_t>(stream)));
+    return 0;
+  };
+  api.can_access_peer = [](int* can, cuda::DeviceNumber, cuda::DeviceNumber) { return *can = 1, 0; };
+  api.enable_peer = [](Handle, unsigned) { return noted.emplace_back("enable"), 0; };
+  const std::unique_ptr<Driver> source = cuda::make_driver(api, "13.0", 0);  // stream 0x110 = 272
+  const std::unique_ptr<Driver> target = cuda::make_driver(api, "13.0", 1);  // stream 0x120 = 288
+  EXPECT_TRUE(target->reads_directly(0));
+  std::uint32_t from[4] = {1, 2, 3, 4};
+  std::uint32_t to[4] = {};
+  for (int copy = 0; copy < 2; ++copy) {
+    EXPECT_TRUE(target->copy_from(*source, reinterpret_cast<std::uint64_t>(to), reinterpret_cast<std::uint64_t>(from), sizeof to));
+  }
+  EXPECT_EQ(to[3], 4U);
+  const std::vector<std::string> expected{
+      "enable", "record 304 on 272", "288 waits for 304", "copy on 288", "record 320 on 288", "272 waits for 320",
+      "record 336 on 272", "288 waits for 336", "copy on 288", "record 352 on 288", "272 waits for 352"};
+  EXPECT_EQ(noted, expected);
 }
 
 TEST_F(CudaContext, ThatCannotBeEnteredIsAnErrorAndNoDestructorThrows) {

@@ -61,6 +61,15 @@ struct Loader {
     find_optional("cuGraphExecKernelNodeSetParams", api.graph_set_kernel);
     find_optional("cuGraphLaunch", api.graph_launch);
     find_optional("cuGraphExecDestroy", api.graph_exec_destroy);
+    find_side("cuStreamDestroy_v2", api.stream_destroy);
+    find_side("cuStreamQuery", api.stream_query);
+    find_side("cuStreamWaitEvent", api.stream_wait_event);
+    find_side("cuEventCreate", api.event_create);
+    find_side("cuEventRecord", api.event_record);
+    find_side("cuEventDestroy_v2", api.event_destroy);
+    find_side("cuMemcpyPeerAsync", api.copy_peer);
+    find_side("cuDeviceCanAccessPeer", api.can_access_peer);
+    find_side("cuCtxEnablePeerAccess", api.enable_peer);
     const Status status = api.init(0);
     if (status != 0) api.missing = "cuInit: " + api.text_of(status);
   }
@@ -68,6 +77,10 @@ struct Loader {
   template <typename Function> void find_optional(const char* name, Function& function) {
     function = reinterpret_cast<Function>(library.function(name));
     api.has_graphs = api.has_graphs && function != nullptr;
+  }
+  template <typename Function> void find_side(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.function(name));
+    api.has_side_work = api.has_side_work && function != nullptr;
   }
   template <typename Function> void find(const char* name, Function& function) {
     function = reinterpret_cast<Function>(library.function(name));

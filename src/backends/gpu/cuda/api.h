@@ -19,6 +19,9 @@ struct Opaque;
 using Handle = Opaque*;
 
 constexpr Status kOutOfMemory = 2;
+constexpr Status kNotReady = 600;
+constexpr Status kPeerAlreadyEnabled = 704;
+constexpr unsigned kWithoutTimes = 2;  // of events
 constexpr int kMajor = 75;  // attributes of devices: compute capability
 constexpr int kMinor = 76;
 constexpr int kUnits = 16;               // multiprocessors
@@ -68,9 +71,20 @@ struct Api {
   Status (*graph_set_kernel)(Handle, Handle, const KernelNode*) = nullptr;
   Status (*graph_launch)(Handle, Handle) = nullptr;
   Status (*graph_exec_destroy)(Handle) = nullptr;
+  // Work beside the stream, and other devices; null where the driver lacks them.
+  Status (*stream_destroy)(Handle) = nullptr;
+  Status (*stream_query)(Handle) = nullptr;
+  Status (*stream_wait_event)(Handle, Handle, unsigned) = nullptr;
+  Status (*event_create)(Handle*, unsigned) = nullptr;
+  Status (*event_record)(Handle, Handle) = nullptr;
+  Status (*event_destroy)(Handle) = nullptr;
+  Status (*copy_peer)(Address, Handle, Address, Handle, std::size_t, Handle) = nullptr;
+  Status (*can_access_peer)(int*, DeviceNumber, DeviceNumber) = nullptr;
+  Status (*enable_peer)(Handle, unsigned) = nullptr;
   Status (*error_name)(Status, const char**) = nullptr;
   Status (*error_text)(Status, const char**) = nullptr;
   bool has_graphs = true;
+  bool has_side_work = true;
   std::string missing;  ///< why the library cannot be used
 
   std::string text_of(Status status) const;

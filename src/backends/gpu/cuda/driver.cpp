@@ -1,6 +1,8 @@
 // CUDA through the driver API (cuda/api.h) and NVRTC, both opened at run time.
 #include <array>
 #include <cstdlib>
+#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -60,11 +62,64 @@ class CudaRecording : public Recording {
   Handle context_;
 };
 
+/// An event in a context.
+class CudaMark : public WorkMark {
+ public:
+  CudaMark(const Api& api, Handle context, Handle stream) : api_(api), context_(context) {
+    api_.check(api_.event_create(&event_, kWithoutTimes), "cuEventCreate");
+    const Status status = api_.event_record(event_, stream);
+    if (status != 0) api_.event_destroy(event_);
+    api_.check(status, "cuEventRecord");
+  }
+  ~CudaMark() override {
+    const Entered entered(api_, context_, std::nothrow);
+    api_.event_destroy(event_);  // when it is over
+  }
+  Handle event() const { return event_; }
+
+ private:
+  const Api& api_;
+  Handle context_;
+  Handle event_ = nullptr;
+};
+
+class CudaSideQueue : public SideQueue {
+ public:
+  CudaSideQueue(const Api& api, Handle context) : api_(api), context_(context) {
+    api_.check(api_.stream_create(&stream_, 1), "cuStreamCreate");
+  }
+  ~CudaSideQueue() override {
+    const Entered entered(api_, context_, std::nothrow);
+    api_.stream_destroy(stream_);
+  }
+  void wait_for(const WorkMark& mark) override {
+    const Entered entered(api_, context_);
+    api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(mark).event(), 0), "cuStreamWaitEvent");
+  }
+  bool is_done() override {
+    const Entered entered(api_, context_);
+    const Status status = api_.stream_query(stream_);
+    if (status == kNotReady) return false;
+    api_.check(status, "cuStreamQuery");
+    return true;
+  }
+  void* handle() const override { return stream_; }
+  void enter() override { entered_.emplace(api_, context_); }
+  void leave() override { entered_.reset(); }
+
+ private:
+  const Api& api_;
+  Handle context_;
+  Handle stream_ = nullptr;
+  std::optional<Entered> entered_;
+};
+
 class CudaDriver : public Driver {
  public:
   CudaDriver(const Api& api, const std::string& compiler, int index) : api_(api) {
     DeviceNumber device = 0;
     api_.check(api_.device_get(&device, index), "cuDeviceGet");
+    device_ = device;
     api_.check(api_.context_retain(&context_, device), "cuDevicePrimaryCtxRetain");
     const Entered entered = enter();
     api_.check(api_.stream_create(&stream_, 1), "cuStreamCreate");  // 1: no implicit order with the default stream
@@ -195,6 +250,35 @@ class CudaDriver : public Driver {
     api_.check(api_.stream_wait(stream_), "cuStreamSynchronize");
   }
 
+  std::unique_ptr<WorkMark> mark() override {
+    if (!api_.has_side_work) return nullptr;
+    const Entered entered = enter();
+    return std::make_unique<CudaMark>(api_, context_, stream_);
+  }
+  std::unique_ptr<SideQueue> side_queue() override {
+    if (!api_.has_side_work) return nullptr;
+    const Entered entered = enter();
+    return std::make_unique<CudaSideQueue>(api_, context_);
+  }
+  bool copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
+    auto* const source = dynamic_cast<CudaDriver*>(&other);
+    if (source == nullptr || !api_.has_side_work) return false;
+    if (reads_directly(source->device_)) allow_reading(*source);
+    const std::unique_ptr<WorkMark> computed = source->mark();
+    const Entered entered = enter();
+    api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(*computed).event(), 0), "cuStreamWaitEvent");
+    api_.check(api_.copy_peer(to, context_, from, source->context_, bytes, stream_), "cuMemcpyPeerAsync");
+    // The source's memory may be given to others by what its stream does next.
+    const CudaMark copied(api_, context_, stream_);
+    const Entered at_source(api_, source->context_);
+    api_.check(api_.stream_wait_event(source->stream_, copied.event(), 0), "cuStreamWaitEvent");
+    return true;
+  }
+  bool reads_directly(int other) override {
+    int can = 0;
+    return api_.has_side_work && api_.can_access_peer(&can, device_, other) == 0 && can != 0;
+  }
+
  private:
   static constexpr std::size_t kStagedBytes = 64 << 10;
 
@@ -208,11 +292,21 @@ class CudaDriver : public Driver {
                    nullptr});
   }
 
+  // Without it cuMemcpyPeerAsync takes a way through the host.
+  void allow_reading(const CudaDriver& other) {
+    if (!readable_.insert(other.device_).second) return;
+    const Entered entered = enter();
+    const Status status = api_.enable_peer(other.context_, 0);
+    if (status != kPeerAlreadyEnabled) api_.check(status, "cuCtxEnablePeerAccess");
+  }
+
   Entered enter() const { return {api_, context_}; }
 
   const Api& api_;
   Handle context_ = nullptr;
   Handle stream_ = nullptr;
+  DeviceNumber device_ = 0;
+  std::set<DeviceNumber> readable_;  ///< whose memory copies may read directly
   std::string architecture_;
   DriverInfo info_;
 };

@@ -1,0 +1,229 @@
+// Training steps by one rank of a group, started by examples/run_ranks.sh, mpirun, torchrun or srun: how a step's time
+// grows with the number of ranks, and whether the weights stay the same. Every rank has `--batch` examples, in one shard,
+// unless `--shards` says another number for the whole batch; so N ranks of B examples have the weights of one rank with
+// --batch N*B --shards N. Rank 0 prints one JSON object.
+//
+// --model copies measures copies between the devices of one process instead.
+//   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--zero 1] [--steps 20] [--buckets BYTES]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <lockstep/autocast.h>
+#include <lockstep/lockstep.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/parallel.h>
+
+namespace ls = lockstep;
+
+namespace {
+
+struct Options {
+  std::string model = "small";
+  std::string device = "cpu";
+  std::int64_t batch = 8;
+  int shards = 0;
+  int zero = 0;
+  int steps = 20;
+  int warm_up = 5;
+  std::int64_t buckets = 25 << 20;
+  bool bf16 = false;
+};
+
+Options options_of(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--bf16") {
+      options.bf16 = true;
+      continue;
+    }
+    if (i + 1 == count) throw std::invalid_argument(word);
+    const std::string value = words[++i];
+    if (word == "--model") options.model = value;
+    else if (word == "--device") options.device = value;
+    else if (word == "--batch") options.batch = std::stoll(value);
+    else if (word == "--shards") options.shards = std::stoi(value);
+    else if (word == "--zero") options.zero = std::stoi(value);
+    else if (word == "--steps") options.steps = std::stoi(value);
+    else if (word == "--warm-up") options.warm_up = std::stoi(value);
+    else if (word == "--buckets") options.buckets = std::stoll(value);
+    else throw std::invalid_argument(word);
+  }
+  return options;
+}
+
+// GPT-2's shape: pre-norm blocks, learned positions, the head shares the embedding's weights.
+struct Gpt : ls::nn::Module {
+  struct Block : ls::nn::Module {
+    std::int64_t heads;
+    ls::nn::LayerNorm norm1;
+    ls::nn::Linear qkv;
+    ls::nn::Linear out;
+    ls::nn::LayerNorm norm2;
+    ls::nn::Linear up;
+    ls::nn::Linear down;
+    Block(ls::nn::Module& parent, const std::string& name, std::int64_t width, std::int64_t head_count)
+        : ls::nn::Module(parent, name),
+          heads(head_count),
+          norm1(*this, "norm1", width),
+          qkv(*this, "qkv", width, 3 * width),
+          out(*this, "out", width, width),
+          norm2(*this, "norm2", width),
+          up(*this, "up", width, 4 * width),
+          down(*this, "down", 4 * width, width) {}
+    ls::Tensor forward(const ls::Tensor& x) {
+      const std::int64_t batch = x.size(0);
+      const std::int64_t length = x.size(1);
+      const std::int64_t width = x.size(2);
+      const ls::Tensor all = qkv(norm1(x)).reshape({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+      const ls::Tensor seen =
+          ls::scaled_dot_product_attention(all.select(0, 0), all.select(0, 1), all.select(0, 2), {.causal = true});
+      const ls::Tensor h = x + out(seen.transpose(1, 2).reshape({batch, length, width}));
+      return h + down(ls::gelu(up(norm2(h))));
+    }
+  };
+
+  std::int64_t length;
+  ls::nn::Embedding tokens;
+  ls::nn::Embedding positions;
+  std::vector<std::unique_ptr<Block>> blocks;
+  ls::nn::LayerNorm norm;
+  Gpt(std::int64_t words, std::int64_t context, std::int64_t width, std::int64_t heads, int depth)
+      : length(context),
+        tokens(*this, "tokens", words, width),
+        positions(*this, "positions", context, width),
+        norm(*this, "norm", width) {
+    for (int i = 0; i < depth; ++i) {
+      blocks.push_back(std::make_unique<Block>(*this, "block" + std::to_string(i), width, heads));
+    }
+  }
+  ls::Tensor forward(const ls::Tensor& x) {
+    ls::Tensor h = tokens(x) + positions.weight.tensor();
+    for (const std::unique_ptr<Block>& block : blocks) h = block->forward(h);
+    return ls::linear(norm(h), tokens.weight.tensor());
+  }
+};
+
+struct Work {
+  std::shared_ptr<ls::nn::Module> module;
+  std::function<ls::Tensor(const ls::data::Batch&)> loss;
+  std::function<ls::data::Batch(std::int64_t examples, ls::Generator& generator)> batch;
+};
+
+Work pictures_of(const std::string& name, std::int64_t size, std::int64_t classes) {
+  const std::shared_ptr<ls::nn::Layer> model = ls::models::architecture(name).create(classes);
+  return {.module = model,
+          .loss = [model](const ls::data::Batch& b) { return ls::cross_entropy(model->forward(b.input), b.target); },
+          .batch =
+              [=](std::int64_t examples, ls::Generator& generator) {
+                return ls::data::Batch{ls::randn({examples, 3, size, size}, {}, &generator),
+                                       ls::randint(0, classes, {examples}, {.dtype = ls::DType::i64}, &generator)};
+              }};
+}
+
+Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::int64_t heads, int depth) {
+  const auto model = std::make_shared<Gpt>(words, length, width, heads, depth);
+  return {.module = model,
+          .loss =
+              [=](const ls::data::Batch& b) {
+                return ls::cross_entropy(model->forward(b.input).reshape({-1, words}), b.target.reshape({-1}));
+              },
+          .batch =
+              [=](std::int64_t examples, ls::Generator& generator) {
+                const ls::Tensor text = ls::randint(0, words, {examples, length + 1}, {.dtype = ls::DType::i64}, &generator);
+                return ls::data::Batch{text.narrow(1, 0, length), text.narrow(1, 1, length)};
+              }};
+}
+
+Work work_of(const std::string& name) {
+  if (name == "resnet50") return pictures_of(name, 224, 1000);
+  if (name == "resnet20") return pictures_of("resnet20-cifar", 32, 10);
+  if (name == "gpt124m") return text_of(50'304, 1024, 768, 12, 12);
+  if (name == "small") return text_of(101, 16, 32, 2, 2);
+  throw std::invalid_argument(name);
+}
+
+// From each GPU of this process to each other one: right, and how fast.
+int copy_between_devices() {
+  for (const ls::dist::Link& link : ls::dist::links()) {
+    ls::Generator generator(3);
+    const ls::Tensor x = ls::randn({64 << 20}, {.device = link.from}, &generator).eval();  // 256 MB
+    const ls::Tensor y = x.to(link.to);
+    const bool is_right = x.hash() == y.hash();
+    const auto start = std::chrono::steady_clock::now();
+    constexpr int kCopies = 10;
+    for (int i = 0; i < kCopies; ++i) (x.to(link.to).narrow(0, 0, 1) + 0).item<float>();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::printf("{\"from\": \"%s\", \"to\": \"%s\", \"direct\": %s, \"right\": %s, \"GB_per_s\": %.1f}\n",
+                link.from.to_string().c_str(), link.to.to_string().c_str(), link.is_direct ? "true" : "false",
+                is_right ? "true" : "false", kCopies * 4e-9 * static_cast<double>(x.numel()) / seconds);
+  }
+  return 0;
+}
+
+int run(const Options& options) {
+  if (options.model == "copies") return copy_between_devices();
+  const ls::dist::Group group = ls::dist::init({.deadline = std::chrono::seconds(120)});
+  ls::Device device = ls::Device::parse(options.device);
+  int count = 0;
+  for (const ls::Device one : ls::Device::all()) count += one.kind == device.kind ? 1 : 0;
+  if (options.device.find(':') == std::string::npos) device.index = group.local_rank() % count;
+
+  ls::manual_seed(1);
+  const Work work = work_of(options.model);
+  work.module->to(device);
+  ls::optim::AdamW optimizer(work.module->parameters(), {.lr = 1e-3});
+  const int shards = options.shards > 0 ? options.shards : group.size();
+  ls::dist::Parallel parallel(*work.module, optimizer, group,
+                              {.shards = shards, .zero = options.zero, .bucket_bytes = options.buckets, .compare_every = 0});
+  ls::Generator generator(7);
+  const std::int64_t examples = options.batch * group.size();
+  ls::data::Batch batch = work.batch(examples, generator);
+  batch = {batch.input.to(device).eval(), batch.target.to(device).eval()};
+
+  std::vector<double> seconds;
+  double loss = 0;
+  for (int step = 0; step < options.warm_up + options.steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    loss = parallel
+               .step(batch,
+                     [&](const ls::data::Batch& shard) {
+                       const ls::Autocast autocast(options.bf16 ? ls::DType::bf16 : ls::DType::f32);
+                       return work.loss(shard);
+                     })
+               .loss;
+    if (step + 1 == options.warm_up) group.barrier();
+    if (step >= options.warm_up) {
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  }
+  const std::uint64_t hash = ls::nn::state_hash(work.module->state_dict());
+  parallel.compare();
+  std::ranges::sort(seconds);
+  if (group.rank() == 0) {
+    std::printf("{\"model\": \"%s\", \"device\": \"%s\", \"dtype\": \"%s\", \"ranks\": %d, \"engine\": \"%s\", \"batch\": %lld, "
+                "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"median_ms\": %.3f, \"least_ms\": %.3f, \"loss\": %.6f, "
+                "\"weights\": \"%016llx\"}\n",
+                options.model.c_str(), device.to_string().c_str(), options.bf16 ? "bf16" : "f32", group.size(),
+                group.engine().c_str(), static_cast<long long>(options.batch), shards, options.zero,
+                static_cast<long long>(options.buckets), 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.front(), loss,
+                static_cast<unsigned long long>(hash));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  return run(options_of(count, words));
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "dist_bench: %s\n", error.what());
+  return 1;
+}
