@@ -212,6 +212,25 @@ void products(Bench& bench) {
     const ls::Tensor b = random(bench, {4096, 4096}, ls::DType::bf16);
     return [=] { ls::matmul(a, b).eval(); };
   });
+  for (const std::int64_t n : {1024, 2048, 4096, 8192}) {
+    const auto size = static_cast<double>(n);
+    bench.run("matmul_" + std::to_string(n) + "_bf16_blocked", 0, 2 * size * size * size, [&] {
+      const ls::Tensor a = random(bench, {n, n}, ls::DType::bf16);
+      const ls::Tensor b = random(bench, {n, n}, ls::DType::bf16);
+      return [=] {
+        const ls::NumericsScope scope(ls::Numerics::blocked);
+        ls::matmul(a, b).eval();
+      };
+    });
+  }
+  bench.run("linear_2048x4096x11008_bf16_blocked", 0, 2 * 2048.0 * 4096 * 11008, [&] {
+    const ls::Tensor x = random(bench, {2048, 4096}, ls::DType::bf16);
+    const ls::Tensor w = random(bench, {11008, 4096}, ls::DType::bf16);
+    return [=] {
+      const ls::NumericsScope scope(ls::Numerics::blocked);
+      ls::linear(x, w).eval();
+    };
+  });
   bench.run("matmul_batched_64x512", 0, 64 * 2 * 512.0 * 512 * 512, [&] {
     const ls::Tensor a = random(bench, {64, 512, 512});
     const ls::Tensor b = random(bench, {64, 512, 512});

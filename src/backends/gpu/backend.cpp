@@ -203,6 +203,7 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
                             .units = driver_->info().units,
                             .shared_bytes = driver_->info().shared_bytes,
                             .copies_to_shared = driver_->info().copies_to_shared,
+                            .integer_tiles = driver_->info().integer_tiles,
                             .arithmetic = arithmetic_};
   return render(kernel, limits);
 }

@@ -31,6 +31,7 @@ struct DriverInfo {
   int units = 16;                       ///< that run workgroups independently: multiprocessors, compute units
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup, at most
   bool copies_to_shared = false;        ///< can be filled without registers (cp.async)
+  bool integer_tiles = false;           ///< of digits from there are multiplied asynchronously (wgmma, sm_90a)
 };
 
 /// A compiled kernel, ready to be launched.

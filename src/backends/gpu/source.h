@@ -59,6 +59,7 @@ struct KernelText {
   std::vector<int> addresses;  ///< the first words of those that are addresses
   int groups_per_unit = 0;     ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
   bool copies = false;         ///< to shared memory: RenderLimits::copies_to_shared
+  bool integer_tiles = false;  ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -115,6 +116,7 @@ struct RenderLimits {
   int units = 16;                       ///< that run workgroups independently
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup
   bool copies_to_shared = false;        ///< the device copies memory there without registers (cp.async)
+  bool integer_tiles = false;           ///< it multiplies tiles of 8-bit digits asynchronously (wgmma, sm_90a)
   Arithmetic arithmetic;
 };
 

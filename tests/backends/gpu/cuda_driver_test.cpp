@@ -184,6 +184,29 @@ TEST_F(CudaContext, ThatCannotBeEnteredIsAnErrorAndNoDestructorThrows) {
 }
 
 // On a device: the thread's context is taken away, and another one is put in its place.
+// Where NVRTC is older than the target that has them, kernels do without.
+TEST_F(CudaContext, IntegerTilesAreHoppersOwn) {
+  static int major = 9;
+  static int minor = 0;
+  cuda::Api api = fake_cuda();
+  api.device_attribute = [](int* value, int which, cuda::DeviceNumber) {
+    return *value = which == cuda::kMajor ? major : which == cuda::kMinor ? minor : 100, 0;
+  };
+  const auto has_tiles = [&](int of_major, int of_minor, const char* compiler) {
+    major = of_major;
+    minor = of_minor;
+    return cuda::make_driver(api, compiler, 0)->info().integer_tiles;
+  };
+  EXPECT_TRUE(has_tiles(9, 0, "12.4"));
+  EXPECT_TRUE(has_tiles(9, 0, "13.0"));
+  EXPECT_FALSE(has_tiles(9, 0, "11.8"));
+  EXPECT_FALSE(has_tiles(8, 9, "13.0"));
+  EXPECT_FALSE(has_tiles(10, 0, "13.0"));
+  EXPECT_NE(cuda::make_driver(api, "13.0", 0)->info().identity.find("sm_100 "), std::string::npos);
+  major = 9;
+  EXPECT_NE(cuda::make_driver(api, "13.0", 0)->info().identity.find("sm_90a "), std::string::npos);
+}
+
 TEST(CudaDevice, WorksThoughTheContextIsSwitched) {
   const Found found = find_cuda();
   if (found.devices.empty()) GTEST_SKIP() << found.reason;

@@ -236,6 +236,61 @@ TEST(GpuRender, RowsAreCopiedToSharedMemoryWhereTheDeviceCan) {
   }
 }
 
+Kernel blocked_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, const View& a, const View& b) {
+  Kernel kernel = matmul(m, n, k, dtype);
+  auto& contraction = std::get<ContractionKernel>(kernel);
+  contraction.numerics = Numerics::blocked;
+  contraction.a.view = a;
+  contraction.b_operand.view = b;
+  return kernel;
+}
+
+// Digits of both operands, however they lie, and their products.
+TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
+  RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};
+  View padded = View::contiguous({300, 200});
+  padded.bounds.push_back({.m = {0, 1}, .offset = -3, .lo = 0, .hi = 190});
+  View turned{.shape = {200, 256}, .strides = {1, 200}};
+  View odd{.shape = {200, 256}, .strides = {513, 2}, .offset = 1};
+  for (const auto& [a, b] : {std::pair{View::contiguous({300, 200}), View::contiguous({200, 256})},
+                             {padded, turned},
+                             {View{.shape = {300, 200}, .strides = {1, 300}}, odd}}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      const Rendered rendered = render(blocked_matmul(300, 256, 200, dtype, a, b), limits);
+      ASSERT_EQ(rendered.launches.size(), 3U);
+      EXPECT_EQ(rendered.scratch_bytes, (3U + 2U) * 2U * (32768U + 512U));
+      EXPECT_TRUE(rendered.launches[2].text.integer_tiles);
+      EXPECT_EQ(rendered.launches[2].groups, 6U);
+      for (const Launch& launch : rendered.launches) {
+        EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
+        if (!nvrtc().is_usable()) continue;
+        const std::string source = cuda_source(launch.text);
+        try {
+          EXPECT_FALSE(nvrtc().compile(source, "sm_90a").empty());
+        } catch (const std::exception& error) {
+          FAIL() << error.what() << source;
+        }
+      }
+    }
+  }
+}
+
+// Few outputs of a long k: units take parts of it, and a last launch adds its blocks.
+TEST(GpuRender, IntegerTilesShareALongK) {
+  const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};
+  const Kernel kernel =
+      blocked_matmul(64, 576, 20000, DType::bf16, View::contiguous({64, 20000}), View::contiguous({20000, 576}));
+  const Rendered rendered = render(kernel, limits);
+  ASSERT_EQ(rendered.launches.size(), 4U);
+  constexpr std::size_t kBlocks = 157;
+  EXPECT_EQ(rendered.scratch_bytes, kBlocks * ((1 + 5) * (32768U + 512U) + 5 * 65536U));
+  EXPECT_EQ(rendered.launches[2].groups, 5U * 18U);  // 9 blocks each
+  if (!nvrtc().is_usable()) return;
+  for (const Launch& launch : rendered.launches) {
+    EXPECT_FALSE(nvrtc().compile(cuda_source(launch.text), "sm_90a").empty());
+  }
+}
+
 TEST(GpuRender, SharedMemoryFitsTheSmallestDevice) {
   const RenderLimits limits;  // 32 KB
   for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {

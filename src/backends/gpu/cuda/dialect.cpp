@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/cuda/integer_tiles.h"
 #include "backends/gpu/texts.h"
 
 namespace lockstep {
@@ -223,9 +224,9 @@ std::string cuda_source(const KernelText& kernel) {
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   return fmt::format(
-      "{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}}}\n",
-      kPrelude, kernel.copies ? kCopies : "", std::max(kernel.words, 1),
+      kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "", std::max(kernel.words, 1),
       needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, kernel.body);
 }
 

@@ -1,5 +1,6 @@
 // CUDA through the driver API (cuda/api.h) and NVRTC, both opened at run time.
 #include <array>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -77,7 +78,9 @@ class CudaDriver : public Driver {
     api_.check(api_.driver_version(&version), "cuDriverGetVersion");
     std::size_t memory = 0;
     api_.check(api_.device_memory(&memory, device), "cuDeviceTotalMem");
-    architecture_ = fmt::format("sm_{}{}", major, minor);
+    // Hopper's own instructions belong to a target of their own, which NVRTC 12 knows.
+    const bool hopper = major == 9 && minor == 0 && std::atoi(compiler.c_str()) >= 12;
+    architecture_ = fmt::format("sm_{}{}{}", major, minor, hopper ? "a" : "");
     info_.name = name.data();
     info_.api = fmt::format("CUDA {}.{}, {}, NVRTC {}", version / 1000, version % 1000 / 10, architecture_, compiler);
     info_.features = "f16 f64 i64";
@@ -91,6 +94,7 @@ class CudaDriver : public Driver {
     info_.units = units;
     info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
     info_.copies_to_shared = major >= 8;
+    info_.integer_tiles = hopper;
   }
 
   const DriverInfo& info() const override { return info_; }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/contraction_digits.h"
 #include "backends/gpu/renderer/kinds.h"
 #include "core/assert.h"
 
@@ -115,7 +116,10 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   for (const Instruction& step : kernel.epilogue.code) LOCKSTEP_ASSERT(step.kind != Instruction::Kind::reduce);
   if (kernel.b.numel() == 0 || kernel.m.numel() == 0 || kernel.n.numel() == 0) return {};
   const Geometry geometry = geometry_of(kernel);
-  if (kernel.numerics == Numerics::blocked) return render_blocked(kernel, geometry, limits);
+  if (kernel.numerics == Numerics::blocked) {
+    return is_for_integer_tiles(geometry, limits) ? render_integer_tiles(kernel, geometry, limits)
+                                                  : render_blocked(kernel, geometry, limits);
+  }
   Rendered rendered;
   if (is_direct(geometry, limits)) {
     rendered.launches.push_back(render_direct(kernel, geometry, limits));

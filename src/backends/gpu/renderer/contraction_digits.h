@@ -1,0 +1,39 @@
+// Contractions in blocked numerics as products of 8-bit digits (docs/numerics.md section 12): each operand is first
+// written to scratch memory as digits, q = 128 high + low, and scales, in tiles of 128 rows (a's rows, b's columns) and
+// 128 of k. A tile is its plane of high digits and then that of low ones, rows of 128 bytes whose eighths are exchanged
+// (eighth c of row r is at c ^ (r & 7)), so that integer tensor cores can read it as it lies. Beyond the operand's end
+// digits are zero.
+#pragma once
+
+#include "backends/gpu/renderer/contraction.h"
+#include "kernels/order.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+constexpr int kDigitRows = 128;
+constexpr int kDigitTileBytes = 2 * kDigitRows * order::kSharedBlock;
+
+/// Where the digits and scales of both operands lie in scratch memory, in bytes.
+struct DigitLayout {
+  explicit DigitLayout(const Geometry& geometry);
+
+  std::int64_t blocks;              ///< of k
+  std::int64_t a_tiles, b_tiles;    ///< along the operand's own dimensions, in each batch
+  std::int64_t a_digits, b_digits;  ///< [batch][tile][block]: kDigitTileBytes each
+  std::int64_t a_scales, b_scales;  ///< [batch][tile][block]: kDigitRows floats each
+  std::int64_t bytes;
+};
+
+/// Writes an operand's digits and scales.
+Launch render_digits(const Side& side, const Geometry& geometry, const DigitLayout& layout, const RenderLimits& limits);
+
+/// Whether a contraction in blocked numerics is computed by integer tensor cores here.
+bool is_for_integer_tiles(const Geometry& geometry, const RenderLimits& limits);
+/// A contraction in blocked numerics by RenderLimits::integer_tiles: digits of a, of b, and their products.
+Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
