@@ -100,6 +100,10 @@ def cases():
     result["adam_100m"] = adam
     for n in (512, 1024, 2048, 4096, 8192):
         result[f"matmul_{n}"] = lambda n=n: with_operands(torch.matmul, (n, n), (n, n))
+    for n in (1024, 2048, 4096, 8192):  # beside ours, whose bits are the same everywhere, on floating-point tensor cores
+        result[f"matmul_{n}_bf16_blocked"] = lambda n=n: with_operands(torch.matmul, (n, n), (n, n), dtype=torch.bfloat16)
+    result["linear_2048x4096x11008_bf16_blocked"] = lambda: with_operands(
+        F.linear, (2048, 4096), (11008, 4096), dtype=torch.bfloat16)
     result["linear_4096"] = lambda: with_operands(F.linear, (4096, 4096), (4096, 4096), (4096,))
     result["matmul_batched_64x512"] = lambda: with_operands(torch.matmul, (64, 512, 512), (64, 512, 512))
     for name, images, channels, side, outputs, kernel, stride, groups in (

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/autocast.h>
-#include <lockstep/numerics.h>
 #include <lockstep/autograd.h>
 #include <lockstep/check.h>
 #include <lockstep/check_finite.h>
@@ -18,6 +17,7 @@
 #include <lockstep/memory.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
+#include <lockstep/numerics.h>
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 #include <lockstep/random.h>

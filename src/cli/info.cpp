@@ -55,6 +55,8 @@ void print_json() {
                         .add("fix", json(missing.fix))
                         .text());
   }
+  JsonArray numerics;
+  for (const Numerics one : {Numerics::exact, Numerics::blocked}) numerics.add(json(name_of(one)));
   const std::string cpu = JsonObject()
                               .add("name", json(processor_name()))
                               .add("isa", json(name_of(selected_isa())))
@@ -81,7 +83,7 @@ void print_json() {
                  .add("best", json(Device::best().to_string()))
                  .add("cpu", cpu)
                  .add("threads", json(num_threads()))
-                 .add("numerics", JsonArray().add(json(name_of(Numerics::exact))).add(json(name_of(Numerics::blocked))).text())
+                 .add("numerics", numerics.text())
                  .add("memory_bytes", json(os::physical_memory_bytes()))
                  .add("devices", devices.text())
                  .add("unavailable", unavailable.text())

@@ -168,8 +168,8 @@ struct Contract {
                                  .reads_packed = 1u << 1,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Contract::b), key(&Contract::m),           key(&Contract::n),
-                                     key(&Contract::k), reads<0>(&Contract::a_view), reads<1>(&Contract::b_view),
+  static constexpr std::tuple fields{key(&Contract::b),       key(&Contract::m),           key(&Contract::n),
+                                     key(&Contract::k),       reads<0>(&Contract::a_view), reads<1>(&Contract::b_view),
                                      key(&Contract::numerics)};
   static const char* op_name() { return "contraction"; }
   static Results results() { return Results::computed; }

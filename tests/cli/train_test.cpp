@@ -37,6 +37,24 @@ TEST(Train, WritesWeightsLogsPlotsAndCheckpoints) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 20 + 2);
 }
 
+TEST(Train, InBlockedNumericsWhichTheRunRemembers) {
+  const TemporaryFolder folder;
+  const auto hash_of = [&](const std::string& name, const std::vector<std::string>& more) {
+    const CommandResult result = run_command(small_run(folder.path(name), more));
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.json().at(0);
+  };
+  const nlohmann::json cpu = hash_of("cpu", {"--steps", "4", "--numerics", "blocked"});
+  EXPECT_EQ(cpu.at("numerics"), "blocked");
+  EXPECT_EQ(hash_of("ref", {"--steps", "4", "--numerics", "blocked", "--device", "ref"}).at("weights_hash"),
+            cpu.at("weights_hash"));
+  EXPECT_NE(hash_of("exact", {"--steps", "4"}).at("weights_hash"), cpu.at("weights_hash"));
+  const CommandResult other = run_command(small_run(folder.path("cpu"), {"--steps", "4", "--resume"}));
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_NE(other.errors.find("--numerics"), std::string::npos) << other.errors;
+  EXPECT_NE(run_command(small_run(folder.path("fast"), {"--numerics", "fast"})).exit_code, 0);
+}
+
 // The very numbers that the network was trained to give: the file of weights says what to do to a picture.
 TEST(Train, WhatItMadeIsClassifiedWith) {
   constexpr std::size_t kDigits = 20;

@@ -89,11 +89,11 @@ struct FitOptions {
   optim::Schedule* schedule = nullptr;  ///< of the optimiser; takes a step after each of its
   data::DataLoader* test = nullptr;     ///< evaluated after each epoch, and at the end
 
-  /// What model and loss compute in, in training and in tests: f32, as they are, or as the caller's scope says; bf16, in
-  /// the scope Autocast. Parameters stay as they are.
+  /// What model and loss compute in, in training and in tests: f32, as they are, or as the caller's scope says; bf16,
+  /// in the scope Autocast. Parameters stay as they are.
   DType autocast = DType::f32;
-  /// The scope that they are computed in, unless it is the caller's. Numerics::blocked concerns products of 16-bit operands: with `autocast`, or of a
-  /// model in 16 bits. A checkpoint remembers both, and others are refused.
+  /// The scope that they are computed in, unless it is the caller's. Numerics::blocked concerns products of 16-bit
+  /// operands: with `autocast`, or of a model in 16 bits. A checkpoint remembers both, and others are refused.
   Numerics numerics = Numerics::exact;
 
   std::string checkpoints = {};       ///< folder; empty: none are written

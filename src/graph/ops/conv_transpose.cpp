@@ -13,8 +13,8 @@
 #include <lockstep/autograd.h>
 
 #include "graph/autocast.h"
-#include "graph/numerics.h"
 #include "graph/gradient_rules.h"
+#include "graph/numerics.h"
 #include "graph/ops/convolution.h"
 #include "graph/recording.h"
 

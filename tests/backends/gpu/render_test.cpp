@@ -257,7 +257,7 @@ Kernel blocked_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtyp
 TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
   RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};
   View padded = View::contiguous({300, 200});
-  padded.bounds.push_back({.m = {0, 1}, .offset = -3, .lo = 0, .hi = 190});
+  padded.bounds.push_back({.offset = -3, .m = {0, 1}, .lo = 0, .hi = 190});
   View turned{.shape = {200, 256}, .strides = {1, 200}};
   View odd{.shape = {200, 256}, .strides = {513, 2}, .offset = 1};
   for (const auto& [a, b] : {std::pair{View::contiguous({300, 200}), View::contiguous({200, 256})},

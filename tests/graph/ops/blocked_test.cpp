@@ -1,5 +1,5 @@
-// Numerics::blocked (docs/numerics.md section 12): which products have it, its bits on every device, its edge cases, and
-// its error against exact sums.
+// Numerics::blocked (docs/numerics.md section 12): which products have it, its bits on every device, its edge cases,
+// and its error against exact sums.
 #include <lockstep/numerics.h>
 
 #include <algorithm>
@@ -130,8 +130,9 @@ TEST(BlockedNumerics, ProductsOfEveryShapeAreTheSameEverywhere) {
         same_everywhere([&](Device device) {
           const bool turned = seed % 4 == 0;
           const Tensor a = random_tensor({p.batch, p.m, p.k}, dtype, seed, device, special);
-          const Tensor b = turned ? random_tensor({p.batch, p.n, p.k}, dtype, seed + 100, device, special).transpose(1, 2)
-                                  : random_tensor({p.batch, p.k, p.n}, dtype, seed + 100, device, special);
+          const Tensor b = turned
+                               ? random_tensor({p.batch, p.n, p.k}, dtype, seed + 100, device, special).transpose(1, 2)
+                               : random_tensor({p.batch, p.k, p.n}, dtype, seed + 100, device, special);
           return blocked([&] { return turned ? relu(matmul(a, b)) + 1 : matmul(a, b); });
         });
       }
@@ -207,7 +208,9 @@ TEST(BlockedNumerics, WhatIsNoNumberMakesItsBlocksResultsNaN) {
 }
 
 TEST(BlockedNumerics, EndsOfTheExponentRange) {
-  const auto product = [](float a, float b) { return wide_product(from({a}, {1, 1}), from({b}, {1, 1})).item<float>(); };
+  const auto product = [](float a, float b) {
+    return wide_product(from({a}, {1, 1}), from({b}, {1, 1})).item<float>();
+  };
   EXPECT_EQ(product(0x1p118f, 0x1p-106f), 0x1p12f);
   EXPECT_EQ(product(0x1p-106f, 0x1p118f), 0x1p12f);
   EXPECT_EQ(product(0x1p118f, 0x1p9f), 0x1p127f);

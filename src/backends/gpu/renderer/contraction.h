@@ -7,8 +7,8 @@
 //            workgroup has all of k for some of them
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 //
-// In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by integer
-// tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says.
+// In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
+// integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says.
 #pragma once
 
 #include <string>

@@ -280,8 +280,8 @@ class BlockedContraction {
       lines.open("for (int i = 0; i < {}; i++) {{", kEach);
       lines.add("int row = first_{0} + thread_{0} + i * {1};", own, *own == 'm' ? threads_m_ : threads_n_);
       lines.add("row = local * size_{0} + SELECT(row < size_{0}, row, size_{0} - 1);", own);
-      lines.add("scale_{0}[i] = FROM_BITS(LOAD_U32(scratch, {1} + (blocks * {2} + block) * all_{3} + row));",
-                name, *own == 'm' ? "0" : "b_first", kPairs, own);
+      lines.add("scale_{0}[i] = FROM_BITS(LOAD_U32(scratch, {1} + (blocks * {2} + block) * all_{3} + row));", name,
+                *own == 'm' ? "0" : "b_first", kPairs, own);
       lines.close();
     }
     lines.add("UNROLL");
