@@ -79,12 +79,12 @@ struct Gpt : ls::nn::Module {
           down(*this, "down", 4 * width, width) {}
     ls::Tensor forward(const ls::Tensor& x) {
       const std::int64_t batch = x.size(0);
-      const std::int64_t length = x.size(1);
+      const std::int64_t words = x.size(1);
       const std::int64_t width = x.size(2);
-      const ls::Tensor all = qkv(norm1(x)).reshape({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+      const ls::Tensor all = qkv(norm1(x)).reshape({batch, words, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
       const ls::Tensor seen =
           ls::scaled_dot_product_attention(all.select(0, 0), all.select(0, 1), all.select(0, 2), {.causal = true});
-      const ls::Tensor h = x + out(seen.transpose(1, 2).reshape({batch, length, width}));
+      const ls::Tensor h = x + out(seen.transpose(1, 2).reshape({batch, words, width}));
       return h + down(ls::gelu(up(norm2(h))));
     }
   };

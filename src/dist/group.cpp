@@ -122,8 +122,8 @@ struct Group::State {
       Exchange exchange;
       std::promise<void> promise;
     };
-    auto started = std::make_shared<Started>(Exchange(*engine, call, like, std::move(given), std::move(wanted)),
-                                             std::promise<void>());
+    auto started = std::make_shared<Started>(
+        Started{Exchange(*engine, call, like, std::move(given), std::move(wanted)), std::promise<void>()});
     auto done = std::make_shared<std::future<void>>(started->promise.get_future());
     courier.send([this, started, history] {  // the courier is gone before this
       try {

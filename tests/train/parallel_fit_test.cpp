@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <mutex>
 
 #include <lockstep/lockstep.h>
@@ -48,7 +49,7 @@ Found fitted(const dist::Group& group, int zero, const MakeModel& make, const Ma
   manual_seed(1);
   const std::unique_ptr<nn::Layer> model = make();
   optim::AdamW optimizer(model->parameters(), {.lr = 1e-2});
-  dist::Parallel parallel(*model, optimizer, group, {.shards = 4, .zero = zero});
+  dist::Parallel parallel(*model, optimizer, group, {.shards = 4, .zero = zero, .bucket_bytes = 40'000});
   data::DataLoader loader(make_data(8, 2), {.batch_size = 4, .shuffle = true, .seed = 3});
   data::DataLoader test(make_data(10, 5), {.batch_size = 3});
   const train::FitResult result = train::fit(*model, optimizer, loader,
@@ -95,6 +96,45 @@ TEST(FitOnRanks, ResNetAndAnotherNumberOfRanksAfterAnEpoch) {
 
 TEST(FitOnRanks, Gpt) {
   expect_equal_for_all_ranks([] { return std::make_unique<Gpt>(); }, texts);
+}
+
+data::DatasetPtr digits(std::int64_t count, std::uint64_t seed) {
+  Generator generator(seed);
+  const Tensor input = randn({count, 1, 28, 28}, {}, &generator);
+  return std::make_shared<data::TensorDataset>(input, randint(0, 10, {count}, {.dtype = DType::i64}, &generator));
+}
+
+// Every network, number of ranks before and after, and ZeRO: `make soak`.
+TEST(FitOnRanks, DISABLED_EveryPairOfNumbersOfRanks) {
+  const std::pair<MakeModel, MakeData> networks[] = {
+      {[] { return std::make_unique<models::LeNet>(10); }, digits},
+      {[] { return std::make_unique<models::CifarResNet>(10, 20); }, pictures},
+      {[] { return std::make_unique<Gpt>(); }, texts}};
+  for (const auto& [make, make_data] : networks) {
+    const test::TemporaryFolder folders;
+    const Found first = of_ranks(1, 0, make, make_data, folders.path("one"), 1);
+    const Found second = of_ranks(1, 0, make, make_data, folders.path("one"), 2);
+    for (int before = 1; before <= 4; ++before) {
+      for (int after = 1; after <= 4; ++after) {
+        for (const int zero : {0, 1}) {
+          const std::string folder = folders.path(std::to_string(100 * before + 10 * after + zero));
+          EXPECT_TRUE(of_ranks(before, zero, make, make_data, folder, 1) == first) << before << " ranks, ZeRO " << zero;
+          EXPECT_TRUE(of_ranks(after, 1 - zero, make, make_data, folder, 2) == second) << before << ", then " << after;
+        }
+      }
+    }
+  }
+}
+
+TEST(FitOnRanks, WhatRankZeroCannotWriteIsToldToAll) {
+  const test::TemporaryFolder folders;
+  const std::string file = folders.path("file");
+  std::ofstream(file) << "in the way";
+  const std::vector<std::string> ends = test::run_ranks(2, [&](const dist::Group& group) {
+    fitted(group, 0, [] { return std::make_unique<Gpt>(); }, texts, file, 2);
+  });
+  EXPECT_THAT(ends[0], ::testing::HasSubstr(file));
+  EXPECT_THAT(ends[1], ::testing::HasSubstr("rank 0 has ended"));
 }
 
 TEST(FitOnRanks, OneRankMayAskToStop) {
