@@ -7,6 +7,7 @@
 
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/cpu/irregular/irregular.h"
+#include "backends/cpu/row/pool.h"
 #include "backends/cpu/row/row_program.h"
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
@@ -34,6 +35,8 @@ struct Compiler {
   std::shared_ptr<KeptPanels> kept;
   std::unique_ptr<Executable> operator()(const RowKernel& kernel) const {
     if (auto gather = compile_gather(kernel.program, isa)) return gather;
+    if (auto join = compile_join(kernel.program, isa)) return join;
+    if (auto pool = compile_pool(kernel.program, isa)) return pool;
     return std::make_unique<RowExecutable>(kernel.program, isa);
   }
   std::unique_ptr<Executable> operator()(const ContractionKernel& kernel) const {

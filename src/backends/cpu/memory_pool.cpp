@@ -27,7 +27,9 @@ void* system_allocate(std::size_t size) {
   return data;
 }
 
-std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+std::string mebibytes(std::size_t bytes) {
+  return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
+}
 
 }  // namespace
 
@@ -57,12 +59,11 @@ void MemoryPool::count_allocation(std::size_t size) {
 void* MemoryPool::allocate(std::size_t bytes) {
   const std::size_t size = block_size(bytes);
   const std::lock_guard lock(mutex_);
-  if (const auto found = by_size_.find(size); found != by_size_.end()) {
+  if (const auto found = by_size_.find(size); found != by_size_.end() && !found->second.empty()) {
     const Blocks::iterator block = found->second.back();
     found->second.pop_back();
-    if (found->second.empty()) by_size_.erase(found);
     void* data = block->data;
-    cached_.erase(block);
+    spare_.splice(spare_.end(), cached_, block);
     statistics_.cached -= size;
     ++statistics_.reused;
     count_allocation(size);
@@ -75,7 +76,8 @@ void* MemoryPool::allocate(std::size_t bytes) {
   }
   if (data == nullptr) {
     throw OutOfMemoryError("cpu: out of memory\n  requested  " + mebibytes(size) + "\n  in use     " +
-                           mebibytes(statistics_.live) + " by tensors\n  fix: smaller batches, fewer live tensors, or a smaller dtype");
+                           mebibytes(statistics_.live) +
+                           " by tensors\n  fix: smaller batches, fewer live tensors, or a smaller dtype");
   }
   count_allocation(size);
   trim_locked(limit() > statistics_.live ? limit() - statistics_.live : 0);
@@ -87,11 +89,11 @@ void MemoryPool::release(void* data, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   statistics_.live -= size;
   try {
-    Blocks block{{data, size}};
-    by_size_[size].push_back(block.begin());
-    cached_.splice(cached_.end(), block);
+    if (spare_.empty()) spare_.emplace_back();
+    by_size_[size].push_back(spare_.begin());
+    spare_.front() = {data, size};
+    cached_.splice(cached_.end(), spare_, spare_.begin());
   } catch (const std::bad_alloc&) {  // no memory to remember the block by: let it go
-    if (const auto entry = by_size_.find(size); entry != by_size_.end() && entry->second.empty()) by_size_.erase(entry);
     std::free(data);
     return;
   }
@@ -109,7 +111,6 @@ void MemoryPool::trim_locked(std::size_t keep) noexcept {
     const Blocks::iterator block = cached_.begin();
     const auto same_size = by_size_.find(block->size);
     std::erase(same_size->second, block);
-    if (same_size->second.empty()) by_size_.erase(same_size);
     statistics_.cached -= block->size;
     std::free(block->data);
     cached_.erase(block);

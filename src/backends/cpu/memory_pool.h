@@ -52,7 +52,8 @@ class MemoryPool {
 
   mutable std::mutex mutex_;
   Blocks cached_;
-  std::map<std::size_t, std::vector<Blocks::iterator>> by_size_;
+  Blocks spare_;  // nodes of the list for the blocks to come: a step allocates and releases as many
+  std::map<std::size_t, std::vector<Blocks::iterator>> by_size_;  // few sizes; those without a block stay, too
   MemoryStatistics statistics_;
   // The recent peak is that of this and of the previous window of allocations.
   std::size_t window_peak_ = 0;

@@ -112,7 +112,8 @@ std::unique_ptr<Executable> compile(const FourierKernel& kernel, Isa isa, const 
 }
 
 std::unique_ptr<Executable> compile(const RowKernel& kernel, Isa isa, const std::shared_ptr<MemoryPool>&) {
-  return compile_gather(kernel.program, isa);
+  if (auto gather = compile_gather(kernel.program, isa)) return gather;
+  return compile_join(kernel.program, isa);
 }
 
 template <typename K>::testing::AssertionResult agrees_everywhere(const K& kernel, const Buffers& buffers) {
@@ -513,6 +514,75 @@ TEST(CpuGather, RowsAgreeWithTheReference) {
     ASSERT_NE(compile_gather(program, selected_isa()), nullptr);
     ASSERT_TRUE(agrees_everywhere(RowKernel{program}, buffers)) << "seed " << seed << " " << name_of(dtype);
   }
+}
+
+/// `sizes` tensors of which each fills its part of dimension `dim`, as cat makes them.
+Program join_of(Buffers& buffers, DType dtype, Shape shape, int dim, const std::vector<std::int64_t>& sizes) {
+  Program program;
+  std::int64_t total = 0, before = 0;
+  for (const std::int64_t size : sizes) total += size;
+  const auto instruction = [&](Instruction::Kind kind) {
+    Instruction made;
+    made.kind = kind;
+    made.dtype = dtype;
+    made.type = word_type(dtype);
+    made.op = Op::merge;
+    return made;
+  };
+  int joined = -1;
+  for (const std::int64_t size : sizes) {
+    shape[dim] = size;
+    const View view = *View::contiguous(shape).padded(dim, before, total - before - size, 0);
+    before += size;
+    Instruction load = instruction(Instruction::Kind::load_bits);
+    load.index = static_cast<int>(program.inputs.size());
+    program.inputs.push_back({buffers.add(dtype, shape.numel()), dtype, view});
+    program.code.push_back(load);
+    const int loaded = static_cast<int>(program.code.size()) - 1;
+    if (joined >= 0) {
+      Instruction merge = instruction(Instruction::Kind::elementwise);
+      merge.a = joined;
+      merge.b = loaded;
+      program.code.push_back(merge);
+    }
+    joined = static_cast<int>(program.code.size()) - 1;
+  }
+  shape[dim] = total;
+  program.inner = shape;
+  program.outputs.push_back({buffers.add(dtype, shape.numel()), dtype, joined, true, View::contiguous(shape).strides});
+  return program;
+}
+
+TEST(CpuJoin, AgreesWithTheReference) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    std::int64_t n = 0;
+    int dim = 0;
+    Buffers buffers(random);
+    const DType dtype = random.pick(kDTypes);
+    const Shape shape = random_shape(random, random.one_in(8) ? 30000 : 1000, n, dim);
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(2 + random.below(4)));
+    for (std::int64_t& size : sizes) size = 1 + random.below(9);
+    const Program program = join_of(buffers, dtype, shape, dim, sizes);
+    if (program.inner.numel() == 0) continue;
+    ASSERT_NE(compile_join(program, selected_isa()), nullptr) << "seed " << seed;
+    ASSERT_TRUE(agrees_everywhere(RowKernel{program}, buffers)) << "seed " << seed << " " << name_of(dtype);
+  }
+}
+
+TEST(CpuJoin, OtherProgramsAreNotJoins) {
+  Random random(1);
+  Buffers buffers(random);
+  Program program = join_of(buffers, DType::f32, {2, 3}, 1, {3, 4});
+  ASSERT_NE(compile_join(program, selected_isa()), nullptr);
+  Program gap = program;  // a column that neither tensor fills
+  gap.inputs[1].view.bounds[0].lo += 1;
+  EXPECT_EQ(compile_join(gap, selected_isa()), nullptr);
+  Program values = program;
+  values.outputs[0].bits = false;
+  EXPECT_EQ(compile_join(values, selected_isa()), nullptr);
+  program.code[2].op = Op::bitwise_xor;
+  EXPECT_EQ(compile_join(program, selected_isa()), nullptr);
 }
 
 TEST(CpuUpdate, AgreesWithTheReference) {

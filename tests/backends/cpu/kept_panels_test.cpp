@@ -12,7 +12,9 @@ namespace {
 
 constexpr Device kRef{DeviceKind::ref, 0};
 
-std::size_t kept_bytes() { return dynamic_cast<const CpuBackend&>(backend_of({DeviceKind::cpu, 0})).kept().bytes(); }
+std::size_t kept_bytes() {
+  return dynamic_cast<const CpuBackend&>(backend_of({DeviceKind::cpu, 0})).kept().bytes();
+}
 
 TEST(KeptPanels, WeightsArePackedOnceAndLeaveWithTheirValue) {
   const std::size_t before = kept_bytes();
@@ -34,6 +36,31 @@ TEST(KeptPanels, WeightsArePackedOnceAndLeaveWithTheirValue) {
   EXPECT_EQ(kept_bytes(), before);
 }
 
+// Products of so few rows read columns where they are, until they meet them again.
+TEST(KeptPanels, FewRowsMeetPackedColumnsWithTheSameBits) {
+  const int threads_before = num_threads();
+  for (const std::int64_t rows : {1, 2, 3, 5, 8}) {
+    for (const Shape& shape : {Shape{7, 64}, Shape{130, 515}, Shape{1000, 1280}}) {
+      if (rows > 1 && shape[0] == 1000) continue;
+      const std::size_t before = kept_bytes();
+      const Tensor weight = randn(shape).eval();
+      const Tensor x = randn({rows, shape[1]}).eval();
+      const Tensor expected = linear(x.to(kRef) * 1.5, weight.to(kRef));
+      for (const int threads : {1, 2, 7}) {
+        set_num_threads(threads);
+        for (int use = 0; use < 3; ++use) {
+          EXPECT_EQ(linear(x * 1.5, weight).eval().hash(), expected.hash())
+              << rows << " rows, weight " << shape.to_string() << ", " << threads << " threads, use " << use;
+        }
+      }
+      if (rows == 1 && shape[0] > 7) {
+        EXPECT_GE(kept_bytes(), before + static_cast<std::size_t>(shape.numel()) * sizeof(float));
+      }
+    }
+  }
+  set_num_threads(threads_before);
+}
+
 // An optimiser's update writes into the memory that the weights were in.
 TEST(KeptPanels, AnOverwrittenValueIsNotFoundInItsOldForm) {
   nn::Linear layer(300, 64);
@@ -45,8 +72,7 @@ TEST(KeptPanels, AnOverwrittenValueIsNotFoundInItsOldForm) {
       const NoGrad no_grad;
       now = layer.forward(x * 1.5).eval();
     }
-    const Tensor ref = linear(x.to(kRef) * 1.5, Tensor(layer.weight).to(kRef),
-                              Tensor(layer.bias).to(kRef));
+    const Tensor ref = linear(x.to(kRef) * 1.5, Tensor(layer.weight).to(kRef), Tensor(layer.bias).to(kRef));
     EXPECT_EQ(now.hash(), ref.hash()) << "step " << step;
     optim::SGD optimizer(layer.parameters(), {.lr = 0.5});
     sum(layer.forward(x)).backward();

@@ -171,8 +171,8 @@ template <bool kFlush, int kRows> void thin_copied(const ThinArgs& args) {
   }
 }
 
-// Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each of
-// them further apart, than the processor follows by itself.
+// Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each
+// of them further apart, than the processor follows by itself.
 constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = 128;
 
@@ -237,7 +237,53 @@ template <bool kFlush, int kRows> void thin_columns(const ThinArgs& args) {
   }
 }
 
-// Of packed columns one block of k is taken apart at a time, and stays in the first cache; where that cannot be, it is decoded.
+// kPieces vectors of columns that lie in panels: as many sums that wait for nothing but themselves.
+template <int kRows, int kPieces> HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece) {
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  const std::int64_t per_panel = args.panel_width / kN;
+  const float* columns[kPieces];
+  for (int p = 0; p < kPieces; ++p) {
+    columns[p] = args.panels + (piece + p) / per_panel * args.panel_stride + (piece + p) % per_panel * kN;
+  }
+  const float* row = args.rows;
+  float* const to = args.results + (piece - args.piece_begin) * kN;
+  for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+    hn::Vec<Tag<float> > acc[kRows][kPieces];
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
+    }
+    const std::int64_t count = std::min(args.k - k, kBlock);
+    for (std::int64_t i = 0; i < count; ++i, row += args.rows_stride) {
+      hn::Vec<Tag<float> > column[kPieces];
+#pragma GCC unroll 4
+      for (int p = 0; p < kPieces; ++p) column[p] = hn::LoadU(d, columns[p] + i * args.panel_width);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const auto weight = hn::Set(d, row[r]);
+#pragma GCC unroll 4
+        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, column[p], acc[r][p]);
+      }
+    }
+    for (int p = 0; p < kPieces; ++p) columns[p] += args.block_stride;
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPieces; ++p) {
+        float* const sum = to + r * args.results_stride + p * kN;
+        hn::StoreU(k == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
+      }
+    }
+  }
+}
+
+template <int kRows> void thin_panels(const ThinArgs& args) {
+  constexpr int kPieces = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
+  std::int64_t piece = args.piece_begin;
+  for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces>(args, piece);
+  for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece);
+}
+
+// Of packed columns one block of k is taken apart at a time, and stays in the first cache; where that cannot be, it is
+// decoded.
 template <int kRows> void thin_blocks(const ThinArgs& args) {
   constexpr int kN = kLanes<float>;
   const Lines lines(args.encoding, args.blocks);
@@ -277,6 +323,7 @@ template <int kRows> void thin_blocks(const ThinArgs& args) {
 
 template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.encoding != Encoding::dense) return thin_blocks<kRows>(args);
+  if (args.panels != nullptr) return thin_panels<kRows>(args);
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }

@@ -1,5 +1,5 @@
-// Contractions of few rows whose columns are read straight from the view, or from a padded copy of it (thin-inl.h): when, and
-// the table of where the columns' data lies, made once per kernel because it is the same for every batch.
+// Contractions of few rows whose columns are read straight from the view, or from a padded copy of it (thin-inl.h):
+// when, and the table of where the columns' data lies, made once per kernel because it is the same for every batch.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +46,18 @@ struct ThinArgs {
   Encoding encoding = Encoding::dense;
   const std::byte* blocks = nullptr;
   std::int64_t first = 0;
+  /// Of columns that were packed, instead of `data`: their panels (panels.h), and the elements from one to the next,
+  /// from a block of k to the next, and from k to k.
+  const float* panels = nullptr;
+  std::int64_t panel_stride = 0;
+  std::int64_t block_stride = 0;
+  std::int64_t panel_width = 0;
   bool flush = false;
   std::int64_t piece_begin = 0;
   std::int64_t piece_end = 0;
   const float* rows = nullptr;  ///< [k][row]
   std::int64_t rows_stride = 0;
-  std::int64_t row_count = 1;   ///< at most kThinRows or kThinRowsAlongK
+  std::int64_t row_count = 1;  ///< at most kThinRows or kThinRowsAlongK
   std::int64_t k = 0;
   float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
   std::int64_t results_stride = 0;

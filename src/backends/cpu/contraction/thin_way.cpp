@@ -16,6 +16,9 @@ namespace {
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;
+constexpr std::int64_t kMostThinBytes = 8 << 20;
+// Pieces of neighbouring columns that a thread takes at least: one or two pages of each row.
+constexpr std::int64_t kThinStretch = 64;
 
 class ThinWay final : public Way {
  public:
@@ -23,12 +26,13 @@ class ThinWay final : public Way {
 
  private:
   void compute(const Binding& binding) const override {
-    // Work per thread in multiply-adds of a vector, for pieces that stay in the first caches.
+    // Transposing columns along k takes as long as a few rows' products: not again and again, as long as they stay in
+    // the caches. Larger ones wait for memory either way.
+    const bool keeps = table_.along_k && packed_bytes(Operand::columns) <= kMostThinBytes;
+    const KeptPanels::Panels panels = keeps ? kept(binding, Operand::columns, false) : nullptr;
     const std::int64_t pieces = table_.pieces();
-    const std::int64_t parts = divide_up(pieces, std::max<std::int64_t>(kThinPieces, divide_up(pieces, num_threads())));
-    const std::int64_t blocks = divide_up(pieces, kThinPieces);
     const bool whole = table_.copy.has_value();  // parts of a batch would copy it again
-    const std::int64_t per_batch = whole ? 1 : plan_.batches >= 4 * num_threads() ? blocks : std::max(parts, blocks);
+    const std::int64_t per_batch = whole ? 1 : parts_of_a_batch(pieces);
     const std::int64_t step = divide_up(pieces, per_batch);
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
     const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
@@ -37,9 +41,22 @@ class ThinWay final : public Way {
       for (std::int64_t unit = begin; unit < end; unit += together) {
         const std::int64_t piece = unit % divide_up(pieces, step) * step;
         const std::int64_t batches = std::min(together, end - unit);
-        compute_pieces(binding, unit / divide_up(pieces, step), batches, piece, std::min(piece + step, pieces));
+        compute_pieces(binding, panels.get(), unit / divide_up(pieces, step), batches, piece,
+                       std::min(piece + step, pieces));
       }
     });
+  }
+
+  // As many as keep the results of each in the first cache, and, of few batches, all threads busy with enough to do.
+  std::int64_t parts_of_a_batch(std::int64_t pieces) const {
+    const std::int64_t blocks = divide_up(pieces, kThinPieces);
+    const std::int64_t threads = num_threads();
+    if (threads == 1 || plan_.batches >= 4 * threads) return blocks;
+    // Columns along k share nothing. Others are neighbours: the longer a stretch of them, the better is memory read.
+    const std::int64_t wanted = divide_up((table_.along_k ? 4 : 1) * threads, plan_.batches);
+    const std::int64_t least = std::max(divide_up(kThinWork, std::max<std::int64_t>(plan_.k, 1) * plan_.rows),
+                                        table_.along_k ? 1 : kThinStretch);
+    return std::max(blocks, std::min(wanted, pieces / least));
   }
 
   // How many batches fit in one call: their results stay in the first cache.
@@ -49,8 +66,8 @@ class ThinWay final : public Way {
   }
 
   // Several batches only if each is one row of the kernel (batches_of_a_call).
-  void compute_pieces(const Binding& binding, std::int64_t batch, std::int64_t batches, std::int64_t piece_begin,
-                      std::int64_t piece_end) const {
+  void compute_pieces(const Binding& binding, const std::byte* panels, std::int64_t batch, std::int64_t batches,
+                      std::int64_t piece_begin, std::int64_t piece_end) const {
     Workspace& workspace = Workspace::of_this_thread();
     const std::int64_t lanes = kernels_.lanes;
     const auto panel_bytes = (plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack;
@@ -65,6 +82,9 @@ class ThinWay final : public Way {
     args.row_count = plan_.rows;
     args.k = plan_.k;
     args.results_stride = (piece_end - piece_begin + 1) * lanes;
+    args.panel_stride = panel_stride(Operand::columns);
+    args.block_stride = block_stride(Operand::columns);
+    args.panel_width = width(Operand::columns);
     const std::int64_t count = plan_.rows * batches;
     float* const results =
         reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
@@ -74,6 +94,8 @@ class ThinWay final : public Way {
         args.encoding = side.encoding;
         args.blocks = data(binding, Operand::columns);
         args.first = side.geometry.batch_address(batch + b);
+      } else if (panels != nullptr) {
+        args.panels = reinterpret_cast<const float*>(panels) + (batch + b) * k_blocks() * args.block_stride;
       } else {
         args.data = table_.copy ? copied(binding, batch + b, workspace)
                                 : reinterpret_cast<const float*>(data(binding, Operand::columns)) +

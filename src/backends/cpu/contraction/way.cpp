@@ -102,14 +102,21 @@ KeptPanels::Panels Way::kept(const Binding& binding, Operand operand, bool seria
   const std::int64_t bytes = packed_bytes(operand);
   if (bytes < kLeastBytes) return nullptr;
   const std::uint64_t contents = buffer->contents();
-  std::uint64_t& last = last_contents_[operand == Operand::rows ? 0 : 1];
-  if (std::exchange(last, contents) != contents) return nullptr;
+  const std::size_t which = operand == Operand::rows ? 0 : 1;
+  if (std::exchange(last_contents_[which], contents) != contents) {
+    last_panels_[which].reset();
+    return nullptr;
+  }
+  if (auto panels = last_panels_[which].lock()) return panels;
   std::string name = form(operand);
-  if (auto panels = kept_->find(contents, name)) return panels;
-  auto panels = kept_->allocate(static_cast<std::size_t>(bytes));
-  if (panels == nullptr) return nullptr;
-  pack_all(binding, operand, serial, panels.get());
-  kept_->keep(*buffer, std::move(name), panels, static_cast<std::size_t>(bytes));
+  KeptPanels::Panels panels = kept_->find(contents, name);
+  if (panels == nullptr) {
+    panels = kept_->allocate(static_cast<std::size_t>(bytes));
+    if (panels == nullptr) return nullptr;
+    pack_all(binding, operand, serial, panels.get());
+    kept_->keep(*buffer, std::move(name), panels, static_cast<std::size_t>(bytes));
+  }
+  last_panels_[which] = panels;
   return panels;
 }
 

@@ -79,9 +79,19 @@ class Way : public Executable {
   /// Packs [outer_begin, outer_begin + outer_count) of one block of k.
   void pack(const Binding& binding, Operand operand, const Position& batch, std::int64_t outer_begin,
             std::int64_t outer_count, std::int64_t k_block, void* panels, Workspace& workspace) const;
-  /// The whole operand as pack_all leaves it, if it is a value that this kernel met before, and few enough results use an
-  /// element for packing to matter; otherwise null.
+  /// The whole operand as pack_all leaves it, if it is a value that this kernel met before, and few enough results use
+  /// an element for packing to matter; otherwise null.
   KeptPanels::Panels kept(const Binding& binding, Operand operand, bool serial) const;
+  std::int64_t packed_bytes(Operand operand) const {
+    return plan_.batches * k_blocks() * block_stride(operand) * element_size();
+  }
+  /// Elements from one block of k to the next, and of a panel from k to k.
+  std::int64_t block_stride(Operand operand) const {
+    return divide_up(outer(operand), width(operand)) * panel_stride(operand);
+  }
+  std::int64_t width(Operand operand) const {
+    return operand == Operand::rows ? kernels_.tile_rows : kernels_.tile_columns;
+  }
   /// The whole operand, as [batch][block of k][panel].
   const std::byte* pack_all(const Binding& binding, Operand operand, bool serial, GrowingBuffer& buffer) const {
     std::byte* const to = buffer.reserve(packed_bytes(operand));
@@ -99,22 +109,14 @@ class Way : public Executable {
 
  private:
   void pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const;
-  std::int64_t packed_bytes(Operand operand) const {
-    return plan_.batches * k_blocks() * block_stride(operand) * element_size();
-  }
   /// What of the plan decides how the operand's panels look.
   std::string form(Operand operand) const;
-  std::int64_t width(Operand operand) const {
-    return operand == Operand::rows ? kernels_.tile_rows : kernels_.tile_columns;
-  }
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
-  std::int64_t block_stride(Operand operand) const {
-    return divide_up(outer(operand), width(operand)) * panel_stride(operand);
-  }
 
   const std::shared_ptr<KeptPanels> kept_;
-  // What the operands held in the last run, to know a value that comes again.
+  // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
   mutable std::array<std::uint64_t, 2> last_contents_{};
+  mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;
 };
 
 }  // namespace contraction

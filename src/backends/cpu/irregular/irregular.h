@@ -19,6 +19,8 @@ std::unique_ptr<Executable> compile_scan(const ScanKernel& kernel, Isa isa);
 std::unique_ptr<Executable> compile_sort(const SortKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
 /// Of a row program that does nothing but gather rows; null for any other.
 std::unique_ptr<Executable> compile_gather(const Program& program, Isa isa);
+/// Of a row program that does nothing but join tensors along a dimension; null for any other.
+std::unique_ptr<Executable> compile_join(const Program& program, Isa isa);
 std::unique_ptr<Executable> compile_update(const UpdateKernel& kernel, Isa isa);
 std::unique_ptr<Executable> compile_fourier(const FourierKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
 

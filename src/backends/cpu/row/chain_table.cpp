@@ -8,6 +8,8 @@
 #include "backends/cpu/simd_table.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 #include "backends/cpu/row/tables.h"
 
@@ -56,6 +58,24 @@ HWY_INLINE V smaller(V first, V second) {
   return better_of(first, second, [](V x, V y) HWY_ATTR { return hn::Lt(x, y); });
 }
 
+/// Whether a link's result may have to be made canonical. Extrema give one of their operands: of a link that is not the
+/// first, one is canonical already, and the other shows when it is a scalar.
+HWY_INLINE bool may_be_small(const ChainLink& link, bool is_first) {
+  switch (link.op) {
+    case ChainOp::relu: return is_first;
+    case ChainOp::max:
+    case ChainOp::min:
+    case ChainOp::max_of:
+    case ChainOp::min_of: {
+      if (is_first || !link.scalar) return true;
+      std::uint32_t bits;
+      std::memcpy(&bits, link.operand, sizeof bits);
+      return (bits & 0x7fffffffu) - 1u < 0x00800000u;
+    }
+    default: return true;
+  }
+}
+
 /// Calls fn(function of two vectors).
 template <class Fn>
 HWY_INLINE void with_op(ChainOp op, Fn fn) {
@@ -83,6 +103,8 @@ HWY_INLINE void run_chain(const float* first, const ChainLink* links, std::size_
   const D d;
   const std::size_t width = hn::Lanes(d);
   const ChainLink* const end = links + count;
+  bool small[kMostLinks];
+  for (std::size_t l = 0; l < count; ++l) small[l] = may_be_small(links[l], l == 0);
   std::size_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
     const auto load = [&](const float* p) HWY_ATTR {
@@ -99,8 +121,9 @@ HWY_INLINE void run_chain(const float* first, const ChainLink* links, std::size_
         y = load(link->operand);
       }
       with_op(link->op, [&](auto fn) HWY_ATTR {
-        x = {flushed(fn(x.v0, y.v0)), flushed(fn(x.v1, y.v1)), flushed(fn(x.v2, y.v2)), flushed(fn(x.v3, y.v3))};
+        x = {fn(x.v0, y.v0), fn(x.v1, y.v1), fn(x.v2, y.v2), fn(x.v3, y.v3)};
       });
+      if (small[link - links]) x = {flushed(x.v0), flushed(x.v1), flushed(x.v2), flushed(x.v3)};
     }
     full(x, i);
   }

@@ -139,12 +139,26 @@ void Planner::find_values_of_passes() {
   for (int value : analysis_.outputs) demand(analysis_.when[idx(value)], value);
 }
 
+/// Whether elements are read where they lie and reduced, and nothing else: tiles then need no memory.
+bool Planner::only_reduces() const {
+  if (analysis_.merged || options_.epilogue || pass_values_.size() != 1) return false;
+  for (std::size_t v = 0; v < analysis_.code.size(); ++v) {
+    const Instruction& instruction = analysis_.code[v];
+    if (!analysis_.used[v] || analysis_.classes[v] != Class::vector) continue;
+    if (instruction.kind != Kind::load) return false;
+    const Input& input = program_.inputs[idx(instruction.index)];
+    if (!is_stored_as(input.dtype, instruction.type, false, input.canonical)) return false;
+    if (plan_.inputs[idx(instruction.index)].along.rank() > 1) return false;
+  }
+  return true;
+}
+
 void Planner::choose_tiles() {
   const Space& space = plan_.space;
   plan_.elements = space.outer_count * space.along_count;
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
-    plan_.tile = kTile;
+    plan_.tile = only_reduces() ? kChunk : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
       const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;
       plan_.width = std::max<std::int64_t>(1, std::min(kBlockElements / plan_.sequence, plan_.units / enough_units));

@@ -38,6 +38,7 @@ class Planner {
   void demand(int pass, int value);
   bool is_worth_gathering(int value) const;
   void choose_tiles();
+  bool only_reduces() const;
   std::size_t bytes_of_kept_element() const;
 
   std::size_t reserve(std::size_t bytes);

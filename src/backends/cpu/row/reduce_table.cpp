@@ -43,6 +43,22 @@ HWY_INLINE V step_vector(V accumulator, V a, V b) {
 template <typename T>
 constexpr bool kInRegisters = std::is_floating_point_v<T> && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
 
+/// `count` vectors of neighbouring lanes; `n`: elements from the first of them on, in whole chunks of 64.
+template <int kind, std::size_t count, class D, typename T>
+HWY_INLINE void add_lanes(D d, T* lane, const T* a, const T* b, std::size_t n, std::size_t width) {
+  hn::Vec<D> sum[count];
+#pragma GCC unroll 8
+  for (std::size_t v = 0; v < count; ++v) sum[v] = hn::LoadU(d, lane + v * width);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < count; ++v) {
+      sum[v] = step_vector<kind>(sum[v], hn::LoadU(d, a + i + v * width), hn::LoadU(d, b + i + v * width));
+    }
+  }
+#pragma GCC unroll 8
+  for (std::size_t v = 0; v < count; ++v) hn::StoreU(sum[v], d, lane + v * width);
+}
+
 template <int kind, typename T>
 void lanes(void* lanes_, const void* a_, const void* b_, std::size_t n) {
   auto* lane = static_cast<T*>(lanes_);
@@ -50,28 +66,18 @@ void lanes(void* lanes_, const void* a_, const void* b_, std::size_t n) {
   const auto* b = kind == ReduceTable::dot ? static_cast<const T*>(b_) : a;
   const std::size_t full = n / kLanes * kLanes;
   if constexpr (kInRegisters<T>) {
-    // Four registers at a time, once over the data for each group of lanes: the data are in the nearest cache, and
-    // no compiler spills four registers.
+    // As many registers as there are lanes for, but no more than eight: no compiler spills these.
     const hn::ScalableTag<T> d;
-    const std::size_t width = hn::Lanes(d);
-    for (std::size_t group = 0; group < kLanes; group += 4 * width) {
-      T* l = lane + group;
-      auto l0 = hn::LoadU(d, l);
-      auto l1 = hn::LoadU(d, l + width);
-      auto l2 = hn::LoadU(d, l + 2 * width);
-      auto l3 = hn::LoadU(d, l + 3 * width);
-      for (std::size_t i = group; i < full; i += kLanes) {
-        const T* x = a + i;
-        const T* y = b + i;
-        l0 = step_vector<kind>(l0, hn::LoadU(d, x), hn::LoadU(d, y));
-        l1 = step_vector<kind>(l1, hn::LoadU(d, x + width), hn::LoadU(d, y + width));
-        l2 = step_vector<kind>(l2, hn::LoadU(d, x + 2 * width), hn::LoadU(d, y + 2 * width));
-        l3 = step_vector<kind>(l3, hn::LoadU(d, x + 3 * width), hn::LoadU(d, y + 3 * width));
+    constexpr std::size_t width = hn::MaxLanes(hn::ScalableTag<T>());
+    constexpr std::size_t count = width * 8 < kLanes ? 8 : kLanes / width;
+    if (hn::Lanes(d) == width) {
+      for (std::size_t group = 0; group < kLanes; group += count * width) {
+        add_lanes<kind, count>(d, lane + group, a + group, b + group, full, width);
       }
-      hn::StoreU(l0, d, l);
-      hn::StoreU(l1, d, l + width);
-      hn::StoreU(l2, d, l + 2 * width);
-      hn::StoreU(l3, d, l + 3 * width);
+    } else {
+      for (std::size_t group = 0; group < kLanes; group += hn::Lanes(d)) {
+        add_lanes<kind, 1>(d, lane + group, a + group, b + group, full, hn::Lanes(d));
+      }
     }
   } else {
     for (std::size_t i = 0; i < full; i += kLanes) {
