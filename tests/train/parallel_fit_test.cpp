@@ -134,7 +134,9 @@ TEST(FitOnRanks, WhatRankZeroCannotWriteIsToldToAll) {
     fitted(group, 0, [] { return std::make_unique<Gpt>(); }, texts, file, 2);
   });
   EXPECT_THAT(ends[0], ::testing::HasSubstr(file));
-  EXPECT_THAT(ends[1], ::testing::HasSubstr("rank 0 has ended"));
+  // As the connection's end is met: while it is read, or written.
+  EXPECT_THAT(ends[1], ::testing::AnyOf(::testing::HasSubstr("rank 0 has ended"),
+                                        ::testing::HasSubstr("the connection with rank 0 broke")));
 }
 
 TEST(FitOnRanks, OneRankMayAskToStop) {
