@@ -16,6 +16,8 @@ namespace {
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 40000;
+// Columns along k: each multiply-add reads elements of its own, from further away than the nearest cache.
+constexpr std::int64_t kThinWorkAlongK = 10000;
 constexpr std::int64_t kMostThinBytes = 8 << 20;
 // Pieces of neighbouring columns that a thread takes at least: one or two pages of each row.
 constexpr std::int64_t kThinStretch = 64;
@@ -37,7 +39,7 @@ class ThinWay final : public Way {
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
     const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
     const std::int64_t together = step == pieces ? batches_of_a_call() : 1;
-    parallel_for(units, std::max<std::int64_t>(1, kThinWork / work), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(units, std::max<std::int64_t>(1, task_work() / work), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; unit += together) {
         const std::int64_t piece = unit % divide_up(pieces, step) * step;
         const std::int64_t batches = std::min(together, end - unit);
@@ -47,6 +49,8 @@ class ThinWay final : public Way {
     });
   }
 
+  std::int64_t task_work() const { return table_.along_k ? kThinWorkAlongK : kThinWork; }
+
   // As many as keep the results of each in the first cache, and, of few batches, all threads busy with enough to do.
   std::int64_t parts_of_a_batch(std::int64_t pieces) const {
     const std::int64_t blocks = divide_up(pieces, kThinPieces);
@@ -54,7 +58,7 @@ class ThinWay final : public Way {
     if (threads == 1 || plan_.batches >= 4 * threads) return blocks;
     // Columns along k share nothing. Others are neighbours: the longer a stretch of them, the better is memory read.
     const std::int64_t wanted = divide_up((table_.along_k ? 4 : 1) * threads, plan_.batches);
-    const std::int64_t least = std::max(divide_up(kThinWork, std::max<std::int64_t>(plan_.k, 1) * plan_.rows),
+    const std::int64_t least = std::max(divide_up(task_work(), std::max<std::int64_t>(plan_.k, 1) * plan_.rows),
                                         table_.along_k ? 1 : kThinStretch);
     return std::max(blocks, std::min(wanted, pieces / least));
   }
