@@ -40,6 +40,7 @@ docs: ## the API reference as HTML, in build/docs
 soak: build ## every test of devices in software, every CUDA text, SOAK_SECONDS (3600) of fuzzing for each target
 	@scripts/setup build test
 	@build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
+	@LOCKSTEP_FUZZ_SECONDS=$(SOAK_SECONDS) build/release/bin/lockstep_agreement_tests --gtest_filter='Fuzz*'
 	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test vulkan_full metal_full fuzz
 
 exhaustive: build ## the tests over every input of a function (hours of one core)
