@@ -22,6 +22,7 @@
 #include <lockstep/optim.h>
 #include <lockstep/random.h>
 #include <lockstep/recorder.h>
+#include <lockstep/save_case.h>
 #include <lockstep/shadow.h>
 #include <lockstep/shape.h>
 #include <lockstep/tensor.h>

@@ -16,4 +16,5 @@
 #include <lockstep/nn/pooling.h>
 #include <lockstep/nn/recurrent.h>
 #include <lockstep/nn/sequential.h>
+#include <lockstep/nn/stats.h>
 #include <lockstep/nn/transformer.h>

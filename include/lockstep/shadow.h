@@ -34,11 +34,12 @@ struct ShadowDifference {
   Device shadow;
   DType dtype = DType::f32;
   Shape shape;
-  Shape index;             ///< of the first element that differs
-  std::string value;       ///< of the device there, with its bits: "0.25 (0x3e800000)"
+  Shape index;        ///< of the first element that differs
+  std::string value;  ///< of the device there, with its bits: "0.25 (0x3e800000)"
   std::string shadow_value;
   std::optional<std::uint64_t> ulps;  ///< floats between the two, counted; nothing for NaN and integers
   std::int64_t count = 0;             ///< elements that differ
+  std::string case_file;  ///< the kernel with what it read, for `lockstep replay`; of the first difference alone
 
   /// Some lines for people.
   LOCKSTEP_API std::string to_string() const;
@@ -67,15 +68,22 @@ struct ShadowOptions {
   std::int64_t every = 1;
   /// Compare only kernels with one of these ops, by the names that users call; empty: all.
   std::vector<std::string> ops = {};
+  /// Compute only so many neighbouring places of the outermost dimension of each kernel's rows, others each time; 0:
+  /// all.
+  std::int64_t rows = 0;
+  /// Where the first difference's case is written, whatever the policy; empty: nowhere.
+  std::string cases = "lockstep-cases";
   /// Called with each difference, instead of standard error.
   std::function<void(const ShadowDifference& difference)> on_difference = {};
 };
 
 /// While it lives, kernels of all other devices are run on `device`, too, in every thread. Bits are those without it
-/// (unless it follows); fusion is, too. What the shadow device cannot hold (f64 on some GPUs) is passed over and counted.
+/// (unless it follows); fusion is, too. What the shadow device cannot hold (f64 on some GPUs) is passed over and
+/// counted.
 class LOCKSTEP_API Shadow {
  public:
-  /// ValueError while another Shadow lives, or if an option is out of range; DeviceError if there is no such device.
+  /// ValueError while another Shadow lives, or if an option is out of range; DeviceError if there is no such device. A
+  /// kernel whose values its memory cannot hold is an OutOfMemoryError before the first kernel of its flush runs.
   explicit Shadow(Device device, ShadowOptions options = {}, CallSite site = {});
   ~Shadow();
   Shadow(const Shadow&) = delete;

@@ -38,6 +38,9 @@ vulkan_part() {
     training) validated training $bin/lockstep demo --device cpu --device vulkan:0 --steps 5 --out build/vulkan/demo ;;
     network) validated network $bin/lockstep_models_tests \
       --gtest_filter='Published.EveryDeviceGivesTheSameBits:Sam.EveryDeviceGivesTheSameBits' ;;
+    # Random graphs, and faults planted in them.
+    agreement) validated "$1" env LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
+      --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound' ;;
     all_ops) validated all_ops "${check[@]}" ;;
     *_tests) validated "$1" "$bin/lockstep_$1" ;;
   esac

@@ -32,6 +32,7 @@ void add_detect(CommandLine& line);
 void add_embed(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
+void add_minimize(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_hash(CommandLine& line);
 void add_demo(CommandLine& line);

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <type_traits>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <lockstep/recorder.h>
 #include <lockstep/shadow.h>
@@ -158,7 +158,22 @@ Subcommand CommandLine::subcommand(const char* name, const char* help) {
   app.add_option("--shadow-policy", shadow_policy_, "Where they differ: stop, report, or follow the shadow")
       ->check(CLI::IsMember({"stop", "report", "follow"}))
       ->group(kGroup);
-  app.add_option("--record", record_, "Write a hash of what every kernel makes to this file, for lockstep diff")->group(kGroup);
+  numeric<std::int64_t>(
+      app.add_option("--shadow-every", shadow_every_, "Compare one of so many kernels of each kind")->group(kGroup));
+  app.add_option("--shadow-ops", shadow_ops_, "Compare only kernels with these ops: conv2d,linear")
+      ->delimiter(',')
+      ->group(kGroup);
+  numeric<std::int64_t>(
+      app.add_option("--shadow-rows", shadow_rows_, "Compare so many rows of each kernel, others each time; 0: all")
+          ->group(kGroup));
+  app.add_option("--shadow-cases", cases_, "Folder for the case of the shadow's first difference")->group(kGroup);
+  app.add_option("--record", record_, "Write a hash of what every kernel makes to this file, for lockstep diff")
+      ->group(kGroup);
+  app.add_flag("--record-modules", record_modules_, "Record what layers return instead, for lockstep diff --tolerance")
+      ->group(kGroup);
+  numeric<std::int64_t>(app.add_option("--record-case", record_case_,
+                                       "Keep the kernel of this number with what it read, on a second pass")
+                            ->group(kGroup));
   return {app, runs_[&app], words_};
 }
 
@@ -169,7 +184,8 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
   if (chosen.empty() || !app_->remaining().empty()) {
     std::vector<std::string> names;
     for (const CLI::App* command : app_->get_subcommands({})) names.push_back(command->get_name());
-    const std::string known = fmt::format("\n  commands: {}\n  help: {} --help", fmt::join(names, ", "), app_->get_name());
+    const std::string known =
+        fmt::format("\n  commands: {}\n  help: {} --help", fmt::join(names, ", "), app_->get_name());
     if (words_->size() < 2) return "which command?" + known;
     const std::string& word = (*words_)[1];
     if (!word.starts_with("-")) {
@@ -217,12 +233,27 @@ ExitCode CommandLine::run(int argc, char** argv) {
 ExitCode CommandLine::run_watched(const std::function<ExitCode()>& run) const {
   std::optional<Shadow> shadow;
   std::optional<Recorder> record;
-  if (!shadow_.empty()) shadow.emplace(chosen_device(shadow_), ShadowOptions{.policy = parse_shadow_policy(shadow_policy_)});
-  if (!record_.empty()) record.emplace(graph::file_of_rank(record_));
+  if (!shadow_.empty()) {
+    if (shadow_every_ < 1) throw UsageError("--shadow-every: use 1 or more");
+    if (shadow_rows_ < 0) throw UsageError("--shadow-rows: use 0, for all, or more");
+    shadow.emplace(chosen_device(shadow_), ShadowOptions{.policy = parse_shadow_policy(shadow_policy_),
+                                                         .every = shadow_every_,
+                                                         .ops = shadow_ops_,
+                                                         .rows = shadow_rows_,
+                                                         .cases = cases_});
+  }
+  if (record_.empty() && (record_modules_ || record_case_ != 0))
+    throw UsageError("--record-modules and --record-case need --record");
+  if (record_case_ < 0) throw UsageError("--record-case: kernels are numbered from 1");
+  if (!record_.empty()) {
+    record.emplace(graph::file_of_rank(record_), RecorderOptions{.modules = record_modules_, .case_of = record_case_});
+  }
   const ExitCode code = run();
   if (record) {
     record->finish();
-    if (record->size() > 0) fmt::print(stderr, "{}: {} values of kernels recorded\n", printable(record_), record->size());
+    if (record->size() > 0)
+      fmt::print(stderr, "{}: {} {} recorded\n", printable(record_), record->size(),
+                 record_modules_ ? "outputs of layers" : "values of kernels");
   }
   if (shadow) {
     const Shadow::Counts counts = shadow->counts();

@@ -78,7 +78,7 @@ class CommandLine {
   CommandLine(const char* name, const char* description, const std::string& version, const char* footer);
   ~CommandLine();
 
-  /// With the options that all have: --shadow, --shadow-policy, --record.
+  /// With the options that all have: --shadow, --record, and what belongs to them.
   Subcommand subcommand(const char* name, const char* help);
   /// Runs the subcommand that is asked for, or shows help. Throws UsageError that says what is wrong with the line.
   ExitCode run(int argc, char** argv);
@@ -93,7 +93,13 @@ class CommandLine {
   // Of every subcommand.
   std::string shadow_;
   std::string shadow_policy_ = "stop";
+  std::int64_t shadow_every_ = 1;
+  std::vector<std::string> shadow_ops_;
+  std::int64_t shadow_rows_ = 0;
+  std::string cases_ = "lockstep-cases";
   std::string record_;
+  bool record_modules_ = false;
+  std::int64_t record_case_ = 0;
 };
 
 }  // namespace cli

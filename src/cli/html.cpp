@@ -1,5 +1,6 @@
 #include "cli/html.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cli/terminal.h"
@@ -22,6 +23,16 @@ std::string escaped(std::string_view text) {
       result += "&quot;";
     else
       result += c;
+  }
+  return result;
+}
+
+std::string escaped_lines(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    result += escaped(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return result;
 }

@@ -14,6 +14,8 @@ namespace cli {
 
 /// Text as HTML shows it; control characters become "?".
 std::string escaped(std::string_view text);
+/// The same, and lines stay lines.
+std::string escaped_lines(std::string_view text);
 /// RFC 4648, with padding.
 std::string base64(std::span<const std::byte> bytes);
 /// The picture as PNG in a data URI.

@@ -37,6 +37,7 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_embed(line);
   add_inspect(line);
   add_replay(line);
+  add_minimize(line);
   add_diff(line);
   add_hash(line);
   add_demo(line);

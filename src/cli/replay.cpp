@@ -11,10 +11,12 @@
 
 #include "backends/backend.h"
 #include "cli/case_file.h"
+#include "cli/check/check.h"
 #include "cli/command_line.h"
 #include "cli/compare.h"
 #include "cli/devices.h"
 #include "cli/json.h"
+#include "cli/kernel_case_file.h"
 #include "cli/recorded_ops/find.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
@@ -93,9 +95,53 @@ void check_gradients(const Case& recorded, const Arguments& arguments, const std
   }
 }
 
+// What a shadow or save_case kept: all bits are those of the reference here, where that can run it, or else of the
+// file.
+void run_kernel_case(const std::string& path, Device device, Outcome& outcome) {
+  const graph::KernelCase work = load_kernel_case(path);
+  outcome.op = work.story.contains("ops") ? work.story.at("ops") : "saved case";
+  std::vector<graph::Bytes> expected;
+  for (const graph::KernelCase::Result& result : work.results) expected.push_back(result.expected);
+  const auto is_whole = [&](std::size_t i) {
+    const graph::KernelCase::Value& value = work.values[work.results[i].value];
+    return expected[i].size() == static_cast<std::size_t>(value.shape.numel()) * size_of(value.dtype);
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!is_whole(i)) throw FormatError(fmt::format("{}: there is no tensor expected.{} of its shape", path, i));
+  }
+  const std::vector<graph::Bytes> results = graph::compute_case(work, device);
+  outcome.compared = true;
+  const std::optional<graph::CaseDifference> found = graph::compare_results(work, expected, results);
+  if (!found) return;
+  outcome.status = Status::fail;
+  const auto by = work.story.find(work.story.contains("reference") ? "reference" : "device");
+  outcome.detail = difference_text(work, *found, by == work.story.end() ? "the file" : by->second, device.to_string());
+}
+
+void run_check_case(const std::string& path, Device device, Outcome& outcome) {
+  const CheckCase recorded = read_check_case(path);
+  outcome.op = recorded.op.name;
+  outcome.compared = true;
+  outcome.detail = compare_call(recorded.op, recorded.dtype, recorded.point, {DeviceKind::ref, 0}, device).difference;
+  if (!outcome.detail.empty()) outcome.status = Status::fail;
+}
+
 Outcome run_case(const std::string& path, Device device) {
   Outcome outcome{.path = path};
   Case recorded;
+  try {
+    const std::string format = case_format(path);
+    if (format == graph::kCaseFormat || format == "lockstep-check-1") {
+      format == graph::kCaseFormat ? run_kernel_case(path, device, outcome) : run_check_case(path, device, outcome);
+      return outcome;
+    }
+  } catch (const Error& error) {
+    outcome.status = Status::fail;
+    outcome.readable =
+        dynamic_cast<const FormatError*>(&error) == nullptr && dynamic_cast<const IoError*>(&error) == nullptr;
+    outcome.detail = without_sources(error.what());
+    return outcome;
+  }
   try {
     recorded = read_case(path);
   } catch (const Error& error) {
@@ -210,6 +256,7 @@ void add_replay(CommandLine& line) {
       "Examples:\n"
       "  lockstep replay tests/data/cases\n"
       "  lockstep replay --device ref --json conv2d_00.safetensors\n"
+      "  lockstep replay lockstep-cases/shadow-gelu.safetensors --device cuda:0\n"
       "Exit code 1 if a case fails or a file cannot be read.");
   command.runs([options] { return replay(*options); });
 }

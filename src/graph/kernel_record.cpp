@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -14,7 +16,10 @@
 
 #include "core/hash.h"
 #include "core/os.h"
+#include "graph/hash_worker.h"
+#include "graph/kernel_case.h"
 #include "graph/kernel_watch.h"
+#include "graph/module_watch.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -30,35 +35,63 @@ std::string dumped_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+// JSON has no NaN and no infinities.
+nlohmann::ordered_json json_of_sample(const std::vector<double>& sample) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const double value : sample) {
+    std::isfinite(value) ? json.push_back(value)
+                         : json.push_back(std::isnan(value) ? "nan"
+                                          : value > 0       ? "inf"
+                                                            : "-inf");
+  }
+  return json;
+}
+
 std::string line_of(const RecordedKernel& kernel) {
-  return dumped_line({{"ops", kernel.ops},
-                      {"module", kernel.module},
-                      {"dtype", name_of(kernel.dtype)},
-                      {"shape", std::vector<std::int64_t>(kernel.shape.begin(), kernel.shape.end())},
-                      {"hash", fmt::format("{:016x}", kernel.hash)},
-                      {"device", kernel.device},
-                      {"file", kernel.file},
-                      {"line", kernel.line}});
+  nlohmann::ordered_json json{{"ops", kernel.ops},
+                              {"module", kernel.module},
+                              {"dtype", name_of(kernel.dtype)},
+                              {"shape", std::vector<std::int64_t>(kernel.shape.begin(), kernel.shape.end())},
+                              {"hash", fmt::format("{:016x}", kernel.hash)},
+                              {"device", kernel.device},
+                              {"file", kernel.file},
+                              {"line", kernel.line}};
+  if (!kernel.sample.empty()) json["sample"] = json_of_sample(kernel.sample);
+  return dumped_line(json);
 }
 
 }  // namespace
 
 struct Recorder::Impl : graph::KernelWatch {
   std::string file;
+  RecorderOptions options;
   graph::WindowLimits limits;
   mutable std::mutex mutex;
   std::vector<RecordedKernel> kernels;
   bool is_finished = false;
+  graph::HashWorker worker;
 
   std::unique_ptr<graph::FlushWatch> begin(Backend& backend, const graph::Window& window,
                                            const graph::Plan& plan) override;
-  void add(RecordedKernel kernel) {
+  std::size_t add(RecordedKernel kernel) {
     const std::lock_guard lock(mutex);
     kernels.push_back(std::move(kernel));
+    return kernels.size() - 1;
+  }
+  void set_hash(std::size_t place, std::uint64_t hash) {
+    const std::lock_guard lock(mutex);
+    kernels[place].hash = hash;
+  }
+  /// Whether a step that makes so many values from now on makes the one whose case is wanted.
+  bool wants_case(std::size_t values) const {
+    const std::lock_guard lock(mutex);
+    const auto wanted = static_cast<std::size_t>(options.case_of);
+    return wanted > kernels.size() && wanted <= kernels.size() + values;
   }
   void stop() {
     if (std::exchange(is_finished, true)) return;
     graph::remove_watch(this);
+    graph::set_module_watch(nullptr);
     graph::set_window_limits(limits);
     has_record = false;
   }
@@ -70,30 +103,67 @@ namespace {
 template <typename Impl> class RecordFlush final : public FlushWatch {
  public:
   RecordFlush(Impl& record, const Window& window, const Plan& plan) : record_(record), names_(window, plan) {}
+  ~RecordFlush() override { record_.worker.wait(); }  // what is made next may be made in the same memory
+
+  void before(const KernelRun& run) override {
+    work_.reset();
+    if (run.in_place) record_.worker.wait();  // what it writes over may still be hashed
+    if (record_.options.case_of == 0 || !record_.wants_case(run.step.writes.size())) return;
+    const auto given = [&](int entry) -> std::optional<Bytes> {
+      const auto is_in = [entry](const std::vector<int>& list) { return std::ranges::find(list, entry) != list.end(); };
+      const bool is_replaced = run.in_place && entry == run.step.replaces;
+      if (!is_replaced && (!is_in(run.step.slots) || is_in(run.step.writes))) return std::nullopt;
+      const int buffer = is_replaced ? run.step.writes[0] : entry;
+      return bytes_of(run.backend, *run.window.nodes[static_cast<std::size_t>(entry)],
+                      run.buffers[static_cast<std::size_t>(buffer)]);
+    };
+    work_ = case_of(run.window, run.step.writes, given);
+  }
 
   void after(const KernelRun& run) override {
     for (const int entry : run.step.writes) {
       const auto e = static_cast<std::size_t>(entry);
       const Node& node = *run.window.nodes[e];
-      record_.add({.device = node.device.to_string(),
-                   .ops = names_.ops_of(run.step),
-                   .module = names_.module_of(run.step),
-                   .file = node.where.file,
-                   .line = static_cast<std::int64_t>(node.where.line),
-                   .dtype = node.dtype,
-                   .shape = node.shape,
-                   .hash = hash_of(run, node, run.buffers[e])});
+      const std::size_t place = record_.add({.device = node.device.to_string(),
+                                             .ops = names_.ops_of(run.step),
+                                             .module = names_.module_of(run.step),
+                                             .file = node.where.file,
+                                             .line = static_cast<std::int64_t>(node.where.line),
+                                             .dtype = node.dtype,
+                                             .shape = node.shape});
+      hash(run, node, run.buffers[e], place);
     }
+    if (work_) save(run);
   }
 
  private:
-  static std::uint64_t hash_of(const KernelRun& run, const Node& node, const BufferRef& buffer) {
-    if (is_host(node.device)) return hash_elements(node.dtype, {buffer->data(), node.bytes()});
-    return hash_elements(node.dtype, bytes_of(run.backend, node, buffer));
+  // Large values are hashed beside the next kernels. Not where another watch may write them meanwhile: a shadow that is
+  // followed.
+  void hash(const KernelRun& run, const Node& node, const BufferRef& buffer, std::size_t place) {
+    constexpr std::size_t kSmall = std::size_t{32} << 10;
+    const auto done = [&record = record_, place](std::uint64_t hash) { record.set_hash(place, hash); };
+    if (!is_host(node.device)) return done(hash_elements(node.dtype, bytes_of(run.backend, node, buffer)));
+    if (node.bytes() < kSmall || is_shadowed()) return done(hash_elements(node.dtype, {buffer->data(), node.bytes()}));
+    record_.worker.add(node.dtype, buffer, node.bytes(), done);
+  }
+
+  void save(const KernelRun& run) {
+    for (std::size_t i = 0; i < run.step.writes.size(); ++i) {
+      const auto e = static_cast<std::size_t>(run.step.writes[i]);
+      work_->results[i].expected = bytes_of(run.backend, *run.window.nodes[e], run.buffers[e]);
+    }
+    const Node& first = *run.window.nodes[static_cast<std::size_t>(run.step.writes[0])];
+    work_->story = {{"ops", names_.ops_of(run.step)},
+                    {"module", names_.module_of(run.step)},
+                    {"called_at", fmt::format("{}:{}", first.where.file, first.where.line)},
+                    {"device", first.device.to_string()}};
+    write_case(case_file_of(record_.file, record_.options.case_of), *work_);
+    work_.reset();
   }
 
   Impl& record_;
   KernelNames names_;
+  std::optional<KernelCase> work_;  ///< of this kernel, if it is wanted
 };
 
 // A field of a line, with an error that names it.
@@ -117,8 +187,11 @@ class RecordLine {
   }
   Shape shape(const char* name) const {
     const nlohmann::json& value = field(name);
-    const auto is_size = [](const nlohmann::json& size) { return size.is_number_integer() && size.get<std::int64_t>() >= 0; };
-    if (!value.is_array() || value.size() > static_cast<std::size_t>(kMaxRank) || !std::ranges::all_of(value, is_size)) {
+    const auto is_size = [](const nlohmann::json& size) {
+      return size.is_number_integer() && size.get<std::int64_t>() >= 0;
+    };
+    if (!value.is_array() || value.size() > static_cast<std::size_t>(kMaxRank) ||
+        !std::ranges::all_of(value, is_size)) {
       refuse(fmt::format("\"{}\" is no shape", name));
     }
     Shape shape;
@@ -131,6 +204,26 @@ class RecordLine {
     } catch (const DTypeError&) {
       refuse(fmt::format("\"{}\" is no dtype of this version", name));
     }
+  }
+  std::vector<double> sample(const char* name) const {
+    std::vector<double> values;
+    const auto found = json_.find(name);
+    if (found == json_.end()) return values;
+    if (!found->is_array() || found->size() > static_cast<std::size_t>(kRecordedSample))
+      refuse(fmt::format("\"{}\" is no sample", name));
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    for (const nlohmann::json& value : *found) {
+      if (value.is_number()) {
+        values.push_back(value.get<double>());
+      } else if (value == "nan") {
+        values.push_back(std::numeric_limits<double>::quiet_NaN());
+      } else if (value == "inf" || value == "-inf") {
+        values.push_back(value == "inf" ? kInfinite : -kInfinite);
+      } else {
+        refuse(fmt::format("\"{}\" is no sample", name));
+      }
+    }
+    return values;
   }
   std::uint64_t hash(const char* name) const {
     const std::string digits = text(name);
@@ -151,6 +244,10 @@ class RecordLine {
 };
 
 }  // namespace
+
+std::string case_file_of(const std::string& file, std::int64_t kernel) {
+  return fmt::format("{}.case-{}.safetensors", file, kernel);
+}
 
 std::string file_of_rank(const std::string& file) {
   const char* const rank = std::getenv("LOCKSTEP_RANK");
@@ -179,7 +276,8 @@ std::vector<RecordedKernel> parse_record(std::string_view text, const std::strin
                        .line = line.number("line"),
                        .dtype = line.dtype("dtype"),
                        .shape = line.shape("shape"),
-                       .hash = line.hash("hash")});
+                       .hash = line.hash("hash"),
+                       .sample = line.sample("sample")});
   }
   if (number == 0) throw FormatError(name + ": is empty, and no recording");
   if (promised < 0 || static_cast<std::uint64_t>(promised) != kernels.size()) {
@@ -192,16 +290,25 @@ std::vector<RecordedKernel> parse_record(std::string_view text, const std::strin
 }  // namespace graph
 
 std::unique_ptr<graph::FlushWatch> Recorder::Impl::begin(Backend& /*backend*/, const graph::Window& window,
-                                                       const graph::Plan& plan) {
+                                                         const graph::Plan& plan) {
   return std::make_unique<graph::RecordFlush<Impl>>(*this, window, plan);
 }
 
-Recorder::Recorder(std::string file, CallSite site) : impl_(std::make_shared<Impl>()) {
+Recorder::Recorder(std::string file, RecorderOptions options, CallSite site) : impl_(std::make_shared<Impl>()) {
   const CallScope call("Recorder", site);
+  check<ValueError>(options.case_of >= 0, fmt::format("case_of is {}", options.case_of), {},
+                    "use the number of a kernel, from 1");
   os::AtomicFile probe(file);  // What cannot be written is better known before the work than after.
   check<ValueError>(!has_record.exchange(true), "something else is being recorded", {}, "finish that first");
   impl_->file = std::move(file);
+  impl_->options = options;
   impl_->limits = graph::window_limits();
+  if (options.modules) {
+    graph::set_module_watch(
+        [impl = impl_](const std::string& module, const std::string& kind, const Tensor& output,
+                       const CallSite& called) { impl->add(graph::recorded_output(module, kind, output, called)); });
+    return;
+  }
   graph::WindowLimits limits = impl_->limits;
   limits.bytes = kRecordedWindow;
   graph::set_window_limits(limits);
@@ -234,26 +341,6 @@ std::size_t Recorder::size() const {
 std::vector<RecordedKernel> read_record(const std::string& file) {
   const os::FileBytes bytes = os::read_file(file);
   return graph::parse_record({reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()}, file);
-}
-
-std::optional<RecordDifference> compare_records(const std::vector<RecordedKernel>& a,
-                                                const std::vector<RecordedKernel>& b) {
-  const auto is_same_work = [](const RecordedKernel& one, const RecordedKernel& other) {
-    return one.ops == other.ops && one.dtype == other.dtype && one.shape == other.shape;
-  };
-  RecordDifference found;
-  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const bool in_both = i < a.size() && i < b.size();
-    const RecordedKernel& any = i < a.size() ? a[i] : b[i];
-    if (!any.module.empty()) found.module = any.module;
-    if (in_both && is_same_work(a[i], b[i]) && a[i].hash == b[i].hash) continue;
-    found.position = i;
-    if (i < a.size()) found.a = a[i];
-    if (i < b.size()) found.b = b[i];
-    found.same_work = in_both && is_same_work(a[i], b[i]);
-    return found;
-  }
-  return std::nullopt;
 }
 
 }  // namespace v0

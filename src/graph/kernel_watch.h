@@ -1,5 +1,5 @@
-// Those who look at every kernel that is run, at what it reads and what it makes: shadows, records, planted faults. Without
-// any it costs a look at one flag per flush.
+// Those who look at every kernel that is run, at what it reads and what it makes: shadows, records, planted faults.
+// Without any it costs a look at one flag per flush.
 #pragma once
 
 #include <memory>
@@ -50,6 +50,9 @@ void remove_watch(const KernelWatch* watch);
 /// For execute().
 std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan);
 
+/// Whether a Shadow lives.
+bool is_shadowed();
+
 /// Begins what the environment asks for (watch_environment.cpp); true. Throws what Shadow and Recorder throw.
 bool watch_by_environment();
 
@@ -72,7 +75,7 @@ class KernelNames {
   std::string module_read_by(const Node& node) const;
 
   const Window& window_;
-  std::vector<bool> stored_;  ///< values that have a buffer: where a kernel's ops end
+  std::vector<bool> stored_;                                   ///< values that have a buffer: where a kernel's ops end
   std::unordered_multimap<const Node*, NamedElements> named_;  ///< members of modules, by who owns their elements
 };
 

@@ -11,7 +11,10 @@
 
 #include <lockstep/check.h>
 
+#include "core/os.h"
 #include "graph/difference.h"
+#include "graph/kernel_case.h"
+#include "graph/kernel_rows.h"
 #include "graph/kernel_watch.h"
 #include "graph/window.h"
 
@@ -33,6 +36,8 @@ struct Shadow::Impl : graph::KernelWatch {
   std::vector<ShadowDifference> differences;
   std::map<std::string, std::int64_t> seen;  ///< kernels by their ops
   std::string last_module;
+  bool has_case = false;  ///< of the first difference
+  std::uint64_t rows_drawn = 0;
 
   std::unique_ptr<graph::FlushWatch> begin(Backend& backend, const graph::Window& window,
                                            const graph::Plan& plan) override;
@@ -44,6 +49,16 @@ struct Shadow::Impl : graph::KernelWatch {
   }
   /// Notes a comparison; throws where the policy says so.
   void add(std::optional<ShadowDifference> difference);
+  /// True once, if cases are wanted.
+  bool takes_case() {
+    const std::lock_guard lock(mutex);
+    return !options.cases.empty() && !std::exchange(has_case, true);
+  }
+  std::uint64_t next_draw() {
+    const std::lock_guard lock(mutex);
+    return rows_drawn++;
+  }
+  bool is_named(const graph::KernelNames& names, const graph::Step& step) const;
 };
 
 namespace {
@@ -54,16 +69,18 @@ std::size_t place(int entry) {
 
 }  // namespace
 
+bool Shadow::Impl::is_named(const graph::KernelNames& names, const graph::Step& step) const {
+  if (options.ops.empty()) return true;
+  const std::vector<std::string> called = names.called_by(step);
+  return std::ranges::any_of(
+      called, [&](const std::string& op) { return std::ranges::find(options.ops, op) != options.ops.end(); });
+}
+
 bool Shadow::Impl::is_chosen(const graph::KernelNames& names, const graph::Step& step) {
   const std::string module = names.module_of(step);
   const std::lock_guard lock(mutex);
   if (!module.empty()) last_module = module;
-  if (!options.ops.empty()) {
-    const std::vector<std::string> called = names.called_by(step);
-    const bool wanted = std::ranges::any_of(
-        called, [&](const std::string& op) { return std::ranges::find(options.ops, op) != options.ops.end(); });
-    if (!wanted) return false;
-  }
+  if (!is_named(names, step)) return false;
   return options.every == 1 || seen[names.ops_of(step)]++ % options.every == 0;
 }
 
@@ -86,25 +103,30 @@ void Shadow::Impl::add(std::optional<ShadowDifference> difference) {
 }
 
 namespace graph {
+
+bool is_shadowed() {
+  return has_shadow;
+}
+
 namespace {
 
 // One flush, seen by the shadow.
 template <typename Impl> class ShadowFlush final : public FlushWatch {
  public:
   ShadowFlush(Impl& shadow, const Window& window, const Plan& plan)
-      : shadow_(shadow), backend_(backend_of(shadow.device)), names_(window, plan) {}
+      : shadow_(shadow), backend_(backend_of(shadow.device)), names_(window, plan) {
+    for (const Plan::Prepared& prepared : plan.steps) check_memory(window, prepared.step);
+  }
 
   void before(const KernelRun& run) override {
     buffers_.clear();
     chosen_ = shadow_.is_chosen(names_, run.step) && is_held(run);
     if (!chosen_) return shadow_.add_passed_over();
     // What the kernel reads, before it may write over it.
-    std::size_t needed = 0;
-    for (const int entry : run.step.slots) needed += run.window.nodes[place(entry)]->bytes();
-    check<OutOfMemoryError>(needed <= backend_.memory_bytes(),
-                            fmt::format("the shadow on {} needs {} bytes for {}, and the device has {}",
-                                        shadow_.device.to_string(), needed, names_.ops_of(run.step), backend_.memory_bytes()),
-                            {}, "another shadow device, or options that leave this op out");
+    replaced_ = run.in_place && !shadow_.options.cases.empty()
+                    ? bytes_of(run.backend, *run.window.nodes[place(run.step.writes[0])],
+                               run.buffers[place(run.step.writes[0])])
+                    : Bytes();
     for (const int entry : run.step.slots) {
       const Node& node = *run.window.nodes[place(entry)];
       if (run.in_place && is_written(run, entry)) continue;  // shares the memory of what it replaces
@@ -126,6 +148,16 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
   }
 
  private:
+  // Before the first kernel runs.
+  void check_memory(const Window& window, const Step& step) const {
+    std::size_t needed = 0;
+    for (const int entry : step.slots) needed += window.nodes[place(entry)]->bytes();
+    if (needed <= backend_.memory_bytes() || !shadow_.is_named(names_, step)) return;
+    fail<OutOfMemoryError>(
+        fmt::format("the shadow on {} needs {} bytes for {}, and the device has {}", shadow_.device.to_string(), needed,
+                    names_.ops_of(step), backend_.memory_bytes()),
+        {}, "another shadow device, or ops that leave this one out");
+  }
   static bool is_written(const KernelRun& run, int entry) {
     return std::ranges::find(run.step.writes, entry) != run.step.writes.end();
   }
@@ -146,9 +178,27 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
   }
 
   void run_again(const KernelRun& run) {
+    is_sampled_ = false;
+    if (shadow_.options.rows > 0) {
+      if (const auto part = some_rows(run.step.kernel, shadow_.options.rows, shadow_.next_draw())) return run_part(run, *part);
+    }
+    run_kernel(run, run.step.kernel);
+  }
+
+  // What is not computed is what the device made.
+  void run_part(const KernelRun& run, const Kernel& part) {
+    is_sampled_ = true;
+    for (const int entry : run.step.writes) {
+      const Bytes made = bytes_of(run.backend, *run.window.nodes[place(entry)], run.buffers[place(entry)]);
+      if (!made.empty()) backend_.upload(*buffers_.at(entry), made.data(), made.size());
+    }
+    run_kernel(run, part);
+  }
+
+  void run_kernel(const KernelRun& run, const Kernel& kernel) {
     std::vector<std::byte*> slots;
     for (const int entry : run.step.slots) slots.push_back(buffers_.at(entry)->data());
-    const std::size_t count = faults_of(run.step.kernel);
+    const std::size_t count = faults_of(kernel);
     BufferRef words;
     std::span<std::uint32_t> faults;
     if (count > 0) {
@@ -157,7 +207,7 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
       backend_.upload(*words, zeros.data(), count * sizeof(std::uint32_t));
       faults = {reinterpret_cast<std::uint32_t*>(words->data()), count};
     }
-    const std::unique_ptr<Executable> executable = backend_.compile(run.step.kernel);
+    const std::unique_ptr<Executable> executable = backend_.compile(kernel);
     const std::vector<Buffer*> given(slots.size());
     run_exclusively(shadow_.device, [&] {
       executable->run({slots, run.parameters, faults, 0, given});
@@ -171,6 +221,7 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
     const std::vector<std::byte> there = bytes_of(backend_, node, buffers_.at(entry));
     const std::optional<ElementDifference> found = first_difference(node.dtype, here, there);
     if (!found) return shadow_.add(std::nullopt);
+    const std::string file = shadow_.takes_case() ? save(run) : "";
     if (shadow_.options.policy == ShadowPolicy::follow) {
       run.backend.upload(*run.buffers[place(entry)], there.data(), there.size());
     }
@@ -187,13 +238,53 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
                                  .value = found->a,
                                  .shadow_value = found->b,
                                  .ulps = found->ulps,
-                                 .count = found->count});
+                                 .count = found->count,
+                                 .case_file = file});
+  }
+
+  // The kernel with what it read and both results. A case that cannot be written is told, and hides no difference.
+  std::string save(const KernelRun& run) {
+    const auto given = [&](int entry) -> std::optional<Bytes> {
+      const Node& node = *run.window.nodes[place(entry)];
+      if (run.in_place && entry == run.step.replaces) return replaced_;
+      if (std::ranges::find(run.step.slots, entry) != run.step.slots.end() && !is_written(run, entry)) {
+        return bytes_of(backend_, node, buffers_.at(entry));
+      }
+      return std::nullopt;
+    };
+    if (std::exchange(is_sampled_, false)) run_kernel(run, run.step.kernel);  // a case is whole
+    KernelCase work = case_of(run.window, run.step.writes, given);
+    for (std::size_t i = 0; i < work.results.size(); ++i) {
+      const int entry = run.step.writes[i];
+      const Node& node = *run.window.nodes[place(entry)];
+      work.results[i].expected = bytes_of(backend_, node, buffers_.at(entry));
+      work.results[i].actual = bytes_of(run.backend, node, run.buffers[place(entry)]);
+    }
+    const Node& first = *run.window.nodes[place(run.step.writes[0])];
+    work.story = {{"ops", names_.ops_of(run.step)},
+                  {"module", names_.module_of(run.step)},
+                  {"called_at", fmt::format("{}:{}", first.where.file, first.where.line)},
+                  {"device", first.device.to_string()},
+                  {"reference", shadow_.device.to_string()}};
+    const std::vector<std::string> called = names_.called_by(run.step);
+    const std::string file =
+        fmt::format("{}/shadow-{}.safetensors", shadow_.options.cases, called.empty() ? "kernel" : called.back());
+    try {
+      os::make_directories(shadow_.options.cases);
+      write_case(file, work);
+      return file;
+    } catch (const Error& error) {
+      fmt::print(stderr, "shadow: the case of the first difference could not be written: {}\n", error.what());
+      return {};
+    }
   }
 
   Impl& shadow_;
   Backend& backend_;
   KernelNames names_;
   bool chosen_ = false;
+  bool is_sampled_ = false;  ///< only some rows of this kernel were computed
+  Bytes replaced_;                    ///< what an update wrote over, where cases are wanted
   std::map<int, BufferRef> buffers_;  ///< on the shadow device, by entry
 };
 
@@ -210,6 +301,7 @@ Shadow::Shadow(Device device, ShadowOptions options, CallSite site) : impl_(std:
   const CallScope call("Shadow", site);
   backend_of(device);
   check<ValueError>(options.every >= 1, fmt::format("every is {}", options.every), {}, "use 1 or more");
+  check<ValueError>(options.rows >= 0, fmt::format("rows is {}", options.rows), {}, "use 0, for all, or more");
   check<ValueError>(!has_shadow.exchange(true), "there is a Shadow already", {}, "let that one end first");
   impl_->device = device;
   impl_->options = std::move(options);
@@ -236,15 +328,14 @@ ShadowError::ShadowError(ShadowDifference difference)
 ShadowError::~ShadowError() = default;
 
 std::string ShadowDifference::to_string() const {
-  const std::string where = !module.empty()         ? " in " + module
-                            : !after_module.empty() ? " after " + after_module
-                                                    : "";
+  const std::string where = !module.empty() ? " in " + module : !after_module.empty() ? " after " + after_module : "";
   const std::string distance = ulps ? fmt::format(", {} ulp apart", *ulps) : "";
-  return fmt::format("shadow: {} and {} differ in {}{}\n  kernel {}, {} {}, {} of {} elements, the first at {}\n"
-                     "  {:8} {}\n  {:8} {}{}\n  at {}:{}",
-                     device.to_string(), shadow.to_string(), ops, where, kernel, name_of(dtype), shape.to_string(), count,
-                     shape.numel(), index.to_string(), device.to_string(), value, shadow.to_string(), shadow_value, distance,
-                     file, line);
+  return fmt::format(
+      "shadow: {} and {} differ in {}{}\n  kernel {}, {} {}, {} of {} elements, the first at {}\n"
+      "  {:8} {}\n  {:8} {}{}\n  at {}:{}{}",
+      device.to_string(), shadow.to_string(), ops, where, kernel, name_of(dtype), shape.to_string(), count,
+      shape.numel(), index.to_string(), device.to_string(), value, shadow.to_string(), shadow_value, distance, file,
+      line, case_file.empty() ? "" : "\n  case: lockstep replay " + case_file);
 }
 
 ShadowPolicy parse_shadow_policy(const std::string& text) {

@@ -83,7 +83,8 @@ std::vector<TraceTotal> TraceLog::totals() const {
   const std::lock_guard lock(mutex_);
   std::vector<TraceTotal> result;
   for (const auto& [key, total] : totals_) {
-    result.push_back({key.second, key.first.to_string(), total.count, std::chrono::duration<double>(total.time).count()});
+    result.push_back(
+        {key.second, key.first.to_string(), total.count, std::chrono::duration<double>(total.time).count()});
   }
   std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   return result;
@@ -95,11 +96,8 @@ std::string TraceLog::text() const {
   for (const Event& event : events_) tracks.try_emplace(event.device, tracks.size() + 1);
   std::vector<std::string> lines;
   for (const auto& [device, track] : tracks) {
-    lines.push_back(dumped({{"name", "thread_name"},
-                            {"ph", "M"},
-                            {"pid", 1},
-                            {"tid", track},
-                            {"args", {{"name", device.to_string()}}}}));
+    lines.push_back(dumped(
+        {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", track}, {"args", {{"name", device.to_string()}}}}));
   }
   for (const Event& event : events_) {
     lines.push_back(dumped(event_json(event, tracks.at(event.device), start_)));
@@ -109,8 +107,9 @@ std::string TraceLog::text() const {
                             {"ts", microseconds(event.end - start_)},
                             {"args", {{"live bytes", event.memory}}}}));
   }
-  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"events left out\":{}}},\"traceEvents\":[\n{}\n]}}\n",
-                     dropped_, fmt::join(lines, ",\n"));
+  return fmt::format(
+      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"events left out\":{}}},\"traceEvents\":[\n{}\n]}}\n", dropped_,
+      fmt::join(lines, ",\n"));
 }
 
 TraceSpan::TraceSpan(const char* what, Device device, std::size_t bytes)
@@ -141,6 +140,7 @@ void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceC
     (writes_it ? writes : reads).push_back(shown(*window_.nodes[static_cast<std::size_t>(entry)]));
   }
   const nlohmann::ordered_json details{{"called at", fmt::format("{}:{}", result.where.file, result.where.line)},
+                                       {"module", names_.module_of(prepared.step)},
                                        {"reads", reads},
                                        {"writes", writes},
                                        {"bytes", bytes},

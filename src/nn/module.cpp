@@ -1,12 +1,17 @@
 #include <lockstep/nn/module.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <typeinfo>
 
 #include <fmt/format.h>
 
 #include <lockstep/check.h>
 
+#include "graph/module_watch.h"
 #include "graph/tape.h"
 
 namespace lockstep {
@@ -149,7 +154,9 @@ std::int64_t Module::parameter_count() const {
 
 StateDict Module::state_dict() const {
   StateDict result;
-  for_each_cell("", [&](const std::string& key, const Cell& cell, bool) { result.push_back(key, graph::untraced(cell.tensor())); });
+  for_each_cell("", [&](const std::string& key, const Cell& cell, bool) {
+    result.push_back(key, graph::untraced(cell.tensor()));
+  });
   return result;
 }
 
@@ -200,10 +207,9 @@ void Module::load_state_dict(const StateDict& tensors, LoadStateOptions options,
   }
   if (!problems.empty()) {
     problems.pop_back();  // the end of the last line
-    const std::string what =
-        fmt::format("the tensors do not fit the module: {} missing, {} unexpected, {} misshaped{}\n{}", missing,
-                    unexpected, misshaped, uncast == 0 ? "" : fmt::format(", {} of a dtype that does not cast", uncast),
-                    problems);
+    const std::string what = fmt::format(
+        "the tensors do not fit the module: {} missing, {} unexpected, {} misshaped{}\n{}", missing, unexpected,
+        misshaped, uncast == 0 ? "" : fmt::format(", {} of a dtype that does not cast", uncast), problems);
     if (missing + unexpected + misshaped == 0) {
       fail<DTypeError>(what, {}, "read them (to_vector), and make tensors of the module's dtype with Tensor::from");
     }
@@ -234,6 +240,28 @@ void Module::to(DType dtype, CallSite site) {
 void Module::train(bool on) {
   training_ = on;
   for (Module* child : children_) child->train(on);
+}
+
+namespace {
+
+// "Conv2d" of lockstep::v0::nn::Conv2d.
+std::string class_of(const Module& module) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, &status), std::free);
+  const std::string name = status == 0 ? text.get() : typeid(module).name();
+  const std::size_t colon = name.find('<') == std::string::npos ? name.rfind(':') : std::string::npos;
+  return colon == std::string::npos ? name : name.substr(colon + 1);
+}
+
+}  // namespace
+
+Tensor Layer::operator()(const Operand& x) const {
+  if (!graph::has_module_watch()) return forward(x);
+  const graph::ModuleScope scope(path());
+  Tensor output = forward(x);
+  graph::show_output(path(), class_of(*this), output, x.site());
+  return output;
 }
 
 }  // namespace nn

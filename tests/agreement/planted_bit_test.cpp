@@ -1,5 +1,6 @@
 // One flipped bit, in any kernel of a training step: a shadow and a comparison of recordings name its op and element.
 #include "agreement/planted_bit.h"
+#include "agreement/case_reading.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,8 +42,8 @@ void work() {
   y.to(DType::bf16).matmul(y.to(DType::bf16).transpose(0, 1)).eval();
 }
 
-std::vector<RecordedKernel> recorded(const std::string& file) {
-  Recorder record(file);
+std::vector<RecordedKernel> recorded(const std::string& file, std::size_t case_of = 0) {
+  Recorder record(file, {.case_of = static_cast<std::int64_t>(case_of)});
   work();
   record.finish();
   return read_record(file);
@@ -65,9 +66,11 @@ TEST(PlantedBit, IsFoundByAShadowAndByComparingRecordings) {
     std::vector<RecordedKernel> planted;
     {
       const test::PlantedBit plant(Device{}, target, element, bit);
-      const Shadow shadow(Device::parse("ref"), {.policy = ShadowPolicy::report,
-                                                 .on_difference = [&](const ShadowDifference& one) { found.push_back(one); }});
-      planted = recorded(folder.path("planted"));
+      const Shadow shadow(Device::parse("ref"),
+                          {.policy = ShadowPolicy::report,
+                           .cases = "",
+                           .on_difference = [&](const ShadowDifference& one) { found.push_back(one); }});
+      planted = recorded(folder.path("planted"), target + 1);
       position = plant.position();
       EXPECT_EQ(shadow.counts().compared, clean.size());
     }
@@ -82,6 +85,9 @@ TEST(PlantedBit, IsFoundByAShadowAndByComparingRecordings) {
     ASSERT_TRUE(parted);
     EXPECT_EQ(parted->position, target);
     EXPECT_TRUE(parted->same_work);
+    // The second pass of the other run: the element, by comparing what both kept.
+    recorded(folder.path("clean"), target + 1);
+    test::expect_parts_at(folder.path("clean"), folder.path("planted"), target + 1, *position);
   }
 }
 
@@ -89,12 +95,14 @@ TEST(PlantedBit, IsFoundByAShadowAndByComparingRecordings) {
 TEST(PlantedBit, ModulesAreNamed) {
   const test::TemporaryFolder folder;
   const std::vector<RecordedKernel> kernels = recorded(folder.path("record"));
-  const auto first = std::ranges::find_if(kernels, [](const RecordedKernel& one) { return one.ops.starts_with("conv2d"); });
+  const auto first =
+      std::ranges::find_if(kernels, [](const RecordedKernel& one) { return one.ops.starts_with("conv2d"); });
   ASSERT_NE(first, kernels.end());
   EXPECT_EQ(first->module, "conv");
   std::vector<std::string> modules;
   for (const RecordedKernel& kernel : kernels) {
-    if (!kernel.module.empty() && (modules.empty() || modules.back() != kernel.module)) modules.push_back(kernel.module);
+    if (!kernel.module.empty() && (modules.empty() || modules.back() != kernel.module))
+      modules.push_back(kernel.module);
   }
   EXPECT_THAT(modules, ::testing::Contains("conv"));
   for (const char* name : {"norm", "hidden", "layer", "out"}) {

@@ -11,6 +11,7 @@
 #include <lockstep/recorder.h>
 #include <lockstep/shadow.h>
 
+#include "agreement/case_reading.h"
 #include "agreement/planted_bit.h"
 #include "graph/difference.h"
 #include "support/files.h"
@@ -20,12 +21,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-const Device kReference{DeviceKind::ref, 0};
-
-std::vector<RecordedKernel> recorded_graph(std::uint64_t seed, const std::string& file, bool may_fail) {
-  Recorder record(file);
+std::vector<RecordedKernel> recorded_graph(Device device, std::uint64_t seed, const std::string& file, bool may_fail,
+                                           std::size_t case_of = 0) {
+  Recorder record(file, {.case_of = static_cast<std::int64_t>(case_of)});
   try {
-    RandomGraph graph(seed, Device{});
+    RandomGraph graph(seed, device);
     graph.grow(20);
     for (const Tensor& value : graph.values()) value.eval();
   } catch (const BackendError&) {  // a planted index is out of range: the recording ends where it was met
@@ -35,18 +35,21 @@ std::vector<RecordedKernel> recorded_graph(std::uint64_t seed, const std::string
   return record.size() == 0 ? std::vector<RecordedKernel>() : read_record(file);
 }
 
-TEST(RandomPlant, IsFoundByAShadowAndByComparingRecordings) {
+// Faults in the kernels of `device`, found by a shadow on `reference`, and by comparing recordings.
+void plant(Device device, Device reference, int plants) {
   const test::TemporaryFolder folder;
   constexpr std::uint32_t kSeed = 7;
   std::mt19937 random(kSeed);
   int planted = 0;
-  for (std::uint64_t graph = 1; planted < 100; ++graph) {
-    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", graph " << graph);
+  for (std::uint64_t graph = 1; planted < plants; ++graph) {
+    SCOPED_TRACE(testing::Message() << device.to_string() << ", seed " << kSeed << ", graph " << graph);
     std::vector<RecordedKernel> clean;
-    {
-      const Shadow shadow(kReference);  // throws at a difference
-      clean = recorded_graph(graph, folder.path("clean"), false);
+    try {
+      const Shadow shadow(reference, {.cases = ""});  // throws at a difference
+      clean = recorded_graph(device, graph, folder.path("clean"), false);
       ASSERT_EQ(shadow.counts().passed_over, 0u);
+    } catch (const DTypeError&) {  // a device without f64, and the graph has some
+      continue;
     }
     if (clean.empty()) continue;
     const std::uint64_t target = random() % clean.size();
@@ -56,10 +59,11 @@ TEST(RandomPlant, IsFoundByAShadowAndByComparingRecordings) {
     std::optional<std::int64_t> position;
     std::vector<RecordedKernel> faulty;
     {
-      const test::PlantedBit plant(Device{}, target, element, bit);
-      const Shadow shadow(kReference, {.policy = ShadowPolicy::report,
-                                       .on_difference = [&](const ShadowDifference& one) { found.push_back(one); }});
-      faulty = recorded_graph(graph, folder.path("faulty"), true);
+      const test::PlantedBit plant(device, target, element, bit);
+      const Shadow shadow(reference, {.policy = ShadowPolicy::report,
+                                      .cases = "",
+                                      .on_difference = [&](const ShadowDifference& one) { found.push_back(one); }});
+      faulty = recorded_graph(device, graph, folder.path("faulty"), true, target + 1);
       position = plant.position();
     }
     if (!position || faulty.at(target).hash == clean[target].hash) continue;  // nothing to flip, or one NaN for another
@@ -74,6 +78,23 @@ TEST(RandomPlant, IsFoundByAShadowAndByComparingRecordings) {
     ASSERT_TRUE(parted);
     EXPECT_EQ(parted->position, target);
     EXPECT_TRUE(parted->same_work);
+    recorded_graph(device, graph, folder.path("clean"), false, target + 1);  // the other run's second pass
+    test::expect_parts_at(folder.path("clean"), folder.path("faulty"), target + 1, *position);
+  }
+}
+
+TEST(RandomPlant, IsFoundByAShadowAndByComparingRecordings) {
+  plant(Device{}, Device::parse("ref"), 100);
+}
+
+TEST(RandomPlant, OfTheReferenceIsFoundByAnotherDevice) {
+  plant(Device::parse("ref"), Device{}, 20);
+}
+
+// LOCKSTEP_TEST_DEVICES: a GPU, one in software, one that is emulated.
+TEST(RandomPlant, OfOtherDevicesIsFound) {
+  for (const Device& device : test_devices()) {
+    if (device.kind != DeviceKind::ref && device.kind != DeviceKind::cpu) plant(device, Device::parse("ref"), 100);
   }
 }
 

@@ -5,7 +5,10 @@
 
 #include <lockstep/lockstep.h>
 
+#include "agreement/isa_backend.h"
 #include "agreement/planted_bit.h"
+#include "support/random_graph.h"
+#include "support/tensors.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,7 +28,7 @@ TEST(Shadow, StopsWhereABitDiffersAndSaysWhich) {
   manual_seed(1);
   const nn::Linear layer(3, 4);
   const Tensor expected = computed(layer);
-  const Shadow shadow(kReference);
+  const Shadow shadow(kReference, {.cases = ""});
   EXPECT_TRUE(equal(computed(layer), expected));
   EXPECT_GT(shadow.counts().compared, 0u);
   EXPECT_EQ(shadow.counts().different, 0u);
@@ -56,8 +59,9 @@ TEST(Shadow, FollowsTheOtherDevice) {
   const nn::Linear layer(3, 4);
   const Tensor expected = computed(layer);
   int differences = 0;
-  const Shadow shadow(kReference,
-                      {.policy = ShadowPolicy::follow, .on_difference = [&](const ShadowDifference&) { ++differences; }});
+  const Shadow shadow(
+      kReference,
+      {.policy = ShadowPolicy::follow, .cases = "", .on_difference = [&](const ShadowDifference&) { ++differences; }});
   const test::PlantedBit plant(Device{}, 1, 2, 13);
   EXPECT_TRUE(equal(computed(layer), expected));
   EXPECT_EQ(differences, 1);
@@ -78,6 +82,54 @@ TEST(Shadow, LooksAtAChoiceOfKernels) {
   EXPECT_EQ(run({.every = 3}).compared, 4u);
 }
 
+// One row of fifty, another each time: a fault in one of them is found sooner or later, and nothing else is.
+TEST(Shadow, LooksAtAChoiceOfRows) {
+  const Tensor x = random_tensor({50, 8}, DType::f32, 3).eval();
+  const Tensor weight = random_tensor({6, 8}, DType::f32, 4).eval();
+  int found = 0;
+  const Shadow shadow(
+      kReference,
+      {.policy = ShadowPolicy::report, .rows = 5, .cases = "", .on_difference = [&](const ShadowDifference& one) {
+         ++found;
+         EXPECT_EQ(one.index[0], 7);
+       }});
+  constexpr int kRuns = 100;
+  for (int i = 0; i < kRuns; ++i) {
+    const test::PlantedBit plant(Device{}, 0, 7 * 6, 20);
+    i % 2 == 0 ? linear(x, weight).eval() : softmax(x.narrow(1, 0, 6) * 2.0, 1).eval();
+  }
+  EXPECT_GT(found, 2);
+  EXPECT_LT(found, 40);
+  const int before = found;
+  for (std::uint64_t seed = 1; seed < 40; ++seed) {
+    RandomGraph graph(seed, Device{});
+    graph.grow(15);
+    for (const Tensor& value : graph.values()) value.eval();
+  }
+  EXPECT_EQ(found, before);
+}
+
+struct SmallBackend : test::IsaBackend {
+  SmallBackend() : IsaBackend(available_isas().front()) {}
+  Device device() const override { return {DeviceKind::cpu, 30}; }
+  std::size_t memory_bytes() const override { return 5000; }
+};
+
+TEST(Shadow, WhatItsMemoryCannotHoldIsKnownBeforeAnythingRuns) {
+  register_backend(std::make_unique<SmallBackend>());
+  const Shadow shadow(Device{DeviceKind::cpu, 30});
+  const Tensor x = random_tensor({40}, DType::f32, 1).eval();
+  const auto large = [&] { return sum(matmul(x.reshape({40, 1}), x.reshape({1, 40}))); };  // 6400 bytes in between
+  try {
+    large().eval();
+    FAIL();
+  } catch (const OutOfMemoryError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the shadow on cpu:30 needs "));
+    EXPECT_THAT(error.what(), HasSubstr("and the device has 5000"));
+  }
+  EXPECT_EQ(shadow.counts().compared, 0u);
+}
+
 TEST(Shadow, UpdatesInPlaceAndBadIndicesAreAsWithout) {
   const Shadow shadow(kReference);
   Tensor x = (zeros({100}) + 1).eval();
@@ -93,6 +145,7 @@ TEST(Shadow, UpdatesInPlaceAndBadIndicesAreAsWithout) {
 
 TEST(Shadow, BadOptions) {
   EXPECT_THROW(Shadow(kReference, {.every = 0}), ValueError);
+  EXPECT_THROW(Shadow(kReference, {.rows = -1}), ValueError);
   EXPECT_THROW(Shadow(Device{DeviceKind::cuda, 77}), DeviceError);
   const Shadow shadow(kReference);
   EXPECT_THROW(Shadow{kReference}, ValueError);

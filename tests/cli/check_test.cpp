@@ -6,6 +6,7 @@
 #include "backends/backend.h"
 #include "cli/check/check.h"
 #include "cli/check/report.h"
+#include "cli/kernel_case_file.h"
 #include "cli/run_command.h"
 #include "support/tensors.h"
 
@@ -85,6 +86,31 @@ TEST(Check, FindsOneWrongBitAndKeepsTheCase) {
   EXPECT_NE(cli::compare_call(recorded.op, recorded.dtype, recorded.point, reference, faulty_device()).difference, "");
   EXPECT_EQ(cli::compare_call(recorded.op, recorded.dtype, recorded.point, reference, Device{}).difference, "");
   EXPECT_EQ(run_command({"check", "--case", exp_cell.file}).exit_code, 0);
+  EXPECT_EQ(run_command({"replay", exp_cell.file, "--device", "cpu"}).exit_code, 0);
+  const CommandResult smaller = run_command({"minimize", exp_cell.file, "--device", "cpu"});
+  EXPECT_EQ(smaller.exit_code, 1);
+  EXPECT_NE(smaller.output.find("ref and cpu agree"), std::string::npos) << smaller.output;
+}
+
+TEST(Check, ASavedDifferenceIsMadeSmallerWhileItStays) {
+  const TemporaryFolder folder;
+  const Device reference{DeviceKind::ref, 0};
+  save_case(folder.path("case"), {sum(relu(exp(random_tensor({40, 90}, DType::f32, 1)) * 2.0), {0}, true)});
+  const graph::KernelCase work = cli::load_kernel_case(folder.path("case"));
+  ASSERT_TRUE(cli::compare_devices(work, reference, faulty_device()));
+  EXPECT_FALSE(cli::compare_devices(work, reference, Device{}));
+  const auto differs = [&](const graph::KernelCase& tried) {
+    return cli::compare_devices(tried, reference, faulty_device()).has_value();
+  };
+  const graph::KernelCase smaller = graph::minimized(work, differs, 2000);
+  ASSERT_TRUE(differs(smaller));
+  ASSERT_EQ(smaller.values.size(), 2u) << cli::summary_of(smaller);  // what is given, and its exp
+  EXPECT_EQ(std::get<graph::Elementwise>(smaller.values[1].op).op, Op::exp);
+  EXPECT_GT(smaller.values[1].shape.numel(), 1000);
+  EXPECT_LT(smaller.values[1].shape.numel(), 1100);
+  for (const std::byte byte : smaller.values[0].data) EXPECT_EQ(byte, std::byte{0});
+  const auto found = cli::compare_devices(smaller, reference, faulty_device());
+  EXPECT_NE(cli::difference_text(smaller, *found, "ref", "cpu:7").find("1 ulp apart"), std::string::npos);
 }
 
 TEST(Check, WritesTheMatrixInThreeForms) {
@@ -97,7 +123,12 @@ TEST(Check, WritesTheMatrixInThreeForms) {
   for (const char* part : {"<!DOCTYPE html>", "data-op=\"softmax\"", "class=\"unsupported\""}) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
   }
-  EXPECT_EQ(html.find("http"), std::string::npos);  // it needs nothing else
+  for (const char* part : {"href=\"#op-softmax\"", "id=\"op-softmax\"", "lockstep check --op softmax", "<polyline",
+                           "instruction set", "every bit that was compared is equal", "class=\"bar\""}) {
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  }
+  for (const char* part : {"http", "src=", "@import", "url("})
+    EXPECT_EQ(html.find(part), std::string::npos) << part;  // it needs nothing else
   const std::vector<nlohmann::json> lines = run_command({"check", "--json", "--op", "add"}).json();
   ASSERT_EQ(lines.size(), kDTypeCount + 1u);
   for (const nlohmann::json& line : lines) {
@@ -154,7 +185,7 @@ std::set<std::string> declared_ops() {
   std::set<std::string> names;
   const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/include/lockstep";
   std::map<std::filesystem::path, std::string> prefixes = {{folder + "/fft.h", "fft."},
-                                                            {folder + "/linalg.h", "linalg."}};
+                                                           {folder + "/linalg.h", "linalg."}};
   for (const auto& item : std::filesystem::directory_iterator(folder + "/ops")) prefixes.emplace(item.path(), "");
   for (const auto& [path, prefix] : prefixes) {
     std::istringstream text(read_whole_file(path));

@@ -28,6 +28,22 @@ TEST(CheckFinite, NamesTheOpThatMadeTheFirstInfinity) {
   EXPECT_NE(message.find("div: the result holds an infinity"), std::string::npos) << message;
 }
 
+TEST(CheckFinite, NamesTheModuleAndTheRangesOfItsOperands) {
+  struct Net : nn::Module {
+    struct Root : nn::Layer {
+      using Layer::Layer;
+      Tensor forward(const Operand& x) const override { return sqrt(x.tensor() - 3.0); }
+    };
+    Root root{*this, "root"};
+  } const net;
+  const Tensor x = Tensor::from<float>({4, 1.5, 7}, {3});
+  const CheckFinite scope;
+  const std::string message = message_of<ValueError>([&] { net.root(x); });
+  EXPECT_NE(message.find("the result holds NaN, the operands hold none, in module root: operand 0 in [-1.5, 4]"),
+            std::string::npos)
+      << message;
+}
+
 TEST(CheckFinite, LooksAtGradients) {
   const Tensor x = requires_grad(zeros({2}));
   const CheckFinite scope;

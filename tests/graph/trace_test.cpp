@@ -17,7 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-json events_of(const std::string& file) { return json::parse(read_whole_file(file)).at("traceEvents"); }
+json events_of(const std::string& file) {
+  return json::parse(read_whole_file(file)).at("traceEvents");
+}
 
 json find_event(const json& events, const std::string& name) {
   for (const json& event : events) {
@@ -51,6 +53,21 @@ TEST(Trace, NamesTheOpsOfAKernelAndTheLineThatCalled) {
   }
 }
 
+TEST(Trace, NamesTheModule) {
+  struct Net : nn::Module {
+    nn::Linear hidden{*this, "hidden", 8, 4};
+  } const net;
+  const TemporaryFolder folder;
+  Trace trace(folder.path("trace.json"));
+  net.hidden(random_tensor({2, 8}, DType::f32, 1)).eval();
+  trace.finish();
+  bool found = false;
+  for (const json& event : events_of(folder.path("trace.json"))) {
+    found = found || (event.value("cat", "") == "kernel" && event.at("args").at("module") == "hidden");
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(Trace, EventsOfOneDeviceDoNotOverlap) {
   const TemporaryFolder folder;
   const std::string file = folder.path("trace.json");
@@ -74,7 +91,8 @@ TEST(Trace, TotalsAreTheLongestFirstAndCountEveryRun) {
   const Tensor x = random_tensor({128}, DType::f32, 1);
   for (int i = 0; i < 3; ++i) exp(x).eval();
   const std::vector<TraceTotal> totals = trace.totals();
-  const auto found = std::find_if(totals.begin(), totals.end(), [](const TraceTotal& t) { return t.what == "exp f32 [128]"; });
+  const auto found =
+      std::find_if(totals.begin(), totals.end(), [](const TraceTotal& t) { return t.what == "exp f32 [128]"; });
   ASSERT_NE(found, totals.end());
   EXPECT_EQ(found->count, 3u);
   EXPECT_EQ(found->device, "cpu");

@@ -88,8 +88,9 @@ class LOCKSTEP_API StateDict {
   std::vector<Entry> entries_;
 };
 
-/// One number for all names and values, the same on every device, in any order and from every file format: XXH3-64 of the
-/// lines "name hash\n", sorted by name, where hash is Tensor::hash() in 16 hexadecimal digits. `lockstep hash FILE`.
+/// One number for all names and values, the same on every device, in any order and from every file format: XXH3-64 of
+/// the lines "name hash\n", sorted by name, where hash is Tensor::hash() in 16 hexadecimal digits. `lockstep hash
+/// FILE`.
 LOCKSTEP_API std::uint64_t state_hash(const StateDict& state);
 
 struct LoadStateOptions {
@@ -190,8 +191,8 @@ class LOCKSTEP_API Module {
 /// arguments that the original was built with; the thread's generator is left as it was. Memory is shared until one of
 /// the two changes.  PyTorch: copy.deepcopy.
 template <typename ModuleType, typename... Arguments>
-  requires(std::derived_from<ModuleType, Module> && std::constructible_from<ModuleType, Arguments...>)
-std::unique_ptr<ModuleType> clone(const ModuleType& module, Arguments&&... arguments) {
+requires(std::derived_from<ModuleType, Module>&& std::constructible_from<ModuleType, Arguments...>)
+    std::unique_ptr<ModuleType> clone(const ModuleType& module, Arguments&&... arguments) {
   std::unique_ptr<ModuleType> copy;
   detail::keeping_draws([&] { copy = std::make_unique<ModuleType>(std::forward<Arguments>(arguments)...); });
   copy->become(module);
@@ -211,7 +212,8 @@ class LOCKSTEP_API Layer : public Module {
  public:
   using Module::Module;
   virtual Tensor forward(const Operand& x) const = 0;
-  Tensor operator()(const Operand& x) const { return forward(x); }
+  /// forward(x). Recordings of modules, and errors of CheckFinite, know whose it was.
+  Tensor operator()(const Operand& x) const;
 };
 
 }  // namespace nn

@@ -39,6 +39,14 @@ std::string digits_of(const Shape& shape) {
 
 std::string save_check_case(const std::string& folder, const CheckOp& op, DType dtype, const Point& point,
                             Device reference, Device device) {
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + fmt::format("/{}_{}.safetensors", op.name, name_of(dtype));
+  save_check_case_as(path, op, dtype, point, reference, device);
+  return path;
+}
+
+void save_check_case_as(const std::string& path, const CheckOp& op, DType dtype, const Point& point, Device reference,
+                        Device device) {
   io::TensorMap tensors;
   Probe expected(dtype, point, reference);
   Probe actual(dtype, point, device);
@@ -47,8 +55,6 @@ std::string save_check_case(const std::string& folder, const CheckOp& op, DType 
   for (std::size_t i = 0; i < expected.operands().size(); ++i) {
     tensors[fmt::format("operand.{}", i)] = expected.operands()[i];
   }
-  std::filesystem::create_directories(folder);
-  const std::string path = folder + fmt::format("/{}_{}.safetensors", op.name, name_of(dtype));
   io::save_safetensors(path, tensors,
                        {{"format", kFormat},
                         {"op", op.name},
@@ -60,7 +66,6 @@ std::string save_check_case(const std::string& folder, const CheckOp& op, DType 
                         {"numerics", name_of(point.numerics)},
                         {"reference", reference.to_string()},
                         {"device", device.to_string()}});
-  return path;
 }
 
 CheckCase read_check_case(const std::string& path) {

@@ -1,6 +1,7 @@
 #include "cli/check/check.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <typeinfo>
@@ -31,10 +32,12 @@ struct Answer {
   bool failed = false;
   bool documented = true;  ///< an error that arguments may cause
   bool is_dtype_error = false;
+  double seconds = 0;
 };
 
 Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
   Answer answer;
+  const auto start = std::chrono::steady_clock::now();
   try {
     manual_seed(42);
     const NumericsScope numerics(point.numerics);
@@ -55,6 +58,7 @@ Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
                         dynamic_cast<const ValueError*>(&error) != nullptr ||
                         dynamic_cast<const IndexError*>(&error) != nullptr;
   }
+  answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return answer;
 }
 
@@ -129,6 +133,8 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   for (const Point& point : points) {
     if (point.shape.numel() > options.most_elements) continue;
     const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
+    cell.seconds += call.seconds;
+    cell.reference_seconds += call.reference_seconds;
     if (!call.difference.empty()) {
       if (cell.different++ == 0) {
         cell.detail = to_string(point) + ": " + call.difference;
@@ -176,6 +182,8 @@ CallComparison compare_call(const CheckOp& op, DType dtype, const Point& point, 
   call.compared = !expected.failed && !actual.failed;
   call.wrong_dtype = expected.is_dtype_error && actual.is_dtype_error;
   call.refusal = expected.error;
+  call.seconds = actual.seconds;
+  call.reference_seconds = expected.seconds;
   // An op whose result is f64 whatever it is given, on a device that has none.
   const bool held = std::all_of(expected.results.begin(), expected.results.end(),
                                 [&](const Result& result) { return backend_of(device).holds(result.dtype); });

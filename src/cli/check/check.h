@@ -25,11 +25,13 @@ struct Cell {
   std::string op;
   DType dtype = DType::f32;
   CellStatus status = CellStatus::equal;
-  int probes = 0;      ///< calls whose bits were compared
-  int refused = 0;     ///< calls that both devices refused with the same error
-  int different = 0;   ///< calls that differ
-  std::string detail;  ///< of the first difference, or why the op does not take the dtype
-  std::string file;    ///< the case of the first difference
+  int probes = 0;                ///< calls whose bits were compared
+  int refused = 0;               ///< calls that both devices refused with the same error
+  int different = 0;             ///< calls that differ
+  std::string detail;            ///< of the first difference, or why the op does not take the dtype
+  std::string file;              ///< the case of the first difference
+  double seconds = 0;            ///< of all calls on the device
+  double reference_seconds = 0;  ///< and on the reference
 };
 
 struct CheckOptions {
@@ -53,12 +55,16 @@ struct CallComparison {
   bool wrong_dtype = false;  ///< both refused with DTypeError
   std::string refusal;       ///< what was said
   std::string difference;
+  double seconds = 0;  ///< on the device
+  double reference_seconds = 0;
 };
 CallComparison compare_call(const CheckOp& op, DType dtype, const Point& point, Device reference, Device device);
 
 /// A difference as a file: operands, both results, and the point in the metadata. Returns its path.
 std::string save_check_case(const std::string& folder, const CheckOp& op, DType dtype, const Point& point,
                             Device reference, Device device);
+void save_check_case_as(const std::string& path, const CheckOp& op, DType dtype, const Point& point, Device reference,
+                        Device device);
 struct CheckCase {
   CheckOp op;
   DType dtype;

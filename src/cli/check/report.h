@@ -26,8 +26,14 @@ struct CheckReport {
 void print_matrix(const CheckReport& report);
 /// An object per cell, then one with the sums.
 void print_json(const CheckReport& report);
-/// A page that needs nothing else: the matrices with filters, and what each cell found.
+/// A page that needs nothing else (page.cpp): devices, the matrices with filters, what each cell ran and found, the
+/// time of each op, and the accuracy of elementary functions.
 std::string html_page(const std::vector<CheckReport>& reports);
+
+/// Of a dtype for columns, few enough letters for 80 characters.
+std::string short_name(DType dtype);
+/// "3 of 4 cells equal, ...".
+std::string summary(const CheckReport& report);
 
 }  // namespace cli
 }  // namespace v0
