@@ -1,6 +1,7 @@
 // Networks: published ones, with what they do to a picture before they look at it, and two to train.
 #pragma once
 
+#include <lockstep/models/batch.h>
 #include <lockstep/models/beam_search.h>
 #include <lockstep/models/clip.h>
 #include <lockstep/models/constraint.h>
@@ -11,6 +12,7 @@
 #include <lockstep/models/generate.h>
 #include <lockstep/models/language.h>
 #include <lockstep/models/lenet.h>
+#include <lockstep/models/lora.h>
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/mobilenet.h>
 #include <lockstep/models/perplexity.h>
@@ -21,6 +23,7 @@
 #include <lockstep/models/resnet_cifar.h>
 #include <lockstep/models/sam.h>
 #include <lockstep/models/sam_masks.h>
+#include <lockstep/models/speech.h>
 #include <lockstep/models/squeezenet.h>
 #include <lockstep/models/vgg.h>
 #include <lockstep/models/vision_transformer.h>

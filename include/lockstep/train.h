@@ -5,4 +5,5 @@
 #include <lockstep/train/log.h>
 #include <lockstep/train/plot.h>
 #include <lockstep/train/progress.h>
+#include <lockstep/train/text_examples.h>
 #include <lockstep/train/trainer.h>

@@ -56,6 +56,7 @@ class Output {
 }  // namespace
 
 void AnswerOptions::add_to(Subcommand& command) {
+  command.option("--adapter", adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
   command.option("--max-tokens", max_tokens, "At most so many tokens").positive().show_default();
   command.option("--temperature", temperature, "0 (the default) always takes the most probable token");
   command.option("--top-k", top_k, "Draw from the K most probable tokens; 0: from all").not_negative();
@@ -144,7 +145,7 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
     grammar_ = text::Grammar::from_json_schema(text_of(os::map_file(options_.json_schema).bytes));
   }
   if (grammar_) texts_.emplace(tokenizer_);
-  model_ = models::load_language_model(model, device);
+  model_ = models::load_language_model(model, device, {.adapter = options_.adapter});
   if (!options_.draft.empty()) draft_ = models::load_language_model(fetched_model(options_.draft), device);
   cache_ = std::make_unique<models::PromptCache>(*model_);
 }

@@ -19,6 +19,7 @@ inline namespace v0 {
 namespace cli {
 
 struct AnswerOptions {
+  std::string adapter;
   std::vector<std::string> stop;
   std::int64_t max_tokens = 128;
   std::optional<double> temperature;

@@ -45,6 +45,9 @@ void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);
 void add_perplexity(CommandLine& line);
 void add_quantize(CommandLine& line);
+void add_finetune(CommandLine& line);
+void add_merge(CommandLine& line);
+void add_transcribe(CommandLine& line);
 void add_export(CommandLine& line, const std::shared_ptr<const Architectures>& architectures);
 void add_run(CommandLine& line);
 /// `run`: runs the command line of these words, the first of them a command.

@@ -22,6 +22,7 @@ namespace {
 
 struct Options {
   std::string model;
+  std::string adapter;
   std::string tokens;
   std::string tokens_file;
   std::string decoder_tokens;
@@ -74,7 +75,7 @@ ExitCode logits(const Options& options) {
   const std::int64_t chunk = read_chunk(options.cache);
   check_usage(options);
   const Device device = chosen_device(options.device);
-  const auto model = models::load_language_model(fetched_model(options.model), device);
+  const auto model = models::load_language_model(fetched_model(options.model), device, {.adapter = options.adapter});
   const NoGrad no_grad;
   Tensor result;
   if (!options.decoder_tokens.empty()) {
@@ -120,6 +121,7 @@ void add_logits(CommandLine& line) {
       .option("--model", options->model,
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
+  command.option("--adapter", options->adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
   command.option("--tokens", options->tokens, "Ids of one row: 1,2,3");
   command.option("--tokens-file", options->tokens_file, "A .npy file of integers [L] or [N, L]");
   command.option("--decoder-tokens", options->decoder_tokens, "Ids for the decoder of an encoder-decoder");

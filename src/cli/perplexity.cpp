@@ -22,6 +22,7 @@ struct PerplexityArguments {
   std::string model;
   std::string tokenizer;
   std::string file;
+  std::string adapter;
   std::string device = "best";
   std::int64_t context = 512;
   std::int64_t chunks = 0;
@@ -40,7 +41,7 @@ ExitCode perplexity(const PerplexityArguments& arguments) {
   // A token for the beginning is what the text's first token is, if an empty text has it too.
   const std::vector<std::int64_t> around = tokenizer.encode("");
   if (!around.empty() && around.front() != tokenizer.end_token()) options.first_token = around.front();
-  const auto model = models::load_language_model(path, device);
+  const auto model = models::load_language_model(path, device, {.adapter = arguments.adapter});
   const os::StopRequest stop("");
   std::optional<Progress> progress;
   const models::Perplexity result = models::perplexity(
@@ -84,6 +85,7 @@ void add_perplexity(CommandLine& line) {
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
   command.option("FILE", arguments->file, "The text, in UTF-8").required();
+  command.option("--adapter", arguments->adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
   command.option("--tokenizer", arguments->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");
   command.option("--context", arguments->context, "Tokens of a chunk; those of its second half count")
       .show_default()

@@ -50,6 +50,9 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_logits(line);
   add_perplexity(line);
   add_quantize(line);
+  add_finetune(line);
+  add_merge(line);
+  add_transcribe(line);
   add_export(line, architectures);
   add_run(line);
   add_trace(line, [program = argv[0], own](std::vector<std::string> words) {

@@ -11,6 +11,7 @@
 
 #include <lockstep/autograd.h>
 #include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
 
 #include "cli/classifier.h"
 #include "cli/command_line.h"
@@ -31,6 +32,7 @@ namespace {
 
 struct ServeArguments {
   std::string model;
+  std::string adapter;
   std::string segment;
   std::string classify;
   std::string labels;
@@ -90,10 +92,23 @@ std::string name_of(const std::string& path) {
   return given.filename().string();
 }
 
+// As nn::state_hash; packed weights stand there by the hash of their elements, one after the other in memory.
+std::uint64_t weights_hash(const models::LanguageModel& model) {
+  nn::StateDict state;
+  for (const auto& [name, tensor] : model.state_dict()) {
+    if (tensor.encoding() == Encoding::dense) {
+      state.push_back(name, tensor);
+    } else {
+      state.push_back(name, Tensor::from(std::vector{static_cast<std::int64_t>(dequantize(tensor).hash())}, {1}));
+    }
+  }
+  return nn::state_hash(state);
+}
+
 server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   const Device device = chosen_device(arguments.device);
   const std::string path = fetched_model(arguments.model);
-  server::ServedLanguageModel served{.model = models::load_language_model(path, device),
+  server::ServedLanguageModel served{.model = models::load_language_model(path, device, {.adapter = arguments.adapter}),
                                      .tokenizer = text::Tokenizer::load(path),
                                      .chat = {},
                                      .name = name_of(arguments.model),
@@ -104,7 +119,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
   const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device));
-  served.fingerprint = fmt::format("fp_{}_{}", hex(nn::state_hash(served.model->state_dict())), hex(logits.hash()));
+  served.fingerprint = fmt::format("fp_{}_{}", hex(weights_hash(*served.model)), hex(logits.hash()));
   try {
     served.chat = text::ChatTemplate::load(path);
   } catch (const ValueError&) {  // it has none: requests for chats are refused, those for texts are not
@@ -155,6 +170,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   const auto arguments = std::make_shared<ServeArguments>();
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
+  command.option("--adapter", arguments->adapter, "With --model: a folder with a LoRA adapter of it");
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
   command.option("--classify", arguments->classify,
                  "A network as `classify --arch` takes it, or NAME=FILE with its weights");

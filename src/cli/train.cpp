@@ -17,6 +17,7 @@
 #include "cli/devices.h"
 #include "cli/json.h"
 #include "cli/ranks.h"
+#include "cli/run_begin.h"
 #include "cli/run_folder.h"
 #include "cli/terminal.h"
 #include "cli/train_setup.h"
@@ -54,8 +55,6 @@ struct Options {
   bool as_json = false;
 };
 
-constexpr std::string_view kStopNotice = "\nlockstep: finishing this step and saving; once more ends at once\n";
-
 models::Recipe chosen_recipe(const Options& options, const models::ImageClassifier& architecture) {
   models::Recipe recipe = architecture.recipe;
   if (!options.optimizer.empty() && options.optimizer != recipe.optimizer) {
@@ -91,64 +90,6 @@ RunOptions run_options(const Options& options, const std::string& architecture, 
   return result;
 }
 
-// The checkpoint that the run goes on from; nothing where it begins.
-std::optional<train::Checkpoint> begin_or_continue(const Options& options, const RunFolder& folder,
-                                                   const RunOptions& now) {
-  if (!options.resume.empty() && options.overwrite) throw UsageError("--resume and --overwrite contradict each other");
-  if (options.resume.empty()) {
-    if (folder.has_run() && !options.overwrite) {
-      throw UsageError(fmt::format("--out: {} holds a run already\n  fix: --resume to continue it, --overwrite to begin "
-                                   "again, or another folder",
-                                   options.out));
-    }
-    folder.forget_run();
-    return std::nullopt;
-  }
-  std::optional<train::Checkpoint> from = train::load_latest(folder.checkpoints());
-  if (!from && options.resume != "auto") {
-    throw UsageError(fmt::format("--resume: there is no checkpoint in {}\n  fix: leave --resume out to begin, or "
-                                 "--resume=auto, which begins where there is none",
-                                 options.out));
-  }
-  if (!from && !options.as_json) {
-    print_line(fmt::format("There is no checkpoint in {}: the run begins", printable(options.out)));
-  }
-  if (from) {
-    const std::string others = differences(folder.started_with(*from), now, false);
-    if (!others.empty()) {
-      throw ValueError(fmt::format("--resume: the checkpoint in {} is of another run{}\n  fix: the options that it was "
-                                   "started with, another --out, or --overwrite",
-                                   options.out, others));
-    }
-  }
-  return from;
-}
-
-// A run may get longer (or shorter) only when it has done what it was started for: its schedule goes by its length.
-void check_length(const RunFolder& folder, const train::Checkpoint& from, const RunOptions& now, std::int64_t batches,
-                  std::int64_t steps) {
-  const RunOptions then = folder.started_with(from);
-  const std::string changed = differences(then, now, true);
-  if (changed.empty()) return;
-  std::int64_t epochs_then = 0;
-  std::int64_t steps_then = 0;
-  for (const RunOption& option : then) {
-    if (option.name == "--epochs") epochs_then = std::stoll(option.value);
-    if (option.name == "--steps") steps_then = std::stoll(option.value);
-  }
-  const std::int64_t wanted_then = steps_then > 0 ? std::min(steps_then, epochs_then * batches) : epochs_then * batches;
-  if (from.step < wanted_then) {
-    throw ValueError(fmt::format("--resume: the run in {} is at step {} of {}, and only a finished one can be given "
-                                 "another length{}\n  fix: finish it first",
-                                 folder.path(), from.step, wanted_then, changed));
-  }
-  if (from.step > steps) {
-    throw ValueError(fmt::format("--resume: the run in {} has done {} steps, more than the {} wanted{}", folder.path(),
-                                 from.step, steps, changed));
-  }
-  folder.extend(from, now);
-}
-
 void write_text(const std::string& path, std::string_view text) {
   os::AtomicFile file(path);
   file.write(text);
@@ -172,23 +113,6 @@ std::string write_results(const RunFolder& folder, const nn::Layer& model, const
   if (numerics != "exact") metadata.emplace("numerics", numerics);
   io::save_safetensors(folder.file("weights.safetensors"), state, metadata);
   return hex(nn::state_hash(state));
-}
-
-// How far it got, and the command that continues it. The exit code is a shell's for a process that a signal ended.
-ExitCode report_stop(const Options& options, const train::FitResult& result, std::int64_t steps, int signal,
-                     const std::string& command) {
-  if (options.as_json) {
-    print_line(JsonObject()
-                   .add("stopped_by", json(os::signal_name(signal)))
-                   .add("steps", json(result.steps))
-                   .add("steps_wanted", json(steps))
-                   .add("continue", json(command))
-                   .text());
-  } else {
-    fmt::print(stderr, "lockstep: stopped by {} after step {} of {}, which is saved\n  to continue: {}\n",
-               os::signal_name(signal), result.steps, steps, printable(command));
-  }
-  return static_cast<ExitCode>(kSignal + signal);
 }
 
 void report_results(const Options& options, const std::string& architecture, Device device, const RunFolder& folder,
@@ -241,7 +165,8 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
   if (options.threads > 0) set_num_threads(options.threads);
   const RunFolder folder(options.out, is_first);
   std::optional<train::Checkpoint> from;
-  if (is_first) from = begin_or_continue(options, folder, now);
+  const BeginOptions begin{options.out, options.resume, options.overwrite, options.as_json};
+  if (is_first) from = begin_or_continue(begin, folder, now);
 
   options.data.seed = options.seed;
   options.data.augment = !options.no_augment;
@@ -316,7 +241,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
   const int signal = stop->signal() != 0 ? stop->signal() : SIGTERM;  // of another rank
   stop.reset();
   if (!is_first) return result.stopped ? static_cast<ExitCode>(kSignal + signal) : kOk;
-  if (result.stopped) return report_stop(options, result, steps, signal, continuing(words));
+  if (result.stopped) return report_stop(begin, result, steps, signal, continuing(words));
   records.insert(records.end(), result.records.begin(), result.records.end());
   const std::string hash = write_results(folder, *model, data, architecture.name, options.numerics, records);
 

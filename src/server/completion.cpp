@@ -50,10 +50,11 @@ std::vector<models::SampledToken> most_probable(std::span<const float> logits, s
   return result;
 }
 
-Completion::Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer,
+Completion::Completion(const models::LanguageModel& model, Batcher& batcher, const text::Tokenizer& tokenizer,
                        const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options,
                        Device device)
     : model_(&model),
+      batcher_(&batcher),
       options_(std::move(options)),
       end_token_(tokenizer.end_token()),
       device_(device),
@@ -69,7 +70,37 @@ std::string Completion::shown_until(std::size_t end) {
   return more;
 }
 
-std::optional<Piece> Completion::step() {
+Completion::~Completion() {
+  if (in_batch_) batcher_->leave(*in_batch_);
+}
+
+// Behind the pending tokens; nothing where not all of a prompt is read yet.
+std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
+  if (in_batch_) {
+    const std::int64_t token = pending_.front();
+    pending_.clear();
+    ++length_;
+    return batcher_->step(server, *in_batch_, token);
+  }
+  return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
+    const NoGrad no_grad;
+    const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
+    const std::vector<std::int64_t> ids(pending_.begin(), end);
+    pending_.erase(pending_.begin(), end);
+    const auto length = static_cast<std::int64_t>(ids.size());
+    length_ += length;
+    const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
+    std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
+    if (!pending_.empty()) return std::nullopt;
+    if (batcher_->works()) {
+      in_batch_ = batcher_->join(*cache_);
+      cache_.reset();
+    }
+    return last;
+  });
+}
+
+std::optional<Piece> Completion::step(HttpServer& server) {
   if (!finish_reason_.empty()) return {};
   if (sampler_.ended()) {
     finish_reason_ = "stop";
@@ -77,20 +108,14 @@ std::optional<Piece> Completion::step() {
   }
   const auto left = static_cast<std::int64_t>(pending_.size());
   if (static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens ||
-      (model_->context() > 0 && cache_->length() + left > model_->context())) {
+      (model_->context() > 0 && length_ + left > model_->context())) {
     finish_reason_ = "length";
     return {};
   }
-  const NoGrad no_grad;
-  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
-  const std::vector<std::int64_t> ids(pending_.begin(), end);
-  pending_.erase(pending_.begin(), end);
-  const auto length = static_cast<std::int64_t>(ids.size());
-  const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
-  const std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
-  if (!pending_.empty()) return {};
-  Piece piece{.token = sampler_.draw(last, cache_->length()),
-              .alternatives = most_probable(last, options_.alternatives)};
+  const std::optional<std::vector<float>> logits = next_logits(server);
+  if (!logits) return {};
+  const std::vector<float>& last = *logits;
+  Piece piece{.token = sampler_.draw(last, length_), .alternatives = most_probable(last, options_.alternatives)};
   if (piece.token.token == end_token_) {
     finish_reason_ = "stop";
     return {};

@@ -1,5 +1,5 @@
-// One answer of a language model, step by step: a step is one pass of the model, so that a server can let requests take
-// turns. The tokens and their log-probabilities are those of models::generate, whoever else is served in between.
+// One answer of a language model, step by step: a step is one pass of the model, so that requests can take turns, or
+// share it. The tokens and their log-probabilities are those of models::generate, whoever else is served in between.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <lockstep/text/grammar.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/batcher.h"
 #include "text/text_stream.h"
 
 namespace lockstep {
@@ -22,8 +23,8 @@ namespace server {
 struct CompletionOptions {
   models::SamplingOptions sampling = {};
   std::int64_t max_tokens = 16;
-  std::vector<std::string> stop = {};  ///< The answer ends before the first of these.
-  std::size_t alternatives = 0;        ///< so many most probable tokens are told at each position
+  std::vector<std::string> stop = {};         ///< The answer ends before the first of these.
+  std::size_t alternatives = 0;               ///< so many most probable tokens are told at each position
   std::optional<text::Grammar> grammar = {};  ///< that the answer is held to
 };
 
@@ -36,13 +37,17 @@ struct Piece {
 
 class Completion {
  public:
-  /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer, whose
-  /// `texts` are needed where there is a grammar.
-  Completion(const models::LanguageModel& model, const text::Tokenizer& tokenizer, const text::TokenTexts& texts,
-             std::vector<std::int64_t> prompt, CompletionOptions options, Device device);
+  /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer,
+  /// whose `texts` are needed where there is a grammar.
+  Completion(const models::LanguageModel& model, Batcher& batcher, const text::Tokenizer& tokenizer,
+             const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options, Device device);
+  ~Completion();
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
 
-  /// Reads 256 tokens of the prompt, or draws a token: nothing while the prompt is not read, and at the end.
-  std::optional<Piece> step();
+  /// Reads 256 tokens of the prompt, or draws a token: nothing while the prompt is not read, and at the end. The model
+  /// computes in turns of the server; a token's pass is shared with others that wait for one.
+  std::optional<Piece> step(HttpServer& server);
   /// "stop" or "length" once it has ended, else empty.
   const std::string& finish_reason() const { return finish_reason_; }
   /// What was held back: to be asked once, at the end.
@@ -55,13 +60,17 @@ class Completion {
 
  private:
   std::string shown_until(std::size_t end);
+  std::optional<std::vector<float>> next_logits(HttpServer& server);
 
   const models::LanguageModel* model_;
+  Batcher* batcher_;
   CompletionOptions options_;
   std::optional<std::int64_t> end_token_;
   Device device_;
   std::vector<std::int64_t> pending_;
   std::unique_ptr<models::LanguageCache> cache_;
+  std::optional<std::int64_t> in_batch_;  // its number there, once the prompt is read
+  std::int64_t length_ = 0;               // tokens that the model has seen
   models::Sampler sampler_;
   text::TextStream stream_;
   std::vector<std::int64_t> tokens_;

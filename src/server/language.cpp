@@ -232,15 +232,15 @@ Json LanguageService::choice_of(const Job& job, std::size_t index, const Complet
   return choice;
 }
 
-Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) const {
+Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) {
   Json choices = Json::array();
   std::size_t drawn = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
-    Completion completion(*served_.model, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
     Json logprobs = nullptr;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
-      const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
+      const std::optional<Piece> piece = completion.step(server);
       if (piece && job.request.logprobs) append_logprobs(logprobs, logprobs_of(*piece, job.chat));
     }
     completion.rest();
@@ -255,7 +255,7 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
   return json_response(answer);
 }
 
-void LanguageService::stream(HttpServer& server, Job& job, const Write& write) const {
+void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
   std::size_t drawn = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
     const auto send = [&](const std::string& text, Json logprobs, const std::string& reason, const std::string& hash) {
@@ -280,9 +280,9 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) c
                                        {"finish_reason", nullptr}}});
       if (!write(event(chunk))) return;
     }
-    Completion completion(*served_.model, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
     while (completion.finish_reason().empty()) {
-      const std::optional<Piece> piece = server.step_in_turn([&] { return completion.step(); });
+      const std::optional<Piece> piece = completion.step(server);
       if (job.tools && !write(": still here\n\n")) return;
       // Whether a text is a call is known at its end.
       if (!piece || job.tools || (piece->text.empty() && !job.request.logprobs)) continue;

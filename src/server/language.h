@@ -1,5 +1,5 @@
-// What `lockstep serve` does with a language model: OpenAI's interface for completions, chat, embeddings and tokens. Documented in
-// docs/serving.md.
+// What `lockstep serve` does with a language model: OpenAI's interface for completions, chat, embeddings and tokens.
+// Documented in docs/serving.md.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/batcher.h"
 #include "server/completion_request.h"
 #include "server/http.h"
 
@@ -26,22 +27,24 @@ struct ServedLanguageModel {
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
   Device device;
-  int most_requests = 32;  ///< that are answered at a time; further ones get 429
+  int most_requests = 32;                           ///< that are answered at a time; further ones get 429
   models::Pooling pooling = models::Pooling::last;  ///< of /v1/embeddings
 };
 
-/// Adds its addresses to a server, which it must outlive. Requests take turns, one pass of the model each.
+/// Adds its addresses to a server, which it must outlive. Prompts are read in turns; requests that draw tokens share a
+/// pass of the model.
 class LanguageService {
  public:
-  explicit LanguageService(ServedLanguageModel served) : served_(std::move(served)), texts_(served_.tokenizer) {}
+  explicit LanguageService(ServedLanguageModel served)
+      : served_(std::move(served)), texts_(served_.tokenizer), batcher_(*served_.model, served_.device) {}
   void add_to(HttpServer& server);
 
  private:
   struct Job;
 
   Response complete(HttpServer& server, const Request& request, bool chat);
-  Response whole(HttpServer& server, const Request& given, const Job& job) const;
-  void stream(HttpServer& server, Job& job, const Write& write) const;
+  Response whole(HttpServer& server, const Request& given, const Job& job);
+  void stream(HttpServer& server, Job& job, const Write& write);
   Response embeddings(HttpServer& server, const Request& request);
   Response tokenize(HttpServer& server, const Request& request) const;
   Response detokenize(HttpServer& server, const Request& request) const;
@@ -54,6 +57,7 @@ class LanguageService {
 
   ServedLanguageModel served_;
   text::TokenTexts texts_;
+  Batcher batcher_;
   std::atomic<int> active_ = 0;
   std::atomic<std::uint64_t> answered_ = 0;
 };

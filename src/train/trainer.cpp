@@ -12,6 +12,7 @@
 #include <lockstep/check.h>
 #include <lockstep/data/local_batches.h>
 #include <lockstep/ops.h>
+#include <lockstep/optim/clip.h>
 #include <lockstep/parallel.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/progress.h>
@@ -38,6 +39,11 @@ bool are_classes(const Tensor& output, const Tensor& target) {
 
 Tensor hits(const Operand& output, const Tensor& target) {
   return argmax(output, 1) == target.to(DType::i64);
+}
+
+// Of how many targets that counts: those that the loss leaves out by their class do not.
+Tensor predictions_of(const Tensor& target) {
+  return sum(target != static_cast<double>(ClassLossOptions().ignore_index));
 }
 
 Tensor loss_of(const Loss& loss, const Tensor& output, const Tensor& target, CallSite site) {
@@ -111,7 +117,7 @@ Counted counted(const Model& model, const data::Batch& batch, const Loss& loss, 
   Counted result{.examples = static_cast<double>(batch.input.size(0))};
   if (are_classes(output, batch.target)) {
     result.right = static_cast<double>(sum(hits(output, batch.target)).item<std::int64_t>());
-    result.predictions = static_cast<double>(batch.target.numel());
+    result.predictions = predictions_of(batch.target).item<double>();
   }
   result.loss = value.item<double>();
   return result;
@@ -165,6 +171,9 @@ class Fit {
       CallSite site)
       : model_(model), optimizer_(optimizer), loader_(loader), options_(options), parallel_(options.parallel), site_(site) {
     if (options.epochs < 1) fail("fit", fmt::format("{} epochs are none", options.epochs), "", site);
+    if (options.clip_norm && parallel_) {
+      fail("fit", "clip_norm is given twice", "only ParallelOptions::clip_norm where there is a Parallel", site);
+    }
     if (options.max_steps < 0 || options.checkpoint_every < 0) fail("fit", "a number of steps is negative", "", site);
     if (options.autocast != DType::f32 && options.autocast != DType::bf16) {
       fail("fit", fmt::format("autocast to {} is not for fit()", name_of(options.autocast)),
@@ -240,8 +249,7 @@ class Fit {
     if (!are_classes(output, batch.target)) return loss;
     const NoGrad no_grad;
     const CallScope call("fit", site_);
-    const auto predictions = static_cast<double>(batch.target.numel());
-    return {loss, {sum(hits(output, batch.target)), Tensor::from(std::vector{predictions}, Shape(), Device{})}};
+    return {loss, {sum(hits(output, batch.target)), predictions_of(batch.target)}};
   }
 
   dist::StepResult change(const data::LocalBatch& batch) const {
@@ -250,7 +258,15 @@ class Fit {
     const dist::Measured found = measured(batch.shards.front());
     // Held, and so computed with the step: reading them afterwards costs nothing.
     const Tensor value = detach(found.loss);
-    optimizer_.step(found.loss, site_);
+    if (options_.clip_norm) {
+      optimizer_.zero_grad();
+      found.loss.backward(site_);
+      optim::clip_grad_norm(optimizer_.parameters(), *options_.clip_norm, {}, site_);
+      optimizer_.step(site_);
+      optimizer_.zero_grad();
+    } else {
+      optimizer_.step(found.loss, site_);
+    }
     dist::StepResult result{.loss = value.item<double>(site_), .sums = {}};
     for (const Tensor& sum : found.sums) result.sums.push_back(sum.item<double>(site_));
     return result;

@@ -72,6 +72,8 @@ struct LanguageLoadOptions {
   /// Matrices of a GGUF file that are quantised stay in their blocks (Tensor::encoding): products decode them where they
   /// read them, with the same bits. False decodes them into f32, which takes more memory and can be trained.
   bool packed = true;
+  /// A folder with a LoRA adapter (lockstep/models/lora.h) that the model computes with; empty: none.
+  std::string adapter = {};
 };
 
 /// A model with its weights, in f32 and evaluation mode, from a folder of Hugging Face (config.json beside

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,7 +74,7 @@ LOCKSTEP_API Tensor accuracy(const Operand& output, const Operand& target);
 /// How good a model is on the examples of a loader.
 struct Evaluation {
   double loss = Record::kNone;      ///< mean over the examples
-  double accuracy = Record::kNone;  ///< NaN where targets are no classes
+  double accuracy = Record::kNone;  ///< of the targets that are not -100; NaN where targets are no classes
   std::int64_t examples = 0;
 };
 
@@ -86,6 +87,7 @@ struct FitOptions {
   std::int64_t epochs = 1;              ///< of the loader, counted from its epoch 0
   std::int64_t max_steps = 0;           ///< Stop after so many, whatever the epochs; 0: no limit.
   Loss loss = {};                       ///< absent: cross_entropy
+  std::optional<double> clip_norm = {};  ///< Bounds the norm of all gradients together (optim::clip_grad_norm).
   optim::Schedule* schedule = nullptr;  ///< of the optimiser; takes a step after each of its
   data::DataLoader* test = nullptr;     ///< evaluated after each epoch, and at the end
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include <lockstep/ops.h>
 
@@ -45,6 +47,29 @@ void KeysAndValues::put(Positions positions, const Tensor& new_keys, const Tenso
   put_into(values, new_values);
 }
 
+void KeysAndValues::reserve(std::int64_t places) {
+  keys = with_places(keys, keys, places);
+  values = with_places(values, values, places);
+}
+
+RowPlaces::RowPlaces(std::vector<std::int64_t> positions, std::int64_t keys, Device device)
+    : positions_(std::move(positions)) {
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(keys));
+  std::iota(columns.begin(), columns.end(), 0);
+  columns_ = Tensor::from(columns, {keys}, device);
+  index_ = Tensor::from(positions_, {static_cast<std::int64_t>(positions_.size())}, device);
+}
+
+const Tensor& RowPlaces::visible(std::int64_t window) {
+  Tensor& result = visible_[window];
+  if (result.defined()) return result;
+  const Tensor own = index_.reshape({-1, 1, 1, 1});
+  const Tensor columns = columns_.reshape({1, 1, 1, -1});
+  result = columns <= own;
+  if (window > 0) result = bitwise_and(result, columns > own - window);
+  return result;
+}
+
 void KeysAndValues::clear(Positions positions) {
   if (!keys.defined() || positions.length == 0) return;
   const auto empty = [&](const Tensor& held) {
@@ -85,6 +110,10 @@ Attention::Attention(ParameterTree& tree, const std::string& layer, const Decode
     query_ = project(names.query, config.hidden, queries, a.bias);
     key_ = project(names.key, config.hidden, keys, a.bias);
     value_ = project(names.value, config.hidden, keys, a.bias);
+    if (a.paired) {
+      query_.pairs(a.heads);
+      key_.pairs(a.kv_heads);
+    }
   } else {
     fused_ = project(names.fused, config.hidden, queries + 2 * keys, a.bias);
   }
@@ -179,28 +208,49 @@ Tensor Attention::with_sinks(const Heads& heads, Positions positions, AttentionO
   return scaled_dot_product_attention(heads.query, with_nothing(heads.key), with_nothing(heads.value), options);
 }
 
+Attention::Heads Attention::placed_heads(const Tensor& x, const RopeTables* rotary, bool interleaved) const {
+  if (config_.latent.rank > 0) return latent_heads(x, *rotary, interleaved);
+  Heads heads = heads_of(x);
+  if (config_.head_norm) {
+    heads.query = query_norm_(heads.query);
+    heads.key = key_norm_(heads.key);
+  }
+  if (rotary != nullptr) {
+    heads.query = rope(heads.query, *rotary, interleaved);
+    heads.key = rope(heads.key, *rotary, interleaved);
+  }
+  return heads;
+}
+
 Tensor Attention::operator()(const Tensor& x, Positions positions, const RopeTables* rotary, bool interleaved,
                              KeysAndValues* past) const {
-  Heads heads;
-  if (config_.latent.rank > 0) {
-    heads = latent_heads(x, *rotary, interleaved);
-  } else {
-    heads = heads_of(x);
-    if (config_.head_norm) {
-      heads.query = query_norm_(heads.query);
-      heads.key = key_norm_(heads.key);
-    }
-    if (rotary != nullptr) {
-      heads.query = rope(heads.query, *rotary, interleaved);
-      heads.key = rope(heads.key, *rotary, interleaved);
-    }
-  }
+  Heads heads = placed_heads(x, rotary, interleaved);
   if (past != nullptr) {
     past->put(positions, heads.key, heads.value);
     heads.key = past->keys;
     heads.value = past->values;
   }
   return output_(scores_and_values(heads, positions).transpose(1, 2).flatten(2, 3));
+}
+
+Tensor Attention::rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved,
+                       KeysAndValues& held) const {
+  const Heads heads = placed_heads(x, rotary, interleaved);
+  // [1, heads, N, head_dim] to [N, heads, 1, head_dim]
+  const auto apart = [](const Tensor& together) { return together.permute({2, 1, 0, 3}); };
+  const auto put_into = [&](Tensor& kept, const Tensor& more) {
+    const Tensor index = places.index().reshape({-1, 1, 1, 1}).expand(more.shape());
+    kept = scatter(kept, 2, index, more);
+  };
+  put_into(held.keys, apart(heads.key));
+  put_into(held.values, apart(heads.value));
+  AttentionOptions options;
+  options.enable_gqa = heads.query.size(1) != heads.key.size(1);
+  options.scale = config_.scale;
+  options.softcap = config_.softcap;
+  options.mask = places.visible(window_);
+  const Tensor result = scaled_dot_product_attention(apart(heads.query), held.keys, held.values, options);
+  return output_(result.permute({2, 0, 1, 3}).flatten(2, 3));
 }
 
 }  // namespace models

@@ -89,6 +89,7 @@ struct AttentionConfig {
   double softcap = 0;
   bool head_norm = false;  ///< Queries and keys are normalised, head by head,
   bool full_norm = false;  ///< or all heads together (OLMo 2).
+  bool paired = false;     ///< Rows of queries and keys stand as neighbours where published weights have halves (GGUF).
   bool sinks = false;      ///< A logit for each head that takes part in the softmax and goes nowhere (gpt-oss).
   Fusion fusion = Fusion::none;
   LatentConfig latent;

@@ -11,30 +11,6 @@
 namespace lockstep {
 inline namespace v0 {
 namespace models {
-namespace {
-
-class DecoderCache final : public LanguageCache {
- public:
-  DecoderCache(const Decoder& model, std::size_t count) : owner(&model), layers(count) {}
-  void grow(std::int64_t tokens) { length_ += tokens; }
-  bool truncates() const override { return true; }
-  void truncate(std::int64_t length) override {
-    if (length < 0 || length > length_) LanguageCache::truncate(length);
-    for (KeysAndValues& layer : layers) layer.clear({length, length_ - length});
-    length_ = length;
-  }
-  std::unique_ptr<LanguageCache> clone() const override {
-    auto copy = std::make_unique<DecoderCache>(*owner, layers.size());
-    copy->layers = layers;
-    copy->length_ = length_;
-    return copy;
-  }
-
-  const Decoder* owner;
-  std::vector<KeysAndValues> layers;
-};
-
-}  // namespace
 
 LanguageCache::~LanguageCache() = default;
 
@@ -92,26 +68,26 @@ std::unique_ptr<LanguageCache> Decoder::make_cache() const {
   return std::make_unique<DecoderCache>(*this, layers_.size());
 }
 
-Tensor Decoder::embed(const Tensor& ids, Positions positions) const {
+Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions) const {
   Tensor x = embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
   if (config_.token_types > 0) x = x + Tensor(token_types_).select(0, 0);
   if (config_.position_count > 0) {
     // Looked up, not cut out: where they stand is no part of a step's plan then.
-    std::vector<std::int64_t> places(static_cast<std::size_t>(positions.length));
-    std::iota(places.begin(), places.end(), positions.first + config_.position_offset);
-    x = x + embedding(positions_, Tensor::from(places, {positions.length}, x.device()));
+    std::vector<std::int64_t> places(positions.begin(), positions.end());
+    for (std::int64_t& place : places) place += config_.position_offset;
+    x = x + embedding(positions_, Tensor::from(places, {static_cast<std::int64_t>(places.size())}, x.device()));
   }
   return embedding_norm_(x);
 }
 
-Tensor Decoder::run_layer(const Layer& layer, const Tensor& x, Positions positions,
-                          const std::vector<RopeTables>& tables, KeysAndValues* past) const {
+Tensor Decoder::run_layer(const Layer& layer, const Tensor& x, const std::vector<RopeTables>& tables,
+                          const Attend& attend_with) const {
   const int which = layer.kind.rotary;
   const RopeTables* rotary = which < 0 ? nullptr : &tables[static_cast<std::size_t>(which)];
   const bool interleaved = which >= 0 && config_.rotary[static_cast<std::size_t>(which)].interleaved;
   const auto attend = [&](const Tensor& input) {
-    return layer.attention_after(layer.attention(input, positions, rotary, interleaved, past));
+    return layer.attention_after(attend_with(layer.attention, input, rotary, interleaved));
   };
   const auto feed = [&](const Tensor& input) {
     return layer.feed_after(layer.kind.experts ? layer.experts(input) : layer.feed(input));
@@ -157,20 +133,45 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
     throw ValueError("LanguageModel: the cache is another model's");
   }
   const Positions positions{own == nullptr ? 0 : own->length(), ids.size(1)};
-  const std::int64_t end = positions.first + positions.length + config_.position_offset;
-  if (config_.position_count > 0 && end > config_.position_count) {
-    throw ValueError(fmt::format("LanguageModel: {} positions, but only {} were learned", end, config_.position_count));
-  }
-  std::vector<RopeTables> tables;
-  for (const RotaryConfig& rotary : config_.rotary) {
-    tables.push_back(rotary_tables(rotary, positions.first, positions.length, ids.device()));
-  }
-  Tensor x = embed(ids, positions);
+  check_positions(positions.end() - 1);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(positions.length));
+  std::iota(numbers.begin(), numbers.end(), positions.first);
+  Tensor x = embed(ids, numbers);
+  const std::vector<RopeTables> tables = tables_of(numbers, ids.device());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    x = run_layer(layers_[i], x, positions, tables, own == nullptr ? nullptr : &own->layers[i]);
+    KeysAndValues* past = own == nullptr ? nullptr : &own->layers[i];
+    x = run_layer(layers_[i], x, tables,
+                  [&](const Attention& attention, const Tensor& input, const RopeTables* rotary, bool interleaved) {
+                    return attention(input, positions, rotary, interleaved, past);
+                  });
   }
   if (own != nullptr) own->grow(positions.length);
   return norm_(x);
+}
+
+std::vector<RopeTables> Decoder::tables_of(std::span<const std::int64_t> positions, Device device) const {
+  std::vector<RopeTables> tables;
+  for (const RotaryConfig& rotary : config_.rotary) tables.push_back(rotary_tables(rotary, positions, device));
+  return tables;
+}
+
+void Decoder::check_positions(std::int64_t last) const {
+  if (config_.position_count == 0 || last + config_.position_offset < config_.position_count) return;
+  throw ValueError(fmt::format("LanguageModel: {} positions, but only {} were learned",
+                               last + 1 + config_.position_offset, config_.position_count));
+}
+
+Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::vector<KeysAndValues>& held) const {
+  for (const std::int64_t position : places.positions()) check_positions(position);
+  const std::vector<RopeTables> tables = tables_of(places.positions(), ids.device());
+  Tensor x = embed(ids, places.positions());
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    x = run_layer(layers_[i], x, tables,
+                  [&](const Attention& attention, const Tensor& input, const RopeTables* rotary, bool interleaved) {
+                    return attention.rows(input, places, rotary, interleaved, held[i]);
+                  });
+  }
+  return logits(norm_(x));
 }
 
 }  // namespace models

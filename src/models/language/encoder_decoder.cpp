@@ -21,13 +21,24 @@ PlainAttention::PlainAttention(ParameterTree& tree, const std::string& path, con
   output_ = Projection(tree, path + names.output, inner, hidden, options.bias);
 }
 
-Tensor PlainAttention::operator()(const Tensor& x, const Tensor& memory, bool causal, const Tensor& bias) const {
-  const auto heads = [&](const Tensor& y) { return y.unflatten(-1, {options_.heads, -1}).transpose(1, 2); };
-  AttentionOptions options{.causal = causal, .scale = options_.scale};
-  if (bias.defined()) options.mask = bias;
-  const Tensor result =
-      scaled_dot_product_attention(heads(query_(x)), heads(key_(memory)), heads(value_(memory)), options);
+Tensor PlainAttention::heads_of(const Tensor& x) const {
+  return x.unflatten(-1, {options_.heads, -1}).transpose(1, 2);
+}
+
+KeysAndValues PlainAttention::keys_and_values(const Tensor& memory) const {
+  return {heads_of(key_(memory)), heads_of(value_(memory))};
+}
+
+Tensor PlainAttention::attend(const Tensor& x, const KeysAndValues& memory, AttentionOptions options) const {
+  options.scale = options_.scale;
+  const Tensor result = scaled_dot_product_attention(heads_of(query_(x)), memory.keys, memory.values, options);
   return output_(result.transpose(1, 2).flatten(2, 3));
+}
+
+Tensor PlainAttention::operator()(const Tensor& x, const Tensor& memory, bool causal, const Tensor& bias) const {
+  AttentionOptions options{.causal = causal};
+  if (bias.defined()) options.mask = bias;
+  return attend(x, keys_and_values(memory), options);
 }
 
 Tensor EncoderDecoder::forward(const Tensor&, LanguageCache*, CallSite) const {

@@ -7,7 +7,10 @@
 
 #include <lockstep/models/language.h>
 
+#include <lockstep/ops.h>
+
 #include "io/json_fields.h"
+#include "models/language/attention.h"
 #include "models/language/parameters.h"
 
 namespace lockstep {
@@ -31,8 +34,13 @@ class PlainAttention {
                  const Options& options);
   /// `bias` [1, heads, L, S] is added to the scores, and may be undefined.
   Tensor operator()(const Tensor& x, const Tensor& memory, bool causal, const Tensor& bias) const;
+  /// The same in two parts; of `options` the scale is this layer's.
+  KeysAndValues keys_and_values(const Tensor& memory) const;
+  Tensor attend(const Tensor& x, const KeysAndValues& memory, AttentionOptions options) const;
 
  private:
+  Tensor heads_of(const Tensor& x) const;
+
   Options options_;
   Projection query_, key_, value_, output_;
 };

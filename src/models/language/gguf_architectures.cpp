@@ -37,6 +37,7 @@ void gguf_experts(const GgufSource& source, DecoderConfig& config, std::int64_t 
 // Mixtral is a llama with experts; its published names are other ones.
 void gguf_llama(const GgufSource& source, DecoderConfig& config) {
   config.rotary.front().interleaved = true;
+  config.attention.paired = true;
   if (source.fields.integer_or("expert_count", 0, 0, 4096) == 0) return;
   gguf_experts(source, config, config.feed.size);
   LayerNames& names = config.names.layer;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+#include <lockstep/io/gguf.h>
 #include <lockstep/io/weights.h>
 #include <lockstep/ops.h>
 
@@ -55,35 +56,49 @@ std::string search(const Names& names, const Table& table, std::string_view ggml
   return "";
 }
 
-// Puts a tensor under the Decoder's name: "blk.3.attn_q.weight" under "model.layers.3.self_attn.q_proj.weight". Unknown
-// names stay, and are refused when the model is filled.
-void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
+/// What a tensor of a file is called in a Decoder; one that is cut into `experts` > 0 has a name for each.
+struct OwnNames {
+  std::vector<std::string> names;
+  bool experts = false;
+};
+
+// "blk.3.attn_q.weight" is "model.layers.3.self_attn.q_proj.weight". Unknown names stay, and are refused when the model
+// is filled.
+OwnNames own_names(const ModelNames& names, const std::string& name, const Shape& shape) {
   constexpr std::string_view kBlock = "blk.";
-  // Products and look-ups read blocks; nothing else does.
-  if (tensor.rank() != 2) tensor = dequantize(tensor);
   const std::size_t kind = name.rfind('.');
   const std::size_t dot = name.starts_with(kBlock) ? name.find('.', kBlock.size()) : std::string::npos;
-  if (kind == std::string::npos || (name.starts_with(kBlock) && dot >= kind)) {
-    result.emplace(name, std::move(tensor));
-    return;
-  }
+  if (kind == std::string::npos || (name.starts_with(kBlock) && dot >= kind)) return {{name}};
   const std::string suffix = name.substr(kind);
   if (dot == std::string::npos) {
     const std::string own = search(names, kModelNames, name.substr(0, kind));
-    result.emplace(own.empty() ? name : own + suffix, std::move(tensor));
-    return;
+    return {{own.empty() ? name : own + suffix}};
   }
   const std::string middle = name.substr(dot + 1, kind - dot - 1);
   const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
   const std::string expert = search(names.layer, kExpertNames, middle);
-  if (!expert.empty() && tensor.rank() == 3) {
-    for (std::int64_t e = 0; e < tensor.size(0); ++e) {
-      result.emplace(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix), tensor.select(0, e));
+  if (!expert.empty() && shape.rank() == 3) {
+    OwnNames result{.experts = true};
+    for (std::int64_t e = 0; e < shape[0]; ++e) {
+      result.names.push_back(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix));
     }
-    return;
+    return result;
   }
   const std::string own = search(names.layer, kLayerNames, middle);
-  result.emplace(own.empty() ? name : layer + own + suffix, std::move(tensor));
+  return {{own.empty() ? name : layer + own + suffix}};
+}
+
+// Puts a tensor under the Decoder's names.
+void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
+  // Products and look-ups read blocks; nothing else does.
+  if (tensor.rank() != 2) tensor = dequantize(tensor);
+  const OwnNames own = own_names(names, name, tensor.shape());
+  if (!own.experts) {
+    result.emplace(own.names.front(), std::move(tensor));
+    return;
+  }
+  std::int64_t number = 0;
+  for (const std::string& expert : own.names) result.emplace(expert, tensor.select(0, number++));
 }
 
 // "model-00001-of-00003.gguf" to the names of all three; the first has the metadata of the model.
@@ -140,6 +155,33 @@ GgufModel open_gguf_model(const std::string& path, bool packed) {
   tensors.erase("rope_freqs.weight");  // Part of the config.
   for (auto& [name, tensor] : tensors) add_tensor(result.config.names, name, std::move(tensor), result.tensors);
   return result;
+}
+
+void save_gguf_model(const std::string& source, const io::TensorMap& state, const std::string& path) {
+  io::Metadata metadata = io::list_tensors(source).metadata;
+  io::TensorMap tensors = load_tensors(source, metadata, false);
+  const DecoderConfig config = read_gguf_config(metadata, tensors, source);
+  const auto present = [&](const std::string& name) {
+    const auto found = state.find(name);
+    if (found == state.end()) throw ValueError(fmt::format("{}: the model has no tensor {}", source, in_quotes(name)));
+    if (found->second.encoding() != Encoding::dense) {
+      throw ValueError(
+          fmt::format("{}: the weights are packed\n  fix: load the model with "
+                      "LanguageLoadOptions{{.packed = false}}",
+                      name));
+    }
+    return found->second;
+  };
+  for (auto& [name, tensor] : tensors) {
+    if (name == "rope_freqs.weight") continue;
+    const OwnNames own = own_names(config.names, name, tensor.shape());
+    std::vector<Tensor> parts;
+    for (const std::string& part : own.names) parts.push_back(present(part));
+    tensor = own.experts ? stack(parts, 0) : parts.front();
+  }
+  std::erase_if(metadata, [](const auto& item) { return item.first.starts_with("split."); });
+  metadata["general.file_type"] = std::uint32_t{0};  // All F32.
+  io::save_gguf(path, tensors, metadata);
 }
 
 }  // namespace models

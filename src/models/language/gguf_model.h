@@ -17,6 +17,9 @@ struct GgufModel {
 /// Of the architectures in gguf_architectures.cpp; of a model in several files, `path` is the first one. Throws
 /// FormatError for other architectures, naming these, and for metadata that are missing or make no sense.
 GgufModel open_gguf_model(const std::string& path, bool packed);
+/// Writes a file like `source` with the tensors of `state`, which has the Decoder's names. ValueError if a tensor is not
+/// there, or packed.
+void save_gguf_model(const std::string& source, const io::TensorMap& state, const std::string& path);
 
 }  // namespace models
 }  // namespace v0

@@ -10,6 +10,7 @@
 #include <lockstep/error.h>
 #include <lockstep/io/weights.h>
 #include <lockstep/models/language.h>
+#include <lockstep/models/lora.h>
 
 #include "core/checked.h"
 #include "io/formats.h"
@@ -18,6 +19,7 @@
 #include "models/language/encoder_decoder.h"
 #include "models/language/families.h"
 #include "models/language/gguf_model.h"
+#include "models/language/packed_folder.h"
 #include "models/language/rwkv.h"
 #include "models/language/states.h"
 
@@ -95,6 +97,14 @@ void load_into(LanguageModel& model, io::TensorMap tensors) {
   model.load_state_dict(tensors);
 }
 
+std::unique_ptr<LanguageModel> ready(std::unique_ptr<LanguageModel> model, Device device,
+                                     const LanguageLoadOptions& options) {
+  model->eval();
+  model->to(device);
+  if (!options.adapter.empty()) LoraAdapter::load(*model, options.adapter);
+  return model;
+}
+
 // The files that an index names, with their tensors.
 std::map<std::string, std::set<std::string>> shards_of(const std::string& index) {
   const nlohmann::json document = io::parse_json(os::map_file(index));
@@ -164,15 +174,16 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
   std::unique_ptr<LanguageModel> model;
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
-    model = create(io::parse_json(os::map_file(config)), config);
-    load_into(*model, load_model_folder(path));
+    const nlohmann::json document = io::parse_json(os::map_file(config));
+    model = create(document, config);
+    io::TensorMap tensors = load_model_folder(path);
+    decode_packed(io::JsonFields(document, config), tensors);
+    load_into(*model, std::move(tensors));
   } else {
     const os::FileBytes bytes = os::map_file(path);
     if (is_rwkv_file(bytes)) {
       model = load_rwkv_file(bytes);
-      model->eval();
-      model->to(device);
-      return model;
+      return ready(std::move(model), device, options);
     }
     const std::string format = io::list_tensors(path).format;
     if (format != "GGUF") {
@@ -185,9 +196,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     model = std::make_unique<Decoder>(std::move(file.config));
     load_into(*model, std::move(file.tensors));
   }
-  model->eval();
-  model->to(device);
-  return model;
+  return ready(std::move(model), device, options);
 }
 
 }  // namespace models

@@ -23,15 +23,18 @@ std::pair<nn::Module*, std::string> ParameterTree::place(const std::string& path
   return {&module(path.substr(0, dot)), path.substr(dot + 1)};
 }
 
+nn::Parameter ParameterTree::parameter(const std::string& path, const Tensor& value) {
+  const auto [owner, name] = place(path);
+  return {*owner, name, value};
+}
+
 nn::Parameter ParameterTree::matrix(const std::string& path, const Shape& shape) {
   constexpr double kDeviation = 0.02;
-  const auto [owner, name] = place(path);
-  return {*owner, name, normal(0, kDeviation, shape)};
+  return parameter(path, normal(0, kDeviation, shape));
 }
 
 nn::Parameter ParameterTree::filled(const std::string& path, const Shape& shape, double value) {
-  const auto [owner, name] = place(path);
-  return {*owner, name, full(shape, value)};
+  return parameter(path, full(shape, value));
 }
 
 nn::Buffer ParameterTree::buffer(const std::string& path, const Shape& shape) {
@@ -41,18 +44,21 @@ nn::Buffer ParameterTree::buffer(const std::string& path, const Shape& shape) {
 
 Projection::Projection(ParameterTree& tree, const std::string& path, std::int64_t in, std::int64_t out, bool bias,
                        bool transposed)
-    : weight_(tree.matrix(path + ".weight", transposed ? Shape{in, out} : Shape{out, in})),
-      has_bias_(bias),
-      transposed_(transposed) {
+    : slot_(std::make_shared<ProjectionSlot>()), has_bias_(bias) {
+  slot_->weight = tree.matrix(path + ".weight", transposed ? Shape{in, out} : Shape{out, in});
+  slot_->in = in;
+  slot_->out = out;
+  slot_->transposed = transposed;
+  tree.add_projection(path, slot_);
   if (bias) bias_ = tree.filled(path + ".bias", {out}, 0);
 }
 
 Tensor Projection::operator()(const Tensor& x) const {
-  const Tensor& weight = weight_;
-  const Tensor matrix = transposed_ ? weight.transpose(0, 1) : weight;
-  if (!has_bias_) return linear(x, matrix);
-  const Tensor& bias = bias_;
-  return linear(x, matrix, bias);
+  const Tensor& weight = slot_->weight;
+  const Tensor matrix = slot_->transposed ? weight.transpose(0, 1) : weight;
+  const Tensor result = has_bias_ ? linear(x, matrix, Tensor(bias_)) : linear(x, matrix);
+  if (!slot_->down.defined()) return result;
+  return result + linear(linear(x, slot_->down), slot_->up) * slot_->scale;
 }
 
 Norm::Norm(ParameterTree& tree, const std::string& path, std::int64_t features, const NormConfig& config)

@@ -2,9 +2,11 @@
 // state dict has exactly the keys of the files, in both directions.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <lockstep/nn/module.h>
 
@@ -14,15 +16,46 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
+/// What an adapter has to know of a projection, and what it adds to it (lockstep/models/lora.h). Shared by all copies.
+struct ProjectionSlot {
+  nn::Parameter weight;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool transposed = false;
+  /// The results are heads whose rows stand as neighbours, where published weights have them as halves; 0: they do not.
+  std::int64_t paired_heads = 0;
+  nn::Parameter down, up;  ///< [rank, in] and [out, rank]; undefined: there is no adapter
+  double scale = 0;
+};
+/// By the published paths, "model.layers.0.mlp.up_proj".
+using Projections = std::map<std::string, std::shared_ptr<ProjectionSlot>>;
+
+/// A model that adapters can be put on.
+class HasProjections {
+ public:
+  virtual const Projections& projections() const = 0;
+  /// The path of the one that makes logits; empty where there is none.
+  virtual const std::string& head_path() const = 0;
+
+ protected:
+  ~HasProjections() = default;
+};
+
 class ParameterTree {
  public:
   explicit ParameterTree(nn::Module& root) : root_(&root) {}
+
+  nn::Parameter parameter(const std::string& path, const Tensor& value);
 
   /// Normal with deviation 0.02: a matrix before training.
   nn::Parameter matrix(const std::string& path, const Shape& shape);
   nn::Parameter filled(const std::string& path, const Shape& shape, double value);
   /// Zeros that no optimiser changes.
   nn::Buffer buffer(const std::string& path, const Shape& shape);
+  void add_projection(const std::string& path, std::shared_ptr<ProjectionSlot> slot) {
+    projections_.emplace(path, std::move(slot));
+  }
+  const Projections& projections() const { return projections_; }
 
  private:
   /// The module that a path ends in, and the name behind it.
@@ -31,6 +64,7 @@ class ParameterTree {
 
   nn::Module* root_;
   std::map<std::string, std::unique_ptr<nn::Module>> modules_;
+  Projections projections_;
 };
 
 /// x W^T + b, or x W + b for weights that are stored [in, out].
@@ -40,12 +74,13 @@ class Projection {
   Projection(ParameterTree& tree, const std::string& path, std::int64_t in, std::int64_t out, bool bias,
              bool transposed = false);
   Tensor operator()(const Tensor& x) const;
+  /// Its results are heads, stored as neighbours (ProjectionSlot::paired_heads).
+  void pairs(std::int64_t heads) { slot_->paired_heads = heads; }
 
  private:
-  nn::Parameter weight_;
+  std::shared_ptr<ProjectionSlot> slot_;
   nn::Parameter bias_;
   bool has_bias_ = false;
-  bool transposed_ = false;
 };
 
 /// Over the last dimension.

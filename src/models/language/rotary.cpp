@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <numbers>
 
 #include "kernels/scalar.h"
@@ -76,20 +77,26 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config) {
   return frequencies;
 }
 
-RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device) {
+RopeTables rotary_tables(const RotaryConfig& config, std::span<const std::int64_t> positions, Device device) {
   const std::vector<float> frequencies = rotary_frequencies(config);
   std::vector<float> cosines;
   std::vector<float> sines;
   const float amplitude = static_cast<float>(config.amplitude);
-  for (std::int64_t p = first; p < first + length; ++p) {
+  for (const std::int64_t p : positions) {
     for (const float f : frequencies) {
       const double angle = static_cast<double>(static_cast<float>(p) * f);
       cosines.push_back(static_cast<float>(scalar::ls_cos(angle)) * amplitude);
       sines.push_back(static_cast<float>(scalar::ls_sin(angle)) * amplitude);
     }
   }
-  const Shape shape{length, config.dims / 2};
+  const Shape shape{static_cast<std::int64_t>(positions.size()), config.dims / 2};
   return {Tensor::from(cosines, shape, device), Tensor::from(sines, shape, device)};
+}
+
+RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(length));
+  std::iota(positions.begin(), positions.end(), first);
+  return rotary_tables(config, positions, device);
 }
 
 }  // namespace models

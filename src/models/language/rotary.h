@@ -2,6 +2,7 @@
 // original code (transformers) rounds them, cosines and sines of those angles computed in f64 and rounded once.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <lockstep/ops/attention.h>
@@ -17,6 +18,8 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config);
 
 /// For positions first ... first + length - 1.
 RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device);
+/// Of any positions.
+RopeTables rotary_tables(const RotaryConfig& config, std::span<const std::int64_t> positions, Device device);
 
 }  // namespace models
 }  // namespace v0

@@ -1,56 +1,23 @@
+#include "models/language/whisper.h"
+
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
-#include "models/language/encoder_decoder.h"
 #include "models/language/families.h"
-#include "models/language/feed_forward.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
 
-struct WhisperConfig {
-  std::int64_t vocabulary = 0;
-  std::int64_t hidden = 0;
-  std::int64_t mels = 80;
-  std::int64_t frames = 0;     ///< Positions of the encoder.
-  std::int64_t positions = 0;  ///< Of the decoder.
-  std::int64_t encoder_layers = 0;
-  std::int64_t decoder_layers = 0;
-  std::int64_t encoder_heads = 0;
-  std::int64_t decoder_heads = 0;
-  std::int64_t encoder_inner = 0;
-  std::int64_t decoder_inner = 0;
-  double embedding_scale = 1;
-  Activation activation = Activation::gelu;
-};
-
-class Whisper final : public EncoderDecoder {
- public:
-  explicit Whisper(const WhisperConfig& config);
-  Tensor forward_pair(const Tensor& input, const Tensor& ids, CallSite site) const override;
-
- private:
-  struct Layer {
-    Norm first, cross_norm, last;
-    PlainAttention attention, cross;
-    FeedForward feed;
-  };
-  Layer make_layer(const std::string& path, std::int64_t heads, std::int64_t inner, bool decoder);
-
-  WhisperConfig config_;
-  ParameterTree tree_{*this};
-  nn::Parameter conv1_, conv1_bias_, conv2_, conv2_bias_, frames_, embedding_, positions_;
-  std::vector<Layer> encoder_, decoder_;
-  Norm encoder_norm_, decoder_norm_;
-};
-
 constexpr NormConfig kNorm{.kind = NormKind::layer, .bias = true, .eps = 1e-5};
+
+}  // namespace
 
 Whisper::Whisper(const WhisperConfig& config) : EncoderDecoder("whisper", config.vocabulary), config_(config) {
   const std::string encoder = "model.encoder.";
@@ -94,17 +61,12 @@ Whisper::Layer Whisper::make_layer(const std::string& path, std::int64_t heads, 
   return layer;
 }
 
-Tensor Whisper::forward_pair(const Tensor& input, const Tensor& ids, CallSite site) const {
-  const CallScope call("LanguageModel", site);
-  if (input.rank() != 3 || input.size(1) != config_.mels || input.size(2) != 2 * config_.frames) {
-    throw ShapeError(fmt::format("whisper: the features have the shape {}, not [N, {}, {}]", input.shape().to_string(),
-                                 config_.mels, 2 * config_.frames));
+WhisperMemory Whisper::encode(const Tensor& features) const {
+  if (features.rank() != 3 || features.size(1) != config_.mels || features.size(2) != 2 * config_.frames) {
+    throw ShapeError(fmt::format("whisper: the features have the shape {}, not [N, {}, {}]",
+                                 features.shape().to_string(), config_.mels, 2 * config_.frames));
   }
-  if (ids.rank() != 2 || ids.size(1) == 0 || ids.size(1) > config_.positions) {
-    throw ShapeError(fmt::format("whisper: the decoder's ids have the shape {}, not [N, 1 to {}]",
-                                 ids.shape().to_string(), config_.positions));
-  }
-  Tensor x = gelu(conv1d(input, conv1_, Tensor(conv1_bias_), {.padding = {1}}));
+  Tensor x = gelu(conv1d(features, conv1_, Tensor(conv1_bias_), {.padding = {1}}));
   x = gelu(conv1d(x, conv2_, Tensor(conv2_bias_), {.stride = {2}, .padding = {1}}));
   x = x.transpose(1, 2) + Tensor(frames_);
   for (const Layer& layer : encoder_) {
@@ -112,21 +74,43 @@ Tensor Whisper::forward_pair(const Tensor& input, const Tensor& ids, CallSite si
     x = x + layer.attention(normal, normal, false, {});
     x = x + layer.feed(layer.last(x));
   }
-  const Tensor memory = encoder_norm_(x);
-  x = embedding(embedding_, ids);
+  x = encoder_norm_(x);
+  WhisperMemory memory;
+  memory.past.resize(decoder_.size());
+  for (const Layer& layer : decoder_) memory.window.push_back(layer.cross.keys_and_values(x));
+  return memory;
+}
+
+Tensor Whisper::decode(WhisperMemory& memory, const Tensor& ids) const {
+  const Positions places{memory.length, ids.rank() == 2 ? ids.size(1) : 0};
+  if (places.length == 0 || places.end() > config_.positions) {
+    throw ShapeError(fmt::format("whisper: the decoder's ids have the shape {}, not [N, 1 to {}]",
+                                 ids.shape().to_string(), config_.positions - memory.length));
+  }
+  Tensor x = embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
-  x = x + Tensor(positions_).narrow(0, 0, ids.size(1));
-  for (const Layer& layer : decoder_) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(places.length));
+  std::iota(numbers.begin(), numbers.end(), places.first);
+  x = x + embedding(positions_, Tensor::from(numbers, {places.length}, ids.device()));
+  for (std::size_t i = 0; i < decoder_.size(); ++i) {
+    const Layer& layer = decoder_[i];
     const Tensor normal = layer.first(x);
-    x = x + layer.attention(normal, normal, true, {});
-    x = x + layer.cross(layer.cross_norm(x), memory, false, {});
+    const KeysAndValues own = layer.attention.keys_and_values(normal);
+    memory.past[i].put(places, own.keys, own.values);
+    x = x + layer.attention.attend(normal, memory.past[i], {.causal = true, .first_query = places.first});
+    x = x + layer.cross.attend(layer.cross_norm(x), memory.window[i], {});
     x = x + layer.feed(layer.last(x));
   }
+  memory.length = places.end();
   const Tensor& embedding = embedding_;
   return linear(decoder_norm_(x), embedding);
 }
 
-}  // namespace
+Tensor Whisper::forward_pair(const Tensor& input, const Tensor& ids, CallSite site) const {
+  const CallScope call("LanguageModel", site);
+  WhisperMemory memory = encode(input);
+  return decode(memory, ids);
+}
 
 std::unique_ptr<LanguageModel> create_whisper(const io::JsonFields& config) {
   WhisperConfig result;

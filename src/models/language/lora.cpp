@@ -1,0 +1,275 @@
+#include <lockstep/models/lora.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/autograd.h>
+#include <lockstep/error.h>
+#include <lockstep/io/safetensors.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
+#include <lockstep/random.h>
+
+#include "core/checked.h"
+#include "io/json_fields.h"
+#include "models/language/parameters.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+constexpr std::int64_t kMostRank = 65'536;
+constexpr std::string_view kPeftPrefix = "base_model.model.";
+constexpr std::string_view kDown = ".lora_A.weight";
+constexpr std::string_view kUp = ".lora_B.weight";
+
+const HasProjections& projections_of(const LanguageModel& model) {
+  const auto* own = dynamic_cast<const HasProjections*>(&model);
+  if (own == nullptr) throw ValueError(fmt::format("LoraAdapter: adapters of {} are not supported", model.family()));
+  for (const auto& [path, slot] : own->projections()) {
+    if (!slot->down.defined()) continue;
+    throw ValueError(fmt::format(
+        "LoraAdapter: the model has an adapter already, at {}\n  fix: merge() or remove() it before", path));
+  }
+  return *own;
+}
+
+bool is_target(const std::string& path, const std::string& target) {
+  return path == target || path.ends_with("." + target);
+}
+
+// The part of a path that layers share: "q_proj", as targets are called.
+std::string last_part(const std::string& path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+std::vector<std::string> chosen(const HasProjections& model, const std::vector<std::string>& targets) {
+  std::set<std::string> known;
+  std::set<std::string> paths;
+  for (const auto& [path, slot] : model.projections()) {
+    known.insert(last_part(path));
+    if (targets.empty() && path != model.head_path()) paths.insert(path);
+  }
+  for (const std::string& target : targets) {
+    bool found = false;
+    for (const auto& [path, slot] : model.projections()) {
+      if (!is_target(path, target)) continue;
+      paths.insert(path);
+      found = true;
+    }
+    if (!found) {
+      throw ValueError(fmt::format("LoraAdapter: the model has no projection {} (it has {})", in_quotes(target),
+                                   fmt::join(known, ", ")));
+    }
+  }
+  return {paths.begin(), paths.end()};
+}
+
+double scale_of(const LoraOptions& options, std::int64_t rank) {
+  const auto r = static_cast<double>(rank);
+  return options.alpha / (options.root_of_rank ? std::sqrt(r) : r);
+}
+
+void check(const LoraOptions& options) {
+  if (options.rank < 1 || options.rank > kMostRank) {
+    throw ValueError(fmt::format("LoraAdapter: the rank is {}, not 1 to {}", options.rank, kMostRank));
+  }
+  if (!std::isfinite(options.alpha)) throw ValueError("LoraAdapter: alpha is not finite");
+}
+
+// Rows of published projections have a head's halves one behind the other, those of some GGUF files as neighbours.
+Tensor as_neighbours(const Tensor& rows, std::int64_t heads) {
+  return rows.reshape({heads, 2, -1, rows.size(1)}).transpose(1, 2).reshape(rows.shape());
+}
+Tensor as_halves(const Tensor& rows, std::int64_t heads) {
+  return rows.reshape({heads, -1, 2, rows.size(1)}).transpose(1, 2).reshape(rows.shape());
+}
+
+LoraOptions read_config(const std::string& path) {
+  const nlohmann::json document = io::parse_json(os::map_file(path));
+  const io::JsonFields config(document, path);
+  const auto refuse = [&](const char* key, const std::string& what) { config.fail(key, what + " is not supported"); };
+  if (config.text("peft_type") != "LORA") refuse("peft_type", config.text("peft_type"));
+  if (config.text_or("bias", "none") != "none") refuse("bias", "training of biases");
+  for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias"}) {
+    if (config.flag_or(key, false)) refuse(key, "this kind of adapter");
+  }
+  for (const char* key :
+       {"alpha_pattern", "modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
+        "alora_invocation_tokens", "kasa_config", "monteclora_config", "velora_config"}) {
+    const nlohmann::json* value = config.find(key);
+    if (value != nullptr && !value->empty()) refuse(key, "what it asks for");
+  }
+  // Such a beginning changes the model, too.
+  if (const nlohmann::json* begin = config.find("init_lora_weights"); begin != nullptr && begin->is_string()) {
+    const auto kind = begin->get<std::string>();
+    if (kind != "gaussian" && kind != "eva" && kind != "orthogonal") refuse("init_lora_weights", kind);
+  }
+  LoraOptions result;
+  result.rank = config.integer("r", 1, kMostRank);
+  result.alpha = config.real("lora_alpha");
+  result.root_of_rank = config.flag_or("use_rslora", false);
+  return result;
+}
+
+struct LoraPair {
+  Tensor down, up;
+};
+
+void check_pair(const std::string& file, const std::string& path, const LoraPair& pair,
+                const Projections& projections) {
+  const auto found = projections.find(path);
+  if (found == projections.end()) {
+    throw ValueError(
+        fmt::format("{}: the model has no projection {}: the adapter is another model's", file, in_quotes(path)));
+  }
+  if (!pair.down.defined() || !pair.up.defined()) {
+    throw FormatError(fmt::format("{}: {} has only one of lora_A and lora_B", file, in_quotes(path)));
+  }
+  const ProjectionSlot& slot = *found->second;
+  const std::int64_t rank = pair.down.rank() == 2 ? pair.down.size(0) : 0;
+  if (rank < 1 || pair.down.shape() != Shape{rank, slot.in} || pair.up.shape() != Shape{slot.out, rank}) {
+    throw ShapeError(fmt::format("{}: {} has the shapes {} and {}, not [rank, {}] and [{}, rank]", file,
+                                 in_quotes(path), pair.down.shape().to_string(), pair.up.shape().to_string(), slot.in,
+                                 slot.out));
+  }
+}
+
+}  // namespace
+
+struct LoraAdapter::Parts {
+  explicit Parts(nn::Module& root) : tree(root) {}
+
+  LoraOptions options;
+  ParameterTree tree;
+  std::map<std::string, std::shared_ptr<ProjectionSlot>> slots;
+
+  // `up` has the model's order of rows.
+  void put(const std::string& path, const std::shared_ptr<ProjectionSlot>& slot, const Tensor& down, const Tensor& up) {
+    const Device device = slot->weight.device();
+    slot->down = tree.parameter(path + std::string(kDown), down.to(DType::f32).to(device));
+    slot->up = tree.parameter(path + std::string(kUp), up.to(DType::f32).to(device));
+    slot->scale = scale_of(options, down.size(0));
+    slots.emplace(path, slot);
+  }
+};
+
+LoraAdapter::LoraAdapter(LanguageModel& model, LoraOptions options) : parts_(std::make_unique<Parts>(*this)) {
+  check(options);
+  const HasProjections& own = projections_of(model);
+  parts_->options = options;
+  for (const std::string& path : chosen(own, options.targets)) {
+    const std::shared_ptr<ProjectionSlot>& slot = own.projections().at(path);
+    const double bound = 1 / std::sqrt(static_cast<double>(slot->in));
+    parts_->put(path, slot, uniform(-bound, bound, {options.rank, slot->in}), zeros({slot->out, options.rank}));
+  }
+  model.requires_grad(false);
+}
+
+LoraAdapter::LoraAdapter() : parts_(std::make_unique<Parts>(*this)) {}
+
+std::unique_ptr<LoraAdapter> LoraAdapter::load(LanguageModel& model, const std::string& folder) {
+  const HasProjections& own = projections_of(model);
+  std::unique_ptr<LoraAdapter> result(new LoraAdapter());
+  Parts& parts = *result->parts_;
+  parts.options = read_config(folder + "/adapter_config.json");
+  const std::string safe = folder + "/adapter_model.safetensors";
+  const std::string file = std::filesystem::exists(safe) ? safe : folder + "/adapter_model.bin";
+  std::map<std::string, LoraPair> pairs;
+  for (const auto& [key, tensor] : io::load_weights(file)) {
+    const std::string name = key.starts_with(kPeftPrefix) ? key.substr(kPeftPrefix.size()) : key;
+    const bool down = name.ends_with(kDown);
+    if (!down && !name.ends_with(kUp)) {
+      throw FormatError(fmt::format("{}: {} is no matrix of a projection (lora_A, lora_B), which alone are supported",
+                                    file, in_quotes(key)));
+    }
+    LoraPair& pair = pairs[name.substr(0, name.size() - (down ? kDown : kUp).size())];
+    (down ? pair.down : pair.up) = tensor;
+  }
+  if (pairs.empty()) throw FormatError(fmt::format("{}: there is no adapter in it", file));
+  for (const auto& [path, pair] : pairs) check_pair(file, path, pair, own.projections());
+  std::set<std::string> targets;
+  for (const auto& [path, pair] : pairs) {
+    const std::shared_ptr<ProjectionSlot>& slot = own.projections().at(path);
+    parts.put(path, slot, pair.down, slot->paired_heads > 0 ? as_neighbours(pair.up, slot->paired_heads) : pair.up);
+    targets.insert(last_part(path));
+  }
+  parts.options.targets.assign(targets.begin(), targets.end());
+  model.requires_grad(false);
+  return result;
+}
+
+LoraAdapter::~LoraAdapter() = default;
+
+const LoraOptions& LoraAdapter::options() const {
+  return parts_->options;
+}
+
+void LoraAdapter::save(const std::string& folder, const std::string& base_model) const {
+  os::make_directories(folder);
+  io::TensorMap tensors;
+  std::set<std::string> targets;
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::object();
+  for (const auto& [path, slot] : parts_->slots) {
+    const Tensor& up = slot->up;
+    const std::string name = std::string(kPeftPrefix) + path;
+    tensors.emplace(name + std::string(kDown), slot->down);
+    tensors.emplace(name + std::string(kUp), slot->paired_heads > 0 ? as_halves(up, slot->paired_heads) : up);
+    targets.insert(last_part(path));
+    if (up.size(1) != parts_->options.rank) ranks[path] = up.size(1);
+  }
+  io::save_safetensors(folder + "/adapter_model.safetensors", tensors, {{"format", "pt"}});
+  const LoraOptions& options = parts_->options;
+  // peft takes a name as the end of a path, as `targets` are; what it finds besides would lack its matrices.
+  const std::vector<std::string> names =
+      options.targets.empty() ? std::vector<std::string>(targets.begin(), targets.end()) : options.targets;
+  bool transposed = false;
+  for (const auto& [path, slot] : parts_->slots) transposed = transposed || slot->transposed;
+  const nlohmann::ordered_json config{{"peft_type", "LORA"},
+                                      {"task_type", "CAUSAL_LM"},
+                                      {"base_model_name_or_path", base_model},
+                                      {"r", options.rank},
+                                      {"lora_alpha", options.alpha},
+                                      {"lora_dropout", 0.0},
+                                      {"use_rslora", options.root_of_rank},
+                                      {"target_modules", names},
+                                      {"rank_pattern", ranks},
+                                      {"alpha_pattern", nlohmann::ordered_json::object()},
+                                      {"fan_in_fan_out", transposed},
+                                      {"bias", "none"},
+                                      {"init_lora_weights", true},
+                                      {"inference_mode", true}};
+  os::AtomicFile file(folder + "/adapter_config.json");
+  file.write(config.dump(2) + "\n");
+  file.commit();
+}
+
+void LoraAdapter::merge() {
+  for (const auto& [path, slot] : parts_->slots) {
+    if (slot->weight.tensor().encoding() == Encoding::dense) continue;
+    throw ValueError(fmt::format(
+        "LoraAdapter::merge: the weights of {} are packed, and would be rounded again\n  fix: load the model with "
+        "LanguageLoadOptions{{.packed = false}}",
+        path));
+  }
+  const NoGrad no_grad;
+  for (const auto& [path, slot] : parts_->slots) {
+    const Tensor change = matmul(slot->up, slot->down) * slot->scale;
+    slot->weight.set((Tensor(slot->weight) + (slot->transposed ? change.transpose(0, 1) : change)).eval());
+  }
+  remove();
+}
+
+void LoraAdapter::remove() {
+  for (const auto& [path, slot] : parts_->slots) slot->down = slot->up = nn::Parameter();
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+#include "server/batcher.h"
+
+#include <utility>
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+Batcher::Batcher(const models::LanguageModel& model, Device device) {
+  if (models::StepBatch::supports(model)) batch_.emplace(model, device);
+}
+
+void Batcher::forget_those_that_left() {
+  std::vector<std::int64_t> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone.swap(left_);
+  }
+  for (const std::int64_t text : gone) batch_->leave(text);
+}
+
+std::int64_t Batcher::join(const models::LanguageCache& cache) {
+  forget_those_that_left();
+  return batch_->join(cache);
+}
+
+void Batcher::leave(std::int64_t text) {
+  const std::lock_guard lock(mutex_);
+  left_.push_back(text);
+}
+
+// All who wait, in one pass. What goes wrong is told to all of them.
+void Batcher::run() {
+  std::vector<Waiting*> rows;
+  {
+    const std::lock_guard lock(mutex_);
+    rows.swap(waiting_);
+  }
+  std::vector<std::vector<float>> logits;
+  std::exception_ptr error;
+  try {
+    forget_those_that_left();
+    std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
+    for (const Waiting* row : rows) tokens.emplace_back(row->text, row->token);
+    logits = batch_->step(tokens);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (error == nullptr) rows[i]->logits = std::move(logits[i]);
+    rows[i]->error = error;
+    rows[i]->done = true;
+  }
+}
+
+std::vector<float> Batcher::step(HttpServer& server, std::int64_t text, std::int64_t token) {
+  Waiting own{.text = text, .token = token};
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(&own);
+  }
+  // Somebody whose turn was before may have computed it by now.
+  server.step_in_turn([&] {
+    {
+      const std::lock_guard lock(mutex_);
+      if (own.done) return;
+    }
+    run();
+  });
+  if (own.error != nullptr) std::rethrow_exception(own.error);
+  return std::move(own.logits);
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

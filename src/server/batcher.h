@@ -1,0 +1,51 @@
+// Requests that draw tokens at the same time share a pass of the model: whoever's turn it is computes a step for all
+// who wait for one. Each gets the logits that it would get alone (lockstep/models/batch.h).
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <lockstep/models/batch.h>
+
+#include "server/http.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+class Batcher {
+ public:
+  Batcher(const models::LanguageModel& model, Device device);
+
+  /// Whether the model can do that; nothing below may be called where it cannot.
+  bool works() const { return batch_.has_value(); }
+  /// Within a turn of the server: takes what a text's cache remembers; returns the text's number.
+  std::int64_t join(const models::LanguageCache& cache);
+  /// At any time, also while others compute.
+  void leave(std::int64_t text);
+  /// Outside of turns: waits for one, and for the logits behind the text's next token.
+  std::vector<float> step(HttpServer& server, std::int64_t text, std::int64_t token);
+
+ private:
+  struct Waiting {
+    std::int64_t text = 0;
+    std::int64_t token = 0;
+    bool done = false;
+    std::vector<float> logits;
+    std::exception_ptr error;
+  };
+  void run();
+  void forget_those_that_left();
+
+  std::optional<models::StepBatch> batch_;  // touched within turns alone
+  std::mutex mutex_;
+  std::vector<Waiting*> waiting_;
+  std::vector<std::int64_t> left_;
+};
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

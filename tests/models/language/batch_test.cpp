@@ -1,0 +1,125 @@
+#include <lockstep/models/batch.h>
+
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/error.h>
+
+#include "core/os.h"
+#include "support/data.h"
+
+namespace lockstep::models {
+namespace {
+
+std::string stories_path(const char* type = "f32") {
+  return (test::test_data("tinyllm") / (std::string("stories260K-") + type + ".gguf")).string();
+}
+
+std::vector<std::vector<std::int64_t>> random_prompts(std::size_t count, std::int64_t vocabulary,
+                                                      std::mt19937& random) {
+  std::vector<std::vector<std::int64_t>> prompts(count);
+  for (auto& prompt : prompts) {
+    const std::size_t length = 1 + random() % 20;
+    for (std::size_t i = 0; i < length; ++i) prompt.push_back(static_cast<std::int64_t>(random()) % vocabulary);
+  }
+  return prompts;
+}
+
+void expect_as_alone(const LanguageModel& model, const std::vector<std::vector<std::int64_t>>& prompts,
+                     const GenerateOptions& options, std::int64_t at_once, Device device, const std::string& what) {
+  const auto together = generate_together(model, prompts, options, at_once, {}, device);
+  ASSERT_EQ(together.size(), prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto alone = generate(model, prompts[i], options, {}, device);
+    ASSERT_EQ(together[i].size(), alone.size()) << what << ", prompt " << i;
+    for (std::size_t t = 0; t < alone.size(); ++t) {
+      ASSERT_EQ(together[i][t].token, alone[t].token) << what << ", prompt " << i << ", token " << t;
+      ASSERT_EQ(together[i][t].log_probability, alone[t].log_probability)
+          << what << ", prompt " << i << ", token " << t;
+    }
+  }
+}
+
+// Texts of several lengths that come and go: each has the bits that it has alone.
+TEST(GenerateTogether, GivesEachTextWhatItGetsAlone) {
+  LOCKSTEP_REQUIRE_DATA(stories_path());
+  const std::uint32_t seed = 7;
+  std::mt19937 random(seed);
+  for (const char* type : {"f32", "q4_0"}) {
+    const auto model = load_language_model(stories_path(type));
+    const auto prompts = random_prompts(9, model->vocabulary(), random);
+    GenerateOptions options{.sampling = {.temperature = 0.9, .top_k = 40, .seed = 5, .repetition_penalty = 1.2},
+                            .max_tokens = 24};
+    options.end_tokens = {10, 11, 12, 13, 14};  // so that they end at different times
+    for (const std::int64_t at_once : {1, 4, 16}) {
+      expect_as_alone(*model, prompts, options, at_once, Device{}, fmt::format("{} {} seed {}", type, at_once, seed));
+    }
+  }
+  const auto model = load_language_model(stories_path(), Device::parse("ref"));
+  expect_as_alone(*model, random_prompts(3, model->vocabulary(), random), {.max_tokens = 4}, 3, Device::parse("ref"),
+                  "ref");
+}
+
+// Windows, head norms, soft-caps, learned positions, fused and latent projections, experts.
+TEST(GenerateTogether, WorksForAllFamilies) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  std::mt19937 random(11);
+  int batched = 0;
+  for (const os::DirectoryEntry& entry : os::list_directory(root.string())) {
+    if (!entry.is_directory || entry.name == "qwen3_next") continue;
+    const auto model = load_language_model((root / entry.name).string());
+    if (!StepBatch::supports(*model)) continue;
+    ++batched;
+    expect_as_alone(*model, random_prompts(2, model->vocabulary(), random), {.max_tokens = 3}, 2, Device{}, entry.name);
+  }
+  EXPECT_GE(batched, 24);
+}
+
+TEST(GenerateTogether, RunsModelsWithAStateInTurn) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  const auto model = load_language_model((root / "mamba").string());
+  EXPECT_FALSE(StepBatch::supports(*model));
+  EXPECT_THROW(StepBatch batch(*model), ValueError);
+  std::mt19937 random(3);
+  expect_as_alone(*model, random_prompts(2, model->vocabulary(), random), {.max_tokens = 3}, 2, Device{}, "mamba");
+}
+
+TEST(GenerateTogether, StopsATextThatNobodyWants) {
+  LOCKSTEP_REQUIRE_DATA(stories_path());
+  const auto model = load_language_model(stories_path());
+  const auto result = generate_together(*model, {{1, 403}, {1, 407}}, {.max_tokens = 8}, 2,
+                                        [](std::size_t prompt, const SampledToken&) { return prompt != 0; });
+  EXPECT_EQ(result[0].size(), 1U);
+  EXPECT_EQ(result[1].size(), 8U);
+}
+
+TEST(StepBatch, RefusesWhatIsNotThere) {
+  LOCKSTEP_REQUIRE_DATA(stories_path());
+  const auto model = load_language_model(stories_path());
+  StepBatch batch(*model);
+  EXPECT_TRUE(batch.step({}).empty());
+  const auto cache = model->make_cache();
+  EXPECT_THROW(batch.join(*cache), ValueError);  // nothing in it
+  model->forward(Tensor::from(std::vector<std::int64_t>{1, 2}, {1, 2}), cache.get());
+  const std::int64_t text = batch.join(*cache);
+  EXPECT_EQ(batch.length(text), 2);
+  EXPECT_THROW(batch.step({{text + 1, 0}}), IndexError);
+  EXPECT_THROW(batch.step({{text, 512}}), IndexError);
+  EXPECT_THROW(batch.step({{text, 1}, {text, 1}}), ValueError);
+  EXPECT_EQ(batch.length(text), 2);
+  batch.leave(text);
+  EXPECT_THROW(batch.leave(text), IndexError);
+  EXPECT_EQ(batch.size(), 0);
+  const auto other = load_language_model(stories_path());
+  StepBatch others(*other);
+  EXPECT_THROW(others.join(*cache), ValueError);
+  EXPECT_THROW(generate_together(*model, {{1}}, {.speculation = {.lookup = 2}}), ValueError);
+  EXPECT_THROW(generate_together(*model, {{}}), ValueError);
+}
+
+}  // namespace
+}  // namespace lockstep::models

@@ -1,0 +1,274 @@
+// Folders with quantised weights: the packers here follow the packages (AutoGPTQ's pack, AutoAWQ's WQLinear_GEMM, MLX's
+// quantize, DeepSeek's weight_dequant), and the models must be those of the values that were packed.
+#include <filesystem>
+#include <functional>
+#include <random>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <lockstep/error.h>
+#include <lockstep/io/safetensors.h>
+#include <lockstep/io/weights.h>
+#include <lockstep/models/language.h>
+#include <lockstep/ops.h>
+
+#include "support/data.h"
+#include "support/files.h"
+
+namespace lockstep::models {
+namespace {
+
+using test::message_of;
+using testing::HasSubstr;
+
+/// Random codes of a weight [out, in] in groups along the inputs.
+struct Coded {
+  std::int64_t out = 0, in = 0, group = 0, bits = 4;
+  std::vector<int> codes;      // [out, in]
+  std::vector<int> zeros;      // [out, groups], at least 1
+  std::vector<float> scales;   // [out, groups], f16 numbers
+  std::vector<float> offsets;  // [out, groups]
+
+  std::int64_t groups() const { return in / group; }
+  std::size_t at(std::int64_t o, std::int64_t i) const { return static_cast<std::size_t>(o * in + i); }
+  std::size_t at_group(std::int64_t o, std::int64_t g) const { return static_cast<std::size_t>(o * groups() + g); }
+};
+
+Coded random_codes(std::int64_t out, std::int64_t in, std::int64_t bits, std::mt19937& random) {
+  Coded result{.out = out, .in = in, .group = 32, .bits = bits};
+  const auto most = static_cast<unsigned>((1 << bits) - 1);
+  for (std::int64_t i = 0; i < out * in; ++i) result.codes.push_back(static_cast<int>(random() % (most + 1)));
+  for (std::int64_t i = 0; i < out * result.groups(); ++i) {
+    result.zeros.push_back(1 + static_cast<int>(random() % most));
+    result.scales.push_back(to_f32(to_f16(0.01F + static_cast<float>(random() % 100) * 1e-4F)));
+    result.offsets.push_back(to_f32(to_f16(-0.1F)));
+  }
+  return result;
+}
+
+using Value = std::function<float(const Coded&, std::size_t code, std::size_t group)>;
+Tensor values_of(const Coded& coded, const Value& value) {
+  std::vector<float> result;
+  for (std::int64_t o = 0; o < coded.out; ++o) {
+    for (std::int64_t i = 0; i < coded.in; ++i) {
+      result.push_back(value(coded, coded.at(o, i), coded.at_group(o, i / coded.group)));
+    }
+  }
+  return Tensor::from(result, {coded.out, coded.in});
+}
+float minus_zero(const Coded& coded, std::size_t code, std::size_t group) {
+  return static_cast<float>(coded.codes[code] - coded.zeros[group]) * coded.scales[group];
+}
+
+/// [out, groups] as f16 [groups, out].
+Tensor transposed_scales(const Coded& coded) {
+  return Tensor::from(coded.scales, {coded.out, coded.groups()}).transpose(0, 1).to(DType::f16);
+}
+
+void pack_gptq(const Coded& coded, const std::string& path, io::TensorMap& tensors, int stored_lower) {
+  const std::int64_t per = 32 / coded.bits;
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(coded.in / per * coded.out), 0);
+  std::vector<std::uint32_t> zeros(static_cast<std::size_t>(coded.groups() * coded.out / per), 0);
+  std::vector<std::int32_t> groups;
+  for (std::int64_t i = 0; i < coded.in; ++i) {
+    groups.push_back(static_cast<std::int32_t>(i / coded.group));
+    for (std::int64_t o = 0; o < coded.out; ++o) {
+      words[static_cast<std::size_t>(i / per * coded.out + o)] |=
+          static_cast<std::uint32_t>(coded.codes[coded.at(o, i)]) << (coded.bits * (i % per));
+    }
+  }
+  for (std::int64_t g = 0; g < coded.groups(); ++g) {
+    for (std::int64_t o = 0; o < coded.out; ++o) {
+      zeros[static_cast<std::size_t>(g * (coded.out / per) + o / per)] |=
+          static_cast<std::uint32_t>(coded.zeros[coded.at_group(o, g)] - stored_lower) << (coded.bits * (o % per));
+    }
+  }
+  const auto as_i32 = [](const std::vector<std::uint32_t>& from, const Shape& shape) {
+    return Tensor::from(std::vector<std::int32_t>(from.begin(), from.end()), shape);
+  };
+  tensors.insert_or_assign(path + ".qweight", as_i32(words, {coded.in / per, coded.out}));
+  tensors.insert_or_assign(path + ".qzeros", as_i32(zeros, {coded.groups(), coded.out / per}));
+  tensors.insert_or_assign(path + ".scales", transposed_scales(coded));
+  tensors.insert_or_assign(path + ".g_idx", Tensor::from(groups, {coded.in}));
+}
+
+void pack_awq(const Coded& coded, const std::string& path, io::TensorMap& tensors) {
+  constexpr int kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  const std::int64_t columns = coded.out / 8;
+  std::vector<std::int32_t> words(static_cast<std::size_t>(coded.in * columns));
+  std::vector<std::int32_t> zeros(static_cast<std::size_t>(coded.groups() * columns));
+  for (std::int64_t column = 0; column < columns; ++column) {
+    for (int nibble = 0; nibble < 8; ++nibble) {
+      const std::int64_t o = column * 8 + kOrder[nibble];
+      for (std::int64_t i = 0; i < coded.in; ++i) {
+        auto& word = words[static_cast<std::size_t>(i * columns + column)];
+        word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) |
+                                         static_cast<std::uint32_t>(coded.codes[coded.at(o, i)]) << (4 * nibble));
+      }
+      for (std::int64_t g = 0; g < coded.groups(); ++g) {
+        auto& word = zeros[static_cast<std::size_t>(g * columns + column)];
+        word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) |
+                                         static_cast<std::uint32_t>(coded.zeros[coded.at_group(o, g)]) << (4 * nibble));
+      }
+    }
+  }
+  tensors.insert_or_assign(path + ".qweight", Tensor::from(words, {coded.in, columns}));
+  tensors.insert_or_assign(path + ".qzeros", Tensor::from(zeros, {coded.groups(), columns}));
+  tensors.insert_or_assign(path + ".scales", transposed_scales(coded));
+}
+
+void pack_mlx(const Coded& coded, const std::string& path, io::TensorMap& tensors) {
+  const std::int64_t per = 32 / coded.bits;
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(coded.out * coded.in / per), 0);
+  for (std::int64_t o = 0; o < coded.out; ++o) {
+    for (std::int64_t i = 0; i < coded.in; ++i) {
+      words[static_cast<std::size_t>((o * coded.in + i) / per)] |=
+          static_cast<std::uint32_t>(coded.codes[coded.at(o, i)]) << (coded.bits * (i % per));
+    }
+  }
+  const Shape of_groups{coded.out, coded.groups()};
+  tensors.insert_or_assign(path + ".weight", Tensor::from(words, {coded.out, coded.in / per}));
+  tensors.insert_or_assign(path + ".scales", Tensor::from(coded.scales, of_groups).to(DType::f16));
+  tensors.insert_or_assign(path + ".biases", Tensor::from(coded.offsets, of_groups).to(DType::f16));
+}
+
+/// Two folders of the tiny Llama: one whose projections are packed, one with their values.
+class PackedFolder {
+ public:
+  using Pack = std::function<Tensor(const std::string& path, const Shape& shape, io::TensorMap& tensors)>;
+  PackedFolder(const nlohmann::json& description, const Pack& pack) {
+    const std::filesystem::path source = test::test_data("lm") / "llama";
+    const auto config = nlohmann::json::parse(test::read_whole_file(source / "config.json"));
+    const io::TensorMap given = io::load_weights((source / "model.safetensors").string());
+    io::TensorMap packed = given;
+    io::TensorMap dense = given;
+    for (const auto& [name, tensor] : given) {
+      if (!name.ends_with("_proj.weight")) continue;
+      const std::string path = name.substr(0, name.size() - std::string(".weight").size());
+      packed.erase(name);
+      dense.insert_or_assign(name, pack(path, tensor.shape(), packed));
+    }
+    write("packed", config, description, packed);
+    write("dense", config, nlohmann::json::object(), dense);
+  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  void expect_equal() const {
+    const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 200}, {1, 4});
+    EXPECT_EQ(load_language_model(path("packed"))->forward(ids).hash(),
+              load_language_model(path("dense"))->forward(ids).hash());
+  }
+
+ private:
+  void write(const std::string& name, nlohmann::json config, const nlohmann::json& description,
+             const io::TensorMap& tensors) {
+    std::filesystem::create_directory(path(name));
+    config.update(description);
+    folder_.write(name + "/config.json", config.dump());
+    io::save_safetensors(path(name + "/model.safetensors"), tensors);
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST(PackedFolders, Gptq) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(1);
+  for (const std::int64_t bits : {2, 4, 8}) {
+    for (const bool second : {false, true}) {
+      nlohmann::json description = {{"quant_method", "gptq"}, {"bits", bits}, {"group_size", 32}};
+      if (second) description["checkpoint_format"] = "gptq_v2";
+      PackedFolder({{"quantization_config", description}}, [&](const std::string& path, const Shape& shape,
+                                                               io::TensorMap& tensors) {
+        const Coded coded = random_codes(shape[0], shape[1], bits, random);
+        pack_gptq(coded, path, tensors, second ? 0 : 1);
+        return values_of(coded, minus_zero);
+      }).expect_equal();
+    }
+  }
+}
+
+TEST(PackedFolders, Awq) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(2);
+  PackedFolder(
+      {{"quantization_config", {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}, {"version", "gemm"}}}},
+      [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+        const Coded coded = random_codes(shape[0], shape[1], 4, random);
+        pack_awq(coded, path, tensors);
+        return values_of(coded, minus_zero);
+      })
+      .expect_equal();
+}
+
+TEST(PackedFolders, Mlx) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(3);
+  for (const std::int64_t bits : {2, 4, 8}) {
+    PackedFolder({{"quantization", {{"group_size", 32}, {"bits", bits}}}}, [&](const std::string& path,
+                                                                               const Shape& shape,
+                                                                               io::TensorMap& tensors) {
+      const Coded coded = random_codes(shape[0], shape[1], bits, random);
+      pack_mlx(coded, path, tensors);
+      return values_of(coded, [](const Coded& c, std::size_t code, std::size_t group) {
+        return static_cast<float>(c.codes[code]) * c.scales[group] + c.offsets[group];
+      });
+    }).expect_equal();
+  }
+}
+
+TEST(PackedFolders, Fp8WithScales) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(4);
+  const std::vector<std::string> forms = {"tensor", "rows", "blocks"};
+  for (const std::string& form : forms) {
+    PackedFolder({{"quantization_config", {{"quant_method", "fp8"}}}}, [&](const std::string& path, const Shape& shape,
+                                                                           io::TensorMap& tensors) {
+      std::vector<Float8E4M3> bytes;
+      std::vector<float> values;
+      const std::int64_t count = form == "rows" ? shape[0] : 1;
+      std::vector<float> scales;
+      for (std::int64_t i = 0; i < count; ++i) scales.push_back(0.01F + static_cast<float>(i) * 1e-4F);
+      for (std::int64_t i = 0; i < shape.numel(); ++i) {
+        const Float8E4M3 byte{static_cast<std::uint8_t>(random() % 0x70 | (random() % 2) << 7)};
+        bytes.push_back(byte);
+        values.push_back(to_f32(byte) * scales[static_cast<std::size_t>(form == "rows" ? i / shape[1] : 0)]);
+      }
+      tensors.insert_or_assign(path + ".weight", Tensor::from(bytes, shape));
+      const Shape of_scales = form == "tensor" ? Shape{} : form == "rows" ? Shape{count, 1} : Shape{1, 1};
+      tensors.insert_or_assign(path + (form == "blocks" ? ".weight_scale_inv" : ".weight_scale"),
+                               Tensor::from(scales, of_scales));
+      return Tensor::from(values, shape);
+    }).expect_equal();
+  }
+}
+
+TEST(PackedFolders, RefuseWhatDoesNotFit) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  const auto keep = [](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+    const Tensor values = zeros(shape);
+    tensors.insert_or_assign(path + ".weight", values);
+    return values;
+  };
+  const auto error_of = [&](const nlohmann::json& description) {
+    const PackedFolder folder({{"quantization_config", description}}, keep);
+    return message_of<FormatError>([&] { load_language_model(folder.path("packed")); });
+  };
+  EXPECT_THAT(error_of({{"quant_method", "bitsandbytes"}}), HasSubstr("bitsandbytes"));
+  EXPECT_THAT(error_of({{"quant_method", "gptq"}, {"bits", 3}}), HasSubstr("3 bits"));
+  EXPECT_THAT(error_of({{"quant_method", "awq"}, {"bits", 4}, {"version", "gemv"}}), HasSubstr("gemv"));
+  std::mt19937 random(5);
+  const PackedFolder broken({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}},
+                            [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+                              const Coded coded = random_codes(shape[0], shape[1], 4, random);
+                              pack_gptq(coded, path, tensors, 1);
+                              tensors.insert_or_assign(path + ".g_idx", full({shape[1]}, 77, {.dtype = DType::i32}));
+                              return values_of(coded, minus_zero);
+                            });
+  EXPECT_THAT(message_of<FormatError>([&] { load_language_model(broken.path("packed")); }),
+              HasSubstr("names the group 77"));
+}
+
+}  // namespace
+}  // namespace lockstep::models
