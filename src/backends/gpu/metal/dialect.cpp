@@ -99,6 +99,11 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   const bool exact_fma = arithmetic.fused_fma && arithmetic.fma_keeps_subnormals;
   define("FMA", "x, y, z", arithmetic.fused_fma, "fma(x, y, z)", "integer_fma");
   define("FMA_EXACT", "x, y, z", exact_fma, "fma(x, y, z)", "exact_fma");
+  // exact_fma takes its factors as they are in contractions: normal or zero.
+  text += exact_fma ? "#define FMA_OF_SUMS(x, y, z) fma(x, y, z)\n"
+                    : "#define FMA_OF_SUMS(x, y, z) "
+                      "(is_subnormal(x) || is_subnormal(y) ? integer_fma(x, y, z) : exact_fma(x, y, z))\n";
+  if (!exact_fma) substitutes.push_back({"FMA_OF_SUMS", "exact_fma"});
   define("ADD_EXACT", "x, y", arithmetic.sums_keep_subnormals, "((x) + (y))", "exact_add");
   define("MUL_EXACT", "x, y", arithmetic.sums_keep_subnormals, "((x) * (y))", "exact_mul");
   define("DIV", "x, y", arithmetic.exact_division, "((x) / (y))", "soft_div");

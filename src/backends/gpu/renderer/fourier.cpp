@@ -42,7 +42,7 @@ class Arithmetics {
     return set(wide_ ? fmt::format("{} * {}", x, y) : fmt::format("MUL_EXACT({}, {})", x, y));
   }
   std::string fma_of(const std::string& x, const std::string& y, const std::string& z) const {
-    return fmt::format("{}({}, {}, {})", wide_ ? "FMA64" : "FMA_EXACT", x, y, z);
+    return fmt::format("{}({}, {}, {})", wide_ ? "FMA64" : "FMA_OF_SUMS", x, y, z);
   }
   std::string fma(const std::string& x, const std::string& y, const std::string& z) { return set(fma_of(x, y, z)); }
 

@@ -210,6 +210,7 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   text += fmt::format("#define FMA(x, y, z) {}(x, y, z)\n", arithmetic.fused_fma ? "fma" : "soft_fma");
   text += fmt::format("#define FMA_EXACT(x, y, z) {}(x, y, z)\n",
                       arithmetic.fused_fma && arithmetic.fma_keeps_subnormals ? "fma" : "soft_fma");
+  text += "#define FMA_OF_SUMS(x, y, z) FMA_EXACT(x, y, z)\n";
   const bool exact_sums = arithmetic.sums_keep_subnormals;
   text += fmt::format("#define ADD_EXACT(x, y) {}\n", exact_sums ? "((x) + (y))" : "exact_add(x, y)");
   text += fmt::format("#define MUL_EXACT(x, y) {}\n", exact_sums ? "((x) * (y))" : "exact_mul(x, y)");
