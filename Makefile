@@ -10,7 +10,7 @@ SOAK_SECONDS ?= 3600
 release = cmake --preset release $(quiet) && cmake --build --preset release -j $(JOBS)
 quiet = >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 
-.PHONY: demo test build bench docs soak exhaustive format tidy clean help
+.PHONY: demo test build bench bench-check docs soak exhaustive format tidy clean help
 
 demo: ## build and run the demonstration
 	@scripts/setup build
@@ -32,6 +32,12 @@ bench: ## build and run the benchmarks
 	@mkdir -p build
 	@$(release)
 	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
+
+bench-check: ## count the instructions of fixed work against bench/instructions.txt
+	@scripts/setup build bench
+	@mkdir -p build
+	@$(release) --target fixed_work
+	@scripts/bench_check
 
 docs: ## the API reference as HTML, in build/docs
 	@scripts/setup docs
@@ -63,4 +69,4 @@ clean: ## remove every build
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
