@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "core/overloaded.h"
 #include "graph/kernel_case.h"
+#include "kernels/fourier.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -222,6 +223,8 @@ void check_rule(const Contract& op, const CaseValue& v) {
          "its shapes are not those of a contraction");
   demand(v.dtype(0) == v.dtype(1) && computes(v.dtype(0)) && compute_type(v.dtype(0)) == compute_type(v.value.dtype),
          "its dtypes are not those of a contraction");
+  demand(op.numerics == Numerics::exact || compute_type(v.dtype(0)) == ComputeType::f32,
+         "its numerics do not take the dtype");
   demand_inside(op.a_view, v.base(0).shape.numel());
   demand_inside(op.b_view, v.base(1).shape.numel());
 }
@@ -282,6 +285,25 @@ void check_rule(const Update& op, const CaseValue& v) {
   View region = op.region;
   region.offset += start;
   demand_inside(region, v.value.shape.numel());
+}
+
+void check_rule(const Fourier& op, const CaseValue& v) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 32;
+  v.demand_count(2);
+  v.demand_direct(1);
+  demand(op.n >= 1 && op.n <= kMostElements, "its lines have no or too many elements");
+  const FourierPlan plan(op.kind, op.n);
+  const auto of = [](const Shape& shape, std::int64_t elements, bool pairs) {
+    return shape.rank() == (pairs ? 4 : 3) && shape[1] == elements && (!pairs || shape[3] == 2);
+  };
+  const Shape& from = v.shape(0);
+  const Shape& to = v.value.shape;
+  demand(of(from, plan.inputs(), plan.reads_pairs()) && of(to, plan.outputs(), plan.writes_pairs()) &&
+             from[0] == to[0] && from[2] == to[2] && v.shape(1).numel() == plan.table,
+         "its shapes are not those of a transform");
+  demand((v.value.dtype == DType::f32 || v.value.dtype == DType::f64) && v.dtype(0) == v.value.dtype &&
+             v.dtype(1) == v.value.dtype,
+         "its dtypes are not those of a transform");
 }
 
 }  // namespace

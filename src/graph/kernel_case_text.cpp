@@ -64,8 +64,9 @@ requires(std::is_enum_v<T> && !std::is_same_v<T, Op>) CaseJson json_of(T word) {
 }
 
 // What a primitive's struct is called in files.
-constexpr const char* kPrimitiveNames[] = {"data",   "full",     "iota",   "random",  "view", "elementwise", "cast",
-                                           "reduce", "contract", "gather", "scatter", "scan", "sort",        "update"};
+constexpr const char* kPrimitiveNames[] = {"data",        "full", "iota",   "random",   "view",
+                                           "elementwise", "cast", "reduce", "contract", "gather",
+                                           "scatter",     "scan", "sort",   "update",   "fourier"};
 static_assert(std::size(kPrimitiveNames) == std::variant_size_v<Primitive>);
 
 // ---- reading
@@ -172,6 +173,8 @@ class CaseReader {
   static ReduceOp last(ReduceOp) { return ReduceOp::dot; }
   static ScatterOp last(ScatterOp) { return ScatterOp::min; }
   static ScanOp last(ScanOp) { return ScanOp::argmin; }
+  static Numerics last(Numerics) { return Numerics::blocked; }
+  static FourierKind last(FourierKind) { return FourierKind::real_inverse; }
   static Failure last(Failure) { return Failure::not_positive_definite; }
   static Random::Word last(Random::Word) { return Random::Word::odd; }
 

@@ -69,6 +69,7 @@ std::optional<Kernel> some_rows(const Kernel& kernel, std::int64_t count, std::u
                         [](const ScanKernel&) { return std::optional<Kernel>(); },
                         [](const SortKernel&) { return std::optional<Kernel>(); },
                         [](const UpdateKernel&) { return std::optional<Kernel>(); },
+                        [](const FourierKernel&) { return std::optional<Kernel>(); },
                     },
                     kernel);
 }
