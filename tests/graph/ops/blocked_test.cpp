@@ -190,6 +190,17 @@ TEST(BlockedNumerics, ARowAloneIsTheRowInABatch) {
   EXPECT_BITS_EQ(attend(0, 200).narrow(1, 130, 1), attend(130, 1));
 }
 
+// As recorded: the definition does not move.
+TEST(BlockedNumerics, HaveTheBitsThatWereRecorded) {
+  const auto hash_of = [](DType dtype) {
+    const Tensor a = ((arange(0, 900, 1, {.dtype = DType::f32}) * 37 % 101 - 50) / 7).reshape({3, 300}).to(dtype);
+    const Tensor b = ((arange(0, 1200, 1, {.dtype = DType::f32}) * 53 % 97 - 48) / 9).reshape({300, 4}).to(dtype);
+    return blocked([&] { return matmul(a, b); }).hash();
+  };
+  EXPECT_EQ(hash_of(DType::bf16), 0x45b7532575bf3ef8u);
+  EXPECT_EQ(hash_of(DType::f16), 0x79ecde51b1e7cfc0u);
+}
+
 // --- edge cases
 
 TEST(BlockedNumerics, WhatIsNoNumberMakesItsBlocksResultsNaN) {
