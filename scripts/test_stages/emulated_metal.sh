@@ -31,8 +31,7 @@ metal_part() {
     segment) on_metal "$1" "$bin/lockstep_models_tests" --gtest_filter='Sam.EveryDeviceGivesTheSameBits' ;;
     # Random graphs, and faults planted in them.
     agreement) on_metal "$1" LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
-      --gtest_filter='Fuzz*' ;;
-    plants) on_metal "$1" "$bin/lockstep_agreement_tests" --gtest_filter='RandomPlant.OfOtherDevicesIsFound' ;;
+      --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*' ;;
     driver) on_metal "$1" "$bin/lockstep_backends_tests" --gtest_filter='MetalDriver*' ;;
     replay) on_metal "$1" "$bin/lockstep" replay tests/data/cases --device metal:0 ;;
     check:*) IFS=: read -r _ schedule subnormals part <<<"$1"

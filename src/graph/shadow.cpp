@@ -180,7 +180,8 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
   void run_again(const KernelRun& run) {
     is_sampled_ = false;
     if (shadow_.options.rows > 0) {
-      if (const auto part = some_rows(run.step.kernel, shadow_.options.rows, shadow_.next_draw())) return run_part(run, *part);
+      if (const auto part = some_rows(run.step.kernel, shadow_.options.rows, shadow_.next_draw()))
+        return run_part(run, *part);
     }
     run_kernel(run, run.step.kernel);
   }
@@ -283,7 +284,7 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
   Backend& backend_;
   KernelNames names_;
   bool chosen_ = false;
-  bool is_sampled_ = false;  ///< only some rows of this kernel were computed
+  bool is_sampled_ = false;           ///< only some rows of this kernel were computed
   Bytes replaced_;                    ///< what an update wrote over, where cases are wanted
   std::map<int, BufferRef> buffers_;  ///< on the shadow device, by entry
 };

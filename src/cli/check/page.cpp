@@ -189,7 +189,8 @@ std::string times_section(const CheckReport& report) {
   std::sort(times.begin(), times.end(), [](const Time& a, const Time& b) { return a.seconds > b.seconds; });
   const double most = times.empty() ? 1 : std::max(times.front().seconds, 1e-9);
   std::string html = fmt::format(
-      "<h2>Time of each op on {}</h2><p>All its calls, their compilation among it. Point at a time for that on {}.</p>\n",
+      "<h2>Time of each op on {}</h2><p>All its calls, their compilation among it. Point at a time for that on "
+      "{}.</p>\n",
       escaped(report.device.to_string()), escaped(report.reference.to_string()));
   const auto bar = [&](const Time& time) {
     return fmt::format(
