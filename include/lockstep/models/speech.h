@@ -19,12 +19,12 @@ namespace models {
 /// The rate of samples that speech models hear.
 inline constexpr int kSpeechRate = 16'000;
 
-/// Samples [n] or [channels, n] (channels are averaged) at another rate, f32 [n'] on the CPU: windowed sinc, on the host.
-/// ValueError for rates out of range.  torchaudio: functional.resample with its defaults.
+/// Samples [n] or [channels, n] (channels are averaged) at another rate, f32 [n'] on the CPU: windowed sinc, on the
+/// host. ValueError for rates out of range.  torchaudio: functional.resample with its defaults.
 LOCKSTEP_API Tensor resample(const Tensor& samples, int from, int to = kSpeechRate);
 
-/// Log-mel features [mels, samples / 160] of samples f32 [n] at 16 kHz, n a multiple of 160: windows of 25 ms each 10 ms.
-/// On the samples' device.  transformers: WhisperFeatureExtractor, without its padding to 30 s.
+/// Log-mel features [mels, samples / 160] of samples f32 [n] at 16 kHz, n a multiple of 160: windows of 25 ms each 10
+/// ms. On the samples' device.  transformers: WhisperFeatureExtractor, without its padding to 30 s.
 LOCKSTEP_API Tensor log_mel(const Tensor& samples, std::int64_t mels = 80);
 
 struct TranscribeOptions {
@@ -53,17 +53,17 @@ struct Transcription {
 /// A Whisper model with its tokenizer and its special tokens.
 class LOCKSTEP_API SpeechModel {
  public:
-  /// A folder of Hugging Face: config.json, model.safetensors, tokenizer.json, and generation_config.json, which says what
-  /// special tokens there are (without it they are looked up by their names). Throws like load_language_model, ValueError
-  /// for models of another family.
+  /// A folder of Hugging Face: config.json, model.safetensors, tokenizer.json, and generation_config.json, which says
+  /// what special tokens there are (without it they are looked up by their names). Throws like load_language_model,
+  /// ValueError for models of another family.
   static SpeechModel load(const std::string& folder, Device device = {});
   ~SpeechModel();
   SpeechModel(SpeechModel&&) noexcept;
   SpeechModel& operator=(SpeechModel&&) noexcept;
 
-  /// Takes the most probable token each time, as transformers does without temperatures. `on_segment` (if there is one) is
-  /// called with each segment; it returns false to stop. `samples` f32 [n] at 16 kHz. ValueError for a language that the
-  /// model does not have, or a translation by a model of one language.
+  /// Takes the most probable token each time, as transformers does without temperatures. `on_segment` (if there is one)
+  /// is called with each segment; it returns false to stop. `samples` f32 [n] at 16 kHz. ValueError for a language that
+  /// the model does not have, or a translation by a model of one language.
   Transcription transcribe(const Tensor& samples, const TranscribeOptions& options = {},
                            const std::function<bool(const SpeechSegment&)>& on_segment = {}) const;
   /// Languages that it has: "en", "de". Empty for a model of one.
