@@ -34,6 +34,7 @@ class IsaBackend : public Backend {
                           [&](const ScanKernel& k) { return compile_scan(k, isa_); },
                           [&](const SortKernel& k) { return compile_sort(k, isa_, memory_); },
                           [&](const UpdateKernel& k) { return compile_update(k, isa_); },
+                          [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
                       },
                       kernel);
   }
