@@ -1,12 +1,15 @@
-// What a row's result may depend on: the row. Row i of a batch equals the row computed alone, for ops of every kind and
-// for whole models; two halves of a batch, their gradients accumulated, equal the documented order.
+// What a row's result may depend on: the row. Row i of a batch equals the row computed alone, in place, and in a larger
+// batch, for ops of every kind (for every op: tests/cli/row_invariance_test.cpp) and for whole models; the gradients of
+// parts of a batch are accumulated in the documented order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/parallel.h>
 
+#include "support/ranks.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -129,23 +132,79 @@ TEST(BatchInvariance, OfWholeModels) {
   }
 }
 
-// docs/numerics.md: gradients of a parameter are sums over the batch in one order; accumulation adds whole gradients,
-// in the order of the calls.
-TEST(GradientAccumulation, TwoHalvesAreTheirSum) {
+// docs/numerics.md section 7: accumulation adds whole gradients in the order of the calls.
+struct SmallNet : nn::Module {
+  nn::Conv2d conv{*this, "conv", 1, 4, 3};
+  nn::GroupNorm norm{*this, "norm", 2, 4};
+  nn::Linear out{*this, "out", 4 * 6 * 6, 5};
+  nn::Parameter scale{*this, "scale", full({5}, 1.5, {.dtype = DType::bf16})};
+  Tensor forward(const Tensor& x) { return out(gelu(norm(conv(x))).flatten(1)) * scale.tensor().to(DType::f32); }
+};
+
+struct Pictures {
+  Tensor input = random_tensor({12, 1, 8, 8}, DType::f32, 7, Device{});
+  Tensor target = Tensor::from(std::vector<std::int64_t>{0, 4, 2, 1, 3, 3, 0, 1, 4, 2, 2, 0}, {12});
+  Tensor loss(SmallNet& net, std::int64_t from, std::int64_t count) const {
+    return cross_entropy(net.forward(input.narrow(0, from, count)), target.narrow(0, from, count));
+  }
+};
+
+std::vector<Tensor> gradients_of(SmallNet& net) {
+  std::vector<Tensor> gradients;
+  for (const nn::Parameter& parameter : net.parameters()) gradients.push_back(parameter.grad().clone().eval());
+  return gradients;
+}
+
+TEST(GradientAccumulation, AddsTheBatchesInTheOrderOfTheCalls) {
   manual_seed(6);
-  nn::Linear layer(12, 4);
-  const Tensor x = random_tensor({8, 12}, DType::f32, 7, Device{});
-  const auto gradient = [&](std::int64_t from, std::int64_t count) {
-    layer.zero_grad();
-    backward(sum(gelu(layer(x.narrow(0, from, count)))));
-    return layer.weight.grad().clone().eval();
-  };
-  const Tensor first = gradient(0, 4);
-  const Tensor second = gradient(4, 4);
-  layer.zero_grad();
-  backward(sum(gelu(layer(x.narrow(0, 0, 4)))));
-  backward(sum(gelu(layer(x.narrow(0, 4, 4)))));
-  EXPECT_BITS_EQ(layer.weight.grad(), first + second);
+  SmallNet net;
+  const Pictures pictures;
+  for (const std::int64_t parts : {2, 3}) {
+    const std::int64_t size = 12 / parts;
+    std::vector<std::vector<Tensor>> alone;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      net.zero_grad();
+      backward(pictures.loss(net, part * size, size));
+      alone.push_back(gradients_of(net));
+    }
+    net.zero_grad();
+    for (std::int64_t part = 0; part < parts; ++part) backward(pictures.loss(net, part * size, size));
+    const std::vector<Tensor> together = gradients_of(net);
+    bool other_order_differs = false;
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      Tensor expected = alone[0][i];
+      for (std::size_t part = 1; part < alone.size(); ++part) expected = expected + alone[part][i];
+      EXPECT_BITS_EQ(together[i], expected) << "parameter " << i << " of " << parts << " parts";
+      if (parts == 3) other_order_differs |= !equal(together[i], alone[0][i] + (alone[1][i] + alone[2][i]));
+    }
+    EXPECT_EQ(other_order_differs, parts == 3);  // so that an order can be told from another
+  }
+}
+
+// Section 11: with two shards it is what a shard's loss is worth, accumulated.
+TEST(GradientAccumulation, OfTwoHalvesIsAStepOfTwoShards) {
+  const Pictures pictures;
+  manual_seed(6);
+  SmallNet accumulated;
+  optim::SGD optimizer(accumulated.parameters(), {.lr = 0.1, .momentum = 0.9});
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    backward(pictures.loss(accumulated, 0, 6) * 0.5);
+    backward(pictures.loss(accumulated, 6, 6) * 0.5);
+    optimizer.step();
+  }
+  const std::uint64_t expected = nn::state_hash(accumulated.state_dict());
+  test::expect_success(test::run_ranks(1, [&](const dist::Group& group) {
+    manual_seed(6);
+    SmallNet net;
+    optim::SGD own(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    dist::Parallel parallel(net, own, group, {.shards = 2});
+    for (int step = 0; step < 3; ++step) {
+      parallel.step({.input = pictures.input, .target = pictures.target},
+                    [&](const data::Batch& shard) { return cross_entropy(net.forward(shard.input), shard.target); });
+    }
+    EXPECT_EQ(nn::state_hash(net.state_dict()), expected);
+  }));
 }
 
 }  // namespace

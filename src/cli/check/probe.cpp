@@ -241,7 +241,8 @@ Tensor Probe::make(const Shape& shape, DType dtype, Range range, std::int64_t be
     }
   }
   const Tensor memory = Tensor::from_bytes(bytes.data(), bytes.size(), base, dtype, device_);
-  const Tensor operand = arranged(memory, shape, point_.layout);
+  Tensor operand = arranged(memory, shape, point_.layout);
+  if (choice_) operand = choice_(operands_.size(), operand);
   operands_.push_back(operand);
   return operand;
 }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lockstep/numerics.h>
@@ -96,6 +98,11 @@ class Probe {
     packing_ = packing;
   }
 
+  /// From now on an operand is what this makes of the one that the probe has made, of the same shape and dtype; they
+  /// are counted from 0. Packed ones stay what they are.
+  using Choice = std::function<Tensor(std::size_t number, const Tensor& operand)>;
+  void choose(Choice choice) { choice_ = std::move(choice); }
+
   /// The operands so far, dense; of packed ones the blocks.
   const Tensors& operands() const { return operands_; }
   /// Those of a slope.
@@ -113,6 +120,7 @@ class Probe {
   std::optional<Slope> slope_;
   Encoding encoding_ = Encoding::dense;
   Packing packing_ = Packing::none;
+  Choice choice_;
   Tensors operands_;
   std::vector<Leaf> leaves_;
 };
