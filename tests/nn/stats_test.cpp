@@ -13,7 +13,7 @@ inline namespace v0 {
 namespace {
 
 TEST(Stats, OfParametersBuffersAndGradients) {
-  struct Net : nn::Module {
+  struct SmallNet : nn::Module {
     nn::Linear layer{*this, "layer", 2, 2};
     nn::BatchNorm1d norm{*this, "norm", 2};
   } net;
