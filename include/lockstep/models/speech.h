@@ -42,6 +42,7 @@ struct SpeechSegment {
   double log_probability = 0;        ///< Mean of its window's tokens.
 };
 
+/// What was said in a sound.
 struct Transcription {
   std::string language;  ///< Empty for models of one language.
   std::vector<SpeechSegment> segments;

@@ -27,6 +27,7 @@ struct TensorStats {
   double gradient = -1;  ///< root of the mean square of the parameter's gradient; -1: it has none
 };
 
+/// What the tensors of a model hold.
 struct ModelStats {
   std::vector<TensorStats> tensors;  ///< parameters and buffers in the order of the state dictionary
   /// A table for people.

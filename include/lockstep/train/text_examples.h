@@ -18,6 +18,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace train {
 
+/// Tokens, and which of them a model learns.
 struct TextExample {
   std::vector<std::int64_t> tokens;
   std::vector<bool> learned;  ///< As many: whether the model shall foretell the token.
@@ -29,6 +30,7 @@ struct TextExampleOptions {
   std::int64_t context = 512;  ///< Positions of an example at most: it has one token more.
 };
 
+/// What a file of texts or conversations gave.
 struct TextExamples {
   std::vector<TextExample> examples;
   std::int64_t cut = 0;      ///< Conversations that were longer, of which the end is missing.
