@@ -1,6 +1,7 @@
 #include "graph/live_tensors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -48,8 +49,8 @@ template <typename Weak> class WeakList {
   std::size_t limit_ = 1024;
 };
 
-// Of a value, not of a handle: an optimiser's step binds parameters to new values before the kernels of the forward pass,
-// which read the old ones, have run.
+// Of a value, not of a handle: an optimiser's step binds parameters to new values before the kernels of the forward
+// pass, which read the old ones, have run.
 struct WeakElements {
   std::weak_ptr<Node> base;
   std::int64_t begin = 0;
@@ -64,11 +65,50 @@ struct WeakElements {
   }
 };
 
+/// By the value that owns them and where they begin in it. A parameter is given its name again whenever it is read:
+/// each name is kept once, the last given one behind.
+class ElementNames {
+ public:
+  void add(WeakElements added) {
+    if (size_ >= limit_) sweep();
+    std::vector<WeakElements>& names = names_[{added.base.lock().get(), added.begin}];
+    size_ -= std::erase_if(names, [&](const WeakElements& before) {
+      return before.expired() || (before.end == added.end && before.name == added.name);
+    });
+    names.push_back(std::move(added));
+    ++size_;
+  }
+  std::vector<std::optional<NamedElements>> alive() const {
+    std::vector<std::optional<NamedElements>> result;
+    for (const auto& [place, names] : names_) {
+      for (const WeakElements& elements : names) {
+        if (std::optional<NamedElements> item = elements.lock()) result.push_back(std::move(item));
+      }
+    }
+    return result;
+  }
+
+ private:
+  void sweep() {
+    size_ = 0;
+    for (auto at = names_.begin(); at != names_.end();) {
+      std::erase_if(at->second, [](const WeakElements& elements) { return elements.expired(); });
+      size_ += at->second.size();
+      at = at->second.empty() ? names_.erase(at) : std::next(at);
+    }
+    limit_ = std::max<std::size_t>(1024, 2 * size_);
+  }
+
+  std::map<std::pair<const Node*, std::int64_t>, std::vector<WeakElements>> names_;
+  std::size_t size_ = 0;
+  std::size_t limit_ = 1024;
+};
+
 struct Registry {
   std::mutex mutex;
   std::map<Device, WeakList<std::weak_ptr<Node>>> stored;
   WeakList<std::weak_ptr<Handle>> named;
-  WeakList<WeakElements> elements;
+  ElementNames elements;
 };
 
 // Never destroyed: tensors with static storage may outlive any static object here.
