@@ -260,8 +260,10 @@ std::string HttpServer::start() {
   State& state = *state_;
   const ServerOptions& options = state.options;
   // Without reuse of a port that somebody listens on.
-  state.http.set_socket_options([](socket_t socket) {
+  socket_t listening = 0;
+  state.http.set_socket_options([&listening](socket_t socket) {
     const int on = 1;
+    listening = socket;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, reinterpret_cast<const char*>(&on), sizeof on);
   });
   const bool bound = options.port == 0 ? (state.port = state.http.bind_to_any_port(options.host)) > 0
@@ -270,6 +272,8 @@ std::string HttpServer::start() {
     throw IoError(fmt::format("serve: cannot listen on {}:{}\n  fix: is it taken? Choose another --port, or 0 for any",
                               options.host, options.port));
   }
+  // The library lets 5 wait to be taken: of more that come at once, the system loses some.
+  ::listen(listening, options.connections + options.waiting);
   state.listener = std::thread([&state] { state.http.listen_after_bind(); });
   while (!state.http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const std::string host = options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
