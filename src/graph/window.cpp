@@ -74,11 +74,18 @@ void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& release
   state.faults.settle(backend, compute, released);
 }
 
-std::vector<NodeRef> take_pending(DeviceWindow& state) {
+// `held`: those with a handle now. Who records an op holds its operands until the new node is in the window, so whatever a
+// node that is not taken reads is held now or has its value: it is computed and stored, though its handle may go while
+// the window is described. Else it would have to be computed again, from operands that are dropped when they were read.
+std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& held) {
   const std::lock_guard lock(state.record);
   std::vector<NodeRef> taken;
   for (const std::weak_ptr<Node>& weak : state.pending) {
-    if (NodeRef node = weak.lock()) taken.push_back(std::move(node));
+    NodeRef node = weak.lock();
+    if (node == nullptr) continue;
+    const bool done = node->ready.load(std::memory_order_relaxed);
+    if (!done && node->handles.load(std::memory_order_relaxed) > 0) held.push_back(node);
+    taken.push_back(std::move(node));
   }
   state.pending.clear();
   state.bytes = 0;
@@ -99,13 +106,9 @@ void flush_window(Device device, const NodeRef& wanted) {
   std::vector<NodeRef> dropped_inputs;
   const std::lock_guard executing(state.execute);
   if (state.faults.are_many()) settle(state, backend, dropped_inputs);
-  pending = take_pending(state);
+  std::vector<NodeRef> roots;
+  pending = take_pending(state, roots);
   try {
-    std::vector<NodeRef> roots;
-    for (const NodeRef& node : pending) {
-      const bool done = node->ready.load(std::memory_order_relaxed);
-      if (!done && node->handles.load(std::memory_order_relaxed) > 0) roots.push_back(node);
-    }
     if (wanted != nullptr && !wanted->ready.load(std::memory_order_relaxed)) roots.push_back(wanted);
     if (roots.empty()) return;
     const auto drop_inputs = [&](Node& node) {

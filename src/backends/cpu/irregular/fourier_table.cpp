@@ -23,16 +23,22 @@ HWY_INLINE double fused_of(double a, double b, double c) {
 
 /// a * b + c and c - a * b, rounded once.
 template <class D, class V = hn::Vec<D>> HWY_INLINE V fused(D d, V a, V b, V c) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, fused_of(hn::GetLane(a), hn::GetLane(b), hn::GetLane(c)));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128  // whose MulAdd rounds twice
+  using T = hn::TFromD<D>;
+  HWY_ALIGN T x[hn::MaxLanes(D())], y[hn::MaxLanes(D())], z[hn::MaxLanes(D())];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, z);
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) z[i] = fused_of(x[i], y[i], z[i]);
+  return hn::Load(d, z);
 #else
   (void)d;
   return hn::MulAdd(a, b, c);
 #endif
 }
 template <class D, class V = hn::Vec<D>> HWY_INLINE V fused_minus(D d, V a, V b, V c) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, fused_of(-hn::GetLane(a), hn::GetLane(b), hn::GetLane(c)));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return fused(d, hn::Neg(a), b, c);
 #else
   (void)d;
   return hn::NegMulAdd(a, b, c);
