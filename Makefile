@@ -47,8 +47,7 @@ soak: build ## every test of devices in software, every CUDA text, training on e
 	@scripts/setup build test
 	@build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
 	@build/release/bin/lockstep_train_tests --gtest_filter='FitOnRanks.*' --gtest_also_run_disabled_tests
-	@LOCKSTEP_FUZZ_SECONDS=$(SOAK_SECONDS) build/release/bin/lockstep_agreement_tests --gtest_filter='Fuzz*'
-	@FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test vulkan_full metal_full fuzz
+	@FUZZ_SECONDS=$(SOAK_SECONDS) GRAPH_FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test vulkan_full metal_full fuzz
 
 exhaustive: build ## the tests over every input of a function (hours of one core)
 	@for t in build/release/bin/lockstep_*_tests; do \

@@ -29,9 +29,9 @@ metal_part() {
     situations) on_metal "$1" LOCKSTEP_METAL_SCHEDULE=7 LOCKSTEP_METAL_ADDRESS_SPACES=check \
       "$bin/lockstep_models_tests" --gtest_filter='Situations*' ;;
     segment) on_metal "$1" "$bin/lockstep_models_tests" --gtest_filter='Sam.EveryDeviceGivesTheSameBits' ;;
-    # Random graphs, and faults planted in them.
+    # Random graphs, faults planted in them, and what went wrong elsewhere.
     agreement) on_metal "$1" LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
-      --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*' ;;
+      --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*:*Incident*' ;;
     driver) on_metal "$1" "$bin/lockstep_backends_tests" --gtest_filter='MetalDriver*' ;;
     replay) on_metal "$1" "$bin/lockstep" replay tests/data/cases --device metal:0 ;;
     check:*) IFS=: read -r _ schedule subnormals part <<<"$1"
