@@ -23,6 +23,8 @@ std::span<const Operator> attention_operators();
 std::span<const Operator> cast_operators();
 std::span<const Operator> constant_operators();
 std::span<const Operator> contrib_operators();
+std::span<const Operator> contrib_attention_operators();
+std::span<const Operator> contrib_quantized_operators();
 std::span<const Operator> control_flow_operators();
 std::span<const Operator> convolution_operators();
 std::span<const Operator> elementwise_operators();

@@ -11,6 +11,8 @@
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 
+#include "io/raw_tensor.h"
+#include "io/zip_archive.h"
 #include "support/data.h"
 #include "support/files.h"
 #include "support/onnx_suite.h"
@@ -43,6 +45,26 @@ TEST(Onnx, SmallModelsHaveTheSameBitsOnEveryDevice) {
   for (const std::string& folder : test::onnx_cases(repository_data("onnx").string())) {
     const std::uint64_t hash = test::run_onnx_case(folder, Device{}).hash;
     for (const Device device : test_devices()) EXPECT_EQ(test::run_onnx_case(folder, device).hash, hash) << folder;
+  }
+}
+
+// What tools/onnx_contrib.py asked ONNX Runtime: operators of its own, and what the conformance cases lack.
+TEST(Onnx, OperatorsOfOnnxRuntimeAnswerAsItDoesOnEveryDevice) {
+  const TemporaryFolder folder;
+  const ZipArchive archive(open_file(repository_data("onnx_contrib.zip").string(), {}));
+  for (const ZipEntry& entry : archive.entries()) {
+    const std::span<const std::byte> data = archive.data(entry, true);
+    std::filesystem::create_directories(std::filesystem::path(folder.path(entry.name)).parent_path());
+    folder.write(entry.name, std::string_view(reinterpret_cast<const char*>(data.data()), data.size()));
+  }
+  const std::vector<std::string> cases = test::onnx_cases(folder.path(""));
+  EXPECT_GE(cases.size(), 45U);
+  for (const std::string& path : cases) {
+    const test::CaseResult result = test::run_onnx_case(path, Device{});
+    EXPECT_EQ(result.status, test::CaseStatus::pass) << result.name << ": " << result.reason;
+    for (const Device device : test_devices()) {
+      EXPECT_EQ(test::run_onnx_case(path, device).hash, result.hash) << result.name << " on " << device.to_string();
+    }
   }
 }
 
@@ -138,7 +160,7 @@ TEST(Onnx, InitialisersLoadAsWeights) {
   EXPECT_EQ(weights.at("fc.bias").shape(), Shape({3}));
 }
 
-// --- files that are wrong
+// --- files that are written here
 // ----------------------------------------------------------------------------------------------
 
 std::string field(int number, const std::string& bytes) {
@@ -177,6 +199,31 @@ template <typename E = FormatError> std::string refusal(const std::string& bytes
   const std::string path = folder.write("model.onnx", bytes);
   return message_of<E>([&] { load_onnx(path); });
 }
+
+std::string integer_attribute(const std::string& name, char value) {
+  return field(5, field(1, name) + number(3, value) + std::string("\xa0\x01\x02", 3));
+}
+
+TEST(Onnx, DropoutDrawsWhatItsSeedSaysWhereItTrains) {
+  const TemporaryFolder folder;
+  const std::string graph = node("Dropout", {"x", "ratio", "trains"}, {"y", "kept"}, integer_attribute("seed", 3)) +
+                            value(11, "x") + value(11, "ratio") + value(11, "trains") + value(12, "y") +
+                            value(12, "kept");
+  const auto model = load_onnx(folder.write("model.onnx", model_of(graph)));
+  const Tensor x = random_tensor({64, 64}, DType::f32, 5);
+  const auto run = [&](bool trains) {
+    return model->run({{"x", x}, {"ratio", full({}, 0.25)}, {"trains", full({}, trains, {.dtype = DType::boolean})}});
+  };
+  EXPECT_BITS_EQ(run(false).at("y"), x);
+  const TensorMap outputs = run(true);
+  const Tensor kept = outputs.at("kept");
+  EXPECT_BITS_EQ(outputs.at("y"), where(kept, div(x, 0.75), zeros_like(x)));
+  EXPECT_BITS_EQ(run(true).at("kept"), kept);
+  EXPECT_NEAR(mean(kept.to(DType::f32)).item<float>(), 0.75, 0.03);
+}
+
+// --- files that are wrong
+// ----------------------------------------------------------------------------------------------
 
 TEST(OnnxMalformed, TheSmallestModelLoads) {
   const TemporaryFolder folder;
