@@ -21,16 +21,15 @@ Tensor scaled_product(const Tensor& a, const Tensor& b, const Tensor& a_scale, c
 // a, b, b's scale, b's zero point, a bias.
 std::vector<Tensor> dynamic_quantize_matmul(const Call& call) {
   const Quantised a = quantised_by_range(call, call.input(0));
-  Tensor y = scaled_product(centred(a.values, a.zero, 0), centred(call.input(1), call.optional_input(3), -1), a.scale,
-                            call.input(2));
+  Tensor y = scaled_product(centred(a.values, a.zero, 0), centred_weight(call, 1, 3, -1), a.scale, call.input(2));
   if (call.has(4)) y = add(y, call.input(4));
   return {y};
 }
 
 // a, b, their scales, their zero points, a bias.
 std::vector<Tensor> matmul_integer_to_float(const Call& call) {
-  Tensor y = scaled_product(centred(call.input(0), call.optional_input(4), -2),
-                            centred(call.input(1), call.optional_input(5), -1), call.input(2), call.input(3));
+  Tensor y = scaled_product(centred(call.input(0), call.optional_input(4), -2), centred_weight(call, 1, 5, -1),
+                            call.input(2), call.input(3));
   if (call.has(6)) y = add(y, call.input(6));
   return {y};
 }

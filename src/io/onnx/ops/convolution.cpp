@@ -48,19 +48,18 @@ std::vector<Tensor> conv(const Call& call) {
 }
 
 std::vector<Tensor> conv_integer(const Call& call) {
-  return {convolve(call, centred(call.input(0), call.optional_input(2), 1),
-                   centred(call.input(1), call.optional_input(3), 0), std::nullopt)};
+  return {
+      convolve(call, centred(call.input(0), call.optional_input(2), 1), centred_weight(call, 1, 3, 0), std::nullopt)};
 }
 std::vector<Tensor> matmul_integer(const Call& call) {
-  return {
-      matmul(centred(call.input(0), call.optional_input(2), -2), centred(call.input(1), call.optional_input(3), -1))};
+  return {matmul(centred(call.input(0), call.optional_input(2), -2), centred_weight(call, 1, 3, -1))};
 }
 
 // Inputs: x, its scale and zero point, the weight, its scales and zero points, the result's scale and zero point, a
 // bias in steps of x's scale times the weight's.
 std::vector<Tensor> qlinear_conv(const Call& call) {
   const Tensor x = centred(call.input(0), call.input(2), 1);
-  Tensor sums = convolve(call, x, centred(call.input(3), call.input(5), 0), std::nullopt);
+  Tensor sums = convolve(call, x, centred_weight(call, 3, 5, 0), std::nullopt);
   if (call.has(8)) sums = add(sums, along(call.input(8), sums.rank(), 1));
   const Tensor factor =
       div(mul(call.input(1).reshape({}), along(call.input(4), sums.rank(), 1)), call.input(6).reshape({}));

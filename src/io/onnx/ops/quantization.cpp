@@ -6,6 +6,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/plan.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -74,7 +75,7 @@ std::vector<Tensor> dynamic_quantize_linear(const Call& call) {
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
 std::vector<Tensor> qlinear_matmul(const Call& call) {
-  const Tensor product = matmul(centred(call.input(0), call.input(2), -2), centred(call.input(3), call.input(5), -1));
+  const Tensor product = matmul(centred(call.input(0), call.input(2), -2), centred_weight(call, 3, 5, -1));
   const auto scale_of = [&](std::size_t i, bool rows) {
     const Tensor scale = call.input(i).to(DType::f32);
     return scale.numel() == 1 ? scale.reshape({}) : rows && scale.rank() == 1 ? scale.unsqueeze(-1) : scale;
@@ -107,6 +108,16 @@ Tensor along(const Tensor& parameter, int rank, int dim) {
 Tensor centred(const Tensor& x, const Tensor& zero, int dim) {
   const Tensor wide = x.to(DType::i32);
   return zero.defined() ? sub(wide, along(zero.to(DType::i32), x.rank(), dim)) : wide;
+}
+
+Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim) {
+  const auto make = [&] {
+    return std::vector<Tensor>{centred(call.input(input), call.optional_input(zero), dim).contiguous()};
+  };
+  if (!call.is_fixed(input) || (call.has(zero) && !call.is_fixed(zero))) return make()[0];
+  std::vector<Tensor> sources = {call.input(input)};
+  if (call.has(zero)) sources.push_back(call.input(zero));
+  return call.planned().derived->of(sources, make)[0];
 }
 
 Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero) {

@@ -14,6 +14,8 @@ namespace io::onnx {
 Tensor along(const Tensor& parameter, int rank, int dim);
 /// Integers as i32, less their zero point, which is one number or one for each place of `dim`. Undefined: 0.
 Tensor centred(const Tensor& x, const Tensor& zero, int dim);
+/// The same of inputs of a node, which are computed once where they are weights. Once in an operator.
+Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim);
 /// The numbers that integers stand for, with one scale and zero point for all.
 Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero);
 /// Rounded to even, moved by the zero point, and held within the dtype.
