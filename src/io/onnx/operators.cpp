@@ -17,6 +17,7 @@ constexpr Families kFamilies[] = {
     contrib_operators,
     contrib_attention_operators,
     contrib_quantized_operators,
+    own_operators,
     control_flow_operators,
     convolution_operators,
     elementwise_operators,

@@ -32,6 +32,7 @@ std::span<const Operator> host_operators();
 std::span<const Operator> indexing_operators();
 std::span<const Operator> loss_operators();
 std::span<const Operator> normalization_operators();
+std::span<const Operator> own_operators();
 std::span<const Operator> pooling_operators();
 std::span<const Operator> quantization_operators();
 std::span<const Operator> random_operators();
