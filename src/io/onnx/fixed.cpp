@@ -36,9 +36,10 @@ void find_in(Plan& plan, Slots& known) {
   for (PlannedNode& node : plan.nodes) {
     bool any = false;
     bool all = node.row != nullptr && node.graphs.empty() && !differs_from_run_to_run(node.op);
-    node.fixed_inputs.clear();
-    for (const int slot : node.inputs) {
-      node.fixed_inputs.push_back(is_in(known, slot));
+    node.fixed_inputs = 0;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const int slot = node.inputs[i];
+      if (i < 64 && is_in(known, slot)) node.fixed_inputs |= std::uint64_t{1} << i;
       any = any || is_in(known, slot);
       all = all && (slot == kNoSlot || is_in(known, slot));
     }

@@ -110,7 +110,7 @@ bool NodeFacts::wants(std::size_t i) const {
 }
 
 bool NodeFacts::is_fixed(std::size_t i) const {
-  return i < node_->fixed_inputs.size() && node_->fixed_inputs[i];
+  return i < 64 && (node_->fixed_inputs >> i & 1u) != 0;
 }
 
 const Value& Call::value(std::size_t i) const {

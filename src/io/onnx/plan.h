@@ -43,7 +43,7 @@ struct PlannedNode {
   std::string problem;  ///< Why it cannot run; empty if it can.
   std::unique_ptr<DerivedWeights> derived = std::make_unique<DerivedWeights>();
   bool fixed = false;              ///< Computes of weights alone (fixed.h).
-  std::vector<bool> fixed_inputs;  ///< Which are weights, or computed of them alone.
+  std::uint64_t fixed_inputs = 0;  ///< Bit i: input i < 64 is a weight, or computed of weights alone.
 };
 
 struct Capture {
