@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -285,8 +287,9 @@ TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {
 
 TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   const TemporaryFolder folder;
-  const auto external = [&](const std::string& location) {
-    const std::string entry = field(13, field(1, "location") + field(2, location));
+  const auto external = [&](const std::string& location, const std::string& key = {}, const std::string& content = {}) {
+    std::string entry = field(13, field(1, "location") + field(2, location));
+    if (!key.empty()) entry += field(13, field(1, key) + field(2, content));
     const std::string tensor =
         field(5, number(1, 1) + number(2, 1) + field(8, "w") + entry + std::string("\x70\x01", 2));
     const std::string graph = node("Add", {"x", "w"}, {"y"}) + tensor + value(11, "x") + value(12, "y");
@@ -299,6 +302,16 @@ TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   for (const std::string name : {"../data.bin", "/etc/passwd", "a/../data.bin", "./data.bin", "a//b", ""}) {
     EXPECT_NE(message_of<Error>([&] { load_onnx(external(name)); }), "no error") << name;
   }
+  for (const std::string count : {"-1", "1152921504606846976", "18446744073709551615", "1", "4", "x", ""}) {
+    for (const std::string key : {"offset", "length"}) {
+      if (key == "length" && count == "4") continue;  // what it has
+      EXPECT_NE(message_of<Error>([&] { load_onnx(external("data.bin", key, count)); }), "no error") << key << count;
+    }
+  }
+  std::filesystem::create_directory(folder.path("folder.bin"));
+  EXPECT_NE(message_of<Error>([&] { load_onnx(external("folder.bin")); }), "no error");
+  ASSERT_EQ(mkfifo(folder.path("pipe.bin").c_str(), 0600), 0);
+  EXPECT_NE(message_of<Error>([&] { load_onnx(external("pipe.bin")); }), "no error");  // nor does it wait
   std::filesystem::create_symlink(folder.path("data.bin"), folder.path("link.bin"));
   EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("link.bin")); }), HasSubstr("symbolic link"));
   std::filesystem::create_hard_link(folder.path("data.bin"), folder.path("hard.bin"));
