@@ -729,6 +729,94 @@ def onnx_model(graph, more=b"", ir=8):
     return pb(1, ir) + pb(7, graph) + pb(8, pb(2, 17)) + more
 
 
+def onnx_constants():
+    """Models without inputs, whose nodes are computed at load: sizes and attributes that ask for too much."""
+
+    def integers(name, values, scalar=False):
+        shape = b"" if scalar else pb(1, len(values))
+        return pb(5, shape + pb(2, 7) + pb(8, name) + pb(9, b"".join(v.to_bytes(8, "little", signed=True) for v in values)))
+
+    def floats(name, *shape):
+        count = 1
+        for size in shape:
+            count *= size
+        return pb(5, b"".join(pb(1, size) for size in shape) + pb(2, 1) + pb(8, name) + pb(9, bytes(4 * count)))
+
+    def settings(**values):
+        lists = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
+        return b"".join(
+            pb(5, pb(1, key) + b"".join(pb(8 if isinstance(values[key], list) else 3, number % 2**64) for number in numbers)
+               + pb(20, 7 if isinstance(values[key], list) else 2))
+            for key, numbers in lists.items()
+        )
+
+    def model(op, constants, outputs=("y",), domain="", **attributes):
+        names = [name for name, _ in constants]
+        node = onnx_node(op, names, outputs, settings(**attributes) + (pb(7, domain) if domain else b""))
+        return onnx_model(node + b"".join(tensor for name, tensor in constants if name) + b"".join(pb(12, pb(1, y)) for y in outputs))
+
+    def sizes(*values):
+        return ("s", integers("s", list(values)))
+
+    def number(name, value):
+        return (name, integers(name, [value], True))
+
+    x4, one = ("x", floats("x", 1, 1, 4, 4)), ("x", floats("x", 1))
+    weight = ("w", floats("w", 1, 1, 2, 2))
+    huge = 2**62
+    body = onnx_node("Identity", ["i"], ["o"]) + onnx_node("Identity", ["c"], ["d"])
+    ends = pb(11, pb(1, "i")) + pb(11, pb(1, "c")) + pb(12, pb(1, "d"))
+    truth = pb(5, pb(2, 9) + pb(8, "c") + pb(9, b"\1"))
+    branch = lambda name, graph: pb(5, pb(1, name) + pb(6, graph) + pb(20, 5))
+    two = onnx_node("Identity", ["x"], ["a"]) + onnx_node("Identity", ["x"], ["b"]) + pb(12, pb(1, "a")) + pb(12, pb(1, "b"))
+    sparse = pb(15, pb(1, pb(1, 1) + pb(2, 1) + pb(8, "y") + pb(9, bytes(4))) + pb(2, pb(1, 1) + pb(2, 7) + pb(9, b"\xff" * 8)) + pb(3, 4))
+    return {
+        "fold-range": model("Range", [number("a", 0), number("b", huge), number("c", 1)]),
+        "fold-range-still": model("Range", [number("a", 0), number("b", 9), number("c", 0)]),
+        "fold-constant-of-shape": model("ConstantOfShape", [sizes(huge, huge)]),
+        "fold-constant-of-shape-large": model("ConstantOfShape", [sizes(2**40)]),
+        "fold-constant-of-shape-negative": model("ConstantOfShape", [sizes(-1)]),
+        "fold-expand": model("Expand", [one, sizes(2**20, 2**20)]),
+        "fold-tile": model("Tile", [one, sizes(2**50)]),
+        "fold-tile-negative": model("Tile", [one, sizes(-5)]),
+        "fold-reshape-two-unknown": model("Reshape", [x4, sizes(-1, -1)]),
+        "fold-reshape-negative": model("Reshape", [x4, sizes(-huge, 4)]),
+        "fold-split-sum": model("Split", [x4, sizes(3, 3)], ("y", "z"), axis=2),
+        "fold-split-negative": model("Split", [x4, sizes(-huge, huge + 4)], ("y", "z"), axis=2),
+        "fold-axis": model("Softmax", [x4], axis=huge),
+        "fold-axis-least": model("Concat", [x4], axis=-(2**63)),
+        "fold-pads": model("Pad", [x4, ("s", integers("s", [-(2**63)] * 8))]),
+        "fold-pads-huge": model("Pad", [x4, ("s", integers("s", [huge] * 8))]),
+        "fold-slice": model("Slice", [x4, ("a", integers("a", [-(2**63)])), ("b", integers("b", [2**63 - 1])), ("c", integers("c", [0])), ("d", integers("d", [-(2**63)]))]),
+        "fold-gather": model("Gather", [x4, number("i", huge)]),
+        "fold-kernel-zero": model("MaxPool", [x4], kernel_shape=[0, 0]),
+        "fold-kernel-huge": model("AveragePool", [x4], kernel_shape=[huge, huge], pads=[huge] * 4),
+        "fold-stride-zero": model("Conv", [x4, weight], strides=[0, 0]),
+        "fold-dilation-huge": model("Conv", [x4, weight], dilations=[huge, huge], pads=[huge] * 4),
+        "fold-group-zero": model("Conv", [x4, weight], group=0),
+        "fold-group-negative": model("ConvTranspose", [x4, weight], group=-(2**63), strides=[huge, huge]),
+        "fold-resize": model("Resize", [x4, ("", b""), ("", b""), ("s", integers("s", [1, 1, 2**40, 2**40]))]),
+        "fold-one-hot": model("OneHot", [("i", integers("i", [1])), number("d", huge), ("v", floats("v", 2))]),
+        "fold-eye": model("EyeLike", [("x", floats("x", 2, 2))], k=-(2**63)),
+        "fold-depth": model("DepthToSpace", [x4], blocksize=2**40),
+        "fold-cumsum": model("CumSum", [one, number("a", huge)]),
+        "fold-topk": model("TopK", [one, ("k", integers("k", [huge]))], ("y", "z")),
+        "fold-transpose": model("Transpose", [x4], perm=[0, 0, 5, -(2**63)]),
+        "fold-window": model("HannWindow", [number("n", huge)]),
+        "fold-mel": model("MelWeightMatrix", [number("a", 2**21), number("b", 2**21), number("c", 1), ("l", floats("l")), ("h", floats("h"))]),
+        "fold-blocks": model("MatMulNBits", [one, ("q", floats("q", 1)), ("r", floats("r", 1))], domain="com.microsoft", N=huge, K=huge, block_size=16),
+        "fold-center": model("CenterCropPad", [x4, sizes(2**40, 1, 1, 1)]),
+        "fold-loop": onnx_model(onnx_node("Loop", ["n", "c"], [], branch("body", body + ends)) + onnx_node("Identity", ["n"], ["y"])
+                                + integers("n", [2**63 - 1], True) + truth + pb(12, pb(1, "y"))),
+        "if-branches-differ": onnx_model(onnx_node("If", ["c"], ["y", "z"], branch("then_branch", two) + branch("else_branch", b""))
+                                         + truth + floats("x", 1) + pb(12, pb(1, "y")) + pb(12, pb(1, "z"))),
+        "sparse-outside": onnx_model(sparse + pb(12, pb(1, "y"))),
+        "node-nothing": onnx_model(onnx_node("Relu", [], ["y"]) + pb(12, pb(1, "y"))),
+        "node-unnamed": onnx_model(onnx_node("Relu", [""], [""]) + pb(11, pb(1, "x")) + pb(12, pb(1, ""))),
+        "name-long": onnx_model(onnx_node("Relu", ["x" * 20000], ["y" * 20000]) + pb(11, pb(1, "x" * 20000)) + pb(12, pb(1, "y" * 20000))),
+    }
+
+
 def make_onnx():
     ends = pb(11, pb(1, "x")) + pb(12, pb(1, "y"))
     relu = onnx_node("Relu", ["x"], ["y"])
@@ -775,7 +863,7 @@ def make_onnx():
         "opsets-many": onnx_model(relu + ends, b"".join(pb(8, pb(1, f"d{i}") + pb(2, 1)) for i in range(300))),
         "nodes-empty": onnx_model(pb(1, b"") * 1000 + ends),
     }
-    for label, content in cases.items():
+    for label, content in (cases | onnx_constants()).items():
         write("onnx", label, content)
 
 

@@ -8,6 +8,9 @@
     tools/onnx_suite.py model FILE FOLDER [--size NAME=N]... [--value INPUT=N]...
                                          a case of a real model: random inputs, and what ONNX Runtime answers with its
                                          optimisations off (pip install onnxruntime==1.32.0)
+    tools/onnx_suite.py nodewise CASE FOLDER
+                                         a case for every node of a case's model outside of branches, with the inputs
+                                         that ONNX Runtime gave it: what differs there, and what only follows from it
 
 Each case is a folder NAME with model.onnx and test_data_set_K/{input,output}_I.pb, as ONNX's own repository has them.
 The small cases are models made here; their outputs are those of ONNX's reference evaluator.
@@ -254,13 +257,51 @@ def write_model(path, folder, sizes, values):
     print(f"{place}: {len(feeds)} inputs, {len(outputs)} outputs")
 
 
+def write_nodewise(case, folder):
+    import onnxruntime
+
+    model = onnx.load(case / "model.onnx")
+    graph = model.graph
+    feeds = {}
+    for i, info in enumerate(graph.input):
+        stored = case / "test_data_set_0" / f"input_{i}.pb"
+        if stored.exists():
+            feeds[info.name] = numpy_helper.to_array(TensorProto.FromString(stored.read_bytes()))
+    every = onnx.ModelProto.FromString(model.SerializeToString())
+    stated = {info.name for info in graph.output}
+    for name in (name for node in graph.node for name in node.output if name and name not in stated):
+        every.graph.output.append(helper.make_empty_tensor_value_info(name))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(every.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [info.name for info in every.graph.output]
+    values = dict(zip(names, session.run(names, feeds))) | feeds
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+
+    def info_of(name):
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape)
+
+    count = 0
+    for number, node in enumerate(graph.node):
+        inputs = [name for name in dict.fromkeys(node.input) if name and name not in weights]
+        outputs = [name for name in node.output if name]
+        if not all(isinstance(values.get(name), np.ndarray) for name in inputs + outputs) or node.op_type in ("If", "Loop", "Scan"):
+            continue
+        own = [weights[name] for name in dict.fromkeys(node.input) if name in weights]
+        alone = helper.make_graph([node], "node", [info_of(i) for i in inputs], [info_of(o) for o in outputs], own)
+        whole = helper.make_model(alone, ir_version=model.ir_version, opset_imports=model.opset_import)
+        write_case(folder / f"{number:04}_{node.op_type}", whole, [([values[i] for i in inputs], [values[o] for o in outputs])])
+        count += 1
+    print(f"{count} of {len(graph.node)} nodes in {folder}")
+
+
 def assignments(words):
     return {word.split("=")[0]: float(word.split("=")[1]) for word in words}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("nodes", "wheel", "small", "model"))
+    parser.add_argument("what", choices=("nodes", "wheel", "small", "model", "nodewise"))
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--size", action="append", default=[])
     parser.add_argument("--value", action="append", default=[])
@@ -268,7 +309,7 @@ def main():
     warnings.filterwarnings("ignore")
     if onnx.__version__ != PINNED:
         sys.exit(f"the cases are those of onnx {PINNED}, and this is {onnx.__version__}: pip install onnx=={PINNED}")
-    if len(arguments.paths) != {"small": 0, "model": 2}.get(arguments.what, 1):
+    if len(arguments.paths) != {"small": 0, "model": 2, "nodewise": 2}.get(arguments.what, 1):
         parser.error("which folder?")
     if arguments.what == "small":
         write_small()
@@ -276,6 +317,8 @@ def main():
         write_nodes(*arguments.paths)
     elif arguments.what == "wheel":
         write_wheel(*arguments.paths)
+    elif arguments.what == "nodewise":
+        write_nodewise(*arguments.paths)
     else:
         sizes = {name: int(size) for name, size in assignments(arguments.size).items()}
         write_model(*arguments.paths, sizes, assignments(arguments.value))

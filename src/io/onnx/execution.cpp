@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/io/onnx.h>
 #include <lockstep/random.h>
 
 #include "core/assert.h"
 #include "core/checked.h"
+#include "graph/make.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -68,6 +70,14 @@ std::optional<std::vector<Value>> on_host(const PlannedNode& node, std::span<con
     output = Value(tensor, read_to_host(tensor));
   }
   return outputs;
+}
+
+constexpr std::uint64_t kMostFixedBytes = 64 << 20;
+
+// Computes what is kept. A view needs no memory of its own.
+void evaluate(const Value& value) {
+  const Tensor& tensor = value.tensor();
+  if (tensor.defined() && !std::holds_alternative<graph::ViewOf>(graph::node_of(tensor)->op)) tensor.eval();
 }
 
 // The thread's generator at an earlier draw, while this lives.
@@ -132,6 +142,52 @@ void Execution::step(const PlannedNode& node, std::vector<Value>& frame) {
   for (const int slot : node.last_uses) frame[static_cast<std::size_t>(slot)] = Value();
 }
 
+// Sets what fixed nodes gave, computing it where it is not known, so that these need not run. False where they must: a
+// gradient is wanted of them, somebody looks at every node, or their values are too many to be kept.
+bool Execution::restore_fixed(const Plan& plan, std::vector<Value>& frame) {
+  if (plan.fixed_results.empty() || observer_ != nullptr || training_ || plan.fixed->refused()) return false;
+  std::vector<Value> sources;
+  sources.reserve(plan.fixed_sources.size());
+  for (const int slot : plan.fixed_sources) {
+    sources.push_back(frame[static_cast<std::size_t>(slot)]);
+    if (const Tensor& tensor = sources.back().tensor(); tensor.defined() && graph::is_tracing({&tensor})) return false;
+  }
+  FixedValues::Kept kept = plan.fixed->find(sources);
+  if (kept == nullptr) {
+    kept = std::make_shared<const std::vector<Value>>(compute_fixed(plan, frame));
+    std::uint64_t before = 0, after = 0;
+    for (const Value& source : sources) before += bytes_of(source);
+    for (const Value& value : *kept) after += bytes_of(value);
+    // Integers of a byte become floats; not everything becomes anything.
+    if (after > 4 * before + kMostFixedBytes) {
+      plan.fixed->refuse();
+      return false;
+    }
+    for (const Value& value : *kept) evaluate(value);
+    plan.fixed->keep(std::move(sources), kept);
+  }
+  for (std::size_t i = 0; i < kept->size(); ++i) frame[static_cast<std::size_t>(plan.fixed_results[i])] = (*kept)[i];
+  return true;
+}
+
+std::vector<Value> Execution::compute_fixed(const Plan& plan, std::vector<Value> frame) {
+  const NoGrad no_grad;
+  for (const PlannedNode& node : plan.nodes) {
+    if (!node.fixed) continue;
+    std::vector<Value> inputs;
+    for (const int slot : node.inputs)
+      inputs.push_back(slot == kNoSlot ? Value() : frame[static_cast<std::size_t>(slot)]);
+    std::vector<Value> outputs = run_node(node, inputs);
+    outputs.resize(std::max(outputs.size(), node.outputs.size()));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != kNoSlot) frame[static_cast<std::size_t>(node.outputs[i])] = std::move(outputs[i]);
+    }
+  }
+  std::vector<Value> results;
+  for (const int slot : plan.fixed_results) results.push_back(std::move(frame[static_cast<std::size_t>(slot)]));
+  return results;
+}
+
 std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, std::vector<Value> captured) {
   LOCKSTEP_ASSERT(captured.size() == plan.captures.size());
   std::vector<Value> frame(static_cast<std::size_t>(plan.slots));
@@ -142,7 +198,10 @@ std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, s
   for (std::size_t i = 0; i < captured.size(); ++i) {
     frame[static_cast<std::size_t>(plan.captures[i].inner)] = std::move(captured[i]);
   }
-  for (const PlannedNode& node : plan.nodes) step(node, frame);
+  const bool restored = restore_fixed(plan, frame);
+  for (const PlannedNode& node : plan.nodes) {
+    if (!restored || !node.fixed) step(node, frame);
+  }
   std::vector<Value> outputs;
   for (const int slot : plan.outputs) outputs.push_back(frame[static_cast<std::size_t>(slot)]);
   return outputs;

@@ -59,6 +59,8 @@ class Execution final : public GraphRunner {
   std::vector<Value> run_again(const NodeRun& run, Device device) const;
 
  private:
+  bool restore_fixed(const Plan& plan, std::vector<Value>& frame);
+  std::vector<Value> compute_fixed(const Plan& plan, std::vector<Value> frame);
   void step(const PlannedNode& node, std::vector<Value>& frame);
 
   std::span<const Value> constants_;

@@ -2,7 +2,6 @@
 // same bits, no result changes. In graphs inside nodes only what the file states (Constant) is made here, instead of in
 // every run.
 #include <algorithm>
-#include <array>
 #include <chrono>
 
 #include <lockstep/autograd.h>
@@ -19,18 +18,6 @@ namespace {
 constexpr std::uint64_t kMostBytes = 64 << 20;
 constexpr std::uint64_t kSmall = 64 << 10;
 constexpr auto kLongest = std::chrono::seconds(10);
-
-std::uint64_t bytes_of(const Value& value) {
-  if (!value.is_tensor()) return 0;
-  return static_cast<std::uint64_t>(value.shape().numel()) * size_of(value.dtype());
-}
-
-bool draws(std::string_view op) {
-  static constexpr std::array<std::string_view, 8> kRandom = {"Bernoulli",         "Dropout",           "Multinomial",
-                                                              "RandomNormal",      "RandomNormalLike",  "RandomUniform",
-                                                              "RandomUniformLike", "BatchNormalization"};
-  return std::find(kRandom.begin(), kRandom.end(), op) != kRandom.end();
-}
 
 class Folder {
  public:
@@ -73,7 +60,7 @@ class Folder {
   }
 
   bool fold(const PlannedNode& node, Plan& plan) {
-    if (node.row == nullptr || !node.graphs.empty() || draws(node.op)) return false;
+    if (node.row == nullptr || !node.graphs.empty() || differs_from_run_to_run(node.op)) return false;
     std::vector<Value> inputs;
     std::uint64_t before = 0;
     for (const int slot : node.inputs) {

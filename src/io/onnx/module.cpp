@@ -161,6 +161,7 @@ ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device
 
 OnnxModel::OnnxModel(std::unique_ptr<onnx::LoadedProgram> program) : program_(std::move(program)) {
   onnx::register_cells(*this, *program_);
+  onnx::find_fixed_nodes(*program_->program);
   if (program_->loaded_on != Device{}) to(program_->loaded_on);
   eval();
 }

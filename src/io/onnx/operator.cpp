@@ -109,6 +109,10 @@ bool NodeFacts::wants(std::size_t i) const {
   return i < node_->outputs.size() && node_->outputs[i] != kNoSlot;
 }
 
+bool NodeFacts::is_fixed(std::size_t i) const {
+  return i < 64 && (node_->fixed_inputs >> i & 1u) != 0;
+}
+
 const Value& Call::value(std::size_t i) const {
   static const Value kAbsent;
   return i < values_.size() ? values_[i] : kAbsent;

@@ -73,6 +73,9 @@ class NodeFacts {
   /// Whether anybody may read output `i`; what is returned in its place otherwise is dropped.
   bool wants(std::size_t i) const;
 
+  /// Whether input `i` is a weight, or computed of weights alone.
+  bool is_fixed(std::size_t i) const;
+
   const PlannedNode& planned() const { return *node_; }
 
  private:

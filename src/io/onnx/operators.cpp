@@ -11,12 +11,32 @@ namespace {
 using Families = std::span<const Operator> (*)();
 // One for each file of ops/.
 constexpr Families kFamilies[] = {
-    attention_operators,    cast_operators,        constant_operators,         contrib_operators,
-    control_flow_operators, convolution_operators, elementwise_operators,      host_operators,
-    indexing_operators,     loss_operators,        normalization_operators,    pooling_operators,
-    quantization_operators, random_operators,      recurrent_operators,        reduction_operators,
-    resize_operators,       sequence_operators,    shape_arithmetic_operators, signal_operators,
-    streaming_operators,    detection_operators,   view_operators,
+    attention_operators,
+    cast_operators,
+    constant_operators,
+    contrib_operators,
+    contrib_attention_operators,
+    contrib_quantized_operators,
+    own_operators,
+    control_flow_operators,
+    convolution_operators,
+    elementwise_operators,
+    host_operators,
+    indexing_operators,
+    loss_operators,
+    normalization_operators,
+    pooling_operators,
+    quantization_operators,
+    random_operators,
+    recurrent_operators,
+    reduction_operators,
+    resize_operators,
+    sequence_operators,
+    shape_arithmetic_operators,
+    signal_operators,
+    streaming_operators,
+    detection_operators,
+    view_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

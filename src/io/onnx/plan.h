@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/onnx/derived.h"
+#include "io/onnx/fixed.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
 
@@ -41,6 +42,8 @@ struct PlannedNode {
   const Program* program = nullptr;
   std::string problem;  ///< Why it cannot run; empty if it can.
   std::unique_ptr<DerivedWeights> derived = std::make_unique<DerivedWeights>();
+  bool fixed = false;              ///< Computes of weights alone (fixed.h).
+  std::uint64_t fixed_inputs = 0;  ///< Bit i: input i < 64 is a weight, or computed of weights alone.
 };
 
 struct Capture {
@@ -59,6 +62,9 @@ struct Plan {
   std::vector<int> outputs;
   std::vector<Capture> captures;
   std::vector<SlotOfConstant> constants;  ///< Slots that have a value from the start.
+  std::vector<int> fixed_sources;         ///< What fixed nodes read,
+  std::vector<int> fixed_results;         ///< and what others read of them.
+  std::unique_ptr<FixedValues> fixed = std::make_unique<FixedValues>();
 };
 
 /// How an initialiser appears in the module.

@@ -84,6 +84,11 @@ Tensor to_tensor(const HostArray& array, Device device) {
   return device == Device{} ? tensor : tensor.to(device);
 }
 
+std::uint64_t bytes_of(const Value& value) {
+  if (!value.is_tensor()) return 0;
+  return static_cast<std::uint64_t>(value.shape().numel()) * size_of(value.dtype());
+}
+
 const Tensor& Value::tensor(Device device) const {
   if (!tensor_.defined()) {
     LOCKSTEP_ASSERT(host_ != nullptr);

@@ -58,6 +58,8 @@ class Value {
 
   /// The tensor; one that was known on the host only is made on `device` by the first call. Not for several threads.
   const Tensor& tensor(Device device) const;
+  /// The tensor as it is; undefined for one that is known on the host only.
+  const Tensor& tensor() const { return tensor_; }
   const std::vector<Value>& sequence() const { return *sequence_; }
 
  private:
@@ -65,6 +67,9 @@ class Value {
   std::shared_ptr<const HostArray> host_;
   std::shared_ptr<const std::vector<Value>> sequence_;
 };
+
+/// Of a tensor's elements; 0 for other values.
+std::uint64_t bytes_of(const Value& value);
 
 }  // namespace io::onnx
 }  // namespace v0

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,8 @@
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 
+#include "io/raw_tensor.h"
+#include "io/zip_archive.h"
 #include "support/data.h"
 #include "support/files.h"
 #include "support/onnx_suite.h"
@@ -43,6 +47,26 @@ TEST(Onnx, SmallModelsHaveTheSameBitsOnEveryDevice) {
   for (const std::string& folder : test::onnx_cases(repository_data("onnx").string())) {
     const std::uint64_t hash = test::run_onnx_case(folder, Device{}).hash;
     for (const Device device : test_devices()) EXPECT_EQ(test::run_onnx_case(folder, device).hash, hash) << folder;
+  }
+}
+
+// What tools/onnx_contrib.py asked ONNX Runtime: operators of its own, and what the conformance cases lack.
+TEST(Onnx, OperatorsOfOnnxRuntimeAnswerAsItDoesOnEveryDevice) {
+  const TemporaryFolder folder;
+  const ZipArchive archive(open_file(repository_data("onnx_contrib.zip").string(), {}));
+  for (const ZipEntry& entry : archive.entries()) {
+    const std::span<const std::byte> data = archive.data(entry, true);
+    std::filesystem::create_directories(std::filesystem::path(folder.path(entry.name)).parent_path());
+    folder.write(entry.name, std::string_view(reinterpret_cast<const char*>(data.data()), data.size()));
+  }
+  const std::vector<std::string> cases = test::onnx_cases(folder.path(""));
+  EXPECT_GE(cases.size(), 45U);
+  for (const std::string& path : cases) {
+    const test::CaseResult result = test::run_onnx_case(path, Device{});
+    EXPECT_EQ(result.status, test::CaseStatus::pass) << result.name << ": " << result.reason;
+    for (const Device device : test_devices()) {
+      EXPECT_EQ(test::run_onnx_case(path, device).hash, result.hash) << result.name << " on " << device.to_string();
+    }
   }
 }
 
@@ -138,7 +162,7 @@ TEST(Onnx, InitialisersLoadAsWeights) {
   EXPECT_EQ(weights.at("fc.bias").shape(), Shape({3}));
 }
 
-// --- files that are wrong
+// --- files that are written here
 // ----------------------------------------------------------------------------------------------
 
 std::string field(int number, const std::string& bytes) {
@@ -177,6 +201,31 @@ template <typename E = FormatError> std::string refusal(const std::string& bytes
   const std::string path = folder.write("model.onnx", bytes);
   return message_of<E>([&] { load_onnx(path); });
 }
+
+std::string integer_attribute(const std::string& name, char value) {
+  return field(5, field(1, name) + number(3, value) + std::string("\xa0\x01\x02", 3));
+}
+
+TEST(Onnx, DropoutDrawsWhatItsSeedSaysWhereItTrains) {
+  const TemporaryFolder folder;
+  const std::string graph = node("Dropout", {"x", "ratio", "trains"}, {"y", "kept"}, integer_attribute("seed", 3)) +
+                            value(11, "x") + value(11, "ratio") + value(11, "trains") + value(12, "y") +
+                            value(12, "kept");
+  const auto model = load_onnx(folder.write("model.onnx", model_of(graph)));
+  const Tensor x = random_tensor({64, 64}, DType::f32, 5);
+  const auto run = [&](bool trains) {
+    return model->run({{"x", x}, {"ratio", full({}, 0.25)}, {"trains", full({}, trains, {.dtype = DType::boolean})}});
+  };
+  EXPECT_BITS_EQ(run(false).at("y"), x);
+  const TensorMap outputs = run(true);
+  const Tensor kept = outputs.at("kept");
+  EXPECT_BITS_EQ(outputs.at("y"), where(kept, div(x, 0.75), zeros_like(x)));
+  EXPECT_BITS_EQ(run(true).at("kept"), kept);
+  EXPECT_NEAR(mean(kept.to(DType::f32)).item<float>(), 0.75, 0.03);
+}
+
+// --- files that are wrong
+// ----------------------------------------------------------------------------------------------
 
 TEST(OnnxMalformed, TheSmallestModelLoads) {
   const TemporaryFolder folder;
@@ -238,8 +287,9 @@ TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {
 
 TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   const TemporaryFolder folder;
-  const auto external = [&](const std::string& location) {
-    const std::string entry = field(13, field(1, "location") + field(2, location));
+  const auto external = [&](const std::string& location, const std::string& key = {}, const std::string& content = {}) {
+    std::string entry = field(13, field(1, "location") + field(2, location));
+    if (!key.empty()) entry += field(13, field(1, key) + field(2, content));
     const std::string tensor =
         field(5, number(1, 1) + number(2, 1) + field(8, "w") + entry + std::string("\x70\x01", 2));
     const std::string graph = node("Add", {"x", "w"}, {"y"}) + tensor + value(11, "x") + value(12, "y");
@@ -252,6 +302,16 @@ TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   for (const std::string name : {"../data.bin", "/etc/passwd", "a/../data.bin", "./data.bin", "a//b", ""}) {
     EXPECT_NE(message_of<Error>([&] { load_onnx(external(name)); }), "no error") << name;
   }
+  for (const std::string count : {"-1", "1152921504606846976", "18446744073709551615", "1", "4", "x", ""}) {
+    for (const std::string key : {"offset", "length"}) {
+      if (key == "length" && count == "4") continue;  // what it has
+      EXPECT_NE(message_of<Error>([&] { load_onnx(external("data.bin", key, count)); }), "no error") << key << count;
+    }
+  }
+  std::filesystem::create_directory(folder.path("folder.bin"));
+  EXPECT_NE(message_of<Error>([&] { load_onnx(external("folder.bin")); }), "no error");
+  ASSERT_EQ(mkfifo(folder.path("pipe.bin").c_str(), 0600), 0);
+  EXPECT_NE(message_of<Error>([&] { load_onnx(external("pipe.bin")); }), "no error");  // nor does it wait
   std::filesystem::create_symlink(folder.path("data.bin"), folder.path("link.bin"));
   EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("link.bin")); }), HasSubstr("symbolic link"));
   std::filesystem::create_hard_link(folder.path("data.bin"), folder.path("hard.bin"));

@@ -111,8 +111,8 @@ std::string conv_transpose_call(GraphBuilder& builder, const RecordedCall& call,
   const Shape& weight = operands.shape(1);
   return builder.add("ConvTranspose", operands.names(),
                      {{"strides", list_of(call.lists[0])},
-                      {"pads", pads_of(call.lists[1], call.lists[1])},
-                      {"dilations", list_of(call.lists[2])},
+                      {"pads", pads_of(call.lists[2], call.lists[2])},
+                      {"dilations", list_of(call.lists[1])},
                       {"output_padding", list_of(call.lists[3])},
                       {"group", call.lists[4][0]},
                       {"kernel_shape", list_of(weight.slice(2, weight.rank()))}});

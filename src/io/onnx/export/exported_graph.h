@@ -15,7 +15,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace io::onnx {
 
-using AttributeValue = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
+/// In the body of a function: the value of the attribute `of` of its call, a list of integers.
+struct AttributeReference {
+  std::string of;
+  bool operator==(const AttributeReference&) const = default;
+};
+using AttributeValue = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, AttributeReference>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 
 struct ExportedNode {

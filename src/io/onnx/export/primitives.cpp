@@ -8,6 +8,7 @@
 
 #include "core/overloaded.h"
 #include "io/onnx/export/graph_builder.h"
+#include "io/onnx/export/own_functions.h"
 #include "io/onnx/export/views.h"
 
 namespace lockstep {
@@ -146,6 +147,9 @@ std::string elementwise(GraphBuilder& builder, const Node& node, const graph::El
              row != nullptr && builder.opset() >= row->since) {
     result = row->composed != nullptr ? row->composed(builder, names, dtype) : builder.add(row->op, names);
   }
+  if (const std::string_view own = own_name(op.op); result.empty() && !own.empty() && is_float(dtype)) {
+    result = builder.add(own, names, {}, kOwnDomain);
+  }
   if (result.empty()) {
     problem = op.op == Op::merge ? "joins words" : "no operator of this opset rounds like it";
     return "";
@@ -184,15 +188,20 @@ std::string reduce(GraphBuilder& builder, const Node& node, const graph::Reduce&
     }
     case ReduceOp::dot: break;
   }
-  problem = "no operator of this opset rounds like a sum of products that stand side by side";
-  return "";
+  if (!is_float(x->dtype) || inputs[1]->dtype != x->dtype) {
+    problem = "sums of products of integers";
+    return "";
+  }
+  return builder.add("SumOfProducts", {builder.name_of(x), builder.name_of(inputs[1])}, {{"axes", axes}}, kOwnDomain);
 }
 
 // The operands as [batch, m, k] and [batch, k, n].
 std::string contract(GraphBuilder& builder, const Node& node, const graph::Contract& op,
                      const std::vector<NodeRef>& inputs, std::string& problem) {
-  if (!is_float(node.dtype) || inputs[0]->encoding != Encoding::dense || inputs[1]->encoding != Encoding::dense) {
-    problem = "products of integers or of packed weights";
+  const bool exact = node.dtype == DType::i32 || node.dtype == DType::i64;
+  if ((!is_float(node.dtype) && !exact) || inputs[0]->encoding != Encoding::dense ||
+      inputs[1]->encoding != Encoding::dense) {
+    problem = "products of packed weights, or of integers in fewer than 32 bits";
     return "";
   }
   if (op.numerics != Numerics::exact) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 
 #include "core/os.h"
 #include "io/onnx/export/message_writer.h"
+#include "io/onnx/export/own_functions.h"
 #include "io/onnx/export/trace.h"
 #include "io/onnx/operator.h"
 
@@ -46,6 +48,9 @@ MessageWriter attribute_message(const std::string& name, const AttributeValue& v
   } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     message.integer(3, *integer);
     message.integer(20, 2);
+  } else if (const auto* reference = std::get_if<AttributeReference>(&value)) {
+    message.integer(20, 7);
+    message.text(21, reference->of);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     message.text(4, *text);
     message.integer(20, 3);
@@ -150,10 +155,11 @@ class File {
   std::vector<Piece> model() {
     std::vector<Piece> body;
     MessageWriter before;
-    bool microsoft = false;
+    std::set<std::string> domains, functions;
     for (const ExportedNode& node : graph_.nodes) {
       before.message(1, node_message(node));
-      microsoft = microsoft || !node.domain.empty();
+      if (!node.domain.empty()) domains.insert(node.domain);
+      if (node.domain == kOwnDomain) functions.insert(node.op);
     }
     before.text(2, "lockstep");
     for (const ExportedSizes& sizes : graph_.sizes) {
@@ -175,7 +181,8 @@ class File {
     header.text(2, "lockstep");
     header.text(3, kVersion);
     header.message(8, opset_message("", options_.opset));
-    if (microsoft) header.message(8, opset_message("com.microsoft", 1));
+    for (const std::string& domain : domains) header.message(8, opset_message(domain, 1));
+    for (const std::string& name : functions) header.message(25, function_message(own_function(name)));
     header.header(7, size);
     body.insert(body.begin(), {.bytes = header.bytes()});
     return body;
@@ -188,6 +195,18 @@ class File {
     MessageWriter message;
     message.text(1, domain);
     message.integer(2, version);
+    return message;
+  }
+
+  MessageWriter function_message(const OwnFunction& function) const {
+    MessageWriter message;
+    message.text(1, function.name);
+    for (const std::string& input : function.inputs) message.text(4, input);
+    message.text(5, function.body.back().outputs.front());
+    for (const std::string& attribute : function.attributes) message.text(6, attribute);
+    for (const ExportedNode& node : function.body) message.message(7, node_message(node));
+    message.message(9, opset_message("", options_.opset));
+    message.text(10, kOwnDomain);
     return message;
   }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/shape.h>
@@ -13,6 +14,9 @@
 namespace lockstep {
 inline namespace v0 {
 namespace io::onnx {
+
+/// The domain of ONNX Runtime's own operators.
+inline constexpr std::string_view kMicrosoft = "com.microsoft";
 
 /// A dimension that counts from the end where it is negative. ValueError outside of the rank.
 int axis_of(const Call& call, std::int64_t axis, int rank);

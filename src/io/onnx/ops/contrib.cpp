@@ -9,8 +9,6 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 std::vector<Tensor> microsoft_gelu(const Call& call) {
   return {gelu(call.input(0))};
 }

@@ -1,6 +1,6 @@
 // If, Loop and Scan: the graphs in their attributes, run once, repeatedly, or along a dimension. A condition is read on
 // the host, which waits for it where a device computed it.
-#include <lockstep/ops/shape.h>
+#include <lockstep/ops.h>
 
 #include <algorithm>
 
@@ -59,11 +59,41 @@ std::int64_t entry(const Call& call, const std::vector<std::int64_t>& list, std:
   return list[i];
 }
 
+// What a body does along sequences of slices: the states at the end, and what every trip collects.
+struct Scanned {
+  std::vector<Value> states;
+  std::vector<std::vector<Tensor>> slices;
+};
+Scanned scan_along(const Call& call, std::vector<Value> states, const std::vector<std::vector<Tensor>>& sequences,
+                   std::size_t trips) {
+  call.require(call.outputs() >= states.size(), "has fewer outputs than states");
+  Scanned result{.states = std::move(states), .slices = {}};
+  const std::size_t count = result.states.size();
+  result.slices.resize(call.outputs() - count);
+  for (std::size_t trip = 0; trip < trips; ++trip) {
+    std::vector<Value> given = result.states;
+    for (const std::vector<Tensor>& sequence : sequences) given.emplace_back(sequence[trip]);
+    std::vector<Value> outputs = call.run_graph("body", std::move(given));
+    call.require(outputs.size() >= count + result.slices.size(), "the body has too few outputs");
+    for (std::size_t i = 0; i < count; ++i) result.states[i] = std::move(outputs[i]);
+    for (std::size_t i = 0; i < result.slices.size(); ++i) {
+      call.require(outputs[count + i].is_tensor(), "a value that is collected is no tensor");
+      result.slices[i].push_back(outputs[count + i].tensor(call.device()));
+    }
+  }
+  return result;
+}
+
+// How many of `inputs` are scanned.
+std::size_t scanned_of(const Call& call, std::size_t inputs) {
+  const std::int64_t scanned = call.integer("num_scan_inputs");
+  call.require(scanned >= 1 && scanned <= static_cast<std::int64_t>(inputs),
+               "num_scan_inputs is not a number of inputs");
+  return static_cast<std::size_t>(scanned);
+}
+
 std::vector<Value> scan(const Call& call) {
-  const std::int64_t scanned_inputs = call.integer("num_scan_inputs");
-  const auto inputs = static_cast<std::int64_t>(call.inputs());
-  call.require(scanned_inputs >= 1 && scanned_inputs <= inputs, "num_scan_inputs is not a number of inputs");
-  const auto scanned = static_cast<std::size_t>(scanned_inputs);
+  const std::size_t scanned = scanned_of(call, call.inputs());
   const std::size_t states = call.inputs() - scanned;
   const auto input_axes = call.integers("scan_input_axes");
   const auto input_directions = call.integers("scan_input_directions");
@@ -80,29 +110,57 @@ std::vector<Value> scan(const Call& call) {
   }
   std::vector<Value> carried;
   for (std::size_t i = 0; i < states; ++i) carried.push_back(call.value(i));
-  call.require(call.outputs() >= states, "has fewer outputs than states");
-  std::vector<std::vector<Tensor>> slices(call.outputs() - states);
-  for (std::size_t trip = 0; trip < sequences.front().size(); ++trip) {
-    std::vector<Value> given = carried;
-    for (const std::vector<Tensor>& sequence : sequences) given.emplace_back(sequence[trip]);
-    std::vector<Value> outputs = call.run_graph("body", std::move(given));
-    call.require(outputs.size() >= states + slices.size(), "the body has too few outputs");
-    for (std::size_t i = 0; i < states; ++i) carried[i] = std::move(outputs[i]);
-    for (std::size_t i = 0; i < slices.size(); ++i) {
-      call.require(outputs[states + i].is_tensor(), "a value that is collected is no tensor");
-      slices[i].push_back(outputs[states + i].tensor(call.device()));
+  Scanned result = scan_along(call, std::move(carried), sequences, sequences.front().size());
+  for (std::size_t i = 0; i < result.slices.size(); ++i) {
+    const bool backwards = entry(call, output_directions, i) == 1;
+    result.states.push_back(stacked(call, std::move(result.slices[i]), entry(call, output_axes, i), backwards));
+  }
+  return std::move(result.states);
+}
+
+// Version 8: every value has a batch in front, whose rows are scanned one by one, each as far as its length says; zeros
+// follow.
+std::vector<Value> scan_of_batch(const Call& call) {
+  call.require(call.inputs() >= 2, "has no inputs to scan");
+  const std::size_t scanned = scanned_of(call, call.inputs() - 1);
+  const std::size_t first = call.inputs() - scanned;
+  const std::int64_t batch = call.input(first).size(0), length = call.input(first).size(1);
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);
+  if (call.has(0)) lengths = call.host_integers(0);
+  call.require(batch > 0 && std::ssize(lengths) == batch, "sequence_lens has not one number a row");
+  const auto directions = call.integers("directions");
+  std::vector<std::vector<Tensor>> rows(call.outputs());
+  for (std::int64_t row = 0; row < batch; ++row) {
+    const std::int64_t trips = lengths[static_cast<std::size_t>(row)];
+    call.require(trips > 0 && trips <= length, "a length is not one of the sequence");
+    std::vector<Value> states;
+    for (std::size_t i = 1; i < first; ++i) states.emplace_back(call.input(i).select(0, row));
+    std::vector<std::vector<Tensor>> sequences;
+    for (std::size_t i = first; i < call.inputs(); ++i) {
+      call.require(call.input(i).size(1) == length, "the scanned inputs differ in length");
+      sequences.push_back(call.input(i).select(0, row).narrow(0, 0, trips).unbind(0));
+      if (entry(call, directions, i - first) == 1) std::reverse(sequences.back().begin(), sequences.back().end());
+    }
+    Scanned result = scan_along(call, std::move(states), sequences, static_cast<std::size_t>(trips));
+    for (std::size_t i = 0; i < result.states.size(); ++i) {
+      call.require(result.states[i].is_tensor(), "a state is no tensor");
+      rows[i].push_back(result.states[i].tensor(call.device()));
+    }
+    for (std::size_t i = 0; i < result.slices.size(); ++i) {
+      std::vector<Tensor>& slices = result.slices[i];
+      slices.resize(static_cast<std::size_t>(length), zeros_like(slices.front()));
+      rows[result.states.size() + i].push_back(stack(slices, 0));
     }
   }
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const bool backwards = entry(call, output_directions, i) == 1;
-    carried.push_back(stacked(call, std::move(slices[i]), entry(call, output_axes, i), backwards));
-  }
-  return carried;
+  std::vector<Value> outputs;
+  for (const std::vector<Tensor>& list : rows) outputs.emplace_back(stack(list, 0));
+  return outputs;
 }
 
 constexpr Operator kControlFlowOperators[] = {
     {.name = "If", .run_values = branch},
     {.name = "Loop", .run_values = loop},
+    {.name = "Scan", .since = 8, .until = 8, .run_values = scan_of_batch},
     {.name = "Scan", .since = 9, .run_values = scan},
 };
 

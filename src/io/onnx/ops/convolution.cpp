@@ -6,6 +6,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/quantized.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -46,27 +47,45 @@ std::vector<Tensor> conv(const Call& call) {
   return {convolve(call, call.input(0), call.input(1), bias.defined() ? std::optional(bias) : std::nullopt)};
 }
 
-// Numbers with a zero point, as i32.
-Tensor centred(const Call& call, std::size_t input, std::size_t zero_point, int channel_dim) {
-  const Tensor x = call.input(input).to(DType::i32);
-  if (!call.has(zero_point)) return x;
-  Tensor zero = call.input(zero_point).to(DType::i32);
-  if (zero.rank() == 1 && zero.shape()[0] != 1 && x.rank() > 1) {
-    Shape shape = Shape::filled(x.rank(), 1);
-    shape[channel_dim < 0 ? channel_dim + x.rank() : channel_dim] = zero.shape()[0];
-    zero = zero.reshape(shape);
-  } else if (zero.numel() == 1) {
-    zero = zero.reshape({});
-  }
-  return sub(x, zero);
-}
-
 std::vector<Tensor> conv_integer(const Call& call) {
-  return {convolve(call, centred(call, 0, 2, 1), centred(call, 1, 3, 0), std::nullopt)};
+  return {
+      convolve(call, centred(call.input(0), call.optional_input(2), 1), centred_weight(call, 1, 3, 0), std::nullopt)};
 }
 std::vector<Tensor> matmul_integer(const Call& call) {
-  const Tensor a = centred(call, 0, 2, -2);
-  return {matmul(a, centred(call, 1, 3, -1))};
+  return {matmul(centred(call.input(0), call.optional_input(2), -2), centred_weight(call, 1, 3, -1))};
+}
+
+// Inputs: x, its scale and zero point, the weight, its scales and zero points, the result's scale and zero point, a
+// bias in steps of x's scale times the weight's.
+std::vector<Tensor> qlinear_conv(const Call& call) {
+  const Tensor x = centred(call.input(0), call.input(2), 1);
+  Tensor sums = convolve(call, x, centred_weight(call, 3, 5, 0), std::nullopt);
+  if (call.has(8)) sums = add(sums, along(call.input(8), sums.rank(), 1));
+  const Tensor factor =
+      div(mul(call.input(1).reshape({}), along(call.input(4), sums.rank(), 1)), call.input(6).reshape({}));
+  const Tensor& zero = call.input(7);
+  return {quantised(call, mul(sums.to(DType::f32), factor), zero.reshape({}), zero.dtype())};
+}
+
+// Of com.microsoft, as ONNX Runtime's optimiser writes it: a convolution, a sum with Z, an activation.
+std::vector<Tensor> fused_conv(const Call& call) {
+  Tensor y = conv(call)[0];
+  if (call.has(3)) y = add(y, call.input(3));
+  const std::string_view activation = call.text("activation", "");
+  const std::vector<float> numbers = call.numbers("activation_params");
+  if (activation == "Relu") return {relu(y)};
+  if (activation == "Sigmoid") return {sigmoid(y)};
+  if (activation == "Tanh") return {tanh(y)};
+  if (activation == "LeakyRelu") return {leaky_relu(y, numbers.empty() ? 0.01f : numbers[0])};
+  if (activation == "Clip" && numbers.size() == 2) return {clamp(y, numbers[0], numbers[1])};
+  call.require(activation.empty(), "the activation's numbers are missing");
+  return {y};
+}
+std::string check_fused_conv(const NodeFacts& node) {
+  const std::string_view name = node.text("activation", "");
+  const bool known =
+      name.empty() || name == "Relu" || name == "Sigmoid" || name == "Tanh" || name == "LeakyRelu" || name == "Clip";
+  return known ? "" : "activation=" + std::string(name);
 }
 
 Tensor transposed_convolution(const Call& call, const Tensor& x, const Tensor& weight, const Windows& windows) {
@@ -149,6 +168,8 @@ std::vector<Tensor> matmul_of(const Call& call) {
 constexpr Operator kConvolutionOperators[] = {
     {.name = "Conv", .run = conv},
     {.name = "ConvInteger", .since = 10, .run = conv_integer},
+    {.name = "QLinearConv", .since = 10, .run = qlinear_conv},
+    {.domain = kMicrosoft, .name = "FusedConv", .run = fused_conv, .check = check_fused_conv},
     {.name = "ConvTranspose", .run = conv_transpose},
     {.name = "Det", .since = 11, .run = unary<linalg::det>},
     {.name = "Einsum", .since = 12, .run = einsum_of},

@@ -14,12 +14,18 @@ std::optional<Tensor> given(const Call& call, std::size_t i) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
+// Before version 14 the outputs that only training has say so, and before 7 an attribute.
+bool trains(const NodeFacts& node) {
+  if (node.version() >= 14) return node.integer("training_mode", 0) != 0;
+  return node.version() >= 7 ? node.wants(1) : node.integer("is_test", 0) == 0;
+}
+
 std::vector<Tensor> batch_normalization(const Call& call) {
   const Tensor& x = call.input(0);
   const double eps = call.number("epsilon", 1e-5f);
   const Tensor& mean = call.input(3);
   const Tensor& variance = call.input(4);
-  if (call.version() < 14 || call.integer("training_mode", 0) == 0) {
+  if (!trains(call)) {
     return {batch_norm(x, mean, variance, call.input(1), call.input(2), eps)};
   }
   // The running statistics move the other way than PyTorch's, and by the variance that is divided by n.
@@ -29,13 +35,13 @@ std::vector<Tensor> batch_normalization(const Call& call) {
   const auto moved = [&](const Tensor& running, const Tensor& batch) {
     return add(mul(running, keeps), mul(batch.to(running.dtype()), 1 - keeps));
   };
-  return {result.output, moved(mean, result.mean), moved(variance, result.variance)};
+  std::vector<Tensor> outputs = {result.output, moved(mean, result.mean), moved(variance, result.variance)};
+  if (call.version() < 14) outputs.insert(outputs.end(), {result.mean, result.variance});
+  return outputs;
 }
 
 std::string check_batch_normalization(const NodeFacts& node) {
   if (node.version() < 9 && node.integer("spatial", 1) == 0) return "spatial=0";
-  if (node.version() < 7 && node.integer("is_test", 0) == 0) return "training (is_test=0)";
-  if (node.version() >= 7 && node.version() < 14 && node.wants(1)) return "training outputs before version 14";
   return "";
 }
 

@@ -1,10 +1,12 @@
-// Numbers as small integers with scales and zero points. Integers are multiplied exactly; each scale is a rounding of
-// its own.
+// Quantising and back, and the quantised product of ai.onnx; those of com.microsoft stand in contrib_quantized.cpp.
+#include "io/onnx/ops/quantized.h"
+
 #include <lockstep/ops.h>
 
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/plan.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -38,13 +40,6 @@ Tensor beside(const Call& call, const Tensor& x, const Tensor& parameter) {
   return parameter.reshape(shape);
 }
 
-// Rounded to even, moved by the zero point, and held within the dtype.
-Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype) {
-  const IntegerRange range = range_of(call, dtype);
-  const Tensor moved = zero.defined() ? add(round(quotient), zero.to(quotient.dtype())) : round(quotient);
-  return clamp(moved, range.least, range.most).to(dtype);
-}
-
 std::vector<Tensor> quantize_linear(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor zero = call.optional_input(2);
@@ -74,30 +69,13 @@ std::vector<Tensor> dequantize_linear(const Call& call) {
 }
 
 std::vector<Tensor> dynamic_quantize_linear(const Call& call) {
-  const Tensor& x = call.input(0);
-  const Tensor most = maximum(max(x), 0);
-  const Tensor least = minimum(min(x), 0);
-  const Tensor scale = div(sub(most, least), 255);
-  const Tensor zero = clamp(round(div(neg(least), scale)), 0.0, 255.0).to(DType::u8);
-  return {quantised(call, div(x, scale), zero, DType::u8), scale, zero};
-}
-
-Tensor without_zero(const Tensor& x, const Tensor& zero, int dim) {
-  Tensor point = zero.to(DType::i32);
-  if (point.numel() == 1) {
-    point = point.reshape({});
-  } else if (point.rank() == 1) {
-    Shape shape = Shape::filled(x.rank(), 1);
-    shape[dim < 0 ? dim + x.rank() : dim] = point.shape()[0];
-    point = point.reshape(shape);
-  }
-  return sub(x.to(DType::i32), point);
+  const Quantised result = quantised_by_range(call, call.input(0));
+  return {result.values, result.scale, result.zero};
 }
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
 std::vector<Tensor> qlinear_matmul(const Call& call) {
-  const Tensor product =
-      matmul(without_zero(call.input(0), call.input(2), -2), without_zero(call.input(3), call.input(5), -1));
+  const Tensor product = matmul(centred(call.input(0), call.input(2), -2), centred_weight(call, 3, 5, -1));
   const auto scale_of = [&](std::size_t i, bool rows) {
     const Tensor scale = call.input(i).to(DType::f32);
     return scale.numel() == 1 ? scale.reshape({}) : rows && scale.rank() == 1 ? scale.unsqueeze(-1) : scale;
@@ -113,9 +91,58 @@ constexpr Operator kQuantizationOperators[] = {
     {.name = "DequantizeLinear", .since = 10, .run = dequantize_linear, .check = check_quantise},
     {.name = "DynamicQuantizeLinear", .since = 11, .run = dynamic_quantize_linear},
     {.name = "QLinearMatMul", .since = 10, .run = qlinear_matmul},
+    {.domain = kMicrosoft, .name = "QuantizeLinear", .run = quantize_linear, .check = check_quantise},
+    {.domain = kMicrosoft, .name = "DequantizeLinear", .run = dequantize_linear, .check = check_quantise},
 };
 
 }  // namespace
+
+Tensor along(const Tensor& parameter, int rank, int dim) {
+  if (parameter.numel() == 1) return parameter.reshape({});
+  if (parameter.rank() != 1 || rank < 2) return parameter;
+  Shape shape = Shape::filled(rank, 1);
+  shape[dim < 0 ? dim + rank : dim] = parameter.shape()[0];
+  return parameter.reshape(shape);
+}
+
+Tensor centred(const Tensor& x, const Tensor& zero, int dim) {
+  const Tensor wide = x.to(DType::i32);
+  return zero.defined() ? sub(wide, along(zero.to(DType::i32), x.rank(), dim)) : wide;
+}
+
+Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim) {
+  const auto make = [&] {
+    return std::vector<Tensor>{centred(call.input(input), call.optional_input(zero), dim).contiguous()};
+  };
+  if (!call.is_fixed(input) || (call.has(zero) && !call.is_fixed(zero))) return make()[0];
+  std::vector<Tensor> sources = {call.input(input)};
+  if (call.has(zero)) sources.push_back(call.input(zero));
+  return call.planned().derived->of(sources, make)[0];
+}
+
+Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero) {
+  return mul(centred(x, zero, 0).to(DType::f32), scale.reshape({}));
+}
+
+Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype) {
+  const IntegerRange range = range_of(call, dtype);
+  const Tensor moved = zero.defined() ? add(round(quotient), zero.to(quotient.dtype())) : round(quotient);
+  return clamp(moved, range.least, range.most).to(dtype);
+}
+
+Tensor quantised_by(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero) {
+  const Tensor point = zero.defined() ? zero.reshape({}) : zero;
+  return quantised(call, div(x, scale.reshape({})), point, zero.defined() ? zero.dtype() : DType::u8);
+}
+
+Quantised quantised_by_range(const Call& call, const Tensor& x) {
+  const Tensor most = maximum(max(x), 0);
+  const Tensor least = minimum(min(x), 0);
+  const Tensor range = sub(most, least);
+  const Tensor scale = where(eq(range, 0), ones_like(range), div(range, 255));
+  const Tensor zero = clamp(round(div(neg(least), scale)), 0.0, 255.0).to(DType::u8);
+  return {quantised(call, div(x, scale), zero, DType::u8), scale, zero};
+}
 
 std::span<const Operator> quantization_operators() {
   return kQuantizationOperators;

@@ -2,9 +2,11 @@
 #include <lockstep/ops.h>
 
 #include <array>
+#include <functional>
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/quantized.h"
 #include "io/onnx/plan.h"
 
 namespace lockstep {
@@ -21,10 +23,14 @@ Activation find_activation(std::string_view name) {
   return nullptr;
 }
 
-std::string check_recurrent(const NodeFacts& node) {
+std::string check_activations(const NodeFacts& node) {
   for (const std::string& name : node.texts("activations")) {
     if (find_activation(name) == nullptr) return "activation " + name;
   }
+  return "";
+}
+std::string check_recurrent(const NodeFacts& node) {
+  if (std::string why = check_activations(node); !why.empty()) return why;
   if (node.version() < 7) return "this version is not supported";
   return "";
 }
@@ -40,9 +46,13 @@ struct Cells {
   float clip = 0;
   std::vector<std::string> activations;  // for each direction
 };
+// What multiplies the inputs, and the hidden states, of one direction of an LSTM by their weights.
+struct LstmProducts {
+  std::function<Tensor(const Tensor&)> input, hidden;
+};
 
-Cells cells_of(const Call& call, int gates, std::vector<std::string> defaults) {
-  Cells cells{.x = call.input(0), .hidden = call.shape(2).back(), .gates = gates};
+Cells cells_of(const Call& call, int gates, std::int64_t hidden, std::vector<std::string> defaults) {
+  Cells cells{.x = call.input(0), .hidden = hidden, .gates = gates};
   cells.batch_first = call.integer("layout", 0) != 0;
   if (cells.batch_first) cells.x = cells.x.transpose(0, 1);
   const std::string_view direction = call.text("direction", "forward");
@@ -169,16 +179,18 @@ Tensor run_cells(const Call& call, const Cells& cells, int direction, const Tens
   return stack(outputs, 0);
 }
 
-// All directions cell by cell, with `count` states. `make` gives the step of a direction.
-template <typename Make>
-std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t count, const Make& make) {
+// All directions cell by cell, with `count` states. `times` gives the gates' share of the inputs of a direction, `make`
+// its step.
+template <typename Times, typename Make>
+std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t count, const Times& times,
+                             const Make& make) {
   std::vector<Tensor> outputs;
   std::vector<std::vector<Tensor>> finals(count);
   for (int d = 0; d < cells.directions; ++d) {
     std::vector<Tensor> states;
     for (std::size_t i = 0; i < count; ++i) states.push_back(initial(call, cells, 5 + i, d));
     const Tensor bias = part(call, 3, d);
-    Tensor shares = matmul(cells.x, part(call, 1, d).transpose(0, 1));
+    Tensor shares = times(d);
     const std::int64_t rows = cells.gates * cells.hidden;
     if (bias.defined()) shares = add(shares, bias.narrow(0, 0, rows));
     outputs.push_back(
@@ -190,6 +202,11 @@ std::vector<Tensor> by_cells(const Call& call, const Cells& cells, std::size_t c
   return results_of(cells, cat(outputs, -1), std::move(states));
 }
 
+// The inputs times their weights.
+auto products_of(const Call& call, const Cells& cells) {
+  return [&call, &cells](int d) { return matmul(cells.x, part(call, 1, d).transpose(0, 1)); };
+}
+
 Tensor clipped(const Tensor& x, float limit) {
   return limit > 0 ? clamp(x, -limit, limit) : x;
 }
@@ -198,8 +215,8 @@ Tensor plus(const Tensor& a, const Tensor& b) {
 }
 
 std::vector<Tensor> rnn(const Call& call) {
-  const Cells cells = cells_of(call, 1, {"Tanh"});
-  return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
+  const Cells cells = cells_of(call, 1, call.shape(2).back(), {"Tanh"});
+  return by_cells(call, cells, 1, products_of(call, cells), [&](int d, const Tensor& bias) {
     return [&, bias, recurrent = part(call, 2, d).transpose(0, 1),
             f = find_activation(cells.activations[static_cast<std::size_t>(d)])](
                const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
@@ -209,7 +226,7 @@ std::vector<Tensor> rnn(const Call& call) {
 }
 
 std::vector<Tensor> gru_of(const Call& call) {
-  const Cells cells = cells_of(call, 3, {"Sigmoid", "Tanh"});
+  const Cells cells = cells_of(call, 3, call.shape(2).back(), {"Sigmoid", "Tanh"});
   const bool before_reset = call.integer("linear_before_reset", 0) != 0;
   constexpr std::array<std::string_view, 2> kUsual = {"Sigmoid", "Tanh"};
   if (before_reset && !cells.backwards && is_plain(call, cells, kUsual)) {
@@ -219,7 +236,7 @@ std::vector<Tensor> gru_of(const Call& call) {
         gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
     return results_of(cells, result.output, {result.hidden});
   }
-  return by_cells(call, cells, 1, [&](int d, const Tensor& bias) {
+  return by_cells(call, cells, 1, products_of(call, cells), [&](int d, const Tensor& bias) {
     const std::int64_t h = cells.hidden;
     return [&, h, bias, before_reset, recurrent = part(call, 2, d).transpose(0, 1),
             f = find_activation(cells.activations[static_cast<std::size_t>(2 * d)]),
@@ -241,26 +258,21 @@ std::vector<Tensor> gru_of(const Call& call) {
   });
 }
 
-std::vector<Tensor> lstm_of(const Call& call) {
-  const Cells cells = cells_of(call, 4, {"Sigmoid", "Tanh", "Tanh"});
-  constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
-  if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
-    constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
-    const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
-    const auto states = initial_states(call, cells, 2);
-    const LstmResult result =
-        lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
-    return results_of(cells, result.output, {result.hidden, result.cell});
-  }
+// The cells of an LSTM. `products` gives what multiplies a direction's inputs and hidden states by their weights.
+std::vector<Tensor> lstm_cells(const Call& call, const Cells& cells, const std::function<LstmProducts(int)>& products) {
   const bool input_forget = call.integer("input_forget", 0) != 0;
-  return by_cells(call, cells, 2, [&](int d, const Tensor& bias) {
+  std::vector<LstmProducts> of_directions;
+  for (int d = 0; d < cells.directions; ++d) of_directions.push_back(products(d));
+  const auto at = [&](int d) -> const LstmProducts& { return of_directions[static_cast<std::size_t>(d)]; };
+  const auto times = [&](int d) { return at(d).input(cells.x); };
+  return by_cells(call, cells, 2, times, [&](int d, const Tensor& bias) {
     const auto activation = [&](int i) {
       return find_activation(cells.activations[static_cast<std::size_t>(3 * d + i)]);
     };
-    return [&, bias, input_forget, h = cells.hidden, recurrent = part(call, 2, d).transpose(0, 1),
-            peephole = part(call, 7, d), f = activation(0), g = activation(1),
+    return [&, bias, h = cells.hidden, product = at(d).hidden, peephole = part(call, 7, d), f = activation(0),
+            g = activation(1),
             last = activation(2)](const Tensor& share, const std::vector<Tensor>& states) -> std::vector<Tensor> {
-      const Tensor gates = plus(add(share, matmul(states[0], recurrent)), bias);
+      const Tensor gates = plus(add(share, product(states[0])), bias);
       const auto gate = [&](int k, const Tensor& cell, int peep) {
         Tensor value = gates.narrow(1, k * h, h);
         if (peephole.defined() && peep >= 0) value = add(value, mul(peephole.narrow(0, peep * h, h), cell));
@@ -275,10 +287,54 @@ std::vector<Tensor> lstm_of(const Call& call) {
   });
 }
 
+std::vector<Tensor> lstm_of(const Call& call) {
+  const Cells cells = cells_of(call, 4, call.shape(2).back(), {"Sigmoid", "Tanh", "Tanh"});
+  constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
+  if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
+    constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
+    const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
+    const auto states = initial_states(call, cells, 2);
+    const LstmResult result =
+        lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
+    return results_of(cells, result.output, {result.hidden, result.cell});
+  }
+  return lstm_cells(call, cells, [&](int d) -> LstmProducts {
+    return {[&call, d](const Tensor& x) { return matmul(x, part(call, 1, d).transpose(0, 1)); },
+            [recurrent = part(call, 2, d).transpose(0, 1)](const Tensor& h) { return matmul(h, recurrent); }};
+  });
+}
+
+// Of com.microsoft: the weights are integers, [directions, features, gates], and what they are multiplied by is made
+// integers of its own range: all inputs at once, the hidden states of a batch in every step.
+std::vector<Tensor> dynamic_quantize_lstm(const Call& call) {
+  call.require(call.shape(2).rank() == 3, "the recurrent weights are not [directions, features, gates]");
+  const Cells cells = cells_of(call, 4, call.shape(2)[1], {"Sigmoid", "Tanh", "Tanh"});
+  const auto product = [&](std::size_t weight, std::size_t scale, int d) {
+    const auto make = [&] {
+      std::vector<Tensor> all;
+      for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+        for (int k = 0; k < cells.directions; ++k)
+          all.push_back(centred(part(call, i, k), part(call, i == 1 ? 9 : 11, k), -1).contiguous());
+      }
+      return all;
+    };
+    const std::vector<Tensor> made =
+        call.planned().derived->of({call.input(1), call.input(2), call.input(9), call.input(11)}, make);
+    const Tensor integers =
+        made[(weight - 1) * static_cast<std::size_t>(cells.directions) + static_cast<std::size_t>(d)];
+    return [&call, integers, factor = along(part(call, scale, d), 1, 0)](const Tensor& x) {
+      const Quantised given = quantised_by_range(call, x);
+      return mul(matmul(centred(given.values, given.zero, 0), integers).to(DType::f32), mul(given.scale, factor));
+    };
+  };
+  return lstm_cells(call, cells, [&](int d) -> LstmProducts { return {product(1, 8, d), product(2, 10, d)}; });
+}
+
 constexpr Operator kRecurrentOperators[] = {
     {.name = "RNN", .run = rnn, .check = check_recurrent},
     {.name = "GRU", .run = gru_of, .check = check_recurrent},
     {.name = "LSTM", .run = lstm_of, .check = check_recurrent},
+    {.domain = kMicrosoft, .name = "DynamicQuantizeLSTM", .run = dynamic_quantize_lstm, .check = check_activations},
 };
 
 }  // namespace

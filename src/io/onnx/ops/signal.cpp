@@ -80,9 +80,45 @@ std::vector<Tensor> blackman(const Call& call) {
   return cosine_window(call, 0.42, 0.5, 0.08);
 }
 
+// Triangles over the bins of a spectrum, evenly apart on the mel scale: [bins, triangles], made in f64.
+std::vector<Tensor> mel_weight_matrix(const Call& call) {
+  const std::int64_t triangles = call.host_integer(0);
+  const std::int64_t length = call.host_integer(1);
+  const std::int64_t rate = call.host_integer(2);
+  const double low = call.host_number(3), high = call.host_number(4);
+  constexpr std::int64_t kMost = 1 << 22;
+  call.require(triangles > 0 && length > 0 && rate > 0 && triangles < kMost && length < kMost,
+               "a size is out of range");
+  const std::int64_t bins = length / 2 + 1;
+  call.require(bins * triangles <= kMost, "the matrix is too large");
+  const auto mel_of = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double step = (mel_of(high) - mel_of(low)) / static_cast<double>(triangles + 2);
+  std::vector<std::int64_t> edges;
+  for (std::int64_t i = 0; i < triangles + 2; ++i) {
+    const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + mel_of(low)) / 2595) - 1);
+    const double bin = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    call.require(bin >= 0 && bin < static_cast<double>(bins), "an edge is outside of the spectrum");
+    edges.push_back(static_cast<std::int64_t>(bin));
+  }
+  std::vector<double> values(static_cast<std::size_t>(bins * triangles), 0.0);
+  for (std::int64_t i = 0; i < triangles; ++i) {
+    const auto at = [&](std::int64_t bin) -> double& { return values[static_cast<std::size_t>(bin * triangles + i)]; };
+    const auto edge = [&](std::int64_t k) { return edges[static_cast<std::size_t>(i + k)]; };
+    const auto share = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
+    const std::int64_t rise = edge(1) - edge(0), fall = edge(2) - edge(1);
+    if (rise == 0) at(edge(1)) = 1;
+    for (std::int64_t bin = edge(0); rise > 0 && bin <= edge(1); ++bin) at(bin) = share(bin - edge(0), rise);
+    for (std::int64_t bin = edge(1); fall > 0 && bin < edge(2); ++bin) at(bin) = share(edge(2) - bin, fall);
+  }
+  return {Tensor::from(values, {bins, triangles}, Device{})
+              .to(call.dtype("output_datatype", DType::f32))
+              .to(call.device())};
+}
+
 constexpr Operator kSignalOperators[] = {
     {.name = "DFT", .since = 17, .run = dft, .check = check_dft},
     {.name = "STFT", .since = 17, .run = short_time_transform},
+    {.name = "MelWeightMatrix", .since = 17, .run = mel_weight_matrix},
     {.name = "HannWindow", .since = 17, .run = hann},
     {.name = "HammingWindow", .since = 17, .run = hamming},
     {.name = "BlackmanWindow", .since = 17, .run = blackman},

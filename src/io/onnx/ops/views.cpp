@@ -270,14 +270,6 @@ std::vector<Tensor> center_crop_pad(const Call& call) {
   return {pad_spatial(x, before, after, 0)};
 }
 
-std::vector<Tensor> dropout(const Call& call) {
-  const Tensor& x = call.input(0);
-  const bool trains = call.version() >= 12 && call.has(2) && call.host_integer(2) != 0;
-  if (trains && number_or(call, 1, 0.5) != 0)
-    call.unsupported("training_mode with a ratio: the random numbers are not stated");
-  return {x, ones_like(x, call.version() >= 10 ? DType::boolean : x.dtype())};
-}
-
 constexpr Operator kViewOperators[] = {
     {.name = "Reshape", .run = reshape},
     {.name = "Flatten", .run = flatten},
@@ -296,7 +288,6 @@ constexpr Operator kViewOperators[] = {
     {.name = "EyeLike", .since = 9, .run = eye_like},
     {.name = "Trilu", .since = 14, .run = triangle},
     {.name = "CenterCropPad", .since = 18, .run = center_crop_pad},
-    {.name = "Dropout", .since = 7, .run = dropout},
 };
 
 }  // namespace

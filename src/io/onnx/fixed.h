@@ -1,0 +1,47 @@
+// What a graph computes of its weights alone: integers that become floats, matrices that are turned, the gates of an
+// LSTM that an exporter puts together in the graph. Such nodes are found when a model is loaded; a run computes them
+// once and keeps what others read of them, until a weight is another value. Graphs inside nodes have such nodes, too.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "io/onnx/value.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace io::onnx {
+
+struct Program;
+
+/// Whether an operator may answer otherwise in each run: it draws random numbers, or knows of training.
+bool differs_from_run_to_run(std::string_view op);
+
+/// Notes in every plan which nodes are fixed, what these read, and what others read of them.
+void find_fixed_nodes(Program& program);
+
+/// The values that the fixed nodes of one plan gave. From any thread.
+class FixedValues {
+ public:
+  using Kept = std::shared_ptr<const std::vector<Value>>;
+
+  /// Null unless they were made of the same sources: the same tensors, not equal ones.
+  Kept find(std::span<const Value> sources) const;
+  void keep(std::vector<Value> sources, Kept values);
+  /// They are too large to be kept.
+  void refuse();
+  bool refused() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Value> sources_;
+  Kept values_;
+  bool refused_ = false;
+};
+
+}  // namespace io::onnx
+}  // namespace v0
+}  // namespace lockstep
