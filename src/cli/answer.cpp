@@ -12,7 +12,6 @@
 
 #include "cli/fetch.h"
 #include "cli/json.h"
-#include "cli/language.h"
 #include "cli/terminal.h"
 #include "core/checked.h"
 #include "core/os.h"
@@ -56,7 +55,7 @@ class Output {
 }  // namespace
 
 void AnswerOptions::add_to(Subcommand& command) {
-  command.option("--adapter", adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  model.add_to(command);
   command.option("--max-tokens", max_tokens, "At most so many tokens").positive().show_default();
   command.option("--temperature", temperature, "0 (the default) always takes the most probable token");
   command.option("--top-k", top_k, "Draw from the K most probable tokens; 0: from all").not_negative();
@@ -64,7 +63,8 @@ void AnswerOptions::add_to(Subcommand& command) {
   command.option("--min-p", min_p, "Leave out tokens below this share of the most probable one");
   command.option("--seed", seed, "Of what is drawn").show_default();
   command.option("--stop", stop, "Ends before this text; may be repeated").one_value_each();
-  command.option("--typical-p", typical_p, "Keep the tokens nearest to the expected surprise that have this probability");
+  command.option("--typical-p", typical_p,
+                 "Keep the tokens nearest to the expected surprise that have this probability");
   command.option("--repetition-penalty", repetition_penalty,
                  "Divides the logits of tokens that were there already, in the prompt too (1: no)");
   command.option("--presence-penalty", presence_penalty, "Is taken from the logits of tokens that were drawn");
@@ -74,10 +74,13 @@ void AnswerOptions::add_to(Subcommand& command) {
       .one_value_each();
   command.option("--mirostat", mirostat, "Aim at this surprise, in bits, instead of top-k to min-p (Mirostat 2)");
   command.option("--mirostat-eta", mirostat_eta, "How fast");
-  command.option("--draft", draft, "A small model of the same vocabulary that guesses tokens; the answer stays the same");
+  command.option("--draft", draft,
+                 "A small model of the same vocabulary that guesses tokens; the answer stays the same");
   command.option("--lookup", lookup, "Guess what followed the last N tokens before; the answer stays the same")
       .not_negative();
-  command.option("--beams", beams, "Search the most probable answer with so many candidates at a time, instead of drawing one")
+  command
+      .option("--beams", beams,
+              "Search the most probable answer with so many candidates at a time, instead of drawing one")
       .range(1, 64)
       .show_default();
   command.option("--grammar", grammar, "A file with a grammar (GBNF) that the answer is held to");
@@ -86,6 +89,7 @@ void AnswerOptions::add_to(Subcommand& command) {
 }
 
 void AnswerOptions::check() const {
+  model.load();
   if (!draft.empty() && lookup > 0) throw UsageError("either --draft or --lookup guesses");
   if (!grammar.empty() && !json_schema.empty()) {
     throw UsageError("an answer is held to either a --grammar or a --json-schema");
@@ -132,8 +136,8 @@ std::string Answer::hash() const {
 std::string Answer::summary() const {
   const std::string right =
       guesses.guessed == 0 ? "" : fmt::format("{} of {} guesses right, ", guesses.right, guesses.guessed);
-  return fmt::format("{} tokens, {:.1f} a second, {}{}, {}", tokens.size(), static_cast<double>(tokens.size()) / seconds,
-                     right, size_text(os::resident_bytes()), hash());
+  return fmt::format("{} tokens, {:.1f} a second, {}{}, {}", tokens.size(),
+                     static_cast<double>(tokens.size()) / seconds, right, size_text(os::resident_bytes()), hash());
 }
 
 Answerer::Answerer(const std::string& model, const std::string& tokenizer, AnswerOptions options, Device device)
@@ -145,7 +149,7 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
     grammar_ = text::Grammar::from_json_schema(text_of(os::map_file(options_.json_schema).bytes));
   }
   if (grammar_) texts_.emplace(tokenizer_);
-  model_ = models::load_language_model(model, device, {.adapter = options_.adapter});
+  model_ = models::load_language_model(model, device, options_.model.load());
   if (!options_.draft.empty()) draft_ = models::load_language_model(fetched_model(options_.draft), device);
   cache_ = std::make_unique<models::PromptCache>(*model_);
 }

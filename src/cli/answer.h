@@ -13,13 +13,14 @@
 #include <lockstep/text/tokenizer.h>
 
 #include "cli/command_line.h"
+#include "cli/language.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace cli {
 
 struct AnswerOptions {
-  std::string adapter;
+  ModelOptions model;
   std::vector<std::string> stop;
   std::int64_t max_tokens = 128;
   std::optional<double> temperature;

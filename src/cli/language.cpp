@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/error.h>
+
 #include "cli/command.h"
 
 namespace lockstep {
@@ -25,6 +27,25 @@ std::vector<std::int64_t> parse_tokens(const std::string& text) {
   }
   if (result.empty()) throw UsageError("the list of tokens is empty");
   return result;
+}
+
+void ModelOptions::add_to(Subcommand& command) {
+  command.option("--adapter", adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  command.option("--cache-type", cache_type, "Of keys and values that are remembered: f32, f16, bf16 or q8_0")
+      .show_default();
+  command
+      .option(
+          "--context", context,
+          "Positions that the model is used for, where its rotary embeddings depend on that; absent: its usual ones")
+      .positive();
+}
+
+models::LanguageLoadOptions ModelOptions::load() const {
+  try {
+    return {.adapter = adapter, .cache = models::parse_cache_type(cache_type), .context = context};
+  } catch (const ValueError& error) {
+    throw UsageError(fmt::format("--cache-type: {}", error.what()));
+  }
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// What the commands of language models share: lists of tokens.
+// What the commands of language models share: lists of tokens, and how a model is loaded.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,17 @@ namespace cli {
 
 /// "1,2,3". Throws UsageError.
 std::vector<std::int64_t> parse_tokens(const std::string& text);
+
+/// How a model is loaded, beside where it is.
+struct ModelOptions {
+  std::string adapter;
+  std::string cache_type = "f32";
+  std::int64_t context = 0;
+
+  void add_to(Subcommand& command);
+  /// UsageError for a cache type that is none.
+  models::LanguageLoadOptions load() const;
+};
 
 }  // namespace cli
 }  // namespace v0

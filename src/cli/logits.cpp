@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string adapter;
+  ModelOptions load;
   std::string tokens;
   std::string tokens_file;
   std::string decoder_tokens;
@@ -39,6 +39,9 @@ void check_usage(const Options& options) {
   if (inputs != 1) throw UsageError("logits needs either --tokens or --tokens-file, or --features");
   if (!options.features.empty() && options.decoder_tokens.empty()) {
     throw UsageError("--features needs --decoder-tokens");
+  }
+  if (options.cache == "none" && options.load.load().cache != models::CacheType::f32) {
+    throw UsageError("--cache-type needs --cache: without one nothing is remembered");
   }
   if (!options.tokens.empty()) parse_tokens(options.tokens);
   if (!options.decoder_tokens.empty()) parse_tokens(options.decoder_tokens);
@@ -75,7 +78,7 @@ ExitCode logits(const Options& options) {
   const std::int64_t chunk = read_chunk(options.cache);
   check_usage(options);
   const Device device = chosen_device(options.device);
-  const auto model = models::load_language_model(fetched_model(options.model), device, {.adapter = options.adapter});
+  const auto model = models::load_language_model(fetched_model(options.model), device, options.load.load());
   const NoGrad no_grad;
   Tensor result;
   if (!options.decoder_tokens.empty()) {
@@ -121,7 +124,7 @@ void add_logits(CommandLine& line) {
       .option("--model", options->model,
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
-  command.option("--adapter", options->adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  options->load.add_to(command);
   command.option("--tokens", options->tokens, "Ids of one row: 1,2,3");
   command.option("--tokens-file", options->tokens_file, "A .npy file of integers [L] or [N, L]");
   command.option("--decoder-tokens", options->decoder_tokens, "Ids for the decoder of an encoder-decoder");
@@ -134,7 +137,7 @@ void add_logits(CommandLine& line) {
       "Examples:\n"
       "  lockstep logits --model qwen3 --tokens 1,2,3 --json\n"
       "  lockstep logits --model model.gguf --tokens-file ids.npy --cache step --out logits.npy\n"
-      "The hash is the same on every device and with every --cache.");
+      "The hash is the same on every device and with every --cache (of one --cache-type).");
   command.runs([options] { return logits(*options); });
 }
 

@@ -18,6 +18,7 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/language.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/os.h"
@@ -32,7 +33,7 @@ namespace {
 
 struct ServeArguments {
   std::string model;
-  std::string adapter;
+  ModelOptions load;
   std::string segment;
   std::string classify;
   std::string labels;
@@ -108,7 +109,7 @@ std::uint64_t weights_hash(const models::LanguageModel& model) {
 server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   const Device device = chosen_device(arguments.device);
   const std::string path = fetched_model(arguments.model);
-  server::ServedLanguageModel served{.model = models::load_language_model(path, device, {.adapter = arguments.adapter}),
+  server::ServedLanguageModel served{.model = models::load_language_model(path, device, arguments.load.load()),
                                      .tokenizer = text::Tokenizer::load(path),
                                      .chat = {},
                                      .name = name_of(arguments.model),
@@ -118,7 +119,8 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
-  const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device));
+  const auto cache = served.model->encoder() ? nullptr : served.model->make_cache();
+  const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device), cache.get());
   served.fingerprint = fmt::format("fp_{}_{}", hex(weights_hash(*served.model)), hex(logits.hash()));
   try {
     served.chat = text::ChatTemplate::load(path);
@@ -157,7 +159,8 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
   const std::string url = http.start();
   print_line(fmt::format("{}{}", url, token.empty() ? "" : "#token=" + token));
   std::fflush(stdout);
-  fmt::print(stderr, "{}; Ctrl-C stops\n", has_page || chats ? "open it in a browser" : "OpenAI's interface is below /v1");
+  fmt::print(stderr, "{}; Ctrl-C stops\n",
+             has_page || chats ? "open it in a browser" : "OpenAI's interface is below /v1");
   while (stop.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   http.stop();
   return kOk;
@@ -170,7 +173,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   const auto arguments = std::make_shared<ServeArguments>();
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
-  command.option("--adapter", arguments->adapter, "With --model: a folder with a LoRA adapter of it");
+  arguments->load.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
   command.option("--classify", arguments->classify,
                  "A network as `classify --arch` takes it, or NAME=FILE with its weights");

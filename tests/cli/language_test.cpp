@@ -70,6 +70,33 @@ TEST(Generate, WritesWhatLlama2cWrites) {
   EXPECT_EQ(shown.output, object.at("text").get<std::string>() + "\n");
 }
 
+// Rounded when they are written, however the tokens come.
+TEST(Generate, RemembersKeysInTheTypeThatIsAskedFor) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const auto hash = [](const char* cache, const char* type) {
+    const CommandResult result = run_command({"logits", "--model", stories(), "--tokens", "1,403,407,261,378",
+                                              "--cache", cache, "--cache-type", type, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.json().at(0).at("hash").get<std::string>();
+  };
+  for (const char* type : {"f16", "bf16"}) {
+    EXPECT_EQ(hash("step", type), hash("chunk:3", type));
+    EXPECT_NE(hash("step", type), hash("step", "f32"));
+  }
+  EXPECT_EQ(
+      run_command({"generate", "--model", stories(), "--cache-type", "f16", "--max-tokens", "4", "Once"}).exit_code, 0);
+  const CommandResult narrow = run_command({"generate", "--model", stories(), "--cache-type", "q8_0", "Once"});
+  EXPECT_EQ(narrow.exit_code, 1);
+  EXPECT_THAT(narrow.errors, HasSubstr("heads of 8 elements are no whole blocks of 32"));
+  const CommandResult wrong = run_command({"generate", "--model", stories(), "--cache-type", "f64", "Once"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.errors, HasSubstr("a cache is of f32, f16, bf16 or q8_0"));
+  EXPECT_EQ(run_command({"logits", "--model", stories(), "--tokens", "1", "--cache-type", "f16"}).exit_code, 2);
+  const CommandResult far = run_command({"generate", "--model", stories(), "--context", "9999", "Once"});
+  EXPECT_EQ(far.exit_code, 1);
+  EXPECT_THAT(far.errors, HasSubstr("a context of 9999 tokens is asked for, and the model was made for"));
+}
+
 // stories260K with a chat template, which it does not have.
 std::string chat_stories(const TemporaryFolder& folder, const std::string& source) {
   io::Metadata metadata = io::list_tensors(stories()).metadata;
@@ -80,7 +107,8 @@ std::string chat_stories(const TemporaryFolder& folder, const std::string& sourc
 }
 
 constexpr const char* kStoryTemplate =
-    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ m.content }} {% elif loop.last %}{{ m.content }}{% else %}"
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ m.content }} {% elif loop.last %}{{ m.content "
+    "}}{% else %}"
     "{{ m.content ~ ' ' }}{% endif %}{% endfor %}";
 
 TEST(Generate, WritesAMessageByTheTemplateOfTheModel) {
@@ -105,9 +133,12 @@ TEST(Generate, WritesAMessageByTheTemplateOfTheModel) {
 TEST(Chat, AnswersLineByLine) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const TemporaryFolder folder;
-  const std::string model = chat_stories(folder, kStoryTemplate + std::string("{% if messages | length > 5 %}{{ raise_exception('enough') }}{% endif %}"));
+  const std::string model = chat_stories(
+      folder, kStoryTemplate + std::string("{% if messages | length > 5 %}{{ raise_exception('enough') }}{% endif %}"));
   const auto talk = [&](const std::string& input) {
-    return run_command({"-c", fmt::format("printf '{}' | '{}' chat --model '{}' --max-tokens 8", input, LOCKSTEP_CLI, model)}, {}, "/bin/sh");
+    return run_command(
+        {"-c", fmt::format("printf '{}' | '{}' chat --model '{}' --max-tokens 8", input, LOCKSTEP_CLI, model)}, {},
+        "/bin/sh");
   };
   const CommandResult one = talk("Once upon a time\\n");
   ASSERT_EQ(one.exit_code, 0) << one.errors;
@@ -117,7 +148,8 @@ TEST(Chat, AnswersLineByLine) {
 
   // The second answer continues the conversation; /undo and /reset take it back.
   const std::string saved = folder.path("saved.json");
-  const CommandResult more = talk("Once upon a time\\nAnd then\\n/undo\\n/save " + saved + "\\n/reset\\nOnce upon a time\\n/exit\\nnever read\\n");
+  const CommandResult more = talk("Once upon a time\\nAnd then\\n/undo\\n/save " + saved +
+                                  "\\n/reset\\nOnce upon a time\\n/exit\\nnever read\\n");
   ASSERT_EQ(more.lines().size(), 3u) << more.output;
   EXPECT_EQ(more.lines()[0], first);
   EXPECT_EQ(more.lines()[2], first);

@@ -17,7 +17,7 @@ namespace models {
 /// The keys and values of several texts, and a pass for all of them. Not thread-safe.
 class LOCKSTEP_API StepBatch {
  public:
-  /// Whether a model can do that: decoders with keys and values, without sinks (gpt-oss).
+  /// Whether a model can do that: decoders, and models with a state.
   static bool supports(const LanguageModel& model);
   /// ValueError for a model that cannot; it must outlive this.
   explicit StepBatch(const LanguageModel& model, Device device = {});

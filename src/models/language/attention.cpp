@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include <lockstep/ops.h>
@@ -25,60 +24,7 @@ NormConfig rms_like(const NormConfig& norm) {
   return result;
 }
 
-// Places come in as many as attention takes at once, and by half of what is there, so that few copies are made.
-Tensor with_places(const Tensor& held, const Tensor& more, std::int64_t count) {
-  constexpr std::int64_t kPlaces = 256;
-  const std::int64_t there = held.defined() ? held.size(2) : 0;
-  if (count <= there) return held;
-  Shape shape = more.shape();
-  shape[2] = (std::max(count, there + there / 2) + kPlaces - 1) / kPlaces * kPlaces - there;
-  const Tensor empty = zeros(shape, {more.dtype(), more.device()});
-  return held.defined() ? cat({held, empty}, 2) : empty;
-}
-
 }  // namespace
-
-void KeysAndValues::put(Positions positions, const Tensor& new_keys, const Tensor& new_values) {
-  const auto put_into = [&](Tensor& held, const Tensor& more) {
-    held = with_places(held, more, positions.end());
-    held = slice_scatter(held, more, 2, {.start = positions.first, .stop = positions.end()});
-  };
-  put_into(keys, new_keys);
-  put_into(values, new_values);
-}
-
-void KeysAndValues::reserve(std::int64_t places) {
-  keys = with_places(keys, keys, places);
-  values = with_places(values, values, places);
-}
-
-RowPlaces::RowPlaces(std::vector<std::int64_t> positions, std::int64_t keys, Device device)
-    : positions_(std::move(positions)) {
-  std::vector<std::int64_t> columns(static_cast<std::size_t>(keys));
-  std::iota(columns.begin(), columns.end(), 0);
-  columns_ = Tensor::from(columns, {keys}, device);
-  index_ = Tensor::from(positions_, {static_cast<std::int64_t>(positions_.size())}, device);
-}
-
-const Tensor& RowPlaces::visible(std::int64_t window) {
-  Tensor& result = visible_[window];
-  if (result.defined()) return result;
-  const Tensor own = index_.reshape({-1, 1, 1, 1});
-  const Tensor columns = columns_.reshape({1, 1, 1, -1});
-  result = columns <= own;
-  if (window > 0) result = bitwise_and(result, columns > own - window);
-  return result;
-}
-
-void KeysAndValues::clear(Positions positions) {
-  if (!keys.defined() || positions.length == 0) return;
-  const auto empty = [&](const Tensor& held) {
-    Shape shape = held.shape();
-    shape[2] = positions.length;
-    return zeros(shape, {held.dtype(), held.device()});
-  };
-  put(positions, empty(keys), empty(values));
-}
 
 Attention::Attention(ParameterTree& tree, const std::string& layer, const DecoderConfig& config,
                      const LayerConfig& kind)
@@ -107,7 +53,7 @@ Attention::Attention(ParameterTree& tree, const std::string& layer, const Decode
   const std::int64_t queries = a.heads * a.head_dim;
   const std::int64_t keys = a.kv_heads * a.head_dim;
   if (a.fusion == Fusion::none) {
-    query_ = project(names.query, config.hidden, queries, a.bias);
+    query_ = project(names.query, config.hidden, a.gated ? 2 * queries : queries, a.bias);
     key_ = project(names.key, config.hidden, keys, a.bias);
     value_ = project(names.value, config.hidden, keys, a.bias);
     if (a.paired) {
@@ -131,12 +77,12 @@ Attention::Heads Attention::split_fused(const Tensor& together) const {
     const std::vector<Tensor> parts =
         into_heads(together, config_.heads + 2 * config_.kv_heads)
             .split(std::vector<std::int64_t>{config_.heads, config_.kv_heads, config_.kv_heads}, 1);
-    return {parts[0], parts[1], parts[2]};
+    return {parts[0], parts[1], parts[2], {}};
   }
   // [N, kv heads, L, (queries, key, value), head_dim]
   const Tensor groups = into_heads(together, config_.kv_heads).unflatten(-1, {shared + 2, config_.head_dim});
   const Tensor query = groups.narrow(3, 0, shared).transpose(2, 3).flatten(1, 2);
-  return {query, groups.select(3, shared), groups.select(3, shared + 1)};
+  return {query, groups.select(3, shared), groups.select(3, shared + 1), {}};
 }
 
 Attention::Heads Attention::heads_of(const Tensor& x) const {
@@ -147,7 +93,14 @@ Attention::Heads Attention::heads_of(const Tensor& x) const {
     query = query_norm_(query);
     key = key_norm_(key);
   }
-  return {into_heads(query, config_.heads), into_heads(key, config_.kv_heads), into_heads(value_(x), config_.kv_heads)};
+  Heads heads{
+      into_heads(query, config_.heads), into_heads(key, config_.kv_heads), into_heads(value_(x), config_.kv_heads), {}};
+  if (config_.gated) {
+    const std::vector<Tensor> both = heads.query.chunk(2, -1);
+    heads.query = both[0];
+    heads.gate = both[1];
+  }
+  return heads;
 }
 
 Attention::Heads Attention::latent_heads(const Tensor& x, const RopeTables& rotary, bool interleaved) const {
@@ -162,7 +115,9 @@ Attention::Heads Attention::latent_heads(const Tensor& x, const RopeTables& rota
   Shape shape = key_plain.shape();
   shape[3] = latent.rotated;
   return {cat({query.narrow(-1, 0, latent.plain), query_position}, -1),
-          cat({key_plain, key_position.expand(shape)}, -1), expanded.narrow(-1, latent.plain, latent.value)};
+          cat({key_plain, key_position.expand(shape)}, -1),
+          expanded.narrow(-1, latent.plain, latent.value),
+          {}};
 }
 
 // Which keys a query sees, as the mask that a sink is put in front of.
@@ -190,22 +145,29 @@ Tensor Attention::scores_and_values(const Heads& heads, Positions positions) con
   return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
 }
 
-Tensor Attention::with_sinks(const Heads& heads, Positions positions, AttentionOptions options) const {
-  const std::int64_t keys = positions.end();
-  options.mask = visible(positions, keys, heads.query.device());
-  // The sink is a key of zeros in front, whose score is the bias alone and whose value is nothing.
-  if (!options.mask) {
-    const TensorOptions of_mask{.dtype = DType::boolean, .device = heads.query.device()};
-    options.mask = tril(ones({positions.length, keys}, of_mask), positions.first);
-  }
+// The sink is a key of zeros in front, whose score is the bias alone and whose value is nothing. `visible` is [.., L,
+// keys].
+Tensor Attention::attend_with_sinks(const Heads& heads, const Tensor& visible, AttentionOptions options) const {
   const double hidden = -std::numeric_limits<double>::infinity();
-  const Tensor zeros_of = zeros({positions.length, keys}, {.device = heads.query.device()});
-  const Shape wide{config_.heads, positions.length, keys};
-  const Tensor bias = where(*options.mask, zeros_of, hidden).expand(wide);
-  const Tensor sinks = Tensor(sinks_).reshape({config_.heads, 1, 1}).expand({config_.heads, positions.length, 1});
-  options.mask = cat({sinks, bias}, 2);
+  Shape shape = visible.shape();
+  shape[shape.rank() - 3] = config_.heads;
+  const Tensor bias = where(visible, zeros({}, {.device = visible.device()}), hidden).expand(shape);
+  shape[shape.rank() - 1] = 1;
+  const Tensor sinks = Tensor(sinks_).reshape({config_.heads, 1, 1}).expand(shape);
+  options.mask = cat({sinks, bias}, -1);
+  const std::int64_t keys = visible.size(-1);
   const auto with_nothing = [&](const Tensor& x) { return pad(x.narrow(2, 0, keys), {0, 0, 1, 0}); };
   return scaled_dot_product_attention(heads.query, with_nothing(heads.key), with_nothing(heads.value), options);
+}
+
+Tensor Attention::with_sinks(const Heads& heads, Positions positions, AttentionOptions options) const {
+  const std::int64_t keys = positions.end();
+  std::optional<Tensor> mask = visible(positions, keys, heads.query.device());
+  if (!mask) {
+    const TensorOptions of_mask{.dtype = DType::boolean, .device = heads.query.device()};
+    mask = tril(ones({positions.length, keys}, of_mask), positions.first);
+  }
+  return attend_with_sinks(heads, mask->unsqueeze(0), options);
 }
 
 Attention::Heads Attention::placed_heads(const Tensor& x, const RopeTables* rotary, bool interleaved) const {
@@ -222,35 +184,44 @@ Attention::Heads Attention::placed_heads(const Tensor& x, const RopeTables* rota
   return heads;
 }
 
+// result [N, heads, L, head_dim] to [N, L, hidden].
+Tensor Attention::output(const Tensor& result, const Tensor& gate) const {
+  return output_((gate.defined() ? result * sigmoid(gate) : result).transpose(1, 2).flatten(2, 3));
+}
+
 Tensor Attention::operator()(const Tensor& x, Positions positions, const RopeTables* rotary, bool interleaved,
-                             KeysAndValues* past) const {
+                             LayerMemory* past) const {
   Heads heads = placed_heads(x, rotary, interleaved);
   if (past != nullptr) {
-    past->put(positions, heads.key, heads.value);
-    heads.key = past->keys;
-    heads.value = past->values;
+    past->keys.put(positions, heads.key);
+    past->values.put(positions, heads.value);
+    heads.key = past->keys.all();
+    heads.value = past->values.all();
   }
-  return output_(scores_and_values(heads, positions).transpose(1, 2).flatten(2, 3));
+  return output(scores_and_values(heads, positions), heads.gate);
 }
 
 Tensor Attention::rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved,
-                       KeysAndValues& held) const {
-  const Heads heads = placed_heads(x, rotary, interleaved);
-  // [1, heads, N, head_dim] to [N, heads, 1, head_dim]
+                       LayerMemory& held) const {
+  Heads heads = placed_heads(x, rotary, interleaved);
+  // [1, heads, N, head_dim] to [N, heads, 1, head_dim], and back
   const auto apart = [](const Tensor& together) { return together.permute({2, 1, 0, 3}); };
-  const auto put_into = [&](Tensor& kept, const Tensor& more) {
-    const Tensor index = places.index().reshape({-1, 1, 1, 1}).expand(more.shape());
-    kept = scatter(kept, 2, index, more);
-  };
-  put_into(held.keys, apart(heads.key));
-  put_into(held.values, apart(heads.value));
+  held.keys.put_rows(places.index(), apart(heads.key));
+  held.values.put_rows(places.index(), apart(heads.value));
+  const Tensor gate = heads.gate;
+  heads = {apart(heads.query), held.keys.all(), held.values.all(), {}};
   AttentionOptions options;
   options.enable_gqa = heads.query.size(1) != heads.key.size(1);
   options.scale = config_.scale;
   options.softcap = config_.softcap;
-  options.mask = places.visible(window_);
-  const Tensor result = scaled_dot_product_attention(apart(heads.query), held.keys, held.values, options);
-  return output_(result.permute({2, 0, 1, 3}).flatten(2, 3));
+  Tensor result;
+  if (config_.sinks) {
+    result = attend_with_sinks(heads, places.visible(window_), options);
+  } else {
+    options.mask = places.visible(window_);
+    result = scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
+  }
+  return output(apart(result), gate);
 }
 
 }  // namespace models

@@ -9,52 +9,111 @@
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
-#include "models/language/decoder.h"
+#include "models/language/cache.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 
+namespace {
+
+// `one` behind the other rows, or instead of one of them.
+void put_row(State& all, std::int64_t row, const State& one) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].defined()) continue;
+    all[i] = row < 0 ? cat({all[i], one[i]}, 0) : slice_scatter(all[i], one[i], 0, {.start = row, .stop = row + 1});
+    all[i].eval();
+  }
+}
+
+}  // namespace
+
 struct StepBatch::Parts {
   struct Text {
-    std::int64_t number = 0;
+    std::int64_t number = kNone;  // or a row that is free
     std::int64_t length = 0;
   };
+  static constexpr std::int64_t kNone = -1;
 
-  const Decoder* model = nullptr;
+  const LayeredModel* model = nullptr;
   Device device;
-  std::vector<Text> texts;            // in the order of the rows
-  std::vector<KeysAndValues> layers;  // of as many rows
-  std::int64_t given = 0;             // numbers so far
+  std::vector<Text> texts;          // in the order of the rows
+  std::vector<LayerMemory> layers;  // of as many rows
+  std::int64_t given = 0;           // numbers so far
+  int idle_steps = 0;               // with a row that is free
 
   std::size_t row(std::int64_t number) const {
     const auto found =
         std::find_if(texts.begin(), texts.end(), [&](const Text& text) { return text.number == number; });
-    if (found == texts.end()) throw IndexError(fmt::format("StepBatch: there is no text {}", number));
+    if (number < 0 || found == texts.end()) throw IndexError(fmt::format("StepBatch: there is no text {}", number));
     return static_cast<std::size_t>(found - texts.begin());
   }
-  std::int64_t places() const { return layers.front().keys.size(2); }
+  std::int64_t free_rows() const {
+    return std::count_if(texts.begin(), texts.end(), [](const Text& text) { return text.number == kNone; });
+  }
+  /// The same for keys and values of all layers that have some.
+  template <typename Do> void for_heads(const Do& act) {
+    for (LayerMemory& layer : layers) {
+      if (!layer.keys.defined()) continue;
+      act(layer.keys);
+      act(layer.values);
+    }
+  }
+  std::int64_t places() const {
+    for (const LayerMemory& layer : layers) {
+      if (layer.keys.defined()) return layer.keys.places();
+    }
+    return 0;
+  }
   void reserve(std::int64_t count) {
-    for (KeysAndValues& layer : layers) layer.reserve(count);
+    if (places() == 0) return;
+    for_heads([&](HeldHeads& heads) { heads.reserve(count); });
+  }
+  /// Rows of texts that left are given back once nobody has taken them for some steps: until then a step has the
+  /// shapes, and so the plan, of the one before, and a text that comes is copied into one.
+  void give_back_rows() {
+    constexpr int kPatience = 4;
+    if (free_rows() == 0) {
+      idle_steps = 0;
+      return;
+    }
+    if (++idle_steps <= kPatience) return;
+    std::vector<std::int64_t> kept;
+    std::vector<Text> going_on;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (texts[i].number == kNone) continue;
+      kept.push_back(static_cast<std::int64_t>(i));
+      going_on.push_back(texts[i]);
+    }
+    texts = std::move(going_on);
+    for_heads([&](HeldHeads& heads) {
+      heads.keep_rows(kept);
+      heads.eval();
+    });
+    for (LayerMemory& layer : layers) {
+      for (Tensor& part : layer.state) {
+        if (part.defined()) part = rows_of(part, kept).eval();
+      }
+    }
+    idle_steps = 0;
   }
 };
 
 bool StepBatch::supports(const LanguageModel& model) {
-  const auto* decoder = dynamic_cast<const Decoder*>(&model);
-  return decoder != nullptr && decoder->steps_rows();
+  return dynamic_cast<const LayeredModel*>(&model) != nullptr && !model.encoder();
 }
 
 StepBatch::StepBatch(const LanguageModel& model, Device device) : parts_(std::make_unique<Parts>()) {
   if (!supports(model))
     throw ValueError(fmt::format("StepBatch: {} cannot step several texts at once", model.family()));
-  parts_->model = dynamic_cast<const Decoder*>(&model);
+  parts_->model = dynamic_cast<const LayeredModel*>(&model);
   parts_->device = device;
 }
 
 StepBatch::~StepBatch() = default;
 
 std::int64_t StepBatch::size() const {
-  return static_cast<std::int64_t>(parts_->texts.size());
+  return static_cast<std::int64_t>(parts_->texts.size()) - parts_->free_rows();
 }
 
 std::int64_t StepBatch::length(std::int64_t text) const {
@@ -62,46 +121,63 @@ std::int64_t StepBatch::length(std::int64_t text) const {
 }
 
 std::int64_t StepBatch::join(const LanguageCache& cache) {
-  const auto* own = dynamic_cast<const DecoderCache*>(&cache);
+  const auto* own = dynamic_cast<const LayeredCache*>(&cache);
   if (own == nullptr || own->owner != parts_->model) throw ValueError("StepBatch: the cache is another model's");
-  if (own->length() == 0 || own->layers.front().keys.size(0) != 1)
-    throw ValueError("StepBatch: the cache is not that of one text");
+  if (own->length() == 0 || own->rows() != 1) throw ValueError("StepBatch: the cache is not that of one text");
   const NoGrad no_grad;
-  std::vector<KeysAndValues> more = own->layers;
+  const auto free = std::find_if(parts_->texts.begin(), parts_->texts.end(),
+                                 [](const Parts::Text& text) { return text.number == Parts::kNone; });
+  const bool grows = free == parts_->texts.end();
+  const auto row = static_cast<std::int64_t>(free - parts_->texts.begin());
+  std::vector<LayerMemory> more = own->layers;
   if (parts_->texts.empty()) {
     parts_->layers = std::move(more);
   } else {
     // One number of places for all.
-    const std::int64_t places = std::max(parts_->places(), more.front().keys.size(2));
+    std::int64_t places = parts_->places();
+    for (const LayerMemory& layer : more) {
+      if (layer.keys.defined()) places = std::max(places, layer.keys.places());
+    }
     parts_->reserve(places);
+    const auto put = [&](HeldHeads& all, HeldHeads& one) {
+      one.reserve(places);
+      if (grows) {
+        all.append_rows(one);
+      } else {
+        all.set_row(row, one);
+      }
+      all.eval();
+    };
     for (std::size_t i = 0; i < more.size(); ++i) {
-      more[i].reserve(places);
-      KeysAndValues& layer = parts_->layers[i];
-      layer.keys = cat({layer.keys, more[i].keys}, 0).eval();
-      layer.values = cat({layer.values, more[i].values}, 0).eval();
+      LayerMemory& layer = parts_->layers[i];
+      if (layer.keys.defined()) {
+        put(layer.keys, more[i].keys);
+        put(layer.values, more[i].values);
+      }
+      put_row(layer.state, grows ? Parts::kNone : row, more[i].state);
     }
   }
-  parts_->texts.push_back({parts_->given, own->length()});
+  const Parts::Text text{parts_->given, own->length()};
+  if (grows) {
+    parts_->texts.push_back(text);
+  } else {
+    *free = text;
+  }
   return parts_->given++;
 }
 
 void StepBatch::leave(std::int64_t text) {
-  const auto row = static_cast<std::int64_t>(parts_->row(text));
-  const std::int64_t behind = size() - row - 1;
-  parts_->texts.erase(parts_->texts.begin() + row);
-  if (parts_->texts.empty()) {
-    parts_->layers.clear();
-    return;
-  }
-  const NoGrad no_grad;
-  const auto without = [&](const Tensor& held) {
-    return cat({held.narrow(0, 0, row), held.narrow(0, row + 1, behind)}, 0).eval();
-  };
-  for (KeysAndValues& layer : parts_->layers) layer = {without(layer.keys), without(layer.values)};
+  parts_->texts[parts_->row(text)] = {};
+  parts_->idle_steps = 0;
+  if (size() > 0) return;
+  parts_->texts.clear();
+  parts_->layers.clear();
 }
 
 std::vector<std::vector<float>> StepBatch::step(const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens) {
   if (tokens.empty()) return {};
+  const NoGrad no_grad;
+  parts_->give_back_rows();
   // Rows that do not take part are computed with token 0 at the place of their next one, which overwrites it.
   std::vector<std::int64_t> ids(parts_->texts.size(), 0);
   std::vector<bool> taken(ids.size(), false);
@@ -115,7 +191,6 @@ std::vector<std::vector<float>> StepBatch::step(const std::vector<std::pair<std:
     ids[row] = token;
     rows.push_back(row);
   }
-  const NoGrad no_grad;
   std::vector<std::int64_t> positions;
   std::int64_t farthest = 0;
   for (std::size_t row = 0; row < ids.size(); ++row) {
@@ -126,7 +201,7 @@ std::vector<std::vector<float>> StepBatch::step(const std::vector<std::pair<std:
     farthest = std::max(farthest, place);
   }
   parts_->reserve(farthest + 1);
-  RowPlaces places(positions, parts_->places(), parts_->device);
+  RowPlaces places(positions, taken, parts_->places(), parts_->device);
   const auto count = static_cast<std::int64_t>(ids.size());
   const Tensor logits = parts_->model->step(Tensor::from(ids, {1, count}, parts_->device), places, parts_->layers);
   const std::vector<float> all = logits.to_vector<float>();

@@ -23,7 +23,7 @@ struct NormConfig {
 
 /// How positions turn queries and keys.
 struct RotaryConfig {
-  enum class Scaling : std::uint8_t { none, linear, llama3, yarn };
+  enum class Scaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic };
   std::int64_t dims = 0;     ///< Rotated elements of a head; 0: none.
   bool interleaved = false;  ///< Pairs are neighbours, not halves.
   double base = 10000;
@@ -31,12 +31,14 @@ struct RotaryConfig {
   double factor = 1;
   double low_frequency = 1;  ///< llama3
   double high_frequency = 4;
-  double original_length = 0;  ///< llama3, yarn
+  double original_length = 0;  ///< llama3, yarn, dynamic; longrope: up to which `factors` hold
   double fast = 32;            ///< yarn
   double slow = 1;
   bool truncate = true;
-  double amplitude = 1;        ///< Of cosine and sine.
-  std::vector<float> factors;  ///< That frequencies are divided by, one a pair; empty: none.
+  double amplitude = 1;             ///< Of cosine and sine.
+  std::vector<float> factors;       ///< That frequencies are divided by, one a pair; empty: none.
+  std::vector<float> long_factors;  ///< longrope: for texts that may be longer.
+  double length = 0;                ///< dynamic: of the texts that the model is used for.
 
   friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };
@@ -56,10 +58,11 @@ struct ExpertsConfig {
   std::int64_t groups = 1;
   std::int64_t used_groups = 1;
   bool router_bias = false;
-  bool stacked = false;     ///< gpt-oss: all experts in one tensor [E, in, out], gate and up in turns, with biases.
-  double limit = 7;         ///< Of stacked ones: gates and values are clamped.
-  double alpha = 1.702;     ///< Of stacked ones: gate * sigmoid(alpha * gate).
-  std::int64_t shared = 0;  ///< Hidden features of the expert that every token uses.
+  bool stacked = false;      ///< gpt-oss: all experts in one tensor [E, in, out], gate and up in turns, with biases.
+  double limit = 7;          ///< Of stacked ones: gates and values are clamped.
+  double alpha = 1.702;      ///< Of stacked ones: gate * sigmoid(alpha * gate).
+  std::int64_t shared = 0;   ///< Hidden features of the expert that every token uses,
+  bool shared_gate = false;  ///< which has a gate of its own.
 };
 
 /// Where queries, keys and values come from.
@@ -90,9 +93,28 @@ struct AttentionConfig {
   bool head_norm = false;  ///< Queries and keys are normalised, head by head,
   bool full_norm = false;  ///< or all heads together (OLMo 2).
   bool paired = false;     ///< Rows of queries and keys stand as neighbours where published weights have halves (GGUF).
+  bool gated = false;      ///< Queries are projected with a gate behind each head's, of what the head gives.
   bool sinks = false;      ///< A logit for each head that takes part in the softmax and goes nowhere (gpt-oss).
   Fusion fusion = Fusion::none;
   LatentConfig latent;
+};
+
+/// What a layer mixes its tokens with.
+enum class Mixer : std::uint8_t { attention, convolution, delta };
+
+struct ConvolutionConfig {
+  std::int64_t kernel = 3;
+  bool bias = false;
+};
+
+/// Gated delta networks.
+struct DeltaConfig {
+  std::int64_t key_heads = 0;
+  std::int64_t key_size = 0;
+  std::int64_t value_heads = 0;
+  std::int64_t value_size = 0;
+  std::int64_t kernel = 4;
+  double eps = 1e-6;
 };
 
 struct FeedForwardConfig {
@@ -104,6 +126,7 @@ struct FeedForwardConfig {
 };
 
 struct LayerConfig {
+  Mixer mixer = Mixer::attention;
   std::int64_t window = 0;  ///< Keys that a query sees, itself included (both sides: encoders); 0: all.
   int rotary = 0;           ///< Of DecoderConfig::rotary; -1: positions do not matter.
   bool experts = false;
@@ -132,6 +155,9 @@ struct LayerNames {
   std::string expert_up = "up_proj";
   std::string expert_down = "down_proj";
   std::string shared = "mlp.shared_experts";
+  std::string shared_gate = "mlp.shared_expert_gate";
+  std::string convolution = "conv";
+  std::string delta = "linear_attn";
 };
 
 struct ModelNames {
@@ -152,6 +178,8 @@ struct DecoderConfig {
   std::int64_t context = 0;  ///< Positions that the model was made for; a limit where they are learned.
   NormConfig norm;
   AttentionConfig attention;
+  ConvolutionConfig convolution;
+  DeltaConfig delta;
   FeedForwardConfig feed;
   ExpertsConfig experts;
   std::vector<LayerConfig> layers;
@@ -172,6 +200,10 @@ struct DecoderConfig {
   bool head_bias = false;
   ModelNames names;
 };
+
+/// Makes it one for texts of up to `context` tokens; 0: of its own length, up to which rotary embeddings need not
+/// change. ValueError for more than there are.
+void use_context(DecoderConfig& config, std::int64_t context);
 
 }  // namespace models
 }  // namespace v0

@@ -1,5 +1,6 @@
 #include "models/language/decoder.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -11,17 +12,6 @@
 namespace lockstep {
 inline namespace v0 {
 namespace models {
-
-LanguageCache::~LanguageCache() = default;
-
-void LanguageCache::truncate(std::int64_t length) {
-  if (!truncates()) throw ValueError("LanguageCache: a state cannot go back to an earlier token");
-  throw ValueError(fmt::format("LanguageCache: {} tokens are asked for, and {} are remembered", length, length_));
-}
-
-std::unique_ptr<LanguageCache> LanguageCache::clone() const {
-  throw ValueError("LanguageCache: that of this model cannot be copied");
-}
 
 Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   const ModelNames& names = config_.names;
@@ -46,7 +36,13 @@ Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
     layer.attention_after = norm(inner.attention_after);
     layer.feed_norm = norm(inner.feed_norm);
     layer.feed_after = norm(inner.feed_after);
-    layer.attention = Attention(tree_, path, config_, kind);
+    if (kind.mixer == Mixer::convolution) {
+      layer.convolution = ConvolutionMixer(tree_, path + inner.convolution + ".", config_.hidden, config_.convolution);
+    } else if (kind.mixer == Mixer::delta) {
+      layer.delta = DeltaMixer(tree_, path + inner.delta + ".", config_.hidden, config_.delta);
+    } else {
+      layer.attention = Attention(tree_, path, config_, kind);
+    }
     if (kind.experts) {
       layer.experts = Experts(tree_, path, config_);
     } else {
@@ -60,12 +56,19 @@ Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   }
 }
 
-std::unique_ptr<LanguageCache> Decoder::make_cache() const {
-  if (config_.encoder) {
-    throw ValueError(fmt::format("{} is an encoder: every token sees those behind it, so there is nothing to cache",
-                                 config_.family));
-  }
-  return std::make_unique<DecoderCache>(*this, layers_.size());
+bool Decoder::has_state() const {
+  return std::any_of(layers_.begin(), layers_.end(),
+                     [](const Layer& layer) { return layer.kind.mixer != Mixer::attention; });
+}
+
+std::vector<std::int64_t> Decoder::head_widths() const {
+  const LatentConfig& latent = config_.attention.latent;
+  if (latent.rank > 0) return {latent.plain + latent.rotated, latent.value};
+  return {config_.attention.head_dim};
+}
+
+Tensor Decoder::run_state(const Layer& layer, const Tensor& x, State& state) {
+  return layer.kind.mixer == Mixer::convolution ? layer.convolution(x, state) : layer.delta(x, state);
 }
 
 Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions) const {
@@ -82,12 +85,12 @@ Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions
 }
 
 Tensor Decoder::run_layer(const Layer& layer, const Tensor& x, const std::vector<RopeTables>& tables,
-                          const Attend& attend_with) const {
+                          const Mix& mix) const {
   const int which = layer.kind.rotary;
   const RopeTables* rotary = which < 0 ? nullptr : &tables[static_cast<std::size_t>(which)];
   const bool interleaved = which >= 0 && config_.rotary[static_cast<std::size_t>(which)].interleaved;
   const auto attend = [&](const Tensor& input) {
-    return layer.attention_after(attend_with(layer.attention, input, rotary, interleaved));
+    return layer.attention_after(mix(layer, input, rotary, interleaved));
   };
   const auto feed = [&](const Tensor& input) {
     return layer.feed_after(layer.kind.experts ? layer.experts(input) : layer.feed(input));
@@ -128,10 +131,7 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
     throw ShapeError(
         fmt::format("LanguageModel: ids have the shape {}, not [N, L] with L > 0", ids.shape().to_string()));
   }
-  auto* own = dynamic_cast<DecoderCache*>(cache);
-  if (cache != nullptr && (own == nullptr || own->owner != this)) {
-    throw ValueError("LanguageModel: the cache is another model's");
-  }
+  LayeredCache* own = LayeredCache::of(cache, *this);
   const Positions positions{own == nullptr ? 0 : own->length(), ids.size(1)};
   check_positions(positions.end() - 1);
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(positions.length));
@@ -139,10 +139,13 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
   Tensor x = embed(ids, numbers);
   const std::vector<RopeTables> tables = tables_of(numbers, ids.device());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    KeysAndValues* past = own == nullptr ? nullptr : &own->layers[i];
+    LayerMemory* past = own == nullptr ? nullptr : &own->layers[i];
     x = run_layer(layers_[i], x, tables,
-                  [&](const Attention& attention, const Tensor& input, const RopeTables* rotary, bool interleaved) {
-                    return attention(input, positions, rotary, interleaved, past);
+                  [&](const Layer& layer, const Tensor& input, const RopeTables* rotary, bool interleaved) {
+                    if (layer.kind.mixer == Mixer::attention)
+                      return layer.attention(input, positions, rotary, interleaved, past);
+                    State none;
+                    return run_state(layer, input, past == nullptr ? none : past->state);
                   });
   }
   if (own != nullptr) own->grow(positions.length);
@@ -161,14 +164,19 @@ void Decoder::check_positions(std::int64_t last) const {
                                last + 1 + config_.position_offset, config_.position_count));
 }
 
-Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::vector<KeysAndValues>& held) const {
+Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
   for (const std::int64_t position : places.positions()) check_positions(position);
   const std::vector<RopeTables> tables = tables_of(places.positions(), ids.device());
   Tensor x = embed(ids, places.positions());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     x = run_layer(layers_[i], x, tables,
-                  [&](const Attention& attention, const Tensor& input, const RopeTables* rotary, bool interleaved) {
-                    return attention.rows(input, places, rotary, interleaved, held[i]);
+                  [&](const Layer& layer, const Tensor& input, const RopeTables* rotary, bool interleaved) {
+                    if (layer.kind.mixer == Mixer::attention)
+                      return layer.attention.rows(input, places, rotary, interleaved, held[i]);
+                    State after = held[i].state;
+                    const Tensor result = run_state(layer, input.transpose(0, 1), after).transpose(0, 1);
+                    places.choose(held[i].state, after);
+                    return result;
                   });
   }
   return logits(norm_(x));

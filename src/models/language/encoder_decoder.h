@@ -17,6 +17,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
+/// [N, heads, L, head_dim] each.
+struct KeysAndValues {
+  Tensor keys;
+  Tensor values;
+};
+
 /// Attention of queries from one sequence to keys of the same or another one.
 class PlainAttention {
  public:

@@ -154,6 +154,32 @@ DecoderConfig read_gemma3(const JsonFields& config) {
   return result;
 }
 
+DecoderConfig read_qwen3_next(const JsonFields& config) {
+  DecoderConfig result = read_qwen3_moe(config);
+  result.norm.one_more = true;
+  result.attention.gated = true;
+  result.experts.shared = config.integer("shared_expert_intermediate_size", 1, kMaxSize);
+  result.experts.shared_gate = true;
+  result.names.layer.shared = "mlp.shared_expert";
+  DeltaConfig& delta = result.delta;
+  delta.key_heads = config.integer("linear_num_key_heads", 1, kMaxHeads);
+  delta.key_size = config.integer("linear_key_head_dim", 1, kMaxHeads);
+  delta.value_heads = config.integer("linear_num_value_heads", 1, kMaxHeads);
+  delta.value_size = config.integer("linear_value_head_dim", 1, kMaxHeads);
+  delta.kernel = config.integer_or("linear_conv_kernel_dim", 4, 2, 1024);
+  delta.eps = result.norm.eps;
+  if (delta.value_heads % delta.key_heads != 0) {
+    config.fail("linear_num_key_heads", "does not divide linear_num_value_heads");
+  }
+  if (!read_layer_types(config, result)) {
+    const std::int64_t every = config.integer_or("full_attention_interval", 4, 1, kMaxLayers);
+    for (std::size_t i = 0; i < result.layers.size(); ++i) {
+      if ((static_cast<std::int64_t>(i) + 1) % every != 0) result.layers[i].mixer = Mixer::delta;
+    }
+  }
+  return result;
+}
+
 DecoderConfig read_glm4(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", false);
   result.attention.bias = config.flag_or("attention_bias", false);
@@ -219,6 +245,7 @@ constexpr std::array kFamilies = {
     Family{"qwen2", read_qwen2},
     Family{"qwen3", read_qwen3},
     Family{"qwen3_moe", read_qwen3_moe},
+    Family{"qwen3_next", read_qwen3_next},
     Family{"roberta", read_roberta},
     Family{"smollm3", read_smollm3},
     Family{"stablelm", read_stablelm},
@@ -246,6 +273,39 @@ Activation read_activation(const JsonFields& config, const char* key, const char
   config.fail(key, fmt::format("the activation {} is not supported", in_quotes(name)));
 }
 
+namespace {
+
+// "LongRoPE", Ding et al., 2024: frequencies of each pair are divided by a factor for short texts, or one for long
+// ones.
+void read_longrope(const JsonFields& parameters, const JsonFields& config, RotaryConfig& result) {
+  result.scaling = RotaryConfig::Scaling::longrope;
+  const std::int64_t context = config.integer("max_position_embeddings", 1, INT64_MAX);
+  const char* key = "original_max_position_embeddings";
+  const JsonFields& holder = parameters.has(key) ? parameters : config;
+  const std::int64_t original = holder.integer(key, 2, INT64_MAX);
+  result.original_length = static_cast<double>(original);
+  const auto factors = [&](const char* of) {
+    std::vector<float> list;
+    for (const auto& entry : parameters.array(of)) {
+      const double value = entry.is_number() ? entry.get<double>() : 0;
+      if (!(value > 0) || !std::isfinite(static_cast<float>(value)))
+        parameters.fail(of, "holds what is no positive number");
+      list.push_back(static_cast<float>(value));
+    }
+    if (static_cast<std::int64_t>(list.size()) != result.dims / 2) {
+      parameters.fail(of, fmt::format("has {} factors, not {}", list.size(), result.dims / 2));
+    }
+    return list;
+  };
+  result.factors = factors("short_factor");
+  result.long_factors = factors("long_factor");
+  const double factor = parameters.real_or("factor", static_cast<double>(context) / result.original_length);
+  const double usual = factor <= 1 ? 1 : std::sqrt(1 + scalar::ls_log(factor) / scalar::ls_log(result.original_length));
+  result.amplitude = parameters.real_or("attention_factor", usual);
+}
+
+}  // namespace
+
 RotaryConfig read_rotary_of(const JsonFields& parameters, const JsonFields& config, std::int64_t head_dim, double base,
                             double share) {
   RotaryConfig result;
@@ -263,7 +323,11 @@ RotaryConfig read_rotary_of(const JsonFields& parameters, const JsonFields& conf
     if (!(value > 0)) parameters.fail(key, "is not positive");
     return value;
   };
-  if (kind != "linear" && kind != "llama3" && kind != "yarn") {
+  if (kind == "longrope" || kind == "su") {
+    read_longrope(parameters, config, result);
+    return result;
+  }
+  if (kind != "linear" && kind != "llama3" && kind != "yarn" && kind != "dynamic") {
     parameters.fail("rope_type", fmt::format("{} is not supported", in_quotes(kind)));
   }
   result.factor = parameters.has("factor") ? positive("factor", 1) : 0;
@@ -275,6 +339,14 @@ RotaryConfig read_rotary_of(const JsonFields& parameters, const JsonFields& conf
     if (result.factor == 0) result.factor = context / result.original_length;
   }
   if (result.factor == 0) parameters.fail("factor", "is missing");
+  if (kind == "dynamic") {
+    if (!parameters.has("factor")) parameters.fail("factor", "is missing");
+    result.scaling = RotaryConfig::Scaling::dynamic;
+    // Texts are stretched from the length that the model was made for.
+    result.original_length = static_cast<double>(config.integer("max_position_embeddings", 1, INT64_MAX));
+    result.length = result.original_length;
+    if (result.dims < 4) parameters.fail("rope_type", "dynamic embeddings rotate at least 4 elements");
+  }
   if (kind == "llama3") {
     result.scaling = RotaryConfig::Scaling::llama3;
     result.low_frequency = positive("low_freq_factor", 1);
@@ -315,6 +387,10 @@ bool read_layer_types(const JsonFields& config, DecoderConfig& result) {
       result.layers[i].window = config.integer("sliding_window", 1, INT32_MAX);
     } else if (types[i] == "full_attention") {
       result.layers[i].window = 0;
+    } else if (types[i] == "conv" && result.family == "lfm2") {
+      result.layers[i].mixer = Mixer::convolution;
+    } else if (types[i] == "linear_attention" && result.delta.key_heads > 0) {
+      result.layers[i].mixer = Mixer::delta;
     } else {
       config.fail("layer_types", fmt::format("layers of the kind {} are not supported", in_quotes(types[i])));
     }

@@ -214,7 +214,16 @@ DecoderConfig read_gpt_oss(const JsonFields& config) {
 // The size of feed-forward layers is two thirds of what the config says, rounded up.
 DecoderConfig read_lfm2(const JsonFields& config) {
   DecoderConfig result = read_common(config, "norm_eps", true);
-  read_layer_types(config, result);
+  result.convolution = {.kernel = config.integer_or("conv_L_cache", 3, 2, 1024),
+                        .bias = config.flag_or("conv_bias", false)};
+  if (!read_layer_types(config, result) && config.has("full_attn_idxs")) {
+    for (LayerConfig& layer : result.layers) layer.mixer = Mixer::convolution;
+    for (const auto& number : config.array("full_attn_idxs")) {
+      const auto index = number.is_number_unsigned() ? number.get<std::uint64_t>() : result.layers.size();
+      if (index >= result.layers.size()) config.fail("full_attn_idxs", "names no layer");
+      result.layers[index].mixer = Mixer::attention;
+    }
+  }
   result.attention.head_norm = true;
   if (config.flag_or("block_auto_adjust_ff_dim", true)) {
     const std::int64_t multiple = config.integer_or("block_multiple_of", 256, 1, kMaxSize);

@@ -53,6 +53,7 @@ Experts::Experts(ParameterTree& tree, const std::string& layer, const DecoderCon
     const std::string path = layer + names.shared + ".";
     shared_ = FeedForward(tree, one, path + names.expert_gate, path + names.expert_up, path + names.expert_down,
                           config.hidden);
+    if (config_.shared_gate) shared_gate_ = Projection(tree, layer + names.shared_gate, config.hidden, 1, false);
   }
 }
 
@@ -108,7 +109,10 @@ Tensor Experts::operator()(const Tensor& x) const {
     const Tensor part = result * share.narrow(-1, e, 1);
     total = e == 0 ? part : total + part;
   }
-  if (config_.shared > 0) total = total + shared_(tokens);
+  if (config_.shared > 0) {
+    const Tensor all = shared_(tokens);
+    total = total + (config_.shared_gate ? sigmoid(shared_gate_(tokens)) * all : all);
+  }
   return total.reshape(x.shape());
 }
 

@@ -38,6 +38,7 @@ class Experts {
   nn::Buffer correction_;
   std::vector<FeedForward> experts_;
   FeedForward shared_;
+  Projection shared_gate_;
   nn::Parameter gate_up_, gate_up_bias_, down_, down_bias_;
 };
 

@@ -45,11 +45,13 @@ bool folder_has(const std::string& folder, std::string_view name) {
   return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
 }
 
-std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file) {
+std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context) {
   const io::JsonFields config(document, std::string(file));
   const std::string family = config.text("model_type");
   for (const OtherFamily& other : kOthers) {
-    if (other.name == family) return other.create(config);
+    if (other.name != family) continue;
+    if (context != 0) throw ValueError(fmt::format("{}: a context is asked for, and there is none to choose", family));
+    return other.create(config);
   }
   const auto rows = families();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Family& f) { return f.name == family; });
@@ -59,7 +61,9 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
     throw FormatError(
         fmt::format("{}: model_type: {} is no family that is supported ({})", file, in_quotes(family), known));
   }
-  return std::make_unique<Decoder>(row->read(config));
+  DecoderConfig described = row->read(config);
+  use_context(described, context);
+  return std::make_unique<Decoder>(std::move(described));
 }
 
 // What files hold beside the weights that the config describes: heads that repeat the embedding, position numbers,
@@ -67,6 +71,7 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
 bool is_unused(const std::string& name, const LanguageModel& model) {
   if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
   if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
+  if (name.starts_with("mtp.")) return true;
   if (name.starts_with("pooler.") && model.encoder()) return true;
   return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
@@ -101,6 +106,7 @@ std::unique_ptr<LanguageModel> ready(std::unique_ptr<LanguageModel> model, Devic
                                      const LanguageLoadOptions& options) {
   model->eval();
   model->to(device);
+  model->set_cache_type(options.cache);
   if (!options.adapter.empty()) LoraAdapter::load(*model, options.adapter);
   return model;
 }
@@ -131,8 +137,9 @@ std::vector<std::string> language_families() {
   return names;
 }
 
-std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json, std::string_view file) {
-  return create(io::parse_json(file, config_json), file);
+std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json, std::string_view file,
+                                                     std::int64_t context) {
+  return create(io::parse_json(file, config_json), file, context);
 }
 
 std::string local_language_model(const std::string& path, const io::HubOptions& options) {
@@ -170,18 +177,20 @@ io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options
   return result;
 }
 
-std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device, LanguageLoadOptions options) {
+std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Device device,
+                                                   LanguageLoadOptions options) {
   std::unique_ptr<LanguageModel> model;
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
     const nlohmann::json document = io::parse_json(os::map_file(config));
-    model = create(document, config);
+    model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
     decode_packed(io::JsonFields(document, config), tensors);
     load_into(*model, std::move(tensors));
   } else {
     const os::FileBytes bytes = os::map_file(path);
     if (is_rwkv_file(bytes)) {
+      if (options.context != 0) throw ValueError(fmt::format("{}: RWKV has no context to choose", path));
       model = load_rwkv_file(bytes);
       return ready(std::move(model), device, options);
     }
@@ -193,6 +202,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
                       path, format));
     }
     GgufModel file = open_gguf_model(path, options.packed);
+    use_context(file.config, options.context);
     model = std::make_unique<Decoder>(std::move(file.config));
     load_into(*model, std::move(file.tensors));
   }

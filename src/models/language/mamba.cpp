@@ -5,6 +5,7 @@
 #include <lockstep/ops.h>
 
 #include "models/language/families.h"
+#include "models/language/mixers.h"
 #include "models/language/states.h"
 
 namespace lockstep {
@@ -47,9 +48,9 @@ class Mamba final : public StateModel {
   struct Layer {
     Norm norm, gated_norm;
     Projection in, selected, step, out;
-    nn::Parameter kernel, kernel_bias, decay, skip, step_bias;
+    CausalConvolution convolution;
+    nn::Parameter decay, skip, step_bias;
   };
-  Tensor convolve(const Layer& layer, const Tensor& x, State& state) const;
   Tensor mix1(const Layer& layer, const Tensor& x, State& state) const;
   Tensor mix2(const Layer& layer, const Tensor& x, State& state) const;
 
@@ -74,8 +75,7 @@ Mamba::Mamba(const MambaConfig& config)
     layer.norm = Norm(tree_, path + "norm", config.hidden, norm);
     const std::int64_t wide = config.inner + (second ? between + config.heads : config.inner);
     layer.in = Projection(tree_, mixer + "in_proj", config.hidden, wide, config.bias);
-    layer.kernel = tree_.matrix(mixer + "conv1d.weight", {between, 1, config.kernel});
-    if (config.convolution_bias) layer.kernel_bias = tree_.filled(mixer + "conv1d.bias", {between}, 0);
+    layer.convolution = CausalConvolution(tree_, mixer + "conv1d", between, config.kernel, config.convolution_bias);
     layer.out = Projection(tree_, mixer + "out_proj", config.inner, config.hidden, config.bias);
     if (second) {
       layer.decay = tree_.filled(mixer + "A_log", {config.heads}, 0);
@@ -93,22 +93,9 @@ Mamba::Mamba(const MambaConfig& config)
   if (!config.tied) head_ = Projection(tree_, "lm_head", config.hidden, config.vocabulary, false);
 }
 
-// Each channel over its last positions: x [N, L, C].
-Tensor Mamba::convolve(const Layer& layer, const Tensor& x, State& state) const {
-  const std::int64_t before = config_.kernel - 1;
-  const Tensor past = state[kInputs].defined()
-                          ? state[kInputs]
-                          : zeros({x.size(0), before, x.size(2)}, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor all = cat({past, x}, 1);
-  state[kInputs] = all.narrow(1, all.size(1) - before, before);
-  std::optional<Tensor> bias;
-  if (config_.convolution_bias) bias = Tensor(layer.kernel_bias);
-  return silu(conv1d(all.transpose(1, 2), layer.kernel, bias, {.groups = x.size(2)}).transpose(1, 2));
-}
-
 Tensor Mamba::mix1(const Layer& layer, const Tensor& x, State& state) const {
   const std::vector<Tensor> halves = layer.in(x).chunk(2, -1);
-  const Tensor input = convolve(layer, halves[0], state);
+  const Tensor input = silu(layer.convolution(halves[0], state[kInputs]));
   const std::vector<Tensor> parts =
       layer.selected(input).split(std::vector<std::int64_t>{config_.step_rank, config_.state, config_.state}, -1);
   const Tensor step = softplus(layer.step(parts[0]));
@@ -132,8 +119,8 @@ Tensor Mamba::mix2(const Layer& layer, const Tensor& x, State& state) const {
   const std::int64_t selected = config_.groups * config_.state;
   const std::vector<Tensor> parts =
       layer.in(x).split(std::vector<std::int64_t>{config_.inner, config_.inner + 2 * selected, config_.heads}, -1);
-  const std::vector<Tensor> mixed =
-      convolve(layer, parts[1], state).split(std::vector<std::int64_t>{config_.inner, selected, selected}, -1);
+  const std::vector<Tensor> mixed = silu(layer.convolution(parts[1], state[kInputs]))
+                                        .split(std::vector<std::int64_t>{config_.inner, selected, selected}, -1);
   const Tensor input = mixed[0].unflatten(-1, {config_.heads, size});
   // [N, L, groups, state] to one for each head.
   const auto per_head = [&](const Tensor& y) {

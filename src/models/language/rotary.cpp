@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <numbers>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
 
 #include "kernels/scalar.h"
 
@@ -62,12 +66,22 @@ std::vector<float> yarn(const RotaryConfig& config, const std::vector<float>& po
 
 std::vector<float> rotary_frequencies(const RotaryConfig& config) {
   std::vector<float> powers;
+  double base = config.base;
+  if (config.scaling == RotaryConfig::Scaling::dynamic) {
+    const double dims = static_cast<double>(config.dims);
+    const double stretch = config.factor * config.length / config.original_length - (config.factor - 1);
+    base *= scalar::ls_pow(stretch, dims / (dims - 2));
+  }
   for (std::int64_t i = 0; i < config.dims; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(config.dims);
-    powers.push_back(static_cast<float>(scalar::ls_pow(config.base, static_cast<double>(exponent))));
+    powers.push_back(static_cast<float>(scalar::ls_pow(base, static_cast<double>(exponent))));
   }
   if (config.scaling == RotaryConfig::Scaling::yarn) return yarn(config, powers);
   std::vector<float> frequencies;
+  if (config.scaling == RotaryConfig::Scaling::longrope) {
+    for (std::size_t i = 0; i < powers.size(); ++i) frequencies.push_back(1.0f / (config.factors[i] * powers[i]));
+    return frequencies;
+  }
   for (const float power : powers) frequencies.push_back(1.0f / power);
   if (config.scaling == RotaryConfig::Scaling::llama3) return llama3(config, std::move(frequencies));
   if (config.scaling == RotaryConfig::Scaling::linear) {
@@ -75,6 +89,28 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config) {
   }
   for (std::size_t i = 0; i < config.factors.size(); ++i) frequencies[i] /= config.factors[i];
   return frequencies;
+}
+
+void use_context(DecoderConfig& config, std::int64_t context) {
+  const auto depends = [](const RotaryConfig& rotary, RotaryConfig::Scaling on) { return rotary.scaling == on; };
+  bool longer = false;  // Whether it can be stretched to any length.
+  std::int64_t own = config.context;
+  for (const RotaryConfig& rotary : config.rotary) {
+    longer = longer || depends(rotary, RotaryConfig::Scaling::dynamic);
+    if (context == 0 && depends(rotary, RotaryConfig::Scaling::longrope))
+      own = std::min(own, static_cast<std::int64_t>(rotary.original_length));
+  }
+  if (context < 0 || (context > own && own > 0 && !longer)) {
+    throw ValueError(fmt::format("{}: a context of {} tokens is asked for, and the model was made for {}",
+                                 config.family, context, own));
+  }
+  config.context = context > 0 ? context : own;
+  for (RotaryConfig& rotary : config.rotary) {
+    const double length = static_cast<double>(config.context);
+    if (depends(rotary, RotaryConfig::Scaling::dynamic)) rotary.length = std::max(length, rotary.original_length);
+    if (depends(rotary, RotaryConfig::Scaling::longrope) && length > rotary.original_length)
+      rotary.factors = rotary.long_factors;
+  }
 }
 
 RopeTables rotary_tables(const RotaryConfig& config, std::span<const std::int64_t> positions, Device device) {

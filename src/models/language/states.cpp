@@ -8,46 +8,30 @@
 namespace lockstep {
 inline namespace v0 {
 namespace models {
-namespace {
-
-class StateCache final : public LanguageCache {
- public:
-  StateCache(const StateModel& model, std::size_t count) : owner(&model), states(count) {}
-  void grow(std::int64_t tokens) { length_ += tokens; }
-  std::unique_ptr<LanguageCache> clone() const override {
-    auto copy = std::make_unique<StateCache>(*owner, states.size());
-    copy->states = states;
-    copy->length_ = length_;
-    return copy;
-  }
-
-  const StateModel* owner;
-  std::vector<State> states;
-};
-
-}  // namespace
-
-std::unique_ptr<LanguageCache> StateModel::make_cache() const {
-  return std::make_unique<StateCache>(*this, layers_);
-}
-
 Tensor StateModel::forward(const Tensor& ids, LanguageCache* cache, CallSite site) const {
   const CallScope call("LanguageModel", site);
   if (ids.rank() != 2 || ids.size(1) == 0) {
     throw ShapeError(
         fmt::format("LanguageModel: ids have the shape {}, not [N, L] with L > 0", ids.shape().to_string()));
   }
-  auto* own = dynamic_cast<StateCache*>(cache);
-  if (cache != nullptr && (own == nullptr || own->owner != this)) {
-    throw ValueError("LanguageModel: the cache is another model's");
-  }
+  LayeredCache* own = LayeredCache::of(cache, *this);
   Tensor x = embed(ids);
   for (std::size_t layer = 0; layer < layers_; ++layer) {
     State none;
-    x = run(layer, x, own == nullptr ? none : own->states[layer]);
+    x = run(layer, x, own == nullptr ? none : own->layers[layer].state);
   }
   if (own != nullptr) own->grow(ids.size(1));
   return logits(x);
+}
+
+Tensor StateModel::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
+  Tensor x = embed(ids.transpose(0, 1));
+  for (std::size_t layer = 0; layer < layers_; ++layer) {
+    State after = held[layer].state;
+    x = run(layer, x, after);
+    places.choose(held[layer].state, after);
+  }
+  return logits(x).transpose(0, 1);
 }
 
 Tensor shifted(const Tensor& x, Tensor& last) {

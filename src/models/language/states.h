@@ -2,25 +2,21 @@
 // function of the position's inputs and the state before it, so that a cache is nothing but the state.
 #pragma once
 
-#include <vector>
-
-#include <lockstep/models/language.h>
-
 #include "io/json_fields.h"
+#include "models/language/cache.h"
 #include "models/language/parameters.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// The tensors that a layer remembers; which ones is the model's affair. Empty at the beginning.
-using State = std::vector<Tensor>;
-
 /// A stack of layers with states.
-class StateModel : public LanguageModel {
+class StateModel : public LayeredModel {
  public:
   Tensor forward(const Tensor& ids, LanguageCache* cache, CallSite site) const final;
-  std::unique_ptr<LanguageCache> make_cache() const final;
+  Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const final;
+  std::size_t layer_count() const final { return layers_; }
+  bool has_state() const final { return true; }
   const std::string& family() const final { return family_; }
   std::int64_t vocabulary() const final { return vocabulary_; }
   std::int64_t context() const final { return 0; }
@@ -34,6 +30,7 @@ class StateModel : public LanguageModel {
   /// x [N, L, hidden] to the same; `state` is that before the first position, and becomes that behind the last.
   virtual Tensor run(std::size_t layer, const Tensor& x, State& state) const = 0;
   virtual Tensor logits(const Tensor& x) const = 0;
+  std::vector<std::int64_t> head_widths() const final { return {}; }
 
  private:
   std::string family_;

@@ -96,8 +96,11 @@ Tensor Whisper::decode(WhisperMemory& memory, const Tensor& ids) const {
     const Layer& layer = decoder_[i];
     const Tensor normal = layer.first(x);
     const KeysAndValues own = layer.attention.keys_and_values(normal);
-    memory.past[i].put(places, own.keys, own.values);
-    x = x + layer.attention.attend(normal, memory.past[i], {.causal = true, .first_query = places.first});
+    LayerMemory& past = memory.past[i];
+    past.keys.put(places, own.keys);
+    past.values.put(places, own.values);
+    x = x + layer.attention.attend(normal, {past.keys.all(), past.values.all()},
+                                   {.causal = true, .first_query = places.first});
     x = x + layer.cross.attend(layer.cross_norm(x), memory.window[i], {});
     x = x + layer.feed(layer.last(x));
   }

@@ -31,7 +31,7 @@ struct WhisperConfig {
 /// What the decoder knows of a window, and of the tokens so far.
 struct WhisperMemory {
   std::vector<KeysAndValues> window;  ///< Of each decoder layer, from the encoder's result.
-  std::vector<KeysAndValues> past;
+  std::vector<LayerMemory> past;
   std::int64_t length = 0;  ///< Tokens so far.
 };
 

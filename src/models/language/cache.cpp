@@ -1,0 +1,283 @@
+#include "models/language/cache.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
+#include <lockstep/ops.h>
+
+#include "core/checked.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+constexpr std::array<std::string_view, 4> kCacheTypes = {"f32", "f16", "bf16", "q8_0"};
+constexpr std::int64_t kCacheBlock = 32;  // of q8_0
+
+// As io::quantize packs Q8_0: the scale is the largest element / 127, codes are rounded half away from zero by the
+// scale before it is rounded to f16.
+std::vector<Tensor> blocks_of(const Tensor& x) {
+  const Tensor blocks = x.unflatten(-1, {-1, kCacheBlock});
+  const Tensor scale = amax(abs(blocks), {-1}, true) / 127;
+  const Tensor scaled = blocks * where(scale > 0, 1 / scale, 0);
+  const Tensor size = abs(scaled);
+  const Tensor whole = floor(size);
+  const Tensor rounded = whole + floor((size - whole) * 2);
+  const Tensor codes = where(scaled < 0, -rounded, rounded).to(DType::i8);
+  return {codes.flatten(-2, -1), scale.squeeze(-1).to(DType::f16)};
+}
+
+Tensor out_of_blocks(const std::vector<Tensor>& parts) {
+  const Tensor codes = parts[0].unflatten(-1, {-1, kCacheBlock}).to(DType::f32);
+  return (codes * parts[1].to(DType::f32).unsqueeze(-1)).flatten(-2, -1);
+}
+
+Tensor with_places(const Tensor& held, std::int64_t count) {
+  constexpr std::int64_t kPlaces = 256;  // as many as attention takes at once
+  const std::int64_t there = held.size(2);
+  if (count <= there) return held;
+  Shape shape = held.shape();
+  shape[2] = (std::max(count, there + there / 2) + kPlaces - 1) / kPlaces * kPlaces - there;
+  const Tensor empty = zeros(shape, {held.dtype(), held.device()});
+  return there == 0 ? empty : cat({held, empty}, 2);
+}
+
+}  // namespace
+
+LanguageCache::~LanguageCache() = default;
+
+void LanguageCache::truncate(std::int64_t length) {
+  if (!truncates()) throw ValueError("LanguageCache: a state cannot go back to an earlier token");
+  throw ValueError(fmt::format("LanguageCache: {} tokens are asked for, and {} are remembered", length, length_));
+}
+
+std::unique_ptr<LanguageCache> LanguageCache::clone() const {
+  throw ValueError("LanguageCache: that of this model cannot be copied");
+}
+
+std::string_view cache_type_name(CacheType type) {
+  return kCacheTypes.at(static_cast<std::size_t>(type));
+}
+
+CacheType parse_cache_type(std::string_view name) {
+  const auto found = std::find(kCacheTypes.begin(), kCacheTypes.end(), name);
+  if (found == kCacheTypes.end()) {
+    throw ValueError(fmt::format("a cache is of f32, f16, bf16 or q8_0, not {}", in_quotes(name)));
+  }
+  return static_cast<CacheType>(found - kCacheTypes.begin());
+}
+
+void LanguageModel::set_cache_type(CacheType type) {
+  if (type != CacheType::f32) {
+    throw ValueError(fmt::format("{} has no cache of keys and values that could be of {}\n  fix: leave the type out",
+                                 family(), cache_type_name(type)));
+  }
+}
+
+std::vector<Tensor> HeldHeads::encoded(const Tensor& more) const {
+  switch (type_) {
+    case CacheType::f32: return {more};
+    case CacheType::f16: return {more.to(DType::f16)};
+    case CacheType::bf16: return {more.to(DType::bf16)};
+    case CacheType::q8_0: return blocks_of(more);
+  }
+  return {};
+}
+
+Tensor HeldHeads::all() const {
+  if (type_ == CacheType::q8_0) return out_of_blocks(parts_);
+  return type_ == CacheType::f32 ? parts_.front() : parts_.front().to(DType::f32);
+}
+
+std::int64_t HeldHeads::bytes() const {
+  std::int64_t sum = 0;
+  for (const Tensor& part : parts_) sum += part.numel() * static_cast<std::int64_t>(size_of(part.dtype()));
+  return sum;
+}
+
+void HeldHeads::reserve(std::int64_t places) {
+  for (Tensor& part : parts_) part = with_places(part, places);
+}
+
+void HeldHeads::put(Positions positions, const Tensor& more) {
+  const std::vector<Tensor> added = encoded(more);
+  if (!defined()) {
+    for (const Tensor& part : added) parts_.push_back(part.narrow(2, 0, 0));
+  }
+  reserve(positions.end());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i] = slice_scatter(parts_[i], added[i], 2, {.start = positions.first, .stop = positions.end()});
+  }
+}
+
+void HeldHeads::put_rows(const Tensor& index, const Tensor& more) {
+  const std::vector<Tensor> added = encoded(more);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i] = scatter(parts_[i], 2, index.reshape({-1, 1, 1, 1}).expand(added[i].shape()), added[i]);
+  }
+}
+
+void HeldHeads::clear(Positions positions) {
+  if (positions.length == 0) return;
+  for (Tensor& part : parts_) {
+    Shape shape = part.shape();
+    shape[2] = positions.length;
+    const Tensor empty = zeros(shape, {part.dtype(), part.device()});
+    part = slice_scatter(part, empty, 2, {.start = positions.first, .stop = positions.end()});
+  }
+}
+
+void HeldHeads::append_rows(const HeldHeads& more) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cat({parts_[i], more.parts_[i]}, 0);
+}
+
+void HeldHeads::set_row(std::int64_t row, const HeldHeads& one) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i] = slice_scatter(parts_[i], one.parts_[i], 0, {.start = row, .stop = row + 1});
+  }
+}
+
+Tensor rows_of(const Tensor& all, const std::vector<std::int64_t>& rows) {
+  std::vector<Tensor> kept;
+  for (const std::int64_t row : rows) kept.push_back(all.narrow(0, row, 1));
+  return cat(kept, 0);
+}
+
+void HeldHeads::keep_rows(const std::vector<std::int64_t>& rows) {
+  for (Tensor& part : parts_) part = rows_of(part, rows);
+}
+
+HeldHeads HeldHeads::part(Positions positions) const {
+  HeldHeads result(type_);
+  for (const Tensor& part : parts_) {
+    // A copy: a view would keep all that it is a part of.
+    result.parts_.push_back(part.narrow(2, positions.first, positions.length).clone().eval());
+  }
+  return result;
+}
+
+HeldHeads HeldHeads::joined(const std::vector<HeldHeads>& parts) {
+  HeldHeads result(parts.front().type_);
+  for (std::size_t i = 0; i < parts.front().parts_.size(); ++i) {
+    std::vector<Tensor> pieces;
+    std::int64_t length = 0;
+    for (const HeldHeads& part : parts) {
+      pieces.push_back(part.parts_[i]);
+      length += part.places();
+    }
+    Shape shape = pieces.front().shape();
+    shape[2] = 0;
+    const Tensor room = with_places(zeros(shape, {pieces.front().dtype(), pieces.front().device()}), length);
+    if (room.size(2) > length) pieces.push_back(room.narrow(2, length, room.size(2) - length));
+    result.parts_.push_back(cat(pieces, 2).eval());
+  }
+  return result;
+}
+
+void HeldHeads::eval() {
+  for (Tensor& part : parts_) part.eval();
+}
+
+RowPlaces::RowPlaces(std::vector<std::int64_t> positions, const std::vector<bool>& taken, std::int64_t keys,
+                     Device device)
+    : positions_(std::move(positions)) {
+  const auto count = static_cast<std::int64_t>(positions_.size());
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(keys));
+  std::iota(columns.begin(), columns.end(), 0);
+  columns_ = Tensor::from(columns, {keys}, device);
+  index_ = Tensor::from(positions_, {count}, device);
+  if (std::find(taken.begin(), taken.end(), false) == taken.end()) return;
+  taken_ = Tensor::from(std::vector<std::int64_t>(taken.begin(), taken.end()), {count}, device) > 0;
+}
+
+const Tensor& RowPlaces::visible(std::int64_t window) {
+  Tensor& result = visible_[window];
+  if (result.defined()) return result;
+  const Tensor own = index_.reshape({-1, 1, 1, 1});
+  const Tensor columns = columns_.reshape({1, 1, 1, -1});
+  result = columns <= own;
+  if (window > 0) result = bitwise_and(result, columns > own - window);
+  return result;
+}
+
+void RowPlaces::choose(State& state, const State& after) const {
+  if (!taken_.defined()) {
+    state = after;
+    return;
+  }
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (!after[i].defined()) continue;
+    Shape shape = after[i].shape();
+    for (int d = 1; d < shape.rank(); ++d) shape[d] = 1;
+    state[i] = where(taken_.reshape(shape), after[i], state[i]);
+  }
+}
+
+std::unique_ptr<LanguageCache> LayeredModel::make_cache() const {
+  if (encoder()) {
+    throw ValueError(
+        fmt::format("{} is an encoder: every token sees those behind it, so there is nothing to cache", family()));
+  }
+  return std::make_unique<LayeredCache>(*this);
+}
+
+void LayeredModel::set_cache_type(CacheType type) {
+  const std::vector<std::int64_t> widths = head_widths();
+  if (widths.empty()) LanguageModel::set_cache_type(type);
+  for (const std::int64_t width : widths) {
+    if (type != CacheType::q8_0 || width % kCacheBlock == 0) continue;
+    throw ValueError(
+        fmt::format("{}: heads of {} elements are no whole blocks of {}, as a cache of q8_0 has them\n"
+                    "  fix: f16 or bf16",
+                    family(), width, kCacheBlock));
+  }
+  type_ = type;
+}
+
+LayeredCache::LayeredCache(const LayeredModel& model)
+    : owner(&model),
+      layers(model.layer_count(), LayerMemory{HeldHeads(model.cache_type()), HeldHeads(model.cache_type()), {}}) {}
+
+std::int64_t LayeredCache::rows() const {
+  for (const LayerMemory& layer : layers) {
+    if (layer.keys.defined()) return layer.keys.rows();
+    for (const Tensor& part : layer.state) {
+      if (part.defined()) return part.size(0);
+    }
+  }
+  throw ValueError("LanguageCache: nothing is remembered");
+}
+
+void LayeredCache::truncate(std::int64_t length) {
+  if (!truncates() || length < 0 || length > length_) LanguageCache::truncate(length);
+  for (LayerMemory& layer : layers) {
+    layer.keys.clear({length, length_ - length});
+    layer.values.clear({length, length_ - length});
+  }
+  length_ = length;
+}
+
+std::unique_ptr<LanguageCache> LayeredCache::clone() const {
+  auto copy = std::make_unique<LayeredCache>(*owner);
+  copy->layers = layers;
+  copy->length_ = length_;
+  return copy;
+}
+
+LayeredCache* LayeredCache::of(LanguageCache* cache, const LanguageModel& model) {
+  auto* own = dynamic_cast<LayeredCache*>(cache);
+  if (cache != nullptr && (own == nullptr || own->owner != &model)) {
+    throw ValueError("LanguageModel: the cache is another model's");
+  }
+  return own;
+}
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep
