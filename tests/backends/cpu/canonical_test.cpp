@@ -5,7 +5,9 @@
 
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/contraction/decode.h"
@@ -100,12 +102,11 @@ struct ChainCase {
   Op op;
   bool turned;  ///< the live value is the second operand
 };
-constexpr ChainCase kChainCases[] = {{ChainOp::add, Op::add, false},  {ChainOp::sub, Op::sub, false},
-                                     {ChainOp::from, Op::sub, true},  {ChainOp::mul, Op::mul, false},
-                                     {ChainOp::div, Op::div, false},  {ChainOp::into, Op::div, true},
-                                     {ChainOp::max, Op::maximum, false},  {ChainOp::max_of, Op::maximum, true},
-                                     {ChainOp::min, Op::minimum, false},  {ChainOp::min_of, Op::minimum, true},
-                                     {ChainOp::relu, Op::relu, false}};
+constexpr ChainCase kChainCases[] = {
+    {ChainOp::add, Op::add, false},       {ChainOp::sub, Op::sub, false},       {ChainOp::from, Op::sub, true},
+    {ChainOp::mul, Op::mul, false},       {ChainOp::div, Op::div, false},       {ChainOp::into, Op::div, true},
+    {ChainOp::max, Op::maximum, false},   {ChainOp::max_of, Op::maximum, true}, {ChainOp::min, Op::minimum, false},
+    {ChainOp::min_of, Op::minimum, true}, {ChainOp::relu, Op::relu, false}};
 
 void run_op(const ChainCase& link, const float* x, const float& operand, float* out, std::size_t n, Isa isa) {
   if (link.op == Op::relu) return loop_of(link.op, isa)(out, x, nullptr, nullptr, n);
@@ -138,6 +139,119 @@ TEST(Canonical, ExhaustiveChainsOfTwoOpsEqualTheOps) {
                 << name_of(isa);
           }
         }
+      }
+    }
+  }
+}
+
+/// Numbers near those where a result is made zero, or where a sum absorbs such a result; and all others.
+class Numbers {
+ public:
+  float next() {
+    constexpr float kScalars[] = {0.0f,      -0.0f,     1.0f,       -1.0f,    0.5f,      3.0f,       6.0f,
+                                  0x1p-100f, 0x1p-101f, -0x1p-99f,  0x1p-73f, -0x1p-74f, 0x1p-126f,  -0x1p-125f,
+                                  0x1p26f,   0x1p-27f,  0x1.8p-60f, 0x1p60f,  0x1p-140f, -0x1p-149f, 0x1.fffffep-1f};
+    const std::uint32_t word = random();
+    switch (word % 8) {
+      case 0: return FROM_BITS(random());                  // also NaNs and subnormals
+      case 1: return FROM_BITS((random() & 0x80ffffffu));  // about 2^-126
+      case 2:
+      case 3: return kScalars[word / 8 % std::size(kScalars)];
+      case 4: return FROM_BITS((random() & 0x807fffffu) | (word / 8 % 60) << 23);
+      default: return FROM_BITS((random() & 0x80ffffffu) + 0x3f000000u);  // about 1
+    }
+  }
+  std::uint32_t random() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::uint32_t>(state_ >> 32);
+  }
+
+ private:
+  std::uint64_t state_ = 20261125;
+};
+
+// Where a chain leaves out making results canonical depends on its scalars and on the ops that follow.
+void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& scalar, Numbers& numbers, Isa isa) {
+  const std::size_t n = 1 + numbers.random() % 200;
+  std::vector<float> first(n), expected(n), found(n);
+  const bool is_raw = ops[0] == ChainOp::canonical;
+  for (float& value : first) value = is_raw ? numbers.next() : scalar::canonical(numbers.next());
+  expected = first;
+  std::vector<std::vector<float>> operands(ops.size(), std::vector<float>(n));
+  std::vector<ChainLink> links;
+  for (std::size_t l = 0; l < ops.size(); ++l) {
+    for (float& value : operands[l]) value = scalar::canonical(numbers.next());
+    links.push_back({ops[l], scalar[l], operands[l].data()});
+    if (ops[l] == ChainOp::canonical) {
+      for (float& value : expected) value = scalar::canonical(value);
+      continue;
+    }
+    for (const ChainCase& link : kChainCases) {
+      if (link.chain != ops[l]) continue;
+      if (scalar[l] || link.op == Op::relu) {
+        run_op(link, expected.data(), operands[l][0], expected.data(), n, isa);
+      } else if (link.turned) {
+        loop_of(link.op, isa)(expected.data(), operands[l].data(), expected.data(), nullptr, n);
+      } else {
+        loop_of(link.op, isa)(expected.data(), expected.data(), operands[l].data(), nullptr, n);
+      }
+    }
+  }
+  chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), n);
+  std::string what = "a chain of " + std::to_string(n);
+  for (std::size_t l = 0; l < ops.size(); ++l) {
+    what += ", op " + std::to_string(static_cast<int>(ops[l])) +
+            (scalar[l] ? " with " + std::to_string(BITS(operands[l][0])) : "");
+  }
+  expect_equal_bits(expected, found, what.c_str(), isa);
+}
+
+TEST(Canonical, ChainsOfAnyOpsEqualTheOps) {
+  const FloatingPointScope scope;
+  Numbers numbers;
+  for (const Isa isa : available_isas()) {
+    if (chain_table(isa).store == nullptr) continue;
+    for (int round = 0; round < 20000; ++round) {
+      std::vector<ChainOp> ops = {ChainOp::canonical};
+      std::vector<bool> scalar = {false};
+      const std::size_t count = 1 + numbers.random() % (kMostLinks - 1);
+      while (ops.size() <= count) {
+        ops.push_back(kChainCases[numbers.random() % std::size(kChainCases)].chain);
+        scalar.push_back(numbers.random() % 4 != 0);
+      }
+      if (numbers.random() % 4 == 0) {  // without raw results
+        ops.erase(ops.begin());
+        scalar.erase(scalar.begin());
+      }
+      compare_chain(ops, scalar, numbers, isa);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Canonical, ChainsOfNetworksEqualTheOps) {
+  const FloatingPointScope scope;
+  using enum ChainOp;
+  struct Case {
+    std::vector<ChainOp> ops;
+    std::vector<bool> scalar;
+  };
+  const Case cases[] = {
+      {{canonical, add}, {false, true}},
+      {{canonical, add, relu}, {false, true, false}},
+      {{canonical, sub, mul, mul, add}, {false, true, true, true, true}},
+      {{canonical, sub, mul, mul, add, relu}, {false, true, true, true, true, false}},
+      {{canonical, sub, mul, mul, add, add}, {false, true, true, true, true, false}},
+      {{canonical, sub, mul, mul, add, add, relu}, {false, true, true, true, true, false, false}},
+      {{add, max, min, mul, div}, {true, true, true, false, true}},
+  };
+  Numbers numbers;
+  for (const Isa isa : available_isas()) {
+    if (chain_table(isa).store == nullptr) continue;
+    for (const Case& chain : cases) {
+      for (int round = 0; round < 5000; ++round) {
+        compare_chain(chain.ops, chain.scalar, numbers, isa);
+        if (HasFatalFailure()) return;
       }
     }
   }

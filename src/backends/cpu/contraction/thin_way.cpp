@@ -15,10 +15,12 @@ namespace {
 
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
-constexpr std::int64_t kThinWork = 40000;
+constexpr std::int64_t kThinWork = 12000;
 // Columns along k: each multiply-add reads elements of its own, from further away than the nearest cache.
 constexpr std::int64_t kThinWorkAlongK = 10000;
 constexpr std::int64_t kMostThinBytes = 8 << 20;
+// What copying, the epilogue and storing cost a vector of results beside its multiply-adds.
+constexpr std::int64_t kThinOverhead = 24;
 // Pieces of neighbouring columns that a thread takes at least: one or two pages of each row.
 constexpr std::int64_t kThinStretch = 64;
 
@@ -37,7 +39,8 @@ class ThinWay final : public Way {
     const std::int64_t per_batch = whole ? 1 : parts_of_a_batch(pieces);
     const std::int64_t step = divide_up(pieces, per_batch);
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
-    const std::int64_t work = step * std::max<std::int64_t>(plan_.k, 1) * plan_.rows;
+    const std::int64_t work =
+        step * (table_.along_k ? std::max<std::int64_t>(plan_.k, 1) : plan_.k + kThinOverhead) * plan_.rows;
     const std::int64_t together = step == pieces ? batches_of_a_call() : 1;
     parallel_for(units, std::max<std::int64_t>(1, task_work() / work), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; unit += together) {

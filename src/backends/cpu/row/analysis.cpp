@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Appends the program's instructions to `code`, with a cast wherever an i32 operand meets an i64 loop (the condition of
-/// `where` on 8-byte words, sums of small integers).
+/// Appends the program's instructions to `code`, with a cast wherever an i32 operand meets an i64 loop (the condition
+/// of `where` on 8-byte words, sums of small integers).
 class Normaliser {
  public:
   Normaliser(const Program& program, Analysis& analysis) : analysis_(analysis) {
@@ -20,6 +20,10 @@ class Normaliser {
       Instruction instruction = original;
       for (int* operand : {&instruction.a, &instruction.b, &instruction.c}) {
         if (*operand >= 0) *operand = renumbered_[static_cast<std::size_t>(*operand)];
+      }
+      if (keeps_its_operand(instruction)) {
+        renumbered_.push_back(instruction.a);
+        continue;
       }
       if (wants_i64(instruction)) {
         for (int* operand : {&instruction.a, &instruction.b, &instruction.c}) {
@@ -38,6 +42,15 @@ class Normaliser {
 
  private:
   ComputeType type_of(int value) const { return analysis_.code[static_cast<std::size_t>(value)].type; }
+
+  /// Lemma: a cast of a contraction's canonical result to its own type keeps it.
+  bool keeps_its_operand(const Instruction& instruction) const {
+    if (instruction.kind != Kind::cast || instruction.from != instruction.dtype) return false;
+    const Instruction& operand = analysis_.code[static_cast<std::size_t>(instruction.a)];
+    const bool is_compute_type = instruction.dtype == DType::f32 || instruction.dtype == DType::f64 ||
+                                 instruction.dtype == DType::i32 || instruction.dtype == DType::i64;
+    return operand.kind == Kind::accumulator && operand.type == instruction.type && is_compute_type;
+  }
 
   bool wants_i64(const Instruction& instruction) const {
     switch (instruction.kind) {

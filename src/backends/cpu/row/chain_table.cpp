@@ -1,15 +1,17 @@
 // Chains of cheap f32 ops with the intermediate results in registers: four vectors of a tile at a time go through all
 // ops of the chain. One loop for every chain; the switch on the op costs little beside the four vectors of work.
 //
-// Intermediate results are made canonical after every op, as docs/numerics.md section 1 asks, but for NaNs, which keep
-// whatever bits they have. Lemma: every op of a chain gives NaN for NaN, so that none of their bits reaches a result; the
-// last result has the one NaN.
+// Results are those of making every intermediate result canonical, as docs/numerics.md section 1 asks; it is done where
+// its effect can be seen (find_flushes). NaNs keep whatever bits they have. Lemma: every op of a chain gives NaN for
+// NaN, so that none of their bits reaches a result; the last result has the one NaN.
 #define HWY_TARGET_INCLUDE "backends/cpu/row/chain_table.cpp"
 #include "backends/cpu/simd_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <limits>
+#include <utility>
 
 #include "backends/cpu/row/tables.h"
 
@@ -19,10 +21,6 @@ namespace {
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Words = hn::RebindToUnsigned<D>;
-
-struct Quad {
-  V v0, v1, v2, v3;
-};
 
 /// Magnitudes up to the smallest normal are the zero of their sign.
 HWY_INLINE V flushed(V v) {
@@ -46,9 +44,31 @@ HWY_INLINE V with_one_nan(V v) {
   return hn::IfThenElse(hn::IsNaN(v), nan, v);
 }
 
+/// What goes through a chain at a time: four vectors, or one of what is left.
+struct Quad {
+  V v0, v1, v2, v3;
+
+  static HWY_INLINE Quad of(V all) { return {all, all, all, all}; }
+  static HWY_INLINE Quad load(const float* p) {
+    const D d;
+    const std::size_t width = hn::Lanes(d);
+    return {hn::LoadU(d, p), hn::LoadU(d, p + width), hn::LoadU(d, p + 2 * width), hn::LoadU(d, p + 3 * width)};
+  }
+  template <class Fn> HWY_INLINE Quad with(const Quad& y, Fn fn) const {
+    return {fn(v0, y.v0), fn(v1, y.v1), fn(v2, y.v2), fn(v3, y.v3)};
+  }
+  HWY_INLINE Quad flushed_all() const { return {flushed(v0), flushed(v1), flushed(v2), flushed(v3)}; }
+};
+struct One {
+  V v0;
+
+  static HWY_INLINE One of(V all) { return {all}; }
+  template <class Fn> HWY_INLINE One with(const One& y, Fn fn) const { return {fn(v0, y.v0)}; }
+  HWY_INLINE One flushed_all() const { return {flushed(v0)}; }
+};
+
 /// `second` where it is better or NaN, otherwise `first`: the zeros are equal, and a NaN is never replaced by a number.
-template <class Better>
-HWY_INLINE V better_of(V first, V second, Better is_better) {
+template <class Better> HWY_INLINE V better_of(V first, V second, Better is_better) {
   return hn::IfThenElse(hn::Or(is_better(second, first), hn::IsNaN(second)), second, first);
 }
 HWY_INLINE V larger(V first, V second) {
@@ -58,27 +78,102 @@ HWY_INLINE V smaller(V first, V second) {
   return better_of(first, second, [](V x, V y) HWY_ATTR { return hn::Lt(x, y); });
 }
 
-/// Whether a link's result may have to be made canonical. Extrema give one of their operands: of a link that is not the
-/// first, one is canonical already, and the other shows when it is a scalar.
-HWY_INLINE bool may_be_small(const ChainLink& link, bool is_first) {
-  switch (link.op) {
-    case ChainOp::relu: return is_first;
+// What find_flushes knows of the live value: the value as specified (X) and as it is here (Y) are equal, or neither is
+// larger in magnitude than `bound`, and both have the same sign. Scaled by 2^100, so that bounds are normal numbers.
+struct Drift {
+  static constexpr float kScale = 0x1p100f;
+  static constexpr float kFlushed = 0x1p-26f;  ///< 2^-126, the largest magnitude that becomes zero
+  float bound = 0;
+  bool canonical = false;  ///< X = Y, and no smaller than what becomes zero
+
+  bool is_exact() const { return bound == 0; }
+  bool is_finite() const { return bound < std::numeric_limits<float>::infinity(); }
+  /// X = Y, but X is made canonical and Y not yet.
+  static Drift unflushed() { return {kFlushed, false}; }
+  static Drift flushed() { return {0, true}; }
+};
+
+/// After a product with a scalar of this magnitude. Lemma: a factor up to 1 leaves what is small small, with its sign.
+HWY_INLINE Drift scaled(Drift drift, float magnitude) {
+  if (drift.is_exact()) return Drift::unflushed();
+  const float bound = magnitude <= 1.0f ? drift.bound : drift.bound * magnitude * 1.000001f;
+  return {std::max(bound, Drift::kFlushed), false};
+}
+
+/// The live value after a link, or nothing where X must be known exactly and is not.
+HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, float scalar, Drift& drift) {
+  const float magnitude = std::abs(scalar);
+  switch (op) {
+    case ChainOp::relu:
+      if (!drift.canonical) drift.bound = std::max(drift.bound, Drift::kFlushed);
+      return true;
+    case ChainOp::canonical: drift = Drift::unflushed(); return true;
     case ChainOp::max:
     case ChainOp::min:
     case ChainOp::max_of:
-    case ChainOp::min_of: {
-      if (is_first || !link.scalar) return true;
-      std::uint32_t bits;
-      std::memcpy(&bits, link.operand, sizeof bits);
-      return (bits & 0x7fffffffu) - 1u < 0x00800000u;
+    case ChainOp::min_of:
+    case ChainOp::max_number:
+    case ChainOp::min_number:
+      // What is small loses against a larger scalar, or stays as it is; beside a smaller one its sign may decide.
+      if (!drift.is_exact()) return is_scalar && magnitude * Drift::kScale > drift.bound;
+      if (!is_scalar || !drift.canonical || (magnitude != 0 && !(magnitude > 0x1p-126f))) drift = Drift::unflushed();
+      return true;
+    case ChainOp::mul:
+      if (!is_scalar && !drift.is_exact()) return false;
+      drift = scaled(drift, magnitude);
+      return true;
+    case ChainOp::div:
+      if (!is_scalar && !drift.is_exact()) return false;
+      drift = scaled(drift, 1.0f / magnitude);
+      return true;
+    case ChainOp::add:
+    case ChainOp::sub:
+    case ChainOp::from:
+      // Lemma: a sum with s, |s| >= 2^-100, is zero or larger than 2^-126: near -s it is a multiple of 2^-24 |s|. And
+      // what is smaller than a quarter of the last place of s, 2^-26 |s|, gives s.
+      if (is_scalar && magnitude >= 0x1p-100f && drift.is_finite() && magnitude >= drift.bound * 0x1p-73f) {
+        drift = Drift::flushed();
+        return true;
+      }
+      if (!drift.is_exact()) return false;
+      drift = is_scalar && magnitude == 0 && drift.canonical ? Drift::flushed() : Drift::unflushed();
+      return true;
+    case ChainOp::into:
+      if (!drift.is_exact()) return false;
+      drift = Drift::unflushed();
+      return true;
+    case ChainOp::none: break;
+  }
+  return true;
+}
+
+/// After which links the values must be made canonical so that the last result is as specified: as late as nothing can
+/// tell, in the hope of a later op that absorbs what is small, as the bias of a batch norm does.
+HWY_INLINE void find_flushes(const ChainLink* links, std::size_t count, bool* flushes) {
+  Drift drift;
+  std::size_t latest = 0;  // where what is small can still be made zero
+  for (std::size_t l = 0; l <= count;) {
+    bool known = true;
+    if (l < count) {
+      flushes[l] = false;
+      known = drift_after(links[l].op, links[l].scalar, links[l].scalar ? *links[l].operand : 0.0f, drift);
+    } else {
+      known = drift.is_exact();
     }
-    default: return true;
+    if (known) {
+      if (drift.bound <= Drift::kFlushed) latest = l;
+      ++l;
+    } else {
+      flushes[latest] = true;
+      drift = Drift::flushed();
+      l = latest + 1;
+      latest = l;
+    }
   }
 }
 
 /// Calls fn(function of two vectors).
-template <class Fn>
-HWY_INLINE void with_op(ChainOp op, Fn fn) {
+template <class Fn> HWY_INLINE void with_op(ChainOp op, Fn fn) {
   switch (op) {
     case ChainOp::add: return fn([](V x, V y) HWY_ATTR { return hn::Add(x, y); });
     case ChainOp::sub: return fn([](V x, V y) HWY_ATTR { return hn::Sub(x, y); });
@@ -91,90 +186,199 @@ HWY_INLINE void with_op(ChainOp op, Fn fn) {
     case ChainOp::max_of: return fn([](V x, V y) HWY_ATTR { return larger(y, x); });
     case ChainOp::min_of: return fn([](V x, V y) HWY_ATTR { return smaller(y, x); });
     case ChainOp::relu: return fn([](V x, V) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(D())), x); });
+#if HWY_ARCH_X86
+    // x86 gives the second operand where one is NaN and where both are zero.
+    case ChainOp::max_number: return fn([](V x, V y) HWY_ATTR { return hn::Max(y, x); });
+    case ChainOp::min_number: return fn([](V x, V y) HWY_ATTR { return hn::Min(y, x); });
+#else
+    case ChainOp::max_number: return fn([](V x, V y) HWY_ATTR { return larger(x, y); });
+    case ChainOp::min_number: return fn([](V x, V y) HWY_ATTR { return smaller(x, y); });
+#endif
+    case ChainOp::canonical:
     case ChainOp::none: return;
   }
 }
 
-/// Runs elements [0, n) through the links: full(values, i) gets four vectors at a time, part(values, i, count) what is
-/// left, a vector with `count` elements at a time.
+/// A chain as the loops take it.
+struct Prepared {
+  HWY_INLINE Prepared(const ChainLink* given, std::size_t count) {
+    find_flushes(given, count, flushes);
+    for (std::size_t l = 0; l < count; ++l) {
+      links[l] = given[l];
+      const bool number = links[l].scalar && *links[l].operand == *links[l].operand;
+      if (number && links[l].op == ChainOp::max) links[l].op = ChainOp::max_number;
+      if (number && links[l].op == ChainOp::min) links[l].op = ChainOp::min_number;
+    }
+  }
+  ChainLink links[kMostLinks];
+  bool flushes[kMostLinks + 1];
+};
+
+/// Sends four vectors through the links; load(pointer) reads four of an operand.
+template <class Load>
+HWY_INLINE Quad through(const float* first, const ChainLink* links, std::size_t count, const bool* flushes, Load load) {
+  Quad x = load(first);
+  for (std::size_t l = 0; l < count; ++l) {
+    const ChainLink& link = links[l];
+    const Quad y = link.scalar ? Quad::of(hn::Set(D(), *link.operand)) : load(link.operand);
+    with_op(link.op, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
+    if (flushes[l]) x = x.flushed_all();
+  }
+  return x;
+}
+
+/// Runs elements [0, n) through the links: full(values, i) gets four vectors at a time, part(values, i, count) what
+/// is left, a vector with `count` elements at a time.
 template <class Full, class Part>
-HWY_INLINE void run_chain(const float* first, const ChainLink* links, std::size_t count, std::size_t n, Full full,
+HWY_INLINE void run_chain(const Prepared& chain, const float* first, std::size_t count, std::size_t n, Full full,
                           Part part) {
   const D d;
   const std::size_t width = hn::Lanes(d);
-  const ChainLink* const end = links + count;
-  bool small[kMostLinks];
-  for (std::size_t l = 0; l < count; ++l) small[l] = may_be_small(links[l], l == 0);
+  const ChainLink* const links = chain.links;
+  const bool* const flushes = chain.flushes;
   std::size_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
-    const auto load = [&](const float* p) HWY_ATTR {
-      return Quad{hn::LoadU(d, p + i), hn::LoadU(d, p + i + width), hn::LoadU(d, p + i + 2 * width),
-                  hn::LoadU(d, p + i + 3 * width)};
-    };
-    Quad x = load(first);
-    for (const ChainLink* link = links; link != end; ++link) {
-      Quad y;
-      if (link->scalar) {
-        const V all = hn::Set(d, *link->operand);
-        y = {all, all, all, all};
-      } else {
-        y = load(link->operand);
-      }
-      with_op(link->op, [&](auto fn) HWY_ATTR {
-        x = {fn(x.v0, y.v0), fn(x.v1, y.v1), fn(x.v2, y.v2), fn(x.v3, y.v3)};
-      });
-      if (small[link - links]) x = {flushed(x.v0), flushed(x.v1), flushed(x.v2), flushed(x.v3)};
-    }
-    full(x, i);
+    full(through(first, links, count, flushes, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }), i);
   }
-  for (; i < n; i += width) {
-    const std::size_t left = std::min(width, n - i);
-    const auto some = hn::FirstN(d, left);
-    V x = hn::MaskedLoad(some, d, first + i);
-    for (const ChainLink* link = links; link != end; ++link) {
-      const V y = link->scalar ? hn::Set(d, *link->operand) : hn::MaskedLoad(some, d, link->operand + i);
-      with_op(link->op, [&](auto fn) HWY_ATTR { x = flushed(fn(x, y)); });
-    }
-    part(x, i, left);
+  // Vectors under a mask read nothing beyond it, so that all that are left go through the chain together.
+  constexpr std::size_t kTogether = HWY_ARCH_X86 ? 4 : 1;
+  for (; i < n; i += kTogether * width) {
+    const auto left = [&](std::size_t v) HWY_ATTR {
+      return v >= kTogether || n - i <= v * width ? std::size_t{0} : std::min(width, n - i - v * width);
+    };
+    const auto m0 = hn::FirstN(d, left(0)), m1 = hn::FirstN(d, left(1)), m2 = hn::FirstN(d, left(2)),
+               m3 = hn::FirstN(d, left(3));
+    const Quad x = through(first, links, count, flushes, [&](const float* p) HWY_ATTR {
+      const V v0 = hn::MaskedLoad(m0, d, p + i);
+      if (kTogether == 1) return Quad{v0, v0, v0, v0};
+      return Quad{v0, hn::MaskedLoad(m1, d, p + i + width), hn::MaskedLoad(m2, d, p + i + 2 * width),
+                  hn::MaskedLoad(m3, d, p + i + 3 * width)};
+    });
+    part(x.v0, i, left(0));
+    if (left(1) != 0) part(x.v1, i + width, left(1));
+    if (left(2) != 0) part(x.v2, i + 2 * width, left(2));
+    if (left(3) != 0) part(x.v3, i + 3 * width, left(3));
   }
 }
 
+/// A link that is known to the compiler.
+template <ChainOp op_, bool scalar_> struct Known {
+  static constexpr ChainOp op = op_;
+  static constexpr bool scalar = scalar_;
+  static bool is(const ChainLink& link) {
+    return link.op == op && (link.scalar == scalar || op == ChainOp::relu || op == ChainOp::canonical);
+  }
+  template <class Vectors, class Load>
+  static HWY_INLINE Vectors apply(Vectors x, const ChainLink& link, V all, bool flushes, Load load) {
+    const Vectors y = scalar ? Vectors::of(all) : load(link.operand);
+    with_op(op, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
+    return flushes ? x.flushed_all() : x;
+  }
+};
+
+/// The chains that networks consist of: no switch, and scalars in registers.
+template <class... Links> struct KnownChain {
+  template <class Vectors, class Load, std::size_t... l>
+  static HWY_INLINE Vectors through(const Prepared& chain, const float* first, const V* scalars, Load load,
+                                    std::index_sequence<l...>) {
+    Vectors x = load(first);
+    ((x = Links::apply(x, chain.links[l], scalars[l], chain.flushes[l], load)), ...);
+    return x;
+  }
+  template <std::size_t... l>
+  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n,
+                               std::index_sequence<l...> indices) {
+    const D d;
+    const std::size_t width = hn::Lanes(d);
+    const V scalars[] = {(Links::scalar ? hn::Set(d, *chain.links[l].operand) : hn::Zero(d))...};
+    std::size_t i = 0;
+    for (; i + 4 * width <= n; i += 4 * width) {
+      const Quad x = through<Quad>(
+          chain, first, scalars, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }, indices);
+      hn::StoreU(with_one_nan(x.v0), d, out + i);
+      hn::StoreU(with_one_nan(x.v1), d, out + i + width);
+      hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
+      hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
+    }
+    for (; i < n; i += width) {
+      const auto some = hn::FirstN(d, std::min(width, n - i));
+      const One x = through<One>(
+          chain, first, scalars, [&](const float* p) HWY_ATTR { return One{hn::MaskedLoad(some, d, p + i)}; }, indices);
+      hn::BlendedStore(with_one_nan(x.v0), some, d, out + i);
+    }
+  }
+  template <std::size_t... l> static bool is(const Prepared& chain, std::index_sequence<l...>) {
+    return (Links::is(chain.links[l]) && ...);
+  }
+  static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
+    using Indices = std::index_sequence_for<Links...>;
+    if (count != sizeof...(Links) || !is(chain, Indices())) return false;
+    store(chain, out, first, n, Indices());
+    return true;
+  }
+};
+
+using Canonical = Known<ChainOp::canonical, false>;
+using Relu = Known<ChainOp::relu, false>;
+using Shift = Known<ChainOp::add, true>;
+using Center = Known<ChainOp::sub, true>;
+using Scale = Known<ChainOp::mul, true>;
+using Residual = Known<ChainOp::add, false>;
+
+bool store_known(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
+  return KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Shift, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Scale, Shift>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Shift, Known<ChainOp::max_number, true>, Known<ChainOp::min_number, true>,
+                    Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, n);
+}
+
 void store(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
+  if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
+  const Prepared chain(links, count);
+  if (store_known(chain, out, first, count, n)) return;
   run_chain(
-      first, links, count, n,
+      chain, first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         hn::StoreU(with_one_nan(x.v0), d, out + i);
         hn::StoreU(with_one_nan(x.v1), d, out + i + width);
         hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
         hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
       },
-      [&](V x, std::size_t i, std::size_t left) HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+      [&](V x, std::size_t i, std::size_t left)
+          HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
 }
 
 void stream(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
+  if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
   run_chain(
-      first, links, count, n,
+      Prepared(links, count), first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         hn::Stream(with_one_nan(x.v0), d, out + i);
         hn::Stream(with_one_nan(x.v1), d, out + i + width);
         hn::Stream(with_one_nan(x.v2), d, out + i + 2 * width);
         hn::Stream(with_one_nan(x.v3), d, out + i + 3 * width);
       },
-      [&](V x, std::size_t i, std::size_t left) HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+      [&](V x, std::size_t i, std::size_t left)
+          HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
 }
 
 /// step(lane, x): the lane after one more element.
 template <class Step>
 HWY_INLINE void reduce_lanes(float* lanes, const float* first, const ChainLink* links, std::size_t count, std::size_t n,
                              Step step) {
+  if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
   run_chain(
-      first, links, count, n,
+      Prepared(links, count), first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         float* lane = lanes + i % kLanes;
         hn::StoreU(step(hn::LoadU(d, lane), x.v0), d, lane);

@@ -70,6 +70,23 @@ Tile Frame::row_tile() const {
   return {0, 1, unit_ * plan_.width, width_};
 }
 
+void Frame::enter_batch(std::int64_t row, std::int64_t rows) {
+  unit_ = row;
+  width_ = rows;
+  run_row_steps(0);
+}
+
+void Frame::next_row_of_batch() {
+  for (const int v : plan_.row_values) values_[v] += size_of(plan_.types[idx(v)]);
+  ++unit_;
+}
+
+void Frame::finish_batch() {
+  unit_ -= width_;
+  for (const int v : plan_.row_values) values_[v] -= idx(width_) * size_of(plan_.types[idx(v)]);
+  finish_unit();
+}
+
 void Frame::run_row_steps(std::size_t pass) {
   const Tile tile = row_tile();
   for (const Step& step : plan_.passes[pass].row_steps) execute_row_step(step, tile);
@@ -144,6 +161,10 @@ std::byte* Frame::at(const Place& place, const Tile& tile, ComputeType type) {
   }
 }
 
+const std::byte* Frame::raw(const Tile& tile, ComputeType type) const {
+  return accumulators_.data + idx(tile.begin - accumulators_.begin) * size_of(type);
+}
+
 void Frame::execute(const Step& step, const Tile& tile) {
   switch (step.kind) {
     case Step::Kind::compute:
@@ -177,8 +198,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
     case Step::Kind::accumulator: {
       std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
       if (out == nullptr) out = at(step.place, tile, step.type);
-      const std::byte* raw = accumulators_.data + idx(tile.begin - accumulators_.begin) * size_of(step.type);
-      step.fn(out, raw, nullptr, nullptr, tile.elements());
+      step.fn(out, raw(tile, step.type), nullptr, nullptr, tile.elements());
       values_[step.out] = out;
       return;
     }
@@ -217,6 +237,8 @@ void Frame::execute_chain(const Step& step, const Tile& tile) {
       plan_.streams && out != nullptr && is_aligned(out, 64) && (!step.by_row || step.out_stride % 64 == 0);
   if (out == nullptr || (plan_.streams && !streams)) out = at(step.place, tile, step.type);
   std::array<ChainLink, kMostLinks> links;
+  // A contraction's results go from where they were accumulated into the chain.
+  if (step.raw) values_[step.a] = raw(tile, step.type);
   find_links(step, links.data());
   values_[step.out] = out;
   const auto run = streams ? plan_.chain->stream : plan_.chain->store;

@@ -42,12 +42,21 @@ class Frame {
   /// Takes the row values of `other`, which is at the same unit, and leaves partial results there from now on.
   void share(const Frame& other);
 
+  // Epilogues: rows [row, row + rows), at most plan.row_batch of them, whose row values are computed together.
+  // next_row_of_batch() is called after each row.
+  void enter_batch(std::int64_t row, std::int64_t rows);
+  void next_row_of_batch();
+  /// Stores what belongs to the rows as wholes.
+  void finish_batch();
+
   void set_accumulators(const Accumulators& accumulators) { accumulators_ = accumulators; }
 
  private:
   void fetch_ahead(const Tile& tile) const;
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
+  /// The contraction's results that a tile of the epilogue begins with.
+  const std::byte* raw(const Tile& tile, ComputeType type) const;
   void execute(const Step& step, const Tile& tile);
   void compute(const Step& step, const Tile& tile, std::byte* out);
   void execute_chain(const Step& step, const Tile& tile);

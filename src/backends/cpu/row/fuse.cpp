@@ -43,6 +43,12 @@ void Planner::fuse_chains(Pass& pass) {
   }
   std::vector<int> made_by(plan_.types.size(), -1);  // the chain of a value
   std::vector<bool> joined(pass.steps.size(), false);
+  std::vector<int> accumulated(plan_.types.size(), -1);  // the step that makes raw results canonical
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+    const Step& step = pass.steps[s];
+    const bool only_read = step.place.kind == Place::Kind::none && step.direct < 0 && step.type == ComputeType::f32;
+    if (step.kind == Step::Kind::accumulator && only_read) accumulated[idx(step.out)] = static_cast<int>(s);
+  }
   const auto joinable = [&](int value, int reads) {
     if (value < 0 || made_by[idx(value)] < 0 || uses[idx(value)] != reads) return false;
     const Step& chain = pass.steps[idx(made_by[idx(value)])];
@@ -52,6 +58,7 @@ void Planner::fuse_chains(Pass& pass) {
     Step& chain = pass.steps[idx(made_by[idx(value)])];
     step.links = std::move(chain.links);
     step.a = chain.a;
+    step.raw = chain.raw;
     joined[idx(made_by[idx(value)])] = true;
   };
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {
@@ -65,13 +72,24 @@ void Planner::fuse_chains(Pass& pass) {
       step.kind = Step::Kind::chain;
       step.a = live;
       step.b = -1;
-      if (joinable(live, 1)) join(live, step);
+      if (joinable(live, 1)) {
+        join(live, step);
+      } else if (accumulated[idx(live)] >= 0 && uses[idx(live)] == 1) {
+        step.raw = true;
+        step.links.push_back({ChainOp::canonical, -1, false, 0});
+        joined[idx(accumulated[idx(live)])] = true;
+      }
       step.links.push_back(link);
       made_by[idx(step.out)] = static_cast<int>(s);
     } else if (step.kind == Step::Kind::compute && (step.op == Op::exp || step.op == Op::gelu_erf)) {
       if (!joinable(step.a, 1)) continue;
       const int made = made_by[idx(step.a)];
-      const Step& chain = pass.steps[idx(made)];
+      Step& chain = pass.steps[idx(made)];
+      if (chain.raw && chain.links.size() == 2) {  // these loops take canonical operands
+        chain.links.erase(chain.links.begin());
+        chain.raw = false;
+        joined[idx(accumulated[idx(chain.a)])] = false;
+      }
       const Link& link = chain.links[0];
       if (chain.links.size() != 1) continue;
       if (step.op == Op::gelu_erf && link.op == ChainOp::add) {

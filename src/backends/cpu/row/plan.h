@@ -75,6 +75,7 @@ struct Step {
   ChainOp chain_op = ChainOp::none;  ///< compute: what it would be in a chain,
   int scalars = 0;                   ///< and which operands are one value (as in ElementwiseTable)
   std::vector<Link> links;
+  bool raw = false;  ///< chain: a is the contraction's results as they were accumulated
   // Blocks of rows: whether the step takes the rows one by one, and how far apart they are in the value defined and in
   // a, b and c, in bytes. 0: all rows share what is there.
   bool by_row = false;
@@ -124,12 +125,13 @@ struct RowPlan {
   std::vector<Access> inputs, outputs, positions;
   std::vector<Table> tables;
   std::int64_t units = 1;
-  std::int64_t sequence = 1;  ///< elements of one row: what is tiled and reduced
-  std::int64_t width = 1;     ///< rows of a unit
-  std::int64_t depth = 1;     ///< columns: elements of each row in one tile
-  std::int64_t tile = 512;    ///< rows: elements of a tile
-  std::int64_t elements = 0;  ///< of the whole iteration space
-  std::int64_t cost = 1;      ///< per element, in simple operations
+  std::int64_t sequence = 1;   ///< elements of one row: what is tiled and reduced
+  std::int64_t width = 1;      ///< rows of a unit
+  std::int64_t row_batch = 1;  ///< epilogues: rows whose values are computed at once, as arrays
+  std::int64_t depth = 1;      ///< columns: elements of each row in one tile
+  std::int64_t tile = 512;     ///< rows: elements of a tile
+  std::int64_t elements = 0;   ///< of the whole iteration space
+  std::int64_t cost = 1;       ///< per element, in simple operations
 
   std::vector<ComputeType> types;   ///< per value
   std::vector<Place> places;        ///< per value: of what lives longer than a tile
@@ -137,6 +139,7 @@ struct RowPlan {
   std::vector<Pass> passes;         ///< never empty
   std::vector<Step> last_steps;     ///< after the last pass, once per unit: row values and their stores
   std::vector<RowReduction> reductions;
+  std::vector<int> row_values;     ///< epilogues: the values that are arrays, one for each row of a batch
   std::vector<int> fetched_ahead;  ///< inputs of which the last pass asks for the next row
   bool streams = false;            ///< the outputs are larger than the caches
   bool is_epilogue = false;

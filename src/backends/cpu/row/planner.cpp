@@ -14,6 +14,8 @@ using Kind = Instruction::Kind;
 constexpr std::int64_t kTile = 512;
 // Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
 constexpr std::int64_t kBlockElements = 2048;
+// Rows of an epilogue whose values are computed together.
+constexpr std::int64_t kRowBatch = 16;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
 // What the second-level cache holds of rows that were read in pieces.
@@ -71,12 +73,15 @@ RowPlan Planner::plan() {
     store.type = plan_.types[idx(store.a)];
     store.put = (program_.outputs[o].bits ? plan_.convert->store_bits
                                           : plan_.convert->store)[index_of(program_.outputs[o].dtype)];
-    store.by_row = plan_.has_blocks() && analysis_.classes[idx(store.a)] == Class::uniform;
+    store.by_row = (plan_.has_blocks() || plan_.row_batch > 1) && analysis_.classes[idx(store.a)] == Class::uniform;
     plan_.last_steps.push_back(store);
   }
   bool writes_rows = false;
   for (std::size_t o = 0; o < analysis_.outputs.size(); ++o) writes_rows = writes_rows || !is_vector_output(o);
   if (program_.rows.numel() == 0 || (plan_.elements == 0 && !writes_rows)) plan_.units = 0;  // nothing to write
+  for (std::size_t v = 0; v < analysis_.code.size() && options_.epilogue; ++v) {
+    if (analysis_.used[v] && analysis_.classes[v] == Class::row) plan_.row_values.push_back(static_cast<int>(v));
+  }
   find_inputs_to_fetch_ahead();
   lay_out_memory();
   return std::move(plan_);
@@ -158,6 +163,7 @@ void Planner::choose_tiles() {
   plan_.elements = space.outer_count * space.along_count;
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
+    if (options_.epilogue) plan_.row_batch = kRowBatch;
     plan_.tile = only_reduces() ? kChunk : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
       const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;

@@ -1,6 +1,6 @@
 // Makes a RowPlan. In three strokes: what the values are and when they can be known (analysis.h), which pass computes
-// them in tiles of which shape (planner.cpp), then the steps of each pass: what a step does (steps.cpp), which become one
-// (fuse.cpp), and where their results lie (slots.cpp).
+// them in tiles of which shape (planner.cpp), then the steps of each pass: what a step does (steps.cpp), which become
+// one (fuse.cpp), and where their results lie (slots.cpp).
 #pragma once
 
 #include <map>

@@ -58,7 +58,9 @@ bool keeps_rows(const RowPlan& plan) {
 
 }  // namespace
 
-Scratch::~Scratch() { std::free(data_); }
+Scratch::~Scratch() {
+  std::free(data_);
+}
 
 void Scratch::grow(std::size_t bytes) {
   std::free(data_);
@@ -90,7 +92,8 @@ void RowProgram::run(const Binding& binding) const {
   const FloatingPointScope scope;
   const std::int64_t threads = num_threads();
   const bool few = plan.units < 2 * threads && threads > 1;
-  if (few && plan.sequence >= 2 * kChunk && plan.elements * plan.cost > kWorthAThread && !in_parallel_region() && !keeps_rows(plan)) {
+  if (few && plan.sequence >= 2 * kChunk && plan.elements * plan.cost > kWorthAThread && !in_parallel_region() &&
+      !keeps_rows(plan)) {
     return run_long_units(plan, binding);
   }
   if (plan.units == 1) {  // e.g. small elementwise work: no frame on another thread's stack
@@ -108,12 +111,15 @@ void RowProgram::run_block(const Binding& binding, std::int64_t row, std::int64_
   Frame frame(plan, binding, scratch.reserve(plan.total_bytes));
   const auto stride = accumulator_row_stride * static_cast<std::int64_t>(size_of(plan.accumulator_type));
   const auto* data = static_cast<const std::byte*>(accumulator);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    frame.set_accumulators({data == nullptr ? nullptr : data + i * stride, begin});
-    frame.enter_unit(row + i);
-    frame.run_row_steps(0);
-    frame.run_range(0, begin, begin + count);
-    if (begin + count == plan.sequence) frame.finish_unit();
+  for (std::int64_t i = 0; i < rows; i += plan.row_batch) {
+    const std::int64_t batch = std::min(plan.row_batch, rows - i);
+    frame.enter_batch(row + i, batch);
+    for (std::int64_t r = i; r < i + batch; ++r) {
+      frame.set_accumulators({data == nullptr ? nullptr : data + r * stride, begin});
+      frame.run_range(0, begin, begin + count);
+      frame.next_row_of_batch();
+    }
+    if (begin + count == plan.sequence) frame.finish_batch();
   }
 }
 

@@ -31,7 +31,7 @@ bool Planner::is_scalar(int value) const {
 }
 
 bool Planner::has_row_arrays() const {
-  return plan_.layout == Layout::columns || plan_.has_blocks();
+  return plan_.layout == Layout::columns || plan_.has_blocks() || plan_.row_batch > 1;
 }
 
 int Planner::dense(int value, int pass) {
@@ -151,7 +151,8 @@ void Planner::emit_row_steps(int pass, std::vector<Step>& steps) {
     if (plan_.elements == 0 && instruction.extent == Extent::vector) continue;
     Step step = step_of(static_cast<int>(v), -1);
     const bool array = wanted == Class::row && has_row_arrays();
-    step.place = {Place::Kind::fixed, reserve(array ? idx(plan_.width) * size_of(step.type) : 8)};
+    step.place = {Place::Kind::fixed,
+                  reserve(array ? idx(std::max(plan_.width, plan_.row_batch)) * size_of(step.type) : 8)};
     plan_.places[v] = step.place;
     steps.push_back(step);
   }

@@ -19,9 +19,15 @@ inline namespace v0 {
 
 inline constexpr int kComputeTypes = 4;
 
-constexpr std::size_t index_of(ComputeType type) { return static_cast<std::size_t>(type); }
-constexpr std::size_t index_of(DType dtype) { return static_cast<std::size_t>(dtype); }
-constexpr std::size_t index_of(Op op) { return static_cast<std::size_t>(op); }
+constexpr std::size_t index_of(ComputeType type) {
+  return static_cast<std::size_t>(type);
+}
+constexpr std::size_t index_of(DType dtype) {
+  return static_cast<std::size_t>(dtype);
+}
+constexpr std::size_t index_of(Op op) {
+  return static_cast<std::size_t>(op);
+}
 constexpr std::size_t size_of(ComputeType type) {
   return type == ComputeType::f32 || type == ComputeType::i32 ? 4 : 8;
 }
@@ -32,9 +38,9 @@ using ElementwiseFn = void (*)(void* out, const void* a, const void* b, const vo
 using LoadFn = void (*)(void* out, const std::byte* from, std::int64_t stride, std::size_t n);
 using StoreFn = void (*)(std::byte* to, std::int64_t stride, const void* values, std::size_t n);
 
-/// Whether memory that holds elements of `dtype` holds values of `type` as they are, so that nothing is decoded or encoded.
-/// Lemma: of elements as long as their values, only a subnormal f32 decodes to something else, namely zero. `canonical`:
-/// there is none, as in everything that is computed; `bits`: the values are words.
+/// Whether memory that holds elements of `dtype` holds values of `type` as they are, so that nothing is decoded or
+/// encoded. Lemma: of elements as long as their values, only a subnormal f32 decodes to something else, namely zero.
+/// `canonical`: there is none, as in everything that is computed; `bits`: the values are words.
 constexpr bool is_stored_as(DType dtype, ComputeType type, bool bits, bool canonical) {
   if (lockstep::size_of(dtype) != size_of(type)) return false;
   return bits || (compute_type(dtype) == type && (dtype != DType::f32 || canonical));
@@ -52,18 +58,18 @@ struct ElementwiseTable {
 };
 
 struct ConvertTable {
-  std::array<LoadFn, kDTypeCount> load;              ///< decodes; f32 and bf16: subnormals read as zero
-  std::array<LoadFn, kDTypeCount> load_canonical;    ///< decodes data known to hold no subnormals
-  std::array<LoadFn, kDTypeCount> load_bits;         ///< unsigned words, zero extended to the word type
-  std::array<StoreFn, kDTypeCount> store;            ///< encodes
-  std::array<StoreFn, kDTypeCount> store_bits;       ///< the low bits of words
+  std::array<LoadFn, kDTypeCount> load;            ///< decodes; f32 and bf16: subnormals read as zero
+  std::array<LoadFn, kDTypeCount> load_canonical;  ///< decodes data known to hold no subnormals
+  std::array<LoadFn, kDTypeCount> load_bits;       ///< unsigned words, zero extended to the word type
+  std::array<StoreFn, kDTypeCount> store;          ///< encodes
+  std::array<StoreFn, kDTypeCount> store_bits;     ///< the low bits of words
   std::array<std::array<ElementwiseFn, kDTypeCount>, kDTypeCount> cast;  ///< [from][to], on compute types
   std::array<ElementwiseFn, kDTypeCount> to_bits;
   std::array<ElementwiseFn, kDTypeCount> from_bits;
   std::array<ElementwiseFn, kComputeTypes> splat;      ///< n copies of a[0]
   std::array<ElementwiseFn, kComputeTypes> canonical;  ///< raw results of arithmetic -> canonical
   ElementwiseFn widen;                                 ///< i32 -> i64
-  ElementwiseFn random;                                ///< a: i64 positions; b: seed, c: draw (one value each); i32 words
+  ElementwiseFn random;  ///< a: i64 positions; b: seed, c: draw (one value each); i32 words
   /// out[i] = start + step * i, as i64.
   void (*iota)(std::int64_t* out, std::int64_t start, std::int64_t step, std::size_t n);
   /// Copies past the caches; for results larger than they are. No alignment needed.
@@ -107,18 +113,27 @@ struct ReduceTable {
 /// The ops of a chain; x is the live value, y the operand of the link.
 enum class ChainOp : std::uint8_t {
   none,
-  add, sub, mul, div,  ///< x op y
-  from, into,          ///< y - x, y / x
-  max, min,            ///< maximum(x, y), minimum(x, y): equal values give the first
-  max_of, min_of,      ///< maximum(y, x), minimum(y, x)
+  add,
+  sub,
+  mul,
+  div,  ///< x op y
+  from,
+  into,  ///< y - x, y / x
+  max,
+  min,  ///< maximum(x, y), minimum(x, y): equal values give the first
+  max_of,
+  min_of,  ///< maximum(y, x), minimum(y, x)
   relu,
+  canonical,  ///< x: first of a chain that begins with raw results of a contraction
+  max_number,
+  min_number,  ///< within the loops: max, min where y is no NaN
 };
 struct ChainLink {
   ChainOp op;
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
 };
-inline constexpr std::size_t kMostLinks = 8;
+inline constexpr std::size_t kMostLinks = 10;
 
 /// Loops over first[0..n) sent through `count` links. Null members where the instruction set has no vectors with fma.
 struct ChainTable {
