@@ -46,7 +46,8 @@ class GpuExecutable : public Executable {
       : backend_(backend), scratch_bytes_(rendered.scratch_bytes) {
     for (Launch& launch : rendered.launches) {
       Ready& ready = launches_.emplace_back();
-      ready.module = backend_.kernels_.get(launch.text, backend_.arithmetic_);
+      ready.module = launch.product ? std::shared_ptr<const Module>(backend_.driver_->load_product(*launch.product))
+                                    : backend_.kernels_.get(launch.text, backend_.arithmetic_);
       ready.groups = launch.groups;
       ready.words = std::move(launch.words);
       ready.patches = std::move(launch.patches);
@@ -75,7 +76,8 @@ class GpuExecutable : public Executable {
         if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
         value += patch.kind == Patch::Kind::faults ? 4 * binding.first_fault : static_cast<std::uint64_t>(patch.offset);
         if (patch.start >= 0) {
-          value += binding.parameters[static_cast<std::size_t>(patch.start)].bits * static_cast<std::uint64_t>(patch.stride);
+          value +=
+              binding.parameters[static_cast<std::size_t>(patch.start)].bits * static_cast<std::uint64_t>(patch.stride);
         }
         std::memcpy(&launch.words[static_cast<std::size_t>(patch.word)], &value, sizeof value);
       }
@@ -149,7 +151,9 @@ GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::strin
   arithmetic_ = probe(*driver_, memory_, kernels_);
 }
 
-std::size_t GpuBackend::memory_bytes() const { return driver_->info().memory_bytes; }
+std::size_t GpuBackend::memory_bytes() const {
+  return driver_->info().memory_bytes;
+}
 
 BufferRef GpuBackend::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -181,7 +185,9 @@ std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const
   for (const Kernel* kernel : kernels) all.push_back(rendered(*kernel, driver_->info().threads));
   std::vector<const KernelText*> texts;
   for (const Rendered& one : all) {
-    for (const Launch& launch : one.launches) texts.push_back(&launch.text);
+    for (const Launch& launch : one.launches) {
+      if (!launch.product) texts.push_back(&launch.text);
+    }
   }
   {
     const std::lock_guard lock(mutex_);
@@ -197,6 +203,10 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
     refuse_beyond_memory(driver_->info(),
                          sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
+  }
+  const auto* const product = std::get_if<ContractionKernel>(&kernel);
+  if (product != nullptr && product->numerics == Numerics::fast && !missing_for_fast().empty()) {
+    throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
   const RenderLimits limits{.threads = threads,
                             .groups = driver_->info().groups,
@@ -272,9 +282,10 @@ std::size_t GpuBackend::window_bytes() const {
 
 std::string GpuBackend::description() const {
   const DriverInfo& info = driver_->info();
-  return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}", device_.to_string(), info.name,
+  const std::string fast = driver_->products();
+  return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}{}", device_.to_string(), info.name,
                      info.software ? " (software)" : "", static_cast<double>(info.memory_bytes) / 1e9, info.api,
-                     info.features, to_string(arithmetic_));
+                     info.features, to_string(arithmetic_), fast.empty() ? "" : "\n  fast numerics: " + fast);
 }
 
 void GpuBackend::reset_peak_memory() {

@@ -35,6 +35,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,13 +93,32 @@ struct Patch {
   std::int64_t stride = 0;
 };
 
+/// A product of matrices by the library of the device's vendor, in place of a kernel of ours: of each batch,
+/// out = a · b with a of rows x length and b of length x columns, all column-major: neighbours along the first
+/// dimension are neighbours in memory (`transposed`: along the other one), `leading` is the step along the other. In
+/// elements. The launch's words are the places of a, b, out and the library's working memory.
+struct LibraryProduct {
+  struct Matrix {
+    bool transposed = false;
+    std::int64_t leading = 0;
+    std::int64_t batch_stride = 0;
+  };
+  DType dtype = DType::f32;   ///< of a and b: bf16, f16, or f32, which are rounded to TF32
+  DType result = DType::f32;  ///< f32, or `dtype`
+  std::int64_t batches = 1, rows = 1, columns = 1, length = 1;
+  Matrix a, b, out;
+};
+constexpr std::size_t kLibraryWorkBytes = std::size_t{32} << 20;  ///< the working memory
+constexpr std::size_t kLibraryAlignment = 16;                     ///< in bytes, of places, leading steps and batches
+
 /// One launch: which text, how many workgroups, and the parameter words.
 struct Launch {
   KernelText text;
   std::uint32_t groups = 1;
   std::vector<std::uint32_t> words;
   std::vector<Patch> patches;
-  int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
+  int copies_from = -1, copies_to = -1;        ///< slots: not launched where both are the same memory
+  std::optional<LibraryProduct> product = {};  ///< instead of the text
 };
 
 /// A kernel as a device runs it: launches in order.

@@ -319,9 +319,10 @@ class Attention {
       for (const std::int64_t size : {repeats_, rows.size(), value_.shape().back()}) shape.push_back(size);
       return zeros(shape, {query_.dtype(), query_.device()});
     }
-    const Tensor weights = weights_of(ranges, rows, keys).weights;
+    // value joins in the dtype of the weights; in fast numerics they in its.
+    Tensor weights = weights_of(ranges, rows, keys).weights;
+    if (numerics_of(weights.dtype()) == Numerics::fast) weights = cast(weights, value_.dtype());
     const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size());
-    // value joins in the dtype of the weights.
     const Tensor product =
         contract_dims(weights, cast(v, weights.dtype()), dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}));
     // A block of hidden keys turns -0 to +0; where none was read, this does.
