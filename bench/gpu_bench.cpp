@@ -225,6 +225,14 @@ void products(Bench& bench) {
         };
       });
     }
+    bench.run("linear_16x4096x4096" + suffix, 0, 2 * 16.0 * 4096 * 4096, [&] {
+      const ls::Tensor x = random(bench, {16, 4096}, ls::DType::bf16);
+      const ls::Tensor w = random(bench, {4096, 4096}, ls::DType::bf16);
+      return [=] {
+        const ls::NumericsScope scope(numerics);
+        ls::linear(x, w).eval();
+      };
+    });
     bench.run("linear_2048x4096x11008" + suffix, 0, 2 * 2048.0 * 4096 * 11008, [&] {
       const ls::Tensor x = random(bench, {2048, 4096}, ls::DType::bf16);
       const ls::Tensor w = random(bench, {11008, 4096}, ls::DType::bf16);

@@ -107,6 +107,8 @@ def cases():
     for width in (64, 128):
         result[f"attention_8x16x2048x{width}_bf16_fast"] = lambda width=width: with_operands(
             F.scaled_dot_product_attention, *[(8, 16, 2048, width)] * 3, dtype=torch.bfloat16)
+    result["linear_16x4096x4096_bf16_blocked"] = result["linear_16x4096x4096_bf16_fast"] = lambda: with_operands(
+        F.linear, (16, 4096), (4096, 4096), dtype=torch.bfloat16)
     result["linear_2048x4096x11008_bf16_blocked"] = result["linear_2048x4096x11008_bf16_fast"] = lambda: with_operands(
         F.linear, (2048, 4096), (11008, 4096), dtype=torch.bfloat16)
     result["linear_4096"] = lambda: with_operands(F.linear, (4096, 4096), (4096, 4096), (4096,))

@@ -21,7 +21,7 @@ constexpr int kBlasSumsInF32 = 68, kBlasTf32 = 77;
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4;  // of a product
 constexpr int kBlasBatches = 5, kBlasBatchStride = 6;    // of a matrix
 constexpr int kBlasWorkBytes = 1, kBlasReductions = 3;   // of a choice
-constexpr int kBlasAlignments[] = {5, 6, 7, 8};          // of a, b, c and the result
+constexpr int kBlasAlignmentA = 5, kBlasAlignmentB = 6, kBlasAlignmentC = 7, kBlasAlignmentOut = 8;
 /// Parts of a long sum are added not at all, or in f32 by a step of its own: in the same order in every run.
 constexpr std::uint32_t kBlasOrderedReductions = 2;
 
@@ -189,7 +189,10 @@ BlasLt::Product::Product(const BlasLt& library, const LibraryProduct& of)
   };
   set(kBlasWorkBytes, std::uint64_t{kLibraryWorkBytes});
   set(kBlasReductions, kBlasOrderedReductions);
-  for (const int alignment : kBlasAlignments) set(alignment, static_cast<std::uint32_t>(kLibraryAlignment));
+  set(kBlasAlignmentA, of.a.alignment);
+  set(kBlasAlignmentB, of.b.alignment);
+  set(kBlasAlignmentC, of.out.alignment);
+  set(kBlasAlignmentOut, of.out.alignment);
   BlasLtChoice found{};
   int count = 0;
   const Status status = api.choose(library_.handle_, plan.product.handle, plan.a.handle, plan.b.handle, plan.out.handle,

@@ -260,9 +260,16 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
   product.rows = swaps ? geometry_.columns : geometry_.rows;
   product.columns = swaps ? geometry_.rows : geometry_.columns;
   product.length = geometry_.length;
-  product.a = {!first.first_is_near, first.leading, first.batch_stride};
-  product.b = {second.first_is_near, second.leading, second.batch_stride};
-  product.out = {false, out.leading, out.batch_stride};
+  // Memory begins at multiples of 256 bytes.
+  const auto alignment = [&](const FastMatrix& matrix, DType dtype) {
+    const auto size = static_cast<std::uint64_t>(size_of(dtype));
+    const std::uint64_t bits =
+        (static_cast<std::uint64_t>(matrix.offset) | static_cast<std::uint64_t>(matrix.batch_stride)) * size;
+    return static_cast<std::uint32_t>((bits | kRegionBytes) & ~((bits | kRegionBytes) - 1));
+  };
+  product.a = {!first.first_is_near, first.leading, first.batch_stride, alignment(first, dtype_)};
+  product.b = {second.first_is_near, second.leading, second.batch_stride, alignment(second, dtype_)};
+  product.out = {false, out.leading, out.batch_stride, alignment(out, result_)};
   Launch launch;
   launch.words.resize(8);
   const auto place = [&](int word, bool scratch, int slot, std::int64_t bytes) {
