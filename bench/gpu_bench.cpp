@@ -212,25 +212,48 @@ void products(Bench& bench) {
     const ls::Tensor b = random(bench, {4096, 4096}, ls::DType::bf16);
     return [=] { ls::matmul(a, b).eval(); };
   });
-  for (const std::int64_t n : {1024, 2048, 4096, 8192}) {
-    const auto size = static_cast<double>(n);
-    bench.run("matmul_" + std::to_string(n) + "_bf16_blocked", 0, 2 * size * size * size, [&] {
-      const ls::Tensor a = random(bench, {n, n}, ls::DType::bf16);
-      const ls::Tensor b = random(bench, {n, n}, ls::DType::bf16);
+  for (const ls::Numerics numerics : {ls::Numerics::blocked, ls::Numerics::fast}) {
+    const std::string suffix = std::string("_bf16_") + ls::name_of(numerics);
+    for (const std::int64_t n : {1024, 2048, 4096, 8192}) {
+      const auto size = static_cast<double>(n);
+      bench.run("matmul_" + std::to_string(n) + suffix, 0, 2 * size * size * size, [&] {
+        const ls::Tensor a = random(bench, {n, n}, ls::DType::bf16);
+        const ls::Tensor b = random(bench, {n, n}, ls::DType::bf16);
+        return [=] {
+          const ls::NumericsScope scope(numerics);
+          ls::matmul(a, b).eval();
+        };
+      });
+    }
+    bench.run("linear_16x4096x4096" + suffix, 0, 2 * 16.0 * 4096 * 4096, [&] {
+      const ls::Tensor x = random(bench, {16, 4096}, ls::DType::bf16);
+      const ls::Tensor w = random(bench, {4096, 4096}, ls::DType::bf16);
       return [=] {
-        const ls::NumericsScope scope(ls::Numerics::blocked);
-        ls::matmul(a, b).eval();
+        const ls::NumericsScope scope(numerics);
+        ls::linear(x, w).eval();
+      };
+    });
+    bench.run("linear_2048x4096x11008" + suffix, 0, 2 * 2048.0 * 4096 * 11008, [&] {
+      const ls::Tensor x = random(bench, {2048, 4096}, ls::DType::bf16);
+      const ls::Tensor w = random(bench, {11008, 4096}, ls::DType::bf16);
+      return [=] {
+        const ls::NumericsScope scope(numerics);
+        ls::linear(x, w).eval();
       };
     });
   }
-  bench.run("linear_2048x4096x11008_bf16_blocked", 0, 2 * 2048.0 * 4096 * 11008, [&] {
-    const ls::Tensor x = random(bench, {2048, 4096}, ls::DType::bf16);
-    const ls::Tensor w = random(bench, {11008, 4096}, ls::DType::bf16);
-    return [=] {
-      const ls::NumericsScope scope(ls::Numerics::blocked);
-      ls::linear(x, w).eval();
-    };
-  });
+  for (const std::int64_t width : {64, 128}) {
+    bench.run("attention_8x16x2048x" + std::to_string(width) + "_bf16_fast", 0,
+              4.0 * 8 * 16 * 2048 * 2048 * static_cast<double>(width), [&] {
+                const ls::Tensor q = random(bench, {8, 16, 2048, width}, ls::DType::bf16);
+                const ls::Tensor k = random(bench, {8, 16, 2048, width}, ls::DType::bf16);
+                const ls::Tensor v = random(bench, {8, 16, 2048, width}, ls::DType::bf16);
+                return [=] {
+                  const ls::NumericsScope scope(ls::Numerics::fast);
+                  ls::scaled_dot_product_attention(q, k, v).eval();
+                };
+              });
+  }
   bench.run("matmul_batched_64x512", 0, 64 * 2 * 512.0 * 512 * 512, [&] {
     const ls::Tensor a = random(bench, {64, 512, 512});
     const ls::Tensor b = random(bench, {64, 512, 512});
@@ -296,28 +319,43 @@ void models(Bench& bench) {
       };
     });
   }
-  bench.run("resnet50_train_b64", 0, 3 * 8.2e9 * 64, [&] {
+  bench.run("resnet50_b256_bf16_fast", 0, 8.2e9 * 256, [&] {
     std::shared_ptr<ls::nn::Layer> model = architecture.create(architecture.classes);
     model->to(bench.device());
-    model->train();
-    const ls::Tensor x = random(bench, {64, 3, 224, 224});
-    const ls::Tensor y = ls::randint(0, 1000, {64}).to(bench.device()).eval();
+    model->to(ls::DType::bf16);
+    model->eval();
+    const ls::Tensor x = random(bench, {256, 3, 224, 224}, ls::DType::bf16);
     return [=] {
-      std::vector<ls::Tensor> leaves;
-      for (ls::nn::Parameter p : model->parameters()) {
-        if (!ls::is_tracked(p.tensor())) p.set(ls::requires_grad(p.tensor()));
-        leaves.push_back(p.tensor());
-      }
-      const ls::Tensor loss = ls::cross_entropy(model->forward(x), y);
-      const std::vector<ls::Tensor> slopes = ls::gradients(loss, leaves);
-      std::size_t i = 0;
-      for (ls::nn::Parameter p : model->parameters()) {
-        p.set(ls::detach(leaves[i]) - slopes[i] * 0.01);
-        ++i;
-      }
-      loss.eval();
+      const ls::NoGrad no_grad;
+      const ls::NumericsScope scope(ls::Numerics::fast);
+      model->forward(x).eval();
     };
   });
+  for (const bool fast : {false, true})
+    bench.run(fast ? "resnet50_train_b64_bf16_fast" : "resnet50_train_b64", 0, 3 * 8.2e9 * 64, [&] {
+      std::shared_ptr<ls::nn::Layer> model = architecture.create(architecture.classes);
+      model->to(bench.device());
+      model->train();
+      const ls::Tensor x = random(bench, {64, 3, 224, 224});
+      const ls::Tensor y = ls::randint(0, 1000, {64}).to(bench.device()).eval();
+      return [=] {
+        const ls::NumericsScope scope(fast ? ls::Numerics::fast : ls::Numerics::exact);
+        const ls::Autocast cast(fast ? ls::DType::bf16 : ls::DType::f32);
+        std::vector<ls::Tensor> leaves;
+        for (ls::nn::Parameter p : model->parameters()) {
+          if (!ls::is_tracked(p.tensor())) p.set(ls::requires_grad(p.tensor()));
+          leaves.push_back(p.tensor());
+        }
+        const ls::Tensor loss = ls::cross_entropy(model->forward(x), y);
+        const std::vector<ls::Tensor> slopes = ls::gradients(loss, leaves);
+        std::size_t i = 0;
+        for (ls::nn::Parameter p : model->parameters()) {
+          p.set(ls::detach(leaves[i]) - slopes[i] * 0.01);
+          ++i;
+        }
+        loss.eval();
+      };
+    });
 }
 
 // MobileSAM: the embedding of a picture, and a click on it.

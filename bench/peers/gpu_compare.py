@@ -101,8 +101,15 @@ def cases():
     for n in (512, 1024, 2048, 4096, 8192):
         result[f"matmul_{n}"] = lambda n=n: with_operands(torch.matmul, (n, n), (n, n))
     for n in (1024, 2048, 4096, 8192):  # beside ours, whose bits are the same everywhere, on floating-point tensor cores
-        result[f"matmul_{n}_bf16_blocked"] = lambda n=n: with_operands(torch.matmul, (n, n), (n, n), dtype=torch.bfloat16)
-    result["linear_2048x4096x11008_bf16_blocked"] = lambda: with_operands(
+        for numerics in ("blocked", "fast"):
+            result[f"matmul_{n}_bf16_{numerics}"] = lambda n=n: with_operands(
+                torch.matmul, (n, n), (n, n), dtype=torch.bfloat16)
+    for width in (64, 128):
+        result[f"attention_8x16x2048x{width}_bf16_fast"] = lambda width=width: with_operands(
+            F.scaled_dot_product_attention, *[(8, 16, 2048, width)] * 3, dtype=torch.bfloat16)
+    result["linear_16x4096x4096_bf16_blocked"] = result["linear_16x4096x4096_bf16_fast"] = lambda: with_operands(
+        F.linear, (16, 4096), (4096, 4096), dtype=torch.bfloat16)
+    result["linear_2048x4096x11008_bf16_blocked"] = result["linear_2048x4096x11008_bf16_fast"] = lambda: with_operands(
         F.linear, (2048, 4096), (11008, 4096), dtype=torch.bfloat16)
     result["linear_4096"] = lambda: with_operands(F.linear, (4096, 4096), (4096, 4096), (4096,))
     result["matmul_batched_64x512"] = lambda: with_operands(torch.matmul, (64, 512, 512), (64, 512, 512))
@@ -114,8 +121,9 @@ def cases():
         result[name] = lambda a=(images, channels, side, side), b=(outputs, channels // groups, kernel, kernel), \
             s=stride, p=kernel // 2, g=groups: with_operands(lambda x, w: F.conv2d(x, w, None, s, p, 1, g), a, b)
 
-    def inference(images):
-        model, x = resnet50().cuda().eval(), randn(images, 3, 224, 224)
+    def inference(images, dtype=torch.float32, layout=torch.contiguous_format):
+        model = resnet50().cuda().eval().to(dtype).to(memory_format=layout)
+        x = randn(images, 3, 224, 224, dtype=dtype).to(memory_format=layout)
 
         def step():
             with torch.no_grad():
@@ -123,18 +131,23 @@ def cases():
         return step
     for images in (1, 32):
         result[f"resnet50_b{images}"] = lambda images=images: inference(images)
+    result["resnet50_b256_bf16_fast"] = lambda: inference(256, torch.bfloat16, torch.channels_last)
 
-    def training():
-        model, x = resnet50().cuda().train(), randn(64, 3, 224, 224)
+    def training(autocast=False, layout=torch.contiguous_format):
+        model = resnet50().cuda().train().to(memory_format=layout)
+        x = randn(64, 3, 224, 224).to(memory_format=layout)
         y = torch.randint(0, 1000, (64,), device="cuda")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
         def step():
             optimizer.zero_grad()
-            F.cross_entropy(model(x), y).backward()
+            with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+                loss = F.cross_entropy(model(x), y)
+            loss.backward()
             optimizer.step()
         return step
     result["resnet50_train_b64"] = training
+    result["resnet50_train_b64_bf16_fast"] = lambda: training(True, torch.channels_last)
 
     def launches():
         x = randn(16)

@@ -1,4 +1,5 @@
-// Which arithmetic products have: exact, or block fixed point, which tensor cores can repeat to the bit.
+// Which arithmetic products have: exact; block fixed point, which tensor cores can repeat to the bit; or fast, which is
+// that of a device's own libraries and of no other device.
 //
 //   const ls::NumericsScope scope(ls::Numerics::blocked);
 //   const ls::Autocast cast(ls::DType::bf16);
@@ -14,14 +15,15 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// How a product of matrices, a convolution or attention sums. Both give the same bits on every device, and both are
-/// specified in docs/numerics.md.
+/// How a product of matrices, a convolution or attention sums. The first two give the same bits on every device; all
+/// are specified in docs/numerics.md.
 enum class Numerics : std::uint8_t {
   exact,    ///< f32 fused multiply-adds in the canonical order (section 6)
   blocked,  ///< block fixed point (section 12): integer products of 15-bit numbers that share a power of two along k
+  fast,     ///< the vendor's tensor cores (section 13): an error bound instead of specified bits; on CUDA alone
 };
 
-/// "exact", "blocked".
+/// "exact", "blocked", "fast".
 LOCKSTEP_API const char* name_of(Numerics numerics);
 /// The numerics of a name. Throws ValueError that lists the names.
 LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
@@ -29,7 +31,7 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 /// While it lives, ops of this thread whose operands are f16 or bf16 (also after Autocast's casts) multiply matrices in
 /// `numerics`: matmul and the other products, linear, convolutions and transposed ones, attention's two products,
 /// recurrent layers. The choice is recorded with each product when it is made; gradients have that of their op,
-/// wherever they are computed, and checkpoint() remembers it. Products of f32, f64 and integers are exact in either.
+/// wherever they are computed, and checkpoint() remembers it. Products of f32, f64 and integers are exact in all.
 ///
 /// Numerics::blocked: of a row along k, every 128 elements share a power of two, and each is rounded to 15 bits of it.
 /// So an element errs by at most 2^-14 of the largest magnitude in its block, and f16 and bf16 elements that are at
@@ -37,6 +39,10 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 /// On data of like magnitudes the error is a hundredth of what rounding the result to bf16 costs (the bound and
 /// measurements: docs/numerics.md section 12). A block with an infinity, a NaN or an element of 2^119 and more makes
 /// every result that reads it NaN.
+///
+/// Numerics::fast: products of cuBLASLt on a CUDA device. Results stay within the bound of section 13, repeat on the
+/// same device with the same library, and differ elsewhere. It is never chosen by itself: an op whose operands are on
+/// another device, or without the library, throws DeviceError.
 class LOCKSTEP_API NumericsScope {
  public:
   explicit NumericsScope(Numerics numerics, CallSite site = {});

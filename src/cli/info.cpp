@@ -56,7 +56,7 @@ void print_json() {
                         .text());
   }
   JsonArray numerics;
-  for (const Numerics one : {Numerics::exact, Numerics::blocked}) numerics.add(json(name_of(one)));
+  for (const Numerics one : {Numerics::exact, Numerics::blocked, Numerics::fast}) numerics.add(json(name_of(one)));
   const std::string cpu = JsonObject()
                               .add("name", json(processor_name()))
                               .add("isa", json(name_of(selected_isa())))
@@ -101,7 +101,9 @@ void print_text() {
   machine.add({{"threads"}, {fmt::format("{}", num_threads())}});
   machine.add(
       {{"instructions"}, {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
-  machine.add({{"numerics"}, {fmt::format("{}, {}", name_of(Numerics::exact), name_of(Numerics::blocked))}});
+  machine.add({{"numerics"},
+               {fmt::format("{}, {}; {} on devices that say so", name_of(Numerics::exact), name_of(Numerics::blocked),
+                            name_of(Numerics::fast))}});
   machine.print(style, "  ");
   print_line("");
   print_line(style.bold("Devices"));
@@ -120,7 +122,8 @@ void print_text() {
   print_line("");
   print_line(style.bold("Groups of processes"));
   for (const dist::EngineInfo& engine : dist::known_engines()) {
-    print_line(fmt::format("  {:14} {}", engine.name, engine.version.empty() ? style.dim(engine.problem) : engine.version));
+    print_line(
+        fmt::format("  {:14} {}", engine.name, engine.version.empty() ? style.dim(engine.problem) : engine.version));
   }
   print_line("");
   print_line(style.bold("Not available"));

@@ -275,8 +275,9 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .show_default();
   command
       .option("--numerics", options->numerics,
-              "exact, or blocked: products of bf16 casts in block fixed point (docs/numerics.md), parameters in f32")
-      .one_of({name_of(Numerics::exact), name_of(Numerics::blocked)})
+              "exact, or products of bf16 casts, parameters in f32: blocked, in block fixed point, or fast, by "
+              "cuBLASLt (docs/numerics.md)")
+      .one_of({name_of(Numerics::exact), name_of(Numerics::blocked), name_of(Numerics::fast)})
       .show_default();
   command.option("--threads", options->threads, "Of the CPU; no result depends on it (default: all)").range(1, 1024);
   command.option("--workers", options->workers, "Threads that prepare batches; no result depends on it")

@@ -11,8 +11,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-// What a thread's contractions follow: exact; blocked where operands have 16 bits; blocked in f32, too.
-enum State : std::uint8_t { kExact, kBlocked, kBlockedInside };
+// What a thread's contractions follow: exact; others where operands have 16 bits; those in f32, too.
+enum State : std::uint8_t { kExact, kBlocked, kBlockedInside, kFast, kFastInside };
 
 thread_local constinit std::uint8_t numerics_now = kExact;
 
@@ -21,15 +21,17 @@ thread_local constinit std::uint8_t numerics_now = kExact;
 const char* name_of(Numerics numerics) {
   switch (numerics) {
     case Numerics::exact: return "exact";
-    case Numerics::blocked: break;
+    case Numerics::blocked: return "blocked";
+    case Numerics::fast: break;
   }
-  return "blocked";
+  return "fast";
 }
 
 Numerics numerics_from_name(std::string_view name) {
   if (name == "exact") return Numerics::exact;
   if (name == "blocked") return Numerics::blocked;
-  throw ValueError(fmt::format("there are no numerics \"{}\"\n  fix: \"exact\", or \"blocked\"", name));
+  if (name == "fast") return Numerics::fast;
+  throw ValueError(fmt::format("there are no numerics \"{}\"\n  fix: \"exact\", \"blocked\" or \"fast\"", name));
 }
 
 NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numerics_now) {
@@ -37,9 +39,10 @@ NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numeric
   switch (numerics) {
     case Numerics::exact: numerics_now = kExact; return;
     case Numerics::blocked: numerics_now = kBlocked; return;
+    case Numerics::fast: numerics_now = kFast; return;
   }
   fail<ValueError>(fmt::format("there are no numerics of number {}", static_cast<int>(numerics)), {},
-                   "use Numerics::exact or Numerics::blocked");
+                   "use Numerics::exact, Numerics::blocked or Numerics::fast");
 }
 
 NumericsScope::~NumericsScope() {
@@ -47,15 +50,21 @@ NumericsScope::~NumericsScope() {
 }
 
 Numerics current_numerics() {
-  return numerics_now == kExact ? Numerics::exact : Numerics::blocked;
+  switch (numerics_now) {
+    case kBlocked:
+    case kBlockedInside: return Numerics::blocked;
+    case kFast:
+    case kFastInside: return Numerics::fast;
+    default: return Numerics::exact;
+  }
 }
 
 namespace graph {
 
 Numerics numerics_of(DType dtype) {
   const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
-  const bool follows = narrow ? numerics_now != kExact : dtype == DType::f32 && numerics_now == kBlockedInside;
-  return follows ? Numerics::blocked : Numerics::exact;
+  const bool inside = numerics_now == kBlockedInside || numerics_now == kFastInside;
+  return narrow || (dtype == DType::f32 && inside) ? current_numerics() : Numerics::exact;
 }
 
 NumericsExchange::NumericsExchange(std::uint8_t state) : before_(std::exchange(numerics_now, state)) {}
@@ -68,7 +77,9 @@ std::uint8_t numerics_state() {
 }
 
 InnerNumerics::InnerNumerics(Numerics numerics)
-    : NumericsExchange(numerics == Numerics::blocked ? kBlockedInside : kExact) {}
+    : NumericsExchange(numerics == Numerics::blocked ? kBlockedInside
+                       : numerics == Numerics::fast  ? kFastInside
+                                                     : kExact) {}
 
 }  // namespace graph
 }  // namespace v0

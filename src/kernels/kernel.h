@@ -211,7 +211,7 @@ struct RowKernel {
 struct ContractionKernel {
   Shape b, m, n, k;
   ComputeType type = ComputeType::f32;  ///< of accumulators; operands convert exactly (i8 .. i32 -> i32 wrapping)
-  Numerics numerics = Numerics::exact;  ///< blocked: type is f32, operands are f16, bf16 or f32
+  Numerics numerics = Numerics::exact;  ///< but exact: type is f32, operands are f16, bf16 or f32
   Input a, b_operand;                   ///< views over (b, m, k) and (b, k, n); dims in the groups' order
   /// Iteration space rows = (b, m), inner = n. At least one output.
   Program epilogue;

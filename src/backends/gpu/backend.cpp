@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,16 +45,20 @@ class GpuExecutable : public Executable {
  public:
   GpuExecutable(GpuBackend& backend, Rendered rendered, const Kernel& kernel)
       : backend_(backend), scratch_bytes_(rendered.scratch_bytes) {
+    for (const OperandForm& form : rendered.forms) forms_.push_back({form});
     for (Launch& launch : rendered.launches) {
       Ready& ready = launches_.emplace_back();
-      ready.module = backend_.kernels_.get(launch.text, backend_.arithmetic_);
+      ready.module = launch.product ? std::shared_ptr<const Module>(backend_.driver_->load_product(*launch.product))
+                                    : backend_.kernels_.get(launch.text, backend_.arithmetic_);
       ready.groups = launch.groups;
       ready.words = std::move(launch.words);
       ready.patches = std::move(launch.patches);
       ready.copies_from = launch.copies_from;
       ready.copies_to = launch.copies_to;
+      ready.makes = launch.makes;
+      if (launch.makes >= 0) forms_[static_cast<std::size_t>(launch.makes)].maker = {ready.module, ready.words};
       for (const Patch& patch : ready.patches) {
-        const bool writes = patch.kind == Patch::Kind::scratch ||
+        const bool writes = patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
                             (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
         if (patch.kind != Patch::Kind::scalar) ready.accesses.push_back({0, patch.word, writes});
       }
@@ -63,24 +68,29 @@ class GpuExecutable : public Executable {
   void run(const Binding& binding) const override {
     const std::lock_guard lock(backend_.mutex_);
     Driver& driver = *backend_.driver_;
-    const Temporary scratch(backend_.memory_, scratch_bytes_);
+    const Temporary scratch(backend_, scratch_bytes_);
+    Making making{*backend_.kept_, forms_.empty()};
+    for (Form& form : forms_) find(form, binding, scratch.address);
     for (Ready& launch : launches_) {
       if (launch.copies_from >= 0 && binding.slots[static_cast<std::size_t>(launch.copies_from)] ==
                                          binding.slots[static_cast<std::size_t>(launch.copies_to)]) {
         continue;
       }
+      if (launch.makes >= 0 && forms_[static_cast<std::size_t>(launch.makes)].is_made) continue;
       auto access = launch.accesses.begin();
       for (const Patch& patch : launch.patches) {
         std::uint64_t value = value_of(patch, binding, scratch.address);
         if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
         value += patch.kind == Patch::Kind::faults ? 4 * binding.first_fault : static_cast<std::uint64_t>(patch.offset);
         if (patch.start >= 0) {
-          value += binding.parameters[static_cast<std::size_t>(patch.start)].bits * static_cast<std::uint64_t>(patch.stride);
+          value +=
+              binding.parameters[static_cast<std::size_t>(patch.start)].bits * static_cast<std::uint64_t>(patch.stride);
         }
         std::memcpy(&launch.words[static_cast<std::size_t>(patch.word)], &value, sizeof value);
       }
       driver.launch(*launch.module, launch.groups, launch.words, launch.accesses);
     }
+    making.is_done = true;
   }
 
  private:
@@ -91,12 +101,46 @@ class GpuExecutable : public Executable {
     std::vector<Access> accesses;
     std::vector<Patch> patches;
     int copies_from, copies_to;
+    int makes;
   };
+  /// An operand's form, and where it is in this run.
+  struct Form {
+    OperandForm form;
+    KeptForms::Maker maker = {};
+    std::uint64_t last_contents = 0;  ///< of the operand in the last run
+    std::uint64_t address = 0;
+    bool is_made = false;
+  };
+
+  /// What a failed run should have made is not there.
+  struct Making {
+    KeptForms& kept;
+    bool is_done;
+    ~Making() {
+      if (!is_done) kept.drop_all();
+    }
+  };
+
+  // Kept from the second run with the same contents on.
+  void find(Form& form, const Binding& binding, std::uint64_t scratch) const {
+    form.address = scratch + form.form.offset;
+    form.is_made = false;
+    Buffer* const buffer = binding.given.empty() ? nullptr : binding.given[static_cast<std::size_t>(form.form.slot)];
+    if (!form.form.keeps || buffer == nullptr) return;
+    const std::uint64_t contents = buffer->contents();
+    if (std::exchange(form.last_contents, contents) != contents) return;
+    if (const std::uint64_t kept = backend_.kept_->find(contents, form.maker); kept != 0) {
+      form.address = kept;
+      form.is_made = true;
+    } else if (const std::uint64_t room = backend_.kept_->keep(*buffer, form.maker, form.form.bytes); room != 0) {
+      form.address = room;
+    }
+  }
 
   /// Memory for the time of one call: later work comes after this one's.
   struct Temporary {
-    Temporary(Memory& from, std::size_t size)
-        : memory(from), bytes(size), address(size == 0 ? 0 : from.allocate(size)) {}
+    Temporary(GpuBackend& backend, std::size_t size)
+        : memory(backend.memory_), bytes(size), address(size == 0 ? 0 : backend.take(size)) {}
     ~Temporary() {
       if (address != 0) memory.release(address, bytes);
     }
@@ -107,19 +151,21 @@ class GpuExecutable : public Executable {
     std::uint64_t address;
   };
 
-  static std::uint64_t value_of(const Patch& patch, const Binding& binding, std::uint64_t scratch) {
+  std::uint64_t value_of(const Patch& patch, const Binding& binding, std::uint64_t scratch) const {
     const auto index = static_cast<std::size_t>(patch.index);
     switch (patch.kind) {
       case Patch::Kind::address: return reinterpret_cast<std::uint64_t>(binding.slots[index]);
       case Patch::Kind::scalar: return binding.parameters[index].bits;
       case Patch::Kind::faults: return reinterpret_cast<std::uint64_t>(binding.faults.data());
       case Patch::Kind::scratch: return scratch;
+      case Patch::Kind::form: return forms_[index].address;
     }
     return 0;
   }
 
   GpuBackend& backend_;
-  mutable std::vector<Ready> launches_;  ///< guarded by the backend's mutex
+  mutable std::vector<Ready> launches_;  ///< guarded by the backend's mutex, as the forms are
+  mutable std::vector<Form> forms_;
   std::size_t scratch_bytes_;
 };
 
@@ -147,14 +193,26 @@ GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver, std::strin
       memory_(*driver_),
       kernels_(*driver_, std::move(cache_directory)) {
   arithmetic_ = probe(*driver_, memory_, kernels_);
+  kept_ = std::make_shared<KeptForms>(memory_, mutex_, driver_->info().memory_bytes / 16);
 }
 
-std::size_t GpuBackend::memory_bytes() const { return driver_->info().memory_bytes; }
+std::size_t GpuBackend::memory_bytes() const {
+  return driver_->info().memory_bytes;
+}
 
 BufferRef GpuBackend::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t address = memory_.allocate(bytes);
+  const std::uint64_t address = take(bytes);
   return make_pooled<GpuBuffer>(*this, address, bytes);
+}
+
+std::uint64_t GpuBackend::take(std::size_t bytes) {
+  try {
+    return memory_.allocate(bytes);
+  } catch (const OutOfMemoryError&) {
+    if (!kept_->drop_all()) throw;
+  }
+  return memory_.allocate(bytes);
 }
 
 void GpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
@@ -181,7 +239,9 @@ std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const
   for (const Kernel* kernel : kernels) all.push_back(rendered(*kernel, driver_->info().threads));
   std::vector<const KernelText*> texts;
   for (const Rendered& one : all) {
-    for (const Launch& launch : one.launches) texts.push_back(&launch.text);
+    for (const Launch& launch : one.launches) {
+      if (!launch.product) texts.push_back(&launch.text);
+    }
   }
   {
     const std::lock_guard lock(mutex_);
@@ -197,6 +257,10 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
     refuse_beyond_memory(driver_->info(),
                          sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
+  }
+  const auto* const product = std::get_if<ContractionKernel>(&kernel);
+  if (product != nullptr && product->numerics == Numerics::fast && !missing_for_fast().empty()) {
+    throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
   const RenderLimits limits{.threads = threads,
                             .groups = driver_->info().groups,
@@ -272,9 +336,10 @@ std::size_t GpuBackend::window_bytes() const {
 
 std::string GpuBackend::description() const {
   const DriverInfo& info = driver_->info();
-  return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}", device_.to_string(), info.name,
+  const std::string fast = driver_->products();
+  return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}{}", device_.to_string(), info.name,
                      info.software ? " (software)" : "", static_cast<double>(info.memory_bytes) / 1e9, info.api,
-                     info.features, to_string(arithmetic_));
+                     info.features, to_string(arithmetic_), fast.empty() ? "" : "\n  fast numerics: " + fast);
 }
 
 void GpuBackend::reset_peak_memory() {
@@ -290,6 +355,11 @@ MemoryStatistics GpuBackend::memory_statistics() const {
 std::uint64_t GpuBackend::replays() const {
   const std::lock_guard lock(mutex_);
   return driver_->replays();
+}
+
+std::size_t GpuBackend::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return kept_->bytes();
 }
 
 std::size_t GpuBackend::compiled_kernels() const {

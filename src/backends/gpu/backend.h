@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/gpu/driver.h"
+#include "backends/gpu/kept_forms.h"
 #include "backends/gpu/kernel_cache.h"
 #include "backends/gpu/memory.h"
 #include "backends/gpu/replay.h"
@@ -34,6 +35,8 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   std::string description() const override;
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 
+  std::string missing_for_fast() const override { return driver_->missing_for_products(); }
+
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;
 
@@ -45,6 +48,8 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   const Arithmetic& arithmetic() const { return arithmetic_; }
   MemoryStatistics memory_statistics() const override;
   void reset_peak_memory() override;
+  /// Of forms of operands that are kept for later runs.
+  std::size_t kept_bytes() const;
   /// Kernels compiled by this process, not found in a cache.
   std::size_t compiled_kernels() const;
   /// Lists of launches that were replayed.
@@ -56,6 +61,8 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
 
   Rendered rendered(const Kernel& kernel, int threads) const;
   std::unique_ptr<Executable> executable(Rendered launches, const Kernel& kernel);
+  /// From memory_, at the price of what is kept.
+  std::uint64_t take(std::size_t bytes);
   BackendError in_kernel(const BackendError& error, const Kernel& kernel) const;
 
   Device device_;
@@ -63,6 +70,7 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   mutable std::mutex mutex_;  ///< of everything below, and of the driver
   Memory memory_;
   KernelCache kernels_;
+  std::shared_ptr<KeptForms> kept_;
   Arithmetic arithmetic_;
 };
 

@@ -96,6 +96,12 @@ class Driver {
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
   /// Throws TooManyThreads where the device says so after it has compiled.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
+  /// Why `load_product` cannot be used; empty where it can.
+  virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
+  /// With which library, or that it is missing, in words; empty on other devices.
+  virtual std::string products() const { return ""; }
+  /// A product by the vendor's library, to be launched as a kernel of one group.
+  virtual std::unique_ptr<Module> load_product(const LibraryProduct&) { throw BackendError(missing_for_products()); }
   /// `accesses`: all addresses in `words`. An address may stand there more than once.
   virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
                       std::span<const Access> accesses) = 0;
@@ -117,7 +123,9 @@ class Driver {
   virtual std::unique_ptr<WorkMark> mark() { return nullptr; }
   virtual std::unique_ptr<SideQueue> side_queue() { return nullptr; }
   /// From another device of this API, after all that is in its queue, which goes on after the copy.
-  virtual bool copy_from(Driver& /*other*/, std::uint64_t /*to*/, std::uint64_t /*from*/, std::size_t /*bytes*/) { return false; }
+  virtual bool copy_from(Driver& /*other*/, std::uint64_t /*to*/, std::uint64_t /*from*/, std::size_t /*bytes*/) {
+    return false;
+  }
   /// Whether this device reads the memory of another one of this API directly.
   virtual bool reads_directly(int /*other*/) { return false; }
   /// The driver that does the work, where this one stands in front of it.

@@ -64,6 +64,10 @@ std::unique_ptr<Module> ReplayingDriver::load(std::span<const std::byte> binary,
   return std::make_unique<Shared>(driver_->load(binary, kernel));
 }
 
+std::unique_ptr<Module> ReplayingDriver::load_product(const LibraryProduct& product) {
+  return std::make_unique<Shared>(driver_->load_product(product));
+}
+
 void ReplayingDriver::launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
                              std::span<const Access> accesses) {
   const std::shared_ptr<const Module>& shared = static_cast<const Shared&>(module).module;

@@ -35,6 +35,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,13 +84,33 @@ const char* type_name(ComputeType type);
 
 /// Where a launch's parameter word comes from, other than from the kernel itself.
 struct Patch {
-  enum class Kind : std::uint8_t { address, scalar, faults, scratch };
+  enum class Kind : std::uint8_t { address, scalar, faults, scratch, form };
   Kind kind = Kind::address;
   int word = 0;             ///< the first of two
-  int index = 0;            ///< slot or parameter
+  int index = 0;            ///< slot, parameter or form
   std::int64_t offset = 0;  ///< added to addresses, in bytes
   int start = -1;           ///< parameter: how many times `stride` bytes are added, too; -1: none
   std::int64_t stride = 0;
+};
+
+constexpr std::size_t kLibraryWorkBytes = std::size_t{32} << 20;  ///< the library's working memory
+constexpr std::uint32_t kLibraryAlignment = 16;  ///< in bytes, of places, leading steps and batches, at least
+
+/// A product of matrices by the library of the device's vendor, in place of a kernel of ours: of each batch,
+/// out = a · b with a of rows x length and b of length x columns, all column-major: neighbours along the first
+/// dimension are neighbours in memory (`transposed`: along the other one), `leading` is the step along the other. In
+/// elements. The launch's words are the places of a, b, out and the library's working memory.
+struct LibraryProduct {
+  struct Matrix {
+    bool transposed = false;
+    std::int64_t leading = 0;
+    std::int64_t batch_stride = 0;
+    std::uint32_t alignment = kLibraryAlignment;  ///< of all places that it may have, in bytes
+  };
+  DType dtype = DType::f32;   ///< of a and b: bf16, f16, or f32, which are rounded to TF32
+  DType result = DType::f32;  ///< f32, or `dtype`
+  std::int64_t batches = 1, rows = 1, columns = 1, length = 1;
+  Matrix a, b, out;
 };
 
 /// One launch: which text, how many workgroups, and the parameter words.
@@ -98,13 +119,24 @@ struct Launch {
   std::uint32_t groups = 1;
   std::vector<std::uint32_t> words;
   std::vector<Patch> patches;
-  int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
+  int copies_from = -1, copies_to = -1;        ///< slots: not launched where both are the same memory
+  std::optional<LibraryProduct> product = {};  ///< instead of the text
+  int makes = -1;                              ///< a form: not launched where that was kept
+};
+
+/// What launches make of an operand for later ones, which may be kept for the next run if the operand is the same then.
+struct OperandForm {
+  int slot = 0;
+  std::size_t offset = 0;  ///< in scratch memory, where it is made unless it is kept
+  std::size_t bytes = 0;
+  bool keeps = false;  ///< making it takes a part of the time that is worth the memory
 };
 
 /// A kernel as a device runs it: launches in order.
 struct Rendered {
   std::vector<Launch> launches;
   std::size_t scratch_bytes = 0;
+  std::vector<OperandForm> forms;
 };
 
 /// A row's sum has 64 lanes, and each has a thread.

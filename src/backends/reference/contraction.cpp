@@ -76,6 +76,7 @@ float contract_blocked(const std::vector<float>& a, const std::vector<float>& b)
 template <typename T> T contract(const ContractionKernel& kernel, const std::vector<T>& a, const std::vector<T>& b) {
   if constexpr (std::is_same_v<T, float>) {
     if (kernel.numerics == Numerics::blocked) return contract_blocked(a, b);
+    if (kernel.numerics == Numerics::fast) throw BackendError("ref: fast numerics have no specified bits");
   }
   return contract(a, b);
 }

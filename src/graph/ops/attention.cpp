@@ -29,6 +29,8 @@ constexpr std::int64_t kTileRows = 128;
 constexpr std::int64_t kFewRows = 16;
 // Scores of one block, in bytes: within the caches, and enough work for all threads.
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
+// In fast numerics: enough work for a library's call.
+constexpr std::int64_t kFastBlockBytes = std::int64_t{256} << 20;
 
 struct Range {
   std::int64_t first = 0;
@@ -61,10 +63,11 @@ class Attention {
     std::vector<Range> ranges = all_indices();
     const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
     // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
-    const std::int64_t of_one = kBlockBytes / (repeats_ * row_bytes);
+    if (numerics_of(wide(query_.dtype())) == Numerics::fast) block_bytes_ = kFastBlockBytes;
+    const std::int64_t of_one = block_bytes_ / (repeats_ * row_bytes);
     const std::int64_t most_rows = by_position() ? kTileRows : std::max(kTileRows, of_one);
     const Walk walk = walk_of(std::min(most_rows, rows_));
-    block_rows_ = std::clamp<std::int64_t>(kBlockBytes / (walk.count * row_bytes), 1, most_rows);
+    block_rows_ = std::clamp<std::int64_t>(block_bytes_ / (walk.count * row_bytes), 1, most_rows);
     while (block_rows_ < kTileRows && kTileRows % block_rows_ != 0) --block_rows_;
     if (walk.dims == 0 && rows_ <= block_rows_) return block(ranges, {0, rows_}).reshape(result_shape());
     output_ = zeros(result_shape(), {query_.dtype(), query_.device()});
@@ -242,10 +245,10 @@ class Attention {
   Walk walk_of(std::int64_t rows) const {
     const std::int64_t bytes = std::max<std::int64_t>(keys_, 1) * 4 * rows;
     Walk walk{.count = lead_.numel() * repeats_};
-    while (walk.dims < lead_.rank() && walk.count * bytes > kBlockBytes) walk.count /= lead_[walk.dims++];
+    while (walk.dims < lead_.rank() && walk.count * bytes > block_bytes_) walk.count /= lead_[walk.dims++];
     if (walk.dims == 0) return walk;
     const std::int64_t size = lead_[walk.dims - 1];
-    const std::int64_t most = std::max<std::int64_t>(kBlockBytes / (walk.count * bytes), 1);
+    const std::int64_t most = std::max<std::int64_t>(block_bytes_ / (walk.count * bytes), 1);
     const std::int64_t parts = (size + most - 1) / most;
     walk.step = (size + parts - 1) / parts;  // parts of about the same size
     walk.count *= walk.step;
@@ -319,9 +322,10 @@ class Attention {
       for (const std::int64_t size : {repeats_, rows.size(), value_.shape().back()}) shape.push_back(size);
       return zeros(shape, {query_.dtype(), query_.device()});
     }
-    const Tensor weights = weights_of(ranges, rows, keys).weights;
+    // value joins in the dtype of the weights; in fast numerics they in its.
+    Tensor weights = weights_of(ranges, rows, keys).weights;
+    if (numerics_of(weights.dtype()) == Numerics::fast) weights = cast(weights, value_.dtype());
     const Tensor v = part_of(value_, ranges).narrow(lead, keys.first, keys.size());
-    // value joins in the dtype of the weights.
     const Tensor product =
         contract_dims(weights, cast(v, weights.dtype()), dims_of({lead, lead + 1}, {lead + 1}, {lead + 2}, {lead}));
     // A block of hidden keys turns -0 to +0; where none was read, this does.
@@ -442,6 +446,7 @@ class Attention {
   std::int64_t rows_ = 0;
   std::int64_t keys_ = 0;
   std::int64_t block_rows_ = kTileRows;
+  std::int64_t block_bytes_ = kBlockBytes;
   double scale_ = 1;
   std::optional<std::int64_t> before_;  ///< the least key - row that is visible
   std::optional<std::int64_t> behind_;  ///< the largest

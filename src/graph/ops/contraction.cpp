@@ -6,6 +6,7 @@
 
 #include <lockstep/autograd.h>
 
+#include "backends/backend.h"
 #include "graph/numerics.h"
 #include "graph/recording.h"
 
@@ -41,6 +42,17 @@ Shape joined(std::initializer_list<const Shape*> groups) {
   return result;
 }
 
+// Fast numerics are asked for, and so are given or refused, never replaced.
+void check_fast(const Reading& a, const Reading& b) {
+  const Device device = a.base->device;
+  std::string missing = backend_of(device).missing_for_fast();
+  if (missing.empty() && (a.base->encoding != Encoding::dense || b.base->encoding != Encoding::dense)) {
+    missing = "packed weights have none yet";
+  }
+  check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", device.to_string(), missing), {},
+                     "Numerics::blocked or exact, which every device has, for this op");
+}
+
 }  // namespace
 
 DType accumulated(DType dtype) {
@@ -66,6 +78,7 @@ Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dt
   const Shape shape = joined({&primitive.b, &primitive.m, &primitive.n});
   const Device device = a.base->device;
   primitive.numerics = numerics_of(dtype);
+  if (primitive.numerics == Numerics::fast) check_fast(a, b);
   return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
 

@@ -288,6 +288,73 @@ TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
   for (const Launch& launch : render(plain, limits).launches) EXPECT_FALSE(launch.text.integer_tiles);
 }
 
+// What lies as matrices is multiplied as it lies, by the device's library.
+TEST(GpuRender, FastProductsReadWhatTheLibraryCan) {
+  const RenderLimits limits{.units = 132};
+  const auto product_of = [&](const View& a, const View& b) {
+    Kernel kernel = blocked_matmul(300, 256, 200, DType::bf16, a, b);
+    std::get<ContractionKernel>(kernel).numerics = Numerics::fast;
+    return render(kernel, limits);
+  };
+  const View turned{.shape = {200, 256}, .strides = {1, 200}};
+  const Rendered direct = product_of(View::contiguous({300, 200}), turned);
+  ASSERT_EQ(direct.launches.size(), 1U);
+  EXPECT_EQ(direct.scratch_bytes, kLibraryWorkBytes);
+  const Launch& launch = direct.launches[0];
+  ASSERT_TRUE(launch.product.has_value());
+  // Column-major: the result's columns, neighbours in memory, are the library's rows.
+  EXPECT_EQ(launch.product->dtype, DType::bf16);
+  EXPECT_EQ(launch.product->result, DType::bf16);
+  EXPECT_EQ(launch.product->rows, 256);
+  EXPECT_EQ(launch.product->columns, 300);
+  EXPECT_EQ(launch.product->length, 200);
+  EXPECT_TRUE(launch.product->a.transposed);
+  EXPECT_EQ(launch.product->a.leading, 200);
+  EXPECT_FALSE(launch.product->b.transposed);
+  EXPECT_EQ(launch.product->b.leading, 200);
+  EXPECT_EQ(launch.product->out.leading, 256);
+  EXPECT_EQ(launch.words.size(), 8U);
+
+  // What has borders, or begins between multiples of 16 bytes, is copied first.
+  View padded = View::contiguous({300, 200});
+  padded.bounds.push_back({.offset = -3, .m = {0, 1}, .lo = 0, .hi = 190});
+  const View odd{.shape = {200, 256}, .strides = {513, 2}, .offset = 1};
+  const Rendered copied = product_of(padded, odd);
+  ASSERT_EQ(copied.launches.size(), 3U);
+  EXPECT_FALSE(copied.launches[0].product.has_value());
+  EXPECT_FALSE(copied.launches[1].product.has_value());
+  EXPECT_TRUE(copied.launches[2].product.has_value());
+  EXPECT_EQ(copied.scratch_bytes, 300 * 200 * 2 + 64 + 200 * 256 * 2 + kLibraryWorkBytes);
+}
+
+// A convolution of several pictures is one product of all their windows, whose results its epilogue puts in order.
+TEST(GpuRender, FastConvolutionsCopyTheirWindows) {
+  ContractionKernel kernel = std::get<ContractionKernel>(matmul(64, 49, 576, DType::f16));
+  kernel.numerics = Numerics::fast;
+  kernel.b = {8};
+  kernel.a.view = View{.shape = {8, 64, 576}, .strides = {0, 576, 1}};
+  kernel.b_operand.view = View{.shape = {8, 576, 49}, .strides = {28224, 49, 1}};
+  kernel.epilogue.rows = {8, 64};
+  kernel.epilogue.outputs[0].strides = {3136, 49, 1};
+  const Rendered rendered = render(kernel, {.units = 132});
+  ASSERT_EQ(rendered.launches.size(), 3U);
+  ASSERT_TRUE(rendered.launches[1].product.has_value());
+  EXPECT_EQ(rendered.launches[1].product->batches, 1);
+  EXPECT_EQ(rendered.launches[1].product->rows, 8 * 49);
+  EXPECT_EQ(rendered.launches[1].product->result, DType::f16);
+  for (const int own : {0, 2}) EXPECT_FALSE(rendered.launches[static_cast<std::size_t>(own)].product.has_value());
+
+  // Aligned ones are multiplied where they are, one by one.
+  kernel.n = {56};
+  kernel.b_operand.view = View{.shape = {8, 576, 56}, .strides = {32256, 56, 1}};
+  kernel.epilogue.inner = {56};
+  kernel.epilogue.outputs[0].strides = {3584, 56, 1};
+  const Rendered direct = render(kernel, {.units = 132});
+  ASSERT_EQ(direct.launches.size(), 1U);
+  EXPECT_EQ(direct.launches[0].product->batches, 8);
+  EXPECT_EQ(direct.launches[0].product->b.batch_stride, 0);
+}
+
 // Few outputs of a long k: units take parts of it, and a last launch adds its blocks.
 TEST(GpuRender, IntegerTilesShareALongK) {
   const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};

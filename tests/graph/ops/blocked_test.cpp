@@ -48,7 +48,7 @@ TEST(BlockedNumerics, BelongToTheThreadsScope) {
   }
   EXPECT_EQ(current_numerics(), Numerics::exact);
   EXPECT_EQ(numerics_from_name("blocked"), Numerics::blocked);
-  expect_error<ValueError>([] { numerics_from_name("fast"); }, {"\"fast\"", "\"blocked\""});
+  expect_error<ValueError>([] { numerics_from_name("quick"); }, {"\"quick\"", "\"blocked\""});
   expect_error<ValueError>([] { const NumericsScope scope(static_cast<Numerics>(7)); }, {"NumericsScope", "number 7"});
 }
 

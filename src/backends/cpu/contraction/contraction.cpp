@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <lockstep/error.h>
+
 #include "backends/cpu/contraction/blocked.h"
 #include "backends/cpu/contraction/way.h"
 
@@ -15,6 +17,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel)
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
                                                 std::shared_ptr<KeptPanels> kept) {
   using namespace contraction;
+  if (kernel.numerics == Numerics::fast) throw BackendError("cpu: only CUDA devices have fast numerics");
   const bool blocked = kernel.numerics == Numerics::blocked;
   const KernelSet& kernels = blocked ? blocked_kernel_set(isa) : kernel_set(kernel.type, isa);
   Task task{.kernels = kernels,

@@ -1,6 +1,8 @@
-// CUDA through the driver API (cuda/api.h) and NVRTC, both opened at run time.
+// CUDA through the driver API (cuda/api.h), NVRTC and cuBLASLt, all opened at run time.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <set>
 
@@ -8,6 +10,7 @@
 
 #include <lockstep/error.h>
 
+#include "backends/gpu/cuda/blaslt.h"
 #include "backends/gpu/cuda/driver.h"
 #include "backends/gpu/cuda/nvrtc.h"
 #include "backends/gpu/dialect.h"
@@ -42,6 +45,27 @@ class CudaModule : public Module {
   Handle function_;
   unsigned threads_;
   unsigned shared_bytes_;  ///< to give at launches
+};
+
+/// A product of cuBLASLt's in place of a kernel.
+class CudaProduct : public Module {
+ public:
+  CudaProduct(const Api& api, Handle context, const BlasLt& library, const LibraryProduct& product)
+      : api_(api), context_(context), product_(std::make_unique<BlasLt::Product>(library, product)) {}
+  ~CudaProduct() override {
+    const Entered entered(api_, context_, std::nothrow);
+    product_.reset();
+  }
+  void launch(std::span<const std::uint32_t> words, Handle stream) const {
+    std::array<Address, 4> places{};  // a, b, out and working memory
+    std::memcpy(places.data(), words.data(), sizeof places);
+    product_->run(places[0], places[1], places[2], places[3], stream);
+  }
+
+ private:
+  const Api& api_;
+  Handle context_;
+  std::unique_ptr<BlasLt::Product> product_;
 };
 
 /// A graph of kernels, each after the one before it.
@@ -202,9 +226,18 @@ class CudaDriver : public Driver {
                                         dynamic ? static_cast<unsigned>(shared) : 0);
   }
 
+  std::string missing_for_products() const override { return missing_blaslt(); }
+  std::string products() const override { return missing_blaslt().empty() ? blaslt_version() : missing_blaslt(); }
+  std::unique_ptr<Module> load_product(const LibraryProduct& product) override {
+    const Entered entered = enter();
+    if (blaslt_ == nullptr) blaslt_ = std::make_unique<BlasLt>();
+    return std::make_unique<CudaProduct>(api_, context_, *blaslt_, product);
+  }
+
   void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
               std::span<const Access>) override {
     const Entered entered = enter();
+    if (const auto* const product = dynamic_cast<const CudaProduct*>(&program)) return product->launch(words, stream_);
     const auto& kernel = static_cast<const CudaModule&>(program);
     std::uint32_t none = 0;
     void* parameters[] = {words.empty() ? static_cast<void*>(&none)
@@ -214,7 +247,10 @@ class CudaDriver : public Driver {
                "cuLaunchKernel");
   }
   std::unique_ptr<Recording> record(std::span<const Command> commands) override {
-    if (!api_.has_graphs) return nullptr;
+    const auto is_product = [](const Command& command) {
+      return dynamic_cast<const CudaProduct*>(command.module) != nullptr;
+    };
+    if (!api_.has_graphs || std::any_of(commands.begin(), commands.end(), is_product)) return nullptr;
     const Entered entered = enter();
     auto recording = std::make_unique<CudaRecording>(api_, context_);
     api_.check(api_.graph_create(&recording->graph, 0), "cuGraphCreate");
@@ -266,7 +302,8 @@ class CudaDriver : public Driver {
     if (reads_directly(source->device_)) allow_reading(*source);
     const std::unique_ptr<WorkMark> computed = source->mark();
     const Entered entered = enter();
-    api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(*computed).event(), 0), "cuStreamWaitEvent");
+    api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(*computed).event(), 0),
+               "cuStreamWaitEvent");
     api_.check(api_.copy_peer(to, context_, from, source->context_, bytes, stream_), "cuMemcpyPeerAsync");
     // The source's memory may be given to others by what its stream does next.
     const CudaMark copied(api_, context_, stream_);
@@ -309,6 +346,7 @@ class CudaDriver : public Driver {
   std::set<DeviceNumber> readable_;  ///< whose memory copies may read directly
   std::string architecture_;
   DriverInfo info_;
+  std::unique_ptr<BlasLt> blaslt_;  ///< from the first product on
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "backends/gpu/renderer/contraction.h"
 #include "backends/gpu/renderer/contraction_digits.h"
+#include "backends/gpu/renderer/contraction_fast.h"
 #include "backends/gpu/renderer/kinds.h"
 #include "core/assert.h"
 
@@ -128,6 +129,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   if (is_skinny(kernel, geometry) && scratch_bytes(kernel, geometry, 1, 1) <= kMostScratch) {
     return render_skinny(kernel, geometry, limits);
   }
+  if (kernel.numerics == Numerics::fast && geometry.length > 0) return render_fast(kernel, limits);
   const TileForm form = tile_form(kernel, geometry, limits);
   rendered.launches.push_back(render_tiles(kernel, geometry, form, limits));
   if (form.split > 1) {

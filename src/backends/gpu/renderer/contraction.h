@@ -8,7 +8,8 @@
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 //
 // In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
-// integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says.
+// integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says. In fast
+// ones (section 13) what would be tiles is the vendor's library (contraction_fast.h).
 #pragma once
 
 #include <string>
@@ -34,7 +35,8 @@ struct Geometry {
   bool wide = false;                                            ///< nor some position in tiles
   std::int64_t batches = 1, rows = 1, columns = 1, length = 1;  ///< sizes of the groups
 };
-Geometry geometry_of(const ContractionKernel& kernel);
+/// `keep_batches`: these remain what they are.
+Geometry geometry_of(const ContractionKernel& kernel, bool keep_batches = false);
 
 /// One operand within a kernel: its own dimensions (m or n) are [first, last).
 struct Side {

@@ -77,6 +77,7 @@ Launch DigitKernel::render() {
   result.groups = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(geometry_.batches * tiles() * 2 * layout_.blocks, 1, limits_.groups));
   words_.move_to(result);
+  result.makes = side_.left ? 0 : 1;
   return result;
 }
 
@@ -84,10 +85,10 @@ Launch DigitKernel::render() {
 void DigitKernel::open_items() {
   const std::int64_t parts = 2 * tiles();
   lines_.add("MEMORY {}_at = {};", name_, words_.memory(Patch::Kind::address, side_.input->slot));
-  lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
-  lines_.add("MEMORY digits_at = scratch + {};",
+  lines_.add("MEMORY form = {};", words_.memory(Patch::Kind::form, side_.left ? 0 : 1));
+  lines_.add("MEMORY digits_at = form + {};",
              words_.uint64(static_cast<std::uint64_t>(side_.left ? layout_.a_digits : layout_.b_digits)));
-  lines_.add("MEMORY scales_at = scratch + {};",
+  lines_.add("MEMORY scales_at = form + {};",
              words_.uint64(static_cast<std::uint64_t>(side_.left ? layout_.a_scales : layout_.b_scales)));
   lines_.add("int thread_id = int(THREAD);");
   lines_.add("{} size_own = {};", index_, words_.index(side_.size, geometry_.wide));
@@ -264,10 +265,11 @@ DigitLayout::DigitLayout(const Geometry& geometry)
   const std::int64_t of_b = geometry.batches * b_tiles * blocks;
   constexpr std::int64_t kScaleBytes = 4 * kDigitRows;
   a_digits = 0;
-  b_digits = of_a * kDigitTileBytes;
-  a_scales = b_digits + of_b * kDigitTileBytes;
-  b_scales = a_scales + of_a * kScaleBytes;
-  bytes = b_scales + of_b * kScaleBytes;
+  a_scales = of_a * kDigitTileBytes;
+  a_bytes = a_scales + of_a * kScaleBytes;
+  b_digits = 0;
+  b_scales = of_b * kDigitTileBytes;
+  b_bytes = b_scales + of_b * kScaleBytes;
 }
 
 Launch render_digits(const Side& side, const Geometry& geometry, const DigitLayout& layout,

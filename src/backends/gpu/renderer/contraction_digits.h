@@ -15,7 +15,7 @@ namespace gpu {
 constexpr int kDigitRows = 128;
 constexpr int kDigitTileBytes = 2 * kDigitRows * order::kSharedBlock;
 
-/// Where the digits and scales of both operands lie in scratch memory, in bytes.
+/// Where the digits and scales of both operands lie, in bytes from the beginning of the operand's form (source.h).
 struct DigitLayout {
   explicit DigitLayout(const Geometry& geometry);
 
@@ -23,7 +23,8 @@ struct DigitLayout {
   std::int64_t a_tiles, b_tiles;    ///< along the operand's own dimensions, in each batch
   std::int64_t a_digits, b_digits;  ///< [batch][tile][block]: kDigitTileBytes each
   std::int64_t a_scales, b_scales;  ///< [batch][tile][block]: kDigitRows floats each
-  std::int64_t bytes;
+  std::int64_t a_bytes, b_bytes;
+  std::int64_t bytes() const { return a_bytes + b_bytes; }
 };
 
 /// Writes an operand's digits and scales.

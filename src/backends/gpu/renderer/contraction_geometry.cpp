@@ -68,7 +68,7 @@ bool depends_on(const View& view, int d) {
 
 }  // namespace
 
-Geometry geometry_of(const ContractionKernel& kernel) {
+Geometry geometry_of(const ContractionKernel& kernel, bool keep_batches) {
   const Shape* shapes[] = {&kernel.b, &kernel.m, &kernel.n, &kernel.k};
   const int b = kernel.b.rank();
   const int m = kernel.m.rank();
@@ -87,7 +87,10 @@ Geometry geometry_of(const ContractionKernel& kernel) {
   // Batch dimensions along which one operand repeats are rows or columns of one larger product.
   std::vector<Dimension> groups[4];
   for (int d = 0; d < b; ++d) {
-    const Group to = !depends_on(kernel.a.view, d) ? columns : !depends_on(kernel.b_operand.view, d) ? rows : batch;
+    const Group to = keep_batches                            ? batch
+                     : !depends_on(kernel.a.view, d)         ? columns
+                     : !depends_on(kernel.b_operand.view, d) ? rows
+                                                             : batch;
     groups[to].push_back({batch, d, kernel.b[d]});
   }
   for (const Group group : {rows, columns, inner}) {

@@ -30,7 +30,7 @@ constexpr int kProductBytes = kDigitRows * kDigitRows * 4;       ///< of a block
 std::int64_t parts_of_k(const DigitLayout& layout, std::int64_t tiles, const RenderLimits& limits) {
   constexpr std::int64_t kMoved = 25;
   constexpr std::int64_t kLeastBlocks = 8;
-  if (tiles * 2 > kMoved || layout.bytes + layout.blocks * tiles * kProductBytes > kMostTileDigits) return 1;
+  if (tiles * 2 > kMoved || layout.bytes() + layout.blocks * tiles * kProductBytes > kMostTileDigits) return 1;
   const std::int64_t split = std::min<std::int64_t>(layout.blocks / kLeastBlocks, limits.units / tiles);
   return split <= 1 ? 1 : over(layout.blocks, over(layout.blocks, split));  // no part without a block
 }
@@ -71,7 +71,6 @@ class IntegerTileKernel {
 
 void IntegerTileKernel::declare_sizes() {
   const bool wide = geometry_.wide;
-  lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
   lines_.add("{} size_m = {};", index_, words_.index(geometry_.rows, wide));
   lines_.add("{} size_n = {};", index_, words_.index(geometry_.columns, wide));
   lines_.add("{} tiles_m = {};", index_, words_.index(layout_.a_tiles, wide));
@@ -96,8 +95,8 @@ Launch IntegerTileKernel::render(const RenderLimits& limits) {
   open_tiles();
   lines_.add("float sums[{}];", kThreadSums);
   if (split_ > 1) {
-    lines_.add("MEMORY later = scratch + {} + (ULONG(first_block) * ULONG(tiles) + ULONG(tile)) * {}u;",
-               words_.uint64(static_cast<std::uint64_t>(layout_.bytes)), kProductBytes);
+    lines_.add("MEMORY later = {} + (ULONG(first_block) * ULONG(tiles) + ULONG(tile)) * {}u;",
+               words_.memory(Patch::Kind::scratch, 0, layout_.bytes()), kProductBytes);
     lines_.add("machine.sum<true>(sums, count, later, ULONG(tiles) * {}u);", kProductBytes);
   } else {
     lines_.add("machine.sum(sums, blocks);");
@@ -151,12 +150,13 @@ void IntegerTileKernel::feed() {
   const char* part = split_ == 1 ? "" : " + LONG(first_block)";
   lines_.add("LONG left = (LONG(batch) * LONG(tiles_m) + LONG(tile_m)) * LONG(blocks){};", part);
   lines_.add("LONG right = (LONG(batch) * LONG(tiles_n) + LONG(tile_n)) * LONG(blocks){};", part);
-  const auto place = [&](std::int64_t from, const char* block, int bytes) {
-    return fmt::format("scratch + {} + ULONG({}) * {}u", words_.uint64(static_cast<std::uint64_t>(from)), block, bytes);
+  const auto place = [&](int form, std::int64_t from, const char* block, int bytes) {
+    const std::string at = words_.memory(Patch::Kind::form, form);
+    return fmt::format("{} + {} + ULONG({}) * {}u", at, words_.uint64(static_cast<std::uint64_t>(from)), block, bytes);
   };
-  lines_.add("machine.feed({}, {}, {}, {}, {});", place(layout_.a_digits, "left", kDigitTileBytes),
-             place(layout_.a_scales, "left", 4 * kDigitRows), place(layout_.b_digits, "right", kDigitTileBytes),
-             place(layout_.b_scales, "right", 4 * kDigitRows), split_ == 1 ? "blocks" : "count");
+  lines_.add("machine.feed({}, {}, {}, {}, {});", place(0, layout_.a_digits, "left", kDigitTileBytes),
+             place(0, layout_.a_scales, "left", 4 * kDigitRows), place(1, layout_.b_digits, "right", kDigitTileBytes),
+             place(1, layout_.b_scales, "right", 4 * kDigitRows), split_ == 1 ? "blocks" : "count");
   lines_.close();
 }
 
@@ -165,8 +165,8 @@ Launch IntegerTileKernel::render_sums(const RenderLimits& limits) {
   constexpr int kSixteenth = kProductBytes / 16 / 4;  // floats
   declare_sizes();
   writer_.declare_buffers(lines_);
-  lines_.add("MEMORY products = scratch + {};", words_.uint64(static_cast<std::uint64_t>(layout_.bytes)));
-  lines_.add("MEMORY scales = scratch + {};", words_.uint64(static_cast<std::uint64_t>(layout_.b_scales)));
+  lines_.add("MEMORY products = {};", words_.memory(Patch::Kind::scratch, 0, layout_.bytes()));
+  lines_.add("MEMORY scales = {};", words_.memory(Patch::Kind::form, 1, layout_.b_scales));
   lines_.add("int thread_id = int(THREAD);");
   lines_.open("for (LONG item = LONG(GROUP); item < LONG(tiles) * LONG(16); item += LONG(GROUPS)) {{");
   lines_.add("{0} tile = {0}(item / LONG(16));", index_);
@@ -257,7 +257,7 @@ void IntegerTileKernel::write_outputs() {
 
 bool is_for_integer_tiles(const Geometry& geometry, const RenderLimits& limits) {
   return limits.integer_tiles && limits.shared_bytes >= kTileMemory && geometry.length > 0 &&
-         DigitLayout(geometry).bytes <= kMostTileDigits;
+         DigitLayout(geometry).bytes() <= kMostTileDigits;
 }
 
 Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
@@ -265,7 +265,17 @@ Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& g
   const Side a("a", kernel.a, geometry.a, geometry, true);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   Rendered rendered;
-  rendered.scratch_bytes = static_cast<std::size_t>(layout.bytes);
+  rendered.scratch_bytes = static_cast<std::size_t>(layout.bytes());
+  // Beside many rows of the other operand digits take little of the time.
+  constexpr std::int64_t kMostUses = 1024;
+  const auto form = [](const Input& operand, std::int64_t offset, std::int64_t bytes, std::int64_t uses) {
+    return OperandForm{.slot = operand.slot,
+                       .offset = static_cast<std::size_t>(offset),
+                       .bytes = static_cast<std::size_t>(bytes),
+                       .keeps = uses <= kMostUses && operand.encoding == Encoding::dense};
+  };
+  rendered.forms = {form(kernel.a, 0, layout.a_bytes, geometry.columns),
+                    form(kernel.b_operand, layout.a_bytes, layout.b_bytes, geometry.rows)};
   rendered.launches.push_back(render_digits(a, geometry, layout, limits));
   rendered.launches.push_back(render_digits(b, geometry, layout, limits));
   const std::int64_t tiles = geometry.batches * layout.a_tiles * layout.b_tiles;

@@ -205,7 +205,8 @@ std::string contract(GraphBuilder& builder, const Node& node, const graph::Contr
     return "";
   }
   if (op.numerics != Numerics::exact) {
-    problem = "products in blocked numerics: record the network outside of their scope";
+    problem =
+        std::string("products in ") + name_of(op.numerics) + " numerics: record the network outside of their scope";
     return "";
   }
   const std::int64_t b = op.b.numel(), m = op.m.numel(), n = op.n.numel(), k = op.k.numel();

@@ -1,0 +1,180 @@
+// Numerics::fast (docs/numerics.md section 13): where it is refused, and on a CUDA device with cuBLASLt the bound of
+// its results, that they repeat, and that every op that multiplies takes it.
+#include <lockstep/numerics.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "backends/backend.h"
+#include "graph/ops/contraction.h"
+#include "support/tensors.h"
+
+namespace lockstep {
+namespace {
+
+template <typename Compute> auto in_fast(Compute compute) {
+  const NumericsScope scope(Numerics::fast);
+  return compute();
+}
+
+// --- where there is none
+
+TEST(FastNumerics, AreRefusedWhereADeviceHasNone) {
+  EXPECT_EQ(numerics_from_name("fast"), Numerics::fast);
+  const NumericsScope scope(Numerics::fast);
+  EXPECT_EQ(current_numerics(), Numerics::fast);
+  for (const Device device : {Device{DeviceKind::cpu, 0}, Device{DeviceKind::ref, 0}}) {
+    const Tensor x = ones({4, 4}, {.dtype = DType::bf16, .device = device});
+    const std::string name = device.to_string();
+    expect_error<DeviceError>([&] { matmul(x, x); }, {"matmul", "fast numerics on " + name, "CUDA", "fix", "blocked"});
+    const Tensor picture = ones({1, 2, 4, 4}, {.dtype = DType::f16, .device = device});
+    const Tensor filter = ones({2, 2, 3, 3}, {.dtype = DType::f16, .device = device});
+    expect_error<DeviceError>([&] { conv2d(picture, filter); }, {"conv2d", "fast numerics on " + name});
+    // What is exact in every scope.
+    const Tensor y = ones({4, 4}, {.device = device});
+    EXPECT_EQ(matmul(y, y).to_vector<float>()[0], 4.0f);
+  }
+}
+
+// --- on a device that has it
+
+class FastOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const Device& device : Device::all()) {
+      if (device.kind == DeviceKind::cuda && backend_of(device).missing_for_fast().empty()) {
+        device_ = device;
+        return;
+      }
+    }
+    GTEST_SKIP() << "no CUDA device with cuBLASLt";
+  }
+
+  Tensor random(const Shape& shape, DType dtype) const { return randn(shape).to(dtype).to(device_).eval(); }
+
+  Device device_;
+};
+
+double error_of(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to(DType::f64).to(Device{DeviceKind::cpu, 0}).to_vector<double>();
+  const std::vector<double> y = b.to(DType::f64).to(Device{DeviceKind::cpu, 0}).to_vector<double>();
+  double errors = 0, squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    errors += (x[i] - y[i]) * (x[i] - y[i]);
+    squares += y[i] * y[i];
+  }
+  return std::sqrt(errors / squares);
+}
+
+struct FastShape {
+  Shape batch;
+  std::int64_t m, n, k;
+};
+
+// The bound of section 13, element by element, on f32 results: whole tiles and ragged ones, transposed operands, one
+// matrix for all batches, and elements of very different sizes.
+TEST_F(FastOnCuda, ErrorStaysBelowTheBound) {
+  manual_seed(5);
+  const FastShape shapes[] = {
+      {{}, 128, 192, 256}, {{}, 77, 51, 1001}, {{3}, 64, 49, 147}, {{2, 3}, 33, 130, 72}, {{}, 640, 17, 4096}};
+  for (const FastShape& shape : shapes) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const int transposed : {0, 1, 2, 3}) {
+        const auto operand = [&](std::int64_t rows, std::int64_t columns, bool transposes) {
+          Shape sizes = shape.batch;
+          sizes.push_back(transposes ? columns : rows);
+          sizes.push_back(transposes ? rows : columns);
+          const Tensor values = (randn(sizes) * exp(randn(sizes))).to(dtype).to(device_).eval();
+          return transposes ? values.transpose(-1, -2) : values;
+        };
+        const Tensor a = operand(shape.m, shape.k, (transposed & 1) != 0);
+        const Tensor b = operand(shape.k, shape.n, (transposed & 2) != 0);
+        const Tensor got = in_fast([&] { return graph::batched_matmul(a, b).eval(); });
+        EXPECT_BITS_EQ(got, in_fast([&] { return graph::batched_matmul(a, b).eval(); }));
+        const Device cpu{DeviceKind::cpu, 0};
+        const Tensor x = a.to(cpu).to(DType::f64);
+        const Tensor y = b.to(cpu).to(DType::f64);
+        const std::vector<double> exact = matmul(x, y).to_vector<double>();
+        const std::vector<double> sizes = matmul(abs(x), abs(y)).to_vector<double>();
+        const std::vector<float> results = got.to_vector<float>();
+        ASSERT_EQ(results.size(), exact.size());
+        for (std::size_t i = 0; i < exact.size(); ++i) {
+          const double bound = static_cast<double>(shape.k + 16) * 0x1p-23 * sizes[i];
+          ASSERT_LE(std::fabs(results[i] - exact[i]), bound)
+              << name_of(dtype) << " " << shape.m << " " << shape.n << " " << shape.k << " " << transposed;
+        }
+      }
+    }
+  }
+}
+
+// Against exact numerics: what the op rounds is far more than what fast numerics lose.
+TEST_F(FastOnCuda, EveryOpThatMultipliesTakesIt) {
+  manual_seed(6);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const double most = dtype == DType::bf16 ? 5e-3 : 7e-4;
+    const auto expect_near = [&](const char* name, const std::function<Tensor()>& compute) {
+      const Tensor exact = compute().eval();
+      const Tensor fast = in_fast([&] { return compute().eval(); });
+      EXPECT_LT(error_of(fast, exact), most) << name << " " << name_of(dtype);
+      EXPECT_BITS_EQ(fast, in_fast([&] { return compute().eval(); })) << name;
+    };
+    const Tensor x = random({300, 264}, dtype);
+    const Tensor w = random({200, 264}, dtype);
+    const Tensor bias = random({200}, dtype);
+    expect_near("matmul", [&] { return matmul(x, w.transpose(0, 1)); });
+    expect_near("linear, gelu", [&] { return gelu(linear(x, w, bias)); });
+    expect_near("linear of a slice", [&] { return linear(x.narrow(1, 3, 257), w.narrow(1, 3, 257)) + bias; });
+    const Tensor picture = random({5, 32, 28, 28}, dtype);
+    for (const std::int64_t kernel : {1, 3}) {
+      for (const std::int64_t groups : {1, 2}) {
+        for (const std::int64_t stride : {1, 2}) {
+          const Tensor filter = random({64, 32 / groups, kernel, kernel}, dtype);
+          const Tensor beside = random({64}, dtype);
+          const ConvOptions options{.stride = {stride}, .padding = {kernel / 2}, .groups = groups};
+          expect_near("conv2d", [&] { return relu(conv2d(picture, filter, beside, options)); });
+        }
+      }
+    }
+    const Tensor q = random({2, 100, 4, 64}, dtype).transpose(1, 2);
+    const Tensor k = random({2, 90, 4, 64}, dtype).transpose(1, 2);
+    const Tensor v = random({2, 90, 4, 64}, dtype).transpose(1, 2);
+    expect_near("attention", [&] { return scaled_dot_product_attention(q, k, v); });
+  }
+}
+
+TEST_F(FastOnCuda, GradientsHaveThoseOfTheirOp) {
+  manual_seed(7);
+  const Tensor picture = random({4, 16, 20, 20}, DType::bf16);
+  const Tensor filter = random({32, 16, 3, 3}, DType::bf16);
+  const Tensor matrix = random({32 * 400, 24}, DType::bf16) * 0.05;
+  const auto slopes = [&](Numerics numerics) {
+    const Tensor x = requires_grad(picture);
+    const Tensor w = requires_grad(filter);
+    const Tensor m = requires_grad(matrix.eval());
+    Tensor loss;
+    {
+      const NumericsScope scope(numerics);
+      const Tensor hidden = conv2d(x, w, std::nullopt, {.padding = {1}});
+      loss = sum(matmul(hidden.reshape({4, 32 * 400}), m).to(DType::f32) * 0.01);
+    }
+    std::vector<Tensor> all = gradients(loss, {x, w, m});
+    for (Tensor& slope : all) slope = slope.eval();
+    return all;
+  };
+  const std::vector<Tensor> exact = slopes(Numerics::exact);
+  const std::vector<Tensor> fast = slopes(Numerics::fast);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_LT(error_of(fast[i], exact[i]), 5e-3) << i;
+    EXPECT_NE(fast[i].to(DType::f32).to_vector<float>(), std::vector<float>());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
