@@ -3,10 +3,13 @@
 // unless `--shards` says another number for the whole batch; so N ranks of B examples have the weights of one rank with
 // --batch N*B --shards N. Rank 0 prints one JSON object.
 //
+// --misbehave kill|stop|mismatch: after warming up the last rank is killed, is stopped, or calls something else; what the
+// others say within --deadline seconds is the result.
 // --model copies measures copies between the devices of one process instead.
 //   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--zero 1] [--steps 20] [--buckets BYTES]
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -32,6 +35,8 @@ struct Options {
   int steps = 20;
   int warm_up = 5;
   std::int64_t buckets = 25 << 20;
+  int deadline = 120;
+  std::string misbehave;
   bool bf16 = false;
 };
 
@@ -53,6 +58,8 @@ Options options_of(int count, char** words) {
     else if (word == "--steps") options.steps = std::stoi(value);
     else if (word == "--warm-up") options.warm_up = std::stoi(value);
     else if (word == "--buckets") options.buckets = std::stoll(value);
+    else if (word == "--deadline") options.deadline = std::stoi(value);
+    else if (word == "--misbehave") options.misbehave = value;
     else throw std::invalid_argument(word);
   }
   return options;
@@ -167,9 +174,20 @@ int copy_between_devices() {
   return 0;
 }
 
+void misbehave(const std::string& how, const ls::dist::Group& group, ls::Device device) {
+  const bool is_last = group.rank() == group.size() - 1;
+  if (how == "mismatch") {
+    group.all_gather(ls::zeros({is_last ? 5 : 4}, {.device = device}));
+  } else if (how == "kill" || how == "stop") {
+    if (is_last) std::raise(how == "kill" ? SIGKILL : SIGSTOP);
+  } else if (!how.empty()) {
+    throw std::invalid_argument(how);
+  }
+}
+
 int run(const Options& options) {
   if (options.model == "copies") return copy_between_devices();
-  const ls::dist::Group group = ls::dist::init({.deadline = std::chrono::seconds(120)});
+  const ls::dist::Group group = ls::dist::init({.deadline = std::chrono::seconds(options.deadline)});
   ls::Device device = ls::Device::parse(options.device);
   int count = 0;
   for (const ls::Device one : ls::Device::all()) count += one.kind == device.kind ? 1 : 0;
@@ -198,7 +216,10 @@ int run(const Options& options) {
                        return work.loss(shard);
                      })
                .loss;
-    if (step + 1 == options.warm_up) group.barrier();
+    if (step + 1 == options.warm_up) {
+      group.barrier();
+      misbehave(options.misbehave, group, device);
+    }
     if (step >= options.warm_up) {
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

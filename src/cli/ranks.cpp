@@ -39,8 +39,7 @@ std::string new_secret() {
   return secret;
 }
 
-std::vector<os::Process> start(int ranks, const std::vector<std::string>& words) {
-  const std::string port = fmt::to_string(os::Socket::listen("127.0.0.1", 0).own_port());
+std::vector<os::Process> start(int ranks, const std::vector<std::string>& words, const std::string& port) {
   const std::string secret = new_secret();
   std::vector<os::Process> processes;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -153,9 +152,10 @@ bool starts_ranks(const RankOptions& options) {
 ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words) {
   words.erase(words.begin());  // the program
   const os::StopRequest stop("");
+  const os::HeldPort port("127.0.0.1");
   int ranks = options.ranks;
   for (int restarts = options.restarts;; --restarts) {
-    std::vector<os::Process> processes = start(ranks, words);
+    std::vector<os::Process> processes = start(ranks, words, fmt::to_string(port.number()));
     const Outcome outcome = wait_for(processes, options.timeout, stop);
     if (outcome.gone.empty()) return static_cast<ExitCode>(outcome.code);
     for (const std::string& one : outcome.gone) fmt::print(stderr, "lockstep: {}\n", one);

@@ -80,6 +80,14 @@ Socket::~Socket() {
 }
 
 Socket Socket::listen(const std::string& address, int port) {
+  return bound(address, port, true);
+}
+
+// Linux lets one more socket with SO_REUSEADDR listen at a port where others with it are bound but do not listen, and
+// counts a port with a bound socket as taken where it chooses one itself.
+HeldPort::HeldPort(const std::string& address) : socket_(Socket::bound(address, 0, false)) {}
+
+Socket Socket::bound(const std::string& address, int port, bool listens) {
   const Addresses addresses = resolved(address, port, AI_PASSIVE);
   int error = 0;
   for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
@@ -87,7 +95,7 @@ Socket Socket::listen(const std::string& address, int port) {
     const int on = 1;
     if (socket.descriptor_ >= 0 && ::setsockopt(socket.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         ::bind(socket.descriptor_, one->ai_addr, one->ai_addrlen) == 0 &&
-        ::listen(socket.descriptor_, SOMAXCONN) == 0) {
+        (!listens || ::listen(socket.descriptor_, SOMAXCONN) == 0)) {
       return socket;
     }
     error = errno;
@@ -120,7 +128,8 @@ std::optional<Socket> Socket::connect(const std::string& address, int port, Dead
       if (!wait_for(here, deadline)) return std::nullopt;
       int error = 0;
       socklen_t size = sizeof error;
-      if (::getsockopt(socket.descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
+      if (::getsockopt(socket.descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0 &&
+          !socket.called_itself()) {
         send_at_once(socket.descriptor_);
         return socket;
       }
@@ -128,6 +137,13 @@ std::optional<Socket> Socket::connect(const std::string& address, int port, Dead
     std::this_thread::sleep_for(kPause);
   } while (std::chrono::steady_clock::now() < deadline);
   return std::nullopt;
+}
+
+// Who calls a port that nobody listens at may be given that very port to call from, and then reaches itself.
+bool Socket::called_itself() const {
+  const NumericName own = name_by(::getsockname, descriptor_);
+  const NumericName other = name_by(::getpeername, descriptor_);
+  return own.port == other.port && own.address == other.address;
 }
 
 std::size_t Socket::write_some(std::span<const std::byte> bytes) const {

@@ -48,9 +48,25 @@ class Socket {
   std::string other_address() const;
 
  private:
+  friend class HeldPort;
   friend bool wait_for(std::span<const SocketWait> sockets, Deadline deadline);
+  // At a port of this address; whoever does not listen there holds it.
+  static Socket bound(const std::string& address, int port, bool listens);
+  bool called_itself() const;
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
   int descriptor_ = -1;
+};
+
+/// A free port of this address that the system gives to nobody else while this lives, neither to who asks for any port
+/// nor to who calls from one; Socket::listen at it succeeds, in any process. Without it somebody may get the port
+/// between the choice and the listening of a process that has yet to start.
+class HeldPort {
+ public:
+  explicit HeldPort(const std::string& address);
+  int number() const { return socket_.own_port(); }
+
+ private:
+  Socket socket_;
 };
 
 struct SocketWait {

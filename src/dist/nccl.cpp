@@ -136,9 +136,9 @@ class NcclEngine final : public Engine {
 
   void exchange_on(const DeviceMemory& memory, const std::string& call, std::span<const Outgoing> outgoing,
                    std::span<const Incoming> incoming) override {
-    agree(call, outgoing, incoming);
     const Inside inside(*queue_);
     try {
+      agree(call, outgoing, incoming);
       if (memory.after != nullptr) queue_->wait_for(*memory.after);
       check(calls_.group_start(), "ncclGroupStart");
       for (const Outgoing& one : outgoing) {
@@ -209,7 +209,6 @@ class NcclEngine final : public Engine {
     for (std::size_t i = 0; i < incoming.size(); ++i) {
       if (coming[i] == incoming[i].bytes.size()) continue;
       const int rank = incoming[i].from;
-      give_up();
       throw DistributedError(
           fmt::format("rank {} gives {} bytes, this rank expects {}", rank, coming[i], incoming[i].bytes.size()), rank);
     }
@@ -242,7 +241,8 @@ class NcclEngine final : public Engine {
     }
   }
 
-  // Ends what the GPU waits for; the others see that this rank's connections are closed.
+  // Ends what the GPU waits for, without the other ranks, as ncclCommFinalize() does not; the others see that this
+  // rank's connections are closed.
   void give_up() {
     if (communicator_ != nullptr) calls_.abort(communicator_);
     communicator_ = nullptr;

@@ -32,7 +32,9 @@ std::string list_of(const nn::StateDict& state) {
   for (const auto& [name, tensor] : state) {
     if (!is_state(name)) continue;
     const Shape& shape = tensor.shape();
-    list.push_back({{"name", name}, {"dtype", name_of(tensor.dtype())}, {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
+    list.push_back({{"name", name},
+                    {"dtype", name_of(tensor.dtype())},
+                    {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
   }
   return list.dump();
 }
@@ -42,11 +44,12 @@ std::vector<Entry> parse_list(const std::string& text, int rank) {
   try {
     for (const nlohmann::json& item : nlohmann::json::parse(text)) {
       const auto sizes = item.at("shape").get<std::vector<std::int64_t>>();
-      entries.push_back({item.at("name").get<std::string>(), parse_dtype(item.at("dtype").get<std::string>()), Shape(sizes)});
+      entries.push_back(
+          {item.at("name").get<std::string>(), parse_dtype(item.at("dtype").get<std::string>()), Shape(sizes)});
     }
   } catch (const std::exception& error) {
-    throw DistributedError(fmt::format("dist: rank {} sent a list of tensors that cannot be read: {}", rank, error.what()),
-                           rank);
+    throw DistributedError(
+        fmt::format("dist: rank {} sent a list of tensors that cannot be read: {}", rank, error.what()), rank);
   }
   return entries;
 }
@@ -56,24 +59,27 @@ Tensor bytes_of(const std::string& text) {
   return Tensor::from(bytes, {static_cast<std::int64_t>(bytes.size())}, Device{});
 }
 
+// By way of the host: rank 0 does not know on which device each tensor is, and both sides must use one kind of memory.
 void send_state(const Group& group, const nn::StateDict& state) {
   const Tensor list = bytes_of(list_of(state));
   group.send(Tensor::from(std::vector{list.numel()}, Shape(), Device{}), 0);
   group.send(list, 0);
   for (const auto& [name, tensor] : state) {
-    if (is_state(name)) group.send(tensor, 0);
+    if (is_state(name)) group.send(tensor.to(Device{}), 0);
   }
 }
 
 void receive_state(const Group& group, int from, nn::StateDict& state) {
   constexpr std::int64_t kMostBytes = 1 << 28;
-  const auto bytes = group.recv(Tensor::from(std::vector{std::int64_t{0}}, Shape(), Device{}), from).item<std::int64_t>();
+  const auto bytes =
+      group.recv(Tensor::from(std::vector{std::int64_t{0}}, Shape(), Device{}), from).item<std::int64_t>();
   if (bytes < 0 || bytes > kMostBytes) {
     throw DistributedError(fmt::format("dist: rank {} announced a list of {} bytes", from, bytes), from);
   }
-  const auto text = group.recv(zeros({bytes}, {.dtype = DType::u8}), from).to_vector<std::uint8_t>();
+  const auto text =
+      group.recv(zeros({bytes}, {.dtype = DType::u8, .device = Device{}}), from).to_vector<std::uint8_t>();
   for (const Entry& entry : parse_list(std::string(text.begin(), text.end()), from)) {
-    state.push_back(entry.name, group.recv(zeros(entry.shape, {.dtype = entry.dtype}), from));
+    state.push_back(entry.name, group.recv(zeros(entry.shape, {.dtype = entry.dtype, .device = Device{}}), from));
   }
 }
 

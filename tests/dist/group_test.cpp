@@ -27,7 +27,6 @@ using ::testing::HasSubstr;
 constexpr auto kShort = std::chrono::milliseconds(2500);
 
 using test::expect_success;
-using test::free_port;
 using test::run_ranks;
 
 Tensor of_rank(int rank, std::int64_t count = 3) {
@@ -202,9 +201,10 @@ TEST(DistGroups, AGroupThatFailedStaysSo) {
 }
 
 TEST(DistGroups, AnotherSecretIsRefused) {
-  const int port = free_port();
+  const os::HeldPort port("127.0.0.1");
   const auto launch = [&](int rank, const char* secret) {
-    return Launch{.rank = rank, .size = 2, .local_rank = 0, .address = "127.0.0.1", .port = port, .secret = secret};
+    return Launch{
+        .rank = rank, .size = 2, .local_rank = 0, .address = "127.0.0.1", .port = port.number(), .secret = secret};
   };
   std::thread other([&] { EXPECT_THROW(connect_tcp(launch(1, "wrong"), kShort), DistributedError); });
   try {
@@ -219,9 +219,10 @@ TEST(DistGroups, AnotherSecretIsRefused) {
 
 // A rank of two in a process of its own, which meets signal `number` after the first call.
 void expect_named(int number, const char* expected) {
-  const int port = free_port();
+  const os::HeldPort port("127.0.0.1");
   const auto launch = [&](int rank) {
-    return Launch{.rank = rank, .size = 2, .local_rank = rank, .address = "127.0.0.1", .port = port, .secret = "s"};
+    return Launch{
+        .rank = rank, .size = 2, .local_rank = rank, .address = "127.0.0.1", .port = port.number(), .secret = "s"};
   };
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

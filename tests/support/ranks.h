@@ -16,22 +16,22 @@ namespace lockstep::test {
 
 inline constexpr auto kLongDeadline = std::chrono::milliseconds(60'000);
 
-inline int free_port() {
-  return os::Socket::listen("127.0.0.1", 0).own_port();
-}
-
 /// What each rank ended with: "" or an error.
 inline std::vector<std::string> run_ranks(int size, const std::function<void(const dist::Group&)>& work,
                                           std::chrono::milliseconds deadline = kLongDeadline) {
-  const int port = free_port();
+  const os::HeldPort port("127.0.0.1");
   std::vector<std::string> ends(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        work(dist::GroupAccess::make(
-            {.rank = rank, .size = size, .local_rank = rank, .address = "127.0.0.1", .port = port, .secret = "s"},
-            {.deadline = deadline}));
+        work(dist::GroupAccess::make({.rank = rank,
+                                      .size = size,
+                                      .local_rank = rank,
+                                      .address = "127.0.0.1",
+                                      .port = port.number(),
+                                      .secret = "s"},
+                                     {.deadline = deadline}));
       } catch (const std::exception& error) {
         ends[static_cast<std::size_t>(rank)] = error.what();
       }

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# What is to be known of several GPUs, in one call: what a killed, a stopped and a disagreeing rank lead to, runs of
+# `lockstep train` that go on with another number, then for 1, 2, 4, ... GPUs, as many as are there, equal weights (a batch
+# of one size in 8 shards, so also strong scaling) and, for 1 and all of them, weak scaling beside PyTorch DDP.
+#
+#   scripts/several_gpus.sh [BUILD]      BUILD: a folder with bin/ (default: build/release), or of scripts/device_pack.sh
+#
+# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak", STEPS=20, WEAK_STEPS=10, MODELS="resnet50 gpt124m", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu
+# ENGINE=tcp MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
+# weights were equal and all failures were told, and nothing was skipped.
+set -u
+cd "$(dirname "$0")/.." || exit
+build=$(realpath "${1:-build/release}")
+bench=$build/bin/bench/dist_bench
+[ -x "$bench" ] || bench=$build/bin/dist_bench
+[ -d "$build/lib" ] && export LD_LIBRARY_PATH=$build/lib:${LD_LIBRARY_PATH:-}
+device=${DEVICE:-cuda}
+export LOCKSTEP_DIST_ENGINE=${ENGINE:-nccl} NCCL_NVLS_ENABLE=0
+LOCKSTEP_DIST_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
+export LOCKSTEP_DIST_SECRET
+models=${MODELS:-resnet50 gpt124m}
+if [ "$device" = cuda ]; then there=$(nvidia-smi -L | wc -l); else there=$(nproc); fi
+most=$((there < ${GPUS:-8} ? there : ${GPUS:-8}))
+[ "$most" -gt 0 ] || { echo "several_gpus.sh: there is no GPU" >&2; exit 1; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+wrong=0
+skipped=0
+# is_due PART WHAT: whether PART was asked for and there is time for it.
+is_due() {
+  [[ " ${PARTS:-failures resume equal weak} " == *" $1 "* ]] || return 1
+  [ $SECONDS -lt "${LIMIT:-540}" ] && return 0
+  skipped=$((skipped + 1))
+  echo "skipped $*"
+  return 1
+}
+say() { printf '%s seconds=%s\n' "$*" "$SECONDS"; }
+value() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" | tail -n 1; }
+# ranks COUNT ARGUMENTS...: what rank 0 of dist_bench printed, on one line.
+ranks() {
+  local count=$1
+  shift
+  if [ "$count" = 1 ]; then "$bench" --device "$device" "$@" 2>"$folder/error"; else
+    examples/run_ranks.sh "$count" "$bench" --device "$device" "$@" 2>"$folder/error"; fi || head -c 400 "$folder/error" | tr '\n' ' '
+}
+batch_of() { case $1 in resnet50) echo 64 ;; *) echo 8 ;; esac; }
+
+# The others must end with an error that names the rank, within the deadline.
+for how in mismatch kill stop; do
+  [ "$most" -gt 1 ] || break
+  is_due failures $how || continue
+  processes=()
+  begin=$SECONDS
+  for ((rank = 0; rank < most; ++rank)); do
+    limit=(timeout -s KILL 40)
+    [ $rank -lt $((most - 1)) ] || limit=()  # the one that stops is ended below
+    LOCKSTEP_RANK=$rank LOCKSTEP_LOCAL_RANK=$rank LOCKSTEP_WORLD_SIZE=$most LOCKSTEP_LOCAL_SIZE=$most MASTER_PORT=29513 \
+      "${limit[@]}" "$bench" --device "$device" --model small --batch 4 --warm-up 3 --steps 200 --deadline 10 --misbehave $how \
+      >"$folder/$how.$rank" 2>&1 &
+    processes+=($!)
+  done
+  told=0
+  for ((rank = 0; rank < most - 1; ++rank)); do wait "${processes[$rank]}" || told=$((told + 1)); done
+  kill -9 "${processes[$((most - 1))]}" 2>/dev/null
+  wait "${processes[$((most - 1))]}" 2>/dev/null
+  if [ $told != $((most - 1)) ] || ! grep -q "dist: .*rank $((most - 1)) " "$folder/$how.0"; then
+    wrong=$((wrong + 1))
+    told="$told:WRONG"
+  fi
+  say "failure how=$how told=$told after=$((SECONDS - begin)) text=$(head -n 1 "$folder/$how.0")"
+done
+# The command: one hash for every number of ranks, also where a run goes on with another number.
+train() { "$build/bin/lockstep" train --data digits --arch lenet --shards 8 --device "$device" --json "$@" 2>"$folder/error" | value weights_hash; }
+expected=""
+if is_due resume; then
+  train --epochs 1 --out "$folder/one" >/dev/null
+  expected=$(train --epochs 2 --resume --out "$folder/one")  # more epochs than were planned: another schedule than that of 2
+fi
+for ((count = 2; count <= most; count *= 2)); do
+  is_due resume "gpus=$count" || continue
+  train --epochs 1 --ranks $count --out "$folder/$count" >/dev/null
+  for next in $((count / 2)) $count; do
+    cp -r "$folder/$count" "$folder/$count-$next"
+    hash=$(train --epochs 2 --ranks "$next" --zero 1 --resume --out "$folder/$count-$next")
+    same=$([ -n "$hash" ] && [ "$hash" = "$expected" ] && echo yes || echo NO)
+    [ "$same" = yes ] || { wrong=$((wrong + 1)); head -c 400 "$folder/error"; }
+    say "resumed gpus=$count then=$next weights=$hash same=$same"
+  done
+done
+
+for model in $models; do
+  for dtype in f32 bf16; do
+    bits=$([ $dtype = bf16 ] && echo --bf16)
+    all=$(batch_of "$model")
+    expected=""
+    for ((count = 1; count <= most; count *= 2)); do
+      for zero in 0 1; do
+        [ "$count$zero" != 11 ] || continue
+        is_due equal "$model $dtype gpus=$count zero=$zero" || continue
+        # shellcheck disable=SC2086
+        line=$(ranks "$count" --model "$model" --batch $((all / count)) --shards 8 --zero $zero --warm-up 2 --steps "${STEPS:-20}" $bits)
+        hash=$(value weights <<<"$line")
+        [ -n "$expected" ] || expected=$hash
+        same=$([ -n "$hash" ] && [ "$hash" = "$expected" ] && echo yes || echo NO)
+        [ "$same" = yes ] || { wrong=$((wrong + 1)); echo "$line"; }
+        say "strong model=$model dtype=$dtype gpus=$count zero=$zero ms=$(value median_ms <<<"$line") weights=$hash same=$same"
+      done
+    done
+  done
+done
+
+for model in $models; do
+  for dtype in f32 bf16; do
+    bits=$([ $dtype = bf16 ] && echo --bf16)
+    each=$(batch_of "$model")
+    [ "$model$dtype" != gpt124mf32 ] || each=4
+    for count in 1 $most; do
+      is_due weak "$model $dtype gpus=$count" || continue
+      # shellcheck disable=SC2086
+      line=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" $bits)
+      ddp=none
+      if [ "$device" = cuda ] && python3 -c 'import torch' 2>/dev/null; then
+        # shellcheck disable=SC2086
+        ddp=$(python3 -m torch.distributed.run --nproc-per-node "$count" --master-port 29511 bench/peers/torch_ddp.py \
+          --model "$model" --batch "$each" --steps 15 $bits 2>/dev/null | value median_ms)
+      fi
+      say "weak model=$model dtype=$dtype gpus=$count batch_each=$each ms=$(value median_ms <<<"$line") ddp_ms=$ddp"
+    done
+  done
+done
+
+say "end wrong=$wrong skipped=$skipped gpus=$most"
+[ $((wrong + skipped)) = 0 ]
