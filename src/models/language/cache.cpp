@@ -153,33 +153,6 @@ void HeldHeads::keep_rows(const std::vector<std::int64_t>& rows) {
   for (Tensor& part : parts_) part = rows_of(part, rows);
 }
 
-HeldHeads HeldHeads::part(Positions positions) const {
-  HeldHeads result(type_);
-  for (const Tensor& part : parts_) {
-    // A copy: a view would keep all that it is a part of.
-    result.parts_.push_back(part.narrow(2, positions.first, positions.length).clone().eval());
-  }
-  return result;
-}
-
-HeldHeads HeldHeads::joined(const std::vector<HeldHeads>& parts) {
-  HeldHeads result(parts.front().type_);
-  for (std::size_t i = 0; i < parts.front().parts_.size(); ++i) {
-    std::vector<Tensor> pieces;
-    std::int64_t length = 0;
-    for (const HeldHeads& part : parts) {
-      pieces.push_back(part.parts_[i]);
-      length += part.places();
-    }
-    Shape shape = pieces.front().shape();
-    shape[2] = 0;
-    const Tensor room = with_places(zeros(shape, {pieces.front().dtype(), pieces.front().device()}), length);
-    if (room.size(2) > length) pieces.push_back(room.narrow(2, length, room.size(2) - length));
-    result.parts_.push_back(cat(pieces, 2).eval());
-  }
-  return result;
-}
-
 void HeldHeads::eval() {
   for (Tensor& part : parts_) part.eval();
 }

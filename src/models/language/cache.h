@@ -1,5 +1,5 @@
 // What a model remembers of the tokens before, layer by layer: keys and values in one of the cache types, and states.
-// The cache of one text, those of a batch of texts, and the pages of shared prompts are made of these.
+// The cache of one text and those of a batch of texts are made of these.
 #pragma once
 
 #include <map>
@@ -46,10 +46,6 @@ class HeldHeads {
   /// The row of `one`, which has as many places, instead of an own one.
   void set_row(std::int64_t row, const HeldHeads& one);
   void keep_rows(const std::vector<std::int64_t>& rows);
-  /// A copy of some places.
-  HeldHeads part(Positions positions) const;
-  /// The parts one behind the other, with room for all.
-  static HeldHeads joined(const std::vector<HeldHeads>& parts);
   void eval();
 
  private:
