@@ -5,8 +5,9 @@
 #
 #   scripts/several_gpus.sh [BUILD]      BUILD: a folder with bin/ (default: build/release), or of scripts/device_pack.sh
 #
-# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak", STEPS=20, WEAK_STEPS=10, MODELS="resnet50 gpt124m", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu
-# ENGINE=tcp MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
+# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak", STEPS=20,
+# WEAK_STEPS=10, MODELS="resnet50 gpt124m", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu ENGINE=tcp
+# MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
 # weights were equal and all failures were told, and nothing was skipped.
 set -u
 cd "$(dirname "$0")/.." || exit

@@ -35,12 +35,6 @@ std::vector<double> numbers(const json& values) {
   return result;
 }
 
-Tensor copied(const Tensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
-  tensor.read_bytes(bytes.data());
-  return Tensor::from_bytes(bytes.data(), bytes.size(), tensor.shape(), tensor.dtype(), tensor.device());
-}
-
 Tensor viewed(const Tensor& tensor, const json& view) {
   const auto name = view.at(0).get<std::string>();
   std::vector<std::int64_t> sizes;
@@ -94,7 +88,7 @@ std::vector<Tensor> computed(const json& row, DType dtype, Device device, bool c
     const bool tracked = wants_gradients && is_float(tensor.dtype());
     if (tracked) leaves.push_back(tensor = requires_grad(tensor));
     for (const json& view : input.value("view", json::array())) tensor = viewed(tensor, view);
-    if (copies && !tracked) tensor = copied(tensor);
+    if (copies && !tracked) tensor = tensor.clone().eval();
     one.inputs.push_back({"x" + std::to_string(i), tensor});
   }
   cli::Arguments arguments(one, device);

@@ -1,5 +1,7 @@
 #include "backends/cpu/kept_panels.h"
 
+#include "backends/companion.h"
+
 namespace lockstep {
 inline namespace v0 {
 
@@ -20,19 +22,7 @@ KeptPanels::Panels KeptPanels::allocate(std::size_t bytes) {
 
 void KeptPanels::keep(Buffer& buffer, std::string form, Panels panels, std::size_t bytes) {
   const std::uint64_t contents = buffer.contents();
-  if (!buffer.accompanied()) {
-    struct Companion {
-      std::weak_ptr<KeptPanels> kept;
-      std::uint64_t contents;
-      ~Companion() {
-        if (const auto still = kept.lock()) still->drop(contents);
-      }
-    };
-    auto companion = std::make_shared<Companion>();
-    companion->kept = weak_from_this();
-    companion->contents = contents;
-    buffer.accompany(std::move(companion));
-  }
+  drop_with_contents(buffer, weak_from_this());
   const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = entries_.try_emplace({contents, std::move(form)}, Entry{std::move(panels), bytes});
   if (is_new) bytes_ += bytes;

@@ -4,6 +4,8 @@
 
 #include <lockstep/error.h>
 
+#include "backends/companion.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
@@ -24,19 +26,7 @@ std::uint64_t KeptForms::keep(Buffer& buffer, const Maker& maker, std::size_t by
   }
   entries_.emplace(Key{contents, maker.module.get(), maker.words}, Entry{maker.module, address, bytes});
   bytes_ += bytes;
-  if (!buffer.accompanied()) {
-    struct Companion {
-      std::weak_ptr<KeptForms> kept;
-      std::uint64_t contents;
-      ~Companion() {
-        if (const auto still = kept.lock()) still->drop(contents);
-      }
-    };
-    auto companion = std::make_shared<Companion>();
-    companion->kept = weak_from_this();
-    companion->contents = contents;
-    buffer.accompany(std::move(companion));
-  }
+  drop_with_contents(buffer, weak_from_this());
   return address;
 }
 

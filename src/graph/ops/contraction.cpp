@@ -42,7 +42,8 @@ Shape joined(std::initializer_list<const Shape*> groups) {
   return result;
 }
 
-// Fast numerics are asked for, and so are given or refused, never replaced.
+// Fast numerics are asked for, and so are given or refused; what is too small for tensor cores, and computed exactly,
+// is within their bound, too.
 void check_fast(const Reading& a, const Reading& b) {
   const Device device = a.base->device;
   std::string missing = backend_of(device).missing_for_fast();

@@ -7,10 +7,12 @@
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/io/onnx.h>
+#include <lockstep/numerics.h>
 #include <lockstep/random.h>
 
 #include "core/assert.h"
 #include "core/checked.h"
+#include "graph/autocast.h"
 #include "graph/make.h"
 
 namespace lockstep {
@@ -142,10 +144,16 @@ void Execution::step(const PlannedNode& node, std::vector<Value>& frame) {
   for (const int slot : node.last_uses) frame[static_cast<std::size_t>(slot)] = Value();
 }
 
+// Scopes of the thread that change what ops compute: values that were kept outside of them are not theirs.
+bool changes_arithmetic() {
+  return graph::is_autocasting() || current_numerics() != Numerics::exact;
+}
+
 // Sets what fixed nodes gave, computing it where it is not known, so that these need not run. False where they must: a
 // gradient is wanted of them, somebody looks at every node, or their values are too many to be kept.
 bool Execution::restore_fixed(const Plan& plan, std::vector<Value>& frame) {
   if (plan.fixed_results.empty() || observer_ != nullptr || training_ || plan.fixed->refused()) return false;
+  if (changes_arithmetic()) return false;
   std::vector<Value> sources;
   sources.reserve(plan.fixed_sources.size());
   for (const int slot : plan.fixed_sources) {
@@ -158,7 +166,7 @@ bool Execution::restore_fixed(const Plan& plan, std::vector<Value>& frame) {
     std::uint64_t before = 0, after = 0;
     for (const Value& source : sources) before += bytes_of(source);
     for (const Value& value : *kept) after += bytes_of(value);
-    // Integers of a byte become floats; not everything becomes anything.
+    // Integers of a byte may become floats of four; a graph that makes much of little is not worth the memory.
     if (after > 4 * before + kMostFixedBytes) {
       plan.fixed->refuse();
       return false;

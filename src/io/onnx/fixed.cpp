@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/make.h"
 #include "io/onnx/plan.h"
 
 namespace lockstep {
@@ -57,13 +56,6 @@ void find_in(Plan& plan, Slots& known) {
   plan.fixed_results = listed(results);
 }
 
-// Values that are held here are not written in place, and nodes are immutable.
-bool is_same(const Value& a, const Value& b) {
-  if (!a.is_tensor() || !b.is_tensor()) return false;
-  if (a.host() != nullptr || b.host() != nullptr) return a.host() == b.host();
-  return graph::node_of(a.tensor()) == graph::node_of(b.tensor());
-}
-
 }  // namespace
 
 bool differs_from_run_to_run(std::string_view op) {
@@ -99,26 +91,6 @@ void find_fixed_nodes(Program& program) {
       }
     }
   }
-}
-
-FixedValues::Kept FixedValues::find(std::span<const Value> sources) const {
-  const std::lock_guard lock(mutex_);
-  const bool same =
-      values_ != nullptr && std::equal(sources.begin(), sources.end(), sources_.begin(), sources_.end(), is_same);
-  return same ? values_ : nullptr;
-}
-void FixedValues::keep(std::vector<Value> sources, Kept values) {
-  const std::lock_guard lock(mutex_);
-  sources_ = std::move(sources);
-  values_ = std::move(values);
-}
-void FixedValues::refuse() {
-  const std::lock_guard lock(mutex_);
-  refused_ = true;
-}
-bool FixedValues::refused() const {
-  const std::lock_guard lock(mutex_);
-  return refused_;
 }
 
 }  // namespace io::onnx

@@ -3,13 +3,7 @@
 // once and keeps what others read of them, until a weight is another value. Graphs inside nodes have such nodes, too.
 #pragma once
 
-#include <memory>
-#include <mutex>
-#include <span>
 #include <string_view>
-#include <vector>
-
-#include "io/onnx/value.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -22,25 +16,6 @@ bool differs_from_run_to_run(std::string_view op);
 
 /// Notes in every plan which nodes are fixed, what these read, and what others read of them.
 void find_fixed_nodes(Program& program);
-
-/// The values that the fixed nodes of one plan gave. From any thread.
-class FixedValues {
- public:
-  using Kept = std::shared_ptr<const std::vector<Value>>;
-
-  /// Null unless they were made of the same sources: the same tensors, not equal ones.
-  Kept find(std::span<const Value> sources) const;
-  void keep(std::vector<Value> sources, Kept values);
-  /// They are too large to be kept.
-  void refuse();
-  bool refused() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<Value> sources_;
-  Kept values_;
-  bool refused_ = false;
-};
 
 }  // namespace io::onnx
 }  // namespace v0

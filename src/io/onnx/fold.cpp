@@ -8,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "io/onnx/execution.h"
+#include "io/onnx/fixed.h"
 #include "io/onnx/plan.h"
 
 namespace lockstep {

@@ -8,6 +8,7 @@
 
 #include "core/checked.h"
 #include "io/onnx/execution.h"
+#include "io/onnx/fixed.h"
 #include "io/onnx/loaded.h"
 #include "io/reading.h"
 

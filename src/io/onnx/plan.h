@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "io/onnx/derived.h"
-#include "io/onnx/fixed.h"
+#include "io/onnx/fixed_values.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
 

@@ -172,7 +172,6 @@ TEST_F(FastOnCuda, GradientsHaveThoseOfTheirOp) {
   const std::vector<Tensor> fast = slopes(Numerics::fast);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     EXPECT_LT(error_of(fast[i], exact[i]), 5e-3) << i;
-    EXPECT_NE(fast[i].to(DType::f32).to_vector<float>(), std::vector<float>());
   }
 }
 

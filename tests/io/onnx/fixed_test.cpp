@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include <lockstep/lockstep.h>
 
+#include "io/onnx/fixed_values.h"
 #include "io/onnx/loaded.h"
 #include "io/raw_tensor.h"
 #include "support/files.h"
@@ -19,6 +22,16 @@ struct Exponential : nn::Layer {
   Tensor forward(const Operand& x) const override {
     const Tensor& weight = fc.weight.tensor();
     return matmul(matmul(x, weight), exp(weight).transpose(0, 1));
+  }
+};
+
+// A weight times itself, which Autocast rounds.
+struct Squared : nn::Layer {
+  nn::Linear fc{*this, "fc", 4, 4};
+  Squared() { eval(); }
+  Tensor forward(const Operand& x) const override {
+    const Tensor& weight = fc.weight.tensor();
+    return x + matmul(weight, weight).narrow(0, 0, 2);
   }
 };
 
@@ -68,6 +81,26 @@ TEST(FixedNodes, FollowTheirWeightsAndLetGradientsThrough) {
   const Tensor after = model->forward(x);
   EXPECT_BITS_EQ(kept(), after);
   EXPECT_NE(after.hash(), before.hash());
+}
+
+// What was kept outside of a scope is not what its arithmetic gives.
+TEST(FixedNodes, AreComputedAnewInScopesThatChangeArithmetic) {
+  const test::TemporaryFolder folder;
+  const Squared layer;
+  const Tensor x = random_tensor({2, 4}, DType::f32, 2);
+  save_onnx(folder.path("net.onnx"), layer, {x});
+  const auto answer = [&](OnnxModel& model, bool narrow) {
+    const NoGrad no_grad;
+    std::optional<Autocast> scope;
+    if (narrow) scope.emplace(DType::bf16);
+    return model.forward(x).eval();
+  };
+  const Tensor expected = answer(*load_onnx(folder.path("net.onnx"), {.fold = false}), true);
+  const auto model = load_onnx(folder.path("net.onnx"), {.fold = false});
+  const Tensor exact = answer(*model, false);
+  EXPECT_BITS_EQ(answer(*model, true), expected);
+  EXPECT_BITS_EQ(answer(*model, false), exact);
+  EXPECT_NE(exact.hash(), expected.to(exact.dtype()).hash());
 }
 
 }  // namespace

@@ -113,20 +113,20 @@ struct ReduceTable {
 /// The ops of a chain; x is the live value, y the operand of the link.
 enum class ChainOp : std::uint8_t {
   none,
-  add,
-  sub,
-  mul,
-  div,  ///< x op y
-  from,
-  into,  ///< y - x, y / x
-  max,
-  min,  ///< maximum(x, y), minimum(x, y): equal values give the first
-  max_of,
-  min_of,  ///< maximum(y, x), minimum(y, x)
-  relu,
-  canonical,  ///< x: first of a chain that begins with raw results of a contraction
-  max_number,
-  min_number,  ///< within the loops: max, min where y is no NaN
+  add,         ///< x + y
+  sub,         ///< x - y
+  mul,         ///< x * y
+  div,         ///< x / y
+  from,        ///< y - x
+  into,        ///< y / x
+  max,         ///< maximum(x, y): equal values give the first
+  min,         ///< minimum(x, y)
+  max_of,      ///< maximum(y, x)
+  min_of,      ///< minimum(y, x)
+  relu,        ///< 0 where x is not above it
+  canonical,   ///< x: first of a chain that begins with raw results of a contraction
+  max_number,  ///< within the loops: max where y is no NaN,
+  min_number,  ///< and min
 };
 struct ChainLink {
   ChainOp op;
