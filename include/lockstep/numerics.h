@@ -1,5 +1,5 @@
-// Which arithmetic products have: exact; block fixed point, which tensor cores can repeat to the bit; or fast, which is
-// that of a device's own libraries and of no other device.
+// Which arithmetic products have: exact; block fixed point, which tensor cores can repeat to the bit; fast, which is
+// that of a device's own libraries and of no other device; or q8, products of quantised weights by integers.
 //
 //   const ls::NumericsScope scope(ls::Numerics::blocked);
 //   const ls::Autocast cast(ls::DType::bf16);
@@ -15,15 +15,16 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// How a product of matrices, a convolution or attention sums. The first two give the same bits on every device; all
+/// How a product of matrices, a convolution or attention sums. All but `fast` give the same bits on every device; all
 /// are specified in docs/numerics.md.
 enum class Numerics : std::uint8_t {
   exact,    ///< f32 fused multiply-adds in the canonical order (section 6)
   blocked,  ///< block fixed point (section 12): integer products of 15-bit numbers that share a power of two along k
   fast,     ///< the vendor's tensor cores (section 13): an error bound instead of specified bits; on CUDA alone
+  q8,       ///< products with packed weights (section 14): activations rounded to 8 bits, integer products in blocks of 32
 };
 
-/// "exact", "blocked", "fast".
+/// "exact", "blocked", "fast", "q8".
 LOCKSTEP_API const char* name_of(Numerics numerics);
 /// The numerics of a name. Throws ValueError that lists the names.
 LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
@@ -43,6 +44,12 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 /// Numerics::fast: products of cuBLASLt on a CUDA device. Results stay within the bound of section 13, repeat on the
 /// same device with the same library, and differ elsewhere. It is never chosen by itself: an op whose operands are on
 /// another device, or without the library, throws DeviceError.
+///
+/// Numerics::q8 concerns products whose right operand is packed (Tensor::encoding) with its blocks along the summed
+/// dimension, as the weight of linear() is. Every 32 elements of the left operand along it share a scale and are rounded
+/// to 8 bits of that: an element errs by at most 1/253 of the largest magnitude in its block. Products of codes are
+/// summed in integers; only the addition of blocks of 32 rounds, in f32. A block with an infinity or a NaN makes every
+/// result that reads it NaN. All other products are exact, those of gradients among them.
 class LOCKSTEP_API NumericsScope {
  public:
   explicit NumericsScope(Numerics numerics, CallSite site = {});

@@ -225,6 +225,9 @@ void check_rule(const Contract& op, const CaseValue& v) {
          "its dtypes are not those of a contraction");
   demand(op.numerics == Numerics::exact || compute_type(v.dtype(0)) == ComputeType::f32,
          "its numerics do not take the dtype");
+  demand(op.numerics != Numerics::q8 ||
+             has_q8_form(v.base(1).encoding, op.b_view, op.b.rank(), op.k.rank()),
+         "its numerics do not take the weights");
   demand_inside(op.a_view, v.base(0).shape.numel());
   demand_inside(op.b_view, v.base(1).shape.numel());
 }

@@ -173,7 +173,7 @@ class CaseReader {
   static ReduceOp last(ReduceOp) { return ReduceOp::dot; }
   static ScatterOp last(ScatterOp) { return ScatterOp::min; }
   static ScanOp last(ScanOp) { return ScanOp::argmin; }
-  static Numerics last(Numerics) { return Numerics::fast; }
+  static Numerics last(Numerics) { return Numerics::q8; }
   static FourierKind last(FourierKind) { return FourierKind::real_inverse; }
   static Failure last(Failure) { return Failure::not_positive_definite; }
   static Random::Word last(Random::Word) { return Random::Word::odd; }

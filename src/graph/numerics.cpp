@@ -7,14 +7,22 @@
 
 #include <lockstep/check.h>
 
+#include "graph/primitive.h"
+#include "kernels/kernel.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
 
-// What a thread's contractions follow: exact; others where operands have 16 bits; those in f32, too.
-enum State : std::uint8_t { kExact, kBlocked, kBlockedInside, kFast, kFastInside };
+// What a thread's contractions follow: exact; others where operands have 16 bits; those in f32, too; q8 where one is
+// packed.
+enum State : std::uint8_t { kExact, kBlocked, kBlockedInside, kFast, kFastInside, kQ8 };
 
 thread_local constinit std::uint8_t numerics_now = kExact;
+
+std::uint8_t state_inside(Numerics numerics) {
+  return numerics == Numerics::blocked ? kBlockedInside : numerics == Numerics::fast ? kFastInside : kExact;
+}
 
 }  // namespace
 
@@ -22,16 +30,19 @@ const char* name_of(Numerics numerics) {
   switch (numerics) {
     case Numerics::exact: return "exact";
     case Numerics::blocked: return "blocked";
-    case Numerics::fast: break;
+    case Numerics::fast: return "fast";
+    case Numerics::q8: break;
   }
-  return "fast";
+  return "q8";
 }
 
 Numerics numerics_from_name(std::string_view name) {
   if (name == "exact") return Numerics::exact;
   if (name == "blocked") return Numerics::blocked;
   if (name == "fast") return Numerics::fast;
-  throw ValueError(fmt::format("there are no numerics \"{}\"\n  fix: \"exact\", \"blocked\" or \"fast\"", name));
+  if (name == "q8") return Numerics::q8;
+  throw ValueError(
+      fmt::format("there are no numerics \"{}\"\n  fix: \"exact\", \"blocked\", \"fast\" or \"q8\"", name));
 }
 
 NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numerics_now) {
@@ -40,9 +51,10 @@ NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numeric
     case Numerics::exact: numerics_now = kExact; return;
     case Numerics::blocked: numerics_now = kBlocked; return;
     case Numerics::fast: numerics_now = kFast; return;
+    case Numerics::q8: numerics_now = kQ8; return;
   }
   fail<ValueError>(fmt::format("there are no numerics of number {}", static_cast<int>(numerics)), {},
-                   "use Numerics::exact, Numerics::blocked or Numerics::fast");
+                   "use Numerics::exact, Numerics::blocked, Numerics::fast or Numerics::q8");
 }
 
 NumericsScope::~NumericsScope() {
@@ -55,6 +67,7 @@ Numerics current_numerics() {
     case kBlockedInside: return Numerics::blocked;
     case kFast:
     case kFastInside: return Numerics::fast;
+    case kQ8: return Numerics::q8;
     default: return Numerics::exact;
   }
 }
@@ -64,7 +77,13 @@ namespace graph {
 Numerics numerics_of(DType dtype) {
   const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
   const bool inside = numerics_now == kBlockedInside || numerics_now == kFastInside;
-  return narrow || (dtype == DType::f32 && inside) ? current_numerics() : Numerics::exact;
+  const bool by_dtype = numerics_now != kQ8 && (narrow || (dtype == DType::f32 && inside));
+  return by_dtype ? current_numerics() : Numerics::exact;
+}
+
+Numerics numerics_of(DType dtype, const Contract& product, Encoding right) {
+  if (numerics_now != kQ8) return numerics_of(dtype);
+  return has_q8_form(right, product.b_view, product.b.rank(), product.k.rank()) ? Numerics::q8 : Numerics::exact;
 }
 
 NumericsExchange::NumericsExchange(std::uint8_t state) : before_(std::exchange(numerics_now, state)) {}
@@ -76,10 +95,9 @@ std::uint8_t numerics_state() {
   return numerics_now;
 }
 
-InnerNumerics::InnerNumerics(Numerics numerics)
-    : NumericsExchange(numerics == Numerics::blocked ? kBlockedInside
-                       : numerics == Numerics::fast  ? kFastInside
-                                                     : kExact) {}
+InnerNumerics::InnerNumerics(Numerics numerics) : NumericsExchange(state_inside(numerics)) {}
+InnerNumerics::InnerNumerics(DType operands)
+    : NumericsExchange(numerics_now == kQ8 ? std::uint8_t{kQ8} : state_inside(numerics_of(operands))) {}
 
 }  // namespace graph
 }  // namespace v0

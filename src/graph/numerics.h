@@ -5,14 +5,19 @@
 #include <cstdint>
 
 #include <lockstep/dtype.h>
+#include <lockstep/encoding.h>
 #include <lockstep/numerics.h>
 
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-/// Of a contraction of operands of `dtype` that is made now.
+struct Contract;
+
+/// Of a contraction of dense operands of `dtype` that is made now.
 Numerics numerics_of(DType dtype);
+/// Of this one, whose right operand has the encoding.
+Numerics numerics_of(DType dtype, const Contract& product, Encoding right);
 
 /// Another state of the thread for a while.
 class NumericsExchange {
@@ -29,11 +34,11 @@ class NumericsExchange {
 std::uint8_t numerics_state();
 
 /// While it lives all contractions of floats but f64 have `numerics`, whatever scopes the user opened: those inside an
-/// op whose operands decided, and those of its gradient.
+/// op whose operands decided, and those of its gradient. By a dtype, a q8 scope stays: packed operands decide each.
 class InnerNumerics : NumericsExchange {
  public:
   explicit InnerNumerics(Numerics numerics);
-  explicit InnerNumerics(DType operands) : InnerNumerics(numerics_of(operands)) {}
+  explicit InnerNumerics(DType operands);
 };
 
 }  // namespace graph

@@ -1,6 +1,11 @@
-// Elements of packed blocks (encodings.def), as the words of their dtype. A row's function is all that backends need:
-// memory `at`, and the element counted from there. Products of scales and codes are exact (an f16 scale has 11 bits, a scale
-// of a group at most 7, a code 8), so that at most the last subtraction or addition rounds. No guard: see prelude.h.
+// Elements of packed blocks (encodings.def): memory `at`, and the element counted from there. An encoding has three
+// functions:
+//   code_<name>    the integer that stands for an element
+//   group_<name>   what its group (16 or 32 neighbours) has in common: value = scale * factor * code + offset * share,
+//                  where factor and share are integers; without offsets share is 0
+//   word_<name>    the element's value, as the word of its dtype
+// Products of scales, factors and codes are exact (an f16 scale has 11 bits, a factor at most 7, a code 8), so that at
+// most the addition rounds. No guard: see prelude.h.
 
 /// 4-bit code i of 32 in 16 bytes: those of the first half are the low ones.
 FUNCTION int nibble_of_32(MEMORY at, LONG first, LONG i) {
@@ -41,72 +46,208 @@ FUNCTION UINT shifted_word(float scale, int code, float offset) {
   FLOAT sum = product + offset;
   return BITS(canonical_f32(sum));
 }
+FUNCTION void plain_group(OUT(int, factor), OUT(FLOAT, offset), OUT(int, share)) {
+  factor = 1;
+  offset = FROM_BITS(0u);
+  share = 0;
+}
 
-FUNCTION UINT word_q8_0(MEMORY at, LONG element) {
+FUNCTION int code_q8_0(MEMORY at, LONG element) {
   LONG block = (element >> 5) * LONG(34);
-  return scaled_word(half_at(at, block), signed_byte(LOAD_U8(at, block + LONG(2) + (element & LONG(31)))));
+  return signed_byte(LOAD_U8(at, block + LONG(2) + (element & LONG(31))));
+}
+FUNCTION void group_q8_0(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  scale = half_at(at, (element >> 5) * LONG(34));
+  plain_group(factor, offset, share);
+}
+FUNCTION UINT word_q8_0(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q8_0(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_q8_0(at, element));
+}
+
+FUNCTION int code_q4_0(MEMORY at, LONG element) {
+  LONG block = (element >> 5) * LONG(18);
+  return nibble_of_32(at, block + LONG(2), element & LONG(31)) - 8;
+}
+FUNCTION void group_q4_0(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  scale = half_at(at, (element >> 5) * LONG(18));
+  plain_group(factor, offset, share);
 }
 FUNCTION UINT word_q4_0(MEMORY at, LONG element) {
-  LONG block = (element >> 5) * LONG(18);
-  return scaled_word(half_at(at, block), nibble_of_32(at, block + LONG(2), element & LONG(31)) - 8);
+  FLOAT scale, offset;
+  int factor, share;
+  group_q4_0(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_q4_0(at, element));
+}
+
+FUNCTION int code_q4_1(MEMORY at, LONG element) {
+  LONG block = (element >> 5) * LONG(20);
+  return nibble_of_32(at, block + LONG(4), element & LONG(31));
+}
+FUNCTION void group_q4_1(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 5) * LONG(20);
+  scale = half_at(at, block);
+  factor = 1;
+  offset = half_at(at, block + LONG(2));
+  share = 1;
 }
 FUNCTION UINT word_q4_1(MEMORY at, LONG element) {
-  LONG block = (element >> 5) * LONG(20);
-  return shifted_word(half_at(at, block), nibble_of_32(at, block + LONG(4), element & LONG(31)),
-                      half_at(at, block + LONG(2)));
+  FLOAT scale, offset;
+  int factor, share;
+  group_q4_1(at, element, scale, factor, offset, share);
+  return shifted_word(scale * float(factor), code_q4_1(at, element), offset);
 }
-FUNCTION UINT word_q5_0(MEMORY at, LONG element) {
+
+FUNCTION int code_q5_0(MEMORY at, LONG element) {
   LONG block = (element >> 5) * LONG(22);
   LONG i = element & LONG(31);
-  int code = nibble_of_32(at, block + LONG(6), i) + fifth_bit(at, block + LONG(2), i);
-  return scaled_word(half_at(at, block), code - 16);
+  return nibble_of_32(at, block + LONG(6), i) + fifth_bit(at, block + LONG(2), i) - 16;
 }
-FUNCTION UINT word_q5_1(MEMORY at, LONG element) {
+FUNCTION void group_q5_0(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  scale = half_at(at, (element >> 5) * LONG(22));
+  plain_group(factor, offset, share);
+}
+FUNCTION UINT word_q5_0(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q5_0(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_q5_0(at, element));
+}
+
+FUNCTION int code_q5_1(MEMORY at, LONG element) {
   LONG block = (element >> 5) * LONG(24);
   LONG i = element & LONG(31);
-  int code = nibble_of_32(at, block + LONG(8), i) + fifth_bit(at, block + LONG(4), i);
-  return shifted_word(half_at(at, block), code, half_at(at, block + LONG(2)));
+  return nibble_of_32(at, block + LONG(8), i) + fifth_bit(at, block + LONG(4), i);
 }
-FUNCTION UINT word_q2_k(MEMORY at, LONG element) {
+FUNCTION void group_q5_1(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 5) * LONG(24);
+  scale = half_at(at, block);
+  factor = 1;
+  offset = half_at(at, block + LONG(2));
+  share = 1;
+}
+FUNCTION UINT word_q5_1(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q5_1(at, element, scale, factor, offset, share);
+  return shifted_word(scale * float(factor), code_q5_1(at, element), offset);
+}
+
+FUNCTION int code_q2_k(MEMORY at, LONG element) {
+  LONG block = (element >> 8) * LONG(84);
+  LONG i = element & LONG(255);
+  return two_bits_of_256(at, block + LONG(16), i);
+}
+FUNCTION void group_q2_k(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
   LONG block = (element >> 8) * LONG(84);
   LONG i = element & LONG(255);
   UINT both = LOAD_U8(at, block + (i >> 4));
-  FLOAT scale = half_at(at, block + LONG(80)) * float(int(both & 15u));
-  FLOAT offset = -(half_at(at, block + LONG(82)) * float(int(both >> 4)));
-  return shifted_word(scale, two_bits_of_256(at, block + LONG(16), i), offset);
+  scale = half_at(at, block + LONG(80));
+  factor = int(both & 15u);
+  offset = half_at(at, block + LONG(82));
+  share = -int(both >> 4);
 }
-FUNCTION UINT word_q3_k(MEMORY at, LONG element) {
+FUNCTION UINT word_q2_k(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q2_k(at, element, scale, factor, offset, share);
+  return shifted_word(scale * float(factor), code_q2_k(at, element), -(offset * float(-share)));
+}
+
+FUNCTION int code_q3_k(MEMORY at, LONG element) {
   LONG block = (element >> 8) * LONG(110);
   LONG i = element & LONG(255);
-  LONG group = i >> 4;
-  UINT low = LOAD_U8(at, block + LONG(96) + (group & LONG(7))) >> UINT(group >> 3) * 4u & 15u;
-  UINT high = LOAD_U8(at, block + LONG(104) + (group & LONG(3))) >> UINT(group >> 2) * 2u & 3u;
   UINT third = LOAD_U8(at, block + (i & LONG(31))) >> UINT(i >> 5) & 1u;
-  FLOAT scale = half_at(at, block + LONG(108)) * float(int(low | high << 4) - 32);
-  return scaled_word(scale, two_bits_of_256(at, block + LONG(32), i) - SELECT(third != 0u, 0, 4));
+  return two_bits_of_256(at, block + LONG(32), i) - SELECT(third != 0u, 0, 4);
 }
-FUNCTION UINT word_q4_k(MEMORY at, LONG element) {
+FUNCTION void group_q3_k(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 8) * LONG(110);
+  LONG i = element & LONG(255);
+  LONG number = i >> 4;
+  UINT low = LOAD_U8(at, block + LONG(96) + (number & LONG(7))) >> UINT(number >> 3) * 4u & 15u;
+  UINT high = LOAD_U8(at, block + LONG(104) + (number & LONG(3))) >> UINT(number >> 2) * 2u & 3u;
+  plain_group(factor, offset, share);
+  scale = half_at(at, block + LONG(108));
+  factor = int(low | high << 4) - 32;
+}
+FUNCTION UINT word_q3_k(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q3_k(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_q3_k(at, element));
+}
+
+FUNCTION int code_q4_k(MEMORY at, LONG element) {
   LONG block = (element >> 8) * LONG(144);
   LONG i = element & LONG(255);
-  FLOAT scale = half_at(at, block) * float(scale_of_six_bits(at, block + LONG(4), i >> 5));
-  FLOAT offset = -(half_at(at, block + LONG(2)) * float(minimum_of_six_bits(at, block + LONG(4), i >> 5)));
-  return shifted_word(scale, four_bits_of_256(at, block + LONG(16), i), offset);
+  return four_bits_of_256(at, block + LONG(16), i);
 }
-FUNCTION UINT word_q5_k(MEMORY at, LONG element) {
+FUNCTION void group_q4_k(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 8) * LONG(144);
+  LONG i = element & LONG(255);
+  scale = half_at(at, block);
+  factor = scale_of_six_bits(at, block + LONG(4), i >> 5);
+  offset = half_at(at, block + LONG(2));
+  share = -minimum_of_six_bits(at, block + LONG(4), i >> 5);
+}
+FUNCTION UINT word_q4_k(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q4_k(at, element, scale, factor, offset, share);
+  return shifted_word(scale * float(factor), code_q4_k(at, element), -(offset * float(-share)));
+}
+
+FUNCTION int code_q5_k(MEMORY at, LONG element) {
   LONG block = (element >> 8) * LONG(176);
   LONG i = element & LONG(255);
-  FLOAT scale = half_at(at, block) * float(scale_of_six_bits(at, block + LONG(4), i >> 5));
-  FLOAT offset = -(half_at(at, block + LONG(2)) * float(minimum_of_six_bits(at, block + LONG(4), i >> 5)));
   UINT fifth = LOAD_U8(at, block + LONG(16) + (i & LONG(31))) >> UINT(i >> 5) & 1u;
-  return shifted_word(scale, four_bits_of_256(at, block + LONG(48), i) + int(fifth << 4), offset);
+  return four_bits_of_256(at, block + LONG(48), i) + int(fifth << 4);
 }
-FUNCTION UINT word_q6_k(MEMORY at, LONG element) {
+FUNCTION void group_q5_k(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 8) * LONG(176);
+  LONG i = element & LONG(255);
+  scale = half_at(at, block);
+  factor = scale_of_six_bits(at, block + LONG(4), i >> 5);
+  offset = half_at(at, block + LONG(2));
+  share = -minimum_of_six_bits(at, block + LONG(4), i >> 5);
+}
+FUNCTION UINT word_q5_k(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q5_k(at, element, scale, factor, offset, share);
+  return shifted_word(scale * float(factor), code_q5_k(at, element), -(offset * float(-share)));
+}
+
+FUNCTION int code_q6_k(MEMORY at, LONG element) {
   LONG block = (element >> 8) * LONG(210);
   LONG i = element & LONG(255);
   UINT low = LOAD_U8(at, block + (i >> 7) * LONG(64) + (i & LONG(63))) >> UINT((i & LONG(127)) >> 6) * 4u & 15u;
-  int code = int(low) + two_bits_of_256(at, block + LONG(128), i) * 16 - 32;
-  FLOAT scale = half_at(at, block + LONG(208)) * float(signed_byte(LOAD_U8(at, block + LONG(192) + (i >> 4))));
-  return scaled_word(scale, code);
+  return int(low) + two_bits_of_256(at, block + LONG(128), i) * 16 - 32;
+}
+FUNCTION void group_q6_k(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                         OUT(int, share)) {
+  LONG block = (element >> 8) * LONG(210);
+  LONG i = element & LONG(255);
+  plain_group(factor, offset, share);
+  scale = half_at(at, block + LONG(208));
+  factor = signed_byte(LOAD_U8(at, block + LONG(192) + (i >> 4)));
+}
+FUNCTION UINT word_q6_k(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_q6_k(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_q6_k(at, element));
 }
 
 /// The levels of IQ4_NL and IQ4_XS by their 4-bit codes: unevenly spaced, closest around 0.
@@ -114,29 +255,70 @@ FUNCTION int uneven_level(int code) {
   CONSTANT_TABLE(int, levels, 16) = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   return levels[TABLE_INDEX(code)];
 }
-FUNCTION UINT word_iq4_nl(MEMORY at, LONG element) {
+FUNCTION int code_iq4_nl(MEMORY at, LONG element) {
   LONG block = (element >> 5) * LONG(18);
-  return scaled_word(half_at(at, block), uneven_level(nibble_of_32(at, block + LONG(2), element & LONG(31))));
+  return uneven_level(nibble_of_32(at, block + LONG(2), element & LONG(31)));
 }
-FUNCTION UINT word_iq4_xs(MEMORY at, LONG element) {
+FUNCTION void group_iq4_nl(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                           OUT(int, share)) {
+  scale = half_at(at, (element >> 5) * LONG(18));
+  plain_group(factor, offset, share);
+}
+FUNCTION UINT word_iq4_nl(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_iq4_nl(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_iq4_nl(at, element));
+}
+
+FUNCTION int code_iq4_xs(MEMORY at, LONG element) {
   LONG block = (element >> 8) * LONG(136);
   LONG i = element & LONG(255);
-  LONG group = i >> 5;
-  UINT low = LOAD_U8(at, block + LONG(4) + (group >> 1)) >> UINT(group & LONG(1)) * 4u & 15u;
-  UINT high = LOAD_U16(at, (block >> 1) + LONG(1)) >> UINT(group) * 2u & 3u;
-  FLOAT scale = half_at(at, block) * float(int(low | high << 4) - 32);
-  return scaled_word(scale, uneven_level(nibble_of_32(at, block + LONG(8) + group * LONG(16), i & LONG(31))));
+  return uneven_level(nibble_of_32(at, block + LONG(8) + (i >> 5) * LONG(16), i & LONG(31)));
 }
-/// e2m1 doubled (0, 1, 2, 3, 4, 6, 8, 12) times 2^(byte - 128), whose exponents are added as integers: the power of two
-/// alone may be smaller than any normal number.
+FUNCTION void group_iq4_xs(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                           OUT(int, share)) {
+  LONG block = (element >> 8) * LONG(136);
+  LONG i = element & LONG(255);
+  LONG number = i >> 5;
+  UINT low = LOAD_U8(at, block + LONG(4) + (number >> 1)) >> UINT(number & LONG(1)) * 4u & 15u;
+  UINT high = LOAD_U16(at, (block >> 1) + LONG(1)) >> UINT(number) * 2u & 3u;
+  plain_group(factor, offset, share);
+  scale = half_at(at, block);
+  factor = int(low | high << 4) - 32;
+}
+FUNCTION UINT word_iq4_xs(MEMORY at, LONG element) {
+  FLOAT scale, offset;
+  int factor, share;
+  group_iq4_xs(at, element, scale, factor, offset, share);
+  return scaled_word(scale * float(factor), code_iq4_xs(at, element));
+}
+
+/// Twice the size of an e2m1 number, by its three bits: 0, 1, 2, 3, 4, 6, 8, 12.
+FUNCTION int e2m1_level(UINT size) {
+  return int(SELECT(size < 5u, size, SELECT(size == 5u, 6u, SELECT(size == 6u, 8u, 12u))));
+}
+FUNCTION int code_mxfp4(MEMORY at, LONG element) {
+  LONG block = (element >> 5) * LONG(17);
+  UINT code = UINT(nibble_of_32(at, block + LONG(1), element & LONG(31)));
+  int level = e2m1_level(code & 7u);
+  return SELECT((code & 8u) != 0u, -level, level);
+}
+/// 2^(byte - 128), canonical: zero where that is no number above the smallest normal one.
+FUNCTION void group_mxfp4(MEMORY at, LONG element, OUT(FLOAT, scale), OUT(int, factor), OUT(FLOAT, offset),
+                          OUT(int, share)) {
+  UINT power = LOAD_U8(at, (element >> 5) * LONG(17));
+  scale = FROM_BITS(SELECT(power < 3u, 0u, (power - 1u) << 23));
+  plain_group(factor, offset, share);
+}
+/// The exponents of scale and level are added as integers: the power of two alone may be smaller than any normal number.
 FUNCTION UINT word_mxfp4(MEMORY at, LONG element) {
   LONG block = (element >> 5) * LONG(17);
   UINT code = UINT(nibble_of_32(at, block + LONG(1), element & LONG(31)));
-  UINT size = code & 7u;
-  UINT level = BITS(float(int(SELECT(size < 5u, size, SELECT(size == 5u, 6u, SELECT(size == 6u, 8u, 12u))))));
+  UINT level = BITS(float(e2m1_level(code & 7u)));
   int exponent = int(level >> 23) + int(LOAD_U8(at, block)) - 128;
   UINT sign = (code & 8u) << 28;
   UINT number = UINT(exponent) << 23 | (level & 0x7fffffu);
   UINT magnitude = SELECT(exponent > 254, 0x7f800000u, SELECT(exponent < 1, 0u, number));
-  return BITS(canonical_f32(FROM_BITS(SELECT(size == 0u, 0u, magnitude | sign))));
+  return BITS(canonical_f32(FROM_BITS(SELECT((code & 7u) == 0u, 0u, magnitude | sign))));
 }

@@ -109,6 +109,22 @@ std::string describe(const UpdateKernel& kernel) {
 
 }  // namespace
 
+bool has_q8_form(Encoding encoding, const View& view, int b, int k) {
+  if (encoding == Encoding::dense || !view.bounds.empty()) return false;
+  const std::int64_t elements = info_of(encoding).elements;
+  std::int64_t length = 1;  // of the dims of k that are within
+  for (int d = b + k - 1; d >= b; --d) {
+    if (view.shape[d] != 1 && view.strides[d] != length) return false;
+    length *= view.shape[d];
+  }
+  if (length == 0 || length % elements != 0 || view.offset % elements != 0) return false;
+  for (int d = 0; d < view.rank(); ++d) {
+    const bool is_k = b <= d && d < b + k;
+    if (!is_k && view.shape[d] != 1 && view.strides[d] % elements != 0) return false;
+  }
+  return true;
+}
+
 const OpInfo& info_of(Op op) {
   return kOps[static_cast<std::size_t>(op)];
 }

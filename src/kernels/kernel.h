@@ -207,11 +207,16 @@ struct RowKernel {
   Program program;
 };
 
+/// Whether products with packed weights may be in q8 numerics (docs/numerics.md section 14): k walks along whole blocks,
+/// from the beginning of one on. `view` is over groups of `b`, `k` and some more dims.
+bool has_q8_form(Encoding encoding, const View& view, int b, int k);
+
 /// b, m, n, k are groups of up to four dims each; either may be empty (size 1).
 struct ContractionKernel {
   Shape b, m, n, k;
   ComputeType type = ComputeType::f32;  ///< of accumulators; operands convert exactly (i8 .. i32 -> i32 wrapping)
-  Numerics numerics = Numerics::exact;  ///< but exact: type is f32, operands are f16, bf16 or f32
+  /// But exact: type is f32, operands are f16, bf16 or f32. q8: b_operand has_q8_form.
+  Numerics numerics = Numerics::exact;
   Input a, b_operand;                   ///< views over (b, m, k) and (b, k, n); dims in the groups' order
   /// Iteration space rows = (b, m), inner = n. At least one output.
   Program epilogue;

@@ -22,7 +22,10 @@ inline constexpr int kSharedBlock = 128;
 inline constexpr int kLeastExponent = -106;
 inline constexpr int kMostExponent = 119;
 
-static_assert(kLanes * kScanLane == kChunk && kBlock % kSharedBlock == 0);
+/// Contractions in q8 numerics (section 14): elements of k of an activation that share a scale.
+inline constexpr int kQ8Block = 32;
+
+static_assert(kLanes * kScanLane == kChunk && kBlock % kSharedBlock == 0 && kBlock % kQ8Block == 0);
 
 }  // namespace order
 }  // namespace v0

@@ -36,6 +36,45 @@ inline std::uint64_t load_word(Encoding encoding, DType dtype, const std::byte* 
   return 0;
 }
 
+/// What an encoding's blocks say of an element (kernels/encodings.h).
+struct BlockGroup {
+  float scale = 0;
+  int factor = 0;
+  float offset = 0;
+  int share = 0;
+};
+inline BlockGroup load_group(Encoding encoding, const std::byte* data, std::int64_t index) {
+  BlockGroup group;
+  switch (encoding) {
+    case Encoding::dense: break;
+#define ENCODING(name, ...)                                                                           \
+  case Encoding::name:                                                                                \
+    scalar::group_##name(data, index, group.scale, group.factor, group.offset, group.share); \
+    break;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return group;
+}
+/// Of two f16 numbers of a block the second is that of offsets.
+inline bool has_offsets(Encoding encoding) {
+  return info_of(encoding).halves == 2;
+}
+/// Elements that share a factor.
+inline int group_size(Encoding encoding) {
+  return encoding == Encoding::q2_k || encoding == Encoding::q3_k || encoding == Encoding::q6_k ? 16 : 32;
+}
+inline int load_code(Encoding encoding, const std::byte* data, std::int64_t index) {
+  switch (encoding) {
+    case Encoding::dense: break;
+#define ENCODING(name, ...) \
+  case Encoding::name: return scalar::code_##name(data, index);
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return 0;
+}
+
 inline void store_word(DType dtype, std::byte* data, std::int64_t index, std::uint64_t word) {
   const std::size_t size = size_of(dtype);
   std::memcpy(data + static_cast<std::size_t>(index) * size, &word, size);

@@ -16,6 +16,7 @@
 #include "kernels/math_f64_special.h"
 #include "kernels/cast.h"
 #include "kernels/encodings.h"
+#include "kernels/q8.h"
 #include "kernels/exact.h"
 #include "kernels/philox.h"
 // clang-format on

@@ -78,7 +78,7 @@ void check_operands(const Operands& shown) {
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype) {
   const Shape shape = joined({&primitive.b, &primitive.m, &primitive.n});
   const Device device = a.base->device;
-  primitive.numerics = numerics_of(dtype);
+  primitive.numerics = numerics_of(dtype, primitive, b.base->encoding);
   if (primitive.numerics == Numerics::fast) check_fast(a, b);
   return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
@@ -240,7 +240,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
     const NoGrad scope;
     return product_of_matrices(a, b);
   }();
-  if (numerics_of(a.dtype()) == Numerics::exact) recorded(product, "matmul", {&a, &b});
+  if (numerics_of(a.dtype()) == Numerics::exact && current_numerics() != Numerics::q8) recorded(product, "matmul", {&a, &b});
   return is_tracing({&a, &b}) && is_float(product.dtype()) ? trace_matmul(product, a, b) : product;
 }
 
