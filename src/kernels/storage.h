@@ -57,11 +57,18 @@ inline BlockGroup load_group(Encoding encoding, const std::byte* data, std::int6
   return group;
 }
 /// Of two f16 numbers of a block the second is that of offsets.
-inline bool has_offsets(Encoding encoding) {
-  return info_of(encoding).halves == 2;
+constexpr bool has_offsets(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::dense: break;
+#define ENCODING(name, elements, bytes, first_half, halves, ...) \
+  case Encoding::name: return (halves) == 2;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return false;
 }
 /// Elements that share a factor.
-inline int group_size(Encoding encoding) {
+constexpr int group_size(Encoding encoding) {
   return encoding == Encoding::q2_k || encoding == Encoding::q3_k || encoding == Encoding::q6_k ? 16 : 32;
 }
 inline int load_code(Encoding encoding, const std::byte* data, std::int64_t index) {

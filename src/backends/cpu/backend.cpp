@@ -58,7 +58,8 @@ struct Compiler {
 CpuBackend::CpuBackend()
     : isa_(selected_isa()),
       memory_(std::make_shared<MemoryPool>()),
-      kept_(std::make_shared<KeptPanels>(memory_, std::min(kMostKept, os::memory_and_swap_bytes() / 16))) {}
+      kept_(std::make_shared<KeptPanels>(memory_, std::min(kMostKept, os::memory_and_swap_bytes() / 16),
+                                         os::memory_and_swap_bytes() / 2)) {}
 
 BufferRef CpuBackend::allocate(std::size_t bytes) {
   void* data = nullptr;

@@ -26,6 +26,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
             .isa = isa,
             .kept = std::move(kept)};
   const Plan& plan = task.plan;
+  if (kernel.numerics == Numerics::q8) return make_q8_way(std::move(task));
   if (kernels.thin != nullptr) {
     if (auto table = make_thin_table(plan, kernels.lanes, kernels.tile_rows)) {
       return make_thin_way(std::move(task), std::move(*table));

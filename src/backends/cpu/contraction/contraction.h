@@ -18,6 +18,7 @@
 //   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
 //   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in
 //                       blocked numerics, whose panels hold integers: blocked.h
+//   q8_way.cpp          those in q8 numerics, with weights packed once: q8.h, q8-inl.h
 #pragma once
 
 #include <memory>

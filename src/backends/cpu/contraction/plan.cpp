@@ -157,7 +157,7 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   plan.rows = plan.m * plan.m_batch_map.sizes.numel();
   plan.columns = plan.n * plan.n_batch_map.sizes.numel();
 
-  plan.swapped = should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
+  plan.swapped = plan.numerics != Numerics::q8 && should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
   if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
     if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;

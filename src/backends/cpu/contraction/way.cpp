@@ -79,6 +79,7 @@ std::string Way::form(Operand operand) const {
             static_cast<std::int64_t>(plan_.type),
             static_cast<std::int64_t>(plan_.numerics),
             static_cast<std::int64_t>(side.dtype),
+            static_cast<std::int64_t>(side.encoding),
             side.flush ? 1 : 0,
             static_cast<std::int64_t>(side.fill),
             geometry.offset,

@@ -35,6 +35,8 @@ struct Task {
 
 /// Any contraction: both operands packed, block by block.
 std::unique_ptr<Executable> make_packed_way(Task task);
+/// In q8 numerics.
+std::unique_ptr<Executable> make_q8_way(Task task);
 /// Few rows: columns from the view.
 std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table);
 /// Convolutions of few output channels: rows packed, columns from the view.
@@ -57,6 +59,7 @@ class Way : public Executable {
       : kernels_(task.kernels),
         plan_(std::move(task.plan)),
         epilogue_(task.epilogue, plan_, element_size(), task.isa),
+        isa_(task.isa),
         kept_(std::move(task.kept)) {}
 
   /// There are results to compute.
@@ -106,14 +109,16 @@ class Way : public Executable {
   const KernelSet& kernels_;
   const Plan plan_;
   const Epilogue epilogue_;
+  const Isa isa_;
+  const std::shared_ptr<KeptPanels> kept_;
+
+  /// What of the plan decides how the operand's panels look.
+  std::string form(Operand operand) const;
 
  private:
   void pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const;
-  /// What of the plan decides how the operand's panels look.
-  std::string form(Operand operand) const;
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
-  const std::shared_ptr<KeptPanels> kept_;
   // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
   mutable std::array<std::uint64_t, 2> last_contents_{};
   mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;

@@ -1,0 +1,60 @@
+// Contractions in q8 numerics (docs/numerics.md section 14): products of activations, rounded to 8 bits, with packed
+// weights. What the instruction sets' loops (q8-inl.h) are given, and how weights lie in panels.
+//
+// A panel has one column per lane of a vector: no sum ever goes across lanes. In every block of 32 k, for all lanes: the
+// scales, the offsets, the groups' factors and shares (each only where the encoding has them; scales and offsets of the
+// blocks of 256 stand before the first of their eight), then the codes, four neighbours along k of a lane together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <lockstep/encoding.h>
+
+#include "backends/cpu/isa.h"
+#include "kernels/order.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+/// 32 activations of a row, along k.
+struct alignas(64) Q8Activations {
+  std::int8_t codes[order::kQ8Block];
+  float scale;
+  /// What makes up for codes of weights that were raised to be unsigned: -zero * the sum of the codes above. Of each
+  /// group of 16, or of all in the first. Where there are factors: half of it, twice, as a pair of 16 bits.
+  std::int32_t shifts[2];
+  float sums[2];  ///< of codes, of each group of 16, or of all in the first
+};
+
+/// Results of some rows (at most Q8Loops::rows) and one panel of columns, over all of k.
+struct Q8TileArgs {
+  const Q8Activations* rows = nullptr;
+  std::int64_t row_stride = 0;  ///< blocks from one row to the next
+  std::int64_t row_count = 0;
+  const std::byte* panel = nullptr;
+  std::int64_t blocks = 0;  ///< of 32
+  bool careful = false;     ///< products of scales may be too small for normal numbers
+  float* results = nullptr;
+  std::int64_t results_stride = 0;
+};
+
+/// One encoding's loops for one instruction set.
+struct Q8Loops {
+  int lanes = 1;  ///< columns of a panel
+  int rows = 1;   ///< of a tile
+  /// Bytes of a panel of so many blocks of 32.
+  std::int64_t (*panel_bytes)(std::int64_t blocks) = nullptr;
+  /// Fills a panel with the columns that begin at these elements of the weights; -1: there is none in the lane.
+  void (*pack)(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) = nullptr;
+  /// Rounds a row of 32 * blocks floats. Returns whether a scale is too small to be multiplied without care.
+  bool (*quantize)(const float* row, std::int64_t blocks, Q8Activations* to) = nullptr;
+  void (*multiply)(const Q8TileArgs& args) = nullptr;
+};
+
+const Q8Loops& q8_loops(Encoding encoding, Isa isa);
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep

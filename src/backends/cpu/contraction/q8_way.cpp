@@ -1,0 +1,238 @@
+// The way of contractions in q8 numerics: activations are rounded once per run, weights are packed at their first use
+// and kept (kept_panels.h), and blocks of rows and panels are the unit of work, each for all of k.
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include <lockstep/threads.h>
+
+#include "backends/cpu/contraction/q8.h"
+#include "backends/cpu/contraction/tiling.h"
+#include "backends/cpu/contraction/way.h"
+#include "backends/cpu/threads.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace {
+
+// Columns and rows of a unit of work, and bytes of its activations: they stay in the second cache.
+constexpr std::int64_t kMostColumns = 64;
+constexpr std::int64_t kMostRows = 128;
+constexpr std::int64_t kMostActivations = 256 << 10;
+// A unit of few rows reads at least so many bytes of weights.
+constexpr std::int64_t kLeastWeights = 16 << 10;
+
+class Q8Way final : public Way {
+ public:
+  explicit Q8Way(Task task)
+      : Way(std::move(task)),
+        loops_(q8_loops(plan_.column_side.encoding, isa_)),
+        f32_(kernel_set(ComputeType::f32, isa_)),
+        blocks_(plan_.k / order::kQ8Block),
+        panels_(divide_up(plan_.columns, loops_.lanes)),
+        panel_bytes_(loops_.panel_bytes(blocks_)) {
+    LOCKSTEP_ASSERT(!plan_.swapped && plan_.k % order::kQ8Block == 0);
+  }
+
+ private:
+  struct Job {
+    const Binding& binding;
+    const Q8Activations* activations = nullptr;
+    const std::byte* panels = nullptr;  ///< of all weights; null: each unit packs its own
+    bool careful = false;
+    std::int64_t unit_rows = 0;
+    std::int64_t unit_panels = 0;
+  };
+
+  void compute(const Binding& binding) const override {
+    const double work = static_cast<double>(plan_.batches * plan_.rows) * static_cast<double>(plan_.columns * plan_.k);
+    const bool serial = work < kSerialWork || num_threads() == 1;
+    Job job{.binding = binding};
+    job.activations = quantize(binding, serial, job.careful);
+    const KeptPanels::Panels panels = kept_weights(binding, serial);
+    job.panels = panels.get();
+    choose_units(job, serial);
+    const std::int64_t row_units = divide_up(plan_.rows, job.unit_rows);
+    const std::int64_t column_units = divide_up(panels_, job.unit_panels);
+    const std::int64_t units = plan_.batches * row_units * column_units;
+    parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t rest = unit / column_units;
+        compute_unit(job, rest / row_units, rest % row_units * job.unit_rows, unit % column_units * job.unit_panels);
+      }
+    });
+  }
+
+  void choose_units(Job& job, bool serial) const {
+    const std::int64_t row_bytes = blocks_ * static_cast<std::int64_t>(sizeof(Q8Activations));
+    const std::int64_t fitting = std::max<std::int64_t>(kMostActivations / row_bytes / loops_.rows, 1) * loops_.rows;
+    job.unit_rows = std::min({plan_.rows, kMostRows, fitting});
+    job.unit_panels = std::max<std::int64_t>(kMostColumns / loops_.lanes, 1);
+    if (job.panels == nullptr) job.unit_rows = plan_.rows;  // packed once
+    if (serial) return;
+    // A few units for each thread, as long as they are worth it.
+    const std::int64_t wanted = divide_up(4 * num_threads(), plan_.batches * divide_up(plan_.rows, job.unit_rows));
+    const std::int64_t least = std::max<std::int64_t>(kLeastWeights / panel_bytes_, 1);
+    job.unit_panels = std::clamp(divide_up(panels_, wanted), std::min(least, job.unit_panels), job.unit_panels);
+  }
+
+  // All rows of all batches, one after the other.
+  const Q8Activations* quantize(const Binding& binding, bool serial, bool& careful) const {
+    const std::int64_t count = plan_.batches * plan_.rows;
+    const std::int64_t bytes = count * blocks_ * static_cast<std::int64_t>(sizeof(Q8Activations));
+    auto* const to = reinterpret_cast<Q8Activations*>(SharedPanels::of_this_thread().rows.reserve(bytes));
+    const std::int64_t group = f32_.tile_rows;
+    const std::int64_t groups = divide_up(plan_.rows, group);
+    std::atomic<bool> any = false;
+    parallel_for(plan_.batches * groups, serial ? plan_.batches * groups : 1, [&](std::int64_t begin, std::int64_t end) {
+      bool found = false;
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t batch = task / groups;
+        const std::int64_t row = task % groups * group;
+        Q8Activations* const rows = to + (batch * plan_.rows + row) * blocks_;
+        found |= quantize_rows(binding, batch, row, std::min(group, plan_.rows - row), rows);
+      }
+      if (found) any = true;
+    });
+    careful = any;
+    return to;
+  }
+
+  bool quantize_rows(const Binding& binding, std::int64_t batch, std::int64_t row, std::int64_t count,
+                     Q8Activations* to) const {
+    const Side& side = plan_.row_side;
+    const Geometry& geometry = side.geometry;
+    const Position position = geometry.batch_position(batch);
+    bool careful = false;
+    if (side.is_plain_f32() && geometry.limits.empty() && geometry.k.sizes.rank() <= 1 &&
+        geometry.k.inner_stride() == 1) {
+      const auto* const from = reinterpret_cast<const float*>(data(binding, Operand::rows)) + position.address;
+      Walk walk(geometry.outer, 0);
+      for (std::int64_t r = 0; r < count; ++r) {
+        walk.seek(row + r);
+        careful |= loops_.quantize(from + walk.position().address, blocks_, to + r * blocks_);
+      }
+      return careful;
+    }
+    Workspace& workspace = Workspace::of_this_thread();
+    float line[kBlock];
+    PackArgs args;
+    args.side = &side;
+    args.data = data(binding, Operand::rows);
+    args.batch = position;
+    args.outer_begin = row;
+    args.outer_count = count;
+    args.panels = workspace.pack.f32_panel;
+    args.panel_stride = f32_.tile_rows * kBlock;
+    args.workspace = &workspace.pack;
+    for (std::int64_t k = 0; k < plan_.k; k += kBlock) {
+      args.k_begin = k;
+      args.k_count = std::min(kBlock, plan_.k - k);
+      f32_.pack_rows(args);
+      for (std::int64_t r = 0; r < count; ++r) {
+        for (std::int64_t i = 0; i < args.k_count; ++i) line[i] = workspace.pack.f32_panel[i * f32_.tile_rows + r];
+        careful |= loops_.quantize(line, args.k_count / order::kQ8Block, to + r * blocks_ + k / order::kQ8Block);
+      }
+    }
+    return careful;
+  }
+
+  void pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
+    const Geometry& geometry = plan_.column_side.geometry;
+    const std::int64_t first = geometry.batch_address(batch);
+    std::int64_t columns[kMaxWidth];
+    Walk walk(geometry.outer, 0);
+    for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) {
+      const std::int64_t column = panel * loops_.lanes + lane;
+      columns[lane] = -1;
+      if (column >= plan_.columns) continue;
+      walk.seek(column);
+      columns[lane] = first + walk.position().address;
+    }
+    loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
+  }
+
+  // Weights are given once and met again and again.
+  KeptPanels::Panels kept_weights(const Binding& binding, bool serial) const {
+    if (kept_ == nullptr || binding.given.empty()) return nullptr;
+    Buffer* const buffer = binding.given[static_cast<std::size_t>(plan_.column_side.slot)];
+    if (buffer == nullptr) return nullptr;
+    const std::uint64_t contents = buffer->contents();
+    if (std::exchange(last_weights_, contents) == contents) {
+      if (auto panels = last_kept_.lock()) return panels;
+    }
+    std::string name = form(Operand::columns);
+    KeptPanels::Panels panels = kept_->find(contents, name);
+    if (panels == nullptr) {
+      const std::int64_t count = plan_.batches * panels_;
+      const auto bytes = static_cast<std::size_t>(count * panel_bytes_);
+      panels = kept_->allocate(bytes, KeptPanels::Size::as_before);
+      if (panels == nullptr) return nullptr;
+      parallel_for(count, serial ? count : 4, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t panel = begin; panel < end; ++panel) {
+          pack_panel(binding, panel / panels_, panel % panels_, panels.get() + panel * panel_bytes_);
+        }
+      });
+      kept_->keep(*buffer, std::move(name), panels, bytes);
+    }
+    last_kept_ = panels;
+    return panels;
+  }
+
+  void compute_unit(const Job& job, std::int64_t batch, std::int64_t row, std::int64_t panel) const {
+    Workspace& workspace = Workspace::of_this_thread();
+    const std::int64_t panels = std::min(job.unit_panels, panels_ - panel);
+    Block block;
+    block.batch = batch;
+    block.row = row;
+    block.rows = std::min(job.unit_rows, plan_.rows - row);
+    block.column = panel * loops_.lanes;
+    block.columns = std::min(panels * loops_.lanes, plan_.columns - block.column);
+    const std::byte* weights = nullptr;
+    if (job.panels != nullptr) {
+      weights = job.panels + (batch * panels_ + panel) * panel_bytes_;
+    } else {
+      std::byte* const own = workspace.columns.reserve(panels * panel_bytes_);
+      for (std::int64_t p = 0; p < panels; ++p) pack_panel(job.binding, batch, panel + p, own + p * panel_bytes_);
+      weights = own;
+    }
+    Q8TileArgs args;
+    args.row_stride = blocks_;
+    args.blocks = blocks_;
+    args.careful = job.careful;
+    args.results_stride = panels * loops_.lanes + 16;
+    auto* const results = reinterpret_cast<float*>(
+        workspace.results.reserve(block.rows * args.results_stride * static_cast<std::int64_t>(sizeof(float))));
+    for (std::int64_t r = 0; r < block.rows; r += loops_.rows) {
+      args.rows = job.activations + (batch * plan_.rows + row + r) * blocks_;
+      args.row_count = std::min<std::int64_t>(loops_.rows, block.rows - r);
+      for (std::int64_t p = 0; p < panels; ++p) {
+        args.panel = weights + p * panel_bytes_;
+        args.results = results + r * args.results_stride + p * loops_.lanes;
+        loops_.multiply(args);
+      }
+    }
+    epilogue_.run(job.binding, block, results, args.results_stride, workspace);
+  }
+
+  const Q8Loops& loops_;
+  const KernelSet& f32_;
+  const std::int64_t blocks_;  ///< of 32 k
+  const std::int64_t panels_;  ///< of a batch
+  const std::int64_t panel_bytes_;
+  mutable std::uint64_t last_weights_ = 0;
+  mutable std::weak_ptr<std::byte> last_kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_q8_way(Task task) {
+  return std::make_unique<Q8Way>(std::move(task));
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
