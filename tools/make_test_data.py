@@ -7,6 +7,7 @@
     optim.safetensors   optimisers, learning-rate schedules and clipping by torch.optim
     layers.safetensors  layers of torch.nn: outputs and gradients by PyTorch in float64
     packed.safetensors  blocks of packed weights and their values by the gguf package
+    q8.safetensors      products with packed weights in q8 numerics, by exact fractions
     habits.safetensors  what PyTorch makes of the lines in tests/graph/habits_test.cpp and tests/nn/habits_test.cpp
     augment.safetensors the ops of RandAugment by torchvision
     pickles/            zip and legacy torch.save files with unusual contents, and a JSON of what they hold
@@ -26,11 +27,11 @@ import numpy
 import PIL
 import torch
 
-from test_data import augment, cases, habits, images, layers, optim, packed, pickles, resize
+from test_data import augment, cases, habits, images, layers, optim, packed, pickles, q8, resize
 
 PARTS = {"resize": resize.write, "images": images.write, "cases": cases.write, "pickles": pickles.write,
          "optim": optim.write, "layers": layers.write, "packed": packed.write, "habits": habits.write,
-         "augment": augment.write}
+         "augment": augment.write, "q8": q8.write}
 
 
 def main():

@@ -56,6 +56,7 @@ class Output {
 
 void AnswerOptions::add_to(Subcommand& command) {
   model.add_to(command);
+  products.add_to(command);
   command.option("--max-tokens", max_tokens, "At most so many tokens").positive().show_default();
   command.option("--temperature", temperature, "0 (the default) always takes the most probable token");
   command.option("--top-k", top_k, "Draw from the K most probable tokens; 0: from all").not_negative();
@@ -155,6 +156,7 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
 }
 
 Answer Answerer::answer(const std::vector<std::int64_t>& prompt, bool show, const std::function<bool()>& go_on) {
+  const NumericsScope numerics(options_.products.chosen());
   Answer result;
   models::GenerateOptions generation{
       .sampling = options_.sampling(),

@@ -21,6 +21,7 @@ namespace cli {
 
 struct AnswerOptions {
   ModelOptions model;
+  ProductOptions products;
   std::vector<std::string> stop;
   std::int64_t max_tokens = 128;
   std::optional<double> temperature;

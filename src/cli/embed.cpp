@@ -17,6 +17,7 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/language.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
 
@@ -30,6 +31,7 @@ struct EmbedArguments {
   std::string weights;
   std::string model;
   std::string pooling;
+  ProductOptions products;
   bool plain = false;
   std::vector<std::string> inputs;  // pictures, or texts
   std::string out;
@@ -67,6 +69,7 @@ ExitCode embed_texts(const EmbedArguments& arguments) {
   const models::EmbedTextOptions options{
       .pooling = arguments.pooling.empty() ? models::pooling_of(path, *model) : models::parse_pooling(arguments.pooling),
       .normalize = !arguments.plain};
+  const NumericsScope numerics(arguments.products.chosen());
   std::vector<Tensor> vectors;
   Progress progress(arguments.inputs.size());
   for (const std::string& text : arguments.inputs) {
@@ -116,6 +119,7 @@ void add_embed(CommandLine& line) {
   const auto arguments = std::make_shared<EmbedArguments>();
   command.option("--arch", arguments->architecture, "A network for pictures: " + models::names_of_models<models::ImageEncoder>());
   command.option("--model", arguments->model, "A language model for texts: a folder, a GGUF file, or hf:OWNER/NAME");
+  arguments->products.add_to(command);
   command.option("--pooling", arguments->pooling, "Of a text's tokens: mean, cls (the first) or last; absent: as the model says")
       .one_of({"mean", "cls", "last"});
   command.flag("--not-normalized", arguments->plain, "Texts' vectors as they are, not of length 1");

@@ -56,7 +56,7 @@ void print_json() {
                         .text());
   }
   JsonArray numerics;
-  for (const Numerics one : {Numerics::exact, Numerics::blocked, Numerics::fast}) numerics.add(json(name_of(one)));
+  for (const Numerics one : {Numerics::exact, Numerics::blocked, Numerics::fast, Numerics::q8}) numerics.add(json(name_of(one)));
   const std::string cpu = JsonObject()
                               .add("name", json(processor_name()))
                               .add("isa", json(name_of(selected_isa())))

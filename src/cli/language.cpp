@@ -29,6 +29,15 @@ std::vector<std::int64_t> parse_tokens(const std::string& text) {
   return result;
 }
 
+void ProductOptions::add_to(Subcommand& command) {
+  command
+      .option("--numerics", numerics,
+              "Of products with quantised weights: q8 rounds activations to 8 bits in blocks of 32 and multiplies "
+              "integers, exact decodes weights to f32; other products are exact in both")
+      .one_of({name_of(Numerics::q8), name_of(Numerics::exact)})
+      .show_default();
+}
+
 void ModelOptions::add_to(Subcommand& command) {
   command.option("--adapter", adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
   command.option("--cache-type", cache_type, "Of keys and values that are remembered: f32, f16, bf16 or q8_0")

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <lockstep/models/language.h>
+#include <lockstep/numerics.h>
 #include <lockstep/text/tokenizer.h>
 
 #include "cli/command_line.h"
@@ -16,6 +17,15 @@ namespace cli {
 
 /// "1,2,3". Throws UsageError.
 std::vector<std::int64_t> parse_tokens(const std::string& text);
+
+/// `--numerics`, of products with quantised weights: q8 or exact (docs/numerics.md sections 14 and 6).
+struct ProductOptions {
+  std::string numerics = "q8";
+
+  void add_to(Subcommand& command);
+  /// For the scope that the model computes in.
+  Numerics chosen() const { return numerics_from_name(numerics); }
+};
 
 /// How a model is loaded, beside where it is.
 struct ModelOptions {

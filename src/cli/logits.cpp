@@ -23,6 +23,7 @@ namespace {
 struct Options {
   std::string model;
   ModelOptions load;
+  ProductOptions products;
   std::string tokens;
   std::string tokens_file;
   std::string decoder_tokens;
@@ -80,6 +81,7 @@ ExitCode logits(const Options& options) {
   const Device device = chosen_device(options.device);
   const auto model = models::load_language_model(fetched_model(options.model), device, options.load.load());
   const NoGrad no_grad;
+  const NumericsScope numerics(options.products.chosen());
   Tensor result;
   if (!options.decoder_tokens.empty()) {
     if (chunk != 0) throw UsageError("encoder-decoders have no --cache yet");
@@ -125,6 +127,7 @@ void add_logits(CommandLine& line) {
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
   options->load.add_to(command);
+  options->products.add_to(command);
   command.option("--tokens", options->tokens, "Ids of one row: 1,2,3");
   command.option("--tokens-file", options->tokens_file, "A .npy file of integers [L] or [N, L]");
   command.option("--decoder-tokens", options->decoder_tokens, "Ids for the decoder of an encoder-decoder");

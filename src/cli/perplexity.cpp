@@ -23,6 +23,7 @@ struct PerplexityArguments {
   std::string tokenizer;
   std::string file;
   std::string adapter;
+  ProductOptions products;
   std::string device = "best";
   std::int64_t context = 512;
   std::int64_t chunks = 0;
@@ -42,6 +43,7 @@ ExitCode perplexity(const PerplexityArguments& arguments) {
   const std::vector<std::int64_t> around = tokenizer.encode("");
   if (!around.empty() && around.front() != tokenizer.end_token()) options.first_token = around.front();
   const auto model = models::load_language_model(path, device, {.adapter = arguments.adapter});
+  const NumericsScope numerics(arguments.products.chosen());
   const os::StopRequest stop("");
   std::optional<Progress> progress;
   const models::Perplexity result = models::perplexity(
@@ -86,6 +88,7 @@ void add_perplexity(CommandLine& line) {
       .required();
   command.option("FILE", arguments->file, "The text, in UTF-8").required();
   command.option("--adapter", arguments->adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  arguments->products.add_to(command);
   command.option("--tokenizer", arguments->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");
   command.option("--context", arguments->context, "Tokens of a chunk; those of its second half count")
       .show_default()

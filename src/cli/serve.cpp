@@ -34,6 +34,7 @@ namespace {
 struct ServeArguments {
   std::string model;
   ModelOptions load;
+  ProductOptions products;
   std::string segment;
   std::string classify;
   std::string labels;
@@ -115,10 +116,12 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
                                      .name = name_of(arguments.model),
                                      .fingerprint = {},
                                      .device = device,
+                                     .numerics = arguments.products.chosen(),
                                      .most_requests = arguments.waiting};
   served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
+  const NumericsScope numerics(served.numerics);
   const auto cache = served.model->encoder() ? nullptr : served.model->make_cache();
   const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device), cache.get());
   served.fingerprint = fmt::format("fp_{}_{}", hex(weights_hash(*served.model)), hex(logits.hash()));
@@ -174,6 +177,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
   arguments->load.add_to(command);
+  arguments->products.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
   command.option("--classify", arguments->classify,
                  "A network as `classify --arch` takes it, or NAME=FILE with its weights");

@@ -15,3 +15,11 @@ FUNCTION int q8_code(float x, float inverse) {
   FLOAT shifted = FMA(x, inverse, FROM_BITS(0x4b400000u));
   return SELECT(inverse == FROM_BITS(0u), 0, int(BITS(shifted) - 0x4b400000u));
 }
+/// sum, and the products of four codes each of two words, for devices without an operation that does it.
+FUNCTION int q8_dot4(UINT x, UINT y, int sum) {
+  int products = signed_byte(x & 255u) * signed_byte(y & 255u);
+  products += signed_byte(x >> 8 & 255u) * signed_byte(y >> 8 & 255u);
+  products += signed_byte(x >> 16 & 255u) * signed_byte(y >> 16 & 255u);
+  products += signed_byte(x >> 24) * signed_byte(y >> 24);
+  return sum + products;
+}

@@ -6,7 +6,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
-Batcher::Batcher(const models::LanguageModel& model, Device device) {
+Batcher::Batcher(const models::LanguageModel& model, Device device, Numerics numerics) : numerics_(numerics) {
   if (models::StepBatch::supports(model)) batch_.emplace(model, device);
 }
 
@@ -39,6 +39,7 @@ void Batcher::run() {
   std::vector<std::vector<float>> logits;
   std::exception_ptr error;
   try {
+    const NumericsScope numerics(numerics_);
     forget_those_that_left();
     std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
     for (const Waiting* row : rows) tokens.emplace_back(row->text, row->token);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <lockstep/models/batch.h>
+#include <lockstep/numerics.h>
 
 #include "server/http.h"
 
@@ -18,10 +19,12 @@ namespace server {
 
 class Batcher {
  public:
-  Batcher(const models::LanguageModel& model, Device device);
+  Batcher(const models::LanguageModel& model, Device device, Numerics numerics);
 
   /// Whether the model can do that; nothing below may be called where it cannot.
   bool works() const { return batch_.has_value(); }
+  /// That the model computes in.
+  Numerics numerics() const { return numerics_; }
   /// Within a turn of the server: takes what a text's cache remembers; returns the text's number.
   std::int64_t join(const models::LanguageCache& cache);
   /// At any time, also while others compute.
@@ -40,6 +43,7 @@ class Batcher {
   void run();
   void forget_those_that_left();
 
+  Numerics numerics_;
   std::optional<models::StepBatch> batch_;  // touched within turns alone
   std::mutex mutex_;
   std::vector<Waiting*> waiting_;

@@ -84,6 +84,7 @@ std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
   }
   return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
     const NoGrad no_grad;
+    const NumericsScope numerics(batcher_->numerics());
     const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
     const std::vector<std::int64_t> ids(pending_.begin(), end);
     pending_.erase(pending_.begin(), end);

@@ -9,6 +9,7 @@
 
 #include <lockstep/models/embed_text.h>
 #include <lockstep/models/language.h>
+#include <lockstep/numerics.h>
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
@@ -27,6 +28,7 @@ struct ServedLanguageModel {
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
   Device device;
+  Numerics numerics = Numerics::exact;              ///< that the model computes in
   int most_requests = 32;                           ///< that are answered at a time; further ones get 429
   models::Pooling pooling = models::Pooling::last;  ///< of /v1/embeddings
 };
@@ -36,7 +38,7 @@ struct ServedLanguageModel {
 class LanguageService {
  public:
   explicit LanguageService(ServedLanguageModel served)
-      : served_(std::move(served)), texts_(served_.tokenizer), batcher_(*served_.model, served_.device) {}
+      : served_(std::move(served)), texts_(served_.tokenizer), batcher_(*served_.model, served_.device, served_.numerics) {}
   void add_to(HttpServer& server);
 
  private:

@@ -31,6 +31,7 @@
 //   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators
 //   ADD_EXACT MUL_EXACT(x, y)
+//   DOT4(x, y, sum)          sum (int) and the products of four signed bytes each of two words
 //   FMA_OF_SUMS(x, y, z)     FMA_EXACT of factors that may be subnormal themselves, as those of a contraction are not
 #pragma once
 

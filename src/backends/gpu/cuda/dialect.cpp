@@ -31,6 +31,7 @@ typedef unsigned long long ULONG;
 #define SIGN_MASK64(u) (ULONG(0) - ((u) >> 63))
 #define FMA(x, y, z) __fmaf_rn(x, y, z)
 #define FMA_EXACT(x, y, z) __fmaf_rn(x, y, z)
+#define DOT4(x, y, sum) __dp4a(int(x), int(y), sum)
 #define FMA_OF_SUMS(x, y, z) __fmaf_rn(x, y, z)
 #define ADD_EXACT(x, y) ((x) + (y))
 #define MUL_EXACT(x, y) ((x) * (y))

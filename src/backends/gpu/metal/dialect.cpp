@@ -108,6 +108,8 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   define("MUL_EXACT", "x, y", arithmetic.sums_keep_subnormals, "((x) * (y))", "exact_mul");
   define("DIV", "x, y", arithmetic.exact_division, "((x) / (y))", "soft_div");
   define("SQRT", "x", arithmetic.exact_square_root, "precise::sqrt(x)", "soft_sqrt");
+  text += "#define DOT4(x, y, sum) q8_dot4(x, y, sum)\n";
+  substitutes.push_back({"DOT4", "q8_dot4"});
   text += fmt::format("struct Parameters {{ uint words[{}]; uint first_group; uint groups; }};\n",
                       std::max(kernel.words, 1));
   const std::string needed = needed_functions(kernel.functions + kernel.body, substitutes);

@@ -9,7 +9,8 @@
 //
 // In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
 // integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says. In fast
-// ones (section 13) what would be tiles is the vendor's library (contraction_fast.h).
+// ones (section 13) what would be tiles is the vendor's library (contraction_fast.h); q8 ones (section 14) are products
+// of codes (contraction_q8.cpp).
 #pragma once
 
 #include <string>
@@ -118,6 +119,8 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
 
 /// In blocked numerics.
 Rendered render_blocked(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+/// In q8 numerics.
+Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 
 /// Bytes of block results for tiles of this size.
 std::size_t scratch_bytes(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns);

@@ -121,6 +121,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
     return is_for_integer_tiles(geometry, limits) ? render_integer_tiles(kernel, geometry, limits)
                                                   : render_blocked(kernel, geometry, limits);
   }
+  if (kernel.numerics == Numerics::q8) return render_q8(kernel, geometry, limits);
   Rendered rendered;
   if (is_direct(geometry, limits)) {
     rendered.launches.push_back(render_direct(kernel, geometry, limits));

@@ -234,7 +234,12 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
   std::vector<Substitute> substitutes;
-  if (!exact_sums) substitutes = {{"ADD_EXACT", "exact_add"}, {"MUL_EXACT", "exact_mul"}};
+  text += "#define DOT4(x, y, sum) q8_dot4(x, y, sum)\n";
+  substitutes.push_back({"DOT4", "q8_dot4"});
+  if (!exact_sums) {
+    substitutes.push_back({"ADD_EXACT", "exact_add"});
+    substitutes.push_back({"MUL_EXACT", "exact_mul"});
+  }
   if (!arithmetic.exact_division) substitutes.push_back({"DIV", "soft_div"});
   if (!arithmetic.exact_square_root) substitutes.push_back({"SQRT", "soft_sqrt"});
   const std::string needed = needed_functions(kernel.functions + kernel.body, substitutes);

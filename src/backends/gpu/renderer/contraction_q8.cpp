@@ -1,0 +1,447 @@
+// Contractions in q8 numerics (docs/numerics.md section 14). One kernel rounds the activations and writes them to scratch
+// memory, per row and block of 32: eight words of four codes [block][word][row], the scale and the sums of codes of
+// either half [block][row]. Then, where rows are few, a thread multiplies 256 k of a column (those of the same column
+// stand side by side, as its weights do), and render_sums adds them; else workgroups multiply tiles, whose weights they
+// take apart into shared memory.
+#include <algorithm>
+
+#include "backends/gpu/renderer/contraction.h"
+#include "kernels/storage.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr std::int64_t kFewRows = 8;
+constexpr int kRowsOfThread = 4;  ///< that share the codes which a thread takes apart
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;
+constexpr int kWords = order::kQ8Block / 4;
+constexpr int kParts = kWords + 3;                     ///< words of a block of activations
+constexpr int kBlocksOfSum = kBlock / order::kQ8Block;  ///< blocks of 32 in one of 256
+constexpr int kEach = 4;                               ///< rows, and columns, of a thread in tiles
+
+class Q8Contraction {
+ public:
+  Q8Contraction(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
+      : kernel_(kernel),
+        geometry_(geometry),
+        limits_(limits),
+        encoding_(kernel.b_operand.encoding),
+        name_(info_of(encoding_).name),
+        groups_(order::kQ8Block / group_size(encoding_)),
+        blocks_(geometry.length / order::kQ8Block),
+        rows_(geometry.batches * geometry.rows),
+        index_(geometry.wide ? "LONG" : "int"),
+        a_("a", kernel.a, geometry.a, geometry, true),
+        b_("b", kernel.b_operand, geometry.b, geometry, false) {
+    for (threads_m_ = 8; threads_m_ * threads_m_ * 2 <= limits.threads && threads_m_ < 16;) threads_m_ *= 2;
+    threads_n_ = std::min(limits.threads, kTileThreads) / threads_m_;
+  }
+
+  Rendered render() {
+    const std::size_t sums = scratch_bytes(kernel_, geometry_, 1, 1);
+    const std::int64_t row_bytes = 4 * kParts * blocks_;
+    if (geometry_.rows <= kFewRows && sums + static_cast<std::size_t>(rows_ * row_bytes) <= kMostScratch) {
+      rendered_.scratch_bytes = sums + static_cast<std::size_t>(rows_ * row_bytes);
+      rendered_.launches = {activations(0, rows_, static_cast<std::int64_t>(sums)),
+                            multiply_few(static_cast<std::int64_t>(sums)),
+                            render_sums(kernel_, geometry_, 1, 1, limits_)};
+      return std::move(rendered_);
+    }
+    const std::int64_t most = std::max<std::int64_t>(static_cast<std::int64_t>(kMostScratch) / row_bytes, 1);
+    const std::int64_t part = std::min(rows_, most);
+    rendered_.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
+    for (std::int64_t first = 0; first < rows_; first += part) {
+      const std::int64_t count = std::min(part, rows_ - first);
+      rendered_.launches.push_back(activations(first, count, 0));
+      // Tiles do not reach into another batch.
+      for (std::int64_t row = first; row < first + count;) {
+        const std::int64_t batch = row / geometry_.rows;
+        const bool whole = row % geometry_.rows == 0 && row + geometry_.rows <= first + count;
+        const std::int64_t batches = whole ? (first + count - row) / geometry_.rows : 1;
+        const std::int64_t end = whole ? row + batches * geometry_.rows
+                                       : std::min(first + count, (batch + 1) * geometry_.rows);
+        rendered_.launches.push_back(multiply_tiles({.batch = batch,
+                                                     .batches = batches,
+                                                     .row = row % geometry_.rows,
+                                                     .rows = whole ? geometry_.rows : end - row,
+                                                     .place = row - first,
+                                                     .count = count}));
+        row = end;
+      }
+    }
+    return std::move(rendered_);
+  }
+
+ private:
+  /// Rows [row, row + rows) of some batches; their activations begin at `place` of `count`.
+  struct Part {
+    std::int64_t batch, batches, row, rows, place, count;
+  };
+
+  // A thread rounds a block of a row; neighbouring threads have neighbouring rows.
+  Launch activations(std::int64_t first, std::int64_t count, std::int64_t at) {
+    const bool wide = geometry_.wide;
+    const int rank = geometry_.shape.rank();
+    Words words;
+    Lines lines;
+    lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0, at));
+    lines.add("int rows = {};", words.int32(count));
+    lines.add("int blocks = {};", words.int32(blocks_));
+    lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{",
+               limits_.threads);
+    lines.add("int block = {};", quotient(words, "e", count, false));
+    lines.add("int row = e - block * rows;");
+    lines.add("{0} all = {0}(row) + {1};", index_, words.index(first, wide));
+    lines.add("{} batch = {};", index_, quotient(words, "all", geometry_.rows, wide));
+    lines.add("{} own = all - batch * {};", index_, words.index(geometry_.rows, wide));
+    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
+    decompose(lines, words, geometry_.shape, a_.first, a_.last, "own", "i", wide);
+    a_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
+    a_.access.declare(lines, words, "r", "b", a_.first, a_.last, "i");
+    const auto read = [&](const char* k) {
+      lines.add("{0} at = {0}(block) * {0}({1}) + {0}({2});", index_, order::kQ8Block, k);
+      decompose(lines, words, geometry_.shape, geometry_.k, rank, "at", "i", wide);
+      a_.access.declare(lines, words, "e", "r", geometry_.k, rank, "i");
+      a_.access.check_bounds(lines, words, "e");
+      const DType dtype = a_.input->dtype;
+      const std::string load = fmt::format("{}(a_at, a_e)", load_of(dtype));
+      if (a_.bounded()) {
+        lines.add("{} word = {};", word_type_of(dtype), words.uint32(a_.view.fill));
+        lines.add("if ({}) word = {};", a_.access.inside("e"), load);
+      } else {
+        lines.add("{} word = {};", word_type_of(dtype), load);
+      }
+      lines.add("FLOAT value = {};", decoded(dtype, "word", a_.input->canonical));
+    };
+    lines.add("UINT largest = 0u;");
+    lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
+    read("k");
+    lines.add("UINT magnitude = BITS(value) & 0x7fffffffu;");
+    lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
+    lines.close();
+    lines.add("FLOAT scale = q8_scale(largest);");
+    lines.add("FLOAT inverse = FROM_BITS(0u);");
+    lines.add("if (scale > FROM_BITS(0u)) inverse = DIV(1.0f, scale);");
+    lines.add("int sum_0 = 0;");
+    lines.add("int sum_1 = 0;");
+    lines.open("for (int w = 0; w < {}; w++) {{", kWords);
+    lines.add("UINT four = 0u;");
+    lines.add("int sum = 0;");
+    lines.open("for (int k = 0; k < 4; k++) {{");
+    read("4 * w + k");
+    lines.add("int code = q8_code(value, inverse);");
+    lines.add("sum += code;");
+    lines.add("four = four | (UINT(code) & 255u) << UINT(8 * k);");
+    lines.close();
+    lines.add("if (w < {0}) sum_0 += sum; else sum_1 += sum;", kWords / 2);
+    lines.add("STORE_U32(scratch, (block * {} + w) * rows + row, four);", kWords);
+    lines.close();
+    lines.add("int place = blocks * rows * {} + e;", kWords);
+    lines.add("STORE_U32(scratch, place, BITS(scale));");
+    lines.add("STORE_U32(scratch, place + blocks * rows, UINT(sum_0));");
+    lines.add("STORE_U32(scratch, place + 2 * blocks * rows, UINT(sum_1));");
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.threads = limits_.threads;
+    result.groups = groups_of(over(count * blocks_, limits_.threads));
+    words.move_to(result);
+    return result;
+  }
+
+  // What the group of `element`, a place in the weights, has in common.
+  void declare_group(Lines& lines, int number) const {
+    lines.add("int factor_{}, share_{};", number, number);
+    lines.add("group_{0}(b_at, element + LONG({1}), scale, factor_{2}, offset, share_{2});", name_,
+              number * group_size(encoding_), number);
+  }
+  // Word `word` of the codes behind `element`.
+  void declare_codes(Lines& lines, const char* word) const {
+    lines.add("UINT four = 0u;");
+    lines.add("UNROLL");
+    lines.open("for (int c = 0; c < 4; c++) {{");
+    lines.add("four = four | (UINT(code_{}(b_at, element + LONG(4 * ({}) + c))) & 255u) << UINT(8 * c);", name_, word);
+    lines.close();
+  }
+
+  // A thread has a block of 256 k of a column, and a few rows.
+  Launch multiply_few(std::int64_t at) {
+    const bool wide = true;
+    const int each = static_cast<int>(std::min<std::int64_t>(kRowsOfThread, geometry_.rows));
+    const std::int64_t row_groups = over(geometry_.rows, each);
+    const std::int64_t partials = over(geometry_.length, kBlock);
+    const std::int64_t all = geometry_.batches * row_groups * geometry_.columns * partials;
+    Words words;
+    Lines lines;
+    lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
+    lines.add("MEMORY sums = {};", words.memory(Patch::Kind::scratch, 0));
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0, at));
+    declare_zero(lines, words, ComputeType::f32);
+    lines.add("int blocks = {};", words.int32(blocks_));
+    lines.add("int rows = {};", words.int32(rows_));
+    lines.add("int size_m = {};", words.int32(geometry_.rows));
+    lines.add("LONG all = {};", words.index(all, wide));
+    lines.open("for (LONG e = LONG(GROUP) * LONG({0}) + LONG(THREAD); e < all; e += LONG(GROUPS) * LONG({0})) {{",
+               limits_.threads);
+    lines.add("LONG column = {};", quotient(words, "e", partials, wide));
+    lines.add("int number = int(e - column * {});", words.index(partials, wide));
+    lines.add("LONG row_group = {};", quotient(words, "column", geometry_.columns, wide));
+    lines.add("{0} own = {0}(column - row_group * {1});", index_, words.index(geometry_.columns, wide));
+    lines.add("LONG own_batch = {};", quotient(words, "row_group", row_groups, wide));
+    lines.add("int first_m = int(row_group - own_batch * {}) * {};", words.index(row_groups, wide), each);
+    lines.add("{0} batch = {0}(own_batch);", index_);
+    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", geometry_.wide);
+    decompose(lines, words, geometry_.shape, b_.first, b_.last, "own", "i", geometry_.wide);
+    b_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
+    b_.access.declare(lines, words, "r", "b", b_.first, b_.last, "i");
+    lines.add("int row[{}];", each);
+    lines.add("float partial[{}];", each);
+    lines.add("UNROLL");
+    lines.open("for (int r = 0; r < {}; r++) {{", each);
+    lines.add("row[r] = int(batch) * size_m + SELECT(first_m + r < size_m, first_m + r, size_m - 1);");
+    lines.add("partial[r] = zero;");
+    lines.close();
+    lines.open("for (int b = 0; b < {}; b++) {{", kBlocksOfSum);
+    lines.add("int block = number * {} + b;", kBlocksOfSum);
+    lines.open("if (block < blocks) {{");
+    lines.add("LONG element = LONG(b_r) + LONG(block) * LONG({});", order::kQ8Block);
+    lines.add("FLOAT scale, offset;");
+    for (int g = 0; g < groups_; ++g) declare_group(lines, g);
+    lines.add("int sum[{}];", each);
+    lines.add("UNROLL");
+    lines.add("for (int r = 0; r < {}; r++) sum[r] = 0;", each);
+    lines.add("UNROLL");
+    lines.open("for (int half = 0; half < 2; half++) {{");
+    lines.add("int dot[{}];", each);
+    lines.add("UNROLL");
+    lines.add("for (int r = 0; r < {}; r++) dot[r] = 0;", each);
+    lines.add("UNROLL");
+    lines.open("for (int w = 0; w < {}; w++) {{", kWords / 2);
+    declare_codes(lines, fmt::format("{} * half + w", kWords / 2).c_str());
+    lines.add("UNROLL");
+    lines.add(
+        "for (int r = 0; r < {0}; r++) dot[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * half + w) * rows + row[r]), "
+        "four, dot[r]);",
+        each, kWords, kWords / 2);
+    lines.close();
+    lines.add("UNROLL");
+    lines.add("for (int r = 0; r < {}; r++) sum[r] += {} * dot[r];", each,
+              groups_ == 2 ? "SELECT(half == 0, factor_0, factor_1)" : "factor_0");
+    lines.close();
+    lines.add("UNROLL");
+    lines.open("for (int r = 0; r < {}; r++) {{", each);
+    lines.add("int place = blocks * rows * {} + block * rows + row[r];", kWords);
+    lines.add("FLOAT own_scale = FROM_BITS(LOAD_U32(scratch, place));");
+    lines.add("FLOAT product = CANONICAL_F32(scale * own_scale);");
+    lines.add("partial[r] = {};", fused(ComputeType::f32, "float(sum[r])", "product", "partial[r]"));
+    if (has_offsets(encoding_)) {
+      lines.add("int shared_sum = share_0 * int(LOAD_U32(scratch, place + blocks * rows)) + {} * "
+                "int(LOAD_U32(scratch, place + 2 * blocks * rows));",
+                groups_ == 2 ? "share_1" : "share_0");
+      lines.add("FLOAT below = CANONICAL_F32(offset * own_scale);");
+      lines.add("partial[r] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[r]"));
+    }
+    lines.close();
+    lines.close();
+    lines.close();
+    lines.open("for (int r = 0; r < {}; r++) {{", each);
+    lines.add("LONG to = (LONG(number) * LONG(rows) + LONG(row[r])) * {} + LONG(own);",
+              words.index(geometry_.columns, wide));
+    lines.add("if (first_m + r < size_m) STORE_U32(sums, to, BITS(partial[r]));");
+    lines.close();
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.threads = limits_.threads;
+    result.groups = groups_of(over(all, limits_.threads));
+    words.move_to(result);
+    return result;
+  }
+
+  Launch multiply_tiles(const Part& part) {
+    const bool wide = geometry_.wide;
+    const int tile_m = threads_m_ * kEach;
+    const int tile_n = threads_n_ * kEach;
+    const int threads = threads_m_ * threads_n_;
+    const std::int64_t tiles_m = over(part.rows, tile_m);
+    const std::int64_t tiles_n = over(geometry_.columns, tile_n);
+    const std::int64_t tiles = tiles_m * tiles_n * part.batches;
+    const bool offsets = has_offsets(encoding_);
+    Words words;
+    Lines lines;
+    ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
+    writer.declare_buffers(lines);
+    declare_zero(lines, words, ComputeType::f32);
+    lines.add("int thread_id = int(THREAD);");
+    lines.add("int thread_m = thread_id / {};", threads_n_);
+    lines.add("int thread_n = thread_id & {};", threads_n_ - 1);
+    lines.add("int blocks = {};", words.int32(blocks_));
+    lines.add("int rows = {};", words.int32(part.count));
+    lines.add("int size_m = {};", words.int32(part.rows));
+    lines.add("{} begin_m = {};", index_, words.index(part.row, wide));
+    lines.add("{} begin_batch = {};", index_, words.index(part.batch, wide));
+    lines.add("int begin_row = {};", words.int32(part.place));
+    lines.add("{} size_n = {};", index_, words.index(geometry_.columns, wide));
+    lines.add("int tiles = {};", words.int32(tiles));
+    lines.open("for (int tile = int(GROUP); tile < tiles; tile += int(GROUPS)) {{");
+    lines.add("int tile_row = {};", quotient(words, "tile", tiles_n, false));
+    lines.add("int local = {};", quotient(words, "tile_row", tiles_m, false));
+    lines.add("{0} first_n = {0}(tile - tile_row * {1}) * {0}({2});", index_, words.int32(tiles_n), tile_n);
+    lines.add("int first_m = (tile_row - local * {}) * {};", words.int32(tiles_m), tile_m);
+    lines.add("int first_row = begin_row + local * size_m;");
+    lines.add("{0} batch = begin_batch + {0}(local);", index_);
+    // Each thread takes some words of one column apart, and in some threads what its groups have in common.
+    lines.add("int fill_n = thread_id & {};", tile_n - 1);
+    lines.add("{0} own = first_n + {0}(fill_n);", index_);
+    lines.add("own = SELECT(own < size_n, own, size_n - {}(1));", index_);
+    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
+    decompose(lines, words, geometry_.shape, b_.first, b_.last, "own", "i", wide);
+    b_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
+    b_.access.declare(lines, words, "r", "b", b_.first, b_.last, "i");
+    const auto each_output = [&] {
+      lines.add("UNROLL");
+      lines.open("for (int x = 0; x < {}; x++) {{", kEach * kEach);
+    };
+    lines.add("float total[{}];", kEach * kEach);
+    lines.add("float partial[{}];", kEach * kEach);
+    each_output();
+    lines.add("total[x] = zero;");
+    lines.add("partial[x] = zero;");
+    lines.close();
+    lines.open("for (int block = 0; block < blocks; block++) {{");
+    lines.add("BARRIER();");
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", kWords * tile_m, threads);
+    lines.add("int w = e / {};", tile_m);
+    lines.add("int row = first_m + (e & {});", tile_m - 1);
+    lines.add("row = first_row + SELECT(row < size_m, row, size_m - 1);");
+    lines.add("tile_a[e] = int(LOAD_U32(scratch, (block * {} + w) * rows + row));", kWords);
+    lines.close();
+    lines.add("LONG element = LONG(b_r) + LONG(block) * LONG({});", order::kQ8Block);
+    lines.open("for (int w = thread_id / {0}; w < {1}; w += {2}) {{", tile_n, kWords, std::max(threads / tile_n, 1));
+    declare_codes(lines, "w");
+    lines.add("tile_b[w * {} + fill_n] = int(four);", tile_n);
+    lines.close();
+    lines.open("if (thread_id < {}) {{", tile_n);
+    lines.add("FLOAT scale, offset;");
+    for (int g = 0; g < groups_; ++g) {
+      declare_group(lines, g);
+      lines.add("groups[{} + fill_n] = factor_{};", 2 * g * tile_n, g);
+      if (offsets) lines.add("groups[{} + fill_n] = share_{};", (2 * g + 1) * tile_n, g);
+    }
+    lines.add("scales[fill_n] = scale;");
+    if (offsets) lines.add("scales[{} + fill_n] = offset;", tile_n);
+    lines.close();
+    lines.add("BARRIER();");
+    lines.add("int sum[{}];", kEach * kEach);
+    each_output();
+    lines.add("sum[x] = 0;");
+    lines.close();
+    for (int g = 0; g < groups_; ++g) {
+      lines.open("{{");
+      lines.add("int dot[{}];", kEach * kEach);
+      each_output();
+      lines.add("dot[x] = 0;");
+      lines.close();
+      lines.open("for (int w = {}; w < {}; w++) {{", g * kWords / groups_, (g + 1) * kWords / groups_);
+      lines.add("int a_word[{}];", kEach);
+      lines.add("int b_word[{}];", kEach);
+      lines.add("UNROLL");
+      lines.open("for (int i = 0; i < {}; i++) {{", kEach);
+      lines.add("a_word[i] = tile_a[w * {} + thread_m + i * {}];", tile_m, threads_m_);
+      lines.add("b_word[i] = tile_b[w * {} + thread_n + i * {}];", tile_n, threads_n_);
+      lines.close();
+      each_output();
+      lines.add("dot[x] = DOT4(UINT(a_word[x / {0}]), UINT(b_word[x & {1}]), dot[x]);", kEach, kEach - 1);
+      lines.close();
+      lines.close();
+      each_output();
+      lines.add("sum[x] += groups[{} + thread_n + (x & {}) * {}] * dot[x];", 2 * g * tile_n, kEach - 1, threads_n_);
+      lines.close();
+      lines.close();
+    }
+    lines.add("UNROLL");
+    lines.open("for (int i = 0; i < {}; i++) {{", kEach);
+    lines.add("int row = first_m + thread_m + i * {};", threads_m_);
+    lines.add("row = first_row + SELECT(row < size_m, row, size_m - 1);");
+    lines.add("int place = blocks * rows * {} + block * rows + row;", kWords);
+    lines.add("FLOAT own_scale = FROM_BITS(LOAD_U32(scratch, place));");
+    if (offsets) {
+      lines.add("int sum_0 = int(LOAD_U32(scratch, place + blocks * rows));");
+      lines.add("int sum_1 = int(LOAD_U32(scratch, place + 2 * blocks * rows));");
+    }
+    lines.add("UNROLL");
+    lines.open("for (int j = 0; j < {}; j++) {{", kEach);
+    lines.add("int x = i * {} + j;", kEach);
+    lines.add("int column = thread_n + j * {};", threads_n_);
+    lines.add("FLOAT product = CANONICAL_F32(scales[column] * own_scale);");
+    lines.add("partial[x] = {};", fused(ComputeType::f32, "float(sum[x])", "product", "partial[x]"));
+    if (offsets) {
+      lines.add("int shared_sum = groups[{} + column] * sum_0 + groups[{} + column] * sum_1;", tile_n,
+                (groups_ == 2 ? 3 : 1) * tile_n);
+      lines.add("FLOAT below = CANONICAL_F32(scales[{} + column] * own_scale);", tile_n);
+      lines.add("partial[x] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[x]"));
+    }
+    lines.close();
+    lines.close();
+    lines.open("if ((block & {0}) == {0} || block + 1 == blocks) {{", kBlocksOfSum - 1);
+    each_output();
+    lines.add("if (block < {0}) total[x] = partial[x]; else total[x] = {1};", kBlocksOfSum,
+              added(ComputeType::f32, "total[x]", "partial[x]"));
+    lines.add("partial[x] = zero;");
+    lines.close();
+    lines.close();
+    lines.close();
+    lines.open("for (int x = 0; x < {}; x++) {{", kEach * kEach);
+    lines.add("int row = first_m + thread_m + (x / {}) * {};", kEach, threads_m_);
+    lines.add("{0} n = first_n + {0}(thread_n + (x & {1}) * {2});", index_, kEach - 1, threads_n_);
+    lines.open("if (row < size_m && n < size_n) {{");
+    lines.add("{0} m = begin_m + {0}(row);", index_);
+    write_result(lines, words, writer, kernel_, geometry_, wide, "total[x]");
+    lines.close();
+    lines.close();
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.functions = writer.functions();
+    result.text.threads = threads;
+    result.text.shared.push_back({ComputeType::i32, "tile_a", kWords * tile_m});
+    result.text.shared.push_back({ComputeType::i32, "tile_b", kWords * tile_n});
+    result.text.shared.push_back({ComputeType::i32, "groups", 4 * tile_n});
+    result.text.shared.push_back({ComputeType::f32, "scales", 2 * tile_n});
+    result.groups = groups_of(tiles);
+    words.move_to(result);
+    return result;
+  }
+
+  std::uint32_t groups_of(std::int64_t groups) const {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
+  }
+
+  const ContractionKernel& kernel_;
+  const Geometry& geometry_;
+  const RenderLimits& limits_;
+  const Encoding encoding_;
+  const std::string name_;
+  const int groups_;           ///< of a block of 32 weights
+  const std::int64_t blocks_;  ///< of 32 k
+  const std::int64_t rows_;    ///< of all batches
+  const char* index_;
+  const Side a_, b_;
+  int threads_m_ = 8, threads_n_ = 8;
+  Rendered rendered_;
+};
+
+}  // namespace
+
+Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+  return Q8Contraction(kernel, geometry, limits).render();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
