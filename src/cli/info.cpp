@@ -102,8 +102,8 @@ void print_text() {
   machine.add(
       {{"instructions"}, {fmt::format("{} (available: {})", name_of(selected_isa()), fmt::join(isa_names(), ", "))}});
   machine.add({{"numerics"},
-               {fmt::format("{}, {}; {} on devices that say so", name_of(Numerics::exact), name_of(Numerics::blocked),
-                            name_of(Numerics::fast))}});
+               {fmt::format("{}, {}, {}; {} on devices that say so", name_of(Numerics::exact),
+                            name_of(Numerics::blocked), name_of(Numerics::q8), name_of(Numerics::fast))}});
   machine.print(style, "  ");
   print_line("");
   print_line(style.bold("Devices"));

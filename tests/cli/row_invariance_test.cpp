@@ -352,8 +352,9 @@ TEST(RowInvariance, OfEveryOp) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i32}) {
       for (int variant = 0; variant < op.variants; ++variant) {
         for (const Batched& batch : batches_of(op, variant)) {
-          for (const Numerics numerics : {Numerics::exact, Numerics::blocked}) {
-            if (numerics == Numerics::blocked && !cli::has_blocked_form(op, dtype)) continue;
+          std::vector<Numerics> all = cli::numerics_beside_exact(op, dtype);
+          all.push_back(Numerics::exact);
+          for (const Numerics numerics : all) {
             const cli::Point point{.shape = batch.shape, .variant = variant, .numerics = numerics};
             const OfRows found = compare_rows(op, dtype, point, batch);
             if (const NotRows* const none = not_rows(op, variant, batch.dim)) {

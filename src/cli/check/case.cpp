@@ -105,8 +105,12 @@ CheckCase read_check_case(const std::string& path) {
     if (text("layout") == name_of(static_cast<Layout>(layout))) result.point.layout = static_cast<Layout>(layout);
   }
   if (text("values") == name_of(Values::special)) result.point.values = Values::special;
-  if (texts.contains("numerics") && text("numerics") == name_of(Numerics::blocked)) {
-    result.point.numerics = Numerics::blocked;
+  if (texts.contains("numerics")) {
+    try {
+      result.point.numerics = numerics_from_name(text("numerics"));
+    } catch (const ValueError& error) {
+      refuse(error.what());
+    }
   }
   result.point.variant = static_cast<int>(number(text("variant")));
   return result;

@@ -123,10 +123,9 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   std::string refusal;
   bool every_refusal_is_of_the_dtype = true;
   std::vector<Point> points = points_of(op, options.extent);
-  if (has_blocked_form(op, dtype)) {
-    const std::vector<Point> exact = points;
-    for (Point point : exact) {
-      point.numerics = Numerics::blocked;
+  for (const Numerics numerics : numerics_beside_exact(op, dtype)) {
+    for (Point point : points_of(op, options.extent)) {
+      point.numerics = numerics;
       points.push_back(point);
     }
   }

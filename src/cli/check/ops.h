@@ -64,8 +64,9 @@ std::vector<CheckOp> all_check_ops();
 enum class Extent : std::uint8_t { brief, quick, full };
 const char* name_of(Extent extent);
 
-/// Whether it is made of products of matrices, so that operands of `dtype` are also tried in blocked numerics.
-bool has_blocked_form(const CheckOp& op, DType dtype);
+/// In which numerics operands of `dtype` are also tried: blocked where an op is made of products of matrices, q8 where it
+/// multiplies packed weights.
+std::vector<Numerics> numerics_beside_exact(const CheckOp& op, DType dtype);
 
 /// The points at which an op is tried.
 std::vector<Point> points_of(const CheckOp& op, Extent extent);

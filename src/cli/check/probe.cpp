@@ -171,7 +171,8 @@ const char* name_of(Values values) {
 
 std::string to_string(const Point& point) {
   return fmt::format("{} {} {} #{}{}", point.shape.to_string(), name_of(point.layout), name_of(point.values),
-                     point.variant, point.numerics == Numerics::blocked ? " blocked" : "");
+                     point.variant,
+                     point.numerics == Numerics::exact ? std::string() : std::string(" ") + name_of(point.numerics));
 }
 
 std::vector<double> generic_values(std::size_t count, std::uint64_t seed, double low, double high) {

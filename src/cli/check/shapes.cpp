@@ -1,6 +1,8 @@
 // The shapes of each form, and the points made of them.
 #include <algorithm>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "cli/check/ops.h"
 
@@ -109,14 +111,17 @@ std::vector<CheckOp> all_check_ops() {
   return ops;
 }
 
-bool has_blocked_form(const CheckOp& op, DType dtype) {
-  if (dtype != DType::f16 && dtype != DType::bf16) return false;
-  for (const auto& family : {check_attention_ops(), check_contraction_ops(), check_recurrent_ops()}) {
-    for (const CheckOp& other : family) {
-      if (std::string_view(op.name) == other.name) return true;
-    }
+std::vector<Numerics> numerics_beside_exact(const CheckOp& op, DType dtype) {
+  const auto is_of = [&](std::span<const CheckOp> family) {
+    return std::any_of(family.begin(), family.end(),
+                       [&](const CheckOp& other) { return std::string_view(op.name) == other.name; });
+  };
+  const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+  if (narrow && (is_of(check_attention_ops()) || is_of(check_contraction_ops()) || is_of(check_recurrent_ops()))) {
+    return {Numerics::blocked};
   }
-  return false;
+  if (dtype == DType::f32 && is_of(check_encoding_ops())) return {Numerics::q8};
+  return {};
 }
 
 const char* name_of(Extent extent) {

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""llama.cpp beside Lockstep: decoding and reading prompts with a model of Llama-3.2-1B's shape and random weights.
+
+    llama_cpp.py make FOLDER           random-Q4_0.gguf, random-Q8_0.gguf, random-Q4_K_M.gguf (2.8 GB)
+    llama_cpp.py run FILE.gguf [N]     llama.cpp's tokens a second, CPU, two threads: a prompt of 128 tokens, then N
+
+Lockstep's numbers: `lockstep generate --model FILE.gguf --max-tokens N PROMPT` and `model_bench`. Needs: gguf, numpy; to
+run: xllamacpp.
+"""
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+HIDDEN, LAYERS, HEADS, KV_HEADS, FEED, WORDS = 2048, 16, 32, 8, 8192, 128256
+
+
+def blocks(kind, rows, columns, random):
+    """Random codes, with scales that give elements of about 0.02."""
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    made = random.integers(0, 256, (rows * columns // elements, size), np.uint8)
+    name = kind.name
+    size_of = {"Q8_0": 0.02 / 73, "Q4_0": 0.02 / 4.6, "Q4_K": 0.02 / 300, "Q6_K": 0.02 / 1500}[name]
+    places = {"Q8_0": [0], "Q4_0": [0], "Q4_K": [0, 2], "Q6_K": [208]}[name]
+    for place in places:
+        scale = np.float16(size_of if place != 2 else size_of * 7)
+        made[:, place:place + 2] = np.frombuffer(scale.tobytes(), np.uint8)
+    return made.reshape(rows, columns // elements * size)
+
+
+def make(folder):
+    q = gguf.GGMLQuantizationType
+    for name in ("Q4_0", "Q8_0", "Q4_K_M"):
+        random = np.random.default_rng(1)
+        writer = gguf.GGUFWriter(folder / f"random-{name}.gguf", "llama")
+        writer.add_context_length(4096)
+        writer.add_embedding_length(HIDDEN)
+        writer.add_block_count(LAYERS)
+        writer.add_feed_forward_length(FEED)
+        writer.add_head_count(HEADS)
+        writer.add_head_count_kv(KV_HEADS)
+        writer.add_layer_norm_rms_eps(1e-5)
+        writer.add_rope_freq_base(500000.0)
+        writer.add_rope_dimension_count(HIDDEN // HEADS)
+        writer.add_vocab_size(WORDS)
+        writer.add_tokenizer_model("llama")
+        tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]
+        kinds = [2, 3, 3] + [6] * 256
+        tokens += [f"\u2581w{i}" for i in range(WORDS - len(tokens))]
+        kinds += [1] * (WORDS - len(kinds))
+        writer.add_token_list(tokens)
+        writer.add_token_scores([-float(i) for i in range(WORDS)])
+        writer.add_token_types(kinds)
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+
+        def add(key, rows, columns, kind):
+            writer.add_tensor(key + ".weight", blocks(kind, rows, columns, random), raw_dtype=kind)
+
+        base = q.Q4_K if name == "Q4_K_M" else q[name]
+        more = q.Q6_K if name == "Q4_K_M" else base
+        add("token_embd", WORDS, HIDDEN, more)
+        writer.add_tensor("output_norm.weight", np.ones(HIDDEN, np.float32))
+        for i in range(LAYERS):
+            large = more if i < LAYERS // 8 or i >= 7 * LAYERS // 8 or (i - LAYERS // 8) % 3 == 2 else base
+            add(f"blk.{i}.attn_q", HIDDEN, HIDDEN, base)
+            add(f"blk.{i}.attn_k", HIDDEN // HEADS * KV_HEADS, HIDDEN, base)
+            add(f"blk.{i}.attn_v", HIDDEN // HEADS * KV_HEADS, HIDDEN, large)
+            add(f"blk.{i}.attn_output", HIDDEN, HIDDEN, base)
+            add(f"blk.{i}.ffn_gate", FEED, HIDDEN, base)
+            add(f"blk.{i}.ffn_up", FEED, HIDDEN, base)
+            add(f"blk.{i}.ffn_down", HIDDEN, FEED, large)
+            writer.add_tensor(f"blk.{i}.attn_norm.weight", np.ones(HIDDEN, np.float32))
+            writer.add_tensor(f"blk.{i}.ffn_norm.weight", np.ones(HIDDEN, np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+
+def run(path, count):
+    import xllamacpp
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = path
+    parameters.n_ctx = 512
+    parameters.n_parallel = 1
+    parameters.cpuparams.n_threads = 2
+    parameters.cpuparams_batch.n_threads = 2
+    parameters.warmup = True
+    server = xllamacpp.Server(parameters)
+    for _ in range(2):
+        prompt = [1] + [1000 + 7 * i + int(np.random.default_rng().integers(7)) for i in range(127)]
+        answer = server.handle_completions({"prompt": prompt, "max_tokens": count, "temperature": 0, "ignore_eos": True,
+                                            "cache_prompt": False})
+        if isinstance(answer, str):
+            import json
+            answer = json.loads(answer)
+        timings = answer["timings"]
+        print(f"{path}: prompt {timings['prompt_n']} tokens {timings['prompt_per_second']:.1f}/s, "
+              f"decoding {timings['predicted_n']} tokens {timings['predicted_per_second']:.1f}/s", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "make":
+        make(Path(sys.argv[2]))
+    elif len(sys.argv) > 2 and sys.argv[1] == "run":
+        run(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 32)
+    else:
+        sys.exit(__doc__)
