@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::int64_t kFewRows = 8;
 constexpr int kRowsOfThread = 4;  ///< that share the codes which a thread takes apart
-constexpr std::size_t kMostScratch = std::size_t{256} << 20;
+constexpr std::size_t kMostQ8Scratch = std::size_t{256} << 20;
 constexpr int kWords = order::kQ8Block / 4;
 constexpr int kParts = kWords + 3;                     ///< words of a block of activations
 constexpr int kBlocksOfSum = kBlock / order::kQ8Block;  ///< blocks of 32 in one of 256
-constexpr int kEach = 4;                               ///< rows, and columns, of a thread in tiles
+constexpr int kQ8Each = 4;                               ///< rows, and columns, of a thread in tiles
 
 class Q8Contraction {
  public:
@@ -42,14 +42,14 @@ class Q8Contraction {
   Rendered render() {
     const std::size_t sums = scratch_bytes(kernel_, geometry_, 1, 1);
     const std::int64_t row_bytes = 4 * kParts * blocks_;
-    if (geometry_.rows <= kFewRows && sums + static_cast<std::size_t>(rows_ * row_bytes) <= kMostScratch) {
+    if (geometry_.rows <= kFewRows && sums + static_cast<std::size_t>(rows_ * row_bytes) <= kMostQ8Scratch) {
       rendered_.scratch_bytes = sums + static_cast<std::size_t>(rows_ * row_bytes);
       rendered_.launches = {activations(0, rows_, static_cast<std::int64_t>(sums)),
                             multiply_few(static_cast<std::int64_t>(sums)),
                             render_sums(kernel_, geometry_, 1, 1, limits_)};
       return std::move(rendered_);
     }
-    const std::int64_t most = std::max<std::int64_t>(static_cast<std::int64_t>(kMostScratch) / row_bytes, 1);
+    const std::int64_t most = std::max<std::int64_t>(static_cast<std::int64_t>(kMostQ8Scratch) / row_bytes, 1);
     const std::int64_t part = std::min(rows_, most);
     rendered_.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < rows_; first += part) {
@@ -214,22 +214,22 @@ class Q8Contraction {
     lines.add("UNROLL");
     lines.add("for (int r = 0; r < {}; r++) sum[r] = 0;", each);
     lines.add("UNROLL");
-    lines.open("for (int half = 0; half < 2; half++) {{");
-    lines.add("int dot[{}];", each);
+    lines.open("for (int side = 0; side < 2; side++) {{");
+    lines.add("int dots[{}];", each);
     lines.add("UNROLL");
-    lines.add("for (int r = 0; r < {}; r++) dot[r] = 0;", each);
+    lines.add("for (int r = 0; r < {}; r++) dots[r] = 0;", each);
     lines.add("UNROLL");
     lines.open("for (int w = 0; w < {}; w++) {{", kWords / 2);
-    declare_codes(lines, fmt::format("{} * half + w", kWords / 2).c_str());
+    declare_codes(lines, fmt::format("{} * side + w", kWords / 2).c_str());
     lines.add("UNROLL");
     lines.add(
-        "for (int r = 0; r < {0}; r++) dot[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * half + w) * rows + row[r]), "
-        "four, dot[r]);",
+        "for (int r = 0; r < {0}; r++) dots[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * side + w) * rows + row[r]), "
+        "four, dots[r]);",
         each, kWords, kWords / 2);
     lines.close();
     lines.add("UNROLL");
-    lines.add("for (int r = 0; r < {}; r++) sum[r] += {} * dot[r];", each,
-              groups_ == 2 ? "SELECT(half == 0, factor_0, factor_1)" : "factor_0");
+    lines.add("for (int r = 0; r < {}; r++) sum[r] += {} * dots[r];", each,
+              groups_ == 2 ? "SELECT(side == 0, factor_0, factor_1)" : "factor_0");
     lines.close();
     lines.add("UNROLL");
     lines.open("for (int r = 0; r < {}; r++) {{", each);
@@ -263,8 +263,8 @@ class Q8Contraction {
 
   Launch multiply_tiles(const Part& part) {
     const bool wide = geometry_.wide;
-    const int tile_m = threads_m_ * kEach;
-    const int tile_n = threads_n_ * kEach;
+    const int tile_m = threads_m_ * kQ8Each;
+    const int tile_n = threads_n_ * kQ8Each;
     const int threads = threads_m_ * threads_n_;
     const std::int64_t tiles_m = over(part.rows, tile_m);
     const std::int64_t tiles_n = over(geometry_.columns, tile_n);
@@ -305,10 +305,10 @@ class Q8Contraction {
     b_.access.declare(lines, words, "r", "b", b_.first, b_.last, "i");
     const auto each_output = [&] {
       lines.add("UNROLL");
-      lines.open("for (int x = 0; x < {}; x++) {{", kEach * kEach);
+      lines.open("for (int x = 0; x < {}; x++) {{", kQ8Each * kQ8Each);
     };
-    lines.add("float total[{}];", kEach * kEach);
-    lines.add("float partial[{}];", kEach * kEach);
+    lines.add("float total[{}];", kQ8Each * kQ8Each);
+    lines.add("float partial[{}];", kQ8Each * kQ8Each);
     each_output();
     lines.add("total[x] = zero;");
     lines.add("partial[x] = zero;");
@@ -337,35 +337,35 @@ class Q8Contraction {
     if (offsets) lines.add("scales[{} + fill_n] = offset;", tile_n);
     lines.close();
     lines.add("BARRIER();");
-    lines.add("int sum[{}];", kEach * kEach);
+    lines.add("int sum[{}];", kQ8Each * kQ8Each);
     each_output();
     lines.add("sum[x] = 0;");
     lines.close();
     for (int g = 0; g < groups_; ++g) {
       lines.open("{{");
-      lines.add("int dot[{}];", kEach * kEach);
+      lines.add("int dots[{}];", kQ8Each * kQ8Each);
       each_output();
-      lines.add("dot[x] = 0;");
+      lines.add("dots[x] = 0;");
       lines.close();
       lines.open("for (int w = {}; w < {}; w++) {{", g * kWords / groups_, (g + 1) * kWords / groups_);
-      lines.add("int a_word[{}];", kEach);
-      lines.add("int b_word[{}];", kEach);
+      lines.add("int a_word[{}];", kQ8Each);
+      lines.add("int b_word[{}];", kQ8Each);
       lines.add("UNROLL");
-      lines.open("for (int i = 0; i < {}; i++) {{", kEach);
+      lines.open("for (int i = 0; i < {}; i++) {{", kQ8Each);
       lines.add("a_word[i] = tile_a[w * {} + thread_m + i * {}];", tile_m, threads_m_);
       lines.add("b_word[i] = tile_b[w * {} + thread_n + i * {}];", tile_n, threads_n_);
       lines.close();
       each_output();
-      lines.add("dot[x] = DOT4(UINT(a_word[x / {0}]), UINT(b_word[x & {1}]), dot[x]);", kEach, kEach - 1);
+      lines.add("dots[x] = DOT4(UINT(a_word[x / {0}]), UINT(b_word[x & {1}]), dots[x]);", kQ8Each, kQ8Each - 1);
       lines.close();
       lines.close();
       each_output();
-      lines.add("sum[x] += groups[{} + thread_n + (x & {}) * {}] * dot[x];", 2 * g * tile_n, kEach - 1, threads_n_);
+      lines.add("sum[x] += groups[{} + thread_n + (x & {}) * {}] * dots[x];", 2 * g * tile_n, kQ8Each - 1, threads_n_);
       lines.close();
       lines.close();
     }
     lines.add("UNROLL");
-    lines.open("for (int i = 0; i < {}; i++) {{", kEach);
+    lines.open("for (int i = 0; i < {}; i++) {{", kQ8Each);
     lines.add("int row = first_m + thread_m + i * {};", threads_m_);
     lines.add("row = first_row + SELECT(row < size_m, row, size_m - 1);");
     lines.add("int place = blocks * rows * {} + block * rows + row;", kWords);
@@ -375,8 +375,8 @@ class Q8Contraction {
       lines.add("int sum_1 = int(LOAD_U32(scratch, place + 2 * blocks * rows));");
     }
     lines.add("UNROLL");
-    lines.open("for (int j = 0; j < {}; j++) {{", kEach);
-    lines.add("int x = i * {} + j;", kEach);
+    lines.open("for (int j = 0; j < {}; j++) {{", kQ8Each);
+    lines.add("int x = i * {} + j;", kQ8Each);
     lines.add("int column = thread_n + j * {};", threads_n_);
     lines.add("FLOAT product = CANONICAL_F32(scales[column] * own_scale);");
     lines.add("partial[x] = {};", fused(ComputeType::f32, "float(sum[x])", "product", "partial[x]"));
@@ -396,9 +396,9 @@ class Q8Contraction {
     lines.close();
     lines.close();
     lines.close();
-    lines.open("for (int x = 0; x < {}; x++) {{", kEach * kEach);
-    lines.add("int row = first_m + thread_m + (x / {}) * {};", kEach, threads_m_);
-    lines.add("{0} n = first_n + {0}(thread_n + (x & {1}) * {2});", index_, kEach - 1, threads_n_);
+    lines.open("for (int x = 0; x < {}; x++) {{", kQ8Each * kQ8Each);
+    lines.add("int row = first_m + thread_m + (x / {}) * {};", kQ8Each, threads_m_);
+    lines.add("{0} n = first_n + {0}(thread_n + (x & {1}) * {2});", index_, kQ8Each - 1, threads_n_);
     lines.open("if (row < size_m && n < size_n) {{");
     lines.add("{0} m = begin_m + {0}(row);", index_);
     write_result(lines, words, writer, kernel_, geometry_, wide, "total[x]");
