@@ -1,9 +1,9 @@
-// Activations in q8 numerics (docs/numerics.md section 14): 32 neighbours along k become codes of 8 bits and a scale. No
-// guard: see prelude.h.
+// Activations in q8 numerics (docs/numerics.md section 14): 32 neighbours along k become codes of 8 bits and a scale.
+// No guard: see prelude.h.
 
-/// The scale of a block whose largest magnitude has the bits `largest`: a 127th of it, rounded up to 13 significant bits,
-/// so that its products with a weight's scale are exact. Zero below the normal numbers; NaN if an element is no finite
-/// number.
+/// The scale of a block whose largest magnitude has the bits `largest`: a 127th of it, rounded up to 13 significant
+/// bits, so that its products with a weight's scale are exact. Zero below the normal numbers; NaN if an element is no
+/// finite number.
 FUNCTION float q8_scale(UINT largest) {
   FLOAT part = FROM_BITS(largest) * FROM_BITS(0x3c010204u /* 1 / 127 */);
   UINT bits = (BITS(canonical_f32(part)) + 0x7ffu) & 0xfffff800u;

@@ -27,7 +27,7 @@ std::string story_path(const std::string& type) {
 
 Tensor story_ids(const std::string& type, Device device) {
   const io::TensorMap golden = io::load_weights(test::test_data("tinyllm/" + type + "_logits.safetensors").string());
-  return golden.at("input_ids").to(DType::i64).reshape({1, -1}).to(device);
+  return golden.at("input_ids").to(DType::i64).reshape({1, -1}).narrow(1, 0, 16).to(device);
 }
 
 struct Story {
@@ -35,7 +35,7 @@ struct Story {
   std::uint64_t logits;  ///< hash
   double largest;        ///< distance from those of exact products of the same weights
 };
-const Story kStories[] = {{"q8_0", 0, 0.5}, {"q4_0", 0, 0.5}};
+const Story kStories[] = {{"q8_0", 0x50a00919e0b0e12a, 0.5}, {"q4_0", 0xee96b09ea54be796, 0.5}};
 
 TEST(Q8Language, LogitsAreTheSameOnEveryDeviceAndHoweverTheyAreCut) {
   LOCKSTEP_REQUIRE_DATA(story_path("q8_0"));

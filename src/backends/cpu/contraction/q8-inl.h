@@ -107,8 +107,8 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
   std::byte* to = panel;
   for (std::int64_t first = 0; first < blocks; first += 8) {
     const int some = static_cast<int>(std::min<std::int64_t>(8, blocks - first));
-    const std::int64_t each = form.factors_bytes() + form.shares_bytes() + form.codes_bytes() +
-                              (form.large ? 0 : form.scales_bytes());
+    const std::int64_t each =
+        form.factors_bytes() + form.shares_bytes() + form.codes_bytes() + (form.large ? 0 : form.scales_bytes());
     std::byte* const scales = to;
     if (form.large) to += form.scales_bytes();
     std::memset(scales, 0, static_cast<std::size_t>(to - scales + some * each));
@@ -158,7 +158,8 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
 
 // --- activations
 
-template <int kForm> bool q8_quantize(const float* HWY_RESTRICT row, std::int64_t blocks, Q8Activations* HWY_RESTRICT to) {
+template <int kForm>
+bool q8_quantize(const float* HWY_RESTRICT row, std::int64_t blocks, Q8Activations* HWY_RESTRICT to) {
   constexpr Q8Form form = kQ8Forms[kForm];
   constexpr int kBlockSize = order::kQ8Block;
   constexpr float kSmall = 0x1p-100f;  // times the smallest f16 this is a normal number
@@ -276,8 +277,8 @@ HWY_INLINE Q8V16 pair_products(Q8V8 weights, Q8V8 codes) {
 #elif HWY_TARGET == HWY_AVX2
   return Q8V16{_mm256_maddubs_epi16(weights.raw, codes.raw)};
 #else
-  return Q8V16(vpaddq_s16(vmull_s8(vget_low_s8(weights.raw), vget_low_s8(codes.raw)),
-                          vmull_high_s8(weights.raw, codes.raw)));
+  return Q8V16(
+      vpaddq_s16(vmull_s8(vget_low_s8(weights.raw), vget_low_s8(codes.raw)), vmull_high_s8(weights.raw, codes.raw)));
 #endif
 }
 
@@ -291,7 +292,8 @@ HWY_INLINE Q8V8 magnitudes(Q8V8 weights) {
 }
 HWY_INLINE Q8V16 signed_pair_products(Q8V8 weights, [[maybe_unused]] Q8V8 sizes, Q8V8 codes) {
 #if HWY_TARGET == HWY_AVX3
-  const __m512i turned = _mm512_mask_sub_epi8(codes.raw, _mm512_movepi8_mask(weights.raw), _mm512_setzero_si512(), codes.raw);
+  const __m512i turned =
+      _mm512_mask_sub_epi8(codes.raw, _mm512_movepi8_mask(weights.raw), _mm512_setzero_si512(), codes.raw);
   return Q8V16{_mm512_maddubs_epi16(sizes.raw, turned)};
 #elif HWY_TARGET == HWY_AVX2
   return Q8V16{_mm256_maddubs_epi16(sizes.raw, _mm256_sign_epi8(codes.raw, weights.raw))};
@@ -311,14 +313,14 @@ HWY_INLINE Q8V wide_products(Q8V16 a, Q8V16 b) {
 #endif
 }
 
-template <bool kPowers> HWY_INLINE hn::Vec<Tag<float>> load_scales(const std::byte* at) {
+template <bool kPowers> HWY_INLINE hn::Vec<Tag<float> > load_scales(const std::byte* at) {
   const Tag<float> df;
-  const hn::Rebind<std::uint16_t, Tag<float>> d16;
+  const hn::Rebind<std::uint16_t, Tag<float> > d16;
   const auto words = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(at));
   if constexpr (kPowers) {
-    return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<Tag<float>>(), words)));
+    return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<Tag<float> >(), words)));
   } else {
-    return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, Tag<float>>(), words));
+    return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, Tag<float> >(), words));
   }
 }
 

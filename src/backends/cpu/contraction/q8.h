@@ -1,9 +1,9 @@
 // Contractions in q8 numerics (docs/numerics.md section 14): products of activations, rounded to 8 bits, with packed
 // weights. What the instruction sets' loops (q8-inl.h) are given, and how weights lie in panels.
 //
-// A panel has one column per lane of a vector: no sum ever goes across lanes. In every block of 32 k, for all lanes: the
-// scales, the offsets, the groups' factors and shares (each only where the encoding has them; scales and offsets of the
-// blocks of 256 stand before the first of their eight), then the codes, four neighbours along k of a lane together.
+// A panel has one column per lane of a vector: no sum ever goes across lanes. In every block of 32 k, for all lanes:
+// the scales, the offsets, the groups' factors and shares (each only where the encoding has them; scales and offsets of
+// the blocks of 256 stand before the first of their eight), then the codes, four neighbours along k of a lane together.
 #pragma once
 
 #include <cstddef>

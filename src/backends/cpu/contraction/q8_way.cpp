@@ -87,16 +87,17 @@ class Q8Way final : public Way {
     const std::int64_t group = f32_.tile_rows;
     const std::int64_t groups = divide_up(plan_.rows, group);
     std::atomic<bool> any = false;
-    parallel_for(plan_.batches * groups, serial ? plan_.batches * groups : 1, [&](std::int64_t begin, std::int64_t end) {
-      bool found = false;
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t batch = task / groups;
-        const std::int64_t row = task % groups * group;
-        Q8Activations* const rows = to + (batch * plan_.rows + row) * blocks_;
-        found |= quantize_rows(binding, batch, row, std::min(group, plan_.rows - row), rows);
-      }
-      if (found) any = true;
-    });
+    parallel_for(plan_.batches * groups, serial ? plan_.batches * groups : 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   bool found = false;
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     const std::int64_t batch = task / groups;
+                     const std::int64_t row = task % groups * group;
+                     Q8Activations* const rows = to + (batch * plan_.rows + row) * blocks_;
+                     found |= quantize_rows(binding, batch, row, std::min(group, plan_.rows - row), rows);
+                   }
+                   if (found) any = true;
+                 });
     careful = any;
     return to;
   }

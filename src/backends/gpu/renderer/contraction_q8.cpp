@@ -1,8 +1,8 @@
-// Contractions in q8 numerics (docs/numerics.md section 14). One kernel rounds the activations and writes them to scratch
-// memory, per row and block of 32: eight words of four codes [block][word][row], the scale and the sums of codes of
-// either half [block][row]. Then, where rows are few, a thread multiplies 256 k of a column (those of the same column
-// stand side by side, as its weights do), and render_sums adds them; else workgroups multiply tiles, whose weights they
-// take apart into shared memory.
+// Contractions in q8 numerics (docs/numerics.md section 14). One kernel rounds the activations and writes them to
+// scratch memory, per row and block of 32: eight words of four codes [block][word][row], the scale and the sums of
+// codes of either half [block][row]. Then, where rows are few, a thread multiplies 256 k of a column (those of the same
+// column stand side by side, as its weights do), and render_sums adds them; else workgroups multiply tiles, whose
+// weights they take apart into shared memory.
 #include <algorithm>
 
 #include "backends/gpu/renderer/contraction.h"
@@ -17,9 +17,9 @@ constexpr std::int64_t kFewRows = 8;
 constexpr int kRowsOfThread = 4;  ///< that share the codes which a thread takes apart
 constexpr std::size_t kMostQ8Scratch = std::size_t{256} << 20;
 constexpr int kWords = order::kQ8Block / 4;
-constexpr int kParts = kWords + 3;                     ///< words of a block of activations
+constexpr int kParts = kWords + 3;                      ///< words of a block of activations
 constexpr int kBlocksOfSum = kBlock / order::kQ8Block;  ///< blocks of 32 in one of 256
-constexpr int kQ8Each = 4;                               ///< rows, and columns, of a thread in tiles
+constexpr int kQ8Each = 4;                              ///< rows, and columns, of a thread in tiles
 
 class Q8Contraction {
  public:
@@ -60,8 +60,8 @@ class Q8Contraction {
         const std::int64_t batch = row / geometry_.rows;
         const bool whole = row % geometry_.rows == 0 && row + geometry_.rows <= first + count;
         const std::int64_t batches = whole ? (first + count - row) / geometry_.rows : 1;
-        const std::int64_t end = whole ? row + batches * geometry_.rows
-                                       : std::min(first + count, (batch + 1) * geometry_.rows);
+        const std::int64_t end =
+            whole ? row + batches * geometry_.rows : std::min(first + count, (batch + 1) * geometry_.rows);
         rendered_.launches.push_back(multiply_tiles({.batch = batch,
                                                      .batches = batches,
                                                      .row = row % geometry_.rows,
@@ -223,7 +223,8 @@ class Q8Contraction {
     declare_codes(lines, fmt::format("{} * side + w", kWords / 2).c_str());
     lines.add("UNROLL");
     lines.add(
-        "for (int r = 0; r < {0}; r++) dots[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * side + w) * rows + row[r]), "
+        "for (int r = 0; r < {0}; r++) dots[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * side + w) * rows + "
+        "row[r]), "
         "four, dots[r]);",
         each, kWords, kWords / 2);
     lines.close();
@@ -238,9 +239,10 @@ class Q8Contraction {
     lines.add("FLOAT product = CANONICAL_F32(scale * own_scale);");
     lines.add("partial[r] = {};", fused(ComputeType::f32, "float(sum[r])", "product", "partial[r]"));
     if (has_offsets(encoding_)) {
-      lines.add("int shared_sum = share_0 * int(LOAD_U32(scratch, place + blocks * rows)) + {} * "
-                "int(LOAD_U32(scratch, place + 2 * blocks * rows));",
-                groups_ == 2 ? "share_1" : "share_0");
+      lines.add(
+          "int shared_sum = share_0 * int(LOAD_U32(scratch, place + blocks * rows)) + {} * "
+          "int(LOAD_U32(scratch, place + 2 * blocks * rows));",
+          groups_ == 2 ? "share_1" : "share_0");
       lines.add("FLOAT below = CANONICAL_F32(offset * own_scale);");
       lines.add("partial[r] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[r]"));
     }
