@@ -49,6 +49,15 @@ void encoder(benchmark::State& state) {
 BENCHMARK(encoder)->Name("encoder_b1")->Arg(1)->UseRealTime();
 BENCHMARK(encoder)->Name("encoder_b8")->Arg(8)->UseRealTime();
 
+void bert_base(benchmark::State& state) {
+  ls::nn::TransformerEncoder model(768, 12, 12, {.layer = {.dim_feedforward = 3072, .activation = ls::gelu, .batch_first = true}});
+  model.eval();
+  const ls::Tensor x = ls::randn({1, 128, 768}).eval();
+  const ls::NoGrad no_grad;
+  measure(state, [&] { model.forward(x).eval(); });
+}
+BENCHMARK(bert_base)->Name("bert_base_b1")->UseRealTime();
+
 void mobile_sam_encoder(benchmark::State& state) {
   ls::models::Sam model;
   model.eval();
