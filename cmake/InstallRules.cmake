@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # Looked at before anything is copied: half an installation is worse than none.
 set(installed lockstep)
-foreach(target lockstep_cli lockstep_cli_library lockstep_shaderc ${lockstep_mpi_libraries})
+foreach(target lockstep_cli lockstep_shaderc ${lockstep_mpi_libraries})
   if(TARGET ${target})
     list(APPEND installed ${target})
   endif()

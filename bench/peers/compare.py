@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Compares a Lockstep benchmark executable with PyTorch or ONNX Runtime on this machine, as a Markdown table.
+"""Compares Lockstep's benchmark executables with peers on this machine, as a Markdown table and as JSON.
 
-The two programs run alternately for several rounds, never at once, so that a slow spell of the machine meets both.
-The executable is a Google Benchmark program whose benchmarks carry the names of torch_models.py (anything after a
-'/' in a name, such as '/real_time', is ignored). Names that only one side knows are listed below the table. The
-ratio is Lockstep's speed over the peer's: above 1, Lockstep is faster. Beside the ratio of the medians stands that of
-each side's fastest round. A name is marked "noisy" where the rounds of a side differ by more than half: other work on
-the machine then decides the result (threads that wait for each other suffer most), and it should not be quoted.
+The programs run alternately for several rounds, never at once, so that a slow spell of the machine meets all of them. The
+executables are Google Benchmark programs whose benchmarks carry the names of torch_models.py (anything after a '/' in a
+name, such as '/real_time', is ignored); names without a counterpart are left out. The ratio is Lockstep's speed over that
+of the fastest peer: above 1, Lockstep is faster. Beside the ratio of the medians stands that of each side's fastest round.
+A name is marked "noisy" where the rounds of Lockstep or of that peer differ by more than half: other work on the machine
+then decides the result (threads that wait for each other suffer most), and it should not be quoted.
 
-Example: compare.py build/bench/peer_bench --threads 2 --rounds 5
+The environment of peers keeps glibc from giving large results back to the system each time, which costs PyTorch several
+times the work itself.
+
+Peers: pip install onnx onnxruntime numpy torch torchvision
+
+Example: compare.py build/release/bin/bench/{model,kernel}_bench --peers torch onnxruntime openblas onednn --rounds 5
 """
 import argparse
 import json
@@ -38,6 +43,8 @@ def lockstep_times(executable, names, extra):
     """{name: seconds} from one run of the Google Benchmark executable; repeated results of a name give the median."""
     pattern = "^(" + "|".join(names) + ")(/.*)?$" if names else "."
     output = run([executable, "--benchmark_format=json", f"--benchmark_filter={pattern}", *extra])
+    if not output.strip():
+        return {}  # none of the names is one of its benchmarks
     try:
         results = json.loads(output)["benchmarks"]
     except (json.JSONDecodeError, KeyError) as error:
@@ -64,6 +71,17 @@ def peer_times(runtime, python, threads, names, seconds):
     return {row["name"]: row["seconds"] for row in rows}
 
 
+def version(python, runtime):
+    """The peer as it should be quoted."""
+    script = {
+        "torch": "import torch; print('PyTorch', torch.__version__)",
+        "onnxruntime": "import onnxruntime; print('ONNX Runtime', onnxruntime.__version__)",
+        "openblas": "import numpy; print('OpenBLAS', numpy.show_config(mode='dicts')['Build Dependencies']['blas']['version'])",
+        "onednn": "import torch, re; print('oneDNN', re.search(r'MKL-DNN v([0-9.]+)', torch.__config__.show())[1])",
+    }[runtime]
+    return run([python, "-W", "ignore", "-c", script]).strip()
+
+
 def readable(seconds):
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
@@ -73,46 +91,58 @@ def readable(seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("executable", help="Lockstep's benchmark program")
-    parser.add_argument("--threads", type=int, default=2, help="threads for both programs (default 2)")
+    parser.add_argument("executables", nargs="+", help="Lockstep's benchmark programs")
+    parser.add_argument("--threads", type=int, default=2, help="threads for all programs (default 2)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="time the peer spends on each case per round")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time a peer spends on each case per round")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="compare these names only")
-    parser.add_argument("--peer", choices=("torch", "onnxruntime"), default="torch")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has PyTorch")
+    parser.add_argument("--peers", nargs="+", choices=("torch", "onnxruntime", "openblas", "onednn"), default=["torch"])
+    parser.add_argument("--python", default=sys.executable, help="interpreter that has the peers")
+    parser.add_argument("--json", metavar="FILE", help="write all rounds there, too")
     parser.add_argument("--lockstep-args", default="", metavar="ARGS",
-                        help="further arguments for the executable: --lockstep-args='--a --b'")
+                        help="further arguments for the executables: --lockstep-args='--a --b'")
     options = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+    os.environ["LOCKSTEP_NUM_THREADS"] = str(options.threads)
+    os.environ["MALLOC_MMAP_THRESHOLD_"], os.environ["MALLOC_TRIM_THRESHOLD_"] = "1000000000", "4000000000"
 
     load = os.getloadavg()[0]  # before this program adds to it
     if load > 0.5:
         print(f"compare.py: the machine is busy (load {load:.1f}); expect wrong ratios", file=sys.stderr)
-    ours, theirs = {}, {}
+    times = {side: {} for side in ("Lockstep", *options.peers)}
     for number in range(options.rounds):
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-        for times, result in (
-                (ours, lockstep_times(options.executable, options.only, options.lockstep_args.split())),
-                (theirs, peer_times(options.peer, options.python, options.threads, options.only, options.seconds))):
-            for name, seconds in result.items():
-                times.setdefault(name, []).append(seconds)
+        for side, rows in times.items():
+            results = {}
+            if side == "Lockstep":
+                for executable in options.executables:
+                    results |= lockstep_times(executable, options.only, options.lockstep_args.split())
+            else:
+                results = peer_times(side, options.python, options.threads, options.only, options.seconds)
+            for name, seconds in results.items():
+                rows.setdefault(name, []).append(seconds)
 
-    peer = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}[options.peer]
-    version = run([options.python, "-c", f"import {options.peer} as peer; print(peer.__version__)"]).strip()
-    print(f"{peer} {version}, CPU, {options.threads} threads, {platform.machine()}; "
+    versions = {peer: version(options.python, peer) for peer in options.peers}
+    print(f"{', '.join(versions.values())}; CPU, {options.threads} threads, {platform.machine()}; "
           f"medians of {options.rounds} alternating rounds, f32; load {load:.1f} before.\n")
-    print(f"| benchmark | Lockstep | {peer} | speed, Lockstep / {peer} | of the fastest rounds | |")
-    print("|---|---:|---:|---:|---:|---|")
-    for name in theirs:
-        if name in ours:
-            mine, other = statistics.median(ours[name]), statistics.median(theirs[name])
-            fastest = min(theirs[name]) / min(ours[name])
-            noisy = any(max(times[name]) > 1.5 * min(times[name]) for times in (ours, theirs))
-            print(f"| {name} | {readable(mine)} | {readable(other)} | {other / mine:.2f} | {fastest:.2f} | "
-                  f"{'noisy' if noisy else ''} |")
-    for label, names in (("Lockstep", ours.keys() - theirs.keys()), (peer, theirs.keys() - ours.keys())):
-        if names:
-            print(f"\nOnly in {label}: {', '.join(sorted(names))}.")
+    print(f"| benchmark | Lockstep | {' | '.join(versions.values())} | speed, Lockstep / the fastest | of the fastest rounds | |")
+    print("|---|---:|" + "---:|" * len(versions) + "---:|---:|---|")
+    ours = times["Lockstep"]
+    for name in ours:
+        theirs = {peer: times[peer][name] for peer in options.peers if name in times[peer]}
+        if not theirs:
+            continue
+        best = min(theirs.values(), key=statistics.median)
+        ratio = statistics.median(best) / statistics.median(ours[name])
+        fastest = min(min(seconds) for seconds in theirs.values()) / min(ours[name])
+        noisy = any(max(seconds) > 1.5 * min(seconds) for seconds in (ours[name], best))
+        cells = [readable(statistics.median(theirs[peer])) if peer in theirs else "" for peer in options.peers]
+        print(f"| {name} | {readable(statistics.median(ours[name]))} | {' | '.join(cells)} | {ratio:.2f} | {fastest:.2f} | "
+              f"{'noisy' if noisy else ''} |")
+    if options.json:
+        about = {"versions": versions, "threads": options.threads, "machine": platform.machine(), "load": load,
+                 "seconds": times}
+        pathlib.Path(options.json).write_text(json.dumps(about, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""Times PyTorch or ONNX Runtime on the CPU: the peers that Lockstep's benchmarks of the same names are held against.
+"""Times a peer on the CPU, which Lockstep's benchmarks of the same names are held against: PyTorch, ONNX Runtime, OpenBLAS
+(inside NumPy) or oneDNN with blocked layouts (inside PyTorch).
 
 Prints one JSON object per line, {"name", "seconds", "threads"}, where seconds is the median over repeated runs of
 one forward pass, one operation or one training step, after warming up; the version goes to standard error.
 Everything is f32, and but for training in eval mode and without gradients; weights and inputs are random, since values
 do not change the work. With --runtime onnxruntime, networks are exported to ONNX and run with its own optimisations;
-names that are no networks are left out.
+names that a runtime does not have are left out.
 
 Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1, resnet50_b1, resnet50_b8, squeezenet_b1, mobilenet_v3_b1,
 vit_b16_b1 (3x224x224, torchvision's but for resnet18), encoder_b1, encoder_b8 (a transformer of 6 layers, width 512, 128 tokens),
-mobile_sam_encoder (3x1024x1024), matmul_{512,1024,2048} (square),
-gelu_add_mul_4096 (gelu(x + b) * r), layer_norm_4096, softmax_4096 (all 4096x4096, along the last dimension; b has
-one row), copy_4096 (into memory that exists already, so that it shows the memory's speed); training steps:
-train_lenet_b64 and train_resnet20_b128 (SGD with momentum), train_transformer_16x128 (6 layers, width 256, AdamW).
+bert_base_b1 (the 12 layers of BERT-base, 128 tokens), mobile_sam_encoder (3x1024x1024), copy_4096 (into memory that exists
+already, so that it shows the memory's speed); training steps: train_lenet_b64 and train_resnet20_b128 (SGD with momentum),
+train_transformer_16x128 (6 layers, width 256, AdamW); and the single kernels of kernel_cases.py.
 """
 import argparse
-import io
 import json
 import statistics
 import sys
@@ -25,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import kernel_cases
 from torch_tiny_vit import mobile_sam_encoder
 
 
@@ -136,29 +136,15 @@ def median_seconds(run, budget):
     return statistics.median(times)
 
 
-def onnx_session(net, x, threads):
-    """A run of the network, exported, on ONNX Runtime."""
-    import onnxruntime
-
-    torch.backends.mha.set_fastpath_enabled(False)  # has no counterpart in ONNX
-    file = io.BytesIO()
-    torch.onnx.export(net, (x,), file, dynamo=False, opset_version=17, input_names=["x"])
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
-    inputs = {"x": x.numpy()}
-    return lambda: session.run(None, inputs)
+NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder", "bert")
 
 
-NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder")
-
-
-def cases(onnx_threads=0):
+def networks(onnx_threads=0):
     """Name -> function that builds the case and returns what to time; built one at a time to bound memory."""
     def model(net, *shape):
         net, x = net().eval(), torch.randn(shape)
         if onnx_threads:
-            return onnx_session(net, x, onnx_threads)
+            return kernel_cases.onnx_run(net, [x], onnx_threads)
         return lambda: net(x)
 
     def vision(name):
@@ -170,18 +156,17 @@ def cases(onnx_threads=0):
         layer = nn.TransformerEncoderLayer(512, 8, 2048, activation="gelu", batch_first=True, norm_first=True)
         return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
-    def matmul(n):
-        a, b = torch.randn(n, n), torch.randn(n, n)
-        return lambda: a @ b
+    def bert():
+        layer = nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
+        return nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
 
-    def elementwise(operation, *shapes):
-        inputs = [torch.randn(s) for s in shapes]
-        return lambda: operation(*inputs)
+    def copy():
+        target, x = torch.empty(4096, 4096), torch.randn(4096, 4096)
+        return lambda: target.copy_(x)
 
     def sgd(parameters):
         return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
 
-    n = 4096
     return {
         "train_lenet_b64": lambda: training(lenet, sgd, torch.randn(64, 1, 28, 28), torch.randint(10, (64,))),
         "train_resnet20_b128": lambda: training(resnet20, sgd, torch.randn(128, 3, 32, 32), torch.randint(10, (128,))),
@@ -198,12 +183,9 @@ def cases(onnx_threads=0):
         "vit_b16_b1": lambda: model(vision("vit_b_16"), 1, 3, 224, 224),
         "encoder_b1": lambda: model(encoder, 1, 128, 512),
         "encoder_b8": lambda: model(encoder, 8, 128, 512),
+        "bert_base_b1": lambda: model(bert, 1, 128, 768),
         "mobile_sam_encoder": lambda: model(mobile_sam_encoder, 1, 3, 1024, 1024),
-        **{f"matmul_{size}": lambda size=size: matmul(size) for size in (512, 1024, 2048)},
-        "gelu_add_mul_4096": lambda: elementwise(lambda x, b, r: F.gelu(x + b) * r, (n, n), (n,), (n, n)),
-        "layer_norm_4096": lambda: elementwise(lambda x, w, b: F.layer_norm(x, (n,), w, b), (n, n), (n,), (n,)),
-        "softmax_4096": lambda: elementwise(lambda x: torch.softmax(x, -1), (n, n)),
-        "copy_4096": lambda: elementwise(lambda target, x: target.copy_(x), (n, n), (n, n)),
+        "copy_4096": copy,
     }
 
 
@@ -211,22 +193,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each case")
-    parser.add_argument("--runtime", choices=("torch", "onnxruntime"), default="torch")
+    parser.add_argument("--runtime", choices=("torch", "onnxruntime", "openblas", "onednn"), default="torch")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="run these cases only")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
-    known = cases()
-    if options.runtime == "onnxruntime":
-        known = {name: case for name, case in cases(options.threads).items() if name.startswith(NETWORKS)}
-        options.only = [name for name in options.only or known if name in known]
-    unknown = set(options.only or []) - set(known)
+    known = kernel_cases.cases(options.runtime, options.threads)
+    if options.runtime == "torch":
+        known |= networks()
+    elif options.runtime == "onnxruntime":
+        known |= {name: case for name, case in networks(options.threads).items() if name.startswith(NETWORKS)}
+    unknown = set(options.only or []) - set(networks()) - set(kernel_cases.CASES)
     if unknown:
         parser.error(f"unknown case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     with torch.no_grad():
         for name in options.only or known:
-            seconds = median_seconds(known[name](), options.seconds)
+            run = known[name]() if name in known else None
+            if run is None:
+                continue
+            seconds = median_seconds(run, options.seconds)
             print(json.dumps({"name": name, "seconds": seconds, "threads": options.threads}), flush=True)
 
 

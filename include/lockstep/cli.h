@@ -3,8 +3,7 @@
 //   int main(int argc, char** argv) { return ls::cli::main(argc, argv, {my_architecture}); }
 //
 // `program train --arch my_net ...` and `program classify --arch my_net ...` then know it beside the others; all else
-// is as in docs/cli.md. It is no part of liblockstep: link lockstep::cli, which has the whole library in it, and not
-// lockstep::lockstep.
+// is as in docs/cli.md. Link lockstep::cli.
 #pragma once
 
 #include <vector>

@@ -69,13 +69,13 @@ struct WeakElements {
 /// each name is kept once, the last given one behind.
 class ElementNames {
  public:
-  void add(WeakElements added) {
+  void add(const NodeRef& base, std::int64_t begin, std::int64_t end, const std::string& name) {
     if (size_ >= limit_) sweep();
-    std::vector<WeakElements>& names = names_[{added.base.lock().get(), added.begin}];
-    size_ -= std::erase_if(names, [&](const WeakElements& before) {
-      return before.expired() || (before.end == added.end && before.name == added.name);
-    });
-    names.push_back(std::move(added));
+    std::vector<WeakElements>& names = names_[{base.get(), begin}];
+    const auto same = [&](const WeakElements& before) { return before.end == end && before.name == name; };
+    if (!names.empty() && !names.back().expired() && same(names.back())) return;  // nearly always
+    size_ -= std::erase_if(names, [&](const WeakElements& before) { return before.expired() || same(before); });
+    names.push_back({base, begin, end, name});
     ++size_;
   }
   std::vector<std::optional<NamedElements>> alive() const {
@@ -137,12 +137,13 @@ void remember_stored(std::span<const NodeRef> nodes) {
 
 void remember_name(const std::shared_ptr<Handle>& handle) {
   if (handle->name.empty()) return;
-  const Reading reading = reading_of(handle->node);
-  const std::int64_t begin = reading.view.offset;
+  const NodeRef& node = handle->node;
+  const auto* const view = std::get_if<ViewOf>(&node->op);
+  const std::int64_t begin = view == nullptr ? 0 : view->view.offset;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   all.named.add(handle);
-  all.elements.add({reading.base, begin, begin + handle->node->shape.numel(), handle->name});
+  all.elements.add(view == nullptr ? node : node->inputs[0], begin, begin + node->shape.numel(), handle->name);
 }
 
 std::vector<NamedElements> named_elements() {

@@ -76,13 +76,19 @@ DirectTile direct_tile_of(std::int64_t rows, std::integer_sequence<int, kRowsMin
 
 inline void direct(const DirectArgs& args) {
   using Heights = std::make_integer_sequence<int, kTileRows>;
+  // Tiles of nearly the same height: one of a row or two waits for its own sums, as long as a tile of many.
+  const std::int64_t tiles = (args.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t least = args.rows / tiles;
+  const std::int64_t higher = args.rows % tiles;  // this many have a row more
   const float* panel = args.column_panels;
   for (std::int64_t column = 0; column < args.columns; column += kTileColumns<float>) {
     const bool pair = args.columns - column > kLanes<float>;
-    for (std::int64_t row = 0; row < args.rows; row += kTileRows) {
-      const std::int64_t rows = std::min<std::int64_t>(kTileRows, args.rows - row);
+    std::int64_t row = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const std::int64_t rows = least + (i < higher ? 1 : 0);
       const DirectTile tile = pair ? direct_tile_of<2>(rows, Heights{}) : direct_tile_of<1>(rows, Heights{});
       tile(args, row, panel, args.results + row * args.results_stride + column);
+      row += rows;
     }
     panel += args.column_panel_stride;
   }

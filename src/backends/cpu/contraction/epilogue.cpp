@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/quads.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
@@ -21,15 +23,22 @@ Program flattened(Program program) {
   return program;
 }
 
+/// rows x columns out of columns x rows, `stride` words apart. Sixteen columns at a time fill whole cache lines.
 template <typename Word>
-void transpose_words(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                            std::byte* to) {
-  const Word* source = reinterpret_cast<const Word*>(from);
-  Word* target = reinterpret_cast<Word*>(to);
-  constexpr std::int64_t kTile = 16;
-  for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
-    const std::int64_t c1 = std::min(c0 + kTile, columns);
-    for (std::int64_t r = 0; r < rows; ++r) {
+void transpose_words(const Word* source, std::int64_t stride, std::int64_t rows, std::int64_t columns, Word* target) {
+  constexpr std::int64_t kTogether = 16;
+  for (std::int64_t c0 = 0; c0 < columns; c0 += kTogether) {
+    const std::int64_t c1 = std::min(c0 + kTogether, columns);
+    std::int64_t r = 0;
+    if constexpr (sizeof(Word) == 4) {
+      for (; r + kQuad <= rows && c1 - c0 == kTogether; r += kQuad) {
+        for (std::int64_t c = c0; c < c1; c += kQuad) {
+          transpose_quad(reinterpret_cast<const std::byte*>(source + c * stride + r), stride * 4,
+                         reinterpret_cast<std::byte*>(target + r * columns + c), columns * 4);
+        }
+      }
+    }
+    for (; r < rows; ++r) {
       for (std::int64_t c = c0; c < c1; ++c) target[r * columns + c] = source[c * stride + r];
     }
   }
@@ -104,12 +113,10 @@ const std::byte* Epilogue::compacted(const std::byte* from, std::int64_t stride,
 const std::byte* Epilogue::transposed(const void* results, std::int64_t stride, std::int64_t m_count,
                                       std::int64_t n_count, GrowingBuffer& buffer) const {
   std::byte* to = buffer.reserve(m_count * n_count * element_size_);
-  const std::byte* from = static_cast<const std::byte*>(results);
-  if (element_size_ == 8) {
-    transpose_words<std::uint64_t>(from, stride, m_count, n_count, to);
-  } else {
-    transpose_words<std::uint32_t>(from, stride, m_count, n_count, to);
-  }
+  const auto transpose = [&]<typename Word>(Word) {
+    transpose_words(static_cast<const Word*>(results), stride, m_count, n_count, reinterpret_cast<Word*>(to));
+  };
+  element_size_ == 8 ? transpose(std::uint64_t()) : transpose(std::uint32_t());
   return to;
 }
 

@@ -138,14 +138,21 @@ HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t
   }
 }
 
+// Lines go kLines at a time, the last ones some of them once more: a line alone waits for its own sums.
+template <bool kFlush, int kRows, int kLines, int kVectors>
+HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
+  const std::int64_t lines = args.table->lines;
+  if constexpr (kLines > 1) {
+    if (lines < kLines) return thin_strip_of<kFlush, kRows, kLines / 2, kVectors>(args, vector);
+  }
+  for (std::int64_t line = 0; line < lines; line += kLines) {
+    thin_lines<kFlush, kRows, kLines, kVectors>(args, std::min(line, lines - kLines), vector);
+  }
+}
+
 template <bool kFlush, int kRows, int kVectors>
 HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
-  constexpr int kLines = std::max(1, (kRows > 1 ? 4 : 8) / kVectors);
-  std::int64_t line = 0;
-  for (; line + kLines <= args.table->lines; line += kLines) {
-    thin_lines<kFlush, kRows, kLines, kVectors>(args, line, vector);
-  }
-  for (; line < args.table->lines; ++line) thin_lines<kFlush, kRows, 1, kVectors>(args, line, vector);
+  thin_strip_of<kFlush, kRows, std::max(1, (kRows > 1 ? 4 : 8) / kVectors), kVectors>(args, vector);
 }
 
 // An image whose lines are longer than the widest strip is computed strip by strip, the last one first: it may go over

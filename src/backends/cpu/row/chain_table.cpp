@@ -300,12 +300,16 @@ template <class... Links> struct KnownChain {
       hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
       hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
     }
-    for (; i < n; i += width) {
-      const auto some = hn::FirstN(d, std::min(width, n - i));
+    for (; i + width <= n; i += width) {
       const One x = through<One>(
-          chain, first, scalars, [&](const float* p) HWY_ATTR { return One{hn::MaskedLoad(some, d, p + i)}; }, indices);
-      hn::BlendedStore(with_one_nan(x.v0), some, d, out + i);
+          chain, first, scalars, [&](const float* p) HWY_ATTR { return One{hn::LoadU(d, p + i)}; }, indices);
+      hn::StoreU(with_one_nan(x.v0), d, out + i);
     }
+    if (i == n) return;
+    const auto some = hn::FirstN(d, n - i);
+    const One x = through<One>(
+        chain, first, scalars, [&](const float* p) HWY_ATTR { return One{hn::MaskedLoad(some, d, p + i)}; }, indices);
+    hn::BlendedStore(with_one_nan(x.v0), some, d, out + i);
   }
   template <std::size_t... l> static bool is(const Prepared& chain, std::index_sequence<l...>) {
     return (Links::is(chain.links[l]) && ...);
@@ -325,13 +329,18 @@ using Center = Known<ChainOp::sub, true>;
 using Scale = Known<ChainOp::mul, true>;
 using Residual = Known<ChainOp::add, false>;
 
+// Bias; batch norm; both with a residual and an activation behind; hardswish.
 bool store_known(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
-  return KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
+  return KnownChain<Canonical, Scale>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift, Relu>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Scale, Shift>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Shift, Residual>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Residual>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Residual, Residual>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Shift>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Center, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
          KnownChain<Shift, Known<ChainOp::max_number, true>, Known<ChainOp::min_number, true>,
                     Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, n);
 }

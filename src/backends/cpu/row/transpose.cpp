@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/quads.h"
 #include "backends/cpu/row/access.h"
 #include "backends/cpu/row/walk.h"
 
@@ -26,24 +27,10 @@ void turn_piece(const Loader& loader, const std::byte* piece, std::int64_t eleme
 }
 
 /// Four pieces of four-byte words, `stride` apart, become four neighbouring columns.
-constexpr std::int64_t kQuad = 4;
 void transpose_quads(const std::byte* pieces, std::int64_t stride, std::int64_t depth, std::byte* to,
                      std::int64_t count) {
-  using Quad = std::uint32_t __attribute__((vector_size(16)));
-  using Pairs = std::uint64_t __attribute__((vector_size(16)));
   std::int64_t d = 0;
-  for (; d + kQuad <= depth; d += kQuad) {
-    Quad row[kQuad];
-    for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(&row[i], pieces + (stride * i + d) * 4, sizeof(Quad));
-    const auto low01 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[0], row[1], 0, 4, 1, 5));
-    const auto high01 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[0], row[1], 2, 6, 3, 7));
-    const auto low23 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[2], row[3], 0, 4, 1, 5));
-    const auto high23 = reinterpret_cast<Pairs>(__builtin_shufflevector(row[2], row[3], 2, 6, 3, 7));
-    const Pairs column[kQuad] = {
-        __builtin_shufflevector(low01, low23, 0, 2), __builtin_shufflevector(low01, low23, 1, 3),
-        __builtin_shufflevector(high01, high23, 0, 2), __builtin_shufflevector(high01, high23, 1, 3)};
-    for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(to + (d + i) * count * 4, &column[i], sizeof(Pairs));
-  }
+  for (; d + kQuad <= depth; d += kQuad) transpose_quad(pieces + d * 4, stride * 4, to + d * count * 4, count * 4);
   for (; d < depth; ++d) {
     for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(to + (d * count + i) * 4, pieces + (stride * i + d) * 4, 4);
   }
