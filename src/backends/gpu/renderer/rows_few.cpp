@@ -13,6 +13,20 @@ using FewKind = Instruction::Kind;
 
 constexpr std::int64_t kFewElements = 16;  ///< of a row; a pool's windows have 4 or 9
 
+// Whether `maximum`, which makes its results canonical, gives back its operands, as a reduction does until its end:
+// they are canonical themselves, results of arithmetic or known to be.
+bool stays_the_same(const Program& program, const Instruction& step) {
+  switch (step.kind) {
+    case FewKind::load: {
+      const bool tiny = step.dtype == DType::f32 || step.dtype == DType::bf16;
+      return !tiny || program.inputs[static_cast<std::size_t>(step.index)].canonical;
+    }
+    case FewKind::elementwise: return info_of(step.op).kind != OpKind::move;
+    case FewKind::cast: return step.from == step.dtype || step.from != DType::f64;
+    default: return false;
+  }
+}
+
 bool has_few_extrema(const Program& program) {
   const std::int64_t elements = program.inner.numel();
   if (elements < 2 || elements > kFewElements || !program.positions.empty() || !program.tables.empty()) return false;
@@ -21,6 +35,7 @@ bool has_few_extrema(const Program& program) {
     switch (step.kind) {
       case FewKind::reduce:
         if (step.reduce != ReduceOp::max && step.reduce != ReduceOp::min) return false;
+        if (!stays_the_same(program, program.code[static_cast<std::size_t>(step.a)])) return false;
         any = true;
         break;
       case FewKind::load:

@@ -10,8 +10,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-/// The same without reductions and without inner dimensions; nothing where rows are longer, or something else than
-/// their extremum is wanted. The winner is the first one in either way (docs/numerics.md section 4).
+/// The same without reductions and without inner dimensions; nothing where rows are longer, something else than their
+/// extremum is wanted, or elements of f32 or bf16 may be tiny, which `maximum` makes zero. The winner is the first one in
+/// either way (docs/numerics.md section 4).
 std::optional<Program> unrolled_extrema(const Program& program);
 
 }  // namespace gpu
