@@ -1,12 +1,14 @@
 // Training steps by one rank of a group, started by examples/run_ranks.sh, mpirun, torchrun or srun: how a step's time
-// grows with the number of ranks, and whether the weights stay the same. Every rank has `--batch` examples, in one shard,
-// unless `--shards` says another number for the whole batch; so N ranks of B examples have the weights of one rank with
+// grows with the number of ranks, and whether the weights stay the same. Every rank has `--batch` examples, in one
+// shard, unless `--shards` says another number for the whole batch; so N ranks of B examples have the weights of one
+// rank with
 // --batch N*B --shards N. Rank 0 prints one JSON object.
 //
-// --misbehave kill|stop|mismatch: after warming up the last rank is killed, is stopped, or calls something else; what the
-// others say within --deadline seconds is the result.
+// --misbehave kill|stop|mismatch: after warming up the last rank is killed, is stopped, or calls something else; what
+// the others say within --deadline seconds is the result.
 // --model copies measures copies between the devices of one process instead.
-//   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--zero 1] [--steps 20] [--buckets BYTES]
+//   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--numerics fast] [--zero 1] [--steps
+//   20] [--buckets BYTES]
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -38,6 +40,7 @@ struct Options {
   int deadline = 120;
   std::string misbehave;
   bool bf16 = false;
+  ls::Numerics numerics = ls::Numerics::exact;
 };
 
 Options options_of(int count, char** words) {
@@ -59,6 +62,8 @@ Options options_of(int count, char** words) {
     else if (word == "--warm-up") options.warm_up = std::stoi(value);
     else if (word == "--buckets") options.buckets = std::stoll(value);
     else if (word == "--deadline") options.deadline = std::stoi(value);
+    else if (word == "--numerics")
+      options.numerics = ls::numerics_from_name(value);
     else if (word == "--misbehave") options.misbehave = value;
     else throw std::invalid_argument(word);
   }
@@ -205,6 +210,7 @@ int run(const Options& options) {
   ls::data::Batch batch = work.batch(examples, generator);
   batch = {batch.input.to(device).eval(), batch.target.to(device).eval()};
 
+  const ls::NumericsScope numerics(options.numerics);
   std::vector<double> seconds;
   double loss = 0;
   for (int step = 0; step < options.warm_up + options.steps; ++step) {
@@ -228,13 +234,15 @@ int run(const Options& options) {
   parallel.compare();
   std::ranges::sort(seconds);
   if (group.rank() == 0) {
-    std::printf("{\"model\": \"%s\", \"device\": \"%s\", \"dtype\": \"%s\", \"ranks\": %d, \"engine\": \"%s\", \"batch\": %lld, "
-                "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"median_ms\": %.3f, \"least_ms\": %.3f, \"loss\": %.6f, "
-                "\"weights\": \"%016llx\"}\n",
-                options.model.c_str(), device.to_string().c_str(), options.bf16 ? "bf16" : "f32", group.size(),
-                group.engine().c_str(), static_cast<long long>(options.batch), shards, options.zero,
-                static_cast<long long>(options.buckets), 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.front(), loss,
-                static_cast<unsigned long long>(hash));
+    std::printf(
+        "{\"model\": \"%s\", \"device\": \"%s\", \"dtype\": \"%s\", \"numerics\": \"%s\", \"ranks\": %d, \"engine\": "
+        "\"%s\", \"batch\": %lld, "
+        "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"median_ms\": %.3f, \"least_ms\": %.3f, \"loss\": %.6f, "
+        "\"weights\": \"%016llx\"}\n",
+        options.model.c_str(), device.to_string().c_str(), options.bf16 ? "bf16" : "f32", ls::name_of(options.numerics),
+        group.size(), group.engine().c_str(), static_cast<long long>(options.batch), shards, options.zero,
+        static_cast<long long>(options.buckets), 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.front(), loss,
+        static_cast<unsigned long long>(hash));
     std::fflush(stdout);
   }
   return 0;

@@ -69,6 +69,8 @@ class Backend {
   virtual std::string description() const = 0;
   /// Why products in fast numerics (docs/numerics.md section 13) cannot be computed here; empty where they can.
   virtual std::string missing_for_fast() const { return "only CUDA devices have fast numerics"; }
+  /// The same for convolutions.
+  virtual std::string missing_for_fast_convolutions() const { return missing_for_fast(); }
   /// Whether tensors of a dtype can live on the device.
   virtual bool holds(DType) const { return true; }
   /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.

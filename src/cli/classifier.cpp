@@ -113,7 +113,8 @@ std::size_t Classifier::good_batch_size() const {
 std::vector<Prediction> Classifier::classify(const std::vector<io::Image>& images) const {
   if (images.empty()) return {};
   const NoGrad no_grad;
-  const Tensor logits = model_->forward(models::preprocess(architecture_.preprocessing, images, device_));
+  const Tensor logits =
+      model_->forward(models::preprocess(architecture_.preprocessing, images, device_)).to(DType::f32);
   const std::vector<float> all_logits = logits.to_vector<float>();
   const std::vector<float> all_probabilities = softmax(logits, -1).to_vector<float>();
   std::vector<Prediction> predictions(images.size());

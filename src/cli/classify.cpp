@@ -16,6 +16,7 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/numerics.h"
 #include "cli/ranks.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
@@ -32,6 +33,7 @@ struct Options {
   std::string labels;
   std::string tokenizer;
   std::string device = "best";
+  std::string numerics = "exact";
   std::size_t top = 5;
   std::size_t batch = 0;
   bool as_json = false;
@@ -182,6 +184,7 @@ class Session {
                      .add("labelled", json(labelled_))
                      .add("correct", labelled_ > 0 ? json(correct_) : "null")
                      .add("logits_hash", json(hex(hasher_.digest())))
+                     .add("numerics", json(options_.numerics))
                      .text());
       return;
     }
@@ -191,6 +194,7 @@ class Session {
                           100.0 * static_cast<double>(correct_) / static_cast<double>(labelled_));
     }
     if (failed_ > 0) text += fmt::format(", {} not readable", failed_);
+    if (options_.numerics != "exact") text += fmt::format(", {} numerics", options_.numerics);
     print_line(fmt::format("{}, logits {}{}", style_.bold(text), hex(hasher_.digest()),
                            style_.dim(fmt::format(", {:.2f} s", seconds))));
   }
@@ -353,6 +357,7 @@ ExitCode classify(const Options& options, const Architectures& architectures, co
   const auto start = std::chrono::steady_clock::now();
   const dist::Group group = joined_group(options.ranks);
   const Device device = chosen_device(options.device, group.local_rank());
+  const ChosenNumerics scope(chosen_numerics(options.numerics, device));
   Setup setup = setup_of(options, architectures);
   const Classifier classifier(setup.architecture, setup.weights, device);
   if (!setup.labels.empty() && setup.labels.size() != classifier.classes()) {
@@ -385,6 +390,7 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
                  "such as \"a dog,a cat\", too");
   command.option("--tokenizer", options->tokenizer, "Of clip_...: its tokenizer.json; without it, the published one");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
+  add_numerics(command, options->numerics);
   command.option("--top", options->top, "How many classes to report").show_default().range(1, 1000000);
   command.option("--batch", options->batch, "Pictures computed at a time; no result depends on it").range(1, 65536);
   add_rank_count(command, options->ranks, "Work as so many processes of this machine; no result depends on it");

@@ -14,6 +14,7 @@
 #include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/model_inputs.h"
+#include "cli/numerics.h"
 #include "cli/terminal.h"
 #include "core/os.h"
 
@@ -27,6 +28,7 @@ struct RunOptions {
   std::vector<std::string> inputs;
   std::string output;
   std::string device = "best";
+  std::string numerics = "exact";
   bool as_json = false;
   int bench = 0;
 };
@@ -55,6 +57,7 @@ ExitCode run_model(const RunOptions& options) {
   const Device device = chosen_device(options.device);
   const auto model = io::load_onnx(fetched(options.model), {.device = device});
   const NoGrad no_grad;
+  const ChosenNumerics scope(chosen_numerics(options.numerics, device));
   const io::TensorMap inputs = given_inputs(*model, options.inputs);
   require_all(*model, inputs);
   const io::TensorMap outputs = model->run(inputs);
@@ -82,14 +85,17 @@ ExitCode run_model(const RunOptions& options) {
   const std::vector<double> times = measure(*model, inputs, options.bench);
   if (options.as_json) {
     JsonObject object;
-    object.add("device", json(device.to_string())).add("outputs", listed.text());
+    object.add("device", json(device.to_string()))
+        .add("numerics", json(options.numerics))
+        .add("outputs", listed.text());
     if (!times.empty())
       object.add("runs", json(options.bench))
           .add("median_ms", json(times[times.size() / 2]))
           .add("least_ms", json(times.front()));
     print_line(object.text());
   } else if (!times.empty()) {
-    print_line(fmt::format("{} runs on {}: median {:.3f} ms, least {:.3f} ms", options.bench, device.to_string(),
+    print_line(fmt::format("{} runs on {}{}: median {:.3f} ms, least {:.3f} ms", options.bench, device.to_string(),
+                           options.numerics == "exact" ? "" : " in " + options.numerics + " numerics",
                            times[times.size() / 2], times.front()));
   }
   return kOk;
@@ -107,6 +113,7 @@ void add_run(CommandLine& line) {
       .one_value_each();
   command.option("--output", options->output, "A folder for the outputs, one NAME.npy each");
   command.option("--device", options->device, "Device, e.g. cpu, cuda:0, vulkan:0, or best").show_default();
+  add_numerics(command, options->numerics);
   command.option("--bench", options->bench, "Run it this often again, and say how long a run takes").not_negative();
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command.footer(

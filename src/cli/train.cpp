@@ -16,6 +16,7 @@
 #include "cli/command_line.h"
 #include "cli/devices.h"
 #include "cli/json.h"
+#include "cli/numerics.h"
 #include "cli/ranks.h"
 #include "cli/run_begin.h"
 #include "cli/run_folder.h"
@@ -203,7 +204,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
     parallel.emplace(*model, *optimizer, group, dist::ParallelOptions{.shards = shards, .zero = options.ranks.zero});
   }
 
-  const Numerics numerics = numerics_from_name(options.numerics);
+  const Numerics numerics = chosen_numerics(options.numerics, device);
   const Style style;
   if (!options.as_json && is_first) {
     print_line(fmt::format("{} on {}: {} parameters, {} + {} pictures, {} steps of {}, {}, {} threads",
@@ -228,7 +229,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
                                               .max_steps = options.steps,
                                               .schedule = schedule.get(),
                                               .test = &test,
-                                              .autocast = numerics == Numerics::exact ? DType::f32 : DType::bf16,
+                                              .autocast = multiplied_dtype(numerics),
                                               .numerics = numerics,
                                               .checkpoints = folder.checkpoints(),
                                               .checkpoint_every = options.checkpoint_every,
@@ -273,12 +274,7 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .one_of(schedule_names());
   command.option("--seed", options->seed, "Of weights, order and augmentation: the same seed, the same weights")
       .show_default();
-  command
-      .option("--numerics", options->numerics,
-              "exact, or products of bf16 casts, parameters in f32: blocked, in block fixed point, or fast, by "
-              "cuBLASLt (docs/numerics.md)")
-      .one_of({name_of(Numerics::exact), name_of(Numerics::blocked), name_of(Numerics::fast)})
-      .show_default();
+  add_numerics(command, options->numerics);
   command.option("--threads", options->threads, "Of the CPU; no result depends on it (default: all)").range(1, 1024);
   command.option("--workers", options->workers, "Threads that prepare batches; no result depends on it")
       .range(0, 256)

@@ -254,6 +254,7 @@ class Fit {
 
   dist::StepResult change(const data::LocalBatch& batch) const {
     const auto measure = [this](const data::Batch& shard) { return measured(shard); };
+    const NumericsScope numerics(numerics_of(options_), site_);  // so that gradients lie in memory as values do
     if (parallel_) return parallel_->step(batch, measure, site_);
     const dist::Measured found = measured(batch.shards.front());
     // Held, and so computed with the step: reading them afterwards costs nothing.

@@ -63,7 +63,32 @@ TEST(Classify, JsonHasTheLogitsToTheBit) {
   EXPECT_EQ(printed.hash(), computed.hash());
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(computed.hash()));
-  EXPECT_EQ(lines[2], (nlohmann::json{{"images", 2}, {"labelled", 0}, {"correct", nullptr}, {"logits_hash", hash}}));
+  EXPECT_EQ(lines[2],
+            (nlohmann::json{
+                {"images", 2}, {"labelled", 0}, {"correct", nullptr}, {"logits_hash", hash}, {"numerics", "exact"}}));
+}
+
+// Of every device alike, and not those of exact products; fast ones are refused before anything is computed.
+TEST(Classify, NumericsAreThoseThatAreAskedFor) {
+  const auto hash = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = more;
+    arguments.push_back(asset("images/star.png"));
+    const nlohmann::json summary = run_command(demo_arguments(arguments)).json().back();
+    return summary.at("numerics").get<std::string>() + " " + summary.at("logits_hash").get<std::string>();
+  };
+  const std::string exact = hash({"--device", "cpu"});
+  const std::string blocked = hash({"--device", "cpu", "--numerics", "blocked"});
+  EXPECT_EQ(exact.substr(0, 6), "exact ");
+  EXPECT_EQ(blocked.substr(0, 8), "blocked ");
+  EXPECT_NE(exact.substr(6), blocked.substr(8));
+  EXPECT_EQ(hash({"--device", "ref", "--numerics", "blocked"}), blocked);
+  const CommandResult fast =
+      run_command(demo_arguments({"--device", "cpu", "--numerics", "fast", asset("images/star.png")}));
+  EXPECT_EQ(fast.exit_code, 1);
+  EXPECT_EQ(fast.output, "");
+  for (const char* part : {"--numerics fast on cpu", "only CUDA devices", "fix: --numerics blocked"}) {
+    EXPECT_NE(fast.errors.find(part), std::string::npos) << fast.errors;
+  }
 }
 
 TEST(Classify, AnUnreadableImageIsReportedAndTheOthersContinue) {

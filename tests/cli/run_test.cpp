@@ -39,6 +39,22 @@ TEST(RunModel, PrintsJsonWithHashesAndTimes) {
   EXPECT_EQ(lines[0]["runs"], 2);
 }
 
+TEST(RunModel, SaysInWhichNumerics) {
+  const TemporaryFolder folder;
+  const std::string numbers = folder.write("x.txt", "1 2");
+  const std::vector<std::string> arguments{"run",     onnx_model("typed_data"), "--device",  "cpu", "--json",
+                                           "--input", "x=" + numbers,           "--numerics"};
+  const auto in = [&](const std::string& numerics) {
+    std::vector<std::string> all = arguments;
+    all.push_back(numerics);
+    return run_command(all);
+  };
+  EXPECT_EQ(in("blocked").json()[0]["numerics"], "blocked");
+  EXPECT_EQ(in("exact").json()[0]["numerics"], "exact");
+  EXPECT_THAT(in("fast").errors, HasSubstr("--numerics fast on cpu: only CUDA devices"));
+  EXPECT_EQ(in("faster").exit_code, 2);
+}
+
 TEST(RunModel, SaysWhatItWants) {
   const TemporaryFolder folder;
   const CommandResult missing = run_command({"run", onnx_model("loop"), "--device", "cpu"});

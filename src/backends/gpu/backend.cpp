@@ -48,8 +48,8 @@ class GpuExecutable : public Executable {
     for (const OperandForm& form : rendered.forms) forms_.push_back({form});
     for (Launch& launch : rendered.launches) {
       Ready& ready = launches_.emplace_back();
-      ready.module = launch.product ? std::shared_ptr<const Module>(backend_.driver_->load_product(*launch.product))
-                                    : backend_.kernels_.get(launch.text, backend_.arithmetic_);
+      ready.module = launch.call ? std::shared_ptr<const Module>(backend_.driver_->load_call(*launch.call))
+                                 : backend_.kernels_.get(launch.text, backend_.arithmetic_);
       ready.groups = launch.groups;
       ready.words = std::move(launch.words);
       ready.patches = std::move(launch.patches);
@@ -240,7 +240,7 @@ std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const
   std::vector<const KernelText*> texts;
   for (const Rendered& one : all) {
     for (const Launch& launch : one.launches) {
-      if (!launch.product) texts.push_back(&launch.text);
+      if (!launch.call) texts.push_back(&launch.text);
     }
   }
   {
@@ -336,7 +336,7 @@ std::size_t GpuBackend::window_bytes() const {
 
 std::string GpuBackend::description() const {
   const DriverInfo& info = driver_->info();
-  const std::string fast = driver_->products();
+  const std::string fast = driver_->libraries();
   return fmt::format("{}: {}{}, {:.1f} GB\n  {}\n  {}; {}{}", device_.to_string(), info.name,
                      info.software ? " (software)" : "", static_cast<double>(info.memory_bytes) / 1e9, info.api,
                      info.features, to_string(arithmetic_), fast.empty() ? "" : "\n  fast numerics: " + fast);

@@ -36,6 +36,7 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 
   std::string missing_for_fast() const override { return driver_->missing_for_products(); }
+  std::string missing_for_fast_convolutions() const override { return driver_->missing_for_convolutions(); }
 
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;

@@ -96,12 +96,13 @@ class Driver {
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
   /// Throws TooManyThreads where the device says so after it has compiled.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
-  /// Why `load_product` cannot be used; empty where it can.
+  /// Why `load_call` cannot be used for products, and for convolutions; empty where it can.
   virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
-  /// With which library, or that it is missing, in words; empty on other devices.
-  virtual std::string products() const { return ""; }
-  /// A product by the vendor's library, to be launched as a kernel of one group.
-  virtual std::unique_ptr<Module> load_product(const LibraryProduct&) { throw BackendError(missing_for_products()); }
+  virtual std::string missing_for_convolutions() const { return missing_for_products(); }
+  /// With which libraries, or that they are missing, in words; empty on other devices.
+  virtual std::string libraries() const { return ""; }
+  /// What the vendor's library computes, to be launched as a kernel of one group.
+  virtual std::unique_ptr<Module> load_call(const LibraryCall&) { throw BackendError(missing_for_products()); }
   /// `accesses`: all addresses in `words`. An address may stand there more than once.
   virtual void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
                       std::span<const Access> accesses) = 0;

@@ -64,8 +64,8 @@ std::unique_ptr<Module> ReplayingDriver::load(std::span<const std::byte> binary,
   return std::make_unique<Shared>(driver_->load(binary, kernel));
 }
 
-std::unique_ptr<Module> ReplayingDriver::load_product(const LibraryProduct& product) {
-  return std::make_unique<Shared>(driver_->load_product(product));
+std::unique_ptr<Module> ReplayingDriver::load_call(const LibraryCall& call) {
+  return std::make_unique<Shared>(driver_->load_call(call));
 }
 
 void ReplayingDriver::launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,

@@ -33,8 +33,9 @@ class ReplayingDriver : public Driver {
   std::vector<std::byte> compile(const std::string& source) const override { return driver_->compile(source); }
   std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) override;
   std::string missing_for_products() const override { return driver_->missing_for_products(); }
-  std::string products() const override { return driver_->products(); }
-  std::unique_ptr<Module> load_product(const LibraryProduct& product) override;
+  std::string missing_for_convolutions() const override { return driver_->missing_for_convolutions(); }
+  std::string libraries() const override { return driver_->libraries(); }
+  std::unique_ptr<Module> load_call(const LibraryCall& call) override;
   void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
               std::span<const Access> accesses) override;
   void start() override;

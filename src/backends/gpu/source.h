@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -114,6 +115,23 @@ struct LibraryProduct {
   Matrix a, b, out;
 };
 
+constexpr std::size_t kConvolutionWorkBytes = std::size_t{128} << 20;  ///< its memory for convolutions
+
+/// A convolution, or one of its gradients, by the library: x [images, size..., channels], w [outputs, kernel...,
+/// channels] and y [images, out_size..., outputs], row-major. y sums w over x's windows: position p · stride + t ·
+/// dilation - before for output p and tap t. The launch's words are the places of x, w, y and the working memory.
+struct LibraryConvolution {
+  enum class Kind : std::uint8_t { forward, input_gradient, weight_gradient };  ///< what is computed: y, x, w
+  Kind kind = Kind::forward;
+  DType dtype = DType::f32;   ///< of what is read: bf16, f16, or f32, which is rounded to TF32
+  DType result = DType::f32;  ///< `dtype`
+  std::int64_t images = 1, channels = 1, outputs = 1;
+  Shape size, out_size, kernel;
+  Shape stride, dilation, before, after;
+};
+
+using LibraryCall = std::variant<LibraryProduct, LibraryConvolution>;
+
 /// One launch: which text, how many workgroups, and the parameter words.
 struct Launch {
   KernelText text;
@@ -121,7 +139,7 @@ struct Launch {
   std::vector<std::uint32_t> words;
   std::vector<Patch> patches;
   int copies_from = -1, copies_to = -1;        ///< slots: not launched where both are the same memory
-  std::optional<LibraryProduct> product = {};  ///< instead of the text
+  std::optional<LibraryCall> call = {};        ///< instead of the text
   int makes = -1;                              ///< a form: not launched where that was kept
 };
 

@@ -83,6 +83,10 @@ Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dt
   return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
 
+Tensor as_multiplied(const Tensor& gradient, DType dtype, Numerics numerics) {
+  return numerics == Numerics::fast ? cast(gradient, dtype) : gradient;
+}
+
 View repeated(const View& view, int position, const Shape& sizes) {
   View result = view;
   for (int d = 0; d < sizes.rank(); ++d) {
@@ -114,8 +118,9 @@ Tensor in_own_order(const Tensor& gradient, const Shape& order) {
 // y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
 Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims) {
   const Numerics numerics = numerics_of(a.dtype());
-  return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+  return traced(product, {&a, &b}, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
+    const Tensor g = as_multiplied(upstream, a.dtype(), numerics);
     const int batch = dims.batch_a.rank();
     const int m = dims.m.rank();
     const int n = dims.n.rank();
@@ -202,8 +207,9 @@ Shape with(const Shape& dims, std::int64_t last) {
 
 Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b) {
   const Numerics numerics = numerics_of(a.dtype());
-  return traced(product, {&a, &b}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
+  return traced(product, {&a, &b}, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
+    const Tensor g = as_multiplied(upstream, a.dtype(), numerics);
     const int rank = g.rank();
     std::vector<Tensor> gradients(2);
     const auto spread = [&](const Tensor& operand) {

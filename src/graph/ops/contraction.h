@@ -17,6 +17,9 @@ DType returned(DType dtype);
 /// Tensors (no scalars), defined, on one device, of one dtype.
 void check_operands(const Operands& shown);
 
+/// A gradient as it is multiplied with operands of `dtype` of an op: as it is, but in fast numerics in that dtype.
+Tensor as_multiplied(const Tensor& gradient, DType dtype, Numerics numerics);
+
 /// The primitive over two readings, whose operands have `dtype`, in the numerics that the thread has for that; the
 /// result has shape (b..., m..., n...) and the accumulation dtype.
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype);

@@ -200,10 +200,60 @@ class Transposed {
   std::int64_t out_channels_ = 0;  ///< per group
 };
 
+// In fast numerics: one contraction over windows of the input, between whose elements there are stride - 1 zeros, with
+// the last tap first. `output`: sizes.
+Tensor transposed_channels_last(const Tensor& input, const Tensor& weight, const Shape& output,
+                                const Windows& windows) {
+  const int rank = output.rank();
+  const Shape kernel = weight.shape().slice(2, rank + 2);
+  const Reading rows = reading_as(input, [&](const View& view) -> std::optional<View> {
+    std::optional<View> result = view;
+    for (int d = 0; result && d < rank; ++d) {
+      const std::int64_t reach = windows.dilation[d] * (kernel[d] - 1);
+      const std::int64_t before = reach - windows.before[d];
+      result = result->dilated(2 + d, windows.stride[d], 0);
+      if (result) result = result->padded(2 + d, before, output[d] + reach - before - result->shape[2 + d], 0);
+    }
+    if (!result) return std::nullopt;
+    for (int d = 0; d < rank; ++d) {
+      result = result->windowed(2 + d, kernel[d], output[d], 1, windows.dilation[d]);
+      if (kernel[d] > 1) result = result->sliced(result->rank() - 1, kernel[d] - 1, -1, kernel[d]);
+    }
+    Shape order{0};
+    for (int d = 0; d < rank; ++d) order.push_back(2 + d);
+    order.push_back(1);
+    for (int d = 0; d < rank; ++d) order.push_back(2 + rank + d);
+    return result->permuted(order);
+  });
+  const Reading filters = reading_as(weight, [&](const View& view) -> std::optional<View> {
+    Shape order{0};
+    for (int d = 0; d < rank; ++d) order.push_back(2 + d);
+    order.push_back(1);
+    return view.permuted(order);
+  });
+  Contract primitive;
+  primitive.m = {input.shape()[0]};
+  primitive.n = {weight.shape()[1]};
+  primitive.k = {weight.shape()[0]};
+  for (int d = 0; d < rank; ++d) {
+    primitive.m.push_back(output[d]);
+    primitive.k.push_back(kernel[d]);
+  }
+  primitive.a_view = rows.view;
+  primitive.b_view = filters.view;
+  return channels_first(contract(std::move(primitive), rows, filters, input.dtype()));
+}
+
 Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                   const std::vector<TransposedAxis>& axes, const Windows& windows, std::int64_t groups) {
   const Tensor y = [&] {
     const NoGrad scope;
+    if (is_fast_convolution(input, groups)) {
+      Shape output;
+      for (const TransposedAxis& axis : axes) output.push_back(axis.output);
+      const Tensor sums = with_bias(transposed_channels_last(input, weight, output, windows), bias);
+      return cast(sums, returned(input.dtype()));
+    }
     return Transposed({.input = input, .weight = weight, .bias = bias}, axes, groups).run();
   }();
   const Tensor* const addend = bias ? &*bias : nullptr;
@@ -214,12 +264,14 @@ Tensor transposed(const Tensor& input, const Tensor& weight, const std::optional
   return traced(y, operands, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
     const Tensor g = cast(upstream, wide(upstream.dtype()));
+    const Tensor slope = numerics == Numerics::fast ? cast(upstream, input.dtype()) : g;
     std::vector<Tensor> gradients(wanted.size());
     if (wanted[0]) {
-      gradients[0] = convolve(g, cast(weight, g.dtype()), input.shape().slice(2, input.rank()), windows, groups);
+      gradients[0] =
+          convolve(slope, cast(weight, slope.dtype()), input.shape().slice(2, input.rank()), windows, groups);
     }
     if (wanted[1]) {
-      gradients[1] = conv_weight_gradient(cast(input, g.dtype()), g, weight.shape(), windows, groups);
+      gradients[1] = conv_weight_gradient(cast(input, slope.dtype()), slope, weight.shape(), windows, groups);
     }
     if (bias && wanted[2]) {
       Shape channels = Shape::filled(g.rank() - 1, 1);

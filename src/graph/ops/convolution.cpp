@@ -11,6 +11,8 @@
 
 #include <lockstep/autograd.h>
 
+#include "backends/backend.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -84,9 +86,34 @@ Shape joined(std::initializer_list<Shape> parts) {
   return result;
 }
 
+// Channels last, as tensor cores take them: out [N, out..., O], seen as [N, O, out...].
+Tensor convolve_channels_last(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows) {
+  const int rank = output.rank();
+  const std::int64_t batch = input.shape()[0];
+  const Shape kernel = weight.shape().slice(2, rank + 2);
+  // [1, N, out..., C, kernel...]
+  const Reading rows =
+      windows_of(input, kernel, output, windows, 1, joined({{1, 0}, range(3, rank), {2}, range(3 + rank, rank)}));
+  const Reading filters = reading_as(weight, [&](const View& view) -> std::optional<View> {
+    const std::optional<View> split = view.reshaped(joined({{1}, weight.shape()}));
+    if (!split) return std::nullopt;
+    return split->permuted(joined({{0}, range(2, rank + 1), {1}}));
+  });
+  Contract primitive;
+  primitive.b = {1};
+  primitive.m = joined({{batch}, output});
+  primitive.n = {weight.shape()[0]};
+  primitive.k = joined({{weight.shape()[1]}, kernel});
+  primitive.a_view = rows.view;
+  primitive.b_view = filters.view;
+  const Tensor y = contract(std::move(primitive), rows, filters, input.dtype());
+  return channels_first(y.reshape(joined({{batch}, output, {weight.shape()[0]}})));
+}
+
 // k = (channel, kernel positions), in the weight's order.
 Tensor convolve_untraced(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
                          std::int64_t groups) {
+  if (is_fast_convolution(input, groups)) return convolve_channels_last(input, weight, output, windows);
   const int rank = output.rank();
   const std::int64_t batch = input.shape()[0];
   const std::int64_t out_channels = weight.shape()[0];
@@ -135,22 +162,37 @@ Tensor weight_gradient_untraced(const Tensor& g, const Tensor& input, const Shap
 
 }  // namespace
 
+bool is_fast_convolution(const Tensor& input, std::int64_t groups) {
+  if (numerics_of(input.dtype()) != Numerics::fast) return false;
+  const std::string missing = backend_of(input.device()).missing_for_fast_convolutions();
+  check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", input.device().to_string(), missing), {},
+                     "Numerics::blocked or exact, which every device has, for this op");
+  return groups == 1;
+}
+
+Tensor channels_first(const Tensor& y) {
+  const int rank = y.rank();
+  return y.permute(Dims(joined({{0, rank - 1}, range(1, rank - 2)})));
+}
+
 Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
                 std::int64_t groups) {
+  const Numerics numerics = numerics_of(input.dtype());
   const Tensor y = [&] {
     const NoGrad scope;
-    return convolve_untraced(input, weight, output, windows, groups);
+    const Tensor sums = convolve_untraced(input, weight, output, windows, groups);
+    return numerics == Numerics::fast ? cast(sums, input.dtype()) : sums;
   }();
   if (!is_tracing({&input, &weight})) return y;
-  const Numerics numerics = numerics_of(input.dtype());
   return traced(y, {&input, &weight}, [=](const Tensor& g, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
+    const Tensor slope = as_multiplied(g, input.dtype(), numerics);
     std::vector<Tensor> gradients(2);
     if (wanted[0]) {
-      gradients[0] = conv_input_gradient(g, cast(weight, g.dtype()), input.shape(), windows, groups);
+      gradients[0] = conv_input_gradient(slope, cast(weight, slope.dtype()), input.shape(), windows, groups);
     }
     if (wanted[1]) {
-      gradients[1] = conv_weight_gradient(g, cast(input, g.dtype()), weight.shape(), windows, groups);
+      gradients[1] = conv_weight_gradient(slope, cast(input, slope.dtype()), weight.shape(), windows, groups);
     }
     return gradients;
   });

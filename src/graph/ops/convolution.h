@@ -26,6 +26,12 @@ struct Windows {
   Shape stride, dilation;
   Shape before;  ///< padding before the input
 };
+/// Whether a convolution of `input` is one in fast numerics whose results lie channels last. DeviceError where the
+/// device or a library has no convolutions in fast numerics.
+bool is_fast_convolution(const Tensor& input, std::int64_t groups);
+/// [N, ..., C] as [N, C, ...].
+Tensor channels_first(const Tensor& y);
+
 /// Gradients of y = convolution(input, weight) in the dtype of `g` [N, O, out...]: contractions in the order of
 /// docs/numerics.md section 6.
 Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& input_shape, const Windows& windows,
@@ -33,7 +39,7 @@ Tensor conv_input_gradient(const Tensor& g, const Tensor& weight, const Shape& i
 Tensor conv_weight_gradient(const Tensor& g, const Tensor& input, const Shape& weight_shape, const Windows& windows,
                             std::int64_t groups);
 /// The convolution of input [N, C, ...] with weight [O, C/G, ...] whose output has the spatial sizes `output`, whatever
-/// padding after the input that takes, in the accumulation dtype.
+/// padding after the input that takes, in the accumulation dtype; in fast numerics rounded to the input's.
 Tensor convolve(const Tensor& input, const Tensor& weight, const Shape& output, const Windows& windows,
                 std::int64_t groups);
 

@@ -6,6 +6,7 @@
 #include "graph/autocast.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/memory_order.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -143,15 +144,13 @@ Tensor elementwise(Op op, std::span<const Operand* const> operands) {
   const Shape shape = same_shapes ? any->shape() : broadcast_shape(shown());
   if (!same_shapes) check_shape(shape, dtype);
   const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
-  return trace_elementwise(Access::tensor(make_node(primitive, std::move(inputs), shape, result, any->device())), op,
-                           operands);
+  return trace_elementwise(made_in_order(primitive, std::move(inputs), shape, result, any->device()), op, operands);
 }
 
 Tensor cast(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   for (const DType end : {tensor.dtype(), dtype}) check_computes(end, {{"input", tensor}});
-  return trace_cast(Access::tensor(make_node(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device())),
-                    tensor);
+  return trace_cast(made_in_order(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device()), tensor);
 }
 
 }  // namespace graph

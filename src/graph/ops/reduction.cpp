@@ -6,6 +6,7 @@
 
 #include "graph/autocast.h"
 #include "graph/gradient_rules.h"
+#include "graph/memory_order.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 #include "graph/recording.h"
@@ -15,15 +16,10 @@ inline namespace v0 {
 namespace graph {
 
 Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, const Tensor* b) {
-  Shape shape = a.shape();
-  for (int d = 0; d < shape.rank(); ++d) {
-    if ((dims >> d & 1u) != 0) shape[d] = 1;
-  }
   const bool indices = op == ReduceOp::argmax || op == ReduceOp::argmin;
   Inputs inputs{node_of(a)};
   if (b != nullptr) inputs.push_back(node_of(*b));
-  const Tensor result = Access::tensor(
-      make_node(Reduce{op, dims}, std::move(inputs), shape, indices ? DType::i64 : a.dtype(), a.device()));
+  const Tensor result = reduced_in_order(op, std::move(inputs), dims, indices ? DType::i64 : a.dtype(), a.device());
   return trace_reduce(result, op, dims, a, b);
 }
 

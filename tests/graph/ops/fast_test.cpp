@@ -1,5 +1,5 @@
-// Numerics::fast (docs/numerics.md section 13): where it is refused, and on a CUDA device with cuBLASLt the bound of
-// its results, that they repeat, and that every op that multiplies takes it.
+// Numerics::fast (docs/numerics.md section 13): where it is refused, and on a CUDA device with cuBLASLt and cuDNN the
+// bound of its results, that they repeat, and that every op that multiplies takes it.
 #include <lockstep/numerics.h>
 
 #include <cmath>
@@ -48,12 +48,12 @@ class FastOnCuda : public testing::Test {
  protected:
   void SetUp() override {
     for (const Device& device : Device::all()) {
-      if (device.kind == DeviceKind::cuda && backend_of(device).missing_for_fast().empty()) {
+      if (device.kind == DeviceKind::cuda && backend_of(device).missing_for_fast_convolutions().empty()) {
         device_ = device;
         return;
       }
     }
-    GTEST_SKIP() << "no CUDA device with cuBLASLt";
+    GTEST_SKIP() << "no CUDA device with cuBLASLt and cuDNN";
   }
 
   Tensor random(const Shape& shape, DType dtype) const { return randn(shape).to(dtype).to(device_).eval(); }
@@ -112,6 +112,83 @@ TEST_F(FastOnCuda, ErrorStaysBelowTheBound) {
       }
     }
   }
+}
+
+struct FastConvolution {
+  Shape input;  ///< [N, C, size...]
+  std::int64_t outputs, kernel, stride, padding, dilation;
+};
+
+// The bound with the rounding to the operands' dtype, element by element, of convolutions and what they are the
+// gradients of: channels and sizes that fit and that do not, even kernels, one to three spatial dimensions.
+TEST_F(FastOnCuda, ConvolutionsStayBelowTheBound) {
+  manual_seed(8);
+  const FastConvolution cases[] = {
+      {{3, 32, 14, 11}, 48, 3, 1, 1, 1}, {{2, 16, 15, 12}, 24, 3, 2, 1, 1},  {{2, 3, 30, 31}, 32, 7, 2, 3, 1},
+      {{2, 20, 12, 12}, 21, 3, 1, 2, 2}, {{1, 24, 16, 16}, 17, 4, 2, 1, 1},  {{2, 40, 9, 9}, 32, 1, 2, 0, 1},
+      {{2, 16, 50}, 32, 5, 1, 2, 1},     {{1, 16, 6, 7, 8}, 32, 3, 1, 1, 1}, {{2, 32, 8, 8}, 32, 2, 2, 0, 1},
+  };
+  const Device cpu{DeviceKind::cpu, 0};
+  for (const FastConvolution& c : cases) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const int rank = c.input.rank() - 2;
+      Shape weight{c.outputs, c.input[1]};
+      for (int d = 0; d < rank; ++d) weight.push_back(c.kernel);
+      const ConvOptions options{.stride = {c.stride}, .padding = {c.padding}, .dilation = {c.dilation}};
+      const auto convolve = [&](const Tensor& x, const Tensor& w) {
+        return rank == 1   ? conv1d(x, w, std::nullopt, options)
+               : rank == 2 ? conv2d(x, w, std::nullopt, options)
+                           : conv3d(x, w, std::nullopt, options);
+      };
+      const Tensor x = (randn(c.input) * exp(randn(c.input))).to(dtype).eval();
+      const Tensor w = (randn(weight) * 0.1).to(dtype).eval();
+      const Shape out = convolve(x, w).shape();
+      const Tensor g = randn(out).to(dtype).eval();
+      // y, and the gradients of x and w, of operands in another dtype and on another device.
+      const auto all = [&](const Tensor& to_x, const Tensor& to_w, const Tensor& to_g) {
+        const Tensor leaf_x = requires_grad(to_x);
+        const Tensor leaf_w = requires_grad(to_w);
+        const Tensor y = convolve(leaf_x, leaf_w);
+        std::vector<Tensor> results = gradients(y, {leaf_x, leaf_w}, {.seed = to_g});
+        results.insert(results.begin(), detach(y));
+        for (Tensor& result : results) result = result.eval();
+        return results;
+      };
+      const auto fast = [&] { return in_fast([&] { return all(x.to(device_), w.to(device_), g.to(device_)); }); };
+      const std::vector<Tensor> got = fast();
+      const std::vector<Tensor> again = fast();
+      const auto wide = [&](const Tensor& t) { return t.to(cpu).to(DType::f64); };
+      const std::vector<Tensor> exact = all(wide(x), wide(w), wide(g));
+      const std::vector<Tensor> sizes = all(abs(wide(x)), abs(wide(w)), abs(wide(g)));
+      const double ulp = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      const double least = dtype == DType::bf16 ? 0x1p-120 : 0x1p-24;
+      const std::int64_t positions = out.numel() / c.outputs;
+      const std::int64_t taps = weight.numel() / c.outputs / c.input[1];
+      const std::int64_t lengths[] = {c.input[1] * taps, c.outputs * taps, positions};
+      for (std::size_t r = 0; r < 3; ++r) {
+        EXPECT_BITS_EQ(got[r], again[r]);
+        const std::vector<double> results = wide(got[r]).to_vector<double>();
+        const std::vector<double> truth = exact[r].to_vector<double>();
+        const std::vector<double> size = sizes[r].to_vector<double>();
+        ASSERT_EQ(results.size(), truth.size());
+        for (std::size_t i = 0; i < truth.size(); ++i) {
+          const double sum = static_cast<double>(lengths[r] + 16) * 0x1p-23 * size[i];
+          ASSERT_LE(std::fabs(results[i] - truth[i]), sum + ulp * (std::fabs(truth[i]) + sum) + least)
+              << name_of(dtype) << " " << c.input.to_string() << " kernel " << c.kernel << " stride " << c.stride
+              << " result " << r << " element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(FastOnCuda, TransposedConvolutionsTakeIt) {
+  manual_seed(9);
+  const Tensor x = random({3, 32, 9, 10}, DType::bf16);
+  const Tensor w = random({32, 24, 4, 4}, DType::bf16);
+  const Tensor bias = random({24}, DType::bf16);
+  const auto compute = [&] { return conv_transpose2d(x, w, bias, {.stride = {2}, .padding = {1}}).eval(); };
+  EXPECT_LT(error_of(in_fast(compute), compute()), 5e-3);
 }
 
 // Against exact numerics: what the op rounds is far more than what fast numerics lose.

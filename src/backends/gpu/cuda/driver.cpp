@@ -1,4 +1,4 @@
-// CUDA through the driver API (cuda/api.h), NVRTC and cuBLASLt, all opened at run time.
+// CUDA through the driver API (cuda/api.h), NVRTC, cuBLASLt and cuDNN, all opened at run time.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include <lockstep/error.h>
 
 #include "backends/gpu/cuda/blaslt.h"
+#include "backends/gpu/cuda/cudnn.h"
 #include "backends/gpu/cuda/driver.h"
 #include "backends/gpu/cuda/nvrtc.h"
 #include "backends/gpu/dialect.h"
@@ -47,25 +48,32 @@ class CudaModule : public Module {
   unsigned shared_bytes_;  ///< to give at launches
 };
 
-/// A product of cuBLASLt's in place of a kernel.
-class CudaProduct : public Module {
+/// What a library of NVIDIA's computes in place of a kernel.
+class CudaCall : public Module {
  public:
-  CudaProduct(const Api& api, Handle context, const BlasLt& library, const LibraryProduct& product)
-      : api_(api), context_(context), product_(std::make_unique<BlasLt::Product>(library, product)) {}
-  ~CudaProduct() override {
+  virtual void launch(std::span<const std::uint32_t> words, Handle stream) const = 0;
+};
+
+/// A product of cuBLASLt's, or a convolution of cuDNN's: both have three operands and working memory.
+template <typename Library, typename Call> class CudaCallOf : public CudaCall {
+ public:
+  template <typename Of>
+  CudaCallOf(const Api& api, Handle context, const Library& library, const Of& of)
+      : api_(api), context_(context), call_(std::make_unique<Call>(library, of)) {}
+  ~CudaCallOf() override {
     const Entered entered(api_, context_, std::nothrow);
-    product_.reset();
+    call_.reset();
   }
-  void launch(std::span<const std::uint32_t> words, Handle stream) const {
-    std::array<Address, 4> places{};  // a, b, out and working memory
+  void launch(std::span<const std::uint32_t> words, Handle stream) const override {
+    std::array<Address, 4> places{};
     std::memcpy(places.data(), words.data(), sizeof places);
-    product_->run(places[0], places[1], places[2], places[3], stream);
+    call_->run(places[0], places[1], places[2], places[3], stream);
   }
 
  private:
   const Api& api_;
   Handle context_;
-  std::unique_ptr<BlasLt::Product> product_;
+  std::unique_ptr<Call> call_;
 };
 
 /// A graph of kernels, each after the one before it.
@@ -227,17 +235,28 @@ class CudaDriver : public Driver {
   }
 
   std::string missing_for_products() const override { return missing_blaslt(); }
-  std::string products() const override { return missing_blaslt().empty() ? blaslt_version() : missing_blaslt(); }
-  std::unique_ptr<Module> load_product(const LibraryProduct& product) override {
+  std::string missing_for_convolutions() const override {
+    return missing_blaslt().empty() ? missing_cudnn() : missing_blaslt();
+  }
+  std::string libraries() const override {
+    if (!missing_blaslt().empty()) return missing_blaslt();
+    return fmt::format("{}; {}", blaslt_version(), missing_cudnn().empty() ? cudnn_version() : missing_cudnn());
+  }
+  std::unique_ptr<Module> load_call(const LibraryCall& call) override {
     const Entered entered = enter();
-    if (blaslt_ == nullptr) blaslt_ = std::make_unique<BlasLt>();
-    return std::make_unique<CudaProduct>(api_, context_, *blaslt_, product);
+    if (const auto* const product = std::get_if<LibraryProduct>(&call)) {
+      if (blaslt_ == nullptr) blaslt_ = std::make_unique<BlasLt>();
+      return std::make_unique<CudaCallOf<BlasLt, BlasLt::Product>>(api_, context_, *blaslt_, *product);
+    }
+    if (cudnn_ == nullptr) cudnn_ = std::make_unique<Cudnn>();
+    return std::make_unique<CudaCallOf<Cudnn, Cudnn::Convolution>>(api_, context_, *cudnn_,
+                                                                   std::get<LibraryConvolution>(call));
   }
 
   void launch(const Module& program, std::uint32_t groups, std::span<const std::uint32_t> words,
               std::span<const Access>) override {
     const Entered entered = enter();
-    if (const auto* const product = dynamic_cast<const CudaProduct*>(&program)) return product->launch(words, stream_);
+    if (const auto* const call = dynamic_cast<const CudaCall*>(&program)) return call->launch(words, stream_);
     const auto& kernel = static_cast<const CudaModule&>(program);
     std::uint32_t none = 0;
     void* parameters[] = {words.empty() ? static_cast<void*>(&none)
@@ -247,10 +266,10 @@ class CudaDriver : public Driver {
                "cuLaunchKernel");
   }
   std::unique_ptr<Recording> record(std::span<const Command> commands) override {
-    const auto is_product = [](const Command& command) {
-      return dynamic_cast<const CudaProduct*>(command.module) != nullptr;
+    const auto is_call = [](const Command& command) {
+      return dynamic_cast<const CudaCall*>(command.module) != nullptr;
     };
-    if (!api_.has_graphs || std::any_of(commands.begin(), commands.end(), is_product)) return nullptr;
+    if (!api_.has_graphs || std::any_of(commands.begin(), commands.end(), is_call)) return nullptr;
     const Entered entered = enter();
     auto recording = std::make_unique<CudaRecording>(api_, context_);
     api_.check(api_.graph_create(&recording->graph, 0), "cuGraphCreate");
@@ -347,6 +366,7 @@ class CudaDriver : public Driver {
   std::string architecture_;
   DriverInfo info_;
   std::unique_ptr<BlasLt> blaslt_;  ///< from the first product on
+  std::unique_ptr<Cudnn> cudnn_;    ///< from the first convolution on
 };
 
 }  // namespace

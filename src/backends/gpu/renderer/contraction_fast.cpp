@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/gpu/renderer/kinds.h"
+#include "backends/gpu/renderer/fast_parts.h"
 #include "core/assert.h"
 
 namespace lockstep {
@@ -15,14 +15,7 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-using FastKind = Instruction::Kind;
-
-constexpr int kScratchSlot = 1 << 20;  ///< in programs of ours: scratch memory
-constexpr std::int64_t kRegionBytes = 256;
-
-std::int64_t aligned(std::int64_t size, std::int64_t to) {
-  return over(size, to) * to;
-}
+constexpr std::uint64_t kMemoryBytes = 256;  ///< memory begins at multiples of that
 
 /// An operand, or the result: a matrix for each batch.
 struct FastMatrix {
@@ -68,7 +61,7 @@ class FastContraction {
  public:
   FastContraction(const ContractionKernel& kernel, const RenderLimits& limits)
       : kernel_(kernel),
-        limits_(limits),
+        parts_(limits),
         geometry_(geometry_of(kernel)),
         dtype_(kernel.a.dtype == kernel.b_operand.dtype ? kernel.a.dtype : DType::f32) {}
 
@@ -79,24 +72,20 @@ class FastContraction {
   FastDims rows() const { return {geometry_.m, geometry_.n}; }
   FastDims columns() const { return {geometry_.n, geometry_.k}; }
   FastDims length() const { return {geometry_.k, geometry_.shape.rank()}; }
-  std::int64_t reserve(std::int64_t elements, DType dtype);
-  void append_row_kernel(Program program);
 
   std::optional<FastMatrix> as_it_lies(bool is_a) const;
   FastMatrix copied(bool is_a);
   std::optional<FastMatrix> direct_result() const;
-  bool rounds_first() const;
   FastMatrix scratch_result();
   void append_product(const FastMatrix& a, const FastMatrix& b, const FastMatrix& out, bool direct);
   void append_epilogue(const FastMatrix& result);
 
   const ContractionKernel& kernel_;
-  const RenderLimits& limits_;
+  FastParts parts_;
   Geometry geometry_;
   DType dtype_;                ///< that is multiplied
   DType result_ = DType::f32;  ///< that the library writes
   bool is_copied_[2] = {};     ///< a, b: read from scratch memory
-  Rendered rendered_;
 };
 
 Rendered FastContraction::render() {
@@ -121,31 +110,12 @@ Rendered FastContraction::render() {
     result_ = kernel_.epilogue.outputs[0].dtype;
     append_product(*a, *b, *out, true);
   } else {
-    if (rounds_first()) result_ = dtype_;
+    if (rounds_first(kernel_, dtype_)) result_ = dtype_;
     const FastMatrix result = scratch_result();
     append_product(*a, *b, result, false);
     append_epilogue(result);
   }
-  return std::move(rendered_);
-}
-
-// A region of scratch memory: where it begins, in bytes.
-std::int64_t FastContraction::reserve(std::int64_t elements, DType dtype) {
-  const auto at = static_cast<std::int64_t>(rendered_.scratch_bytes);
-  rendered_.scratch_bytes +=
-      static_cast<std::size_t>(aligned(elements * static_cast<std::int64_t>(size_of(dtype)), kRegionBytes));
-  return at;
-}
-
-void FastContraction::append_row_kernel(Program program) {
-  Rendered rows = render_kernel(RowKernel{std::move(program)}, limits_);
-  LOCKSTEP_ASSERT(rows.scratch_bytes == 0);
-  for (Launch& launch : rows.launches) {
-    for (Patch& patch : launch.patches) {
-      if (patch.kind == Patch::Kind::address && patch.index == kScratchSlot) patch.kind = Patch::Kind::scratch;
-    }
-    rendered_.launches.push_back(std::move(launch));
-  }
+  return parts_.take();
 }
 
 std::optional<FastMatrix> FastContraction::as_it_lies(bool is_a) const {
@@ -172,13 +142,13 @@ FastMatrix FastContraction::copied(bool is_a) {
   const auto unit = static_cast<std::int64_t>(kLibraryAlignment / size_of(dtype_));
   FastMatrix matrix{.first_is_near = own_is_near, .leading = aligned(count(near), unit)};
   matrix.batch_stride = geometry_.m == 0 ? 0 : matrix.leading * count(far);
-  const std::int64_t at = reserve(matrix.leading * count(far) * geometry_.batches, dtype_);
+  const std::int64_t at = parts_.reserve(matrix.leading * count(far) * geometry_.batches, dtype_);
   matrix.offset = at / static_cast<std::int64_t>(size_of(dtype_));
   is_copied_[is_a ? 0 : 1] = true;
 
   View source{.shape = {}, .strides = {}, .offset = view.offset, .bounds = view.bounds, .fill = view.fill};
   for (Bound& bound : source.bounds) bound.m = {};
-  Output out{.slot = kScratchSlot, .dtype = dtype_, .value = 0, .offset = matrix.offset};
+  Shape strides;
   for (const FastDims dims : {batch_dims(), far, near}) {
     std::int64_t step = dims.last == near.last && dims.first == near.first ? 1
                         : dims.first == far.first && dims.last == far.last ? matrix.leading
@@ -192,45 +162,17 @@ FastMatrix FastContraction::copied(bool is_a) {
       source.shape.push_back(geometry_.shape[d]);
       source.strides.push_back(view.strides[d]);
       for (std::size_t b = 0; b < source.bounds.size(); ++b) source.bounds[b].m.push_back(view.bounds[b].m[d]);
-      out.strides.push_back(steps[d - dims.first]);
+      strides.push_back(steps[d - dims.first]);
     }
   }
-  Program program;
-  program.rows = source.shape;
-  program.inputs.push_back({.slot = input.slot, .dtype = input.dtype, .view = source, .canonical = input.canonical});
-  program.code.push_back({.kind = FastKind::load, .type = ComputeType::f32, .dtype = input.dtype, .index = 0});
-  program.outputs.push_back(std::move(out));
-  append_row_kernel(std::move(program));
+  parts_.append_copy(input, source, strides, matrix.offset, dtype_);
   return matrix;
-}
-
-// Whether the epilogue does nothing with the sum but round it to `dtype_`, first of all.
-bool FastContraction::rounds_first() const {
-  if (dtype_ == DType::f32) return false;
-  const std::vector<Instruction>& code = kernel_.epilogue.code;
-  for (std::size_t i = 0; i < code.size(); ++i) {
-    if (code[i].kind != FastKind::accumulator) continue;
-    const int sum = static_cast<int>(i);
-    for (const Instruction& user : code) {
-      if (user.a != sum && user.b != sum && user.c != sum) continue;
-      if (user.kind != FastKind::cast || user.dtype != dtype_) return false;
-    }
-    for (const Output& output : kernel_.epilogue.outputs) {
-      if (output.value == sum && (output.bits || output.dtype != dtype_)) return false;
-    }
-  }
-  return true;
 }
 
 // Where the library may write what the kernel stores.
 std::optional<FastMatrix> FastContraction::direct_result() const {
-  const Program& epilogue = kernel_.epilogue;
-  if (epilogue.outputs.size() != 1 || epilogue.outputs[0].bits) return std::nullopt;
-  const DType dtype = epilogue.outputs[0].dtype;
-  if (dtype != DType::f32 && (dtype != dtype_ || !rounds_first())) return std::nullopt;
-  for (const Instruction& step : epilogue.code) {
-    if (step.kind != FastKind::accumulator && (step.kind != FastKind::cast || step.dtype != dtype)) return std::nullopt;
-  }
+  if (!only_stores(kernel_, dtype_)) return std::nullopt;
+  const DType dtype = kernel_.epilogue.outputs[0].dtype;
   return matrix_of(geometry_.epilogue.outputs[0], geometry_, rows(), columns(), dtype);
 }
 
@@ -244,7 +186,7 @@ FastMatrix FastContraction::scratch_result() {
   matrix.leading = aligned(rows_are_near ? geometry_.rows : geometry_.columns, unit);
   const std::int64_t each = matrix.leading * (rows_are_near ? geometry_.columns : geometry_.rows);
   matrix.batch_stride = geometry_.m == 0 ? 0 : each;
-  matrix.offset = reserve(each * geometry_.batches, result_) / static_cast<std::int64_t>(size_of(result_));
+  matrix.offset = parts_.reserve(each * geometry_.batches, result_) / static_cast<std::int64_t>(size_of(result_));
   return matrix;
 }
 
@@ -260,33 +202,24 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
   product.rows = swaps ? geometry_.columns : geometry_.rows;
   product.columns = swaps ? geometry_.rows : geometry_.columns;
   product.length = geometry_.length;
-  // Memory begins at multiples of 256 bytes.
   const auto alignment = [&](const FastMatrix& matrix, DType dtype) {
     const auto size = static_cast<std::uint64_t>(size_of(dtype));
     const std::uint64_t bits =
         (static_cast<std::uint64_t>(matrix.offset) | static_cast<std::uint64_t>(matrix.batch_stride)) * size;
-    return static_cast<std::uint32_t>((bits | kRegionBytes) & ~((bits | kRegionBytes) - 1));
+    return static_cast<std::uint32_t>((bits | kMemoryBytes) & ~((bits | kMemoryBytes) - 1));
   };
   product.a = {!first.first_is_near, first.leading, first.batch_stride, alignment(first, dtype_)};
   product.b = {second.first_is_near, second.leading, second.batch_stride, alignment(second, dtype_)};
   product.out = {false, out.leading, out.batch_stride, alignment(out, result_)};
-  Launch launch;
-  launch.words.resize(8);
-  const auto place = [&](int word, bool scratch, int slot, std::int64_t bytes) {
-    launch.patches.push_back({.kind = scratch ? Patch::Kind::scratch : Patch::Kind::address,
-                              .word = word,
-                              .index = scratch ? 0 : slot,
-                              .offset = bytes});
+  const auto place = [](int number, bool scratch, int slot, const FastMatrix& matrix, DType dtype) {
+    const std::int64_t bytes = matrix.offset * static_cast<std::int64_t>(size_of(dtype));
+    return scratch ? place_in_scratch(number, bytes) : place_in_slot(number, slot, bytes);
   };
-  const auto bytes = [](const FastMatrix& matrix, DType dtype) {
-    return matrix.offset * static_cast<std::int64_t>(size_of(dtype));
-  };
-  place(swaps ? 2 : 0, is_copied_[0], kernel_.a.slot, bytes(a, dtype_));
-  place(swaps ? 0 : 2, is_copied_[1], kernel_.b_operand.slot, bytes(b, dtype_));
-  place(4, !direct, kernel_.epilogue.outputs[0].slot, bytes(out, result_));
-  place(6, true, 0, reserve(static_cast<std::int64_t>(kLibraryWorkBytes), DType::u8));
-  launch.product = product;
-  rendered_.launches.push_back(std::move(launch));
+  parts_.append_call(product,
+                     {place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
+                      place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
+                      place(2, !direct, kernel_.epilogue.outputs[0].slot, out, result_)},
+                     kLibraryWorkBytes);
 }
 
 // The epilogue as a kernel over the results in scratch memory.
@@ -313,16 +246,7 @@ void FastContraction::append_epilogue(const FastMatrix& result) {
   fill(batch_dims(), result.batch_stride);
   fill(rows(), result.first_is_near ? 1 : result.leading);
   fill(columns(), result.first_is_near ? result.leading : 1);
-  const int input = static_cast<int>(program.inputs.size());
-  program.inputs.push_back({.slot = kScratchSlot, .dtype = result_, .view = std::move(sums)});
-  for (Instruction& step : program.code) {
-    step.extent = Extent::vector;
-    if (step.kind != FastKind::accumulator) continue;
-    step.kind = FastKind::load;
-    step.dtype = result_;
-    step.index = input;
-  }
-  append_row_kernel(std::move(program));
+  parts_.append_epilogue(std::move(program), std::move(sums), result_);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Which form a contraction takes: the one function that decides, by shapes and the device's limits.
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/contraction_convolution.h"
 #include "backends/gpu/renderer/contraction_digits.h"
 #include "backends/gpu/renderer/contraction_fast.h"
 #include "backends/gpu/renderer/kinds.h"
@@ -130,7 +133,10 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   if (is_skinny(kernel, geometry) && scratch_bytes(kernel, geometry, 1, 1) <= kMostScratch) {
     return render_skinny(kernel, geometry, limits);
   }
-  if (kernel.numerics == Numerics::fast && geometry.length > 0) return render_fast(kernel, limits);
+  if (kernel.numerics == Numerics::fast && geometry.length > 0) {
+    if (std::optional<Rendered> convolution = render_convolution(kernel, limits)) return std::move(*convolution);
+    return render_fast(kernel, limits);
+  }
   const TileForm form = tile_form(kernel, geometry, limits);
   rendered.launches.push_back(render_tiles(kernel, geometry, form, limits));
   if (form.split > 1) {

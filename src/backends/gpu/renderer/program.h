@@ -32,7 +32,8 @@ class ProgramWriter {
 
   /// From here on `width` neighbours along the last dimension are computed together, in a loop over q: inputs and
   /// outputs that lie so that they can be moved at once are in arrays of words. False if there are none.
-  bool choose_vectors(int most = 8);
+  /// `bounded`: inputs with borders along other dimensions count, too; load_vectors alone reads such.
+  bool choose_vectors(int most = 8, bool bounded = false);
   /// The same for 4 neighbours, but only if all that `instructions` load and all of `outputs` is moved at once.
   bool choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs);
   /// The same for 2 neighbours of 2 bytes each along dimension `d`, if all that `instructions` load is such or the same

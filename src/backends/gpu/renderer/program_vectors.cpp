@@ -23,9 +23,18 @@ bool has_vectors(const View& view, DType dtype, int width) {
   return has_vectors(view, dtype, width, view.rank() - 1);
 }
 
+// Or with borders, within which neighbours are together, or beyond them.
+bool has_bounded_vectors(View view, DType dtype, int width) {
+  for (const Bound& bound : view.bounds) {
+    if (bound.m[view.rank() - 1] != 0 || bound.step > 1) return false;
+  }
+  view.bounds.clear();
+  return has_vectors(view, dtype, width);
+}
+
 }  // namespace
 
-bool ProgramWriter::choose_vectors(int most) {
+bool ProgramWriter::choose_vectors(int most, bool bounded) {
   constexpr std::size_t kLongCode = 24;  // more would make texts that compile slowly
   const Shape& shape = space_.shape;
   if (shape.rank() == 0) return false;
@@ -37,7 +46,9 @@ bool ProgramWriter::choose_vectors(int most) {
     for (const Instruction& step : program_.code) {
       if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
       const auto i = static_cast<std::size_t>(step.index);
-      if (!has_vectors(space_.inputs[i], program_.inputs[i].dtype, width)) continue;
+      const View& view = space_.inputs[i];
+      const DType dtype = program_.inputs[i].dtype;
+      if (bounded ? !has_bounded_vectors(view, dtype, width) : !has_vectors(view, dtype, width)) continue;
       inputs.insert(step.index);
       largest = std::max(largest, size_of(program_.inputs[i].dtype));
     }
@@ -118,8 +129,16 @@ void ProgramWriter::load_vectors(Lines& lines, const std::string& part, const st
     if (taken.contains(i)) continue;
     const Input& input = program_.inputs[static_cast<std::size_t>(i)];
     lines.add("UINT in{}_words[{}];", i, width_);
+    const Access access(fmt::format("in{}", i), space_.inputs[static_cast<std::size_t>(i)], space_.wide);
+    if (access.bounded()) {
+      lines.add("UNROLL");
+      lines.add("for (int q = 0; q < {}; q++) in{}_words[q] = {};", width_, i, words_.uint32(input.view.fill));
+      access.check_bounds(lines, words_, part);
+      lines.open("if ({}) {{", access.inside(part));
+    }
     lines.add("LOAD{}_U{}({}, in{}_{} + {}, in{}_words)", width_, 8 * size_of(input.dtype), slot(input.slot), i, part,
               first, i);
+    if (access.bounded()) lines.close();
   }
   declare_words(lines, outputs);
 }

@@ -1,9 +1,11 @@
-// Row programs. Without reductions: here, a thread per element. With them: rows_team.cpp, and rows_split.cpp for rows
-// of more than 4096 elements.
+// Row programs. Without reductions: here, a thread per element. With them: rows_team.cpp, rows_split.cpp for rows of
+// more than 4096 elements, and rows_few.cpp for extrema of a few.
 #include <algorithm>
+#include <optional>
 
 #include "backends/gpu/renderer/kinds.h"
 #include "backends/gpu/renderer/rows.h"
+#include "backends/gpu/renderer/rows_few.h"
 #include "backends/gpu/renderer/rows_split_plan.h"
 
 namespace lockstep {
@@ -13,6 +15,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
+constexpr int kMostVector = 8;
 constexpr int kRowGroupsPerUnit = 32;  ///< of elementwise kernels: starting more costs more than it brings
 
 }  // namespace
@@ -63,7 +66,7 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
     if (divisor >= 0 && !code.contains(divisor)) by_constants.insert(i);
   }
   if (limits.arithmetic.fused_fma) writer.declare_inverses(lines, by_constants);
-  if (writer.choose_vectors()) {
+  if (writer.choose_vectors(kMostVector, true)) {
     const int width = writer.width();
     const int last = rank - 1;
     const std::set<int> outputs = all_of(program.outputs.size());
@@ -105,7 +108,8 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
 }  // namespace
 
 Rendered render_kernel(const RowKernel& kernel, const RenderLimits& limits) {
-  const Program& program = kernel.program;
+  const std::optional<Program> few = unrolled_extrema(kernel.program);
+  const Program& program = few ? *few : kernel.program;
   if (program.rows.numel() == 0) return {};
   const bool plain = std::none_of(program.code.begin(), program.code.end(),
                                   [](const Instruction& step) { return step.kind == Kind::reduce; }) &&

@@ -1,0 +1,107 @@
+#include "backends/gpu/renderer/fast_parts.h"
+
+#include <algorithm>
+
+#include "backends/gpu/renderer/kinds.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+using FastKind = Instruction::Kind;
+
+constexpr std::int64_t kRegionBytes = 256;
+
+}  // namespace
+
+std::int64_t FastParts::reserve(std::int64_t elements, DType dtype) {
+  const auto at = static_cast<std::int64_t>(rendered_.scratch_bytes);
+  rendered_.scratch_bytes +=
+      static_cast<std::size_t>(aligned(elements * static_cast<std::int64_t>(size_of(dtype)), kRegionBytes));
+  return at;
+}
+
+void FastParts::append(Program program) {
+  Rendered rows = render_kernel(RowKernel{std::move(program)}, limits_);
+  LOCKSTEP_ASSERT(rows.scratch_bytes == 0);
+  for (Launch& launch : rows.launches) {
+    for (Patch& patch : launch.patches) {
+      if (patch.kind == Patch::Kind::address && patch.index == kScratchSlot) patch.kind = Patch::Kind::scratch;
+    }
+    rendered_.launches.push_back(std::move(launch));
+  }
+}
+
+void FastParts::append_copy(const Input& input, const View& view, const Shape& strides, std::int64_t offset,
+                            DType dtype) {
+  Program program;
+  program.rows = view.shape;
+  program.inputs.push_back({.slot = input.slot, .dtype = input.dtype, .view = view, .canonical = input.canonical});
+  program.code.push_back({.kind = FastKind::load, .type = ComputeType::f32, .dtype = input.dtype, .index = 0});
+  program.outputs.push_back({.slot = kScratchSlot, .dtype = dtype, .value = 0, .strides = strides, .offset = offset});
+  append(std::move(program));
+}
+
+void FastParts::append_epilogue(Program program, View sums, DType dtype) {
+  const int input = static_cast<int>(program.inputs.size());
+  program.inputs.push_back({.slot = kScratchSlot, .dtype = dtype, .view = std::move(sums)});
+  for (Instruction& step : program.code) {
+    step.extent = Extent::vector;
+    if (step.kind != FastKind::accumulator) continue;
+    step.kind = FastKind::load;
+    step.dtype = dtype;
+    step.index = input;
+  }
+  append(std::move(program));
+}
+
+void FastParts::append_call(LibraryCall call, std::vector<Patch> places, std::size_t work_bytes) {
+  const auto work = reserve(static_cast<std::int64_t>(work_bytes), DType::u8);
+  places.push_back(place_in_scratch(static_cast<int>(places.size()), work));
+  Launch launch;
+  launch.words.resize(2 * places.size());
+  launch.patches = std::move(places);
+  launch.call = std::move(call);
+  rendered_.launches.push_back(std::move(launch));
+}
+
+Patch place_in_scratch(int number, std::int64_t offset) {
+  return {.kind = Patch::Kind::scratch, .word = 2 * number, .offset = offset};
+}
+
+Patch place_in_slot(int number, int slot, std::int64_t offset) {
+  return {.kind = Patch::Kind::address, .word = 2 * number, .index = slot, .offset = offset};
+}
+
+bool rounds_first(const ContractionKernel& kernel, DType dtype) {
+  if (dtype == DType::f32) return false;
+  const std::vector<Instruction>& code = kernel.epilogue.code;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (code[i].kind != FastKind::accumulator) continue;
+    const int sum = static_cast<int>(i);
+    for (const Instruction& user : code) {
+      if (user.a != sum && user.b != sum && user.c != sum) continue;
+      if (user.kind != FastKind::cast || user.dtype != dtype) return false;
+    }
+    for (const Output& output : kernel.epilogue.outputs) {
+      if (output.value == sum && (output.bits || output.dtype != dtype)) return false;
+    }
+  }
+  return true;
+}
+
+bool only_stores(const ContractionKernel& kernel, DType dtype) {
+  const Program& epilogue = kernel.epilogue;
+  if (epilogue.outputs.size() != 1 || epilogue.outputs[0].bits) return false;
+  const DType stored = epilogue.outputs[0].dtype;
+  if (stored != DType::f32 && (stored != dtype || !rounds_first(kernel, dtype))) return false;
+  return std::all_of(epilogue.code.begin(), epilogue.code.end(), [&](const Instruction& step) {
+    return step.kind == FastKind::accumulator || (step.kind == FastKind::cast && step.dtype == stored);
+  });
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
