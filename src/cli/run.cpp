@@ -46,7 +46,8 @@ std::vector<double> measure(const io::OnnxModel& model, const io::TensorMap& inp
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    for (const auto& [name, tensor] : model.run(inputs)) tensor.hash();
+    for (const auto& [name, tensor] : model.run(inputs)) tensor.contiguous().eval();
+    synchronize(model.device());
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(times.begin(), times.end());

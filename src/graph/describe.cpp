@@ -12,8 +12,6 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
-bool find_canonical(Node& node);
-
 // Of a value that is not computed yet, or a source: by what its elements are made of.
 bool makes_canonical(const Node& node) {
   if (results_of(node.op) == Results::computed) return true;
@@ -30,7 +28,8 @@ bool makes_canonical(const Node& node) {
   return true;
 }
 
-// Whether a value is free of subnormals; looks at given data once.
+}  // namespace
+
 bool find_canonical(Node& node) {
   if (!zeroes_subnormals(node.dtype) || node.encoding != Encoding::dense) return true;  // words are decoded canonical
   const std::int8_t known = node.canonical.load(std::memory_order_relaxed);
@@ -46,10 +45,7 @@ bool find_canonical(Node& node) {
   return canonical;
 }
 
-// The node that is read when `node` is: behind a view, its input.
-const NodeRef& base_of(const NodeRef& node) {
-  return form_of(node->op) == Form::view ? node->inputs[0] : node;
-}
+namespace {
 
 // The view through which `node`, which is not given, reads its input `i`.
 View view_of_operand(const Node& node, std::size_t i) {

@@ -34,6 +34,12 @@ struct Window {
 /// Everything that `roots` need, them included.
 Window describe(std::span<const NodeRef> roots);
 std::vector<Entry> entries_of(const Window& window);
+/// The node that is read when `node` is: behind a view, its input.
+inline const NodeRef& base_of(const NodeRef& node) {
+  return form_of(node->op) == Form::view ? node->inputs[0] : node;
+}
+/// Whether a value is free of subnormals; looks at given data once.
+bool find_canonical(Node& node);
 
 }  // namespace graph
 }  // namespace v0

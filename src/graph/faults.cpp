@@ -37,6 +37,14 @@ BufferRef UnreadFaults::take_words(Backend& backend, std::size_t count) {
   return words;
 }
 
+bool UnreadFaults::give_back(Backend& backend, const BufferRef& words, std::size_t count) {
+  if (words == nullptr) return true;
+  std::vector<std::uint32_t> faults(count);
+  backend.download(faults.data(), *words, 4 * count);
+  if (free_.size() <= kMostFlushes) free_.push_back(words);
+  return std::all_of(faults.begin(), faults.end(), [](std::uint32_t fault) { return fault == 0; });
+}
+
 std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& window, const Plan& plan,
                                                                   const BufferRef& words) {
   CheckedValues values(window.nodes.size());

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "core/call.h"
 #include "core/pool.h"
+#include "graph/captured.h"
 #include "graph/check.h"
 #include "graph/recording.h"
 #include "graph/window.h"
@@ -107,7 +108,12 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   if (is_work && !node->source) enter_window(node);
   if (is_work && watch != nullptr && is_float(dtype)) watch(node);
   record_node(node);
+  capture_node(node);
   return node;
+}
+
+bool looks_at_new_nodes() {
+  return watch != nullptr;
 }
 
 NodeWatch set_node_watch(NodeWatch other) {

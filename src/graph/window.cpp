@@ -6,12 +6,14 @@
 
 #include "backends/backend.h"
 #include "core/assert.h"
+#include "graph/captured.h"
 #include "graph/describe.h"
 #include "graph/execute.h"
 #include "graph/faults.h"
 #include "graph/index_check.h"
 #include "graph/live_tensors.h"
 #include "graph/plan_cache.h"
+#include "graph/run_plan.h"
 #include "graph/schedule.h"
 
 namespace lockstep {
@@ -74,9 +76,10 @@ void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& release
   state.faults.settle(backend, compute, released);
 }
 
-// `held`: those with a handle now. Who records an op holds its operands until the new node is in the window, so whatever a
-// node that is not taken reads is held now or has its value: it is computed and stored, though its handle may go while
-// the window is described. Else it would have to be computed again, from operands that are dropped when they were read.
+// `held`: those with a handle now. Who records an op holds its operands until the new node is in the window, so
+// whatever a node that is not taken reads is held now or has its value: it is computed and stored, though its handle
+// may go while the window is described. Else it would have to be computed again, from operands that are dropped when
+// they were read.
 std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& held) {
   const std::lock_guard lock(state.record);
   std::vector<NodeRef> taken;
@@ -218,6 +221,7 @@ void flush(Device device, const NodeRef& wanted) {
 }
 
 void compute(const NodeRef& node) {
+  capture_reading(node);
   if (!node->ready.load(std::memory_order_acquire)) {
     flush(node->device, node);
   } else {
@@ -230,6 +234,21 @@ void compute(const NodeRef& node) {
     settle(state, backend_of(node->device), released);
   }
   if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
+}
+
+std::optional<std::vector<BufferRef>> run_plan(Device device, const Window& window, const Plan& plan) {
+  DeviceWindow& state = window_of(device);
+  Backend& backend = backend_of(device);
+  std::vector<BufferRef> buffers;
+  bool good = true;
+  with_largest_tensors(device, [&] {
+    const std::lock_guard executing(state.execute);
+    const BufferRef words = state.faults.take_words(backend, plan.checks);
+    buffers = execute(backend, window, plan, words, state.work);
+    backend.start();
+    good = state.faults.give_back(backend, words, plan.checks);
+  });
+  return good ? std::optional(std::move(buffers)) : std::nullopt;
 }
 
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {

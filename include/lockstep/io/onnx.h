@@ -75,6 +75,8 @@ class LOCKSTEP_API OnnxModel final : public nn::Layer {
   const onnx::LoadedProgram& program() const { return *program_; }
 
  private:
+  TensorMap run_nodes(const TensorMap& inputs) const;
+
   std::unique_ptr<onnx::LoadedProgram> program_;
 };
 

@@ -98,6 +98,10 @@ class FromDraw {
 
 }  // namespace
 
+bool changes_arithmetic() {
+  return graph::is_autocasting() || current_numerics() != Numerics::exact;
+}
+
 std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const Value> inputs) {
   LOCKSTEP_ASSERT(node.row != nullptr);
   const Call call(node, inputs, device_, this, training_);
@@ -144,16 +148,10 @@ void Execution::step(const PlannedNode& node, std::vector<Value>& frame) {
   for (const int slot : node.last_uses) frame[static_cast<std::size_t>(slot)] = Value();
 }
 
-// Scopes of the thread that change what ops compute: values that were kept outside of them are not theirs.
-bool changes_arithmetic() {
-  return graph::is_autocasting() || current_numerics() != Numerics::exact;
-}
-
 // Sets what fixed nodes gave, computing it where it is not known, so that these need not run. False where they must: a
 // gradient is wanted of them, somebody looks at every node, or their values are too many to be kept.
 bool Execution::restore_fixed(const Plan& plan, std::vector<Value>& frame) {
   if (plan.fixed_results.empty() || observer_ != nullptr || training_ || plan.fixed->refused()) return false;
-  if (changes_arithmetic()) return false;
   std::vector<Value> sources;
   sources.reserve(plan.fixed_sources.size());
   for (const int slot : plan.fixed_sources) {
@@ -181,7 +179,7 @@ bool Execution::restore_fixed(const Plan& plan, std::vector<Value>& frame) {
 std::vector<Value> Execution::compute_fixed(const Plan& plan, std::vector<Value> frame) {
   const NoGrad no_grad;
   for (const PlannedNode& node : plan.nodes) {
-    if (!node.fixed) continue;
+    if (!node.fixed || node.folded) continue;
     std::vector<Value> inputs;
     for (const int slot : node.inputs)
       inputs.push_back(slot == kNoSlot ? Value() : frame[static_cast<std::size_t>(slot)]);
@@ -206,9 +204,11 @@ std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, s
   for (std::size_t i = 0; i < captured.size(); ++i) {
     frame[static_cast<std::size_t>(plan.captures[i].inner)] = std::move(captured[i]);
   }
-  const bool restored = restore_fixed(plan, frame);
+  const bool scoped = changes_arithmetic();
+  const bool restored = !scoped && restore_fixed(plan, frame);
   for (const PlannedNode& node : plan.nodes) {
-    if (!restored || !node.fixed) step(node, frame);
+    const bool known = node.folded ? !scoped : restored && node.fixed;
+    if (!known) step(node, frame);
   }
   std::vector<Value> outputs;
   for (const int slot : plan.outputs) outputs.push_back(frame[static_cast<std::size_t>(slot)]);

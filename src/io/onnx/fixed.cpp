@@ -44,6 +44,7 @@ void find_in(Plan& plan, Slots& known) {
     }
     node.fixed = all && any;
     for (const int slot : node.fixed ? node.outputs : std::vector<int>()) add_to(known, slot);
+    if (node.folded) continue;  // its outputs are constants
     for (const int slot : node.inputs) add_to(node.fixed ? read_of_weights : read, slot);
     for (const int slot : node.captured) add_to(read, slot);
   }

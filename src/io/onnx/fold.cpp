@@ -1,6 +1,6 @@
 // fold_constants: nodes whose inputs are all constants run once, at load, on the CPU. Since every device computes the
-// same bits, no result changes. In graphs inside nodes only what the file states (Constant) is made here, instead of in
-// every run.
+// same bits, no result changes; in scopes that change arithmetic they run again. In graphs inside nodes only what the
+// file states (Constant) is made here, instead of in every run.
 #include <algorithm>
 #include <chrono>
 
@@ -35,9 +35,8 @@ class Folder {
     const NoGrad no_grad;
     std::vector<PlannedNode> kept;
     for (PlannedNode& node : program_.main.nodes) {
-      if (std::chrono::steady_clock::now() - start > kLongest || !fold(node, program_.main)) {
-        kept.push_back(std::move(node));
-      }
+      node.folded = std::chrono::steady_clock::now() - start <= kLongest && fold(node, program_.main);
+      if (!node.folded || !node.inputs.empty()) kept.push_back(std::move(node));
     }
     program_.main.nodes = std::move(kept);
     std::vector<Plan*> open = {&program_.main};
@@ -116,7 +115,7 @@ class Folder {
 }  // namespace
 
 void fold_constants(Program& program) {
-  if (program.folded || !program.problems.empty()) return;
+  if (program.folded || !program.problems.empty() || changes_arithmetic()) return;
   Folder(program).fold();
   program.folded = true;
 }

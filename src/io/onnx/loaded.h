@@ -12,6 +12,7 @@
 #include <lockstep/nn/module.h>
 
 #include "io/onnx/plan.h"
+#include "io/onnx/replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -24,6 +25,7 @@ struct LoadedProgram {
   Device loaded_on;
   std::vector<std::unique_ptr<nn::Module>> modules;        ///< Below the model, parents first.
   std::vector<Cell> cells;                                 ///< By constant; undefined for those that have none.
+  mutable Replays replays;
   mutable std::mutex mutex;                                ///< Guards what follows.
   mutable std::map<Device, std::vector<Value>> on_device;  ///< The constants without cells.
 };

@@ -7,6 +7,8 @@
 #include <lockstep/io/onnx.h>
 
 #include "core/checked.h"
+#include "graph/make.h"
+#include "graph/recording.h"
 #include "io/onnx/execution.h"
 #include "io/onnx/fixed.h"
 #include "io/onnx/loaded.h"
@@ -111,6 +113,19 @@ std::vector<Value> constants_on(const LoadedProgram& loaded, Device device) {
 
 }  // namespace
 
+namespace {
+
+// Whether this run is more than its outputs: somebody wants gradients, other arithmetic, or to see nodes.
+bool looks_at_nodes(const LoadedProgram& loaded, const TensorMap& inputs) {
+  if (changes_arithmetic() || graph::is_recording() || graph::looks_at_new_nodes()) return true;
+  const auto is_traced = [](const Tensor& tensor) { return graph::is_tracing({&tensor}); };
+  return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return is_traced(input.second); }) ||
+         std::any_of(loaded.cells.begin(), loaded.cells.end(),
+                     [&](const Cell& cell) { return cell.defined() && is_traced(cell.tensor()); });
+}
+
+}  // namespace
+
 Device device_of(const LoadedProgram& loaded) {
   for (const Cell& cell : loaded.cells) {
     if (cell.defined()) return cell.device();
@@ -171,14 +186,32 @@ OnnxModel::~OnnxModel() = default;
 TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
   const CallScope call(site);
   const Device here = device();
-  onnx::ValueMap values;
   for (const auto& [name, tensor] : inputs) {
     if (!tensor.defined()) throw ValueError(fmt::format("input {} is undefined", in_quotes(name)));
     if (tensor.device() != here) {
       fail<DeviceError>(fmt::format("input {} is on another device than the model", in_quotes(name)),
                         {{"input", tensor}}, "move it, e.g. input.to(model.device())", site);
     }
-    values.emplace(name, tensor);
+  }
+  onnx::Replays& replays = program_->replays;
+  if (training() || onnx::looks_at_nodes(*program_, inputs)) {
+    replays.clear();
+    return run_nodes(inputs);
+  }
+  std::string kind = onnx::Replays::kind_of(inputs);
+  if (std::optional<TensorMap> outputs = replays.run(*program_, kind, inputs)) return std::move(*outputs);
+  if (!replays.wants(kind)) return run_nodes(inputs);
+  graph::Capture capture(onnx::unknown_of(inputs));
+  TensorMap outputs = run_nodes(inputs);
+  replays.keep(*program_, std::move(kind), outputs, capture.finish(onnx::tensors_of(outputs)));
+  return outputs;
+}
+
+TensorMap OnnxModel::run_nodes(const TensorMap& inputs) const {
+  const Device here = device();
+  onnx::ValueMap values;
+  for (const auto& [name, tensor] : inputs) {
+    values.emplace(name, onnx::is_known(tensor) ? onnx::Value(onnx::read_to_host(tensor)) : onnx::Value(tensor));
   }
   TensorMap outputs;
   for (const auto& [name, value] : onnx::run_program(*program_, std::move(values), here, training())) {

@@ -42,6 +42,7 @@ struct PlannedNode {
   const Program* program = nullptr;
   std::string problem;  ///< Why it cannot run; empty if it can.
   std::unique_ptr<DerivedWeights> derived = std::make_unique<DerivedWeights>();
+  bool folded = false;             ///< Computed at load; runs where a scope of the thread changes arithmetic.
   bool fixed = false;              ///< Computes of weights alone (fixed.h).
   std::uint64_t fixed_inputs = 0;  ///< Bit i: input i < 64 is a weight, or computed of weights alone.
 };

@@ -143,8 +143,8 @@ void expect_reference_bits(Problem& problem, const std::vector<int>& threads = {
       std::size_t at = 0;
       while (got[at] == expected[at]) ++at;
       ADD_FAILURE() << problem.name << " on " << name_of(isa) << " with " << count << " threads"
-                    << (again ? ", operands given" : "") << ": byte " << at << " of "
-                    << got.size() << " differs: " << std::to_integer<int>(got[at]) << ", expected "
+                    << (again ? ", operands given" : "") << ": byte " << at << " of " << got.size()
+                    << " differs: " << std::to_integer<int>(got[at]) << ", expected "
                     << std::to_integer<int>(expected[at]);
       break;
     }
@@ -380,6 +380,40 @@ TEST(CpuContraction, BlockedThreadsLayoutsAndSpecialValues) {
   }
 }
 
+MatmulOptions of_integers(DType a, DType b, bool transpose) {
+  return {.a = a, .b = b, .type = ComputeType::i32, .transpose_a = transpose, .transpose_b = !transpose};
+}
+
+TEST(CpuContraction, PairsAroundTileEdges) {
+  bool transpose = false;
+  for (const std::int64_t m : {1, 2, 5, 6, 7, 13, 14, 15, 29}) {
+    for (const std::int64_t n : {1, 7, 8, 9, 16, 17, 32, 33, 65}) {
+      for (const std::int64_t k : {1, 2, 7, 8, 9, 17}) {
+        transpose = !transpose;
+        Problem problem = matmul_problem({}, m, n, k, of_integers(DType::i16, DType::i8, transpose));
+        expect_reference_bits(problem, {1});
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, PairsInBlocksOfKAndOnThreads) {
+  for (const std::int64_t k : {0, 1, 2, 3, 255, 256, 257, 264, 511, 512, 1000}) {
+    for (const bool transpose : {false, true}) {
+      Problem square = matmul_problem({2}, 19, 37, k, of_integers(DType::i16, DType::i16, transpose));
+      expect_reference_bits(square, {1, 2, 7});
+      Problem row = matmul_problem({}, 1, 70, k, of_integers(DType::u8, DType::i8, transpose));
+      expect_reference_bits(row, {1});
+      MatmulOptions turned = of_integers(DType::i8, DType::u8, transpose);
+      turned.transpose_out = turned.flip_a = turned.flip_b = true;
+      Problem tall = matmul_problem({}, 70, 9, k, turned);
+      expect_reference_bits(tall, {1});
+    }
+  }
+  Problem wide = matmul_problem({}, 130, 1100, 300, of_integers(DType::i16, DType::i16, false));
+  expect_reference_bits(wide, {1, 2, 7});
+}
+
 TEST(CpuContraction, ResultsAtTheEdgeOfTheNormalRange) {
   // Products around 2^-126: sums keep subnormals, results do not.
   Problem problem = matmul_problem({}, 20, 40, 9);
@@ -435,6 +469,7 @@ struct Convolution {
   bool positions_first = false;  ///< order of k
   std::uint64_t fill = 0;
   bool special = false;
+  DType weight = DType::f32, input = DType::f32;
 };
 
 Problem convolution_problem(const Convolution& c) {
@@ -483,20 +518,44 @@ Problem convolution_problem(const Convolution& c) {
   }
   if (c.positions_first) push_channel();
   for (int d = 0; d < spatial; ++d) order.push_back(3 + d);
-  kernel.b_operand = {.slot = kSlotB, .dtype = DType::f32, .view = view.permuted(order), .canonical = false};
+  kernel.type = compute_type(c.weight);
+  kernel.b_operand = {.slot = kSlotB, .dtype = c.input, .view = view.permuted(order), .canonical = false};
   const View weight = View::contiguous(weight_shape).permuted(weight_order);
   kernel.a = {.slot = kSlotA,
-              .dtype = DType::f32,
+              .dtype = c.weight,
               .view = weight.expanded(concat({{c.batch}, weight.shape})),
               .canonical = false};
   kernel.epilogue = plain_epilogue(kernel);
-  problem.buffers.push_back(random_bytes(DType::f32, weight_shape.numel(), random, c.special));
-  problem.buffers.push_back(random_bytes(DType::f32, input_shape.numel(), random, c.special));
+  problem.buffers.push_back(random_bytes(c.weight, weight_shape.numel(), random, c.special));
+  problem.buffers.push_back(random_bytes(c.input, input_shape.numel(), random, c.special));
   problem.buffers.emplace_back(static_cast<std::size_t>(output_elements(kernel.epilogue)) * 4 + 64);
   problem.name = "convolution of " + input_shape.to_string() + " with " + weight_shape.to_string() + " padding " +
                  std::to_string(c.padding) + " stride " + std::to_string(c.stride) + " dilation " +
                  std::to_string(c.dilation);
   return problem;
+}
+
+TEST(CpuContraction, ConvolutionsOfPairs) {
+  for (const bool channels_last : {false, true}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      for (const DType dtype : {DType::i16, DType::u8}) {
+        for (const std::int64_t groups : {1, 3}) {
+          Problem problem = convolution_problem({.batch = 2,
+                                                 .groups = groups,
+                                                 .in = 5,
+                                                 .out = 9,
+                                                 .size = {9, 20},
+                                                 .padding = 2,
+                                                 .stride = stride,
+                                                 .channels_last = channels_last,
+                                                 .fill = 3,
+                                                 .weight = DType::i16,
+                                                 .input = dtype});
+          expect_reference_bits(problem, {1, 7});
+        }
+      }
+    }
+  }
 }
 
 TEST(CpuContraction, Convolutions2d) {

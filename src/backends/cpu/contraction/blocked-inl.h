@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backends/cpu/contraction/blocked.h"
+#include "backends/cpu/contraction/pairs-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -192,19 +193,6 @@ inline void finish_tile(float* results, std::int64_t stride, std::int64_t rows, 
 inline constexpr int kBlockedRows = HWY_TARGET == HWY_NEON ? kTileRows / 4 : kTileRows / 2;
 static_assert(kTileRows % kBlockedRows == 0);
 
-// sum + the products of 16-bit pairs.
-template <class D, class D16 = hn::Repartition<std::int16_t, D>>
-HWY_INLINE hn::Vec<D> add_products(D d, hn::Vec<D16> a, hn::Vec<D16> b, hn::Vec<D> sum) {
-#if HWY_TARGET == HWY_NEON
-  auto odd = hn::Zero(d);
-  const auto even = hn::ReorderWidenMulAccumulate(d, a, b, hn::Zero(d), odd);
-  return hn::Add(sum, hn::RearrangeToOddPlusEven(even, odd));
-#else
-  auto unused = hn::Zero(d);
-  return hn::ReorderWidenMulAccumulate(d, a, b, sum, unused);
-#endif
-}
-
 template <int kRows, int kVectors> HWY_NOINLINE void word_tile(const BlockedTileArgs& args) {
   constexpr int kWidth = kTileColumns<float>;
   constexpr int kN = kLanes<float>;
@@ -332,6 +320,7 @@ template <typename Tiles> constexpr KernelSet blocked_kernels_of() {
           .tile_rows = kTileRows,
           .tile_columns = kTileColumns<float>,
           .element_size = sizeof(float),
+          .panel_words = &blocked_panel_words,
           .pack_rows = &pack_blocked<Tiles::kRowForm, kTileRows>,
           .pack_columns = &pack_blocked<Tiles::kColumnForm, kTileColumns<float>>,
           .multiply = &multiply_blocked<Tiles>};

@@ -39,19 +39,10 @@ namespace {
 
 LOCKSTEP_TABLE_OF_ISA(KernelSet, blocked_set_of, local_blocked_kernels)
 
-bool has_vnni() {
-#if defined(__x86_64__) || defined(__i386__)
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 const KernelSet& blocked_kernel_set(Isa isa) {
-  static const bool vnni = has_vnni();
-  return blocked_set_of(isa == Isa::avx512 && !vnni ? Isa::avx2 : isa);
+  return blocked_set_of(isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa);
 }
 
 }  // namespace contraction

@@ -5,6 +5,7 @@
 #include <lockstep/error.h>
 
 #include "backends/cpu/contraction/blocked.h"
+#include "backends/cpu/contraction/pairs.h"
 #include "backends/cpu/contraction/way.h"
 
 namespace lockstep {
@@ -19,7 +20,9 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   using namespace contraction;
   if (kernel.numerics == Numerics::fast) throw BackendError("cpu: only CUDA devices have fast numerics");
   const bool blocked = kernel.numerics == Numerics::blocked;
-  const KernelSet& kernels = blocked ? blocked_kernel_set(isa) : kernel_set(kernel.type, isa);
+  const KernelSet& kernels = blocked             ? blocked_kernel_set(isa)
+                             : has_pairs(kernel) ? pair_kernel_set(isa)
+                                                 : kernel_set(kernel.type, isa);
   Task task{.kernels = kernels,
             .plan = make_plan(kernel, kernels),
             .epilogue = kernel.epilogue,

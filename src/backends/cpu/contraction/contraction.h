@@ -17,7 +17,8 @@
 //   direct_way.cpp      pixels stay where they are (other convolutions): direct.h, direct-inl.h
 //   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
 //   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in
-//                       blocked numerics, whose panels hold integers: blocked.h
+//                       blocked numerics, whose panels hold integers: blocked.h; and
+//                       all of integers of at most 16 bits, multiplied in pairs: pairs.h
 //   q8_way.cpp          those in q8 numerics, with weights packed once: q8.h, q8-inl.h
 #pragma once
 

@@ -59,6 +59,15 @@ namespace contraction {
 
 LOCKSTEP_TABLE_OF_ISA(KernelSets, kernel_sets, local_kernel_sets)
 
+bool has_vnni() {
+#if defined(__x86_64__) || defined(__i386__)
+  static const bool vnni = __builtin_cpu_supports("avx512vnni") != 0;
+  return vnni;
+#else
+  return false;
+#endif
+}
+
 const KernelSet& kernel_set(ComputeType type, Isa isa) {
   const KernelSets& sets = kernel_sets(isa);
   switch (type) {

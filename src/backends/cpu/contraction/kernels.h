@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "backends/cpu/contraction/direct.h"
 #include "backends/cpu/contraction/panels.h"
@@ -14,11 +15,17 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 
+/// A panel of elements has one word of them for each k.
+constexpr std::int64_t words_of_elements(std::int64_t k) {
+  return k;
+}
+
 struct KernelSet {
   int lanes = 1;
   int tile_rows = 1;
   int tile_columns = 1;
-  std::size_t element_size = 4;
+  std::size_t element_size = 4;                                      ///< of results, and of the words of panels
+  std::int64_t (*panel_words)(std::int64_t k) = &words_of_elements;  ///< per lane of a panel that holds k
   void (*pack_rows)(const PackArgs&) = nullptr;
   void (*pack_columns)(const PackArgs&) = nullptr;
   void (*pack_lanes)(const PackArgs&) = nullptr;  ///< columns, in panels of one vector; f32 only
@@ -27,6 +34,9 @@ struct KernelSet {
   WindowFunction window = nullptr;     ///< f32 where loads have masks, otherwise null
   DirectFunction direct = nullptr;     ///< f32 on vector instruction sets, otherwise null
 };
+
+/// Whether the processor has AVX-512 VNNI, which Isa::avx512 does not promise.
+bool has_vnni();
 
 struct KernelSets {
   KernelSet f32, f64, i32, i64;

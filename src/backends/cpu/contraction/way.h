@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "backends/backend.h"
-#include "backends/cpu/contraction/blocked.h"
 #include "backends/cpu/contraction/direct.h"
 #include "backends/cpu/contraction/epilogue.h"
 #include "backends/cpu/contraction/in_place.h"
@@ -75,9 +74,7 @@ class Way : public Executable {
 
   /// Elements from one panel to the next; the same for every block of k.
   std::int64_t panel_stride(Operand operand) const {
-    const std::int64_t k = std::min(kBlock, plan_.k);
-    const std::int64_t words = plan_.numerics == Numerics::blocked ? blocked_panel_words(k) : k;
-    return width(operand) * words + kPanelSlack / element_size();
+    return width(operand) * kernels_.panel_words(std::min(kBlock, plan_.k)) + kPanelSlack / element_size();
   }
   /// Packs [outer_begin, outer_begin + outer_count) of one block of k.
   void pack(const Binding& binding, Operand operand, const Position& batch, std::int64_t outer_begin,

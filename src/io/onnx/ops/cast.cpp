@@ -6,6 +6,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/unsigned.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -23,10 +24,9 @@ struct SmallFloat {
 constexpr SmallFloat kE4m3{3, 7, 448, 0x7f, 0x7f};
 constexpr SmallFloat kE5m2{2, 15, 57344, 0x7c, 0x7e};
 
-// The nearest 8-bit floats, halves to even. With `saturate` the largest one for all that is larger.
-Tensor small_float(const Tensor& given, DType dtype, bool saturate) {
+// The 8-bit floats nearest to f32, halves to even. With `saturate` the largest one for all that is larger.
+Tensor small_float(const Tensor& x, DType dtype, bool saturate) {
   const SmallFloat& form = dtype == DType::f8e4m3 ? kE4m3 : kE5m2;
-  const Tensor x = given.to(DType::f32);
   const Tensor size = abs(x);
   const auto word = [](const Tensor& value) { return value.bitcast(DType::i32); };
   const int least = 1 - form.bias;  // the exponent of the smallest normal number
@@ -46,7 +46,8 @@ Tensor converted(const Call& call, DType to) {
   const Tensor& x = call.input(0);
   if (x.dtype() == to) return x;
   const bool small = to == DType::f8e4m3 || to == DType::f8e5m2;
-  return small ? small_float(computable(x), to, call.integer("saturate", 1) != 0) : computable(x).to(to);
+  if (!small) return cast_to(computable(x), to);
+  return small_float(cast_to(computable(x), DType::f32), to, call.integer("saturate", 1) != 0);
 }
 
 std::vector<Tensor> cast(const Call& call) {
@@ -70,7 +71,7 @@ std::string check_type(const NodeFacts& node) {
 }
 std::string check_cast(const NodeFacts& node) {
   const auto dtype = dtype_of(node.integer("to", 0));
-  return dtype == DType::f8e4m3 || dtype == DType::f8e5m2 ? "" : check_type(node);
+  return dtype && *dtype != DType::complex64 ? "" : "to=" + name_of_type(node.integer("to", 0));
 }
 
 constexpr Operator kCastOperators[] = {

@@ -6,6 +6,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/unsigned.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,16 +26,26 @@ Tensor second_operand(const Call& call) {
 }
 
 template <Tensor (*Function)(const Operand&, const Operand&)> Tensors arithmetic(const Call& call) {
-  return {Function(call.input(0), second_operand(call))};
+  const Tensor& a = call.input(0);
+  return {narrowed(Function(widened(a), widened(second_operand(call))), a.dtype())};
+}
+template <Tensor (*Function)(const Operand&, const Operand&)> Tensors comparison(const Call& call) {
+  return {Function(ordered(call.input(0)), ordered(second_operand(call)))};
+}
+Tensors bitwise_not_of(const Call& call) {
+  const Tensor& x = call.input(0);
+  return {narrowed(bitwise_not(widened(x)), x.dtype())};
 }
 
 Tensors divide(const Call& call) {
   const Tensor& a = call.input(0);
   const Tensor b = second_operand(call);
+  if (is_stored_unsigned(a.dtype())) return {unsigned_quotient(a, b)};
   return {is_float(a.dtype()) ? div(a, b) : div(a, b, Rounding::trunc)};
 }
 
 Tensors modulo(const Call& call) {
+  if (is_stored_unsigned(call.dtype_of_input(0))) return {unsigned_remainder(call.input(0), call.input(1))};
   const bool truncates = call.integer("fmod", 0) != 0;
   return {truncates ? fmod(call.input(0), call.input(1)) : remainder(call.input(0), call.input(1))};
 }
@@ -44,6 +55,7 @@ Tensors power(const Call& call) {
   const Tensor& base = call.input(0);
   const Tensor exponent = second_operand(call);
   if (base.dtype() == exponent.dtype()) return {pow(base, exponent)};
+  if (is_stored_unsigned(exponent.dtype())) return {pow(base, cast_to(exponent, base.dtype()))};
   if (is_float(base.dtype())) return {pow(base, exponent.to(base.dtype()))};
   if (!is_float(exponent.dtype())) return {pow(base, exponent.to(base.dtype()))};
   return {pow(base.to(exponent.dtype()), exponent).to(base.dtype())};
@@ -53,6 +65,12 @@ template <Tensor (*Function)(const Operand&, const Operand&)> Tensors many(const
   Tensor result = call.input(0);
   for (std::size_t i = 1; i < call.inputs(); ++i) result = Function(result, call.input(i));
   return {result};
+}
+
+template <Tensor (*Function)(const Operand&, const Operand&)> Tensors extreme(const Call& call) {
+  Tensor result = ordered(call.input(0));
+  for (std::size_t i = 1; i < call.inputs(); ++i) result = Function(result, ordered(call.input(i)));
+  return {from_ordered(result, call.dtype_of_input(0))};
 }
 
 Tensors mean_of_inputs(const Call& call) {
@@ -134,8 +152,9 @@ Tensors is_infinite(const Call& call) {
 }
 
 Tensors shift(const Call& call) {
-  return {call.text("direction") == "LEFT" ? shift_left(call.input(0), call.input(1))
-                                           : shift_right(call.input(0), call.input(1))};
+  if (call.text("direction") == "LEFT") return arithmetic<shift_left>(call);
+  const Tensor& x = call.input(0);
+  return {is_stored_unsigned(x.dtype()) ? unsigned_shift_right(x, call.input(1)) : shift_right(x, call.input(1))};
 }
 
 Tensors swiglu_of(const Call& call) {
@@ -154,10 +173,10 @@ constexpr Operator kElementwiseOperators[] = {
     {.name = "Atan", .run = unary<atan>},
     {.name = "Atanh", .run = unary<atanh>},
     {.name = "BitShift", .run = shift},
-    {.name = "BitwiseAnd", .run = binary<bitwise_and>},
-    {.name = "BitwiseNot", .run = unary<bitwise_not>},
-    {.name = "BitwiseOr", .run = binary<bitwise_or>},
-    {.name = "BitwiseXor", .run = binary<bitwise_xor>},
+    {.name = "BitwiseAnd", .run = arithmetic<bitwise_and>},
+    {.name = "BitwiseNot", .run = bitwise_not_of},
+    {.name = "BitwiseOr", .run = arithmetic<bitwise_or>},
+    {.name = "BitwiseXor", .run = arithmetic<bitwise_xor>},
     {.name = "Ceil", .run = unary<ceil>},
     {.name = "Celu", .run = celu_of},
     {.name = "Clip", .run = clip},
@@ -170,19 +189,19 @@ constexpr Operator kElementwiseOperators[] = {
     {.name = "Exp", .run = unary<exp>},
     {.name = "Floor", .run = unary<floor>},
     {.name = "Gelu", .run = gelu_of},
-    {.name = "Greater", .run = arithmetic<gt>},
-    {.name = "GreaterOrEqual", .run = binary<ge>},
+    {.name = "Greater", .run = comparison<gt>},
+    {.name = "GreaterOrEqual", .run = comparison<ge>},
     {.name = "HardSigmoid", .run = hard_sigmoid},
     {.name = "HardSwish", .run = unary<hardswish>},
     {.name = "IsInf", .run = is_infinite},
     {.name = "IsNaN", .run = unary<isnan>},
     {.name = "LeakyRelu", .run = leaky},
-    {.name = "Less", .run = arithmetic<lt>},
-    {.name = "LessOrEqual", .run = binary<le>},
+    {.name = "Less", .run = comparison<lt>},
+    {.name = "LessOrEqual", .run = comparison<le>},
     {.name = "Log", .run = unary<log>},
-    {.name = "Max", .run = many<maximum>},
+    {.name = "Max", .run = extreme<maximum>},
     {.name = "Mean", .run = mean_of_inputs},
-    {.name = "Min", .run = many<minimum>},
+    {.name = "Min", .run = extreme<minimum>},
     {.name = "Mish", .run = unary<mish>},
     {.name = "Mod", .run = modulo},
     {.name = "Mul", .run = arithmetic<mul>},

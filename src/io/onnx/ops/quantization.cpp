@@ -6,6 +6,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/unsigned.h"
 #include "io/onnx/plan.h"
 
 namespace lockstep {
@@ -21,6 +22,7 @@ IntegerRange range_of(const Call& call, DType dtype) {
     case DType::u8: return {0, 255};
     case DType::i8: return {-128, 127};
     case DType::i16: return {-32768, 32767};
+    case DType::u16: return {0, 65535};
     default: call.unsupported("quantised to " + std::string(name_of(dtype)));
   }
 }
@@ -53,18 +55,20 @@ std::vector<Tensor> quantize_linear(const Call& call) {
 std::string check_quantise(const NodeFacts& node) {
   const std::int64_t type = node.integer("output_dtype", 0);
   const auto dtype = dtype_of(type);
-  return type == 0 || (dtype && !is_storage_only(*dtype)) ? "" : "output_dtype=" + name_of_type(type);
+  return type == 0 || (dtype && (!is_storage_only(*dtype) || is_stored_unsigned(*dtype)))
+             ? ""
+             : "output_dtype=" + name_of_type(type);
 }
 
 std::vector<Tensor> dequantize_linear(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor& scale = call.input(1);
   const DType result = call.integer("output_dtype", 0) != 0 ? call.dtype("output_dtype", scale.dtype()) : scale.dtype();
-  if (is_storage_only(x.dtype())) {  // floats have no zero point but 0
+  if (is_storage_only(x.dtype()) && !is_stored_unsigned(x.dtype())) {  // floats have no zero point but 0
     return {mul(computable(x), beside(call, x, scale).to(DType::f32)).to(result)};
   }
-  Tensor centred_x = x.to(DType::i32);
-  if (call.has(2)) centred_x = sub(centred_x, beside(call, x, call.input(2)).to(DType::i32));
+  Tensor centred_x = cast_to(x, DType::i32);
+  if (call.has(2)) centred_x = sub(centred_x, cast_to(beside(call, x, call.input(2)), DType::i32));
   return {mul(centred_x.to(DType::f32), beside(call, x, scale).to(DType::f32)).to(result)};
 }
 
@@ -106,8 +110,9 @@ Tensor along(const Tensor& parameter, int rank, int dim) {
 }
 
 Tensor centred(const Tensor& x, const Tensor& zero, int dim) {
-  const Tensor wide = x.to(DType::i32);
-  return zero.defined() ? sub(wide, along(zero.to(DType::i32), x.rank(), dim)) : wide;
+  const DType wide = size_of(x.dtype()) == 1 ? DType::i16 : DType::i32;
+  const Tensor values = x.to(wide);
+  return zero.defined() ? sub(values, along(zero.to(wide), x.rank(), dim)) : values;
 }
 
 Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim) {
@@ -126,8 +131,8 @@ Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero) {
 
 Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype) {
   const IntegerRange range = range_of(call, dtype);
-  const Tensor moved = zero.defined() ? add(round(quotient), zero.to(quotient.dtype())) : round(quotient);
-  return clamp(moved, range.least, range.most).to(dtype);
+  const Tensor moved = zero.defined() ? add(round(quotient), cast_to(zero, quotient.dtype())) : round(quotient);
+  return cast_to(clamp(moved, range.least, range.most), dtype);
 }
 
 Tensor quantised_by(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero) {

@@ -12,7 +12,8 @@ namespace io::onnx {
 
 /// A scale or zero point beside a tensor of `rank` dimensions: one number for all, or one for each place of `dim`.
 Tensor along(const Tensor& parameter, int rank, int dim);
-/// Integers as i32, less their zero point, which is one number or one for each place of `dim`. Undefined: 0.
+/// Integers less their zero point, which is one number or one for each place of `dim`; undefined: 0. Bytes become i16,
+/// which holds every difference and which contractions multiply in pairs and sum in i32; others become i32.
 Tensor centred(const Tensor& x, const Tensor& zero, int dim);
 /// The same of inputs of a node, which are computed once where they are weights. Once in an operator.
 Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim);

@@ -6,6 +6,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/unsigned.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -173,8 +174,8 @@ std::vector<Tensor> top_k(const Call& call) {
   const Tensor& x = call.input(0);
   const int axis = axis_of(call, call.integer("axis", -1), x.rank());
   const std::int64_t k = call.version() < 10 ? call.integer("k") : call.host_integer(1);
-  const ValuesIndices result = topk(x, k, axis, call.integer("largest", 1) != 0);
-  return {result.values, result.indices};
+  const ValuesIndices result = topk(ordered(x), k, axis, call.integer("largest", 1) != 0);
+  return {from_ordered(result.values, x.dtype()), result.indices};
 }
 
 constexpr Operator kReductionOperators[] = {

@@ -1,0 +1,51 @@
+// Compiles pairs-inl.h once per instruction set.
+#define HWY_TARGET_INCLUDE "backends/cpu/contraction/pairs_kernels.cpp"
+#include "backends/cpu/simd_table.h"
+
+#include "backends/cpu/contraction/pairs-inl.h"
+#include "backends/cpu/contraction/pairs.h"
+#if HWY_TARGET == HWY_AVX3
+#include "backends/cpu/contraction/pairs_vnni-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace HWY_NAMESPACE {
+
+const KernelSet& local_pair_kernels() {
+#if LOCKSTEP_SCALAR_TILE
+  return kernel_sets(Isa::scalar).i32;
+#else
+  static const KernelSet kSet = pair_kernels_of<PairTiles>();
+#if HWY_TARGET == HWY_AVX3
+  static const KernelSet kVnni = pair_kernels_of<VnniPairTiles>();
+  if (has_vnni()) return kVnni;
+#endif
+  return kSet;
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+LOCKSTEP_TABLE_OF_ISA(KernelSet, pair_kernel_set, local_pair_kernels)
+
+bool has_pairs(const ContractionKernel& kernel) {
+  const auto fits = [](DType dtype) { return !is_float(dtype) && size_of(dtype) <= 2; };
+  return kernel.type == ComputeType::i32 && fits(kernel.a.dtype) && fits(kernel.b_operand.dtype);
+}
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+#endif  // HWY_ONCE

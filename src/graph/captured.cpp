@@ -1,0 +1,262 @@
+#include "graph/captured.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "backends/backend.h"
+#include "graph/index_check.h"
+#include "graph/live_tensors.h"
+#include "graph/make.h"
+#include "graph/run_plan.h"
+#include "graph/window.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+namespace {
+
+// Values of one plan: scheduling takes longer than in proportion. A window flushes itself at as many.
+constexpr std::size_t kSegment = 1024;
+// A recording of more is not worth its memory.
+constexpr std::size_t kMostNodes = 100'000;
+
+thread_local Capture* capture = nullptr;
+
+// The value alone, without what it is made of.
+NodeRef bare_copy(const Node& node) {
+  auto copy = std::make_shared<Node>();
+  copy->op = node.op;
+  copy->shape = node.shape;
+  copy->dtype = node.dtype;
+  copy->encoding = node.encoding;
+  copy->device = node.device;
+  copy->where = node.where;
+  copy->name = node.name;
+  copy->id = node.id;
+  return copy;
+}
+
+// A value of its own, as if it were given.
+NodeRef made_of(const Node& computed) {
+  NodeRef node = make_node(Data{}, {}, computed.shape, computed.dtype, computed.device);
+  node->buffer = computed.buffer;
+  node->canonical = computed.canonical.load(std::memory_order_relaxed);
+  node->ready.store(true, std::memory_order_release);
+  return node;
+}
+
+// What a kernel may read in the place of a captured input.
+bool is_plain(const Node& node, Device device) {
+  const auto address = [&] { return reinterpret_cast<std::uintptr_t>(node.buffer->data()); };
+  return form_of(node.op) != Form::view && node.device == device && node.encoding == Encoding::dense &&
+         node.ready.load(std::memory_order_acquire) && node.buffer != nullptr && node.failure == nullptr &&
+         !is_unsettled(node) && error_of(node) == nullptr && (!is_host(device) || address() % size_of(node.dtype) == 0);
+}
+
+}  // namespace
+
+Capture::Capture(std::vector<Tensor> inputs) : outer_(std::exchange(capture, this)) {
+  if (!inputs.empty()) device_ = inputs.front().device();
+  for (const Tensor& input : inputs) {
+    const NodeRef& node = Access::node(input);
+    refused_ = refused_ || !is_plain(*node, device_);
+    if (refused_) return;
+    auto copy = bare_copy(*node);
+    copy->op = Data{};
+    copy->canonical = find_canonical(*node) ? 1 : 0;
+    copy->ready = true;
+    refused_ = !copies_.emplace(node.get(), copy).second;
+    originals_.push_back(node);
+    inputs_.push_back(std::move(copy));
+  }
+}
+
+Capture::~Capture() {
+  capture = outer_;
+}
+
+void capture_node(const NodeRef& node) {
+  if (capture != nullptr) capture->add(node);
+}
+
+void capture_reading(const NodeRef& node) {
+  if (capture != nullptr && capture->copies_.contains(node.get())) capture->refused_ = true;
+}
+
+// What an operand becomes: a copy if it depends on the inputs, else itself, which keeps its value from now on.
+NodeRef Capture::copy_of(const NodeRef& input) {
+  if (input == nullptr) return nullptr;
+  if (const auto found = copies_.find(input.get()); found != copies_.end()) return found->second;
+  const NodeRef& base = base_of(input);
+  if (!constants_.contains(base.get())) constants_.emplace(base.get(), std::make_shared<Handle>(base));
+  return input;
+}
+
+void Capture::add(const NodeRef& node) {
+  const bool depends = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
+    return input != nullptr && copies_.contains(input.get());
+  });
+  refused_ = refused_ || std::holds_alternative<Random>(node->op) || originals_.size() >= kMostNodes ||
+             (depends && node->device != device_);
+  if (refused_ || !depends) return;
+  NodeRef copy = bare_copy(*node);
+  for (const NodeRef& input : node->inputs) copy->inputs.push_back(copy_of(input));
+  copies_.emplace(node.get(), std::move(copy));
+  originals_.push_back(node);
+}
+
+std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
+  if (refused_) return nullptr;
+  auto captured = std::make_unique<Captured>();
+  captured->device_ = device_;
+  captured->inputs_ = inputs_;
+  for (const Tensor& output : outputs) {
+    if (Access::handle(output)->record != nullptr) return nullptr;
+    const Reading reading = reading_of(Access::node(output));
+    const auto copy = copies_.find(reading.base.get());
+    Captured::Output& entry = captured->outputs_.emplace_back();
+    if (copy == copies_.end()) {
+      entry.constant = output;
+      continue;
+    }
+    const auto input = std::find(inputs_.begin(), inputs_.end(), copy->second);
+    if (input != inputs_.end()) entry.input = static_cast<int>(input - inputs_.begin());
+    entry.base = copy->second;
+    if (form_of(Access::node(output)->op) == Form::view) entry.view = reading.view;
+    entry.dtype = output.dtype();
+  }
+  // What depends on no input is computed once; a source takes no longer than reading it would.
+  for (const auto& [address, handle] : constants_) {
+    const NodeRef& node = handle->node;
+    if (!node->source && form_of(node->op) != Form::source) compute(node);
+    const bool has_value = node->ready.load(std::memory_order_acquire);
+    if (has_value && node->buffer == nullptr) return nullptr;
+    captured->constants_.push_back(handle);
+  }
+  return cut(*captured) ? std::move(captured) : nullptr;
+}
+
+// Copies that outputs need, oldest first; no views and no inputs.
+std::vector<NodeRef> Capture::needed_by(std::span<const Captured::Output> outputs) const {
+  std::unordered_set<const Node*> copies;
+  for (const auto& [original, copy] : copies_) copies.insert(copy.get());
+  for (const NodeRef& input : inputs_) copies.erase(input.get());
+  std::unordered_set<const Node*> seen;
+  std::vector<NodeRef> needed, open;
+  for (const Captured::Output& output : outputs) {
+    if (output.base != nullptr) open.push_back(output.base);
+  }
+  while (!open.empty()) {
+    const NodeRef node = base_of(open.back());
+    open.pop_back();
+    if (!copies.contains(node.get()) || !seen.insert(node.get()).second) continue;
+    for (const NodeRef& input : node->inputs) {
+      if (input != nullptr) open.push_back(input);
+    }
+    needed.push_back(node);
+  }
+  std::sort(needed.begin(), needed.end(), [](const NodeRef& a, const NodeRef& b) { return a->id < b->id; });
+  return needed;
+}
+
+// Plans for pieces of the computation, each of which stores what later ones read.
+bool Capture::cut(Captured& captured) const {
+  const std::vector<NodeRef> needed = needed_by(captured.outputs_);
+  std::unordered_map<const Node*, std::size_t> segment, last_use;
+  for (std::size_t i = 0; i < needed.size(); ++i) segment[needed[i].get()] = i / kSegment;
+  for (const NodeRef& node : needed) {
+    for (const NodeRef& input : node->inputs) {
+      if (input == nullptr) continue;
+      const Node* const base = base_of(input).get();
+      if (segment.contains(base)) last_use[base] = segment[node.get()];
+    }
+  }
+  constexpr std::size_t kNever = ~std::size_t{0};
+  for (const Captured::Output& output : captured.outputs_) {
+    if (output.base != nullptr) last_use[output.base.get()] = kNever;
+  }
+  Backend& backend = backend_of(device_);
+  captured.segments_.resize((needed.size() + kSegment - 1) / kSegment);
+  for (std::size_t s = 0; s < captured.segments_.size(); ++s) {
+    std::vector<NodeRef> roots;
+    const std::size_t end = std::min(needed.size(), (s + 1) * kSegment);
+    for (std::size_t i = s * kSegment; i < end; ++i) {
+      if (last_use[needed[i].get()] > s) roots.push_back(needed[i]);
+    }
+    Captured::Segment& made = captured.segments_[s];
+    made.window = describe(roots);
+    made.plan = make_plan(backend, made.window);
+    if (made.plan->checks > 0 && !is_host(device_)) return false;  // looking at its words would wait
+    for (const NodeRef& root : roots) {
+      root->ready = true;
+      const std::size_t last = last_use[root.get()];
+      if (last != kNever) captured.segments_[last].released.push_back(root);
+    }
+  }
+  return true;
+}
+
+// Gives the inputs' elements to those that stand for them; false where they do not fit.
+bool Captured::bind(std::span<const Tensor> inputs) {
+  if (inputs.size() != inputs_.size()) return false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const NodeRef& node = Access::node(inputs[i]);
+    if (form_of(node->op) == Form::view) return false;
+    if (!node->ready.load(std::memory_order_acquire)) compute(node);
+    const Node& mine = *inputs_[i];
+    if (node->shape != mine.shape || node->dtype != mine.dtype || !is_plain(*node, device_)) return false;
+    if (find_canonical(*node) != (mine.canonical == 1)) return false;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i]->buffer = Access::node(inputs[i])->buffer;
+  return true;
+}
+
+void Captured::let_go() {
+  for (const NodeRef& input : inputs_) input->buffer = nullptr;
+  for (const Output& output : outputs_) {
+    if (output.base != nullptr) output.base->buffer = nullptr;
+  }
+  for (const Segment& segment : segments_) {
+    for (const NodeRef& node : segment.released) node->buffer = nullptr;
+  }
+}
+
+std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !bind(inputs)) return std::nullopt;
+  struct LetGo {
+    Captured& captured;
+    ~LetGo() { captured.let_go(); }
+  } const at_the_end{*this};
+  for (const Segment& segment : segments_) {
+    auto buffers = run_plan(device_, segment.window, *segment.plan);
+    if (!buffers) return std::nullopt;
+    for (std::size_t e = 0; e < buffers->size(); ++e) {
+      if (segment.window.values[e].wanted) segment.window.nodes[e]->buffer = std::move((*buffers)[e]);
+    }
+    for (const NodeRef& node : segment.released) node->buffer = nullptr;
+  }
+  std::vector<Tensor> results;
+  std::vector<NodeRef> made;
+  std::unordered_map<const Node*, NodeRef> values;
+  for (const Output& output : outputs_) {
+    if (output.base == nullptr) {
+      results.push_back(output.constant);
+      continue;
+    }
+    NodeRef& value = values[output.base.get()];
+    if (value == nullptr) {
+      value = output.input >= 0 ? Access::node(inputs[static_cast<std::size_t>(output.input)]) : made_of(*output.base);
+      if (output.input < 0) made.push_back(value);
+    }
+    results.push_back(Access::tensor(
+        output.view ? make_node(ViewOf{*output.view}, {value}, output.view->shape, output.dtype, device_) : value));
+  }
+  remember_stored(made);
+  return results;
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

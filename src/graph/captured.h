@@ -1,0 +1,99 @@
+// A computation that is recorded once and then runs again on other inputs of the same shapes, without recording: for
+// models whose kernels are so short that making nodes, describing windows and finding plans takes as long.
+//
+//   Capture capture({x});
+//   const Tensor y = f(x);
+//   const auto captured = capture.finish({y});  // null: f reads values, or draws numbers
+//   captured->run({other});                     // the bits of f(other)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/describe.h"
+#include "graph/node.h"
+#include "graph/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+/// What a Capture has recorded. It holds every other value that the computation reads, such as weights.
+class Captured {
+ public:
+  /// The outputs, computed. Nothing where the caller must record instead: an input differs in more than its elements
+  /// (it is a view, is on another device, has subnormals where there were none), an index is bad, or another thread
+  /// runs this. Throws what kernels throw.
+  std::optional<std::vector<Tensor>> run(std::span<const Tensor> inputs);
+
+ private:
+  friend class Capture;
+  struct Segment {
+    Window window;
+    std::shared_ptr<const Plan> plan;
+    std::vector<NodeRef> released;  ///< values of this and earlier segments that no later one reads
+  };
+  struct Output {
+    NodeRef base;
+    std::optional<View> view;  ///< through which the base is read
+    DType dtype = DType::f32;
+    int input = -1;   ///< which one the base is
+    Tensor constant;  ///< depends on no input
+  };
+
+  bool bind(std::span<const Tensor> inputs);
+  void let_go();
+
+  std::mutex mutex_;
+  Device device_;
+  std::vector<NodeRef> inputs_;  ///< stand for those of a run
+  std::vector<Segment> segments_;
+  std::vector<Output> outputs_;
+  std::vector<std::shared_ptr<Handle>> constants_;
+};
+
+/// While it lives, it notes what its thread records of `inputs`, which have their values. The newest of a thread alone.
+class Capture {
+ public:
+  explicit Capture(std::vector<Tensor> inputs);
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  /// Null where elements of what depends on the inputs were read, numbers were drawn, an output has a gradient, or the
+  /// inputs are views or one value twice.
+  std::unique_ptr<Captured> finish(std::span<const Tensor> outputs);
+
+ private:
+  friend void capture_node(const NodeRef& node);
+  friend void capture_reading(const NodeRef& node);
+
+  void add(const NodeRef& node);
+  NodeRef copy_of(const NodeRef& input);
+  std::vector<NodeRef> needed_by(std::span<const Captured::Output> outputs) const;
+  bool cut(Captured& captured) const;
+
+  Capture* outer_;
+  bool refused_ = false;
+  Device device_;
+  std::vector<NodeRef> inputs_;                      ///< copies
+  std::vector<NodeRef> originals_;                   ///< as long as their addresses are keys
+  std::unordered_map<const Node*, NodeRef> copies_;  ///< of what depends on the inputs
+  std::unordered_map<const Node*, std::shared_ptr<Handle>> constants_;
+};
+
+/// For make_node.
+void capture_node(const NodeRef& node);
+/// Whether somebody looks at every node that the thread makes (record.h): a run without nodes is not what they want.
+bool looks_at_new_nodes();
+/// For who computes a value because somebody wants it.
+void capture_reading(const NodeRef& node);
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep

@@ -1,0 +1,147 @@
+// Computations that are recorded once and run again on other inputs.
+#include "graph/captured.h"
+
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+
+#include "graph/make.h"
+#include "graph/window.h"
+#include "support/tensors.h"
+
+namespace lockstep::graph {
+namespace {
+
+using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+std::unique_ptr<Captured> captured(const Function& function, const std::vector<Tensor>& inputs) {
+  for (const Tensor& input : inputs) input.eval();
+  Capture capture(inputs);
+  const std::vector<Tensor> outputs = function(inputs);
+  return capture.finish(outputs);
+}
+
+Tensor input(const Shape& shape, std::uint64_t seed, Device device = {}) {
+  return random_tensor(shape, DType::f32, seed).to(device).eval();
+}
+
+Tensor indices(const std::vector<std::int64_t>& values) {
+  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+}
+
+TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
+  for (const Device device : test_devices()) {
+    const Tensor weight = input({6, 5}, 1, device);
+    const Function function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      const Tensor y = gelu(matmul(in[0], weight) + in[1]);
+      return {softmax(y, 1), y.transpose(0, 1), sum(y), in[0].narrow(0, 1, 2), weight, in[1]};
+    };
+    const auto again = captured(function, {input({4, 6}, 2, device), input({5}, 3, device)});
+    ASSERT_NE(again, nullptr) << device.to_string();
+    for (std::uint64_t seed = 10; seed < 13; ++seed) {
+      const std::vector<Tensor> inputs = {input({4, 6}, seed, device), input({5}, seed + 100, device)};
+      const std::vector<Tensor> expected = function(inputs);
+      const auto results = again->run(inputs);
+      ASSERT_TRUE(results) << device.to_string();
+      ASSERT_EQ(results->size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ((*results)[i], expected[i]);
+    }
+  }
+}
+
+TEST(Captured, MakesNoNodesAndNoPlans) {
+  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {exp(in[0]) * 2.0}; };
+  const auto again = captured(function, {input({8}, 1)});
+  const Tensor x = input({8}, 2);
+  const WindowStatistics before = window_statistics({});
+  const auto results = again->run(std::vector<Tensor>{x});
+  const WindowStatistics after = window_statistics({});
+  ASSERT_TRUE(results);
+  EXPECT_EQ(after.pending, before.pending);
+  EXPECT_EQ(after.plans_made, before.plans_made);
+  EXPECT_EQ(after.kernels, before.kernels + 1);
+}
+
+// More values than one plan takes, of which later pieces read some of earlier ones, and windows that flush themselves.
+TEST(Captured, IsCutIntoPieces) {
+  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    Tensor x = in[0];
+    const Tensor early = tanh(x);
+    for (int i = 0; i < 500; ++i) x = matmul(x * 0.5, in[1]) + early;
+    return {x, early};
+  };
+  const auto again = captured(function, {input({2, 4}, 1), input({4, 4}, 2) * 0.25});
+  ASSERT_NE(again, nullptr);
+  const std::vector<Tensor> other = {input({2, 4}, 3), (input({4, 4}, 4) * 0.25).eval()};
+  const std::vector<Tensor> expected = function(other);
+  const auto results = again->run(other);
+  ASSERT_TRUE(results);
+  EXPECT_BITS_EQ((*results)[0], expected[0]);
+  EXPECT_BITS_EQ((*results)[1], expected[1]);
+}
+
+TEST(Captured, LeavesItsInputsAndResultsAlone) {
+  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    Tensor x = in[0];
+    x[0] = 7.0;
+    return {x};
+  };
+  const auto again = captured(function, {input({4}, 1)});
+  ASSERT_NE(again, nullptr);
+  const Tensor x = input({4}, 2);
+  const std::uint64_t hash = x.hash();
+  const Tensor first = again->run(std::vector<Tensor>{x}).value()[0];
+  const std::uint64_t first_hash = first.hash();
+  EXPECT_EQ(x.hash(), hash);
+  EXPECT_NE(again->run(std::vector<Tensor>{input({4}, 3)}).value()[0].hash(), first_hash);
+  EXPECT_EQ(first.hash(), first_hash);
+  EXPECT_EQ(first.to_vector<float>()[0], 7.0f);
+}
+
+TEST(Captured, RefusesWhatLooksAtElementsOrDrawsNumbers) {
+  const std::vector<Tensor> inputs = {input({4}, 1)};
+  const auto refuses = [&](const Function& function) { return captured(function, inputs) == nullptr; };
+  EXPECT_TRUE(
+      refuses([](const auto& in) -> std::vector<Tensor> { return {in[0] * max(in[0]).template item<float>()}; }));
+  EXPECT_TRUE(refuses([](const auto& in) -> std::vector<Tensor> { return {in[0] + rand({4})}; }));
+  EXPECT_TRUE(refuses([](const auto& in) -> std::vector<Tensor> { return {nonzero(in[0])}; }));
+  EXPECT_FALSE(refuses([](const auto& in) -> std::vector<Tensor> { return {in[0] * ones({4}).sum().item<float>()}; }));
+  const Tensor x = inputs[0];
+  const Capture twice({x, x});
+  EXPECT_EQ(captured([](const auto& in) -> std::vector<Tensor> { return {in[0]}; }, {x.narrow(0, 0, 2)}), nullptr);
+}
+
+TEST(Captured, LeavesOtherInputsToARecordedRun) {
+  const auto again = captured([](const auto& in) -> std::vector<Tensor> { return {in[0] + 1.0}; }, {input({4}, 1)});
+  const auto fits = [&](const Tensor& x) { return again->run(std::vector<Tensor>{x}).has_value(); };
+  EXPECT_TRUE(fits(input({4}, 2)));
+  EXPECT_TRUE(fits(input({4}, 2) * 3.0));  // not computed yet
+  EXPECT_FALSE(fits(input({5}, 2)));
+  EXPECT_FALSE(fits(input({4}, 2).to(DType::f64)));
+  EXPECT_FALSE(fits(input({8}, 2).narrow(0, 0, 4)));
+  EXPECT_FALSE(fits(Tensor::from(std::vector<float>{1, 2, std::numeric_limits<float>::denorm_min(), 4}, {4})));
+}
+
+TEST(Captured, LeavesBadIndicesToARecordedRun) {
+  const Tensor table = input({3, 2}, 1);
+  const auto again = captured([&](const auto& in) -> std::vector<Tensor> { return {index_select(table, 0, in[0])}; },
+                              {indices({0, 2})});
+  ASSERT_NE(again, nullptr);
+  const auto good = again->run(std::vector<Tensor>{indices({1, 1})});
+  ASSERT_TRUE(good);
+  EXPECT_BITS_EQ((*good)[0], index_select(table, 0, indices({1, 1})));
+  EXPECT_FALSE(again->run(std::vector<Tensor>{indices({1, 3})}));
+}
+
+TEST(Captured, HasNoGradients) {
+  const Tensor weight = input({4}, 1).requires_grad_();
+  EXPECT_EQ(captured([&](const auto& in) -> std::vector<Tensor> { return {in[0] * weight}; }, {input({4}, 2)}),
+            nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::graph
