@@ -4,6 +4,7 @@
 Uses only the standard library and writes the same bytes every time. Inputs that fuzzing found are kept beside these,
 under names that begin with "found-"; they are not touched.
 """
+import base64
 import gzip
 import io
 import json
@@ -910,6 +911,26 @@ def make_tokenizer():
         write("tokenizer", label, content)
 
 
+def make_vocabulary():
+    def piece(text, kind, score=b"\0\0\x80\xbf"):
+        return field(1, field(1, text) + b"\x15" + score + field(3, kind))
+
+    model = piece(b"<unk>", 2) + piece(b"\xe2\x96\x81a", 1) + piece(b"a", 1) + piece(b"b", 4) + piece(b"ab", 5) + piece(b"aa", 1)
+    # An empty double array, one that points far away, one that maps "a" to "b".
+    tables = {"empty": b"\0\0\0\0", "far": b"\4\0\0\0" + b"\xff" * 4 + b"x\0",
+              "maps": b"\4\2\0\0" + b"\0\4\0\0" + bytes(380) + b"a\5\0\0" + bytes(124) + b"b\0"}
+    ranks = b"".join(base64.b64encode(bytes([b])) + b" %d\n" % b for b in range(256))
+    cases = {"valid-unigram": model, "valid-bpe": model + field(2, field(3, 2)), "valid-tiktoken": ranks + b"YWI= 256\n",
+             "bytes-missing": b"QQ== 0\n", "rank-far": ranks + b"YWI= 99999999\n", "not-base64": ranks + b"Y 3\n",
+             "piece-twice": model + piece(b"a", 1), "score-nan": model + piece(b"c", 1, b"\0\0\xc0\x7f"),
+             "type": model + piece(b"c", 9), "length": model + b"\x0a\x7f", "varint": b"\x0a" + b"\xff" * 12}
+    cases |= {f"table-{label}": model + field(3, bytes([0x12]) + varint(len(table)) + table) if len(table) < 100 else
+              model + b"\x1a" + varint(len(table) + 3) + b"\x12" + varint(len(table)) + table
+              for label, table in tables.items()}
+    for label, content in cases.items():
+        write("vocabulary", label, content)
+
+
 def make_weights():
     one = array("<f4", "(2, 3)", bytes(range(24)))
     onnx = field(1, 8) + field(2, b"pytorch") + field(7, b"graph") + field(8, b"opset")
@@ -953,6 +974,7 @@ if __name__ == "__main__":
     make_gguf()
     make_onnx()
     make_tokenizer()
+    make_vocabulary()
     make_weights()
     total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
     print(f"{total} bytes in {CORPUS}")

@@ -3,12 +3,19 @@
 
     src/io/block_grids.h                the tables of the IQ types
     tests/data/blocks.safetensors       random blocks of all 23 types, and the values that gguf decodes them to
-    tests/data/encoded.safetensors      values, and the blocks that gguf encodes them to
+    tests/data/encoded.safetensors      values, and the blocks that gguf encodes them to; of K and IQ types, which it cannot
+                                        write, those of ggml_quantize_chunk in the package xllamacpp (2026.10)
+
+    make_block_types.py --compare LIBRARY [N]   compares N blocks of the K and IQ types with those that a shared library
+        encodes: `void enc(int type, const float* values, uint8_t* blocks, long count)`
 
 Blocks are random bytes; where a block's scale would be an infinity or NaN, its highest exponent bit is cleared.
-Needs: gguf, numpy, safetensors.
+Needs: gguf, numpy, safetensors, xllamacpp.
 """
+import ctypes
+import importlib.util
 import pathlib
+import sys
 
 import numpy as np
 from gguf import quants
@@ -87,15 +94,58 @@ def values_to_encode():
     return np.concatenate(rows).astype(np.float32)
 
 
+def ggml_encoded(values, name):
+    """The blocks of rows of 256 values."""
+    folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
+    ggml = ctypes.CDLL(next(folder.glob("xllamacpp*.so")))
+    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p]
+    elements, size = GGML_QUANT_SIZES[T[name]]
+    blocks = np.zeros((values.size // elements, size), np.uint8)
+    ggml.ggml_quantize_chunk(int(T[name]), values.ctypes.data, blocks.ctypes.data, 0, len(values), values.shape[1], None)
+    return blocks
+
+
+SEARCHED = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
+
+
+def rows_of_256(count, seed):
+    """Sixteen kinds of them: weights, tiny and large ones, heavy tails, zeros, one sign, ties, constants, sparse ones."""
+    r = np.random.default_rng(seed)
+    rows = r.standard_normal((count, 256)).astype(np.float32)
+    changes = [lambda x: x, lambda x: x * 1e-6, lambda x: r.standard_t(2, 256), lambda x: x * 0, np.abs,
+               lambda x: np.round(x * 4) / 4, lambda x: -np.abs(x), lambda x: np.where(np.arange(256) // 32 == 1, 0, x),
+               lambda x: x * 1e3, lambda x: r.integers(-2, 3, 256), lambda x: x * 1e-20, lambda x: x * 0 + 0.37,
+               lambda x: x * (r.random(256) < 0.05), lambda x: x * 1e-8, lambda x: x + 3,
+               lambda x: np.where(np.arange(256) // 32 == 2, 1.5, x)]
+    for i in range(count):
+        rows[i] = changes[i % len(changes)](rows[i])
+    return rows
+
+
+def compare(library, count):
+    ours = ctypes.CDLL(library)
+    for name in SEARCHED:
+        values = rows_of_256(count, int(T[name]))
+        expected = ggml_encoded(values, name)
+        blocks = np.zeros_like(expected)
+        ours.enc(int(T[name]), ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(blocks.ctypes.data), ctypes.c_long(len(blocks)))
+        print(f"{name}: {len(blocks)} blocks, {int((blocks != expected).any(1).sum())} different")
+
+
 def write_encoded():
     values = values_to_encode()
-    tensors = {"values": values}
+    tensors = {"values": values, "values_of_256": rows_of_256(32, 3)}
+    for name in SEARCHED:
+        tensors[f"{name}.blocks"] = ggml_encoded(tensors["values_of_256"], name)
     for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4"):
         tensors[f"{name}.blocks"] = quants.quantize(values, T[name])
     save_file(tensors, ROOT / "tests/data/encoded.safetensors")
 
 
 if __name__ == "__main__":
-    write_grids()
-    write_blocks()
-    write_encoded()
+    if sys.argv[1:2] == ["--compare"]:
+        compare(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 4096)
+    else:
+        write_grids()
+        write_blocks()
+        write_encoded()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes the tiny random models of a folder (config.json and model.safetensors each) as GGUF files of f32.
 
-    make_gguf_models.py MODELS OUT    e.g. "$LOCKSTEP_TEST_DATA/lm" "$LOCKSTEP_TEST_DATA/lm_gguf"
+    make_gguf_models.py MODELS [MORE] OUT    e.g. "$LOCKSTEP_TEST_DATA/lm" tests/data/language/models "$LOCKSTEP_TEST_DATA/lm_gguf"
 
 Names of tensors are those of the package's own table; what is done to values is what llama.cpp's converter does: the
 one of Gemma's norms is added, Llama's queries and keys are ordered for pairs of neighbours, GPT-2's weights are
-transposed, experts stacked, and factors made of llama3's scaled frequencies. llama.gguf is also written in three files.
-Needs: gguf 0.19.0, numpy, safetensors.
+transposed, experts stacked (gpt-oss' gates and values taken apart), GPT-NeoX' queries put before its keys, and factors
+made of llama3's scaled frequencies. llama.gguf is also written in three files. MORE is a folder with further models,
+of which phi3_longrope is written. Needs: gguf 0.19.0, numpy, safetensors.
 """
 import json
 import math
@@ -15,12 +16,16 @@ import sys
 
 import gguf
 import numpy as np
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 # Folder: architecture.
-MODELS = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "gpt2": "gpt2", "llama": "llama",
-          "llama3rope": "llama", "mixtral": "llama", "olmo2": "olmo2", "phi3": "phi3", "qwen2": "qwen2",
-          "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "stablelm": "stablelm", "starcoder2": "starcoder2"}
+MODELS = {"bert": "bert", "cohere": "command-r", "falcon": "falcon", "gemma": "gemma", "gemma2": "gemma2",
+          "gemma3": "gemma3", "glm4": "glm4", "gpt2": "gpt2", "gpt_oss": "gpt-oss", "gptneox": "gptneox",
+          "granite": "granite", "llama": "llama", "llama3rope": "llama", "mixtral": "llama", "nomic_bert": "nomic-bert",
+          "olmo": "olmo", "olmo2": "olmo2", "phi": "phi2", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3",
+          "qwen3_moe": "qwen3moe", "smollm3": "smollm3", "stablelm": "stablelm", "starcoder2": "starcoder2"}
+# Queries and keys are stored for pairs of neighbours.
+PAIRED = ("llama", "granite", "olmo", "smollm3")
 
 
 def for_neighbours(w, heads):
@@ -53,32 +58,49 @@ def write_metadata(out, config, arch):
     if "full_attention" in rope:
         out.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
         rope = rope["full_attention"]
-    out.add_context_length(of("max_position_embeddings", "n_positions"))
+    out.add_context_length(of("max_position_embeddings", "n_positions", usual=2048))
     out.add_embedding_length(hidden)
     out.add_block_count(of("num_hidden_layers", "n_layer"))
-    out.add_feed_forward_length(of("intermediate_size", "n_inner", usual=4 * hidden))
+    out.add_feed_forward_length(of("intermediate_size", "ffn_hidden_size", "n_inner", usual=4 * hidden))
     out.add_head_count(heads)
-    out.add_head_count_kv(of("num_key_value_heads", usual=heads))
+    out.add_head_count_kv(1 if of("multi_query") else of("num_key_value_heads", usual=heads))
     if of("head_dim"):
         out.add_key_length(head)
         out.add_value_length(head)
     if "rms_norm_eps" in config:
         out.add_layer_norm_rms_eps(config["rms_norm_eps"])
     else:
-        out.add_layer_norm_eps(of("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
+        out.add_layer_norm_eps(of("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", usual=1e-5))
     if rope:
         out.add_rope_freq_base(rope["rope_theta"])
         out.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1)))
-    if arch.startswith("gemma") and of("sliding_window"):
+    if (arch.startswith("gemma") or arch == "gpt-oss") and of("sliding_window"):
         out.add_sliding_window(config["sliding_window"])
     for key, add in (("attn_logit_softcapping", out.add_attn_logit_softcapping),
                      ("final_logit_softcapping", out.add_final_logit_softcapping),
                      ("num_local_experts", out.add_expert_count), ("num_experts_per_tok", out.add_expert_used_count),
                      ("moe_intermediate_size", out.add_expert_feed_forward_length),
                      ("norm_topk_prob", out.add_expert_weights_norm),
-                     ("use_parallel_residual", out.add_parallel_residual)):
+                     ("use_parallel_residual", out.add_parallel_residual), ("logit_scale", out.add_logit_scale),
+                     ("logits_scaling", out.add_logit_scale), ("attention_multiplier", out.add_attention_scale),
+                     ("embedding_multiplier", out.add_embedding_scale),
+                     ("residual_multiplier", out.add_residual_scale)):
         if config.get(key) is not None:
             add(config[key])
+    if arch.endswith("bert"):
+        out.add_causal_attention(False)
+        out.add_token_type_count(of("type_vocab_size"))
+    if arch == "gpt-oss":
+        out.add_expert_feed_forward_length(config["intermediate_size"])
+    if rope.get("rope_type") == "yarn":
+        out.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        out.add_rope_scaling_factor(rope["factor"])
+        out.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope.get("rope_type") == "longrope":
+        old = rope.get("original_max_position_embeddings") or config["original_max_position_embeddings"]
+        out.add_rope_scaling_orig_ctx_len(old)
+        for length in ("long", "short"):
+            out.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
     if rope.get("rope_type") == "llama3":
         out.add_tensor("rope_freqs.weight", llama3_factors(rope, head))
 
@@ -89,12 +111,20 @@ def converted(config, tensors, arch):
     for name, w in tensors.items():
         if arch.startswith("gemma") and name.endswith("norm.weight"):
             w = w + np.float32(1)
-        if arch == "llama" and ".q_proj." in name:
+        if arch in PAIRED and ".q_proj." in name:
             w = for_neighbours(w, config["num_attention_heads"])
-        if arch == "llama" and ".k_proj." in name:
+        if arch in PAIRED and ".k_proj." in name:
             w = for_neighbours(w, config["num_key_value_heads"])
         if arch == "gpt2" and w.ndim == 2 and ".h." in name:
             w = w.T
+        if arch in ("gptneox", "falcon") and ".query_key_value." in name:
+            heads = config["num_attention_heads"]
+            kv = 1 if config.get("multi_query") else heads
+            groups = w.reshape(kv, heads // kv + 2, config["hidden_size"] // heads, *w.shape[1:])
+            w = np.concatenate([part.reshape(-1, *w.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])])
+        if arch == "gpt-oss" and ".experts." in name:
+            yield from gpt_oss_experts(name, w)
+            continue
         if ".experts." in name:
             start, rest = name.split(".experts.")
             number, end = rest.split(".", 1)
@@ -105,17 +135,61 @@ def converted(config, tensors, arch):
         yield name, np.stack([parts[i] for i in sorted(parts)])
 
 
-def write(folder, path, arch, **split):
+def gpt_oss_experts(name, w):
+    """Matrices [E, in, out] become [E, out, in]; gates and values stand in turns."""
+    start, kind = name.split(".experts.")
+    ending = ".bias" if kind.endswith("_bias") else ".weight"
+    if w.ndim == 3:
+        w = w.swapaxes(1, 2)
+    if kind.startswith("gate_up"):
+        yield f"{start}.experts.gate_proj{ending}", w[:, ::2]
+        yield f"{start}.experts.up_proj{ending}", w[:, 1::2]
+    else:
+        yield f"{start}.experts.down_proj{ending}", w
+
+
+def write_mxfp4(folder, target):
+    """The experts of gpt-oss in blocks: in a folder as they are published, and in a GGUF file."""
+    config = json.loads((folder / "config.json").read_text())
+    tensors = load_file(folder / "model.safetensors")
+    published = {}
+    for name, w in tensors.items():
+        if w.ndim != 3:
+            published[name] = w
+            continue
+        blocks = gguf.quants.quantize(np.ascontiguousarray(w.swapaxes(1, 2)), gguf.GGMLQuantizationType.MXFP4)
+        blocks = blocks.reshape(*blocks.shape[:2], -1, 17)
+        codes = np.concatenate([blocks[..., 1:] & 15, blocks[..., 1:] >> 4], -1)
+        published[name + "_blocks"] = codes[..., ::2] | codes[..., 1::2] << 4
+        published[name + "_scales"] = np.ascontiguousarray(blocks[..., 0])
+    out = target / "gpt_oss_mxfp4"
+    out.mkdir(exist_ok=True)
+    save_file(published, out / "model.safetensors")
+    (out / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "mxfp4"}}))
+    write(folder, target / "gpt_oss_mxfp4.gguf", "gpt-oss", blocks=gguf.GGMLQuantizationType.MXFP4)
+
+
+def write(folder, path, arch, blocks=None, **split):
     config = json.loads((folder / "config.json").read_text())
     out = gguf.GGUFWriter(path, arch, **split)
     write_metadata(out, config, arch)
     kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
     names = gguf.get_tensor_name_map(kind, config.get("num_hidden_layers") or config["n_layer"])
     for name, w in converted(config, load_file(folder / "model.safetensors"), arch):
+        if "pooler." in name or name == "lm_head.weight" and config.get("tie_word_embeddings"):
+            continue
         stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if name.endswith(".sinks"):
+            stored = names.get_name(name) + ".weight"
+        if arch == "gpt-oss" and ".post_attention_layernorm." in name:
+            stored = stored.replace("ffn_norm", "post_attention_norm")
         if stored is None:
             raise SystemExit(f"{folder.name}: no name for {name}")
-        out.add_tensor(stored, np.ascontiguousarray(w, np.float32))
+        w = np.ascontiguousarray(w, np.float32)
+        if blocks and w.ndim == 3:
+            out.add_tensor(stored, gguf.quants.quantize(w, blocks), raw_dtype=blocks)
+        else:
+            out.add_tensor(stored, w)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
@@ -123,11 +197,14 @@ def write(folder, path, arch, **split):
 
 
 def main():
-    models, target = map(pathlib.Path, sys.argv[1:])
+    models, *more, target = map(pathlib.Path, sys.argv[1:])
     target.mkdir(parents=True, exist_ok=True)
     for name, arch in MODELS.items():
         write(models / name, target / f"{name}.gguf", arch)
     write(models / "llama", target / "split.gguf", "llama", split_max_tensors=8)
+    write_mxfp4(models / "gpt_oss", target)
+    if more:
+        write(more[0] / "phi3_longrope", target / "phi3_longrope.gguf", "phi3")
 
 
 if __name__ == "__main__":

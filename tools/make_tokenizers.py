@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Makes tests/data/tokenizers: small tokenizers of every kind, and what the Python package tokenizers makes of texts.
+"""Makes tests/data/tokenizers: small tokenizers of every kind, and what the Python package tokenizers makes of texts; and
+tests/data/vocabularies: SentencePiece's .model files, GGUF files and files of tiktoken, with what the packages
+sentencepiece, tokenizers and tiktoken make of texts.
 
     make_tokenizers.py                                       writes the goldens
     make_tokenizers.py --compare bin/lockstep [--texts N]    compares N random texts for each with `lockstep tokenize`
 
 Every golden is a JSON: `tokenizer` is a whole tokenizer.json, trained on TEXTS below; `cases` hold `text`, `ids` (with
 special tokens), `plain` (without) and `decoded`. Random texts mix words of ten scripts, single characters of all
-planes, white space, digits, contractions and special tokens. Needs: tokenizers (0.23.3).
+planes, white space, digits, contractions and special tokens. Of a vocabulary `kind` is model, gguf or tiktoken, `file`
+the file in base64. Needs: tokenizers (0.23.3), sentencepiece (0.2.3), tiktoken (0.14), gguf (0.19).
 """
 import argparse
+import base64
+import functools
 import json
 import pathlib
 import random
@@ -16,6 +21,11 @@ import subprocess
 import tempfile
 import unicodedata
 
+import gguf
+import sentencepiece
+import tiktoken
+from sentencepiece import sentencepiece_model_pb2
+from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -84,10 +94,10 @@ def metaspace(scheme):
     return t
 
 
-def unigram(normalizer, byte_fallback=False):
+def unigram(normalizer, byte_fallback=False, pre=None):
     t = Tokenizer(models.Unigram())
     t.normalizer = normalizer
-    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.pre_tokenizer = pre or pre_tokenizers.Metaspace()
     t.decoder = decoders.Metaspace()
     special = ["<unk>", "</s>"] + ([f"<0x{b:02X}>" for b in range(256)] if byte_fallback else [])
     t.train_from_iterator(TEXTS, trainers.UnigramTrainer(vocab_size=380 + len(special), unk_token="<unk>",
@@ -145,6 +155,61 @@ def clip():
     return t
 
 
+def replacement_rules():
+    """Some of NFKC, and what SentencePiece's own rules do with white space and control characters."""
+    rules = {c: " " for c in "\t\n\r\u00a0\u3000\u2028\u200b"} | {chr(c): "" for c in list(range(1, 9)) + [0xad, 0xfeff]}
+    for c in [*range(0xa8, 0x180), *range(0x1e00, 0x1f00), *range(0x2100, 0x2180), *range(0x2460, 0x2474),
+              *range(0xfb00, 0xfb07), *range(0xff01, 0xff5f), 0x3a9, 0x958, 0xac00, 0x390]:
+        c = chr(c)
+        if unicodedata.normalize("NFKC", c) != c:
+            rules[c] = unicodedata.normalize("NFKC", c)
+        parts = unicodedata.normalize("NFD", c)
+        if parts != c:
+            rules[parts] = unicodedata.normalize("NFKC", c)
+    return {what: by for what, by in rules.items() if what != by}
+
+
+@functools.cache
+def piece_model(kind, size=400, rules=True, **options):
+    """A trained model of SentencePiece, as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "texts").write_text("\n".join(t.replace("\n", " ") for t in TEXTS))
+        if rules:
+            (folder / "rules").write_text("".join(
+                " ".join(f"{ord(c):X}" for c in what) + "\t" + " ".join(f"{ord(c):X}" for c in by) + "\n"
+                for what, by in replacement_rules().items()))
+            options["normalization_rule_tsv"] = str(folder / "rules")
+        else:
+            options.setdefault("normalization_rule_name", "identity")
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(folder / "texts"), model_prefix=str(folder / "m"), model_type=kind, vocab_size=size,
+            character_coverage=0.98, minloglevel=2, hard_vocab_limit=False, **options)
+        return (folder / "m.model").read_bytes()
+
+
+def with_unused(model, step):
+    """Every so manieth of the pieces with several characters is not used any more."""
+    message = sentencepiece_model_pb2.ModelProto.FromString(model)
+    for piece in [p for p in message.pieces if p.type == p.NORMAL and len(p.piece) > 1][::step]:
+        piece.type = piece.UNUSED
+    return message.SerializeToString()
+
+
+def precompiled():
+    table = sentencepiece_model_pb2.ModelProto.FromString(piece_model("unigram")).normalizer_spec.precompiled_charsmap
+    return unigram(normalizers.Sequence([normalizers.Precompiled(table), normalizers.Replace(Regex(" {2,}"), " ")]),
+                   pre=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]))
+
+
+def prefixed():
+    t = Tokenizer(models.BPE(unk_token="?", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
+    t.pre_tokenizer = pre_tokenizers.Whitespace()
+    t.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=800, special_tokens=["?"], show_progress=False,
+                                                     continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
+    return t
+
+
 P, N = pre_tokenizers, normalizers
 ALL = {
     "gpt2": lambda: byte_level(P.ByteLevel(add_prefix_space=False)),
@@ -159,6 +224,8 @@ ALL = {
     "metaspace_never": lambda: metaspace("never"),
     "unigram": lambda: unigram(N.NFKC()),
     "unigram_bytes": lambda: unigram(N.Sequence([N.NFKD(), N.Lowercase()]), True),
+    "precompiled": precompiled,
+    "prefixed": prefixed,
     "bert": lambda: word_piece(),
     "bert_cased": lambda: word_piece(lowercase=False, strip_accents=False, handle_chinese_chars=True),
     "whitespace": lambda: steps(P.Whitespace(), N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()])),
@@ -209,7 +276,145 @@ def case(t, text):
             "decoded": t.decode(ids, skip_special_tokens=False)}
 
 
+class Vocabulary:
+    """A file that is no tokenizer.json, and its truth: encode(text) without special tokens, decode(ids)."""
+
+    def __init__(self, kind, file, encode, decode, **more):
+        self.kind, self.file, self.encode, self.decode, self.more = kind, file, encode, decode, more
+
+
+def of_pieces(model):
+    truth = sentencepiece.SentencePieceProcessor(model_proto=model)
+    unknown = truth.unk_id()
+    # The unknown token is a special one here, there a text.
+    return Vocabulary("model", model, truth.encode, lambda ids: None if unknown in ids else truth.decode(ids))
+
+
+def gguf_file(model, tokens, **metadata):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.gguf"
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_tokenizer_model(model)
+        writer.add_token_list(tokens)
+        for name, value in metadata.items():
+            getattr(writer, f"add_{name}")(value)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path.read_bytes()
+
+
+def pieces_in_gguf(kind, model):
+    """As llama.cpp's converter writes a model of SentencePiece."""
+    message = sentencepiece_model_pb2.ModelProto.FromString(model)
+    own = of_pieces(model)
+    more = {"precompiled_charsmap": message.normalizer_spec.precompiled_charsmap} if kind == "t5" else {}
+    own.file = gguf_file(kind, [p.piece.encode() for p in message.pieces], token_scores=[p.score for p in message.pieces],
+                         token_types=[int(p.type) for p in message.pieces], eos_token_id=2, bos_token_id=1,
+                         add_space_prefix=message.normalizer_spec.add_dummy_prefix,
+                         remove_extra_whitespaces=message.normalizer_spec.remove_extra_whitespaces, **more)
+    own.kind = "gguf"
+    return own
+
+
+def words_in_gguf(t):
+    """As llama.cpp's converter writes a vocabulary of WordPiece."""
+    tokens = sorted(t.get_vocab(), key=t.token_to_id)
+    special = [token.startswith("[") and len(token) > 1 for token in tokens]
+    marked = [x if s else x[2:] if x.startswith("##") else MARK + x for x, s in zip(tokens, special)]
+    file = gguf_file("bert", [x.encode() for x in marked], token_types=[3 if s else 1 for s in special], bos_token_id=2,
+                     sep_token_id=3, unk_token_id=1)
+    return Vocabulary("gguf", file, lambda text: t.encode(text, add_special_tokens=False).ids,
+                      lambda ids: t.decode(ids, skip_special_tokens=False))
+
+
+def ranks(pattern, special, fill=0):
+    """Of a vocabulary that tokenizers trained, with random tokens that no text has up to `fill`."""
+    t = split_bytes(LLAMA3, size=700)
+    alphabet = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    to_byte = {c: b for b, c in gguf_bytes().items()}
+    # Ranks in the order of merging.
+    order = sorted(alphabet) + [a + b for a, b in json.loads(t.to_str())["model"]["merges"]]
+    tokens = {bytes(to_byte[c] for c in token): i for i, token in enumerate(dict.fromkeys(order))}
+    r = random.Random(5)
+    while len(tokens) < fill:
+        tokens.setdefault(r.randbytes(12), len(tokens))
+    truth = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=tokens, special_tokens=special)
+    file = "".join(f"{base64.b64encode(b).decode()} {i}\n" for b, i in tokens.items()).encode()
+    return Vocabulary("tiktoken", file, lambda text: truth.encode(text, allowed_special="all"), truth.decode, pattern=pattern,
+                      special=special)
+
+
+def gguf_bytes():
+    """The character of each byte in byte-level vocabularies."""
+    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [b for b in range(256) if b not in own]
+    return {b: chr(b) for b in own} | {b: chr(0x100 + i) for i, b in enumerate(others)}
+
+
+@functools.cache
+def openai(name):
+    """Pattern and special tokens of an encoding."""
+    real = openai_public.load_tiktoken_bpe
+    openai_public.load_tiktoken_bpe = lambda *a, **k: {}
+    made = getattr(openai_public, name)()
+    openai_public.load_tiktoken_bpe = real
+    return made["pat_str"], made["special_tokens"]
+
+
+VOCABULARIES = {
+    "unigram": lambda: of_pieces(piece_model("unigram")),
+    "unigram_bytes": lambda: of_pieces(piece_model("unigram", 700, byte_fallback=True, user_defined_symbols="<sep>,fox j,1 2")),
+    "unigram_unused": lambda: of_pieces(with_unused(piece_model("unigram", treat_whitespace_as_suffix=True), 5)),
+    "bpe_bytes": lambda: of_pieces(piece_model("bpe", 700, False, byte_fallback=True, remove_extra_whitespaces=False,
+                                               split_digits=True)),
+    "bpe_user": lambda: of_pieces(with_unused(piece_model("bpe", 500, user_defined_symbols="lazy,ing,\u2581the"), 4)),
+    "bpe_no_prefix": lambda: of_pieces(piece_model("bpe", 420, add_dummy_prefix=False)),
+    "gguf_t5": lambda: pieces_in_gguf("t5", piece_model("unigram", 700, byte_fallback=True, user_defined_symbols="<sep>,fox j,1 2")),
+    "gguf_llama": lambda: pieces_in_gguf("llama", piece_model("bpe", 700, False, byte_fallback=True,
+                                                               remove_extra_whitespaces=False, split_digits=True)),
+    "gguf_bert": lambda: words_in_gguf(word_piece_for_gguf()),
+    "gguf_bert_cased": lambda: words_in_gguf(word_piece_for_gguf(lowercase=False, strip_accents=False)),
+    "tiktoken_cl100k": lambda: ranks(openai("cl100k_base")[0], {"<|endoftext|>": 1000, "<|im_start|>": 1001}),
+    "tiktoken_o200k": lambda: ranks(openai("o200k_base")[0], {"<|endoftext|>": 999}),
+    "tiktoken_r50k": lambda: ranks(openai("r50k_base")[0], {"<|endoftext|>": 800}),
+}
+
+
+def word_piece_for_gguf(**normal):
+    """As published: words of up to 100 characters."""
+    data = json.loads(word_piece(**normal).to_str())
+    data["model"]["max_input_chars_per_word"] = 100
+    data["added_tokens"] = [x | {"lstrip": False} for x in data["added_tokens"]]
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def text_for(vocabulary, r):
+    """Names of control tokens are such tokens here, and texts to SentencePiece."""
+    text = random_text(r)
+    if vocabulary.kind == "tiktoken":
+        return text
+    return text.replace("<s>", "<sep>").replace("</s>", "fox jumps").replace("<unk>", "1 2")
+
+
+def write_vocabularies():
+    folder = ROOT / "tests/data/vocabularies"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in VOCABULARIES.items():
+        vocabulary = make()
+        r = random.Random(name)
+        texts = ["", " ", "Hello, world!", "  two leading spaces "] + [text_for(vocabulary, r) for _ in range(40)]
+        cases = []
+        for text in texts:
+            ids = vocabulary.encode(text)
+            cases.append({"text": text, "ids": ids, "decoded": vocabulary.decode(ids)})
+        golden = {"kind": vocabulary.kind, "file": base64.b64encode(vocabulary.file).decode(), **vocabulary.more, "cases": cases}
+        (folder / f"{name}.json").write_text(json.dumps(golden, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
 def write():
+    write_vocabularies()
     folder = ROOT / "tests/data/tokenizers"
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in ALL.items():
@@ -220,29 +425,58 @@ def write():
         (folder / f"{name}.json").write_text(json.dumps(golden, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def compare(command, count, seed):
+def compare_file(command, name, path, texts, encode, show):
+    """Tells how many of the texts have other tokens."""
+    listed = path.parent / "texts.json"
+    listed.write_text(json.dumps(texts))
+    output = subprocess.run([command, "tokenize", "--model", path, "--texts", listed], capture_output=True, text=True,
+                            check=True).stdout
+    wrong = 0
+    for text, line in zip(texts, output.splitlines(), strict=True):
+        ours, theirs = json.loads(line), encode(text)
+        if ours != theirs:
+            wrong += 1
+            if wrong < 4:
+                print(name, repr(text), "\n  ours  ", show(ours), "\n  theirs", show(theirs))
+    print(f"{name}: {len(texts)} texts, {wrong} different", flush=True)
+    return wrong
+
+
+def compare(command, count, seed, only):
     folder = pathlib.Path(tempfile.mkdtemp())
     total = wrong = 0
     for name in ALL:
+        if only and only not in name:
+            continue
         golden = json.loads((ROOT / f"tests/data/tokenizers/{name}.json").read_text())
         t = Tokenizer.from_str(json.dumps(golden["tokenizer"]))
-        (folder / "tokenizer.json").write_text(json.dumps(golden["tokenizer"]))
+        path = folder / "tokenizer.json"
+        path.write_text(json.dumps(golden["tokenizer"]))
         r = random.Random(f"{seed} {name}")
         texts = [random_text(r) for _ in range(count)]
-        (folder / "texts.json").write_text(json.dumps(texts))
-        output = subprocess.run([command, "tokenize", "--model", folder / "tokenizer.json", "--texts", folder / "texts.json"],
-                                capture_output=True, text=True, check=True).stdout
-        shown = 0
-        for text, line in zip(texts, output.splitlines(), strict=True):
-            ours, theirs = json.loads(line), t.encode(text).ids
-            total += 1
-            if ours != theirs:
-                wrong += 1
-                shown += 1
-                if shown < 4:
-                    print(name, repr(text), "\n  ours  ", [t.id_to_token(i) for i in ours], "\n  theirs", [t.id_to_token(i) for i in theirs])
-        print(f"{name}: {count} texts, {shown} different", flush=True)
+        wrong += compare_file(command, name, path, texts, lambda x: t.encode(x).ids, lambda ids: [t.id_to_token(i) for i in ids])
+        total += count
+    full = {"unigram_nmt_nfkc": lambda: of_pieces(piece_model("unigram", 1000, False, normalization_rule_name="nmt_nfkc")),
+            "cl100k_base": lambda: ranks(*openai("cl100k_base"), fill=100256),
+            "o200k_base": lambda: ranks(*openai("o200k_base"), fill=199998)}
+    for name, make in (VOCABULARIES | full).items():
+        if (only and only not in name) or name.startswith("tiktoken"):
+            continue
+        vocabulary = make()
+        path = folder / f"{name}.{vocabulary.kind}"
+        path.write_bytes(vocabulary.file)
+        r = random.Random(f"{seed} {name}")
+        texts = [text_for(vocabulary, r) for _ in range(count)]
+        around = words_around if name.startswith("gguf_bert") else (lambda ids: ids)
+        if vocabulary.kind == "gguf" and not name.startswith("gguf_bert"):
+            around = (lambda ids: ids + [2]) if name == "gguf_t5" else (lambda ids: [1] + ids)
+        wrong += compare_file(command, name, path, texts, lambda x: around(vocabulary.encode(x)), lambda ids: ids)
+        total += count
     print(f"{total} texts, {wrong} different")
+
+
+def words_around(ids):
+    return [2] + ids + [3]
 
 
 if __name__ == "__main__":
@@ -250,5 +484,6 @@ if __name__ == "__main__":
     parser.add_argument("--compare")
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="names that have this text within")
     args = parser.parse_args()
-    compare(args.compare, args.texts, args.seed) if args.compare else write()
+    compare(args.compare, args.texts, args.seed, args.only) if args.compare else write()

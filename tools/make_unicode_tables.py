@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Makes src/text/unicode_tables.h from Python's unicodedata: general categories, combining classes, decompositions and
 lower case of every character. The version of Unicode is that of the Python that runs this (3.11: 14.0.0), and stands
-in the file. Needs nothing else.
+in the file. What grapheme clusters break by, which unicodedata does not tell, is that of the package regex (2026.11.19).
 """
 import pathlib
 import sys
 import unicodedata
 
+import regex
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
+# In the order of enum Break in src/text/graphemes.cpp, from 1 on.
+GRAPHEMES = ["CR", "LF", "Control", "ZWJ", "Extend", "Regional_Indicator", "Prepend", "SpacingMark", "L", "V", "T", "LV",
+             "LVT"]
 HEAD = """// Facts about characters, from Unicode {version}. Made by tools/make_unicode_tables.py.
 #pragma once
 
@@ -66,6 +71,21 @@ def lower_case():
     return result
 
 
+def grapheme_properties():
+    """A break property, 0 for others; then flags: 16 pictographic, 32 and 64 consonant and linker of Indic conjuncts, 128
+    what extends them."""
+    result = [0] * 0x110000
+    kinds = {i + 1: f"GCB={name}" for i, name in enumerate(GRAPHEMES)}
+    for value, name in (kinds | {16: "Extended_Pictographic", 32: "InCB=Consonant", 64: "InCB=Linker",
+                                 128: "InCB=Extend"}).items():
+        pattern = regex.compile(rf"\p{{{name}}}")
+        for c in range(0x110000):
+            if not 0xD800 <= c < 0xE000 and pattern.match(chr(c)):
+                assert value > 15 or result[c] == 0
+                result[c] |= value
+    return result
+
+
 def main():
     text = HEAD.format(version=unicodedata.unidata_version)
     text += table("kCategories", "first << 5 | category, of runs; the categories in the order of enum Category",
@@ -73,6 +93,9 @@ def main():
     text += table("kCombiningClasses", "first << 8 | class, of runs", ranges(lambda c: unicodedata.combining(chr(c)), 8))
     text += table("kDecompositions", "character, length | compatibility << 8 | is the composition << 9, mapping",
                   decompositions())
+    properties = grapheme_properties()
+    text += table("kGraphemeProperties", "first << 8 | property of grapheme breaks and flags, of runs; see graphemes.cpp",
+                  ranges(lambda c: properties[c], 8))
     text += table("kLowerCase", "character, its lower case; without U+0130, which has two characters", lower_case())
     text += "\n}  // namespace text\n}  // namespace v0\n}  // namespace lockstep\n"
     (ROOT / "src/text/unicode_tables.h").write_text(text)

@@ -69,11 +69,14 @@ void add_quantize(CommandLine& line) {
   const auto options = std::make_shared<QuantizeOptions>();
   command.option("IN", options->input, "A GGUF file of F32, F16 or BF16, or hf:OWNER/NAME/FILE").required();
   command.option("OUT", options->output, "The file to write").required();
-  command.option("--type", options->type, "The type of blocks").required().one_of(io::quantizable_types());
+  command.option("--type", options->type, "The type of blocks, or a mixture of types")
+      .required()
+      .one_of(io::quantizable_types());
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command.footer(
-      "Example:\n"
+      "Examples:\n"
       "  lockstep quantize model-f16.gguf model-q8_0.gguf --type Q8_0\n"
+      "  lockstep quantize model-f16.gguf model-q4_k_m.gguf --type Q4_K_M\n"
       "Norms, routers, tables of positions, and rows that are no whole blocks stay as they are.");
   command.runs([options] { return quantize_file(*options); });
 }

@@ -46,6 +46,7 @@ struct ServeArguments {
   int connections = server::ServerOptions{}.connections;
   int waiting = server::ServerOptions{}.waiting;
   int seconds = server::ServerOptions{}.seconds;
+  int prefix_megabytes = 256;
   std::string device = "best";
 };
 
@@ -117,7 +118,8 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
                                      .fingerprint = {},
                                      .device = device,
                                      .numerics = arguments.products.chosen(),
-                                     .most_requests = arguments.waiting};
+                                     .most_requests = arguments.waiting,
+                                     .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
   served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
@@ -194,6 +196,11 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .show_default()
       .range(1, 4096);
   command.option("--seconds", arguments->seconds, "That a client may be silent").show_default().range(1, 3600);
+  command
+      .option("--prefix-megabytes", arguments->prefix_megabytes,
+              "Of what was read of texts, for those that begin alike; 0 reads every prompt anew")
+      .show_default()
+      .range(0, 1 << 20);
   command.option("--device", arguments->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.footer(
       "Examples:\n"

@@ -180,18 +180,24 @@ void encode_blocks(const BlockType& type, std::span<const float> values, std::sp
     throw ValueError(std::string(type.name) + " holds finite values; element " + std::to_string(bad - values.begin()) +
                      " is " + std::to_string(*bad));
   }
+  const auto fail_at = [&](std::size_t i) {
+    throw ValueError("values of elements " + std::to_string(i * type.elements) + " to " +
+                     std::to_string((i + 1) * type.elements - 1) + " are too large for the f16 scale of " +
+                     std::string(type.name));
+  };
+  // Beyond what any f16 scale reaches; sums over products of such values might overflow.
+  constexpr float kBeyond = 1e9f;
   const FloatingPointScope scope;
   for (std::size_t i = 0; i < count; ++i) {
+    const auto own = values.subspan(i * type.elements, type.elements);
+    const bool reached = std::all_of(own.begin(), own.end(), [](float value) { return std::fabs(value) <= kBeyond; });
+    if (type.encoded_halves > 0 && !reached) fail_at(i);
     auto* block = reinterpret_cast<std::uint8_t*>(blocks.data()) + i * type.bytes;
     type.encode(values.data() + i * type.elements, block);
     for (std::uint32_t half = 0; half < type.encoded_halves; ++half) {
       std::uint16_t bits;
-      std::memcpy(&bits, block + 2 * half, sizeof bits);
-      if ((bits & 0x7c00u) == 0x7c00u) {
-        throw ValueError("values of elements " + std::to_string(i * type.elements) + " to " +
-                         std::to_string((i + 1) * type.elements - 1) + " are too large for the f16 scale of " +
-                         std::string(type.name));
-      }
+      std::memcpy(&bits, block + type.halves_at + 2 * half, sizeof bits);
+      if ((bits & 0x7c00u) == 0x7c00u) fail_at(i);
     }
   }
 }

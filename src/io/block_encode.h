@@ -1,6 +1,6 @@
-// Writes float values as blocks of GGUF's quantised types: the bytes that ggml's reference code and the Python package
-// gguf (0.19) write without an importance matrix. Which types can be written says the column `encode` of
-// block_type.cpp.
+// Writes float values as blocks of GGUF's quantised types: the bytes that ggml's reference code (ggml_quantize_chunk)
+// and, of the types that it has, the Python package gguf (0.19) write without an importance matrix. Which types can be
+// written says the column `encode` of block_type.cpp.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,8 @@ struct BlockType {
   std::optional<StoredType> dense;
   DecodeBlock* decode;  ///< Null for dense types, and for those that are known by name alone.
   EncodeBlock* encode = nullptr;     ///< Null where there is no quantiser (encode_blocks).
-  std::uint32_t encoded_halves = 0;  ///< How many f16 numbers an encoder puts at the block's begin.
+  std::uint32_t encoded_halves = 0;  ///< How many f16 numbers an encoder puts into a block,
+  std::uint32_t halves_at = 0;       ///< one behind the other, from this byte on.
 };
 
 /// All rows, in the order of their numbers.
@@ -47,8 +48,9 @@ DecodeBlock decode_q4_0, decode_q4_1, decode_q5_0, decode_q5_1, decode_q8_0, dec
     decode_q5_k, decode_q6_k, decode_tq1_0, decode_tq2_0, decode_mxfp4, decode_nvfp4, decode_iq4_nl, decode_iq4_xs;
 DecodeBlock decode_iq2_xxs, decode_iq2_xs, decode_iq2_s, decode_iq3_xxs, decode_iq3_s, decode_iq1_s, decode_iq1_m;
 
-// The encoders: block_encode.cpp.
+// The encoders: block_encode.cpp, block_encode_search.cpp.
 EncodeBlock encode_q4_0, encode_q4_1, encode_q5_0, encode_q5_1, encode_q8_0, encode_mxfp4;
+EncodeBlock encode_q2_k, encode_q3_k, encode_q4_k, encode_q5_k, encode_q6_k, encode_iq4_nl, encode_iq4_xs;
 
 }  // namespace io
 }  // namespace v0

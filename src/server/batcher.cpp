@@ -6,17 +6,33 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
-Batcher::Batcher(const models::LanguageModel& model, Device device, Numerics numerics) : numerics_(numerics) {
-  if (models::StepBatch::supports(model)) batch_.emplace(model, device);
+Batcher::Batcher(const models::LanguageModel& model, Device device, Numerics numerics, std::int64_t prefix_bytes)
+    : numerics_(numerics) {
+  if (!models::StepBatch::supports(model)) return;
+  batch_.emplace(model, device);
+  prefixes_.emplace(model, prefix_bytes);
 }
 
 void Batcher::forget_those_that_left() {
-  std::vector<std::int64_t> gone;
+  decltype(left_) gone;
   {
     const std::lock_guard lock(mutex_);
     gone.swap(left_);
   }
-  for (const std::int64_t text : gone) batch_->leave(text);
+  for (const auto& [text, tokens] : gone) {
+    // A conversation goes on from its answer.
+    prefixes_->put(tokens, *batch_->cache_of(text));
+    batch_->leave(text);
+  }
+}
+
+std::unique_ptr<models::LanguageCache> Batcher::begin(const std::vector<std::int64_t>& tokens) {
+  forget_those_that_left();
+  return prefixes_->find(tokens);
+}
+
+void Batcher::keep(const std::vector<std::int64_t>& tokens, const models::LanguageCache& cache) {
+  prefixes_->put(tokens, cache);
 }
 
 std::int64_t Batcher::join(const models::LanguageCache& cache) {
@@ -24,9 +40,9 @@ std::int64_t Batcher::join(const models::LanguageCache& cache) {
   return batch_->join(cache);
 }
 
-void Batcher::leave(std::int64_t text) {
+void Batcher::leave(std::int64_t text, std::vector<std::int64_t> tokens) {
   const std::lock_guard lock(mutex_);
-  left_.push_back(text);
+  left_.emplace_back(text, std::move(tokens));
 }
 
 // All who wait, in one pass. What goes wrong is told to all of them.

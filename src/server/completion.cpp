@@ -58,8 +58,8 @@ Completion::Completion(const models::LanguageModel& model, Batcher& batcher, con
       options_(std::move(options)),
       end_token_(tokenizer.end_token()),
       device_(device),
+      prompt_(prompt),
       pending_(prompt),
-      cache_(model.make_cache()),
       sampler_(options_.sampling, prompt, constraint_of(options_, texts, end_token_)),
       stream_(tokenizer, std::move(prompt)) {}
 
@@ -71,7 +71,21 @@ std::string Completion::shown_until(std::size_t end) {
 }
 
 Completion::~Completion() {
-  if (in_batch_) batcher_->leave(*in_batch_);
+  if (!in_batch_) return;
+  std::vector<std::int64_t> text = std::move(prompt_);
+  text.insert(text.end(), tokens_.begin(), tokens_.end());
+  batcher_->leave(*in_batch_, std::move(text));
+}
+
+// From where others have come.
+void Completion::begin() {
+  if (!batcher_->works()) {
+    cache_ = model_->make_cache();
+    return;
+  }
+  cache_ = batcher_->begin(prompt_);
+  reused_ = length_ = cache_->length();
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(length_));
 }
 
 // Behind the pending tokens; nothing where not all of a prompt is read yet.
@@ -85,6 +99,7 @@ std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
   return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
     const NoGrad no_grad;
     const NumericsScope numerics(batcher_->numerics());
+    if (cache_ == nullptr) begin();
     const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
     const std::vector<std::int64_t> ids(pending_.begin(), end);
     pending_.erase(pending_.begin(), end);
@@ -92,6 +107,7 @@ std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
     length_ += length;
     const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
     std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
+    if (batcher_->works()) batcher_->keep(prompt_, *cache_);
     if (!pending_.empty()) return std::nullopt;
     if (batcher_->works()) {
       in_batch_ = batcher_->join(*cache_);

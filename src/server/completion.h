@@ -55,22 +55,27 @@ class Completion {
 
   const std::string& text() const { return text_; }
   const std::vector<std::int64_t>& tokens() const { return tokens_; }
+  /// Tokens of the prompt that were not read again, since another text began with them.
+  std::int64_t reused() const { return reused_; }
   /// Of the tokens' numbers, as `lockstep generate` prints it.
   std::string hash() const;
 
  private:
   std::string shown_until(std::size_t end);
   std::optional<std::vector<float>> next_logits(HttpServer& server);
+  void begin();
 
   const models::LanguageModel* model_;
   Batcher* batcher_;
   CompletionOptions options_;
   std::optional<std::int64_t> end_token_;
   Device device_;
+  std::vector<std::int64_t> prompt_;
   std::vector<std::int64_t> pending_;
   std::unique_ptr<models::LanguageCache> cache_;
   std::optional<std::int64_t> in_batch_;  // its number there, once the prompt is read
   std::int64_t length_ = 0;               // tokens that the model has seen
+  std::int64_t reused_ = 0;
   models::Sampler sampler_;
   text::TextStream stream_;
   std::vector<std::int64_t> tokens_;

@@ -1,9 +1,9 @@
 // /v1/embeddings: texts as vectors.
 #include <bit>
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "core/base64.h"
 #include "server/language.h"
 
 namespace lockstep {
@@ -13,23 +13,10 @@ namespace {
 
 constexpr int kEmbeddingDepth = 4;
 
-// RFC 4648, of the little-endian bytes.
-std::string base64_of(const std::vector<float>& values) {
+// Of the little-endian bytes.
+std::string base64_of_floats(const std::vector<float>& values) {
   static_assert(std::endian::native == std::endian::little);
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes(values.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  std::string result;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    }
-    for (std::size_t k = 0; k < 4; ++k) {
-      result += i + k <= bytes.size() ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return result;
+  return base64_of({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
 }  // namespace
@@ -75,7 +62,7 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
     const std::vector<float> values = vector.to_vector<float>();
     data.push_back({{"object", "embedding"},
                     {"index", data.size()},
-                    {"embedding", as_base64 ? Json(base64_of(values)) : Json(values)},
+                    {"embedding", as_base64 ? Json(base64_of_floats(values)) : Json(values)},
                     {"hash", fmt::format("{:016x}", vector.hash())}});
   }
   return json_response({{"object", "list"},

@@ -142,7 +142,8 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
   });
   limit(*job);
   for (const auto& [token, bias] : job->request.options.sampling.logit_bias) {
-    if (token >= served_.model->vocabulary()) throw HttpError(400, fmt::format("logit_bias: there is no token {}", token));
+    if (token >= served_.model->vocabulary())
+      throw HttpError(400, fmt::format("logit_bias: there is no token {}", token));
   }
   job->id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", ++answered_);
   job->created = static_cast<std::int64_t>(std::time(nullptr));
@@ -193,8 +194,12 @@ Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
 
 namespace {
 
-Json usage_of(std::size_t prompt, std::size_t answer) {
-  return {{"prompt_tokens", prompt}, {"completion_tokens", answer}, {"total_tokens", prompt + answer}};
+// `reused` of the prompt's tokens were known from texts before.
+Json usage_of(std::size_t prompt, std::size_t answer, std::int64_t reused) {
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", answer},
+          {"total_tokens", prompt + answer},
+          {"prompt_tokens_details", {{"cached_tokens", reused}}}};
 }
 
 // `more` is that of a further token.
@@ -235,8 +240,10 @@ Json LanguageService::choice_of(const Job& job, std::size_t index, const Complet
 Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) {
   Json choices = Json::array();
   std::size_t drawn = 0;
+  std::int64_t reused = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i),
+                          served_.device);
     Json logprobs = nullptr;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
@@ -245,18 +252,20 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
     }
     completion.rest();
     drawn += completion.tokens().size();
+    reused += completion.reused();
     Json choice = choice_of(job, i, completion);
     choice["logprobs"] = std::move(logprobs);
     choices.push_back(std::move(choice));
   }
   Json answer = head_of(job, false);
   answer["choices"] = std::move(choices);
-  answer["usage"] = usage_of(job.prompt_tokens(), drawn);
+  answer["usage"] = usage_of(job.prompt_tokens(), drawn, reused);
   return json_response(answer);
 }
 
 void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
   std::size_t drawn = 0;
+  std::int64_t reused = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
     const auto send = [&](const std::string& text, Json logprobs, const std::string& reason, const std::string& hash) {
       Json choice{{"index", i}};
@@ -280,7 +289,8 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
                                        {"finish_reason", nullptr}}});
       if (!write(event(chunk))) return;
     }
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i), served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i),
+                          served_.device);
     while (completion.finish_reason().empty()) {
       const std::optional<Piece> piece = completion.step(server);
       if (job.tools && !write(": still here\n\n")) return;
@@ -290,6 +300,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
       if (!send(piece->text, logprobs, "", "")) return;  // nobody listens any more
     }
     drawn += completion.tokens().size();
+    reused += completion.reused();
     if (job.tools) {
       completion.rest();
       Json choice = choice_of(job, i, completion);
@@ -310,7 +321,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
   if (job.request.include_usage) {
     Json chunk = head_of(job, true);
     chunk["choices"] = Json::array();
-    chunk["usage"] = usage_of(job.prompt_tokens(), drawn);
+    chunk["usage"] = usage_of(job.prompt_tokens(), drawn, reused);
     if (!write(event(chunk))) return;
   }
   write("data: [DONE]\n\n");

@@ -28,9 +28,10 @@ struct ServedLanguageModel {
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
   Device device;
-  Numerics numerics = Numerics::exact;              ///< that the model computes in
-  int most_requests = 32;                           ///< that are answered at a time; further ones get 429
-  models::Pooling pooling = models::Pooling::last;  ///< of /v1/embeddings
+  Numerics numerics = Numerics::exact;                  ///< that the model computes in
+  int most_requests = 32;                               ///< that are answered at a time; further ones get 429
+  models::Pooling pooling = models::Pooling::last;      ///< of /v1/embeddings
+  std::int64_t prefix_bytes = std::int64_t{256} << 20;  ///< of what was read, for texts that begin alike
 };
 
 /// Adds its addresses to a server, which it must outlive. Prompts are read in turns; requests that draw tokens share a
@@ -38,7 +39,9 @@ struct ServedLanguageModel {
 class LanguageService {
  public:
   explicit LanguageService(ServedLanguageModel served)
-      : served_(std::move(served)), texts_(served_.tokenizer), batcher_(*served_.model, served_.device, served_.numerics) {}
+      : served_(std::move(served)),
+        texts_(served_.tokenizer),
+        batcher_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes) {}
   void add_to(HttpServer& server);
 
  private:

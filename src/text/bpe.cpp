@@ -7,6 +7,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "core/utf8.h"
 #include "text/token_model.h"
 #include "text/unicode.h"
 
@@ -73,7 +74,12 @@ Bpe::Bpe(const std::string& where, const Vocabulary& vocabulary,
     // One after the other, so that the same one is named everywhere.
     const std::int64_t left_id = id(left);
     const std::int64_t right_id = id(right);
-    merges_.insert_or_assign(pair_key(left_id, right_id), Merge{rank, id(left + right)});
+    if (right.size() < options.prefix.size()) {
+      throw FormatError(
+          fmt::format("{}: merge {}: {} is shorter than continuing_subword_prefix", where, rank, in_quotes(right)));
+    }
+    const std::int64_t both_id = id(left + right.substr(options.prefix.size()));
+    merges_.insert_or_assign(pair_key(left_id, right_id), Merge{rank, both_id});
     ++rank;
   }
 }
@@ -82,7 +88,8 @@ std::vector<std::int64_t> Bpe::characters(std::u32string_view piece) const {
   std::vector<std::int64_t> result;
   bool after_unknown = false;
   for (std::size_t i = 0; i < piece.size(); ++i) {
-    const std::string text = encode_utf8(piece[i]) + (i + 1 == piece.size() ? options_.suffix : "");
+    const std::string text =
+        (i > 0 ? options_.prefix : "") + encode_utf8(piece[i]) + (i + 1 == piece.size() ? options_.suffix : "");
     const std::optional<std::int64_t> id = vocabulary_->find(text);
     bool unknown = false;
     if (id) {
@@ -139,18 +146,83 @@ void Bpe::encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) c
   }
 }
 
-ScoredBpe::ScoredBpe(const Vocabulary& vocabulary, std::vector<float> scores, std::optional<std::int64_t> unknown)
-    : vocabulary_(&vocabulary), scores_(std::move(scores)), bytes_(vocabulary.byte_tokens()), unknown_(unknown) {}
+void TextSet::add(std::string_view text) {
+  std::uint64_t node = 0;
+  for (const char c : text) {
+    const std::uint64_t key = node << 8 | static_cast<unsigned char>(c);
+    const auto [edge, added] = edges_.emplace(key, static_cast<std::uint32_t>(ends_.size()));
+    if (added) ends_.push_back(false);
+    node = edge->second;
+  }
+  ends_[node] = true;
+}
+
+std::size_t TextSet::longest_at(std::string_view text) const {
+  std::size_t result = 0;
+  std::uint64_t node = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto edge = edges_.find(node << 8 | static_cast<unsigned char>(text[i]));
+    if (edge == edges_.end()) break;
+    node = edge->second;
+    if (ends_[node]) result = i + 1;
+  }
+  return result;
+}
+
+ScoredBpe::ScoredBpe(const Vocabulary& vocabulary, std::vector<float> scores, ScoredBpeOptions options)
+    : vocabulary_(&vocabulary),
+      scores_(std::move(scores)),
+      bytes_(vocabulary.byte_tokens()),
+      options_(std::move(options)) {
+  for (std::size_t id = 0; id < options_.kinds.size(); ++id) {
+    const std::string* text = vocabulary.text(static_cast<std::int64_t>(id));
+    if (options_.kinds[id] == TokenKind::user_defined && text != nullptr && !text->empty()) user_defined_.add(*text);
+  }
+}
+
+std::optional<std::int64_t> ScoredBpe::find(std::string_view text) const {
+  const std::optional<std::int64_t> id = vocabulary_->find(text);
+  if (!id) return std::nullopt;
+  const bool hidden =
+      kind(*id) == TokenKind::unknown || kind(*id) == TokenKind::control || kind(*id) == TokenKind::byte;
+  return hidden ? std::nullopt : id;
+}
+
+bool ScoredBpe::append(std::string_view part, const Halves& halves, bool after_unknown,
+                       std::vector<std::int64_t>& tokens) const {
+  if (const auto id = find(part)) {
+    const auto half = halves.find(part);
+    if (kind(*id) != TokenKind::unused || half == halves.end()) {
+      tokens.push_back(*id);
+      return false;
+    }
+    after_unknown = append(part.substr(0, half->second), halves, after_unknown, tokens);
+    return append(part.substr(half->second), halves, after_unknown, tokens);
+  }
+  if (append_bytes(part, bytes_, tokens)) return false;
+  if (!options_.unknown) throw ValueError(fmt::format("the vocabulary has no token for {}", in_quotes(part)));
+  if (!after_unknown) tokens.push_back(*options_.unknown);
+  return true;
+}
 
 void ScoredBpe::encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) const {
   const std::string whole = encode_utf8(piece);
   const std::string_view text = whole;
-  Chain<std::string_view> chain;
-  std::size_t from = 0;
-  for (const char32_t c : piece) {
-    const std::size_t size = encode_utf8(c).size();
-    chain.push_back(text.substr(from, size));
-    from += size;
+  if (options_.whole_pieces) {
+    if (const auto id = find(text)) {
+      tokens.push_back(*id);
+      return;
+    }
+  }
+  struct Symbol : std::string_view {
+    bool frozen = false;
+  };
+  Chain<Symbol> chain;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t own = user_defined_.longest_at(text.substr(at));
+    const std::size_t size = own > 0 ? own : first_character(text.substr(at)).bytes;
+    chain.push_back({text.substr(at, size), own > 0});
+    at += size;
   }
   struct Candidate {
     float score;
@@ -166,11 +238,15 @@ void ScoredBpe::encode(std::u32string_view piece, std::vector<std::int64_t>& tok
     const auto& first = chain.parts[left];
     return std::string_view(first.value.data(), first.value.size() + chain.parts[first.after].value.size());
   };
+  Halves halves;
   const auto consider = [&](std::size_t left) {
     if (left == kNone || chain.parts[left].after == kNone) return;
-    if (const auto id = vocabulary_->find(both(left))) {
-      queue.push({scores_[static_cast<std::size_t>(*id)], left, both(left).size()});
-    }
+    const auto& first = chain.parts[left];
+    if (first.value.frozen || chain.parts[first.after].value.frozen) return;
+    const auto id = find(both(left));
+    if (!id) return;
+    queue.push({scores_[static_cast<std::size_t>(*id)], left, both(left).size()});
+    if (kind(*id) == TokenKind::unused) halves.insert_or_assign(both(left), first.value.size());
   };
   for (std::size_t i = 0; i < chain.parts.size(); ++i) consider(i);
   while (!queue.empty()) {
@@ -178,18 +254,13 @@ void ScoredBpe::encode(std::u32string_view piece, std::vector<std::int64_t>& tok
     queue.pop();
     const auto& part = chain.parts[best.left];
     if (part.gone || part.after == kNone || both(best.left).size() != best.bytes) continue;
-    chain.merge(best.left, both(best.left));
+    chain.merge(best.left, {both(best.left)});
     consider(chain.parts[best.left].before);
     consider(best.left);
   }
+  bool unknown = false;
   for (const auto& part : chain.parts) {
-    if (part.gone) continue;
-    if (const auto id = vocabulary_->find(part.value)) {
-      tokens.push_back(*id);
-    } else if (!append_bytes(part.value, bytes_, tokens)) {
-      if (!unknown_) throw ValueError(fmt::format("the vocabulary has no token for {}", in_quotes(part.value)));
-      tokens.push_back(*unknown_);
-    }
+    if (!part.gone) unknown = append(part.value, halves, unknown, tokens);
   }
 }
 

@@ -57,16 +57,6 @@ std::string clean_up(std::string text) {
   return text;
 }
 
-Decoder word_piece_decoder(const JsonFields& fields) {
-  const std::string prefix = fields.text_or("prefix", "##");
-  const bool clean = fields.flag_or("cleanup", true);
-  return each([prefix, clean](const std::string& token, bool first) {
-    std::string text = token;
-    if (!first) text = !prefix.empty() && token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
-    return clean ? clean_up(std::move(text)) : text;
-  });
-}
-
 Decoder strip_decoder(const JsonFields& fields) {
   const std::string content = fields.text("content");
   const std::int64_t start = fields.integer_or("start", 0, 0, 1024);
@@ -81,6 +71,14 @@ Decoder strip_decoder(const JsonFields& fields) {
 }
 
 }  // namespace
+
+Decoder word_piece_decoder(const std::string& prefix, bool clean) {
+  return each([prefix, clean](const std::string& token, bool first) {
+    std::string text = token;
+    if (!first) text = !prefix.empty() && token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+    return clean ? clean_up(std::move(text)) : text;
+  });
+}
 
 Decoder byte_level_decoder() {
   return [](const std::vector<std::string>& tokens) {
@@ -145,7 +143,7 @@ Decoder read_decoder(const nlohmann::json* json, const std::string& where) {
   if (type == "ByteLevel") return byte_level_decoder();
   if (type == "ByteFallback") return byte_fallback_decoder();
   if (type == "Metaspace") return metaspace_decoder(fields);
-  if (type == "WordPiece") return word_piece_decoder(fields);
+  if (type == "WordPiece") return word_piece_decoder(fields.text_or("prefix", "##"), fields.flag_or("cleanup", true));
   if (type == "Strip") return strip_decoder(fields);
   if (type == "Fuse") {
     return [](const std::vector<std::string>& tokens) {

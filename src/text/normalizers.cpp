@@ -4,7 +4,9 @@
 
 #include <lockstep/error.h>
 
+#include "core/base64.h"
 #include "core/checked.h"
+#include "text/charsmap.h"
 #include "text/regex.h"
 #include "text/steps.h"
 #include "text/unicode.h"
@@ -65,13 +67,54 @@ bool is_chinese(char32_t c) {
          (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
+Normalizer strip_normalizer(const JsonFields& fields) {
+  const bool left = fields.flag_or("strip_left", true);
+  const bool right = fields.flag_or("strip_right", true);
+  return [left, right](const std::u32string& text) {
+    std::size_t begin = 0;
+    std::size_t end = text.size();
+    while (left && begin < end && is_space(text[begin])) ++begin;
+    while (right && end > begin && is_space(text[end - 1])) --end;
+    return text.substr(begin, end - begin);
+  };
+}
+
+// The package tokenizers' way: of a grapheme cluster below 6 bytes the shortest key at its front decides, and then the
+// whole cluster is replaced; of longer ones, and those without, each character is looked up.
+std::u32string precompiled(const CharsMap& table, const std::u32string& text) {
+  constexpr std::size_t kShort = 6;
+  std::string result;
+  std::size_t begin = 0;
+  for (const std::size_t end : grapheme_ends(text)) {
+    const std::string cluster = encode_utf8(std::u32string_view(text).substr(begin, end - begin));
+    const auto whole = cluster.size() < kShort ? table.shortest(cluster) : std::nullopt;
+    if (whole) {
+      result += whole->by;
+    } else {
+      for (; begin < end; ++begin) {
+        const std::string character = encode_utf8(text[begin]);
+        const auto own = table.shortest(character);
+        result += own ? own->by : std::string_view(character);
+      }
+    }
+    begin = end;
+  }
+  return decode_utf8_lossy(result);
+}
+
+Normalizer precompiled_normalizer(const JsonFields& fields) {
+  const std::optional<std::string> bytes = bytes_of_base64(fields.text_or("precompiled_charsmap", ""));
+  if (!bytes) fields.fail("precompiled_charsmap", "is no base64");
+  const auto table = std::make_shared<CharsMap>(fields.where(), *bytes);
+  return [table](const std::u32string& text) { return precompiled(*table, text); };
+}
+
+}  // namespace
+
 // "BERT: Pre-training of Deep Bidirectional Transformers", its BasicTokenizer.
-Normalizer bert_normalizer(const JsonFields& fields) {
-  const bool clean = fields.flag_or("clean_text", true);
-  const bool chinese = fields.flag_or("handle_chinese_chars", true);
-  const bool lower = fields.flag_or("lowercase", true);
-  const bool strip = fields.flag_or("strip_accents", lower);
-  return [=](std::u32string text) {
+Normalizer bert_normalizer(BertNormalizing how) {
+  return [how](std::u32string text) {
+    const auto [clean, chinese, strip, lower] = how;
     std::u32string result;
     const std::uint32_t control = *category_mask("C") & ~mask_of(Category::Cn) & ~mask_of(Category::Cs);
     for (const char32_t c : text) {
@@ -97,20 +140,6 @@ Normalizer bert_normalizer(const JsonFields& fields) {
   };
 }
 
-Normalizer strip_normalizer(const JsonFields& fields) {
-  const bool left = fields.flag_or("strip_left", true);
-  const bool right = fields.flag_or("strip_right", true);
-  return [left, right](const std::u32string& text) {
-    std::size_t begin = 0;
-    std::size_t end = text.size();
-    while (left && begin < end && is_space(text[begin])) ++begin;
-    while (right && end > begin && is_space(text[end - 1])) --end;
-    return text.substr(begin, end - begin);
-  };
-}
-
-}  // namespace
-
 Normalizer read_normalizer(const nlohmann::json* json, const std::string& where) {
   if (json == nullptr) return nullptr;
   const JsonFields fields(*json, where);
@@ -126,7 +155,14 @@ Normalizer read_normalizer(const nlohmann::json* json, const std::string& where)
   }
   if (type == "Strip") return strip_normalizer(fields);
   if (type == "Replace") return replace_normalizer(fields);
-  if (type == "BertNormalizer") return bert_normalizer(fields);
+  if (type == "BertNormalizer") {
+    const bool lower = fields.flag_or("lowercase", true);
+    return bert_normalizer({.clean = fields.flag_or("clean_text", true),
+                            .chinese = fields.flag_or("handle_chinese_chars", true),
+                            .strip_accents = fields.flag_or("strip_accents", lower),
+                            .lower = lower});
+  }
+  if (type == "Precompiled") return precompiled_normalizer(fields);
   if (type == "Prepend") {
     const std::u32string front = characters_of(fields, "prepend");
     return [front](const std::u32string& text) { return text.empty() ? text : front + text; };

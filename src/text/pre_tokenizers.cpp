@@ -209,7 +209,19 @@ const ByteTable& byte_table() {
   return table;
 }
 
+// Punctuation, and ASCII's symbols.
+bool is_sign(char32_t c) {
+  const bool ascii = c < 0x80 && c > ' ' && c != 0x7f && !is_word(c);
+  return ascii || c == '_' || is_punctuation(c);
+}
+
 }  // namespace
+
+PreTokenizer bert_pre_tokenizer() {
+  const PreTokenizer words = splitter(each(is_space), Behavior::removed);
+  const PreTokenizer signs = splitter(each(is_sign), Behavior::isolated);
+  return [words, signs](std::vector<Piece> pieces) { return signs(words(std::move(pieces))); };
+}
 
 char32_t character_of_byte(unsigned char byte) {
   return byte_table().characters[byte];
@@ -243,27 +255,19 @@ PreTokenizer read_pre_tokenizer(const nlohmann::json* json, const std::string& w
   if (json == nullptr) return nullptr;
   const JsonFields fields(*json, where);
   const std::string type = fields.text("type");
-  const auto punctuation = [](char32_t c) {
-    const bool ascii = c < 0x80 && c > ' ' && c != 0x7f && !is_word(c);
-    return ascii || c == '_' || is_punctuation(c);
-  };
   if (type == "ByteLevel")
     return byte_level(fields.flag_or("add_prefix_space", true), fields.flag_or("use_regex", true));
   if (type == "Metaspace") return metaspace_pre_tokenizer(fields);
   if (type == "Split") return split_pre_tokenizer(fields);
   if (type == "Whitespace") return words_and_signs();
   if (type == "WhitespaceSplit") return splitter(each(is_space), Behavior::removed);
-  if (type == "Punctuation") return splitter(each(punctuation), read_behavior(fields));
+  if (type == "Punctuation") return splitter(each(is_sign), read_behavior(fields));
   if (type == "Digits") {
     const auto number = [](char32_t c) { return in_mask(c, *category_mask("N")); };
     const bool single = fields.flag_or("individual_digits", false);
     return splitter(each(number), single ? Behavior::isolated : Behavior::contiguous);
   }
-  if (type == "BertPreTokenizer") {
-    const PreTokenizer words = splitter(each(is_space), Behavior::removed);
-    const PreTokenizer signs = splitter(each(punctuation), Behavior::isolated);
-    return [words, signs](std::vector<Piece> pieces) { return signs(words(std::move(pieces))); };
-  }
+  if (type == "BertPreTokenizer") return bert_pre_tokenizer();
   if (type == "CharDelimiterSplit") {
     const std::optional<std::u32string> mark = decode_utf8(fields.text("delimiter"));
     if (!mark || mark->size() != 1) fields.fail("delimiter", "is not one character");

@@ -31,6 +31,18 @@ Normalizer read_normalizer(const nlohmann::json* json, const std::string& where)
 PreTokenizer read_pre_tokenizer(const nlohmann::json* json, const std::string& where);
 Decoder read_decoder(const nlohmann::json* json, const std::string& where);
 
+struct BertNormalizing {
+  bool clean = true;    ///< Control characters go, white space becomes spaces.
+  bool chinese = true;  ///< Chinese characters are words of their own.
+  bool strip_accents = true;
+  bool lower = true;
+};
+Normalizer bert_normalizer(BertNormalizing how);
+/// Words, and each sign of punctuation.
+PreTokenizer bert_pre_tokenizer();
+/// Tokens with the prefix go on with the one before; `clean_up`: English punctuation loses the space in front of it.
+Decoder word_piece_decoder(const std::string& prefix, bool clean_up);
+
 /// The character that stands for a byte in byte-level vocabularies (GPT-2), and back.
 char32_t character_of_byte(unsigned char byte);
 /// -1 for characters that stand for none.

@@ -48,7 +48,8 @@ struct BpeOptions {
   bool fuse_unknown = false;
   bool byte_fallback = false;
   bool ignore_merges = false;  ///< A piece that is a token is that token.
-  std::string suffix = {};     ///< Behind the last character of a piece, in the vocabulary.
+  std::string prefix = {};     ///< In the vocabulary: before characters of a piece behind the first,
+  std::string suffix = {};     ///< and behind the last one.
 };
 
 /// Byte pair encoding by a list of merges, the first with the highest priority. A character that is no token is bytes,
@@ -73,33 +74,75 @@ class Bpe final : public TokenModel {
   std::unordered_map<std::uint64_t, Merge> merges_;
 };
 
-/// SentencePiece's byte pair encoding: neighbours whose concatenation is a token merge, the highest score first.
+/// What a token of SentencePiece is, by its number in .model and GGUF files.
+enum class TokenKind : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
+
+/// Texts by which one is the longest at a place.
+class TextSet {
+ public:
+  void add(std::string_view text);
+  /// The bytes of the longest of them that the text begins with; 0: none.
+  std::size_t longest_at(std::string_view text) const;
+
+ private:
+  std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< Of a trie: node << 8 | byte.
+  std::vector<bool> ends_ = {false};
+};
+
+struct ScoredBpeOptions {
+  std::optional<std::int64_t> unknown;
+  bool whole_pieces = false;  ///< A piece that is a token is that token.
+  /// By id; empty: all normal ones. Unused tokens are taken apart again, user-defined ones are never cut nor merged,
+  /// and texts do not become tokens of other kinds.
+  std::vector<TokenKind> kinds = {};
+};
+
+/// SentencePiece's byte pair encoding: neighbours whose concatenation is a token merge, the highest score first. A
+/// character that is no token is bytes, if each has a token, or else unknown, as a run of them is.
 class ScoredBpe final : public TokenModel {
  public:
-  ScoredBpe(const Vocabulary& vocabulary, std::vector<float> scores, std::optional<std::int64_t> unknown);
+  ScoredBpe(const Vocabulary& vocabulary, std::vector<float> scores, ScoredBpeOptions options);
   void encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) const override;
 
  private:
+  /// The size of the left part of each unused token that was merged.
+  using Halves = std::unordered_map<std::string_view, std::size_t>;
+
+  TokenKind kind(std::int64_t id) const {
+    return options_.kinds.empty() ? TokenKind::normal : options_.kinds[static_cast<std::size_t>(id)];
+  }
+  std::optional<std::int64_t> find(std::string_view text) const;
+  /// Whether the last token appended is unknown, which takes in those behind it.
+  bool append(std::string_view part, const Halves& halves, bool after_unknown, std::vector<std::int64_t>& tokens) const;
+
   const Vocabulary* vocabulary_;
   std::vector<float> scores_;
   std::vector<std::int64_t> bytes_;
-  std::optional<std::int64_t> unknown_;
+  ScoredBpeOptions options_;
+  TextSet user_defined_;
+};
+
+struct UnigramOptions {
+  std::optional<std::int64_t> unknown;
+  bool byte_fallback = false;
+  /// By id; empty: all normal ones. Texts become normal and user-defined tokens alone.
+  std::vector<TokenKind> kinds = {};
+  bool in_f32 = false;  ///< Sums of scores are rounded to f32, as SentencePiece does.
 };
 
 /// The most probable segmentation into tokens of a unigram model, by Viterbi's algorithm.
 class Unigram final : public TokenModel {
  public:
-  Unigram(const Vocabulary& vocabulary, std::vector<double> scores, std::optional<std::int64_t> unknown,
-          bool byte_fallback);
+  Unigram(const Vocabulary& vocabulary, std::vector<double> scores, UnigramOptions options);
   void encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) const override;
 
  private:
   void add_unknown(std::string_view text, std::vector<std::int64_t>& tokens) const;
+  double rounded(double sum) const;
 
   std::vector<double> scores_;
-  std::optional<std::int64_t> unknown_;
+  UnigramOptions options_;
   std::vector<std::int64_t> bytes_;
-  bool byte_fallback_;
   double unknown_score_ = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< Of a trie: node << 8 | byte.
   std::vector<std::int64_t> ends_;                          ///< The token that ends at a node, or -1.

@@ -1,6 +1,7 @@
 #include <lockstep/text/tokenizer.h>
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -63,15 +64,71 @@ std::vector<AddedTokens::Found> AddedTokens::split(std::u32string_view text) con
   return result;
 }
 
+namespace {
+
+// The names under which folders hold one, the first that is there.
+constexpr std::array kFileNames = {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                   "qwen.tiktoken"};
+
+bool holds(const std::string& folder, std::string_view name) {
+  const std::vector<os::DirectoryEntry> entries = os::list_directory(folder);
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+}
+
+// A .model file is a message that begins with the field 1, a piece, which begins with the field 1, its text: "\n", a
+// length, "\n". No piece is as long as a brace says.
+bool is_model_file(std::string_view content) {
+  return content.size() > 2 && content[0] == '\n' && content[1] != '{' && content[2] == '\n';
+}
+
+std::shared_ptr<Tokenizer::Parts> parts_without_json(const std::string& file, std::string_view content) {
+  return is_model_file(content) ? parts_of_model_file(file, content) : parts_of_tiktoken(file, content);
+}
+
+// What transformers puts around texts, as far as a .model file is concerned.
+void put_around(const std::string& folder, Tokenizer::Parts& parts) {
+  if (!holds(folder, "tokenizer_config.json")) return;
+  const std::string path = folder + "/tokenizer_config.json";
+  const os::FileBytes bytes = os::map_file(path);
+  const nlohmann::json document = io::parse_json(bytes);
+  const io::JsonFields config(document, path);
+  std::string name = config.text_or("tokenizer_class", "");
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  const bool first = name == "LlamaTokenizer" || name == "GemmaTokenizer";
+  const bool end = name == "T5Tokenizer";
+  if (parts.first && config.flag_or("add_bos_token", first)) parts.before.push_back(*parts.first);
+  if (parts.end && config.flag_or("add_eos_token", end)) parts.after.push_back(*parts.end);
+}
+
+}  // namespace
+
 Tokenizer Tokenizer::load(const std::string& path) {
-  const std::string file = os::is_directory(path) ? path + "/tokenizer.json" : path;
+  std::string file = path;
+  if (os::is_directory(path)) {
+    const auto found =
+        std::find_if(kFileNames.begin(), kFileNames.end(), [&](const char* name) { return holds(path, name); });
+    file += std::string("/") + (found == kFileNames.end() ? kFileNames.front() : *found);
+  }
   const os::FileBytes bytes = os::map_file(file);
   const std::string_view content = text_of(bytes.bytes);
-  return Tokenizer(content.starts_with("GGUF") ? parts_of_gguf(bytes) : parts_of_json(file, content));
+  if (content.starts_with("GGUF")) return Tokenizer(parts_of_gguf(bytes));
+  if (!is_model_file(content) && !is_tiktoken_file(content)) return Tokenizer(parts_of_json(file, content));
+  const auto parts = parts_without_json(file, content);
+  if (file != path && is_model_file(content)) put_around(path, *parts);
+  return Tokenizer(parts);
 }
 
 Tokenizer Tokenizer::from_json(std::string_view json, std::string_view file) {
   return Tokenizer(parts_of_json(file, json));
+}
+
+Tokenizer Tokenizer::from_sentencepiece(std::string_view bytes, std::string_view file) {
+  return Tokenizer(parts_of_model_file(std::string(file), bytes));
+}
+
+Tokenizer Tokenizer::from_tiktoken(std::string_view text, std::string_view pattern,
+                                   const std::vector<SpecialToken>& special, std::string_view file) {
+  return Tokenizer(parts_of_tiktoken(std::string(file), text, pattern, special));
 }
 
 std::vector<std::int64_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {

@@ -1,4 +1,6 @@
-// The vocabulary of a GGUF file: SentencePiece's (tokenizer.ggml.model "llama") and byte-level ones ("gpt2").
+// The vocabulary of a GGUF file: SentencePiece's (tokenizer.ggml.model "llama": byte pair encoding, "t5": unigram),
+// byte-level ones ("gpt2") and WordPiece ("bert").
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -7,6 +9,8 @@
 
 #include "core/checked.h"
 #include "io/gguf.h"
+#include "text/sentence_piece.h"
+#include "text/split_patterns.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -15,11 +19,6 @@ inline namespace v0 {
 namespace text {
 namespace {
 
-// Kinds of tokens in tokenizer.ggml.token_type.
-constexpr std::int32_t kUnknown = 2;
-constexpr std::int32_t kControl = 3;
-constexpr std::int32_t kUserDefined = 4;
-
 /// How a family splits text before byte pair encoding, by its name in tokenizer.ggml.pre.
 struct PreTokenization {
   std::string_view name;
@@ -27,16 +26,10 @@ struct PreTokenization {
   bool single_digits = false;  ///< Digits are pieces of their own first.
   bool ignore_merges = false;
 };
-constexpr const char* kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::array kPreTokenizations = {
-    PreTokenization{"gpt-2", nullptr},
-    PreTokenization{"llama-bpe", kLlama3, false, true},
-    PreTokenization{"qwen2", kQwen2},
-    PreTokenization{"smollm", nullptr, true},
-    PreTokenization{"starcoder", nullptr, true},
+    PreTokenization{"gpt-2", nullptr},        PreTokenization{"llama-bpe", kLlama3Pattern, false, true},
+    PreTokenization{"qwen2", kQwen2Pattern},  PreTokenization{"gpt-4o", kGpt4oPattern},
+    PreTokenization{"smollm", nullptr, true}, PreTokenization{"starcoder", nullptr, true},
 };
 
 class Reader {
@@ -74,56 +67,104 @@ class Reader {
   const io::Metadata& metadata_;
 };
 
-void read_tokens(const Reader& reader, const std::string& path, Tokenizer::Parts& parts) {
-  const auto& tokens = reader.get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  if (tokens.empty()) reader.fail("tokenizer.ggml.tokens", "is empty");
+std::vector<TokenKind> read_kinds(const Reader& reader, std::size_t count) {
   const auto* types = reader.find<std::vector<std::int32_t>>("tokenizer.ggml.token_type");
-  if (types != nullptr && types->size() != tokens.size()) {
-    reader.fail("tokenizer.ggml.token_type", fmt::format("has {} entries for {} tokens", types->size(), tokens.size()));
+  if (types == nullptr) return std::vector<TokenKind>(count, TokenKind::normal);
+  if (types->size() != count) {
+    reader.fail("tokenizer.ggml.token_type", fmt::format("has {} entries for {} tokens", types->size(), count));
   }
+  std::vector<TokenKind> kinds;
+  for (const std::int32_t type : *types) {
+    if (type < 1 || type > static_cast<std::int32_t>(TokenKind::byte)) {
+      reader.fail("tokenizer.ggml.token_type", fmt::format("{} is no type of a token", type));
+    }
+    kinds.push_back(static_cast<TokenKind>(type));
+  }
+  return kinds;
+}
+
+// `user_defined`: whether such tokens are looked for before a text is normalised, as control tokens are.
+void read_tokens(const std::string& path, const std::vector<std::string>& tokens, const std::vector<TokenKind>& kinds,
+                 bool user_defined, Tokenizer::Parts& parts) {
   parts.special.resize(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<std::int64_t>(i);
     parts.vocabulary.add(path, tokens[i], id, tokens.size());
-    const std::int32_t type = types == nullptr ? 1 : (*types)[i];
-    parts.special[i] = type == kControl || type == kUnknown;
-    if (type != kControl && type != kUserDefined) continue;
+    const bool control = kinds[i] == TokenKind::control;
+    parts.special[i] = control || kinds[i] == TokenKind::unknown;
+    if (!control && !(user_defined && kinds[i] == TokenKind::user_defined)) continue;
     const std::optional<std::u32string> content = decode_utf8(tokens[i]);
-    if (content) parts.raw.add({.content = *content, .id = id, .special = type == kControl});
+    if (content) parts.raw.add({.content = *content, .id = id, .special = control});
   }
 }
 
-void read_sentence_piece(const Reader& reader, Tokenizer::Parts& parts) {
-  const auto& scores = reader.get<std::vector<float>>("tokenizer.ggml.scores");
+void read_sentence_piece(const Reader& reader, const std::string& path, bool unigram, std::vector<TokenKind> kinds,
+                         Tokenizer::Parts& parts) {
+  SentencePieceSpec spec{.unigram = unigram};
+  spec.scores = reader.get<std::vector<float>>("tokenizer.ggml.scores");
   const auto count = static_cast<std::size_t>(parts.vocabulary.size());
-  if (scores.size() != count) {
-    reader.fail("tokenizer.ggml.scores", fmt::format("has {} entries for {} tokens", scores.size(), count));
+  if (spec.scores.size() != count) {
+    reader.fail("tokenizer.ggml.scores", fmt::format("has {} entries for {} tokens", spec.scores.size(), count));
   }
-  for (const float score : scores) {
+  for (const float score : spec.scores) {
     if (score != score) reader.fail("tokenizer.ggml.scores", "holds NaN");
   }
-  parts.model =
-      std::make_unique<ScoredBpe>(parts.vocabulary, scores, reader.token("tokenizer.ggml.unknown_token_id", count));
-  const bool prefix = reader.flag("tokenizer.ggml.add_space_prefix", true);
-  // Only the beginning of the text gets the space, not what follows a special token.
-  parts.pre_tokenizer = [prefix](std::vector<Piece> pieces) {
-    for (Piece& piece : pieces) {
-      if (prefix && piece.first) piece.text.insert(0, 1, U' ');
-      for (char32_t& c : piece.text) {
-        if (c == U' ') c = U'\u2581';
-      }
+  if (const auto unknown = reader.token("tokenizer.ggml.unknown_token_id", count)) {
+    kinds[static_cast<std::size_t>(*unknown)] = TokenKind::unknown;
+  }
+  spec.byte_fallback = std::find(kinds.begin(), kinds.end(), TokenKind::byte) != kinds.end();
+  spec.kinds = std::move(kinds);
+  spec.prefix = reader.flag("tokenizer.ggml.add_space_prefix", true);
+  spec.remove_extra_spaces = reader.flag("tokenizer.ggml.remove_extra_whitespaces", unigram);
+  if (const auto* table = reader.find<std::vector<std::uint8_t>>("tokenizer.ggml.precompiled_charsmap")) {
+    spec.replacements = CharsMap(path, {reinterpret_cast<const char*>(table->data()), table->size()});
+  }
+  use_sentence_piece(path, std::move(spec), parts);
+}
+
+// The converter marks words instead of what continues them: "▁word" and "piece" were "word" and "##piece". Special
+// tokens stay as they are.
+std::vector<std::string> word_pieces(const std::vector<std::string>& tokens, const std::vector<TokenKind>& kinds) {
+  constexpr std::string_view kMarkOfWords = "\u2581";
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string_view text = tokens[i];
+    const bool as_it_is = kinds[i] == TokenKind::control || kinds[i] == TokenKind::unknown ||
+                          (text.starts_with('[') && text.ends_with(']'));
+    if (as_it_is) {
+      result.emplace_back(text);
+    } else if (text.starts_with(kMarkOfWords)) {
+      result.emplace_back(text.substr(kMarkOfWords.size()));
+    } else {
+      result.push_back("##" + std::string(text));
     }
-    return pieces;
+  }
+  return result;
+}
+
+void read_word_piece(const Reader& reader, const std::vector<TokenKind>& kinds, Tokenizer::Parts& parts) {
+  const auto count = static_cast<std::size_t>(parts.vocabulary.size());
+  const auto token = [&](const char* key, const char* usual) {
+    const auto named = reader.token(key, count);
+    const auto found = named ? named : parts.vocabulary.find(usual);
+    if (!found) reader.fail(key, "is missing");
+    return *found;
   };
-  const Decoder bytes = byte_fallback_decoder();
-  parts.decoder = [bytes, prefix](std::vector<std::string> tokens) {
-    std::string all;
-    for (const std::string& token : bytes(std::move(tokens))) all += token;
-    std::string result;
-    for (const char32_t c : decode_utf8_lossy(all)) result += encode_utf8(c == U'\u2581' ? U' ' : c);
-    if (prefix && result.starts_with(' ')) result.erase(0, 1);
-    return std::vector<std::string>{result};
-  };
+  // Files do not say whether texts are brought to lower case: they are where no token has upper case.
+  bool lower = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& text = *parts.vocabulary.text(static_cast<std::int64_t>(i));
+    if (kinds[i] != TokenKind::normal || text.starts_with('[')) continue;
+    const std::u32string characters = decode_utf8_lossy(text);
+    lower = lower && to_lower(characters) == characters;
+  }
+  parts.normalizer = bert_normalizer({.strip_accents = lower, .lower = lower});
+  parts.pre_tokenizer = bert_pre_tokenizer();
+  parts.model = std::make_unique<WordPiece>(
+      parts.vocabulary, WordPieceOptions{.unknown = token("tokenizer.ggml.unknown_token_id", "[UNK]")});
+  parts.decoder = word_piece_decoder("##", true);
+  parts.before.push_back(token("tokenizer.ggml.bos_token_id", "[CLS]"));
+  parts.after.push_back(token("tokenizer.ggml.seperator_token_id", "[SEP]"));  // so spelled in the files
 }
 
 void read_byte_level(const Reader& reader, const std::string& path, Tokenizer::Parts& parts) {
@@ -161,20 +202,28 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   const Reader reader(file.path, header.metadata);
   auto parts = std::make_shared<Tokenizer::Parts>();
   const std::string model = reader.get<std::string>("tokenizer.ggml.model");
-  if (model != "llama" && model != "gpt2") {
-    reader.fail("tokenizer.ggml.model", fmt::format("{} is not supported (llama, gpt2)", in_quotes(model)));
+  if (model != "llama" && model != "t5" && model != "gpt2" && model != "bert") {
+    reader.fail("tokenizer.ggml.model", fmt::format("{} is not supported (llama, t5, gpt2, bert)", in_quotes(model)));
   }
-  read_tokens(reader, file.path, *parts);
-  const auto count = static_cast<std::size_t>(parts->vocabulary.size());
-  if (model == "llama") {
-    read_sentence_piece(reader, *parts);
-  } else {
-    read_byte_level(reader, file.path, *parts);
-  }
+  const auto& tokens = reader.get<std::vector<std::string>>("tokenizer.ggml.tokens");
+  if (tokens.empty()) reader.fail("tokenizer.ggml.tokens", "is empty");
+  const std::size_t count = tokens.size();
+  const std::vector<TokenKind> kinds = read_kinds(reader, count);
   const auto first = reader.token("tokenizer.ggml.bos_token_id", count);
   parts->end = reader.token("tokenizer.ggml.eos_token_id", count);
+  if (model == "bert") {
+    read_tokens(file.path, word_pieces(tokens, kinds), kinds, true, *parts);
+    read_word_piece(reader, kinds, *parts);
+    return parts;
+  }
+  read_tokens(file.path, tokens, kinds, model != "t5", *parts);
+  if (model == "gpt2") {
+    read_byte_level(reader, file.path, *parts);
+  } else {
+    read_sentence_piece(reader, file.path, model == "t5", kinds, *parts);
+  }
   if (first && reader.flag("tokenizer.ggml.add_bos_token", model == "llama")) parts->before.push_back(*first);
-  if (parts->end && reader.flag("tokenizer.ggml.add_eos_token", false)) parts->after.push_back(*parts->end);
+  if (parts->end && reader.flag("tokenizer.ggml.add_eos_token", model == "t5")) parts->after.push_back(*parts->end);
   return parts;
 }
 

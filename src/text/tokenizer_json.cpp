@@ -54,14 +54,12 @@ std::optional<std::int64_t> token_of(const JsonFields& fields, const char* key, 
 
 std::unique_ptr<TokenModel> read_bpe(const JsonFields& model, Vocabulary& vocabulary) {
   read_vocabulary(model, vocabulary);
-  if (!model.text_or("continuing_subword_prefix", "").empty()) {
-    model.fail("continuing_subword_prefix", "is not supported");
-  }
   if (model.real_or("dropout", 0) != 0) model.fail("dropout", "is not supported");
   const BpeOptions options{.unknown = token_of(model, "unk_token", vocabulary),
                            .fuse_unknown = model.flag_or("fuse_unk", false),
                            .byte_fallback = model.flag_or("byte_fallback", false),
                            .ignore_merges = model.flag_or("ignore_merges", false),
+                           .prefix = model.text_or("continuing_subword_prefix", ""),
                            .suffix = model.text_or("end_of_word_suffix", "")};
   return std::make_unique<Bpe>(model.where(), vocabulary, read_merges(model), options);
 }
@@ -81,7 +79,9 @@ std::unique_ptr<TokenModel> read_unigram(const JsonFields& model, Vocabulary& vo
   if (scores.empty()) model.fail("vocab", "is empty");
   std::optional<std::int64_t> unknown;
   if (model.has("unk_id")) unknown = model.integer("unk_id", 0, static_cast<std::int64_t>(scores.size()) - 1);
-  return std::make_unique<Unigram>(vocabulary, std::move(scores), unknown, model.flag_or("byte_fallback", false));
+  return std::make_unique<Unigram>(
+      vocabulary, std::move(scores),
+      UnigramOptions{.unknown = unknown, .byte_fallback = model.flag_or("byte_fallback", false)});
 }
 
 std::unique_ptr<TokenModel> read_word_piece(const JsonFields& model, Vocabulary& vocabulary) {

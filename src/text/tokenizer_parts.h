@@ -56,11 +56,18 @@ struct Tokenizer::Parts {
   Decoder decoder;                   ///< Null: tokens are joined by spaces.
   std::vector<std::int64_t> before;  ///< Special tokens around a text.
   std::vector<std::int64_t> after;
-  std::optional<std::int64_t> end;
+  std::optional<std::int64_t> first;  ///< Before a text and behind it, where the file names them,
+  std::optional<std::int64_t> end;    ///< whether or not they are put there.
 };
 
 std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
 std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file);
+/// Of SentencePiece. Nothing is put around texts.
+std::shared_ptr<Tokenizer::Parts> parts_of_model_file(const std::string& file, std::string_view bytes);
+bool is_tiktoken_file(std::string_view text);
+std::shared_ptr<Tokenizer::Parts> parts_of_tiktoken(const std::string& file, std::string_view text);
+std::shared_ptr<Tokenizer::Parts> parts_of_tiktoken(const std::string& file, std::string_view text,
+                                                    std::string_view pattern, const std::vector<SpecialToken>& special);
 
 }  // namespace text
 }  // namespace v0

@@ -1,10 +1,12 @@
-// Text as characters: UTF-8, general categories, lower case and normal forms, all by one pinned version of Unicode.
+// Text as characters: UTF-8, general categories, lower case, grapheme clusters and normal forms, by pinned versions of
+// Unicode.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 inline namespace v0 {
@@ -72,6 +74,9 @@ std::string encode_utf8(char32_t character);
 std::u32string to_lower(std::u32string_view characters);
 /// For comparing without case: lower case, and the two characters outside ASCII whose upper case is inside.
 char32_t fold(char32_t c);
+
+/// Where extended grapheme clusters (UAX #29: what a reader takes for one character) end, in ascending order.
+std::vector<std::size_t> grapheme_ends(std::u32string_view characters);
 
 enum class NormalForm : std::uint8_t { nfd, nfc, nfkd, nfkc };
 std::u32string normalize(std::u32string_view characters, NormalForm form);

@@ -1,6 +1,10 @@
 // quantize_gguf and quantize.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,6 +96,60 @@ TEST(GgufQuantize, PacksWeightsAndKeepsTheRest) {
   EXPECT_EQ(load_weights(folder.path("out.gguf")).at("half.weight").hash(), found.at("half.weight").hash());
 }
 
+// llama.cpp's: more for the output, for values and feed-forward outputs of the first and last layers and every third
+// one between; blocks of 32 where rows are no whole blocks of 256.
+TEST(GgufQuantize, MixturesKeepMoreOfSomeWeights) {
+  const TemporaryFolder folder;
+  const std::string in = folder.path("in.gguf");
+  const Tensor wide = waves({2, 256}, 0.3f);
+  TensorMap tensors = {{"token_embd.weight", wide},
+                       {"output.weight", wide},
+                       {"output_norm.weight", waves({256}, 1)},
+                       {"blk.3.attn_qkv.weight", wide},
+                       {"blk.3.attn_k.weight", waves({2, 96}, 0.2f)}};
+  for (int layer = 0; layer < 16; ++layer) {
+    for (const char* name : {"attn_v", "ffn_down", "ffn_up"}) {
+      tensors.emplace(fmt::format("blk.{}.{}.weight", layer, name), wide);
+    }
+  }
+  save_gguf(in, tensors);
+  const auto types = [&](const char* recipe) {
+    std::map<std::string, std::string> result;
+    for (const QuantizedTensor& tensor : quantize_gguf(in, folder.path("out.gguf"), recipe))
+      result[tensor.name] = tensor.to;
+    return result;
+  };
+  for (const auto& [recipe, usual, fused, narrow, number] :
+       {std::tuple{"Q4_K_M", "Q4_K", "Q5_K", "Q5_0", 15u}, {"Q5_K_M", "Q5_K", "Q6_K", "Q5_1", 17u}}) {
+    auto found = types(recipe);
+    EXPECT_EQ(list_tensors(folder.path("out.gguf")).metadata.at("general.file_type"), MetadataValue(number));
+    EXPECT_EQ(found.at("output.weight"), "Q6_K");
+    EXPECT_EQ(found.at("token_embd.weight"), usual);
+    EXPECT_EQ(found.at("output_norm.weight"), "F32");
+    EXPECT_EQ(found.at("blk.3.attn_qkv.weight"), fused);
+    EXPECT_EQ(found.at("blk.3.attn_k.weight"), narrow);
+    const std::set<int> more = {0, 1, 4, 7, 10, 13, 14, 15};
+    for (int layer = 0; layer < 16; ++layer) {
+      const std::string better = more.contains(layer) ? "Q6_K" : usual;
+      EXPECT_EQ(found.at(fmt::format("blk.{}.attn_v.weight", layer)), better) << layer;
+      EXPECT_EQ(found.at(fmt::format("blk.{}.ffn_down.weight", layer)), better) << layer;
+      EXPECT_EQ(found.at(fmt::format("blk.{}.ffn_up.weight", layer)), usual) << layer;
+    }
+  }
+  tensors.erase("output.weight");
+  save_gguf(in, tensors);
+  EXPECT_EQ(types("Q4_K_M").at("token_embd.weight"), "Q6_K");  // is the output, too
+  EXPECT_EQ(types("Q6_K").at("blk.3.attn_k.weight"), "Q8_0");
+  EXPECT_EQ(types("Q3_K").at("blk.3.attn_k.weight"), "Q4_0");
+  EXPECT_EQ(types("IQ4_XS").at("blk.3.attn_k.weight"), "IQ4_NL");
+  // Every type decodes to what was there, more or less.
+  for (const std::string& type : quantizable_types()) {
+    types(type.c_str());
+    const Tensor again = load_weights(folder.path("out.gguf")).at("blk.2.ffn_up.weight");
+    EXPECT_LE(amax(abs(again - wide)).item<float>(), 0.45f) << type;
+  }
+}
+
 TEST(GgufQuantize, SaysWhatItCannotDo) {
   const TemporaryFolder folder;
   const std::string in = folder.path("in.gguf");
@@ -102,7 +160,7 @@ TEST(GgufQuantize, SaysWhatItCannotDo) {
   const auto refusal = [&](const std::string& file, const char* type) {
     return message_of<ValueError>([&] { quantize_gguf(file, out, type); });
   };
-  EXPECT_THAT(refusal(in, "Q4_K"), HasSubstr("no quantiser writes blocks of Q4_K; there are those of Q4_0, Q4_1"));
+  EXPECT_THAT(refusal(in, "IQ2_S"), HasSubstr("no quantiser writes blocks of IQ2_S; there are those of Q4_0, Q4_1"));
   EXPECT_THAT(refusal(in, "Q8_0"), HasSubstr("tensor \"a.weight\": Q8_0 holds finite values; element 33"));
   save_gguf(in, {{"a.weight", waves({2, 32}, 1.0f)}});
   quantize_gguf(in, folder.path("q8.gguf"), "Q8_0");

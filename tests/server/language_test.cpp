@@ -32,14 +32,16 @@ constexpr const char* kTemplate = "{% for m in messages %}{{ m['content'] }}{% e
 
 // A server of stories260K; its conversations are their messages' texts.
 struct Told {
-  explicit Told(int most_requests = 32)
+  explicit Told(int most_requests = 32, std::int64_t prefix_bytes = std::int64_t{1} << 24)
       : service({.model = models::load_language_model(stories()),
                  .tokenizer = text::Tokenizer::load(stories()),
                  .chat = text::ChatTemplate(kTemplate),
                  .name = "stories",
                  .fingerprint = "fp_test",
                  .device = {},
-                 .most_requests = most_requests}),
+                 .most_requests = most_requests,
+                 .pooling = models::Pooling::last,
+                 .prefix_bytes = prefix_bytes}),
         http({.port = 0, .body_bytes = 100000, .connections = 32, .waiting = 32, .seconds = 2}) {
     service.add_to(http);
     port = test::port_of(http.start());
@@ -173,6 +175,58 @@ TEST(LanguageService, EndsBeforeAStopText) {
   EXPECT_EQ(cut.at("choices").at(0).at("finish_reason"), "stop");
 }
 
+// Conversations of one beginning, and each message goes on from the answer before: with room for all pages, for a few,
+// and for none. 16 clients at a time, twice, get what each gets where nothing is kept.
+TEST(LanguageService, PromptsThatBeginAlikeAreReadOnceAndAnsweredAlike) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  constexpr std::size_t kClients = 16;
+  constexpr std::int64_t kPage = 64;
+  const text::Tokenizer tokenizer = text::Tokenizer::load(stories());
+  std::vector<std::int64_t> beginning;
+  while (beginning.size() < 150) {
+    for (const std::int64_t token : tokenizer.encode("Once upon a time there was a little dog. "))
+      beginning.push_back(token);
+  }
+  const auto conversation = [&](const Told& told, std::size_t client, std::int64_t& cached) {
+    std::vector<std::int64_t> prompt = beginning;
+    prompt.push_back(300 + static_cast<std::int64_t>(client));
+    std::vector<json> answers;
+    for (int message = 0; message < 2; ++message) {
+      const json answer = told.completion(
+          {{"prompt", prompt}, {"temperature", 0.8}, {"seed", client}, {"max_tokens", 12}, {"logprobs", 1}});
+      answers.push_back(answer.at("choices"));
+      cached += answer.at("usage").at("prompt_tokens_details").at("cached_tokens").get<std::int64_t>();
+      const std::string text = answer.at("choices").at(0).at("text").get<std::string>();
+      for (const std::int64_t token : tokenizer.encode(text)) prompt.push_back(token);
+    }
+    return answers;
+  };
+  std::vector<std::vector<json>> alone;
+  {
+    const Told told(32, 0);
+    std::int64_t cached = 0;
+    for (std::size_t i = 0; i < kClients; ++i) alone.push_back(conversation(told, i, cached));
+    EXPECT_EQ(cached, 0);
+  }
+  const std::int64_t page = 2 * 5 * 4 * 8 * kPage * 4;
+  for (const std::int64_t bytes : {std::int64_t{1} << 24, 4 * page}) {
+    const Told told(32, bytes);
+    std::vector<std::int64_t> cached(kClients);
+    for (int times = 0; times < (bytes == 4 * page ? 1 : 2); ++times) {
+      std::vector<std::vector<json>> together(kClients);
+      std::vector<std::thread> clients;
+      for (std::size_t i = 0; i < kClients; ++i) {
+        clients.emplace_back([&, i] { together[i] = conversation(told, i, cached[i]); });
+      }
+      for (std::thread& client : clients) client.join();
+      EXPECT_EQ(together, alone);
+    }
+    if (bytes == 4 * page) continue;
+    // In the second round everything was known, up to the last page's beginning.
+    for (const std::int64_t count : cached) EXPECT_GE(count, 3 * 2 * kPage);
+  }
+}
+
 TEST(LanguageService, ConcurrentClientsGetWhatTheyGetAlone) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told;
@@ -222,9 +276,11 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
       {{{"prompt", "a"}, {"suffix", "b"}}, "\"suffix\" is not offered"},
       {{{"prompt", "a"}, {"response_format", "json"}}, "response_format"},
       {{{"prompt", "a"}, {"response_format", {{"type", "xml"}}}}, "response_format"},
-      {{{"prompt", "a"}, {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "int"}}}}}}}},
+      {{{"prompt", "a"},
+        {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "int"}}}}}}}},
        "there is no type \"int\""},
-      {json::parse(R"({"prompt":"a","metadata":)" + std::string(80, '[') + std::string(80, ']') + "}"), "nests too deep"},
+      {json::parse(R"({"prompt":"a","metadata":)" + std::string(80, '[') + std::string(80, ']') + "}"),
+       "nests too deep"},
       {{{"prompt", "a"}, {"nonsense", 1}}, "no parameter \"nonsense\""}};
   for (const auto& [body, message] : cases) {
     const HttpAnswer answer = told.post("/v1/completions", body);
@@ -253,13 +309,21 @@ TEST(LanguageService, PenaltiesAndBiasAreThoseOfGenerate) {
   const auto model = models::load_language_model(stories());
   const text::Tokenizer tokenizer = text::Tokenizer::load(stories());
   std::vector<std::int64_t> ids;
-  const models::SamplingOptions sampling{.temperature = 0.8, .seed = 4, .presence_penalty = 1.5, .frequency_penalty = 0.5,
+  const models::SamplingOptions sampling{.temperature = 0.8,
+                                         .seed = 4,
+                                         .presence_penalty = 1.5,
+                                         .frequency_penalty = 0.5,
                                          .logit_bias = {{432, -INFINITY}, {410, 2.5}}};
-  for (const auto& token : models::generate(*model, tokenizer.encode("Tom"), {.sampling = sampling, .max_tokens = 30})) {
+  for (const auto& token :
+       models::generate(*model, tokenizer.encode("Tom"), {.sampling = sampling, .max_tokens = 30})) {
     ids.push_back(token.token);
   }
-  const json answer = told.completion({{"prompt", "Tom"}, {"temperature", 0.8}, {"seed", 4}, {"max_tokens", 30},
-                                       {"presence_penalty", 1.5}, {"frequency_penalty", 0.5},
+  const json answer = told.completion({{"prompt", "Tom"},
+                                       {"temperature", 0.8},
+                                       {"seed", 4},
+                                       {"max_tokens", 30},
+                                       {"presence_penalty", 1.5},
+                                       {"frequency_penalty", 0.5},
                                        {"logit_bias", {{"432", -100}, {"410", 2.5}}}});
   EXPECT_EQ(answer.at("choices").at(0).at("tokens_hash"),
             fmt::format("{:016x}", Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}).hash()));
@@ -268,9 +332,10 @@ TEST(LanguageService, PenaltiesAndBiasAreThoseOfGenerate) {
 TEST(LanguageService, AnswersAreJsonWhereThatIsAsked) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told;
-  const json schema = {{"type", "object"},
-                       {"properties", {{"name", {{"type", "string"}, {"maxLength", 10}}}, {"age", {{"type", "integer"}}}}},
-                       {"required", {"name", "age"}}};
+  const json schema = {
+      {"type", "object"},
+      {"properties", {{"name", {{"type", "string"}, {"maxLength", 10}}}, {"age", {{"type", "integer"}}}}},
+      {"required", {"name", "age"}}};
   for (int seed = 0; seed < 4; ++seed) {
     const HttpAnswer answer = told.post(
         "/v1/chat/completions",
@@ -292,8 +357,10 @@ TEST(LanguageService, AnswersAreJsonWhereThatIsAsked) {
 
 // A template that writes calls as Qwen's does.
 constexpr const char* kToolTemplate =
-    "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
-    "<tool_call>\n{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>"
+    "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.content }}{% for c in "
+    "m.tool_calls or [] %}"
+    "<tool_call>\n{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson "
+    "}}}\n</tool_call>"
     "{% endfor %}{% endfor %}";
 
 TEST(LanguageService, CallsFunctions) {
@@ -307,7 +374,8 @@ TEST(LanguageService, CallsFunctions) {
   HttpServer http({.port = 0});
   service.add_to(http);
   const int port = test::port_of(http.start());
-  const json tools = json::parse(R"([{"type":"function","function":{"name":"find","parameters":{"$defs":{"k":{"enum":["cat","dog"]}},
+  const json tools =
+      json::parse(R"([{"type":"function","function":{"name":"find","parameters":{"$defs":{"k":{"enum":["cat","dog"]}},
       "type":"object","properties":{"kind":{"$ref":"#/$defs/k"},"count":{"type":"integer"}},"required":["kind"]}}},
       {"type":"function","function":{"name":"stop"}}])");
   json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}}, {"tools", tools}, {"max_tokens", 150}};
@@ -386,11 +454,12 @@ TEST(LanguageService, EndsWholeAnswersThatNobodyWaitsFor) {
   const std::string body = R"({"prompt":"Once","max_tokens":500,"n":16})";
   {
     const test::Connection connection(told.port);
-    connection.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
-                    "\r\n\r\n" + body);
+    connection.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                    std::to_string(body.size()) + "\r\n\r\n" + body);
     // A completion asked for before it has begun would take the only place.
     std::string metrics;
-    while (metrics.find("lockstep_waiting 1\n") == std::string::npos) metrics = request(told.port, "GET", "/metrics").body;
+    while (metrics.find("lockstep_waiting 1\n") == std::string::npos)
+      metrics = request(told.port, "GET", "/metrics").body;
     EXPECT_EQ(told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status, 429);
   }
   HttpAnswer answer;

@@ -45,7 +45,8 @@ TEST(Tokenizer, GivesTheTokensOfTokenizers) {
 
 // Joined, they are the decoded text, but for the space that some models put in front.
 TEST(Tokenizer, TellsTheBytesOfEachToken) {
-  for (const std::string name : {"gpt2", "llama3", "qwen2", "smollm", "sentence_piece", "unigram_bytes", "metaspace_first"}) {
+  for (const std::string name :
+       {"gpt2", "llama3", "qwen2", "smollm", "sentence_piece", "unigram_bytes", "metaspace_first"}) {
     const json golden = read_json(test::repository_data("tokenizers") / (name + ".json"));
     const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
     for (const json& item : golden.at("cases")) {
@@ -93,8 +94,12 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
     return message_of<FormatError>([&] { Tokenizer::from_json(file.dump()); });
   };
   EXPECT_EQ(refusal("/model/unk_token", nullptr), "no error");
-  EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}}),
-              HasSubstr("tokenizer.json: normalizer: type: the normalizer \"Precompiled\" is not supported"));
+  EXPECT_THAT(refusal("/normalizer", {{"type", "Nmt"}}),
+              HasSubstr("tokenizer.json: normalizer: type: the normalizer \"Nmt\" is not supported"));
+  EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "a"}}),
+              HasSubstr("precompiled_charsmap: is no base64"));
+  EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAA=="}}),
+              HasSubstr("a trie of 8 bytes cannot be a part"));
   EXPECT_THAT(refusal("/pre_tokenizer", {{"type", "UnicodeScripts"}}),
               HasSubstr("the pre-tokenizer \"UnicodeScripts\""));
   EXPECT_THAT(refusal("/decoder", {{"type", "CTC"}}), HasSubstr("the decoder \"CTC\" is not supported"));
@@ -104,7 +109,8 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
   EXPECT_THAT(refusal("/model/vocab/!", -1), HasSubstr("token \"!\" has no id below"));
   EXPECT_THAT(refusal("/model/vocab/!", 16'000'000), HasSubstr("has the id 16000000, but there are"));
   EXPECT_THAT(refusal("/added_tokens/0/id", 5), HasSubstr("has the id 5, which is that of"));
-  EXPECT_THAT(refusal("/model/continuing_subword_prefix", "##"), HasSubstr("continuing_subword_prefix: is not supported"));
+  EXPECT_THAT(refusal("/model/continuing_subword_prefix", std::string(99, '#')),
+              HasSubstr("is shorter than continuing_subword_prefix"));
 }
 
 TEST(Tokenizer, RefusesHostileGgufVocabularies) {
@@ -132,8 +138,14 @@ TEST(Tokenizer, RefusesHostileGgufVocabularies) {
   EXPECT_THAT(refusal({model, tokens, scores({0, NAN})}), HasSubstr("holds NaN"));
   EXPECT_THAT(refusal({model, tokens, scores({0, 1}), bos}),
               HasSubstr("tokenizer.ggml.bos_token_id: 2 is no token (of 2)"));
+  EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("rwkv")), tokens}),
+              HasSubstr("\"rwkv\" is not supported (llama, t5, gpt2, bert)"));
   EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("bert")), tokens}),
-              HasSubstr("\"bert\" is not supported (llama, gpt2)"));
+              HasSubstr("tokenizer.ggml.unknown_token_id: is missing"));
+  const std::string types = test::gguf_value(
+      "tokenizer.ggml.token_type", 9,
+      test::bytes_of<std::uint32_t>(5) + test::bytes_of<std::uint64_t>(2) + test::bytes_of<std::uint64_t>(7));
+  EXPECT_THAT(refusal({model, tokens, scores({0, 1}), types}), HasSubstr("7 is no type of a token"));
 }
 
 }  // namespace

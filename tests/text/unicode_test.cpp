@@ -43,5 +43,24 @@ TEST(Unicode, NormalForms) {
   EXPECT_EQ(to_lower(U"ΑÉİ"), U"αéi\u0307");
 }
 
+// One case for each rule of UAX #29.
+TEST(Unicode, GraphemeClusters) {
+  const auto count = [](std::u32string_view text) { return grapheme_ends(text).size(); };
+  EXPECT_EQ(count(U""), 0u);
+  EXPECT_EQ(grapheme_ends(U"ab\r\nc"), (std::vector<std::size_t>{1, 2, 4, 5}));
+  EXPECT_EQ(count(U"\n\u0301"), 2u);  // nothing joins a control character
+  EXPECT_EQ(count(U"e\u0301\u0323x"), 2u);
+  EXPECT_EQ(count(U"\u1100\u1161\u11a8\u1100"), 2u);  // Hangul by parts,
+  EXPECT_EQ(count(U"\uac00\u11a8\uac01\u1161"), 3u);  // and syllables
+  EXPECT_EQ(count(U"\u0e33\u0e01\u0e33"), 2u);        // a spacing mark
+  EXPECT_EQ(count(U"\u0600\u0661"), 1u);              // a prepended one
+  EXPECT_EQ(count(U"\u0915\u094d\u0937\u0915"), 2u);  // a conjunct
+  EXPECT_EQ(count(U"\u0915\u0937"), 2u);
+  EXPECT_EQ(count(U"\U0001f468\u200d\U0001f469\u200d\U0001f467"), 1u);
+  EXPECT_EQ(count(U"a\u200d\U0001f469"), 2u);
+  EXPECT_EQ(count(U"\U0001f44d\U0001f3fd"), 1u);
+  EXPECT_EQ(count(U"\U0001f1e9\U0001f1ea\U0001f1eb"), 2u);  // flags are pairs
+}
+
 }  // namespace
 }  // namespace lockstep::text

@@ -24,8 +24,9 @@ namespace io {
 /// tensors (dequantize makes them dense).
 LOCKSTEP_API void save_gguf(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {});
 
-/// The block types that can be written: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, MXFP4. Blocks have the bytes that the Python
-/// package gguf writes for the same values.
+/// What quantize_gguf can write: the block types Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and MXFP4, whose
+/// blocks have the bytes that ggml writes for the same values without an importance matrix; and the mixtures Q4_K_M
+/// and Q5_K_M of llama.cpp, as it makes them for models without experts.
 LOCKSTEP_API std::vector<std::string> quantizable_types();
 
 /// What quantize_gguf did with one tensor.
@@ -40,7 +41,8 @@ struct QuantizedTensor {
 /// Writes the GGUF file `output` (which may be `input`): the weights of `input` as blocks of `type`, all else as it is.
 /// Weights are the tensors named "....weight" with two dimensions or more, rows of whole blocks, and elements of F32,
 /// F16 or BF16; but no norms, no routers of experts and no tables of positions or token types, as in llama.cpp. All
-/// have the same type, also what llama.cpp's mixtures keep more exactly. Metadata are kept; general.file_type and
+/// have the same type, but for mixtures and for rows that are no whole blocks of 256 elements, which get blocks of 32
+/// (Q2_K, Q3_K: Q4_0; Q4_K: Q5_0; Q5_K: Q5_1; Q6_K: Q8_0; IQ4_XS: IQ4_NL). Metadata are kept; general.file_type and
 /// general.quantization_version become what they must be. One tensor at a time is in memory as f32.
 /// ValueError if there is no quantiser for `type`, if a tensor is packed in other blocks already (it would be rounded
 /// twice), or for values that blocks cannot hold (naming the tensor); FormatError unless `input` is a valid GGUF file.

@@ -26,6 +26,8 @@ class LOCKSTEP_API StepBatch {
   /// Takes what `cache` (of this model and one row) remembers as a further text; returns its number. ValueError for
   /// another cache.
   std::int64_t join(const LanguageCache& cache);
+  /// What is remembered of a text, for others to go on from. IndexError if there is none of that number.
+  std::unique_ptr<LanguageCache> cache_of(std::int64_t text) const;
   /// Forgets a text. IndexError if there is none of that number.
   void leave(std::int64_t text);
   /// How many there are.

@@ -1,5 +1,5 @@
-// Text to tokens and back, by the tokenizers that models are published with: tokenizer.json of Hugging Face, and the
-// vocabulary of GGUF files.
+// Text to tokens and back, by the tokenizers that models are published with: tokenizer.json of Hugging Face, the
+// vocabulary of GGUF files, SentencePiece's .model files, and tiktoken's.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,25 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
+struct SpecialToken {
+  std::string text;
+  std::int64_t id = 0;
+};
+
 /// A value; copies share the tables. May be used from several threads.
 class LOCKSTEP_API Tokenizer {
  public:
-  /// Reads tokenizer.json (or a folder that holds one), or a GGUF file. Throws IoError if the file cannot be read,
-  /// FormatError if it is malformed or has a component that is not supported, naming it.
+  /// Reads tokenizer.json, a GGUF file, a .model file of SentencePiece or one of tiktoken's with the name of a
+  /// published encoding (cl100k_base.tiktoken); or a folder that holds one of them. In a folder without tokenizer.json,
+  /// tokenizer_config.json says which tokens are put around a text (add_bos_token, add_eos_token, else as is usual
+  /// for its tokenizer_class). Throws IoError if the file cannot be read, FormatError if it is malformed or has a
+  /// component that is not supported, naming it.
   static Tokenizer load(const std::string& path);
+  /// The bytes of a .model file of SentencePiece; `file` names it in messages.
+  static Tokenizer from_sentencepiece(std::string_view bytes, std::string_view file = "tokenizer.model");
+  /// The text of a file of tiktoken, whose encoding splits texts by `pattern`. FormatError as above.
+  static Tokenizer from_tiktoken(std::string_view text, std::string_view pattern,
+                                 const std::vector<SpecialToken>& special = {}, std::string_view file = "tiktoken");
   /// The text of a tokenizer.json; `file` names it in messages.
   static Tokenizer from_json(std::string_view json, std::string_view file = "tokenizer.json");
 
@@ -43,8 +56,8 @@ class LOCKSTEP_API Tokenizer {
   /// The token's name in the vocabulary; nothing if there is none of that id.
   std::optional<std::string> token(std::int64_t id) const;
   std::optional<std::int64_t> find(std::string_view token) const;
-  /// What the token adds to a text behind others; not always whole characters. Empty for special tokens and for ids that
-  /// are no tokens.
+  /// What the token adds to a text behind others; not always whole characters. Empty for special tokens and for ids
+  /// that are no tokens.
   std::string bytes(std::int64_t id) const;
   /// The token behind a text, where the file says it.
   std::optional<std::int64_t> end_token() const;

@@ -166,6 +166,24 @@ std::int64_t StepBatch::join(const LanguageCache& cache) {
   return parts_->given++;
 }
 
+std::unique_ptr<LanguageCache> StepBatch::cache_of(std::int64_t text) const {
+  const std::size_t row = parts_->row(text);
+  const auto number = static_cast<std::int64_t>(row);
+  const NoGrad no_grad;
+  auto cache = std::make_unique<LayeredCache>(*parts_->model);
+  for (std::size_t i = 0; i < parts_->layers.size(); ++i) {
+    const LayerMemory& all = parts_->layers[i];
+    LayerMemory& own = cache->layers[i];
+    if (all.keys.defined()) {
+      own.keys = all.keys.row(number);
+      own.values = all.values.row(number);
+    }
+    for (const Tensor& part : all.state) own.state.push_back(part.defined() ? part.narrow(0, number, 1) : part);
+  }
+  cache->grow(parts_->texts[row].length);
+  return cache;
+}
+
 void StepBatch::leave(std::int64_t text) {
   parts_->texts[parts_->row(text)] = {};
   parts_->idle_steps = 0;

@@ -105,6 +105,21 @@ void HeldHeads::reserve(std::int64_t places) {
   for (Tensor& part : parts_) part = with_places(part, places);
 }
 
+std::vector<Tensor> HeldHeads::copy(Positions positions) const {
+  std::vector<Tensor> result;
+  for (const Tensor& part : parts_) result.push_back(part.narrow(2, positions.first, positions.length).clone());
+  return result;
+}
+
+void HeldHeads::join(const std::vector<std::vector<Tensor>>& copies) {
+  parts_.clear();
+  for (std::size_t i = 0; i < copies.front().size(); ++i) {
+    std::vector<Tensor> pieces;
+    for (const std::vector<Tensor>& copy : copies) pieces.push_back(copy[i]);
+    parts_.push_back(cat(pieces, 2));
+  }
+}
+
 void HeldHeads::put(Positions positions, const Tensor& more) {
   const std::vector<Tensor> added = encoded(more);
   if (!defined()) {
@@ -151,6 +166,12 @@ Tensor rows_of(const Tensor& all, const std::vector<std::int64_t>& rows) {
 
 void HeldHeads::keep_rows(const std::vector<std::int64_t>& rows) {
   for (Tensor& part : parts_) part = rows_of(part, rows);
+}
+
+HeldHeads HeldHeads::row(std::int64_t row) const {
+  HeldHeads result(type_);
+  for (const Tensor& part : parts_) result.parts_.push_back(part.narrow(0, row, 1));
+  return result;
 }
 
 void HeldHeads::eval() {

@@ -41,11 +41,17 @@ class HeldHeads {
   /// Makes room for `places` tokens, at least.
   void reserve(std::int64_t places);
 
+  /// Those of some tokens, as they are remembered, in memory of their own.
+  std::vector<Tensor> copy(Positions positions) const;
+  /// Becomes those of several copies, one behind the other.
+  void join(const std::vector<std::vector<Tensor>>& copies);
+
   /// Those of the rows of `more`, which has as many places, behind the own ones.
   void append_rows(const HeldHeads& more);
   /// The row of `one`, which has as many places, instead of an own one.
   void set_row(std::int64_t row, const HeldHeads& one);
   void keep_rows(const std::vector<std::int64_t>& rows);
+  HeldHeads row(std::int64_t row) const;
   void eval();
 
  private:

@@ -59,8 +59,6 @@ struct ExpertsConfig {
   std::int64_t used_groups = 1;
   bool router_bias = false;
   bool stacked = false;      ///< gpt-oss: all experts in one tensor [E, in, out], gate and up in turns, with biases.
-  double limit = 7;          ///< Of stacked ones: gates and values are clamped.
-  double alpha = 1.702;      ///< Of stacked ones: gate * sigmoid(alpha * gate).
   std::int64_t shared = 0;   ///< Hidden features of the expert that every token uses,
   bool shared_gate = false;  ///< which has a gate of its own.
 };
@@ -123,6 +121,9 @@ struct FeedForwardConfig {
   bool fused = false;  ///< Gate and up are one projection, the gate in front.
   bool bias = false;
   Activation activation = Activation::silu;
+  bool clamped = false;  ///< gpt-oss: gates and values are clamped to `limit`, gates are gate * sigmoid(alpha * gate),
+  double limit = 7;      ///< and one is added to values.
+  double alpha = 1.702;
 };
 
 struct LayerConfig {

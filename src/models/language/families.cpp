@@ -185,10 +185,7 @@ DecoderConfig read_glm4(const JsonFields& config) {
   result.attention.bias = config.flag_or("attention_bias", false);
   result.rotary.at(0).interleaved = true;
   result.feed.fused = true;
-  LayerNames& names = result.names.layer;
-  names.attention_after = "post_self_attn_layernorm";
-  names.feed_after = "post_mlp_layernorm";
-  names.up = "mlp.gate_up_proj";
+  use_glm4_names(result.names);
   return result;
 }
 
@@ -256,6 +253,13 @@ constexpr std::array kFamilies = {
 
 std::span<const Family> families() {
   return kFamilies;
+}
+
+void use_glm4_names(ModelNames& names) {
+  LayerNames& layer = names.layer;
+  layer.attention_after = "post_self_attn_layernorm";
+  layer.feed_after = "post_mlp_layernorm";
+  layer.up = "mlp.gate_up_proj";
 }
 
 void require(const JsonFields& config, const char* key, bool value, bool fallback) {

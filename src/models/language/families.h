@@ -43,6 +43,13 @@ RotaryConfig read_rotary_of(const io::JsonFields& parameters, const io::JsonFiel
 /// Returns whether there is a list.
 bool read_layer_types(const io::JsonFields& config, DecoderConfig& result);
 Activation read_activation(const io::JsonFields& config, const char* key, const char* fallback);
+/// The names of published weights, for those who read them from other files, too.
+void use_bert_names(ModelNames& names);
+void use_falcon_names(ModelNames& names);
+void use_glm4_names(ModelNames& names);
+void use_gpt_neox_names(ModelNames& names);
+void use_nomic_bert_names(ModelNames& names);
+void use_phi_names(ModelNames& names);
 /// FormatError saying that a feature of this family is not supported, unless the field has the value.
 void require(const io::JsonFields& config, const char* key, bool value, bool fallback);
 

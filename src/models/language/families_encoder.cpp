@@ -24,7 +24,12 @@ void make_bert(DecoderConfig& result) {
   result.position_count = result.context;
   result.rotary.clear();
   for (LayerConfig& layer : result.layers) layer.rotary = -1;
-  ModelNames& names = result.names;
+  use_bert_names(result.names);
+}
+
+}  // namespace
+
+void use_bert_names(ModelNames& names) {
   names.embedding = "embeddings.word_embeddings";
   names.embedding_norm = "embeddings.LayerNorm";
   names.positions = "embeddings.position_embeddings";
@@ -42,7 +47,19 @@ void make_bert(DecoderConfig& result) {
   layer.down = "output.dense";
 }
 
-}  // namespace
+void use_nomic_bert_names(ModelNames& names) {
+  use_bert_names(names);
+  names.positions = "";
+  names.embedding_norm = "emb_ln";
+  names.layers = "encoder.layers";
+  names.layer.attention_norm = "norm1";
+  names.layer.feed_norm = "norm2";
+  names.layer.fused = "attn.Wqkv";
+  names.layer.output = "attn.out_proj";
+  names.layer.gate = "mlp.fc12";
+  names.layer.up = "mlp.fc11";
+  names.layer.down = "mlp.fc2";
+}
 
 DecoderConfig read_bert(const JsonFields& config) {
   require(config, "is_decoder", false, false);
@@ -153,16 +170,7 @@ DecoderConfig read_nomic_bert(const JsonFields& config) {
   result.feed.bias = false;
   result.feed.activation = read_activation(config, "hidden_act", "silu");
   result.token_types = config.integer_or("type_vocab_size", 2, 1, kMaxSize);
-  ModelNames& names = result.names;
-  names.embedding_norm = "emb_ln";
-  names.layers = "encoder.layers";
-  names.layer.attention_norm = "norm1";
-  names.layer.feed_norm = "norm2";
-  names.layer.fused = "attn.Wqkv";
-  names.layer.output = "attn.out_proj";
-  names.layer.gate = "mlp.fc12";
-  names.layer.up = "mlp.fc11";
-  names.layer.down = "mlp.fc2";
+  use_nomic_bert_names(result.names);
   return result;
 }
 

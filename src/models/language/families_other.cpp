@@ -52,6 +52,39 @@ DecoderConfig read_deepseek(const JsonFields& config) {
 
 }  // namespace
 
+void use_falcon_names(ModelNames& names) {
+  names.embedding = "transformer.word_embeddings";
+  names.layers = "transformer.h";
+  names.norm = "transformer.ln_f";
+  LayerNames& layer = names.layer;
+  layer.feed_norm = "";
+  layer.fused = "self_attention.query_key_value";
+  layer.output = "self_attention.dense";
+  layer.up = "mlp.dense_h_to_4h";
+  layer.down = "mlp.dense_4h_to_h";
+}
+
+void use_gpt_neox_names(ModelNames& names) {
+  names.embedding = "gpt_neox.embed_in";
+  names.layers = "gpt_neox.layers";
+  names.norm = "gpt_neox.final_layer_norm";
+  names.head = "embed_out";
+  LayerNames& layer = names.layer;
+  layer.fused = "attention.query_key_value";
+  layer.output = "attention.dense";
+  layer.up = "mlp.dense_h_to_4h";
+  layer.down = "mlp.dense_4h_to_h";
+}
+
+void use_phi_names(ModelNames& names) {
+  names.norm = "model.final_layernorm";
+  LayerNames& layer = names.layer;
+  layer.feed_norm = "";
+  layer.output = "self_attn.dense";
+  layer.up = "mlp.fc1";
+  layer.down = "mlp.fc2";
+}
+
 DecoderConfig read_cohere(const JsonFields& config) {
   require(config, "use_qk_norm", false, false);
   DecoderConfig result = read_common(config, "layer_norm_eps", true);
@@ -115,15 +148,7 @@ DecoderConfig read_falcon(const JsonFields& config) {
   result.rotary = {read_rotary(config, attention.head_dim)};
   result.parallel = true;
   result.tied = config.flag_or("tie_word_embeddings", true);
-  result.names.embedding = "transformer.word_embeddings";
-  result.names.layers = "transformer.h";
-  result.names.norm = "transformer.ln_f";
-  LayerNames& names = result.names.layer;
-  names.feed_norm = "";
-  names.fused = "self_attention.query_key_value";
-  names.output = "self_attention.dense";
-  names.up = "mlp.dense_h_to_4h";
-  names.down = "mlp.dense_4h_to_h";
+  use_falcon_names(result.names);
   return result;
 }
 
@@ -177,15 +202,7 @@ DecoderConfig read_gpt_neox(const JsonFields& config) {
   result.feed.bias = true;
   result.feed.activation = read_activation(config, "hidden_act", "gelu");
   result.parallel = config.flag_or("use_parallel_residual", true);
-  result.names.embedding = "gpt_neox.embed_in";
-  result.names.layers = "gpt_neox.layers";
-  result.names.norm = "gpt_neox.final_layer_norm";
-  result.names.head = "embed_out";
-  LayerNames& names = result.names.layer;
-  names.fused = "attention.query_key_value";
-  names.output = "attention.dense";
-  names.up = "mlp.dense_h_to_4h";
-  names.down = "mlp.dense_4h_to_h";
+  use_gpt_neox_names(result.names);
   return result;
 }
 
@@ -199,9 +216,10 @@ DecoderConfig read_gpt_oss(const JsonFields& config) {
                     .size = result.feed.size,
                     .gate = ExpertsConfig::Gate::softmax_of_top,
                     .router_bias = true,
-                    .stacked = true,
-                    .limit = config.real_or("swiglu_limit", 7),
-                    .alpha = config.real_or("swiglu_alpha", 1.702)};
+                    .stacked = true};
+  result.feed.clamped = true;
+  result.feed.limit = config.real_or("swiglu_limit", 7);
+  result.feed.alpha = config.real_or("swiglu_alpha", 1.702);
   for (LayerConfig& layer : result.layers) layer.experts = true;
   if (!read_layer_types(config, result)) {
     const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
@@ -277,12 +295,7 @@ DecoderConfig read_phi(const JsonFields& config) {
   result.feed.activation = read_activation(config, "hidden_act", "gelu_new");
   result.parallel = true;
   result.head_bias = true;
-  result.names.norm = "model.final_layernorm";
-  LayerNames& names = result.names.layer;
-  names.feed_norm = "";
-  names.output = "self_attn.dense";
-  names.up = "mlp.fc1";
-  names.down = "mlp.fc2";
+  use_phi_names(result.names);
   return result;
 }
 

@@ -1,9 +1,12 @@
 #include "models/language/feed_forward.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 
 namespace lockstep {
@@ -19,11 +22,17 @@ FeedForward::FeedForward(ParameterTree& tree, const FeedForwardConfig& config, c
   down_ = Projection(tree, down, config.size, hidden, config.bias, transposed);
 }
 
+Tensor FeedForward::inner(const Tensor& gate, const Tensor& up) const {
+  if (!config_.clamped) return activate(config_.activation, gate) * up;
+  const Tensor bounded = minimum(gate, config_.limit);
+  return (clamp(up, -config_.limit, config_.limit) + 1) * (bounded * sigmoid(bounded * config_.alpha));
+}
+
 Tensor FeedForward::operator()(const Tensor& x) const {
   if (!config_.gated) return down_(activate(config_.activation, up_(x)));
-  if (!config_.fused) return down_(activate(config_.activation, gate_(x)) * up_(x));
+  if (!config_.fused) return down_(inner(gate_(x), up_(x)));
   const std::vector<Tensor> halves = up_(x).chunk(2, -1);
-  return down_(activate(config_.activation, halves[0]) * halves[1]);
+  return down_(inner(halves[0], halves[1]));
 }
 
 Experts::Experts(ParameterTree& tree, const std::string& layer, const DecoderConfig& config) : config_(config.experts) {
@@ -34,6 +43,7 @@ Experts::Experts(ParameterTree& tree, const std::string& layer, const DecoderCon
   }
   if (config_.stacked) {
     const std::string path = layer + names.experts;
+    stacked_.config_ = config.feed;
     gate_up_ = tree.matrix(path + ".gate_up_proj", {config_.count, config.hidden, 2 * config_.size});
     gate_up_bias_ = tree.filled(path + ".gate_up_proj_bias", {config_.count, 2 * config_.size}, 0);
     down_ = tree.matrix(path + ".down_proj", {config_.count, config_.size, config.hidden});
@@ -57,8 +67,7 @@ Experts::Experts(ParameterTree& tree, const std::string& layer, const DecoderCon
   }
 }
 
-// x [T, hidden] to [T, experts]: zero for experts that a token does not use.
-Tensor Experts::weights(const Tensor& x) const {
+Experts::Routes Experts::routes(const Tensor& x) const {
   const Tensor logits = router_(x);
   Tensor chosen;
   Tensor values;
@@ -87,28 +96,83 @@ Tensor Experts::weights(const Tensor& x) const {
   }
   if (config_.normalize) values = values / sum(values, {-1}, true);
   if (config_.scale != 1) values = values * config_.scale;
-  return scatter(zeros_like(logits), -1, chosen, values);
+  return {chosen, values};
 }
 
-// gpt-oss: gates and values are neighbours, clamped, and the value counts one more.
-Tensor Experts::stacked_expert(const Tensor& x, std::int64_t expert) const {
-  const auto of = [&](const nn::Parameter& parameter) { return Tensor(parameter).select(0, expert); };
+Tensor Experts::expert(const Tensor& x, std::int64_t number) const {
+  if (!config_.stacked) return experts_[static_cast<std::size_t>(number)](x);
+  const auto of = [&](const nn::Parameter& parameter) { return Tensor(parameter).select(0, number); };
+  // Gates and values are neighbours.
   const Tensor both = matmul(x, of(gate_up_)) + of(gate_up_bias_);
-  const Tensor gate = minimum(both.slice(-1, {.step = 2}), config_.limit);
-  const Tensor up = clamp(both.slice(-1, {.start = 1, .step = 2}), -config_.limit, config_.limit);
-  const Tensor inner = (up + 1) * (gate * sigmoid(gate * config_.alpha));
+  const Tensor inner = stacked_.inner(both.slice(-1, {.step = 2}), both.slice(-1, {.start = 1, .step = 2}));
   return matmul(inner, of(down_)) + of(down_bias_);
+}
+
+Tensor Experts::all_of_all(const Tensor& tokens, const Routes& routes) const {
+  const Tensor none = zeros({tokens.size(0), config_.count}, {.device = tokens.device()});
+  const Tensor shares = scatter(none, -1, routes.chosen, routes.shares);
+  const Tensor used = scatter(none, -1, routes.chosen, ones_like(routes.shares)) > 0;
+  Tensor total = zeros_like(tokens);
+  for (std::int64_t e = 0; e < config_.count; ++e) {
+    total = total + where(used.narrow(-1, e, 1), expert(tokens, e) * shares.narrow(-1, e, 1), 0);
+  }
+  return total;
+}
+
+namespace {
+
+// So many rows are computed for `count`: few different numbers, so that plans are met again, and little in vain.
+std::size_t rows_for(std::size_t count) {
+  const std::size_t step = std::max<std::size_t>(1, std::bit_ceil(count) / 8);
+  return (count + step - 1) / step * step;
+}
+
+}  // namespace
+
+Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
+  const std::int64_t count = tokens.size(0);
+  const std::vector<std::int64_t> chosen = routes.chosen.to_vector<std::int64_t>();
+  const std::vector<float> shares = routes.shares.to_vector<float>();
+  struct Own {
+    std::vector<std::int64_t> tokens;
+    std::vector<float> shares;
+  };
+  std::vector<Own> of(static_cast<std::size_t>(config_.count));
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    Own& own = of[static_cast<std::size_t>(chosen[i])];
+    own.tokens.push_back(static_cast<std::int64_t>(i) / config_.used);
+    own.shares.push_back(shares[i]);
+  }
+  // A last row of zeros is what fills rows up.
+  const bool one = count == 1;
+  const Tensor padded = one ? tokens : pad(tokens, {0, 0, 0, 1});
+  Tensor total = zeros_like(padded);
+  for (std::int64_t e = 0; e < config_.count; ++e) {
+    Own& own = of[static_cast<std::size_t>(e)];
+    if (own.tokens.empty()) continue;
+    const std::size_t rows = rows_for(own.tokens.size());
+    own.tokens.resize(rows, count);
+    own.shares.resize(rows, 0);
+    const Shape shape{static_cast<std::int64_t>(rows)};
+    const Tensor share = Tensor::from(own.shares, {shape[0], 1}, tokens.device());
+    if (one) {
+      total = total + expert(tokens, e) * share;
+    } else {
+      const Tensor index = Tensor::from(own.tokens, shape, tokens.device());
+      const Tensor part = expert(index_select(padded, 0, index), e) * share;
+      total = index_copy(total, 0, index, index_select(total, 0, index) + part);
+    }
+    // One expert after the other: plans of several would differ from step to step.
+    if (!one || config_.stacked) total.eval();
+  }
+  return one ? total : total.narrow(0, 0, count);
 }
 
 Tensor Experts::operator()(const Tensor& x) const {
   const Tensor tokens = x.flatten(0, 1);
-  const Tensor share = weights(tokens);
-  Tensor total;
-  for (std::int64_t e = 0; e < config_.count; ++e) {
-    const Tensor result = config_.stacked ? stacked_expert(tokens, e) : experts_[static_cast<std::size_t>(e)](tokens);
-    const Tensor part = result * share.narrow(-1, e, 1);
-    total = e == 0 ? part : total + part;
-  }
+  const Routes chosen = routes(tokens);
+  const bool tracked = is_tracked(tokens) || is_tracked(chosen.shares);
+  Tensor total = tracked ? all_of_all(tokens, chosen) : each_its_own(tokens, chosen);
   if (config_.shared > 0) {
     const Tensor all = shared_(tokens);
     total = total + (config_.shared_gate ? sigmoid(shared_gate_(tokens)) * all : all);

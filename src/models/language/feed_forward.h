@@ -17,12 +17,17 @@ class FeedForward {
   Tensor operator()(const Tensor& x) const;
 
  private:
+  friend class Experts;
+  /// Of what the projections for gates and values give.
+  Tensor inner(const Tensor& gate, const Tensor& up) const;
+
   FeedForwardConfig config_;
   Projection gate_, up_, down_;
 };
 
-/// Every expert computes every token, and the router's weights, zero for all but a few, say what counts: the sum is
-/// over all experts in ascending order. A token's result does not depend on its neighbours' choices.
+/// A token's result is a sum over its experts in ascending order, which starts from +0; it does not depend on its
+/// neighbours' choices. Each expert computes its own tokens alone; where gradients are asked for, all of them, since
+/// then nothing may depend on numbers that are read, and adds zeros for those that are not its own: the same bits.
 class Experts {
  public:
   Experts() = default;
@@ -30,8 +35,15 @@ class Experts {
   Tensor operator()(const Tensor& x) const;
 
  private:
-  Tensor weights(const Tensor& x) const;
-  Tensor stacked_expert(const Tensor& x, std::int64_t expert) const;
+  /// Which experts a token uses, and with which weights: [T, used] each.
+  struct Routes {
+    Tensor chosen;
+    Tensor shares;
+  };
+  Routes routes(const Tensor& x) const;
+  Tensor expert(const Tensor& x, std::int64_t number) const;
+  Tensor each_its_own(const Tensor& tokens, const Routes& routes) const;
+  Tensor all_of_all(const Tensor& tokens, const Routes& routes) const;
 
   ExpertsConfig config_;
   Projection router_;
@@ -39,6 +51,7 @@ class Experts {
   std::vector<FeedForward> experts_;
   FeedForward shared_;
   Projection shared_gate_;
+  FeedForward stacked_;  ///< What stacked ones do, without parameters.
   nn::Parameter gate_up_, gate_up_bias_, down_, down_bias_;
 };
 

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "kernels/scalar.h"
+#include "models/language/families.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -108,9 +110,6 @@ void gguf_gemma3(const GgufSource& source, DecoderConfig& config) {
 }
 
 void gguf_phi3(const GgufSource& source, DecoderConfig& config) {
-  if (source.tensors.contains("rope_factors_long.weight") || source.tensors.contains("rope_factors_short.weight")) {
-    source.fields.fail("rope.scaling", "longrope (tensors rope_factors_long and rope_factors_short) is not supported");
-  }
   config.attention.fusion = Fusion::concatenated;
   config.feed.fused = true;
   config.names.layer.fused = "self_attn.qkv_proj";
@@ -125,21 +124,25 @@ void gguf_layer_norm(const GgufSource& source, DecoderConfig& config) {
   config.norm = {.kind = NormKind::layer, .bias = true, .eps = eps};
 }
 
-// Names of its own: the published ones belong to weights that are stored [in, out].
-void gguf_gpt2(const GgufSource& source, DecoderConfig& config) {
-  gguf_layer_norm(source, config);
+void gguf_learned_positions(const GgufSource& source, DecoderConfig& config) {
   const auto positions = source.tensors.find("position_embd.weight");
   if (positions == source.tensors.end() || positions->second.rank() != 2) {
     source.fields.fail("context_length", "there is no tensor \"position_embd.weight\" of two dimensions");
   }
   config.position_count = positions->second.size(0);
+  config.rotary.clear();
+  for (LayerConfig& layer : config.layers) layer.rotary = -1;
+}
+
+// Names of its own: the published ones belong to weights that are stored [in, out].
+void gguf_gpt2(const GgufSource& source, DecoderConfig& config) {
+  gguf_layer_norm(source, config);
+  gguf_learned_positions(source, config);
   config.attention.fusion = Fusion::concatenated;
   config.attention.bias = config.attention.output_bias = true;
   config.feed.gated = false;
   config.feed.bias = true;
   config.feed.activation = Activation::gelu_tanh;
-  config.rotary.clear();
-  for (LayerConfig& layer : config.layers) layer.rotary = -1;
   config.names.positions = "model.embed_positions";
   config.names.layer.fused = "self_attn.qkv_proj";
 }
@@ -173,13 +176,153 @@ void gguf_starcoder2(const GgufSource& source, DecoderConfig& config) {
   config.names.layer.down = "mlp.c_proj";
 }
 
+// Cohere's Command R: rotary embeddings of neighbours, as published.
+void gguf_command_r(const GgufSource& source, DecoderConfig& config) {
+  if (source.tensors.contains("blk.0.attn_q_norm.weight")) {
+    source.fields.fail("attention", "norms of queries and keys are not supported");
+  }
+  gguf_layer_norm(source, config);
+  config.norm.bias = false;
+  config.rotary.front().interleaved = true;
+  config.parallel = true;
+  config.names.layer.feed_norm = "";
+  config.logit_scale = source.fields.positive_or("logit_scale", 1);
+}
+
+// The converter puts all queries before all keys and values.
+void gguf_falcon(const GgufSource& source, DecoderConfig& config) {
+  if (source.tensors.contains("blk.0.attn_norm_2.weight")) {
+    source.fields.fail("attention", "two norms in front (new_decoder_architecture) are not supported");
+  }
+  gguf_layer_norm(source, config);
+  config.attention.fusion = Fusion::concatenated;
+  config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
+  config.feed.gated = false;
+  config.feed.activation = Activation::gelu;
+  config.parallel = true;
+  use_falcon_names(config.names);
+  if (config.attention.kv_heads > 1) config.names.layer.fused = "self_attn.qkv_proj";  // not as published
+}
+
+void gguf_glm4(const GgufSource&, DecoderConfig& config) {
+  config.rotary.front().interleaved = true;
+  config.feed.fused = true;
+  use_glm4_names(config.names);
+}
+
+void gguf_gpt_neox(const GgufSource& source, DecoderConfig& config) {
+  gguf_layer_norm(source, config);
+  config.attention.fusion = Fusion::concatenated;
+  config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
+  config.feed.gated = false;
+  config.feed.activation = Activation::gelu;
+  config.parallel = source.fields.flag_or("use_parallel_residual", true);
+  use_gpt_neox_names(config.names);
+  config.names.layer.fused = "self_attn.qkv_proj";  // not as published
+}
+
+// Experts are matrices of their own here, which published weights have in one tensor.
+void gguf_gpt_oss(const GgufSource& source, DecoderConfig& config) {
+  const std::int64_t size = source.fields.integer_or("expert_feed_forward_length", config.feed.size, 1, kMostFeatures);
+  gguf_experts(source, config, size);
+  config.experts.gate = ExpertsConfig::Gate::softmax_of_top;
+  config.experts.normalize = false;
+  config.experts.router_bias = true;
+  config.feed.bias = true;
+  config.feed.clamped = true;
+  config.attention.sinks = true;
+  config.rotary.front().truncate = false;
+  const std::int64_t window = source.fields.integer("attention.sliding_window", 1, INT32_MAX);
+  for (std::size_t i = 0; i < config.layers.size(); i += 2) config.layers[i].window = window;
+  config.names.layer.router = "mlp.router";
+}
+
+void gguf_granite(const GgufSource& source, DecoderConfig& config) {
+  gguf_llama(source, config);
+  config.attention.scale = source.fields.positive_or("attention.scale", config.attention.scale);
+  config.embedding_scale = source.fields.positive_or("embedding_scale", 1);
+  config.residual_scale = source.fields.positive_or("residual_scale", 1);
+  config.logit_scale = 1 / source.fields.positive_or("logit_scale", 1);
+}
+
+void gguf_olmo(const GgufSource& source, DecoderConfig& config) {
+  if (source.fields.has("attention.clamp_kqv")) source.fields.fail("attention.clamp_kqv", "is not supported");
+  gguf_llama(source, config);
+  config.norm = {
+      .kind = NormKind::layer, .weight = false, .eps = source.fields.positive_or("attention.layer_norm_epsilon", 1e-5)};
+}
+
+// Phi 1 and 2.
+void gguf_phi2(const GgufSource& source, DecoderConfig& config) {
+  gguf_layer_norm(source, config);
+  config.attention.fusion = source.tensors.contains("blk.0.attn_qkv.weight") ? Fusion::concatenated : Fusion::none;
+  config.attention.bias = true;
+  config.feed.gated = false;
+  config.feed.activation = Activation::gelu_tanh;
+  config.parallel = true;
+  config.head_bias = true;
+  use_phi_names(config.names);
+  config.names.layer.fused = "self_attn.qkv_proj";
+}
+
+// Every fourth layer goes without positions.
+void gguf_smollm3(const GgufSource& source, DecoderConfig& config) {
+  constexpr std::size_t kPattern = 4;
+  gguf_llama(source, config);
+  for (std::size_t i = kPattern - 1; i < config.layers.size(); i += kPattern) config.layers[i].rotary = -1;
+}
+
+void gguf_encoder(const GgufSource& source, DecoderConfig& config) {
+  gguf_layer_norm(source, config);
+  config.encoder = true;
+  config.norm_behind = true;
+  config.attention.causal = source.fields.flag_or("attention.causal", false);
+  const auto types = source.tensors.find("token_types.weight");
+  if (types != source.tensors.end() && types->second.rank() == 2) config.token_types = types->second.size(0);
+  config.tied = true;
+}
+
+// BERT; RoBERTa, too, whose unused first positions the converter leaves out.
+void gguf_bert(const GgufSource& source, DecoderConfig& config) {
+  gguf_encoder(source, config);
+  gguf_learned_positions(source, config);
+  config.feed.gated = false;
+  config.feed.activation = Activation::gelu;
+  use_bert_names(config.names);
+}
+
+void gguf_nomic_bert(const GgufSource& source, DecoderConfig& config) {
+  if (source.fields.integer_or("expert_count", 0, 0, 4096) > 0) source.fields.fail("expert_count", "is not supported");
+  gguf_encoder(source, config);
+  config.attention.fusion = Fusion::concatenated;
+  config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
+  use_nomic_bert_names(config.names);
+}
+
 constexpr std::array kArchitectures = {
-    Architecture{"gemma", gguf_gemma},       Architecture{"gemma2", gguf_gemma2},
-    Architecture{"gemma3", gguf_gemma3},     Architecture{"gpt2", gguf_gpt2},
-    Architecture{"llama", gguf_llama},       Architecture{"olmo2", gguf_olmo2},
-    Architecture{"phi3", gguf_phi3},         Architecture{"qwen2", gguf_qwen2},
-    Architecture{"qwen3", gguf_qwen3},       Architecture{"qwen3moe", gguf_qwen3moe},
-    Architecture{"stablelm", gguf_stablelm}, Architecture{"starcoder2", gguf_starcoder2},
+    Architecture{"bert", gguf_bert},
+    Architecture{"command-r", gguf_command_r},
+    Architecture{"falcon", gguf_falcon},
+    Architecture{"gemma", gguf_gemma},
+    Architecture{"gemma2", gguf_gemma2},
+    Architecture{"gemma3", gguf_gemma3},
+    Architecture{"glm4", gguf_glm4},
+    Architecture{"gpt-oss", gguf_gpt_oss},
+    Architecture{"gpt2", gguf_gpt2},
+    Architecture{"gptneox", gguf_gpt_neox},
+    Architecture{"granite", gguf_granite},
+    Architecture{"llama", gguf_llama},
+    Architecture{"nomic-bert", gguf_nomic_bert},
+    Architecture{"olmo", gguf_olmo},
+    Architecture{"olmo2", gguf_olmo2},
+    Architecture{"phi2", gguf_phi2},
+    Architecture{"phi3", gguf_phi3},
+    Architecture{"qwen2", gguf_qwen2},
+    Architecture{"qwen3", gguf_qwen3},
+    Architecture{"qwen3moe", gguf_qwen3moe},
+    Architecture{"smollm3", gguf_smollm3},
+    Architecture{"stablelm", gguf_stablelm},
+    Architecture{"starcoder2", gguf_starcoder2},
 };
 
 const Architecture& architecture_of(const io::Metadata& metadata, const std::string& path) {
@@ -206,28 +349,61 @@ AttentionConfig read_gguf_attention(const GgufFields& fields, std::int64_t hidde
   return attention;
 }
 
-RotaryConfig read_gguf_rotary(const GgufFields& fields, const io::TensorMap& tensors, std::int64_t head_dim) {
+// The factors of a tensor, one for each pair; nothing where there is no such tensor.
+std::vector<float> rotary_factors(const GgufFields& fields, const io::TensorMap& tensors, const char* name,
+                                  std::int64_t dims) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) return {};
+  if (found->second.dtype() != DType::f32 || found->second.shape() != Shape{dims / 2}) {
+    fields.fail("rope.dimension_count",
+                fmt::format("the tensor {} is not an f32 factor for each pair", in_quotes(name)));
+  }
+  std::vector<float> factors = found->second.to_vector<float>();
+  for (const float factor : factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    fields.fail("rope.dimension_count", fmt::format("{} holds {}, not positive", in_quotes(name), factor));
+  }
+  return factors;
+}
+
+RotaryConfig read_gguf_rotary(const GgufFields& fields, const io::TensorMap& tensors, std::int64_t head_dim,
+                              std::int64_t context) {
   RotaryConfig rotary;
   rotary.dims = fields.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rotary.dims % 2 != 0) fields.fail("rope.dimension_count", "is odd");
   rotary.base = fields.positive_or("rope.freq_base", 10000);
+  rotary.factors = rotary_factors(fields, tensors, "rope_freqs.weight", rotary.dims);
+  const auto original = [&] {
+    rotary.original_length = static_cast<double>(fields.integer("rope.scaling.original_context_length", 1, INT32_MAX));
+  };
+  // LongRoPE is known by its tensors: old files call its scaling "none".
+  std::vector<float> longer = rotary_factors(fields, tensors, "rope_factors_long.weight", rotary.dims);
+  if (!longer.empty()) {
+    rotary.scaling = RotaryConfig::Scaling::longrope;
+    rotary.long_factors = std::move(longer);
+    rotary.factors = rotary_factors(fields, tensors, "rope_factors_short.weight", rotary.dims);
+    if (rotary.factors.empty()) fields.fail("rope.scaling", "there is no tensor \"rope_factors_short.weight\"");
+    original();
+    const double stretch = static_cast<double>(context) / rotary.original_length;
+    const double usual =
+        stretch <= 1 ? 1 : std::sqrt(1 + scalar::ls_log(stretch) / scalar::ls_log(rotary.original_length));
+    rotary.amplitude = fields.positive_or("rope.scaling.attn_factor", usual);
+    return rotary;
+  }
   const std::string scaling = fields.text_or("rope.scaling.type", "none");
+  if (scaling == "none") return rotary;
+  rotary.factor = fields.positive_or("rope.scaling.factor", 1);
   if (scaling == "linear") {
     rotary.scaling = RotaryConfig::Scaling::linear;
-    rotary.factor = fields.positive_or("rope.scaling.factor", 1);
-  } else if (scaling != "none") {
+  } else if (scaling == "yarn") {
+    rotary.scaling = RotaryConfig::Scaling::yarn;
+    original();
+    rotary.fast = fields.positive_or("rope.scaling.yarn_beta_fast", 32);
+    rotary.slow = fields.positive_or("rope.scaling.yarn_beta_slow", 1);
+    if (rotary.factor > 1) rotary.amplitude = 0.1 * scalar::ls_log(rotary.factor) + 1;
+    rotary.amplitude *= fields.positive_or("rope.scaling.attn_factor", 1);
+  } else {
     fields.fail("rope.scaling.type", fmt::format("{} is not supported", in_quotes(scaling)));
-  }
-  const auto factors = tensors.find("rope_freqs.weight");
-  if (factors == tensors.end()) return rotary;
-  if (factors->second.dtype() != DType::f32 || factors->second.shape() != Shape{rotary.dims / 2}) {
-    fields.fail("rope.dimension_count", "the tensor \"rope_freqs.weight\" is not an f32 factor for each pair");
-  }
-  rotary.factors = factors->second.to_vector<float>();
-  for (const float factor : rotary.factors) {
-    if (!(factor > 0) || !std::isfinite(factor)) {
-      fields.fail("rope.dimension_count", fmt::format("\"rope_freqs.weight\" holds {}, not positive", factor));
-    }
   }
   return rotary;
 }
@@ -242,13 +418,15 @@ DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap
   config.hidden = fields.integer("embedding_length", 1, kMostFeatures);
   config.context = fields.integer_or("context_length", 0, 1, INT64_MAX);
   config.norm.eps = fields.positive_or("attention.layer_norm_rms_epsilon", 1e-6);
-  config.feed.size = fields.integer("feed_forward_length", 1, kMostFeatures);
+  // A mixture may say the size of its experts alone.
+  const bool own = fields.has("feed_forward_length") || !fields.has("expert_feed_forward_length");
+  config.feed.size = fields.integer(own ? "feed_forward_length" : "expert_feed_forward_length", 1, kMostFeatures);
   config.layers.resize(static_cast<std::size_t>(fields.integer("block_count", 1, 512)));
   config.attention = read_gguf_attention(fields, config.hidden);
   config.attention.bias = tensors.contains("blk.0.attn_q.bias");
   config.attention.output_bias = tensors.contains("blk.0.attn_output.bias");
   config.feed.bias = tensors.contains("blk.0.ffn_up.bias");
-  config.rotary = {read_gguf_rotary(fields, tensors, config.attention.head_dim)};
+  config.rotary = {read_gguf_rotary(fields, tensors, config.attention.head_dim, config.context)};
   config.tied = !tensors.contains("output.weight");
   row.adapt({fields, tensors}, config);
   if (config.experts.count == 0 && fields.integer_or("expert_count", 0, 0, 4096) > 0) {

@@ -30,7 +30,12 @@ constexpr std::pair<std::string_view, std::string LayerNames::*> kLayerNames[] =
     {"attn_output", &LayerNames::output},
     {"attn_q_norm", &LayerNames::query_norm},
     {"attn_k_norm", &LayerNames::key_norm},
+    // Norms of sums (BERT).
+    {"attn_output_norm", &LayerNames::attention_norm},
+    {"layer_output_norm", &LayerNames::feed_norm},
+    // Of what attention gives; where there is no such norm, that of what comes behind (gpt-oss).
     {"post_attention_norm", &LayerNames::attention_after},
+    {"post_attention_norm", &LayerNames::feed_norm},
     {"ffn_norm", &LayerNames::feed_norm},
     {"ffn_gate", &LayerNames::gate},
     {"ffn_up", &LayerNames::up},
@@ -38,11 +43,10 @@ constexpr std::pair<std::string_view, std::string LayerNames::*> kLayerNames[] =
     {"post_ffw_norm", &LayerNames::feed_after},
     {"ffn_gate_inp", &LayerNames::router}};
 constexpr std::pair<std::string_view, std::string ModelNames::*> kModelNames[] = {
-    {"token_embd", &ModelNames::embedding},
-    {"position_embd", &ModelNames::positions},
-    {"output_norm", &ModelNames::norm},
-    {"output", &ModelNames::head}};
-// All experts of a layer are one tensor [E, out, in].
+    {"token_embd", &ModelNames::embedding},    {"token_embd_norm", &ModelNames::embedding_norm},
+    {"position_embd", &ModelNames::positions}, {"token_types", &ModelNames::token_types},
+    {"output_norm", &ModelNames::norm},        {"output", &ModelNames::head}};
+// All experts of a layer are one tensor [E, out, in], or [E, out] of biases.
 constexpr std::pair<std::string_view, std::string LayerNames::*> kExpertNames[] = {
     {"ffn_gate_exps", &LayerNames::expert_gate},
     {"ffn_up_exps", &LayerNames::expert_up},
@@ -51,7 +55,7 @@ constexpr std::pair<std::string_view, std::string LayerNames::*> kExpertNames[] 
 template <typename Names, typename Table>
 std::string search(const Names& names, const Table& table, std::string_view ggml) {
   for (const auto& [own, field] : table) {
-    if (own == ggml) return names.*field;
+    if (own == ggml && !(names.*field).empty()) return names.*field;
   }
   return "";
 }
@@ -61,6 +65,11 @@ struct OwnNames {
   std::vector<std::string> names;
   bool experts = false;
 };
+
+// Factors of rotary embeddings.
+bool is_of_config(std::string_view name) {
+  return name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
 
 // "blk.3.attn_q.weight" is "model.layers.3.self_attn.q_proj.weight". Unknown names stay, and are refused when the model
 // is filled.
@@ -77,7 +86,8 @@ OwnNames own_names(const ModelNames& names, const std::string& name, const Shape
   const std::string middle = name.substr(dot + 1, kind - dot - 1);
   const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
   const std::string expert = search(names.layer, kExpertNames, middle);
-  if (!expert.empty() && shape.rank() == 3) {
+  if (middle == "attn_sinks") return {{layer + "self_attn.sinks"}};
+  if (!expert.empty() && shape.rank() == (suffix == ".bias" ? 2 : 3)) {
     OwnNames result{.experts = true};
     for (std::int64_t e = 0; e < shape[0]; ++e) {
       result.names.push_back(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix));
@@ -91,7 +101,7 @@ OwnNames own_names(const ModelNames& names, const std::string& name, const Shape
 // Puts a tensor under the Decoder's names.
 void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
   // Products and look-ups read blocks; nothing else does.
-  if (tensor.rank() != 2) tensor = dequantize(tensor);
+  if (tensor.rank() != 2 || name.ends_with(".bias")) tensor = dequantize(tensor);
   const OwnNames own = own_names(names, name, tensor.shape());
   if (!own.experts) {
     result.emplace(own.names.front(), std::move(tensor));
@@ -152,7 +162,7 @@ GgufModel open_gguf_model(const std::string& path, bool packed) {
     throw FormatError(fmt::format("{}: there is no tensor \"token_embd.weight\" of two dimensions", path));
   }
   result.config.vocabulary = embedding->second.size(0);
-  tensors.erase("rope_freqs.weight");  // Part of the config.
+  std::erase_if(tensors, [](const auto& item) { return is_of_config(item.first); });
   for (auto& [name, tensor] : tensors) add_tensor(result.config.names, name, std::move(tensor), result.tensors);
   return result;
 }
@@ -173,7 +183,7 @@ void save_gguf_model(const std::string& source, const io::TensorMap& state, cons
     return found->second;
   };
   for (auto& [name, tensor] : tensors) {
-    if (name == "rope_freqs.weight") continue;
+    if (is_of_config(name)) continue;
     const OwnNames own = own_names(config.names, name, tensor.shape());
     std::vector<Tensor> parts;
     for (const std::string& part : own.names) parts.push_back(present(part));

@@ -1,6 +1,7 @@
 #include "models/language/packed_folder.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -250,6 +251,46 @@ void decode_fp8(io::TensorMap& tensors) {
   }
 }
 
+// gpt-oss: the experts of a layer are one tensor [E, out, in / 32, 16] of pairs of codes, the first in the lower bits,
+// and a scale for each 32 (OCP's Microscaling Formats); in the published f32 weights they are [E, in, out].
+void decode_mxfp4(io::TensorMap& tensors) {
+  constexpr std::array kCodes = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  constexpr int kBias = 127;
+  constexpr std::int64_t kBytes = 16;
+  for (const std::string& path : paths_with(tensors, "_blocks")) {
+    const auto bytes = [&](const std::string& name, int rank) {
+      const auto found = tensors.find(name);
+      if (found == tensors.end()) refuse_tensor(name, "is missing beside the others of this weight");
+      if (found->second.dtype() != DType::u8 || found->second.rank() != rank || found->second.numel() == 0) {
+        refuse_tensor(name, fmt::format("is no u8 tensor of {} dimensions", rank));
+      }
+      return found->second;
+    };
+    const Tensor blocks = bytes(path + "_blocks", 4);
+    const Tensor scales = bytes(path + "_scales", 3);
+    const std::int64_t experts = blocks.size(0);
+    const std::int64_t out = blocks.size(1);
+    const std::int64_t groups = blocks.size(2);
+    if (blocks.size(3) != kBytes) refuse_tensor(path + "_blocks", "does not have blocks of 16 bytes");
+    if (scales.shape() != Shape{experts, out, groups}) refuse_tensor(path + "_scales", "does not fit the blocks");
+    const std::vector<std::uint8_t> codes = blocks.to_vector<std::uint8_t>();
+    const std::vector<std::uint8_t> exponents = scales.to_vector<std::uint8_t>();
+    std::vector<float> values;
+    values.reserve(codes.size() * 2);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const int exponent = exponents[i / static_cast<std::size_t>(kBytes)] - kBias;
+      for (const int code : {codes[i] & 15, codes[i] >> 4}) {
+        const float size = std::ldexp(kCodes[static_cast<std::size_t>(code & 7)], exponent);
+        values.push_back((code & 8) != 0 ? -size : size);
+      }
+    }
+    const Tensor decoded = Tensor::from(values, {experts, out, groups * 2 * kBytes});
+    tensors.erase(path + "_blocks");
+    tensors.erase(path + "_scales");
+    tensors.insert_or_assign(path, decoded.transpose(1, 2).clone().eval());
+  }
+}
+
 }  // namespace
 
 void decode_packed(const io::JsonFields& config, io::TensorMap& tensors) {
@@ -260,10 +301,12 @@ void decode_packed(const io::JsonFields& config, io::TensorMap& tensors) {
     if (method == "gptq") return decode_gptq(quantised, tensors);
     if (method == "awq") return decode_awq(quantised, tensors);
     if (method == "fp8") return decode_fp8(tensors);
+    if (method == "mxfp4") return decode_mxfp4(tensors);
     if (method == "compressed-tensors" && quantised.text_or("format", "") == "float-quantized")
       return decode_fp8(tensors);
     if (method == "mlx") return decode_mlx(quantised, tensors);
-    quantised.fail("quant_method", fmt::format("{} is not supported (gptq, awq and fp8 are)", in_quotes(method)));
+    quantised.fail("quant_method",
+                   fmt::format("{} is not supported (gptq, awq, fp8 and mxfp4 are)", in_quotes(method)));
   }
   if (config.has("quantization")) decode_mlx(config.object("quantization"), tensors);
 }

@@ -1,5 +1,6 @@
 // A grammar for the JSON texts that a schema allows.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "text/grammar/integer_range.h"
 #include "text/grammar/rules.h"
 #include "text/unicode.h"
 
@@ -126,10 +128,19 @@ class SchemaConverter {
 
   // Of a list of types, each sees the keywords that are its own.
   static bool belongs(const std::string& key, const std::string& type) {
-    static const std::map<std::string, std::string> owners = {
-        {"properties", "object"}, {"required", "object"},   {"additionalProperties", "object"},
-        {"items", "array"},       {"prefixItems", "array"}, {"minItems", "array"},
-        {"maxItems", "array"},    {"minLength", "string"},  {"maxLength", "string"}};
+    static const std::map<std::string, std::string> owners = {{"properties", "object"},
+                                                              {"required", "object"},
+                                                              {"additionalProperties", "object"},
+                                                              {"items", "array"},
+                                                              {"prefixItems", "array"},
+                                                              {"minItems", "array"},
+                                                              {"maxItems", "array"},
+                                                              {"minLength", "string"},
+                                                              {"maxLength", "string"},
+                                                              {"minimum", "integer"},
+                                                              {"maximum", "integer"},
+                                                              {"exclusiveMinimum", "integer"},
+                                                              {"exclusiveMaximum", "integer"}};
     const auto owner = owners.find(key);
     return owner == owners.end() || owner->second == type;
   }
@@ -148,8 +159,12 @@ class SchemaConverter {
       if (!schema.contains("minLength") && !schema.contains("maxLength")) return "string";
       return fmt::format("\"\\\"\" char{} \"\\\"\"", bounds(schema, "minLength", "maxLength", where));
     }
+    if (type == "integer") {
+      check_keys(schema, where, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"});
+      return integer(schema, where);
+    }
     check_keys(schema, where, {});
-    for (const char* known : {"number", "integer", "boolean", "null", "value"}) {
+    for (const char* known : {"number", "boolean", "null", "value"}) {
       if (type == known) return type;
     }
     fail(where, fmt::format("there is no type {}", in_quotes(type)));
@@ -161,6 +176,26 @@ class SchemaConverter {
     if (!value.is_number_integer() || value < 0 || value > 2000)
       fail(where, fmt::format("{} is no number up to 2000", key));
     return value.get<std::int64_t>();
+  }
+
+  // Whole numbers of at most 16 digits, within the bounds that there are.
+  static std::string integer(const SchemaJson& schema, const std::string& where) {
+    bool bounded = false;
+    const auto bound = [&](const char* key, std::int64_t absent) {
+      if (!schema.contains(key)) return absent;
+      const SchemaJson& value = schema[key];
+      const double number = value.is_number() ? value.get<double>() : 0.5;
+      if (number != std::floor(number) || std::fabs(number) > static_cast<double>(kMostInteger)) {
+        fail(where, fmt::format("{} is no integer of at most 16 digits", key));
+      }
+      bounded = true;
+      return static_cast<std::int64_t>(number);
+    };
+    const std::int64_t least =
+        std::max(bound("minimum", -kMostInteger), bound("exclusiveMinimum", -kMostInteger - 1) + 1);
+    const std::int64_t most = std::min(bound("maximum", kMostInteger), bound("exclusiveMaximum", kMostInteger + 1) - 1);
+    if (least > most) fail(where, "no integer is within its bounds");
+    return bounded ? integer_range(least, most) : "integer";
   }
 
   static std::string bounds(const SchemaJson& schema, const char* least, const char* most, const std::string& where) {

@@ -10,6 +10,7 @@
 #include <lockstep/error.h>
 #include <lockstep/io/gguf.h>
 #include <lockstep/io/safetensors.h>
+#include <lockstep/io/weights.h>
 #include <lockstep/models/language.h>
 #include <lockstep/ops.h>
 
@@ -26,11 +27,12 @@ using testing::HasSubstr;
 #define LOCKSTEP_NEEDS_GGUF(root) \
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << (root) << ": scripts/make_test_data makes it"
 
-const std::vector<std::string> kConverted = {"gemma", "gemma2", "gemma3",    "gpt2",     "olmo2",     "phi3",
-                                             "qwen2", "qwen3",  "qwen3_moe", "stablelm", "starcoder2"};
+const std::vector<std::string> kConverted = {
+    "bert",       "cohere", "falcon", "gemma", "gemma2", "gemma3", "glm4",      "gpt2",     "gpt_oss",   "gptneox",
+    "nomic_bert", "olmo2",  "phi",    "phi3",  "qwen2",  "qwen3",  "qwen3_moe", "stablelm", "starcoder2"};
 // Heads are stored for pairs of neighbours, so that scores are sums in another order; or frequencies are divided by
 // factors that were rounded to f32.
-const std::vector<std::string> kReordered = {"llama", "llama3rope", "mixtral"};
+const std::vector<std::string> kReordered = {"granite", "llama", "llama3rope", "mixtral", "olmo", "smollm3"};
 
 double largest_difference(const Tensor& a, const Tensor& b) {
   return amax(abs(a.to(DType::f64) - b.to(DType::f64))).item<double>();
@@ -44,6 +46,55 @@ TEST(GgufArchitectures, GiveTheBitsOfTheFolder) {
     const Tensor ids = io::load_safetensors((folder / "golden.safetensors").string()).tensors.at("ids");
     const auto converted = load_language_model((root / (name + ".gguf")).string());
     EXPECT_EQ(converted->forward(ids).hash(), load_language_model(folder.string())->forward(ids).hash()) << name;
+  }
+}
+
+// Blocks that the package gguf has made, in a folder as gpt-oss is published, and in a file; decoded, and as they are.
+TEST(GgufArchitectures, BlocksOfGptOssAreThoseOfItsFolder) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root / "gpt_oss_mxfp4");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77, 5, 8}, {1, 6});
+  const std::uint64_t published = load_language_model((root / "gpt_oss_mxfp4").string())->forward(ids).hash();
+  const std::string file = (root / "gpt_oss_mxfp4.gguf").string();
+  EXPECT_EQ(load_language_model(file)->forward(ids).hash(), published);
+  EXPECT_EQ(load_language_model(file, {}, {.packed = false})->forward(ids).hash(), published);
+  const auto whole = test::test_data("lm") / "gpt_oss";
+  EXPECT_NE(load_language_model(whole.string())->forward(ids).hash(), published);
+}
+
+// Factors for short texts, and for long ones, by the length that a model is loaded for.
+TEST(GgufArchitectures, LongRopeGivesTheBitsOfTheFolder) {
+  const auto path = test::made_data("lm_gguf") / "phi3_longrope.gguf";
+  LOCKSTEP_NEEDS_GGUF(path);
+  const auto folder = test::repository_data("language/models/phi3_longrope");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 47, 5}, {1, 5});
+  std::vector<std::uint64_t> hashes;
+  for (const std::int64_t context : {std::int64_t{0}, std::int64_t{64}, std::int64_t{128}}) {
+    const auto converted = load_language_model(path.string(), {}, {.context = context});
+    hashes.push_back(converted->forward(ids).hash());
+    EXPECT_EQ(hashes.back(), load_language_model(folder.string(), {}, {.context = context})->forward(ids).hash());
+  }
+  EXPECT_NE(hashes[0], hashes[2]);
+}
+
+TEST(GgufArchitectures, FactorsOfGraniteCount) {
+  const auto path = test::made_data("lm_gguf") / "granite.gguf";
+  LOCKSTEP_NEEDS_GGUF(path);
+  const test::TemporaryFolder folder;
+  const io::TensorMap tensors = io::load_weights(path.string());
+  const io::Metadata own = io::list_tensors(path.string()).metadata;
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77, 5}, {1, 5});
+  const auto logits = [&](const char* key, float value) {
+    io::Metadata metadata = own;
+    metadata[std::string("granite.") + key] = value;
+    io::save_gguf(folder.path("x.gguf"), tensors, metadata);
+    return load_language_model(folder.path("x.gguf"))->forward(ids);
+  };
+  const Tensor plain = logits("logit_scale", 1);
+  EXPECT_EQ(logits("logit_scale", 8).hash(), (plain / 8).hash());
+  for (const char* key : {"attention.scale", "embedding_scale", "residual_scale"}) {
+    EXPECT_EQ(logits(key, 1).hash(), plain.hash()) << key;
+    EXPECT_NE(logits(key, 2).hash(), plain.hash()) << key;
   }
 }
 
@@ -62,7 +113,7 @@ TEST(GgufArchitectures, CachedTokensGiveTheSameBits) {
   const auto root = test::made_data("lm_gguf");
   LOCKSTEP_NEEDS_GGUF(root);
   const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77, 5, 60, 7, 200}, {1, 8});
-  for (const std::string name : {"gemma3", "gpt2", "llama3rope", "qwen3_moe"}) {
+  for (const std::string name : {"gemma3", "gpt2", "gpt_oss", "llama3rope", "qwen3_moe"}) {
     const auto model = load_language_model((root / (name + ".gguf")).string());
     const auto cache = model->make_cache();
     std::vector<Tensor> parts;
@@ -78,7 +129,7 @@ TEST(GgufArchitectures, PackedWeightsGiveTheBitsOfDecodedOnes) {
   LOCKSTEP_NEEDS_GGUF(root);
   const test::TemporaryFolder folder;
   const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77}, {1, 4});
-  for (const std::string name : {"gemma2", "gpt2", "phi3", "qwen3_moe"}) {
+  for (const std::string name : {"gemma2", "gpt2", "gpt_oss", "phi3", "qwen3_moe"}) {
     const std::string path = folder.path(name + ".gguf");
     io::quantize_gguf((root / (name + ".gguf")).string(), path, "Q8_0");
     const auto packed = load_language_model(path);
@@ -137,7 +188,7 @@ TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
   };
   EXPECT_EQ(refusal([](SmallGguf&) {}), "no error");
   EXPECT_THAT(with_key("general.architecture", "magic"),
-              HasSubstr("\"magic\" is not supported in GGUF files (gemma, gemma2, gemma3, gpt2, llama, olmo2"));
+              HasSubstr("\"magic\" is not supported in GGUF files (bert, command-r, falcon, gemma, gemma2, gemma3"));
   EXPECT_THAT(with_key("llama.attention.head_count", "two"), HasSubstr("is text, not an integer"));
   EXPECT_THAT(with_key("llama.rope.scaling.type", "magic"), HasSubstr("\"magic\" is not supported"));
   EXPECT_EQ(with_factors(full({2}, 2)), "no error");

@@ -30,6 +30,33 @@ TEST(JsonSchema, SimpleTypes) {
   expect_fit("true", {"null"}, {"nul"});
 }
 
+TEST(JsonSchema, RangesOfIntegers) {
+  const auto digits = [](std::int64_t value) { return std::to_string(value); };
+  for (const auto& [least, most] : {std::pair<std::int64_t, std::int64_t>{0, 0},
+                                    {3, 3},
+                                    {0, 9},
+                                    {7, 12},
+                                    {10, 99},
+                                    {18, 1065},
+                                    {-5, 5},
+                                    {-120, -7},
+                                    {-1000, 0},
+                                    {-33, 1199},
+                                    {199, 201}}) {
+    const Grammar grammar = Grammar::from_json_schema("{\"type\":\"integer\",\"minimum\":" + digits(least) +
+                                                      ",\"maximum\":" + digits(most) + "}");
+    for (std::int64_t value = -1250; value <= 1250; ++value) {
+      ASSERT_EQ(grammar.matches(digits(value)), value >= least && value <= most)
+          << value << ": " << least << " to " << most;
+    }
+    for (const char* text : {"", "-", "-0", "00", "01", "1.0", "+3"}) EXPECT_FALSE(grammar.matches(text)) << text;
+  }
+  expect_fit(R"({"type":"integer","exclusiveMinimum":0})", {"1", "10", "9999999999999999"},
+             {"0", "-1", "10000000000000000"});
+  expect_fit(R"({"type":"integer","exclusiveMaximum":-10})", {"-11", "-9999999999999999"}, {"-10", "-9", "0", "11"});
+  expect_fit(R"({"type":["integer","null"],"minimum":5,"maximum":6})", {"5", "6", "null"}, {"4", "7"});
+}
+
 TEST(JsonSchema, Objects) {
   const std::string schema =
       R"({"title":"P","type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"ok":{"type":"boolean"}},
@@ -94,7 +121,11 @@ TEST(JsonSchema, RefusesByName) {
       {"3", "no schema"},
       {"false", "no schema that allows anything"},
       {R"({"type":"string","pattern":"a+"})", "\"pattern\" is not offered"},
-      {R"({"type":"integer","minimum":3})", "\"minimum\" is not offered"},
+      {R"({"type":"number","minimum":3})", "\"minimum\" is not offered"},
+      {R"({"type":"integer","minimum":3.5})", "minimum is no integer of at most 16 digits"},
+      {R"({"type":"integer","maximum":1e17})", "maximum is no integer of at most 16 digits"},
+      {R"({"type":"integer","maximum":"x"})", "maximum is no integer of at most 16 digits"},
+      {R"({"type":"integer","minimum":3,"exclusiveMaximum":3})", "no integer is within its bounds"},
       {R"({"type":"string","format":"date"})", "\"format\" is not offered"},
       {R"({"allOf":[{}]})", "\"allOf\" is not offered"},
       {R"({"properties":{"a":{"type":"text"}}})", "#/properties/a: there is no type \"text\""},
