@@ -1,5 +1,5 @@
-// Single kernels through the public API, each computed at once. The names are those of bench/peers/kernel_cases.py, so that
-// compare.py can time both side by side. Weights come again, as in a network, so that their packed forms are kept.
+// Single kernels through the public API, each computed at once. The names are those of bench/peers/kernel_cases.py, so
+// that compare.py can time both side by side. Weights come again, as in a network, so that their packed forms are kept.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -39,9 +39,13 @@ BENCHMARK(linear_one_row)->Name("linear_4096_b1")->UseRealTime();
 void conv(benchmark::State& state, const ls::Shape& input, const ls::Shape& weight, const ls::ConvOptions& options) {
   measure(state, [x = random(input), w = random(weight), &options] { return ls::conv2d(x, w, std::nullopt, options); });
 }
-BENCHMARK_CAPTURE(conv, 3x3_64, {1, 64, 56, 56}, {64, 64, 3, 3}, {.padding = {1}})->Name("conv3x3_64_56")->UseRealTime();
+BENCHMARK_CAPTURE(conv, 3x3_64, {1, 64, 56, 56}, {64, 64, 3, 3}, {.padding = {1}})
+    ->Name("conv3x3_64_56")
+    ->UseRealTime();
 BENCHMARK_CAPTURE(conv, 1x1, {1, 256, 56, 56}, {64, 256, 1, 1}, {})->Name("conv1x1_256_64_56")->UseRealTime();
-BENCHMARK_CAPTURE(conv, 3x3_512, {1, 512, 7, 7}, {512, 512, 3, 3}, {.padding = {1}})->Name("conv3x3_512_7")->UseRealTime();
+BENCHMARK_CAPTURE(conv, 3x3_512, {1, 512, 7, 7}, {512, 512, 3, 3}, {.padding = {1}})
+    ->Name("conv3x3_512_7")
+    ->UseRealTime();
 BENCHMARK_CAPTURE(conv, stem, {1, 3, 224, 224}, {64, 3, 7, 7}, {.stride = {2}, .padding = {3}})
     ->Name("conv7x7_stem")
     ->UseRealTime();

@@ -50,7 +50,8 @@ BENCHMARK(encoder)->Name("encoder_b1")->Arg(1)->UseRealTime();
 BENCHMARK(encoder)->Name("encoder_b8")->Arg(8)->UseRealTime();
 
 void bert_base(benchmark::State& state) {
-  ls::nn::TransformerEncoder model(768, 12, 12, {.layer = {.dim_feedforward = 3072, .activation = ls::gelu, .batch_first = true}});
+  ls::nn::TransformerEncoder model(768, 12, 12,
+                                   {.layer = {.dim_feedforward = 3072, .activation = ls::gelu, .batch_first = true}});
   model.eval();
   const ls::Tensor x = ls::randn({1, 128, 768}).eval();
   const ls::NoGrad no_grad;
