@@ -24,9 +24,9 @@ namespace io {
 /// tensors (dequantize makes them dense).
 LOCKSTEP_API void save_gguf(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {});
 
-/// What quantize_gguf can write: the block types Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and MXFP4, whose
-/// blocks have the bytes that ggml writes for the same values without an importance matrix; and the mixtures Q4_K_M
-/// and Q5_K_M of llama.cpp, as it makes them for models without experts.
+/// What quantize_gguf can write: the block types Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and MXFP4,
+/// whose blocks have the bytes that ggml writes for the same values without an importance matrix; and the mixtures
+/// Q4_K_M and Q5_K_M of llama.cpp, as it makes them for models without experts.
 LOCKSTEP_API std::vector<std::string> quantizable_types();
 
 /// What quantize_gguf did with one tensor.
