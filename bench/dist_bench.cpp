@@ -6,23 +6,28 @@
 //
 // --misbehave kill|stop|mismatch: after warming up the last rank is killed, is stopped, or calls something else; what
 // the others say within --deadline seconds is the result.
+// --sums nccl: the gradients are added by ncclAllReduce, beside the backward pass, too; only to compare with.
 // --model copies measures copies between the devices of one process instead.
-//   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--numerics fast] [--zero 1] [--steps
-//   20] [--buckets BYTES]
+//   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--numerics fast] [--zero 1]
+//     [--steps 20] [--buckets BYTES]
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <lockstep/autocast.h>
 #include <lockstep/lockstep.h>
+#include <lockstep/memory.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/parallel.h>
+
+#include "library_sums.h"
 
 namespace ls = lockstep;
 
@@ -39,6 +44,10 @@ struct Options {
   std::int64_t buckets = 25 << 20;
   int deadline = 120;
   std::string misbehave;
+  std::string sums = "ours";
+  std::int64_t gather = 16 << 20;
+  int depth = 12;
+  std::int64_t width = 768;
   bool bf16 = false;
   ls::Numerics numerics = ls::Numerics::exact;
 };
@@ -62,9 +71,16 @@ Options options_of(int count, char** words) {
     else if (word == "--warm-up") options.warm_up = std::stoi(value);
     else if (word == "--buckets") options.buckets = std::stoll(value);
     else if (word == "--deadline") options.deadline = std::stoi(value);
-    else if (word == "--numerics")
-      options.numerics = ls::numerics_from_name(value);
+    else if (word == "--numerics") options.numerics = ls::numerics_from_name(value);
     else if (word == "--misbehave") options.misbehave = value;
+    else if (word == "--sums")
+      options.sums = value;
+    else if (word == "--gather")
+      options.gather = std::stoll(value);
+    else if (word == "--depth")
+      options.depth = std::stoi(value);
+    else if (word == "--width")
+      options.width = std::stoll(value);
     else throw std::invalid_argument(word);
   }
   return options;
@@ -153,7 +169,9 @@ Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::i
               }};
 }
 
-Work work_of(const std::string& name) {
+Work work_of(const Options& options) {
+  const std::string& name = options.model;
+  if (name == "gpt") return text_of(50'304, 1024, options.width, options.width / 64, options.depth);
   if (name == "resnet50") return pictures_of(name, 224, 1000);
   if (name == "resnet20") return pictures_of("resnet20-cifar", 32, 10);
   if (name == "gpt124m") return text_of(50'304, 1024, 768, 12, 12);
@@ -199,30 +217,47 @@ int run(const Options& options) {
   if (options.device.find(':') == std::string::npos) device.index = group.local_rank() % count;
 
   ls::manual_seed(1);
-  const Work work = work_of(options.model);
+  const Work work = work_of(options);
   work.module->to(device);
   ls::optim::AdamW optimizer(work.module->parameters(), {.lr = 1e-3});
   const int shards = options.shards > 0 ? options.shards : group.size();
   ls::dist::Parallel parallel(*work.module, optimizer, group,
-                              {.shards = shards, .zero = options.zero, .bucket_bytes = options.buckets, .compare_every = 0});
+                              {.shards = shards,
+                               .zero = options.zero,
+                               .bucket_bytes = options.buckets,
+                               .gather_bytes = options.gather,
+                               .compare_every = 0});
   ls::Generator generator(7);
   const std::int64_t examples = options.batch * group.size();
   ls::data::Batch batch = work.batch(examples, generator);
   batch = {batch.input.to(device).eval(), batch.target.to(device).eval()};
 
   const ls::NumericsScope numerics(options.numerics);
+  const bool is_library = options.sums == "nccl" && group.size() > 1;
+  std::optional<ls::bench::LibrarySums> library;
+  if (is_library) library.emplace(group, device, work.module->parameters(), options.buckets);
+  const auto measured = [&](const ls::data::Batch& shard) {
+    const ls::Autocast autocast(options.bf16 ? ls::DType::bf16 : ls::DType::f32);
+    return work.loss(shard);
+  };
+  const std::int64_t first = options.batch * group.rank();
+  const ls::data::Batch own{batch.input.narrow(0, first, options.batch), batch.target.narrow(0, first, options.batch)};
+  const auto step_once = [&] {
+    if (!is_library) return parallel.step(batch, measured).loss;
+    optimizer.zero_grad();
+    const double own_loss = library->step(measured(own));
+    optimizer.step();
+    optimizer.zero_grad();
+    return own_loss;
+  };
+
   std::vector<double> seconds;
   double loss = 0;
   for (int step = 0; step < options.warm_up + options.steps; ++step) {
     const auto start = std::chrono::steady_clock::now();
-    loss = parallel
-               .step(batch,
-                     [&](const ls::data::Batch& shard) {
-                       const ls::Autocast autocast(options.bf16 ? ls::DType::bf16 : ls::DType::f32);
-                       return work.loss(shard);
-                     })
-               .loss;
+    loss = step_once();
     if (step + 1 == options.warm_up) {
+      ls::reset_peak_memory(device);
       group.barrier();
       misbehave(options.misbehave, group, device);
     }
@@ -230,19 +265,20 @@ int run(const Options& options) {
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
   }
-  const std::uint64_t hash = ls::nn::state_hash(work.module->state_dict());
-  parallel.compare();
+  const double peak = static_cast<double>(ls::memory_statistics(device).peak) / 1e6;
+  const std::uint64_t hash = ls::nn::state_hash(parallel.module_state());
+  if (!is_library) parallel.compare();
   std::ranges::sort(seconds);
   if (group.rank() == 0) {
     std::printf(
         "{\"model\": \"%s\", \"device\": \"%s\", \"dtype\": \"%s\", \"numerics\": \"%s\", \"ranks\": %d, \"engine\": "
         "\"%s\", \"batch\": %lld, "
-        "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"median_ms\": %.3f, \"least_ms\": %.3f, \"loss\": %.6f, "
-        "\"weights\": \"%016llx\"}\n",
+        "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"sums\": \"%s\", \"peak_mb\": %.1f, \"median_ms\": %.3f, "
+        "\"least_ms\": %.3f, \"loss\": %.6f, \"weights\": \"%016llx\"}\n",
         options.model.c_str(), device.to_string().c_str(), options.bf16 ? "bf16" : "f32", ls::name_of(options.numerics),
         group.size(), group.engine().c_str(), static_cast<long long>(options.batch), shards, options.zero,
-        static_cast<long long>(options.buckets), 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.front(), loss,
-        static_cast<unsigned long long>(hash));
+        static_cast<long long>(options.buckets), options.sums.c_str(), peak, 1e3 * seconds[seconds.size() / 2],
+        1e3 * seconds.front(), loss, static_cast<unsigned long long>(hash));
     std::fflush(stdout);
   }
   return 0;

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What is to be known of several GPUs, in one call: what a killed, a stopped and a disagreeing rank lead to, runs of
 # `lockstep train` that go on with another number, then for 1, 2, 4, ... GPUs, as many as are there, equal weights (a batch
-# of one size in 8 shards, so also strong scaling) and, for 1 and all of them, weak scaling beside PyTorch DDP.
+# of one size in 8 shards, so also strong scaling) and, for 1 and all of them, weak scaling beside the same step
+# with the sums of NCCL and PyTorch DDP, and how large a model fits where parameters are divided (ZeRO 3).
 #
 #   scripts/several_gpus.sh [BUILD]      BUILD: a folder with bin/ (default: build/release), or of scripts/device_pack.sh
 #
-# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak", STEPS=20,
-# WEAK_STEPS=10, MODELS="resnet50 gpt124m", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu ENGINE=tcp
+# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak memory", STEPS=20,
+# WEAK_STEPS=10, MODELS="resnet50 gpt124m", DTYPES="f32 bf16", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu ENGINE=tcp
 # MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
 # weights were equal and all failures were told, and nothing was skipped.
 set -u
@@ -29,7 +30,7 @@ wrong=0
 skipped=0
 # is_due PART WHAT: whether PART was asked for and there is time for it.
 is_due() {
-  [[ " ${PARTS:-failures resume equal weak} " == *" $1 "* ]] || return 1
+  [[ " ${PARTS:-failures resume equal weak memory} " == *" $1 "* ]] || return 1
   [ $SECONDS -lt "${LIMIT:-540}" ] && return 0
   skipped=$((skipped + 1))
   echo "skipped $*"
@@ -82,7 +83,7 @@ for ((count = 2; count <= most; count *= 2)); do
   train --epochs 1 --ranks $count --out "$folder/$count" >/dev/null
   for next in $((count / 2)) $count; do
     cp -r "$folder/$count" "$folder/$count-$next"
-    hash=$(train --epochs 2 --ranks "$next" --zero 1 --resume --out "$folder/$count-$next")
+    hash=$(train --epochs 2 --ranks "$next" --zero 3 --resume --out "$folder/$count-$next")
     same=$([ -n "$hash" ] && [ "$hash" = "$expected" ] && echo yes || echo NO)
     [ "$same" = yes ] || { wrong=$((wrong + 1)); head -c 400 "$folder/error"; }
     say "resumed gpus=$count then=$next weights=$hash same=$same"
@@ -90,13 +91,13 @@ for ((count = 2; count <= most; count *= 2)); do
 done
 
 for model in $models; do
-  for dtype in f32 bf16; do
+  for dtype in ${DTYPES:-f32 bf16}; do
     bits=$([ $dtype = bf16 ] && echo --bf16)
     all=$(batch_of "$model")
     expected=""
     for ((count = 1; count <= most; count *= 2)); do
-      for zero in 0 1; do
-        [ "$count$zero" != 11 ] || continue
+      for zero in 0 1 3; do
+        [ "$count" != 1 ] || [ $zero = 0 ] || continue
         is_due equal "$model $dtype gpus=$count zero=$zero" || continue
         # shellcheck disable=SC2086
         line=$(ranks "$count" --model "$model" --batch $((all / count)) --shards 8 --zero $zero --warm-up 2 --steps "${STEPS:-20}" $bits)
@@ -111,7 +112,7 @@ for model in $models; do
 done
 
 for model in $models; do
-  for dtype in f32 bf16; do
+  for dtype in ${DTYPES:-f32 bf16}; do
     bits=$([ $dtype = bf16 ] && echo --bf16)
     each=$(batch_of "$model")
     [ "$model$dtype" != gpt124mf32 ] || each=4
@@ -119,16 +120,40 @@ for model in $models; do
       is_due weak "$model $dtype gpus=$count" || continue
       # shellcheck disable=SC2086
       line=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" $bits)
+      library=none
+      zero3=none
+      if [ "$count" -gt 1 ]; then
+        # shellcheck disable=SC2086
+        [ "$device" != cuda ] || library=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" --sums nccl $bits | value median_ms)
+        # shellcheck disable=SC2086
+        zero3=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" --zero 3 $bits | value median_ms)
+      fi
       ddp=none
       if [ "$device" = cuda ] && python3 -c 'import torch' 2>/dev/null; then
         # shellcheck disable=SC2086
         ddp=$(python3 -m torch.distributed.run --nproc-per-node "$count" --master-port 29511 bench/peers/torch_ddp.py \
           --model "$model" --batch "$each" --steps 15 $bits 2>/dev/null | value median_ms)
       fi
-      say "weak model=$model dtype=$dtype gpus=$count batch_each=$each ms=$(value median_ms <<<"$line") ddp_ms=$ddp"
+      say "weak model=$model dtype=$dtype gpus=$count batch_each=$each ms=$(value median_ms <<<"$line") library_ms=$library zero3_ms=$zero3 ddp_ms=$ddp"
     done
   done
 done
+
+# A GPT on one GPU, and one of 0.9 times as many blocks for each GPU on all of them: no GPU must need more.
+depth=${DEPTH:-24}
+width=${WIDTH:-1024}
+if [ "$most" -gt 1 ] && is_due memory "depth=$depth"; then
+  larger=$((depth * 9 * most / 10))
+  one=$(ranks 1 --model gpt --width "$width" --depth "$depth" --batch 1 --warm-up 1 --steps 2 | value peak_mb)
+  for zero in 0 1 3; do
+    is_due memory "zero=$zero" || continue
+    all=$(ranks "$most" --model gpt --width "$width" --depth "$larger" --batch 1 --warm-up 1 --steps 2 --zero $zero | value peak_mb)
+    fits=NO
+    if [ -n "$all" ] && [ -n "$one" ] && [ "${all%.*}" -le "${one%.*}" ]; then fits=yes; fi
+    [ $zero != 3 ] || [ $fits = yes ] || wrong=$((wrong + 1))
+    say "memory gpus=$most zero=$zero depth=$larger peak_mb=$all one_gpu_depth=$depth one_gpu_peak_mb=$one fits=$fits"
+  done
+fi
 
 say "end wrong=$wrong skipped=$skipped gpus=$most"
 [ $((wrong + skipped)) = 0 ]

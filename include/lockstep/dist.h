@@ -31,9 +31,10 @@ class LOCKSTEP_API DistributedError : public Error {
 struct GroupOptions {
   /// How long a rank waits for another one, in each call and when the group is made.
   std::chrono::milliseconds deadline = std::chrono::seconds(30);
-  /// What moves the data: "tcp", "mpi", "nccl" (GPUs of CUDA; other tensors go by TCP), or "auto": MPI under an mpirun for
-  /// which there is a plug-in, else TCP. Empty: what LOCKSTEP_DIST_ENGINE says, else "auto". An engine that was asked for
-  /// and cannot be used is an error.
+  /// What moves the data: "tcp", "mpi", "nccl" (GPUs of CUDA; other tensors go by TCP), or "auto": MPI under an mpirun
+  /// for which there is a plug-in, else TCP, and NCCL for the tensors of GPUs where each rank has a GPU of CUDA to
+  /// itself and all have one version of NCCL. Empty: what LOCKSTEP_DIST_ENGINE says, else "auto". An engine that was
+  /// asked for and cannot be used is an error.
   std::string engine = {};
 };
 

@@ -36,13 +36,20 @@ struct ParallelOptions {
   /// Parts of a batch, a power of two; weights depend on it. 1 gives the bits of a training without a Parallel.
   int shards = 8;
   /// 0: every rank has the whole state of the optimiser. 1: each parameter's state is with one rank, which changes it
-  /// and gives its value to the others. The same bits. (ZeRO, Rajbhandari et al. 2020.)
+  /// and gives its value to the others. 3: so is its value, which comes when an op reads it, and goes. The same bits.
+  /// (ZeRO, Rajbhandari et al. 2020.)
   int zero = 0;
   /// Bounds the norm of all gradients together, as optim::clip_grad_norm does.
   std::optional<double> clip_norm = std::nullopt;
   /// Gradients are given to the others while those of other parameters are computed, in buckets of so many bytes; 0:
   /// after all are there. No result depends on it.
   std::int64_t bucket_bytes = 25 << 20;
+  /// ZeRO 3: parameters that lie side by side in the optimiser come together, up to so many bytes; up to three such
+  /// units are on a rank. No result depends on it.
+  std::int64_t gather_bytes = 16 << 20;
+  /// ZeRO 3: parameters of at most so many bytes stay on every rank. Those alone may be used by some shards only. No
+  /// result depends on it.
+  std::int64_t whole_bytes = 64 << 10;
   /// Steps between two comparisons of all ranks' weights, by hash; 0: never.
   std::int64_t compare_every = 100;
 };
@@ -97,6 +104,19 @@ class LOCKSTEP_API Parallel {
   StepResult step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
                   optim::GradScaler& scaler, CallSite site = {});
 
+  /// ZeRO 3: runs `work`, which reads parameters, on the ranks that are `here`, in one order; every rank calls it. Else
+  /// just runs it. To read a parameter of another rank outside of this and step() is a ValueError.
+  void together(bool here, const std::function<void()>& work, CallSite site = {});
+  /// ZeRO 3: gives every rank all values, until the next step; before a Parallel goes whose module is still needed.
+  void make_whole(CallSite site = {});
+
+  /// The module's whole state, on rank 0 (what other ranks own is on the CPU); nothing on the others.
+  nn::StateDict module_state(CallSite site = {}) const;
+  /// Of a whole state, on every rank, what belongs to it; as Module::load_state_dict.
+  void load_module_state(const nn::StateDict& state, CallSite site = {});
+  /// What this rank is to save, so that all ranks save everything once: of the module, and of the optimiser.
+  nn::StateDict own_module_state(CallSite site = {}) const;
+  nn::StateDict own_optimizer_state(CallSite site = {}) const;
   /// The optimiser's whole state, on rank 0; nothing on the others. The same for any number of ranks.
   nn::StateDict optimizer_state(CallSite site = {}) const;
   /// Of a whole state, on every rank, what belongs to it.
@@ -106,7 +126,8 @@ class LOCKSTEP_API Parallel {
   bool any(bool here, CallSite site = {}) const;
   /// ValueError unless all ranks give the same number; `what` is a noun: "the seed".
   void check_same(const std::string& what, std::uint64_t number, CallSite site = {}) const;
-  /// Compares all ranks' weights now. DistributedError names the rank that differs from most.
+  /// Compares all ranks' weights now, but those that lie with one rank. DistributedError names the rank that differs
+  /// from most.
   void compare(CallSite site = {}) const;
 
  private:

@@ -150,7 +150,7 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
     grammar_ = text::Grammar::from_json_schema(text_of(os::map_file(options_.json_schema).bytes));
   }
   if (grammar_) texts_.emplace(tokenizer_);
-  model_ = models::load_language_model(model, device, options_.model.load());
+  model_ = options_.model.load_model(model, device);
   if (!options_.draft.empty()) draft_ = models::load_language_model(fetched_model(options_.draft), device);
   cache_ = std::make_unique<models::PromptCache>(*model_);
 }

@@ -9,6 +9,7 @@
 #include "cli/devices.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/ranks.h"
 #include "cli/terminal.h"
 
 namespace lockstep {
@@ -26,6 +27,7 @@ struct Options {
   std::string system;
   std::string date;
   bool as_json = false;
+  RankOptions ranks;
 };
 
 std::vector<std::int64_t> prompt_tokens(const Options& options, const text::Tokenizer& tokenizer) {
@@ -40,12 +42,17 @@ std::vector<std::int64_t> prompt_tokens(const Options& options, const text::Toke
   return tokenizer.encode(text, {.add_special_tokens = false});
 }
 
-ExitCode run(Options options) {
-  const Device device = chosen_device(options.device);
+ExitCode run(Options options, const std::vector<std::string>& words) {
+  if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
+  const dist::Group group = joined_group(options.ranks);
+  const bool is_first = group.rank() == 0;  // which alone prints
+  const Device device = chosen_device(options.device, group.local_rank());
+  options.answer.model.group = group;
   options.model = fetched_model(options.model);
   Answerer answerer(options.model, options.tokenizer.empty() ? options.model : fetched_tokenizer(options.tokenizer),
                     options.answer, device);
-  const Answer result = answerer.answer(prompt_tokens(options, answerer.tokenizer()), !options.as_json);
+  const Answer result = answerer.answer(prompt_tokens(options, answerer.tokenizer()), is_first && !options.as_json);
+  if (!is_first) return kOk;
   if (options.as_json) {
     JsonArray numbers;
     JsonArray probabilities;
@@ -83,13 +90,15 @@ void add_generate(CommandLine& line) {
   command.option("--date", options->date, "With --chat: for templates that ask for it, 2026-11-23; absent: the template's own");
   options->answer.add_to(command);
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
+  add_rank_count(command, options->ranks,
+                 "Divide the model among so many processes of this machine; no result depends on it");
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command.footer(
       "Examples:\n"
       "  lockstep generate --model stories260K-f32.gguf \"Once upon a time\"\n"
       "  lockstep generate --model qwen3 --chat --temperature 0.8 --top-p 0.95 --seed 1 \"Why is the sky blue?\"\n"
       "The same prompt and seed give the same tokens on every device.");
-  command.runs([options] { return run(*options); });
+  command.runs([options, words = command.words()] { return as_rank([&] { return run(*options, *words); }); });
 }
 
 }  // namespace cli

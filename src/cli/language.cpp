@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+#include <lockstep/models/columns.h>
 
 #include "cli/command.h"
 
@@ -55,6 +56,14 @@ models::LanguageLoadOptions ModelOptions::load() const {
   } catch (const ValueError& error) {
     throw UsageError(fmt::format("--cache-type: {}", error.what()));
   }
+}
+
+std::unique_ptr<models::LanguageModel> ModelOptions::load_model(const std::string& path, Device device) const {
+  if (!group || group->size() == 1) return models::load_language_model(path, device, load());
+  std::unique_ptr<models::LanguageModel> model = models::load_language_model(path, Device{}, load());
+  models::divide_columns(*model, *group, device);
+  model->to(device);
+  return model;
 }
 
 }  // namespace cli

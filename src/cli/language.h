@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <lockstep/dist.h>
 #include <lockstep/models/language.h>
 #include <lockstep/numerics.h>
 #include <lockstep/text/tokenizer.h>
@@ -32,10 +35,13 @@ struct ModelOptions {
   std::string adapter;
   std::string cache_type = "f32";
   std::int64_t context = 0;
+  std::optional<dist::Group> group;  ///< whose ranks have a part of the model each
 
   void add_to(Subcommand& command);
   /// UsageError for a cache type that is none.
   models::LanguageLoadOptions load() const;
+  /// `path` is local.
+  std::unique_ptr<models::LanguageModel> load_model(const std::string& path, Device device) const;
 };
 
 }  // namespace cli

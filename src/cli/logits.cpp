@@ -13,6 +13,7 @@
 #include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/language.h"
+#include "cli/ranks.h"
 #include "cli/terminal.h"
 
 namespace lockstep {
@@ -32,6 +33,7 @@ struct Options {
   std::string out;
   std::string device = "best";
   bool as_json = false;
+  RankOptions ranks;
 };
 
 // What is wrong with the line is said before a model is loaded.
@@ -75,11 +77,14 @@ std::int64_t read_chunk(const std::string& text) {
   return size;
 }
 
-ExitCode logits(const Options& options) {
+ExitCode logits(Options options, const std::vector<std::string>& words) {
   const std::int64_t chunk = read_chunk(options.cache);
   check_usage(options);
-  const Device device = chosen_device(options.device);
-  const auto model = models::load_language_model(fetched_model(options.model), device, options.load.load());
+  if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
+  const dist::Group group = joined_group(options.ranks);
+  const Device device = chosen_device(options.device, group.local_rank());
+  options.load.group = group;
+  const auto model = options.load.load_model(fetched_model(options.model), device);
   const NoGrad no_grad;
   const NumericsScope numerics(options.products.chosen());
   Tensor result;
@@ -96,6 +101,10 @@ ExitCode logits(const Options& options) {
     std::vector<Tensor> parts;
     for (const Tensor& part : ids.split(chunk, 1)) parts.push_back(model->forward(part, cache.get()).eval());
     result = cat(parts, 1);
+  }
+  if (group.rank() != 0) {
+    result.eval();  // what the others get of this rank
+    return kOk;
   }
   const char* kind = model->encoder() ? "hidden" : "logits";
   if (!options.out.empty()) io::save_npy(options.out, result);
@@ -135,13 +144,15 @@ void add_logits(CommandLine& line) {
   command.option("--cache", options->cache, "none, step or chunk:N: how many tokens at a time").show_default();
   command.option("--out", options->out, "Writes the f32 logits (of encoders: the hidden states) to a .npy file");
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
+  add_rank_count(command, options->ranks,
+                 "Divide the model among so many processes of this machine; no result depends on it");
   command.flag("--json", options->as_json, "One JSON object instead of text");
   command.footer(
       "Examples:\n"
       "  lockstep logits --model qwen3 --tokens 1,2,3 --json\n"
       "  lockstep logits --model model.gguf --tokens-file ids.npy --cache step --out logits.npy\n"
       "The hash is the same on every device and with every --cache (of one --cache-type).");
-  command.runs([options] { return logits(*options); });
+  command.runs([options, words = command.words()] { return as_rank([&] { return logits(*options, *words); }); });
 }
 
 }  // namespace cli

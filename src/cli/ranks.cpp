@@ -129,8 +129,10 @@ void add_rank_options(Subcommand& command, RankOptions& options) {
       .option("--shards", options.shards,
               "Parts of a batch, a power of two; weights depend on it (default: 8 with several ranks, else 1)")
       .range(1, 65536);
-  command.option("--zero", options.zero, "1: the optimiser's state is divided among the ranks; no result depends on it")
-      .range(0, 1)
+  command
+      .option("--zero", options.zero,
+              "1: the optimiser's state is divided among the ranks; 3: and the weights; no result depends on it")
+      .range(0, 3)
       .show_default();
   command
       .option("--restarts", options.restarts,

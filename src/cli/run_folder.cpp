@@ -82,7 +82,7 @@ bool RunFolder::has_run() const {
 }
 
 void RunFolder::forget_run() const {
-  for (const std::string& path : train::list_checkpoints(checkpoints())) os::remove_file(path);
+  for (const std::string& path : train::list_checkpoints(checkpoints())) train::remove_checkpoint(path);
 }
 
 RunOptions RunFolder::started_with(const train::Checkpoint& last) const {

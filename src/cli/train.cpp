@@ -98,7 +98,7 @@ void write_text(const std::string& path, std::string_view text) {
 }
 
 // Weights, labels and plots; returns the weights' hash.
-std::string write_results(const RunFolder& folder, const nn::Layer& model, const TrainingData& data,
+std::string write_results(const RunFolder& folder, const nn::StateDict& state, const TrainingData& data,
                           const std::string& architecture, const std::string& numerics,
                           const std::vector<train::Record>& records) {
   const std::vector<train::Panel> panels = train::training_panels(records);
@@ -107,7 +107,6 @@ std::string write_results(const RunFolder& folder, const nn::Layer& model, const
   std::string labels;
   for (const std::string& label : data.labels) labels += label + "\n";
   write_text(folder.file("labels.txt"), labels);
-  const nn::StateDict state = model.state_dict();
   // With what `lockstep classify` has to know to use them.
   std::map<std::string, std::string> metadata = models::to_metadata(data.preprocessing);
   metadata.emplace("architecture", architecture);
@@ -212,8 +211,9 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
                            data.train->size(), data.test->size(), steps, recipe.batch, device.to_string(),
                            num_threads()));
     if (parallel) {
-      print_line(fmt::format("{} rank{}, {} shards, ZeRO {}", group.size(), group.size() == 1 ? "" : "s", shards,
-                             options.ranks.zero));
+      const std::string by = group.size() == 1 ? "" : fmt::format(", by {}", group.engine());
+      print_line(fmt::format("{} rank{}, {} shards, ZeRO {}{}", group.size(), group.size() == 1 ? "" : "s", shards,
+                             options.ranks.zero, by));
     }
     if (options.numerics != "exact") print_line(fmt::format("Products in bf16, {} numerics", options.numerics));
     if (keep > 0) print_line(fmt::format("Continued behind step {}", keep));
@@ -241,10 +241,12 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
                                               .stop = [&] { return stop->signal() != 0; }});
   const int signal = stop->signal() != 0 ? stop->signal() : SIGTERM;  // of another rank
   stop.reset();
+  nn::StateDict state;
+  if (!result.stopped) state = parallel ? parallel->module_state() : model->state_dict();
   if (!is_first) return result.stopped ? static_cast<ExitCode>(kSignal + signal) : kOk;
   if (result.stopped) return report_stop(begin, result, steps, signal, continuing(words));
   records.insert(records.end(), result.records.begin(), result.records.end());
-  const std::string hash = write_results(folder, *model, data, architecture.name, options.numerics, records);
+  const std::string hash = write_results(folder, state, data, architecture.name, options.numerics, records);
 
   report_results(options, architecture.name, device, folder, result, records, hash, parallel ? &*parallel : nullptr);
   return kOk;

@@ -108,6 +108,13 @@ void Process::send(int signal) const {
   if (id_ > 0 && !end_) ::kill(id_, signal);
 }
 
+std::string host_name() {
+  std::string name(256, '\0');
+  if (::gethostname(name.data(), name.size() - 1) != 0) return {};
+  name.resize(std::strlen(name.c_str()));
+  return name;
+}
+
 }  // namespace os
 }  // namespace v0
 }  // namespace lockstep

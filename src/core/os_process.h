@@ -48,6 +48,9 @@ class Process {
   std::optional<End> end_;
 };
 
+/// Of this machine, as it calls itself.
+std::string host_name();
+
 }  // namespace os
 }  // namespace v0
 }  // namespace lockstep

@@ -60,8 +60,10 @@ class Engine {
 std::unique_ptr<Engine> connect_tcp(const Launch& launch, std::chrono::milliseconds deadline);
 /// By MPI, of the implementation that has started this process. Throws DistributedError.
 std::unique_ptr<Engine> connect_mpi(const Launch& launch, std::chrono::milliseconds deadline);
-/// By TCP, and by NCCL where tensors are on GPUs of CUDA. Throws DistributedError.
-std::unique_ptr<Engine> connect_nccl(const Launch& launch, std::chrono::milliseconds deadline);
+/// By NCCL where tensors are on GPUs of CUDA, which begins with the first of them; other tensors, and what ranks have
+/// to agree on before, go by `base`.
+std::unique_ptr<Engine> nccl_over(std::unique_ptr<Engine> base, const Launch& launch,
+                                  std::chrono::milliseconds deadline);
 
 }  // namespace dist
 }  // namespace v0

@@ -164,10 +164,10 @@ struct Group::State {
   }
 };
 
-Group GroupAccess::make(const Launch& launch, const GroupOptions& options, EngineKind kind) {
+Group GroupAccess::make(const Launch& launch, const GroupOptions& options, EngineKind kind, bool may_use_nccl) {
   auto state = std::make_shared<Group::State>();
   state->launch = launch;
-  if (launch.size > 1) state->engine = connect(kind, launch, options.deadline);
+  if (launch.size > 1) state->engine = connect(kind, launch, options.deadline, may_use_nccl);
   return Group(std::move(state));
 }
 
@@ -176,9 +176,11 @@ Result GroupAccess::start_all_to_all(const Group& group, const std::vector<Tenso
   return group.state_->start(fmt::format("all_to_all {}", name_of(parts.front().dtype())), parts, shapes);
 }
 
-Result GroupAccess::start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes) {
-  return group.state_->start(fmt::format("all_gather {}, {} elements in all", name_of(x.dtype()), elements_in(shapes)),
-                             std::vector<Tensor>(static_cast<std::size_t>(group.size()), x), shapes);
+Result GroupAccess::start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes,
+                                     const std::string& what) {
+  return group.state_->start(
+      fmt::format("all_gather {}, {} elements in all{}", name_of(x.dtype()), elements_in(shapes), what),
+      std::vector<Tensor>(static_cast<std::size_t>(group.size()), x), shapes);
 }
 
 std::vector<Link> links() {
@@ -196,7 +198,8 @@ Group init(const GroupOptions& options, CallSite site) {
   };
   const Launch told = told_launch(environment);
   const EngineKind kind = chosen_engine(options.engine, environment, told);
-  return GroupAccess::make(kind == EngineKind::mpi ? told : launch_of(environment), options, kind);
+  return GroupAccess::make(kind == EngineKind::mpi ? told : launch_of(environment), options, kind,
+                           is_auto(options.engine, environment));
 }
 
 int Group::rank() const {

@@ -17,12 +17,15 @@ namespace dist {
 using Result = std::function<std::vector<Tensor>()>;
 
 struct GroupAccess {
-  static Group make(const Launch& launch, const GroupOptions& options = {}, EngineKind kind = EngineKind::tcp);
+  static Group make(const Launch& launch, const GroupOptions& options = {}, EngineKind kind = EngineKind::tcp,
+                    bool may_use_nccl = false);
   // Group::all_to_all and all_gather with shapes, beside the calling thread. Every rank starts them in the same order,
   // also among its other calls.
   static Result start_all_to_all(const Group& group, const std::vector<Tensor>& parts,
                                  const std::vector<Shape>& shapes);
-  static Result start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes);
+  /// `what` is compared, too: ranks that gather different things of one size are told.
+  static Result start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes,
+                                 const std::string& what = {});
 };
 
 }  // namespace dist

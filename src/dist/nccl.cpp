@@ -1,12 +1,14 @@
 // The engine of GPUs of CUDA: tensors go from one's memory to another's by NCCL, grouped sends and receives alone,
-// since its sums depend on the topology. Everything else goes by TCP: how ranks find each other, what they call,
-// tensors of CPUs. The communicator does not block, so that a deadline holds: docs/distributed.md.
+// since its sums depend on the topology. Everything else goes by another engine: how ranks find each other, what they
+// call, tensors of CPUs. The communicator does not block, so that a deadline holds: docs/distributed.md.
 #include "dist/nccl_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,7 +18,9 @@
 
 #include "backends/backend.h"
 #include "backends/side_work.h"
+#include "core/hash.h"
 #include "core/os.h"
+#include "core/os_process.h"
 #include "dist/engines.h"
 
 namespace lockstep {
@@ -73,38 +77,23 @@ const Calls& calls() {
 
 namespace {
 
+int cuda_devices() {
+  return static_cast<int>(
+      std::ranges::count_if(Device::all(), [](const Device& device) { return device.kind == DeviceKind::cuda; }));
+}
+
 constexpr const char* kNcclFix =
     "install NCCL (libnccl2, or pip install nvidia-nccl-cu13 and its folder in LD_LIBRARY_PATH), or use the engine tcp";
 
 class NcclEngine final : public Engine {
  public:
-  NcclEngine(const Launch& launch, std::chrono::milliseconds deadline, Device device)
-      : calls_(nccl::calls()), deadline_(deadline), device_(device), tcp_(connect_tcp(launch, deadline)) {
-    auto& backend = dynamic_cast<HasSideQueues&>(backend_of(device_));
-    queue_ = backend.side_queue();
-    lockstep::check<ValueError>(queue_ != nullptr, "the CUDA driver is too old for the engine nccl", {},
-                                "update it, or use the engine tcp");
-    nccl::UniqueId id;
-    if (launch.rank == 0) {
-      check(calls_.unique_id(&id), "ncclGetUniqueId");
-      std::vector<Outgoing> outgoing;
-      for (int other = 1; other < launch.size; ++other) outgoing.push_back({other, std::as_bytes(std::span(id.bytes))});
-      tcp_->exchange("dist::init of NCCL", outgoing, {});
-    } else {
-      const Incoming incoming[] = {{0, std::as_writable_bytes(std::span(id.bytes))}};
-      tcp_->exchange("dist::init of NCCL", {}, incoming);
-    }
-    const Inside inside(*queue_);
-    nccl::Config config;
-    const nccl::Status status = calls_.init(&communicator_, launch.size, id, launch.rank, &config);
-    try {
-      if (status != nccl::kInProgress) check(status, "ncclCommInitRankConfig");
-      wait_until("dist::init of NCCL", [&] { return is_ready(); });
-    } catch (const DistributedError&) {
-      give_up();
-      throw;
-    }
-  }
+  NcclEngine(std::unique_ptr<Engine> base, const Launch& launch, std::chrono::milliseconds deadline, Device device)
+      : calls_(nccl::calls()),
+        deadline_(deadline),
+        device_(device),
+        rank_(launch.rank),
+        size_(launch.size),
+        base_(std::move(base)) {}
 
   ~NcclEngine() override {
     if (communicator_ == nullptr) return;
@@ -118,11 +107,13 @@ class NcclEngine final : public Engine {
     state == nccl::kSuccess ? calls_.destroy(communicator_) : calls_.abort(communicator_);
   }
 
-  std::string name() const override { return fmt::format("NCCL {}, TCP for other tensors", calls_.version_text()); }
+  std::string name() const override {
+    return fmt::format("NCCL {}, {} for other tensors", calls_.version_text(), base_->name());
+  }
 
   void exchange(const std::string& call, std::span<const Outgoing> outgoing,
                 std::span<const Incoming> incoming) override {
-    tcp_->exchange(call, outgoing, incoming);
+    base_->exchange(call, outgoing, incoming);
   }
 
   bool reaches(Device device) const override {
@@ -136,6 +127,7 @@ class NcclEngine final : public Engine {
 
   void exchange_on(const DeviceMemory& memory, const std::string& call, std::span<const Outgoing> outgoing,
                    std::span<const Incoming> incoming) override {
+    begin();
     const Inside inside(*queue_);
     try {
       agree(call, outgoing, incoming);
@@ -165,6 +157,36 @@ class NcclEngine final : public Engine {
   }
 
  private:
+  // With the first exchange, which all ranks reach: those whose tensors are elsewhere are told by another text.
+  void begin() {
+    if (queue_ != nullptr) return;
+    auto& backend = dynamic_cast<HasSideQueues&>(backend_of(device_));
+    queue_ = backend.side_queue();
+    lockstep::check<ValueError>(queue_ != nullptr, "the CUDA driver is too old for the engine nccl", {},
+                                "update it, or use the engine tcp");
+    const char* const what = "beginning of NCCL, for tensors of GPUs";
+    nccl::UniqueId id;
+    if (rank_ == 0) {
+      check(calls_.unique_id(&id), "ncclGetUniqueId");
+      std::vector<Outgoing> outgoing;
+      for (int other = 1; other < size_; ++other) outgoing.push_back({other, std::as_bytes(std::span(id.bytes))});
+      base_->exchange(what, outgoing, {});
+    } else {
+      const Incoming incoming[] = {{0, std::as_writable_bytes(std::span(id.bytes))}};
+      base_->exchange(what, {}, incoming);
+    }
+    const Inside inside(*queue_);
+    nccl::Config config;
+    const nccl::Status status = calls_.init(&communicator_, size_, id, rank_, &config);
+    try {
+      if (status != nccl::kInProgress) check(status, "ncclCommInitRankConfig");
+      wait_until(what, [&] { return is_ready(); });
+    } catch (const DistributedError&) {
+      give_up();
+      throw;
+    }
+  }
+
   // NCCL works in the calling thread's current context.
   struct Inside {
     explicit Inside(SideQueue& entered) : queue(entered) { queue.enter(); }
@@ -205,7 +227,7 @@ class NcclEngine final : public Engine {
     for (std::size_t i = 0; i < incoming.size(); ++i) {
       theirs.push_back({incoming[i].from, std::as_writable_bytes(std::span(coming).subspan(i, 1))});
     }
-    tcp_->exchange(call, sizes, theirs);
+    base_->exchange(call, sizes, theirs);
     for (std::size_t i = 0; i < incoming.size(); ++i) {
       if (coming[i] == incoming[i].bytes.size()) continue;
       const int rank = incoming[i].from;
@@ -227,7 +249,7 @@ class NcclEngine final : public Engine {
       const Clock::time_point now = Clock::now();
       if (now > next_look) {
         // NCCL does not notice a process that is gone.
-        if (const std::optional<int> rank = tcp_->lost_rank()) {
+        if (const std::optional<int> rank = base_->lost_rank()) {
           throw DistributedError(fmt::format("rank {} has ended, or closed its connection", *rank), *rank);
         }
         is_ready();
@@ -246,13 +268,15 @@ class NcclEngine final : public Engine {
   void give_up() {
     if (communicator_ != nullptr) calls_.abort(communicator_);
     communicator_ = nullptr;
-    tcp_->close();
+    base_->close();
   }
 
   const nccl::Calls& calls_;
   std::chrono::milliseconds deadline_;
   Device device_;
-  std::unique_ptr<Engine> tcp_;
+  int rank_;
+  int size_;
+  std::unique_ptr<Engine> base_;
   std::unique_ptr<SideQueue> queue_;
   nccl::Communicator communicator_ = nullptr;
 };
@@ -264,14 +288,26 @@ EngineInfo nccl_info() {
   return {.name = "nccl", .version = calls.version_text(), .problem = calls.missing};
 }
 
-std::unique_ptr<Engine> connect_nccl(const Launch& launch, std::chrono::milliseconds deadline) {
+void check_nccl() {
   lockstep::check<ValueError>(nccl::calls().missing.empty(), "the engine nccl cannot be used: " + nccl::calls().missing,
                               {}, kNcclFix);
-  int count = 0;
-  for (const Device device : Device::all()) count += device.kind == DeviceKind::cuda ? 1 : 0;
-  lockstep::check<ValueError>(count > 0, "the engine nccl cannot be used: there is no GPU of CUDA", {},
+  lockstep::check<ValueError>(cuda_devices() > 0, "the engine nccl cannot be used: there is no GPU of CUDA", {},
                               "use the engine tcp");
-  return std::make_unique<NcclEngine>(launch, deadline, Device{DeviceKind::cuda, launch.local_rank % count});
+}
+
+NcclAbility nccl_ability(const Launch& launch) {
+  int version = 0;
+  if (!nccl::calls().missing.empty() || nccl::calls().version(&version) != nccl::kSuccess) return {};
+  const int count = cuda_devices();
+  if (launch.local_rank >= count) return {};
+  const std::string place = fmt::format("{} {}", os::host_name(), launch.local_rank);
+  return {std::max<std::uint64_t>(1, hash_bytes(std::as_bytes(std::span(place)))), static_cast<std::uint64_t>(version)};
+}
+
+std::unique_ptr<Engine> nccl_over(std::unique_ptr<Engine> base, const Launch& launch,
+                                  std::chrono::milliseconds deadline) {
+  const Device device{DeviceKind::cuda, launch.local_rank % cuda_devices()};
+  return std::make_unique<NcclEngine>(std::move(base), launch, deadline, device);
 }
 
 }  // namespace dist

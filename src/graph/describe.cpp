@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "core/assert.h"
 #include "core/elements.h"
 #include "graph/address_index.h"
 #include "kernels/storage.h"
@@ -88,6 +89,7 @@ Window describe(std::span<const NodeRef> roots) {
   for (const NodeRef& node : window.nodes) {
     Window::Value value;
     value.given = node->ready.load(std::memory_order_acquire);
+    LOCKSTEP_ASSERT(value.given || form_of(node->op) != Form::given);  // away only when nothing pending reads it
     value.wanted = !value.given && node->handles.load(std::memory_order_relaxed) > 0 && !traits_of(node->op).is_trivial;
     value.canonical = find_canonical(*node);
     value.first_operand = static_cast<std::uint32_t>(window.all_operands.size());

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "core/call.h"
 #include "core/pool.h"
+#include "graph/away.h"
 #include "graph/captured.h"
 #include "graph/check.h"
 #include "graph/recording.h"
@@ -63,6 +64,24 @@ void check_elements(const Primitive& op, const Inputs& inputs, DType dtype) {
   }
 }
 
+// Views are never computed themselves: what counts is the value behind them.
+const Node* value_behind(const NodeRef& input) {
+  const bool is_view = input != nullptr && std::holds_alternative<ViewOf>(input->op);
+  return is_view ? input->inputs[0].get() : input.get();
+}
+
+// All are there at once when the op is recorded.
+void bring_inputs(const Inputs& inputs) {
+  bool any = false;
+  for (const NodeRef& input : inputs) any = any || (input != nullptr && is_away(*value_behind(input)));
+  if (!any) return;
+  std::vector<const Node*> values;
+  for (const NodeRef& input : inputs) {
+    if (input != nullptr) values.push_back(value_behind(input));
+  }
+  bring(values);
+}
+
 }  // namespace
 
 void fail_packed(const NodeRef& node, std::string_view what) {
@@ -78,6 +97,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
     fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
                      "use f32, or another device; the CPU holds f64");
   }
+  if (form_of(op) != Form::view) bring_inputs(inputs);
   auto node = make_pooled<Node>();
   node->op = std::move(op);
   node->inputs = std::move(inputs);
@@ -93,9 +113,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   if (form == Form::view) node->encoding = node->inputs[0]->encoding;
   bool from_sources = form == Form::source || !node->inputs.empty();
   for (const NodeRef& input : node->inputs) {
-    // Views are never computed themselves: what counts is whether the value behind them is.
-    const bool is_view = input != nullptr && std::holds_alternative<ViewOf>(input->op);
-    const Node* const value = is_view ? input->inputs[0].get() : input.get();
+    const Node* const value = value_behind(input);
     if (value == nullptr || value->ready.load(std::memory_order_acquire)) {
       from_sources = from_sources && value == nullptr;
       continue;

@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "core/assert.h"
+#include "graph/away.h"
 #include "graph/captured.h"
 #include "graph/describe.h"
 #include "graph/execute.h"
@@ -96,6 +97,16 @@ std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& hel
   return taken;
 }
 
+// Values that another thread is recording, and that nobody held yet, are left for the next flush.
+void leave_unheld(DeviceWindow& state, const std::vector<NodeRef>& taken) {
+  const std::lock_guard lock(state.record);
+  for (const NodeRef& node : taken) {
+    const bool is_left =
+        !node->ready.load(std::memory_order_relaxed) && node->failure == nullptr && node.use_count() > 1;
+    if (is_left) state.pending.push_back(node);
+  }
+}
+
 void put_back(DeviceWindow& state, const std::vector<NodeRef>& nodes) {
   const std::lock_guard lock(state.record);
   state.pending.insert(state.pending.begin(), nodes.begin(), nodes.end());
@@ -113,7 +124,7 @@ void flush_window(Device device, const NodeRef& wanted) {
   pending = take_pending(state, roots);
   try {
     if (wanted != nullptr && !wanted->ready.load(std::memory_order_relaxed)) roots.push_back(wanted);
-    if (roots.empty()) return;
+    if (roots.empty()) return leave_unheld(state, pending);
     const auto drop_inputs = [&](Node& node) {
       for (NodeRef& input : node.inputs) dropped_inputs.push_back(std::move(input));
       node.inputs.clear();
@@ -146,6 +157,7 @@ void flush_window(Device device, const NodeRef& wanted) {
       }
       remember_stored(stored);
     }
+    leave_unheld(state, pending);
   } catch (...) {
     put_back(state, pending);  // nothing was published: the values can still be computed
     throw;
@@ -221,6 +233,7 @@ void flush(Device device, const NodeRef& wanted) {
 }
 
 void compute(const NodeRef& node) {
+  if (is_away(*node)) bring({node.get()});
   capture_reading(node);
   if (!node->ready.load(std::memory_order_acquire)) {
     flush(node->device, node);
@@ -268,7 +281,9 @@ std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {
 WindowStatistics window_statistics(Device device) {
   DeviceWindow& state = window_of(device);
   const std::lock_guard lock(state.record);
-  return {state.pending.size(), state.work.kernels.load(), state.work.bytes.load(), state.plans.made(),
+  const auto pending = std::count_if(state.pending.begin(), state.pending.end(),
+                                     [](const std::weak_ptr<Node>& node) { return !node.expired(); });
+  return {static_cast<std::size_t>(pending), state.work.kernels.load(), state.work.bytes.load(), state.plans.made(),
           state.plans.reused()};
 }
 

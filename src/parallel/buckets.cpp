@@ -45,13 +45,14 @@ std::vector<Bucket> buckets_of(const std::vector<FlatKind>& kinds, std::int64_t 
 }
 
 BucketExchange::BucketExchange(const Group& group, int shards, const std::vector<FlatKind>& kinds,
-                               std::vector<Bucket>& buckets, std::vector<Slices> slices,
+                               std::vector<Bucket>& buckets, std::vector<Slices> slices, bool keeps_trees,
                                const std::vector<nn::Parameter>& parameters)
     : group_(group),
       shards_(shards),
       kinds_(kinds),
       buckets_(buckets),
       slices_(std::move(slices)),
+      keeps_trees_(keeps_trees),
       parameters_(parameters) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t m = buckets_[b].first; m < buckets_[b].end; ++m) {
@@ -117,6 +118,13 @@ void BucketExchange::begin(std::int64_t shard) {
   Cuts end;
   slices_of(bucket, first, end);
   sums_.push_back(start_sum_of_shards(group_, shards_, bucket.tree, first, end));
+  if (group_.size() > 1) {
+    for (std::size_t m = bucket.first; m < bucket.end; ++m) {
+      nn::Parameter parameter = parameters_[kinds_[bucket.kind].members[m]];
+      if (shard >= 0 && parameter.requires_grad()) parameter.zero_grad();
+    }
+    if (!keeps_trees_) bucket.tree = {};
+  }
   if (begun_ - summed_ > kUnderWay) sum_up(summed_);
 }
 

@@ -41,11 +41,12 @@ struct Slices {
 /// by themselves (checkpoint). Learnt from the shard before.
 using Additions = std::map<const Tensor*, int>;
 
-/// The exchange of all buckets in one step.
+/// The exchange of all buckets in one step. Gradients go when their exchange has begun, and without `keeps_trees` what
+/// was added up of them.
 class BucketExchange {
  public:
   BucketExchange(const Group& group, int shards, const std::vector<FlatKind>& kinds, std::vector<Bucket>& buckets,
-                 std::vector<Slices> slices, const std::vector<nn::Parameter>& parameters);
+                 std::vector<Slices> slices, bool keeps_trees, const std::vector<nn::Parameter>& parameters);
 
   /// What backward() of the rank's last shard is to tell; `expected` as learnt, none if nothing was. Adds the gradients
   /// of `shard` to the buckets' trees, and begins their exchange. ValueError where a gradient is added to afterwards.
@@ -69,6 +70,7 @@ class BucketExchange {
   const std::vector<FlatKind>& kinds_;
   std::vector<Bucket>& buckets_;
   std::vector<Slices> slices_;  ///< by kind
+  bool keeps_trees_;
   const std::vector<nn::Parameter>& parameters_;
   std::map<const Tensor*, std::size_t> bucket_of_;
   std::map<const Tensor*, int> missing_;

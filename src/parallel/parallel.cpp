@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
 
+#include "core/call.h"
 #include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
 
@@ -59,15 +61,20 @@ Parallel::Parallel(nn::Module& module, optim::Optimizer& optimizer, Group group,
                     fmt::format("use a power of two up to {}", kMostShards));
   check<ValueError>(ranks <= options.shards, fmt::format("{} ranks share {} shards", ranks, options.shards), {},
                     "as many shards as ranks, or more");
-  check<ValueError>(options.zero == 0 || options.zero == 1, fmt::format("zero is {}", options.zero), {}, "use 0 or 1");
+  check<ValueError>(options.zero == 0 || options.zero == 1 || options.zero == 3,
+                    fmt::format("zero is {}", options.zero), {}, "use 0, 1 or 3");
   check<ValueError>(!options.clip_norm || *options.clip_norm >= 0, "clip_norm must not be negative");
   check<ValueError>(options.compare_every >= 0, "compare_every is negative");
   check<ValueError>(options.bucket_bytes >= 0, "bucket_bytes is negative");
+  check<ValueError>(options.gather_bytes >= 0, "gather_bytes is negative");
+  check<ValueError>(options.whole_bytes >= 0, "whole_bytes is negative");
   impl_.reset(new Impl{module, optimizer, std::move(group), options, optimizer.parameters(),
                        owners_of(optimizer.parameters(), ranks)});
   check_same("the number of shards", static_cast<std::uint64_t>(options.shards));
   check_same("zero", static_cast<std::uint64_t>(options.zero));
   check_same("bucket_bytes", static_cast<std::uint64_t>(options.bucket_bytes));
+  check_same("gather_bytes", static_cast<std::uint64_t>(options.gather_bytes));
+  check_same("whole_bytes", static_cast<std::uint64_t>(options.whole_bytes));
   check_same("compare_every", static_cast<std::uint64_t>(options.compare_every));
   check_same("clip_norm", std::bit_cast<std::uint64_t>(options.clip_norm.value_or(-1)));
   check_same("the hash of the weights (seed ranks alike before the model is made, or load one file)",
@@ -75,6 +82,12 @@ Parallel::Parallel(nn::Module& module, optim::Optimizer& optimizer, Group group,
   if (options.shards > 1) {
     check_same("the seed of random draws (call manual_seed on every rank)", default_generator().seed());
     check_same("the number of random draws", default_generator().draws());
+  }
+  if (options.zero == 3 && ranks > 1) {
+    impl_->keeper = std::make_shared<ParameterKeeper>(
+        impl_->group, impl_->parameters, impl_->owners,
+        ParameterKeeper::Limits{.unit_bytes = options.gather_bytes, .whole_bytes = options.whole_bytes});
+    impl_->keeper->divide();
   }
 }
 
@@ -145,9 +158,35 @@ void Parallel::check_same(const std::string& what, std::uint64_t number, CallSit
   }
 }
 
+void Parallel::together(bool here, const std::function<void()>& work, CallSite site) {
+  const CallScope call("Parallel::together", site);
+  const auto run = [&] {
+    const CallExchange users(nullptr);
+    work();
+  };
+  if (impl_->keeper == nullptr || impl_->is_whole) {
+    if (here) run();
+    return;
+  }
+  std::vector<bool> all;
+  for (const std::uint64_t one : numbers_of_all(impl_->group, here ? 1 : 0)) all.push_back(one != 0);
+  if (std::ranges::find(all, true) != all.end()) impl_->keeper->pass(all, run);
+}
+
+void Parallel::make_whole(CallSite site) {
+  const CallScope call("Parallel::make_whole", site);
+  if (impl_->keeper == nullptr || std::exchange(impl_->is_whole, true)) return;
+  impl_->keeper->make_whole();
+}
+
 void Parallel::compare(CallSite site) const {
   const CallScope call("Parallel::compare", site);
-  const std::vector<std::uint64_t> hashes = numbers_of_all(impl_->group, nn::state_hash(impl_->module.state_dict()));
+  const std::map<std::string, int> divided = impl_->divided_by_name();
+  nn::StateDict replicated;
+  for (const auto& [name, tensor] : impl_->module.state_dict()) {
+    if (!divided.contains(name)) replicated.push_back(name, tensor);
+  }
+  const std::vector<std::uint64_t> hashes = numbers_of_all(impl_->group, nn::state_hash(replicated));
   std::map<std::uint64_t, int> votes;
   for (const std::uint64_t hash : hashes) ++votes[hash];
   if (votes.size() == 1) return;

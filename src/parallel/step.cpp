@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -38,7 +39,10 @@ std::vector<Tensor> Parallel::Impl::values() const {
   return values;
 }
 
-// The first examples % shards shards have one more, as in data::ShardRange.
+// Shards are as long as in data::ShardRange: the first examples % shards have one more.
+bool Parallel::Impl::has_examples(std::int64_t shard, std::int64_t examples) const {
+  return examples >= options.shards || shard < examples;
+}
 double Parallel::Impl::weight_of(std::int64_t shard, std::int64_t examples) const {
   const std::int64_t count = examples / options.shards + (shard < examples % options.shards ? 1 : 0);
   return static_cast<double>(count) / static_cast<double>(examples);
@@ -50,6 +54,7 @@ StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& me
                     fmt::format("{} shards of the batch, and this rank has {}", batch.shards.size(), own().count), {},
                     "loop over Parallel::batches(loader)");
   check<ValueError>(batch.examples > 0, "the batch has no examples");
+  if (keeper != nullptr && std::exchange(is_whole, false)) keeper->divide();
   ShardBuffers buffers(module);
   Local local;
   local.scaler = scaler;
@@ -80,37 +85,58 @@ void Parallel::Impl::compute(const data::LocalBatch& batch, const Measure& measu
   local.kinds = flat_kinds(values(), trained);
   local.buckets = buckets_of(local.kinds, group.size() == 1 ? 0 : options.bucket_bytes);
   local.exchange = std::make_unique<BucketExchange>(group, options.shards, local.kinds, local.buckets,
-                                                    slices_of(local.kinds), parameters);
+                                                    slices_of(local.kinds), options.clip_norm.has_value(), parameters);
   local.present.resize(parameters.size());
   const ShardGenerators generators(options.shards);
-  for (std::int64_t i = 0; i < own().count; ++i) {
-    const data::Batch& examples = batch.shards[static_cast<std::size_t>(i)];
+  std::int64_t most = 0;  // shards of a rank
+  for (int rank = 0; rank < group.size(); ++rank) {
+    most = std::max(most, shards_of(options.shards, group.size(), rank).count);
+  }
+  for (std::int64_t i = 0; i < most; ++i) {
     const std::int64_t shard = own().first + i;
-    if (!examples.input.defined()) {
+    if (i < own().count && !has_examples(shard, batch.examples)) {
       // Of all that this rank has: a shard with examples never comes after one without.
       optimizer.zero_grad();
       for (Bucket& bucket : local.buckets) local.exchange->add(bucket, shard);
-      continue;
     }
-    const double weight = weight_of(shard, batch.examples);
-    generators.begin(shard);
-    buffers.begin();
-    optimizer.zero_grad();
-    const Measured measured = measure(examples);
-    buffers.end(weight);
-    measure_shard(measured, weight, local, shard, site);
-    optimizer.zero_grad();
-    if (options.shards == 1) continue;  // computed with the optimiser's change
-    // Activations go now.
-    for (const Device device : devices) graph::flush(device);
+    pass(i, batch.examples, [&] {
+      const double weight = weight_of(shard, batch.examples);
+      generators.begin(shard);
+      buffers.begin();
+      optimizer.zero_grad();
+      const Measured measured = measure(batch.shards[static_cast<std::size_t>(i)]);
+      buffers.end(weight);
+      measure_shard(measured, weight, local, shard, batch.examples, site);
+      optimizer.zero_grad();
+      if (options.shards == 1) return;  // computed with the optimiser's change
+      // Activations go now.
+      for (const Device device : devices) graph::flush(device);
+    });
   }
   local.exchange->begin_all(-1);  // where the last shard had no examples
 }
 
+void Parallel::Impl::pass(std::int64_t i, std::int64_t examples, const std::function<void()>& work) const {
+  std::vector<bool> here;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const data::ShardRange range = shards_of(options.shards, group.size(), rank);
+    here.push_back(i < range.count && has_examples(range.first + i, examples));
+  }
+  if (std::ranges::find(here, true) == here.end()) return;
+  if (keeper != nullptr) {
+    keeper->pass(here, work);
+  } else if (here[static_cast<std::size_t>(group.rank())]) {
+    work();
+  }
+}
+
 void Parallel::Impl::measure_shard(const Measured& measured, double weight, Local& local, std::int64_t shard,
-                                   CallSite site) {
+                                   std::int64_t examples, CallSite site) {
   check_defined({{"loss", measured.loss}});
-  const bool is_last = group.size() > 1 && options.bucket_bytes > 0 && shard == own().first + own().count - 1;
+  // Where parameters come meanwhile, in one order on all ranks, all of them must have such a shard now.
+  const bool are_alike = keeper == nullptr || (options.shards % group.size() == 0 && examples >= options.shards);
+  const bool is_last =
+      group.size() > 1 && options.bucket_bytes > 0 && are_alike && shard == own().first + own().count - 1;
   {
     Additions seen;
     const graph::LeafWatch exchange = is_last ? local.exchange->watch(shard, additions) : graph::LeafWatch();
@@ -126,7 +152,10 @@ void Parallel::Impl::measure_shard(const Measured& measured, double weight, Loca
   }
   const NoGrad no_grad;
   for (const FlatKind& kind : local.kinds) {
-    for (const std::size_t p : kind.members) local.present[p] = local.present[p] || parameters[p].grad().defined();
+    for (const std::size_t p : kind.members) {
+      const bool is_there = parameters[p].grad().defined() || additions.contains(&parameters[p].grad());
+      local.present[p] = local.present[p] || is_there;
+    }
   }
   if (is_last) {
     local.exchange->begin_all(shard);
@@ -182,8 +211,8 @@ std::vector<Tensor> Parallel::Impl::sums_of(Local& local) const {
   const bool is_complete = std::ranges::all_of(local.kinds, [&](const FlatKind& kind) {
     return std::ranges::all_of(kind.members, [&](std::size_t p) { return local.present[p]; });
   });
-  if (is_complete) return sums;
-  // Once more without those that have none: a norm's chunks lie elsewhere then.
+  // Elements are added alike wherever they lie; a norm's chunks lie elsewhere without those that have none.
+  if (is_complete || !options.clip_norm) return sums;
   keep_present(local);
   const std::vector<Slices> slices = slices_of(local.kinds);
   sums.clear();
@@ -256,7 +285,7 @@ bool Parallel::Impl::update(Local& local, optim::GradScaler* scaler, CallSite si
     }
     for (std::size_t m = 0; m < kind.members.size(); ++m) {
       nn::Parameter& parameter = parameters[kind.members[m]];
-      if (!is_own(kind.members[m])) continue;
+      if (!is_own(kind.members[m]) || !local.present[kind.members[m]]) continue;
       any = true;
       parameter.set_grad(
           part.narrow(0, kind.layout.offset(m) - begins[k], parameter.numel()).reshape(parameter.shape()));
@@ -266,12 +295,12 @@ bool Parallel::Impl::update(Local& local, optim::GradScaler* scaler, CallSite si
   bool is_finite = true;
   if (scaler != nullptr) {
     is_finite = !any || optim::GradScalerAccess::sees_finite(*scaler, optimizer);
-    if (options.zero == 1) is_finite = is_finite_everywhere(is_finite);
+    if (options.zero > 0) is_finite = is_finite_everywhere(is_finite);
     optim::GradScalerAccess::adapt(*scaler, is_finite);
   }
   if (any && is_finite) optimizer.step_scaled(1 / scale, site);
   optimizer.zero_grad();
-  if (options.zero == 1 && is_finite) share_values(local.kinds);
+  if (options.zero > 0 && is_finite) share_values(local);
   return is_finite;
 }
 
@@ -303,11 +332,13 @@ Tensor Parallel::Impl::norm_of(const std::vector<FlatKind>& kinds, const std::ve
   return optim::norm_of_norms(norms, 2);
 }
 
-void Parallel::Impl::share_values(const std::vector<FlatKind>& kinds) {
+void Parallel::Impl::share_values(const Local& local) {
   if (group.size() == 1) return;
-  for (const FlatKind& kind : kinds) {
+  for (const FlatKind& kind : local.kinds) {
     std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(group.size()));
-    for (const std::size_t p : kind.members) members[static_cast<std::size_t>(owners[p])].push_back(p);
+    for (const std::size_t p : kind.members) {
+      if (local.present[p] && !is_divided(p)) members[static_cast<std::size_t>(owners[p])].push_back(p);
+    }
     std::vector<optim::Layout> layouts;
     std::vector<Shape> shapes;
     for (const std::vector<std::size_t>& list : members) {

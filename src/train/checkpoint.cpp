@@ -25,6 +25,9 @@ namespace {
 // name follows "text/".
 constexpr const char* kFormatKey = "format";
 constexpr const char* kFormat = "lockstep-checkpoint-1";
+constexpr const char* kSlicedFormat = "lockstep-checkpoint-2";
+constexpr const char* kSliceFormat = "lockstep-checkpoint-slice-1";
+constexpr const char* kSlicesKey = "slices";  // lines of "<name> <hash>"
 constexpr const char* kStepKey = "step";
 constexpr const char* kHashKey = "hash";
 constexpr const char* kPartsKey = "parts";
@@ -98,7 +101,8 @@ const nn::StateDict& Checkpoint::part(std::string_view name, CallSite site) cons
                    fmt::format("it has {}", names.empty() ? "none" : fmt::to_string(fmt::join(names, ", "))));
 }
 
-void Checkpoint::check_dtypes(const nn::StateDict& saved, const nn::Module& module, CallSite site) {
+void Checkpoint::check_dtypes(std::string_view name, const nn::Module& module, CallSite site) const {
+  const nn::StateDict& saved = part(name, site);
   const CallScope call("Checkpoint::restore", site);
   for (const auto& [key, own] : module.state_dict()) {
     const Tensor* value = saved.find(key);
@@ -110,35 +114,126 @@ void Checkpoint::check_dtypes(const nn::StateDict& saved, const nn::Module& modu
   }
 }
 
-std::string write_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,
-                             os::SystemCalls& calls) {
-  const auto refuse = [&](const std::string& what, const char* fix) { fail<ValueError>(what, {}, fix); };
-  if (checkpoint.step < 0) refuse(fmt::format("step {} is negative", checkpoint.step), "count from 0");
-  if (options.keep < 0) refuse(fmt::format("keep is {}", options.keep), "keep 1 or more, or 0 for all");
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const char* fix) {
+  fail<ValueError>(what, {}, fix);
+}
+
+io::TensorMap tensors_of(const Checkpoint& checkpoint) {
   io::TensorMap tensors;
-  std::vector<std::string> names;
   for (const auto& [part, state] : checkpoint.parts) {
     if (part.empty() || part == kScalarPart || part.find_first_of("/,") != std::string::npos) {
       refuse(fmt::format("\"{}\" cannot be the name of a part", part), "use a word, e.g. \"model\"");
     }
-    names.push_back(part);
     for (const auto& [name, tensor] : state) {
       if (!tensors.emplace(fmt::format("{}/{}", part, name), tensor).second) {
         refuse(fmt::format("{} has two tensors \"{}\"", part, name), "give each its own name");
       }
     }
   }
+  return tensors;
+}
+
+std::string metadata_of(const io::TensorFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  return found == file.metadata.end() ? std::string() : found->second;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+std::vector<Slice> parse_slices(const std::string& text, const std::string& path) {
+  std::vector<Slice> slices;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::size_t space = text.find(' ', begin);
+    const Slice slice =
+        space < end ? Slice{text.substr(begin, space - begin), text.substr(space + 1, end - space - 1)} : Slice{};
+    if (!slice.name.starts_with(kSlicePrefix) || slice.name.find('/') != std::string::npos) {
+      throw FormatError(fmt::format("{}: the list of slices makes no sense", path));
+    }
+    slices.push_back(slice);
+    begin = end + 1;
+  }
+  return slices;
+}
+
+}  // namespace
+
+Slice write_slice(const std::string& directory, const std::string& name, const Checkpoint& checkpoint,
+                  os::SystemCalls& calls) {
+  const io::TensorMap tensors = tensors_of(checkpoint);
+  std::map<std::string, std::string> metadata = {{kFormatKey, kSliceFormat}};
+  const std::string hash = hash_of(tensors, metadata);
+  metadata.emplace(kHashKey, hash);
+  io::write_safetensors(fmt::format("{}/{}", directory, name), tensors, metadata, calls);
+  return {name, hash};
+}
+
+std::pair<io::TensorMap, std::string> read_slice(const std::string& path) {
+  io::TensorFile file = io::load_safetensors(path, {.map = false});
+  if (metadata_of(file, kFormatKey) != kSliceFormat) {
+    throw FormatError(fmt::format("{}: is no slice of a checkpoint", path));
+  }
+  std::string hash = hash_of(file.tensors, file.metadata);
+  return {std::move(file.tensors), std::move(hash)};
+}
+
+std::vector<Slice> slices_of(const std::string& path) {
+  return parse_slices(metadata_of(io::load_safetensors(path), kSlicesKey), path);
+}
+
+void remove_checkpoint(const std::string& path) {
+  std::vector<Slice> slices;
+  try {
+    slices = slices_of(path);
+  } catch (const FormatError&) {
+    // Damaged: its slices are lost, and go with those of the next save.
+  }
+  os::remove_file(path);
+  for (const Slice& slice : slices) os::remove_file(fmt::format("{}/{}", folder_of(path), slice.name));
+}
+
+void remove_lost_slices(const std::string& directory) {
+  std::set<std::string> named;
+  try {
+    for (const std::string& path : list_checkpoints(directory)) {
+      for (const Slice& slice : slices_of(path)) named.insert(slice.name);
+    }
+  } catch (const FormatError&) {
+    return;  // who knows what a damaged one had
+  }
+  for (const os::DirectoryEntry& entry : os::list_directory(directory)) {
+    const bool is_slice = !entry.is_directory && entry.name.starts_with(kSlicePrefix) && entry.name.ends_with(kSuffix);
+    if (is_slice && !named.contains(entry.name)) os::remove_file(fmt::format("{}/{}", directory, entry.name));
+  }
+}
+
+std::string write_checkpoint(const std::string& directory, const Checkpoint& checkpoint, SaveCheckpointOptions options,
+                             os::SystemCalls& calls, const std::vector<Slice>& slices) {
+  if (checkpoint.step < 0) refuse(fmt::format("step {} is negative", checkpoint.step), "count from 0");
+  if (options.keep < 0) refuse(fmt::format("keep is {}", options.keep), "keep 1 or more, or 0 for all");
+  io::TensorMap tensors;
+  if (slices.empty()) tensors = tensors_of(checkpoint);
+  std::vector<std::string> names;
+  for (const auto& [part, state] : checkpoint.parts) names.push_back(part);
   for (const auto& [name, value] : checkpoint.scalars) {
     tensors.emplace(fmt::format("{}/{}", kScalarPart, name), Tensor::from(std::vector{value}, Shape(), Device{}));
   }
-  std::map<std::string, std::string> metadata = {{kFormatKey, kFormat},
+  std::map<std::string, std::string> metadata = {{kFormatKey, slices.empty() ? kFormat : kSlicedFormat},
                                                  {kStepKey, fmt::to_string(checkpoint.step)},
                                                  {kPartsKey, fmt::to_string(fmt::join(names, ","))}};
   for (const auto& [name, text] : checkpoint.texts) metadata.emplace(fmt::format("{}{}", kTextPrefix, name), text);
+  std::string list;
+  for (const Slice& slice : slices) list += fmt::format("{} {}\n", slice.name, slice.hash);
+  if (!slices.empty()) metadata.emplace(kSlicesKey, list);
   metadata.emplace(kHashKey, hash_of(tensors, metadata));
 
   os::make_directories(directory);
-  os::remove_abandoned_temporaries(directory);
+  if (slices.empty()) os::remove_abandoned_temporaries(directory);  // else before they were written
   const std::string path = fmt::format("{}/{}{:0{}}{}", directory, kPrefix, checkpoint.step, kStepDigits, kSuffix);
   io::write_safetensors(path, tensors, metadata, calls);
 
@@ -147,8 +242,9 @@ std::string write_checkpoint(const std::string& directory, const Checkpoint& che
     std::vector<std::pair<std::int64_t, std::string>> older = numbered(directory);
     std::erase_if(older, [&](const auto& item) { return item.first >= checkpoint.step; });
     const auto kept = static_cast<std::size_t>(options.keep - 1);
-    for (std::size_t i = 0; i + kept < older.size(); ++i) os::remove_file(older[i].second);
+    for (std::size_t i = 0; i + kept < older.size(); ++i) remove_checkpoint(older[i].second);
   }
+  remove_lost_slices(directory);
   return path;
 }
 
@@ -160,17 +256,21 @@ std::string save_checkpoint(const std::string& directory, const Checkpoint& chec
 
 Checkpoint load_checkpoint(const std::string& path) {
   // Read, not mapped: the file may be removed or replaced while its tensors live.
-  const io::TensorFile file = io::load_safetensors(path, {.map = false});
+  io::TensorFile file = io::load_safetensors(path, {.map = false});
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path, what)); };
-  const auto metadata = [&](const char* key) {
-    const auto found = file.metadata.find(key);
-    return found == file.metadata.end() ? std::string() : found->second;
-  };
-  if (metadata(kFormatKey) != kFormat) {
+  const auto metadata = [&](const char* key) { return metadata_of(file, key); };
+  if (metadata(kFormatKey) != kFormat && metadata(kFormatKey) != kSlicedFormat) {
     refuse("is a safetensors file, but not a checkpoint of a run; load weights with load_weights");
   }
   if (metadata(kHashKey) != hash_of(file.tensors, file.metadata)) {
     refuse("the checkpoint is damaged: its hash does not fit its content; load another one of its directory");
+  }
+  for (const Slice& slice : parse_slices(metadata(kSlicesKey), path)) {
+    auto [tensors, hash] = read_slice(fmt::format("{}/{}", folder_of(path), slice.name));
+    if (hash != slice.hash) refuse(fmt::format("its slice {} is damaged, or of another one", slice.name));
+    for (auto& [name, tensor] : tensors) {
+      if (!file.tensors.emplace(name, tensor).second) refuse(fmt::format("two slices have the tensor \"{}\"", name));
+    }
   }
   const auto step = parse_step(metadata(kStepKey));
   if (!step) refuse(fmt::format("\"{}\" is no step", metadata(kStepKey)));

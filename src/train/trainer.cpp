@@ -147,7 +147,7 @@ std::vector<Counted> of_all_ranks(const std::vector<Counted>& own, const dist::G
 }
 
 // Ranks take turns with the batches.
-Evaluation evaluated(const Model& model, data::DataLoader& loader, const Loss& loss, const dist::Parallel* parallel,
+Evaluation evaluated(const Model& model, data::DataLoader& loader, const Loss& loss, dist::Parallel* parallel,
                      CallSite site) {
   const NoGrad no_grad;
   const EvaluationMode mode(model.module());
@@ -156,9 +156,17 @@ Evaluation evaluated(const Model& model, data::DataLoader& loader, const Loss& l
   const std::int64_t batches = loader.batches() - loader.position();
   std::vector<Counted> all;
   std::int64_t number = 0;
+  const auto count = [&](const data::Batch& batch) { all.push_back(counted(model, batch, loss, site)); };
   for (const data::Batch& batch : loader) {
-    if (number++ % ranks == own) all.push_back(counted(model, batch, loss, site));
+    if (number++ % ranks != own) continue;
+    if (parallel) {
+      parallel->together(
+          true, [&] { count(batch); }, site);
+    } else {
+      count(batch);
+    }
   }
+  if (parallel && batches % ranks != 0 && own >= batches % ranks) parallel->together(false, {}, site);
   if (parallel) all = of_all_ranks(all, parallel->group(), batches, site);
   Totals totals;
   for (const Counted& batch : all) totals.add(batch);
@@ -317,15 +325,21 @@ class Fit {
     if (options_.checkpoints.empty()) return;
     saved_at_ = result_.steps;
     Checkpoint checkpoint{.step = result_.steps};
-    checkpoint.add("model", model_.module()).add("loader", loader_);
-    checkpoint.parts["optimizer"] = parallel_ ? parallel_->optimizer_state(site_) : optimizer_.state_dict();
-    if (parallel_ && parallel_->group().rank() != 0) return;
-    if (options_.schedule != nullptr) checkpoint.add("schedule", *options_.schedule);
-    checkpoint.add("generator", default_generator());
+    checkpoint.parts["model"] = parallel_ ? parallel_->own_module_state(site_) : model_.module().state_dict();
+    checkpoint.parts["optimizer"] = parallel_ ? parallel_->own_optimizer_state(site_) : optimizer_.state_dict();
+    if (!parallel_ || parallel_->group().rank() == 0) {  // of all ranks alike
+      checkpoint.add("loader", loader_).add("generator", default_generator());
+      if (options_.schedule != nullptr) checkpoint.add("schedule", *options_.schedule);
+    }
     checkpoint.texts["run"] = options_.run;
     checkpoint.texts["shards"] = fmt::to_string(shards());
     checkpoint.texts["numerics"] = arithmetic_text(options_);
-    save_checkpoint(options_.checkpoints, checkpoint, {.keep = options_.keep_checkpoints}, site_);
+    const SaveCheckpointOptions saving{.keep = options_.keep_checkpoints};
+    if (parallel_) {
+      save_checkpoint(options_.checkpoints, checkpoint, parallel_->group(), saving, site_);
+    } else {
+      save_checkpoint(options_.checkpoints, checkpoint, saving, site_);
+    }
   }
 
   int shards() const { return parallel_ ? parallel_->options().shards : 1; }
@@ -359,10 +373,12 @@ class Fit {
                        arithmetic_text(options_)),
            "the autocast and the numerics that the run was started with", site_);
     }
-    found->restore("model", model_.module(), site_);
     if (parallel_) {
+      found->check_dtypes("model", model_.module(), site_);
+      parallel_->load_module_state(found->part("model"), site_);
       parallel_->load_optimizer_state(found->part("optimizer"), site_);
     } else {
+      found->restore("model", model_.module(), site_);
       found->restore("optimizer", optimizer_, site_);
     }
     if (options_.schedule != nullptr) found->restore("schedule", *options_.schedule, site_);

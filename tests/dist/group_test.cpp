@@ -133,6 +133,21 @@ TEST(DistEngines, AreChosenByNameOrLauncher) {
   }
 }
 
+TEST(DistEngines, NcclIsChosenWhereEveryRankHasAGpuToItself) {
+  const auto can = [](std::vector<NcclAbility> ranks) { return can_use_nccl(ranks); };
+  EXPECT_TRUE(can({{.gpu = 5, .version = 23004}, {.gpu = 9, .version = 23004}}));
+  EXPECT_FALSE(can({{.gpu = 5, .version = 23004}, {.gpu = 5, .version = 23004}})) << "one GPU";
+  EXPECT_FALSE(can({{.gpu = 5, .version = 23004}, {.gpu = 9, .version = 22809}})) << "two versions";
+  EXPECT_FALSE(can({{.gpu = 5, .version = 23004}, {}})) << "one has none";
+  const auto says = [](const char* value) {
+    return [value](const std::string&) { return std::optional<std::string>(value); };
+  };
+  EXPECT_TRUE(is_auto("", says("auto")));
+  EXPECT_TRUE(is_auto("auto", says("tcp")));
+  EXPECT_FALSE(is_auto("", says("tcp")));
+  EXPECT_FALSE(is_auto("tcp", says("auto")));
+}
+
 TEST(DistEngines, OneThatCannotBeUsedIsAnError) {
   const Launch launch{
       .rank = 0, .size = 2, .local_rank = 0, .launcher = "torchrun", .address = "127.0.0.1", .port = 1, .secret = "s"};
@@ -140,7 +155,7 @@ TEST(DistEngines, OneThatCannotBeUsedIsAnError) {
   const EngineInfo nccl = nccl_info();
   if (!nccl.problem.empty()) {
     try {
-      connect_nccl(launch, kShort);
+      connect(EngineKind::nccl, launch, kShort);
       ADD_FAILURE() << "there is none";
     } catch (const ValueError& error) {
       EXPECT_THAT(error.what(), HasSubstr("libnccl"));

@@ -76,6 +76,7 @@ Outcome train_on(const Group& group, const ParallelOptions& options, int workers
     }
   }
   parallel.compare();
+  parallel.make_whole();
   outcome.weights = nn::state_hash(net.state_dict());
   const nn::StateDict state = parallel.optimizer_state();
   if (group.rank() == 0) outcome.optimizer = nn::state_hash(state);
@@ -102,7 +103,7 @@ TEST(ShardedTraining, WeightsDoNotDependOnTheNumberOfRanksNorOnZero) {
   const Outcome one = outcome_of(1, {.shards = 8});
   EXPECT_EQ(one.losses.size(), 6u);
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const int zero : {0, 1}) {
+    for (const int zero : {0, 1, 3}) {
       SCOPED_TRACE(testing::Message() << ranks << " ranks, ZeRO " << zero);
       EXPECT_EQ(outcome_of(ranks, {.shards = 8, .zero = zero}, ranks % 2), one);
     }
@@ -112,7 +113,7 @@ TEST(ShardedTraining, WeightsDoNotDependOnTheNumberOfRanksNorOnZero) {
 TEST(ShardedTraining, NorDoClippedGradients) {
   const Outcome one = outcome_of(1, {.shards = 4, .clip_norm = 0.01});
   EXPECT_NE(one.weights, outcome_of(1, {.shards = 4}).weights);
-  for (const int zero : {0, 1}) EXPECT_EQ(outcome_of(3, {.shards = 4, .zero = zero, .clip_norm = 0.01}), one);
+  for (const int zero : {0, 1, 3}) EXPECT_EQ(outcome_of(3, {.shards = 4, .zero = zero, .clip_norm = 0.01}), one);
 }
 
 // Every parameter has a gradient: buckets are exchanged beside the backward pass, and `again`, in two parts that are
@@ -144,6 +145,7 @@ std::uint64_t chain_trained_by(int ranks, const ParallelOptions& options) {
       parallel.step(batch, [&](const data::Batch& b) { return cross_entropy(net.forward(b.input), b.target); });
     }
     parallel.compare();
+    parallel.make_whole();
     hashes[static_cast<std::size_t>(group.rank())] = nn::state_hash(net.state_dict());
   }));
   for (const std::uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]);
@@ -161,6 +163,19 @@ TEST(ShardedTraining, BucketsDoNotMatter) {
                     one);
         }
       }
+      // Units of one parameter, and of several; all divided, and only the large ones.
+      for (const std::int64_t bytes : {0, 3'000}) {
+        for (const std::int64_t gather : {0, 20'000}) {
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, ZeRO 3, " << bytes << ", " << gather);
+          EXPECT_EQ(chain_trained_by(ranks, {.shards = 4,
+                                             .zero = 3,
+                                             .clip_norm = clip,
+                                             .bucket_bytes = bytes,
+                                             .gather_bytes = gather,
+                                             .whole_bytes = gather == 0 ? 0 : 300}),
+                    one);
+        }
+      }
     }
   }
 }
@@ -175,7 +190,8 @@ TEST(ShardedTraining, ScaledLossesToo) {
       net.to(DType::f16);
       optim::AdamW optimizer(net.parameters(), {.lr = 1e-2, .master_weights = true});
       optim::GradScaler scaler({.init_scale = 1 << 22, .growth_interval = 3});
-      Parallel parallel(net, optimizer, group, {.shards = 4, .zero = zero, .clip_norm = 0.1, .bucket_bytes = 3'000});
+      Parallel parallel(net, optimizer, group,
+                        {.shards = 4, .zero = zero, .clip_norm = 0.1, .bucket_bytes = 3'000, .whole_bytes = 0});
       data::DataLoader loader(std::make_shared<data::TensorDataset>(randn({40, 8}).to(DType::f16),
                                                                     randint(0, 5, {40}, {.dtype = DType::i64})),
                               {.batch_size = 4});
@@ -188,6 +204,7 @@ TEST(ShardedTraining, ScaledLossesToo) {
       }
       EXPECT_GT(stepped, 0);
       EXPECT_LT(stepped, 10);
+      parallel.make_whole();
       ends[static_cast<std::size_t>(group.rank())] = {nn::state_hash(net.state_dict()), scaler.scale()};
     }));
     for (const auto& end : ends) EXPECT_EQ(end, ends[0]);
@@ -195,7 +212,7 @@ TEST(ShardedTraining, ScaledLossesToo) {
   };
   const auto one = trained(1, 0);
   for (int ranks = 2; ranks <= 4; ++ranks) {
-    for (const int zero : {0, 1}) EXPECT_EQ(trained(ranks, zero), one) << ranks << " ranks, ZeRO " << zero;
+    for (const int zero : {0, 1, 3}) EXPECT_EQ(trained(ranks, zero), one) << ranks << " ranks, ZeRO " << zero;
   }
 }
 

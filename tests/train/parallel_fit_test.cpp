@@ -20,6 +20,11 @@ data::DatasetPtr pictures(std::int64_t count, std::uint64_t seed) {
   const Tensor input = randn({count, 3, 16, 16}, {}, &generator);
   return std::make_shared<data::TensorDataset>(input, randint(0, 10, {count}, {.dtype = DType::i64}, &generator));
 }
+data::DatasetPtr digits(std::int64_t count, std::uint64_t seed) {
+  Generator generator(seed);
+  const Tensor input = randn({count, 1, 28, 28}, {}, &generator);
+  return std::make_shared<data::TensorDataset>(input, randint(0, 10, {count}, {.dtype = DType::i64}, &generator));
+}
 data::DatasetPtr texts(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
   const Tensor tokens = randint(0, 17, {count, 9}, {.dtype = DType::i64}, &generator);
@@ -49,7 +54,9 @@ Found fitted(const dist::Group& group, int zero, const MakeModel& make, const Ma
   manual_seed(1);
   const std::unique_ptr<nn::Layer> model = make();
   optim::AdamW optimizer(model->parameters(), {.lr = 1e-2});
-  dist::Parallel parallel(*model, optimizer, group, {.shards = 4, .zero = zero, .bucket_bytes = 40'000});
+  dist::Parallel parallel(
+      *model, optimizer, group,
+      {.shards = 4, .zero = zero, .bucket_bytes = 40'000, .gather_bytes = 40'000, .whole_bytes = 100});
   data::DataLoader loader(make_data(8, 2), {.batch_size = 4, .shuffle = true, .seed = 3});
   data::DataLoader test(make_data(10, 5), {.batch_size = 3});
   const train::FitResult result = train::fit(*model, optimizer, loader,
@@ -59,6 +66,7 @@ Found fitted(const dist::Group& group, int zero, const MakeModel& make, const Ma
                                               .resume = true,
                                               .parallel = &parallel,
                                               .progress = false});
+  parallel.make_whole();
   Found found{.losses = {}, .accuracy = result.test.accuracy, .weights = nn::state_hash(model->state_dict())};
   for (const train::Record& record : result.records) found.losses.push_back(record.loss);
   return found;
@@ -83,10 +91,11 @@ void expect_equal_for_all_ranks(const MakeModel& make, const MakeData& make_data
   const test::TemporaryFolder folders;
   const Found first = of_ranks(1, 0, make, make_data, folders.path("one"), 1);
   const Found second = of_ranks(1, 0, make, make_data, folders.path("one"), 2);
+  constexpr int kZero[] = {0, 1, 3};
   for (int ranks = 2; ranks <= 4; ++ranks) {
     const std::string folder = folders.path(std::to_string(ranks));
-    EXPECT_TRUE(of_ranks(ranks, ranks % 2, make, make_data, folder, 1) == first) << ranks;
-    EXPECT_TRUE(of_ranks(5 - ranks, (ranks + 1) % 2, make, make_data, folder, 2) == second) << ranks;
+    EXPECT_TRUE(of_ranks(ranks, kZero[(ranks + 1) % 3], make, make_data, folder, 1) == first) << ranks;
+    EXPECT_TRUE(of_ranks(5 - ranks, kZero[(ranks + 2) % 3], make, make_data, folder, 2) == second) << ranks;
   }
 }
 
@@ -94,14 +103,12 @@ TEST(FitOnRanks, ResNetAndAnotherNumberOfRanksAfterAnEpoch) {
   expect_equal_for_all_ranks([] { return std::make_unique<models::CifarResNet>(10, 20); }, pictures);
 }
 
-TEST(FitOnRanks, Gpt) {
-  expect_equal_for_all_ranks([] { return std::make_unique<Gpt>(); }, texts);
+TEST(FitOnRanks, LeNet) {
+  expect_equal_for_all_ranks([] { return std::make_unique<models::LeNet>(10); }, digits);
 }
 
-data::DatasetPtr digits(std::int64_t count, std::uint64_t seed) {
-  Generator generator(seed);
-  const Tensor input = randn({count, 1, 28, 28}, {}, &generator);
-  return std::make_shared<data::TensorDataset>(input, randint(0, 10, {count}, {.dtype = DType::i64}, &generator));
+TEST(FitOnRanks, Gpt) {
+  expect_equal_for_all_ranks([] { return std::make_unique<Gpt>(); }, texts);
 }
 
 // Every network, number of ranks before and after, and ZeRO: `make soak`.
@@ -116,10 +123,11 @@ TEST(FitOnRanks, DISABLED_EveryPairOfNumbersOfRanks) {
     const Found second = of_ranks(1, 0, make, make_data, folders.path("one"), 2);
     for (int before = 1; before <= 4; ++before) {
       for (int after = 1; after <= 4; ++after) {
-        for (const int zero : {0, 1}) {
-          const std::string folder = folders.path(std::to_string(100 * before + 10 * after + zero));
+        for (const auto& [zero, then] : {std::pair(0, 1), std::pair(1, 3), std::pair(3, 0), std::pair(3, 3)}) {
+          const std::string folder = folders.path(std::to_string(1000 * before + 100 * after + 10 * zero + then));
           EXPECT_TRUE(of_ranks(before, zero, make, make_data, folder, 1) == first) << before << " ranks, ZeRO " << zero;
-          EXPECT_TRUE(of_ranks(after, 1 - zero, make, make_data, folder, 2) == second) << before << ", then " << after;
+          EXPECT_TRUE(of_ranks(after, then, make, make_data, folder, 2) == second)
+              << before << ", then " << after << " ranks, ZeRO " << zero << ", then " << then;
         }
       }
     }
@@ -134,9 +142,7 @@ TEST(FitOnRanks, WhatRankZeroCannotWriteIsToldToAll) {
     fitted(group, 0, [] { return std::make_unique<Gpt>(); }, texts, file, 2);
   });
   EXPECT_THAT(ends[0], ::testing::HasSubstr(file));
-  // As the connection's end is met: while it is read, or written.
-  EXPECT_THAT(ends[1], ::testing::AnyOf(::testing::HasSubstr("rank 0 has ended"),
-                                        ::testing::HasSubstr("the connection with rank 0 broke")));
+  EXPECT_THAT(ends[1], ::testing::HasSubstr("rank 0 could not write its part of the checkpoint"));
 }
 
 TEST(FitOnRanks, OneRankMayAskToStop) {

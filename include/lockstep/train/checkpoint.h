@@ -1,5 +1,5 @@
 // Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file per checkpoint and
-// one directory per run.
+// one directory per run. A group of processes writes slices beside it, each its own, which the file names.
 //
 //   ls::train::Checkpoint saved{.step = step};
 //   saved.add("model", model).add("optimizer", optimizer).add("loader", loader);
@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/dist.h>
 #include <lockstep/export.h>
 #include <lockstep/nn/module.h>
 #include <lockstep/random.h>
@@ -68,7 +69,7 @@ struct LOCKSTEP_API Checkpoint {
   template <Stateful T> void restore(std::string_view name, T& object, CallSite site = {}) const {
     const nn::StateDict& state = part(name, site);
     if constexpr (std::derived_from<T, nn::Module>) {
-      check_dtypes(state, object, site);
+      check_dtypes(name, object, site);
       object.load_state_dict(state, {}, site);
     } else if constexpr (requires { object.load_state_dict(state, site); }) {
       object.load_state_dict(state, site);
@@ -80,8 +81,8 @@ struct LOCKSTEP_API Checkpoint {
     load_state_dict(generator, part(name, site), site);
   }
 
- private:
-  static void check_dtypes(const nn::StateDict& saved, const nn::Module& module, CallSite site);
+  /// DTypeError unless what the part of that name has of the module's is of the module's dtypes.
+  void check_dtypes(std::string_view name, const nn::Module& module, CallSite site = {}) const;
 };
 
 struct SaveCheckpointOptions {
@@ -96,13 +97,23 @@ struct SaveCheckpointOptions {
 LOCKSTEP_API std::string save_checkpoint(const std::string& directory, const Checkpoint& checkpoint,
                                          SaveCheckpointOptions options = {}, CallSite site = {});
 
-/// Reads one file. Throws IoError if it cannot be read; FormatError if it is no checkpoint, or is truncated or damaged:
-/// a hash over all tensors is verified.
+/// The same by all ranks of a group at once, each of which calls it with the tensors that it is to save; step, scalars,
+/// texts and the names of parts are those of rank 0. Every rank writes a slice, and then rank 0 the file that names
+/// them with their hashes, so that until the end the checkpoint before counts. A rank that cannot write throws IoError,
+/// and so do all others, naming it. Reading does not depend on the number of ranks, and needs all files.
+LOCKSTEP_API std::string save_checkpoint(const std::string& directory, const Checkpoint& own, const dist::Group& group,
+                                         SaveCheckpointOptions options = {}, CallSite site = {});
+
+/// Reads one file, and its slices. Throws IoError if it cannot be read; FormatError if it is no checkpoint, or is
+/// truncated or damaged: a hash over all tensors is verified.
 LOCKSTEP_API Checkpoint load_checkpoint(const std::string& path);
 
 /// The checkpoint of the highest step; nothing if the directory is missing or holds none. Throws like load_checkpoint:
 /// a damaged file is not passed over silently.
 LOCKSTEP_API std::optional<Checkpoint> load_latest(const std::string& directory);
+
+/// Removes the file, and then its slices.
+LOCKSTEP_API void remove_checkpoint(const std::string& path);
 
 /// Paths of the directory's checkpoints, lowest step first; none if there is no directory.
 LOCKSTEP_API std::vector<std::string> list_checkpoints(const std::string& directory);

@@ -53,10 +53,18 @@ Projection::Projection(ParameterTree& tree, const std::string& path, std::int64_
   if (bias) bias_ = tree.filled(path + ".bias", {out}, 0);
 }
 
-Tensor Projection::operator()(const Tensor& x) const {
+Tensor Projection::product(const Tensor& x) const {
+  if (const ColumnPart* part = slot_->part.get()) {
+    if (!has_bias_) return part->all_columns(linear(x, part->weight));
+    return part->all_columns(linear(x, part->weight, Tensor(bias_).narrow(0, part->first(), part->count())));
+  }
   const Tensor& weight = slot_->weight;
   const Tensor matrix = slot_->transposed ? weight.transpose(0, 1) : weight;
-  const Tensor result = has_bias_ ? linear(x, matrix, Tensor(bias_)) : linear(x, matrix);
+  return has_bias_ ? linear(x, matrix, Tensor(bias_)) : linear(x, matrix);
+}
+
+Tensor Projection::operator()(const Tensor& x) const {
+  const Tensor result = product(x);
   if (!slot_->down.defined()) return result;
   return result + linear(linear(x, slot_->down), slot_->up) * slot_->scale;
 }

@@ -10,6 +10,7 @@
 
 #include <lockstep/nn/module.h>
 
+#include "models/language/columns.h"
 #include "models/language/config.h"
 
 namespace lockstep {
@@ -24,6 +25,7 @@ struct ProjectionSlot {
   bool transposed = false;
   /// The results are heads whose rows stand as neighbours, where published weights have them as halves; 0: they do not.
   std::int64_t paired_heads = 0;
+  std::shared_ptr<const ColumnPart> part;  ///< null: the whole is here
   nn::Parameter down, up;  ///< [rank, in] and [out, rank]; undefined: there is no adapter
   double scale = 0;
 };
@@ -78,6 +80,8 @@ class Projection {
   void pairs(std::int64_t heads) { slot_->paired_heads = heads; }
 
  private:
+  Tensor product(const Tensor& x) const;
+
   std::shared_ptr<ProjectionSlot> slot_;
   nn::Parameter bias_;
   bool has_bias_ = false;

@@ -1,4 +1,5 @@
-// The optimiser's state on its way from those who own it to a checkpoint, and back.
+// The state of module and optimiser on its way from those who own it to a checkpoint, and back.
+#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -84,6 +85,89 @@ void receive_state(const Group& group, int from, nn::StateDict& state) {
 }
 
 }  // namespace
+
+std::map<std::string, int> Parallel::Impl::owners_by_name() const {
+  std::map<std::string, int> result;
+  for (const auto& [name, parameter] : module.named_parameters()) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (same_slot(parameters[p], parameter)) result[name] = owners[p];
+    }
+  }
+  return result;
+}
+
+std::map<std::string, int> Parallel::Impl::divided_by_name() const {
+  std::map<std::string, int> result;
+  if (keeper == nullptr || is_whole) return result;
+  for (const auto& [name, parameter] : module.named_parameters()) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (same_slot(parameters[p], parameter) && is_divided(p)) result[name] = owners[p];
+    }
+  }
+  return result;
+}
+
+nn::StateDict Parallel::module_state(CallSite site) const {
+  const CallScope call("Parallel::module_state", site);
+  const Group& group = impl_->group;
+  const std::map<std::string, int> divided = impl_->divided_by_name();
+  nn::StateDict state;
+  for (const auto& [name, tensor] : impl_->module.state_dict()) {
+    const auto found = divided.find(name);
+    const int owner = found == divided.end() ? 0 : found->second;
+    if (owner == group.rank() && owner != 0) group.send(tensor.to(Device{}), 0);
+    if (group.rank() != 0) continue;
+    const TensorOptions host{.dtype = tensor.dtype(), .device = Device{}};
+    state.push_back(name, owner == 0 ? tensor : group.recv(zeros(tensor.shape(), host), owner));
+  }
+  return state;
+}
+
+void Parallel::load_module_state(const nn::StateDict& state, CallSite site) {
+  const CallScope call("Parallel::load_module_state", site);
+  nn::Module& module = impl_->module;
+  const std::map<std::string, int> divided = impl_->divided_by_name();
+  if (divided.empty()) return module.load_state_dict(state, {}, site);
+  const nn::StateDict now = module.state_dict();
+  nn::StateDict own;
+  for (const auto& [name, value] : now) {
+    const Tensor* saved = state.find(name);
+    check<ValueError>(saved != nullptr, fmt::format("{} is missing", name));
+    check<ShapeError>(saved->shape() == value.shape(), fmt::format("{} has another shape", name),
+                      {{"saved", *saved}, {"module", value}});
+    const auto found = divided.find(name);
+    if (found == divided.end() || found->second == impl_->group.rank()) own.push_back(name, *saved);
+  }
+  for (const auto& [name, value] : state) {
+    check<ValueError>(now.find(name) != nullptr, fmt::format("the module has no {}", name));
+  }
+  module.load_state_dict(own, {.strict = false}, site);
+}
+
+nn::StateDict Parallel::own_module_state(CallSite site) const {
+  const CallScope call("Parallel::own_module_state", site);
+  const std::map<std::string, int> owners = impl_->owners_by_name();
+  nn::StateDict state;
+  for (const auto& [name, tensor] : impl_->module.state_dict()) {
+    const auto found = owners.find(name);
+    if ((found == owners.end() ? 0 : found->second) == impl_->group.rank()) state.push_back(name, tensor);
+  }
+  return state;
+}
+
+nn::StateDict Parallel::own_optimizer_state(CallSite site) const {
+  const CallScope call("Parallel::own_optimizer_state", site);
+  const std::vector<std::string> prefixes = optim::OptimizerAccess::state_prefixes(impl_->optimizer);
+  nn::StateDict state;
+  for (const auto& [name, tensor] : impl_->optimizer.state_dict()) {
+    int owner = 0;
+    for (std::size_t p = 0; p < prefixes.size(); ++p) {
+      if (name.starts_with(prefixes[p])) owner = impl_->owners[p];
+    }
+    if (owner == impl_->group.rank()) state.push_back(name, tensor);
+  }
+  return state;
+}
 
 nn::StateDict Parallel::optimizer_state(CallSite site) const {
   const CallScope call("Parallel::optimizer_state", site);

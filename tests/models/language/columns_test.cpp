@@ -1,0 +1,108 @@
+// Language models of which several ranks have a part each.
+#include <lockstep/models/columns.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
+#include <lockstep/models.h>
+
+#include "support/ranks.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kLlama =
+    R"({"model_type":"qwen2","hidden_size":32,"intermediate_size":64,"vocab_size":37,"num_hidden_layers":2,
+        "num_attention_heads":4,"num_key_value_heads":2,"rms_norm_eps":1e-5,"rope_theta":10000.0,
+        "max_position_embeddings":64,"tie_word_embeddings":false})";
+constexpr const char* kGpt2 =
+    R"({"model_type":"gpt2","n_embd":16,"n_layer":2,"n_head":2,"n_positions":64,"vocab_size":29})";
+
+std::unique_ptr<LanguageModel> model_of(const char* config) {
+  manual_seed(4);
+  std::unique_ptr<LanguageModel> model = create_language_model(config);
+  model->eval();
+  return model;
+}
+
+// Projections in blocks of 32 elements.
+void pack(LanguageModel& model) {
+  for (auto& [name, parameter] : model.named_parameters()) {
+    if (!name.ends_with("_proj.weight")) continue;
+    parameter.requires_grad(false);
+    parameter.set(io::quantize(detach(parameter), Encoding::q8_0));
+  }
+}
+
+// Of a prompt, and of two more tokens that continue it.
+std::vector<std::uint64_t> logits_of(const LanguageModel& model) {
+  const NoGrad no_grad;
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 2, 7, 3}, {1, 6});
+  const auto cache = model.make_cache();
+  std::vector<std::uint64_t> hashes{model.forward(ids).hash()};
+  hashes.push_back(model.forward(ids.narrow(1, 0, 4), cache.get()).hash());
+  for (int i = 4; i < 6; ++i) hashes.push_back(model.forward(ids.narrow(1, i, 1), cache.get()).hash());
+  return hashes;
+}
+
+TEST(DividedColumns, LogitsAreThoseOfOneProcess) {
+  for (const char* config : {kLlama, kGpt2}) {
+    const std::vector<std::uint64_t> expected = logits_of(*model_of(config));
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      test::expect_success(test::run_ranks(ranks, [&](const dist::Group& group) {
+        const std::unique_ptr<LanguageModel> model = model_of(config);
+        divide_columns(*model, group, Device{});
+        EXPECT_EQ(logits_of(*model), expected) << ranks;
+      }));
+    }
+  }
+}
+
+TEST(DividedColumns, OfPackedWeightsToo) {
+  const std::unique_ptr<LanguageModel> whole = model_of(kLlama);
+  pack(*whole);
+  const std::vector<std::uint64_t> expected = logits_of(*whole);
+  EXPECT_NE(expected, logits_of(*model_of(kLlama)));
+  test::expect_success(test::run_ranks(3, [&](const dist::Group& group) {
+    const std::unique_ptr<LanguageModel> model = model_of(kLlama);
+    pack(*model);
+    divide_columns(*model, group, Device{});
+    EXPECT_EQ(logits_of(*model), expected);
+  }));
+}
+
+TEST(DividedColumns, ARankHasItsPartOnly) {
+  test::expect_success(test::run_ranks(2, [&](const dist::Group& group) {
+    const std::unique_ptr<LanguageModel> model = model_of(kLlama);
+    divide_columns(*model, group, Device{});
+    const Tensor* weight = nullptr;
+    const nn::StateDict state = model->state_dict();
+    weight = state.find("model.layers.0.mlp.up_proj.weight");
+    ASSERT_NE(weight, nullptr);
+    EXPECT_EQ(weight->shape(), (Shape{64, 32}));
+    try {
+      weight->hash();
+      ADD_FAILURE();
+    } catch (const ValueError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("lies with other processes"));
+    }
+  }));
+}
+
+TEST(DividedColumns, OtherModelsAreRefused) {
+  const auto mamba = create_language_model(
+      R"({"model_type":"mamba","hidden_size":8,"intermediate_size":16,"vocab_size":9,"num_hidden_layers":1,"state_size":4,
+          "conv_kernel":4,"time_step_rank":1,"layer_norm_epsilon":1e-5,"use_bias":false,"use_conv_bias":true})");
+  test::expect_success(test::run_ranks(
+      2, [&](const dist::Group& group) { EXPECT_THROW(divide_columns(*mamba, group, Device{}), ValueError); }));
+}
+
+}  // namespace
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep
