@@ -21,7 +21,7 @@ enum class Numerics : std::uint8_t {
   exact,    ///< f32 fused multiply-adds in the canonical order (section 6)
   blocked,  ///< block fixed point (section 12): integer products of 15-bit numbers that share a power of two along k
   fast,     ///< the vendor's tensor cores (section 13): an error bound instead of specified bits; on CUDA alone
-  q8,       ///< products with packed weights (section 14): activations rounded to 8 bits, integer products in blocks of 32
+  q8,  ///< products with packed weights (section 14): activations rounded to 8 bits, integer products in blocks of 32
 };
 
 /// "exact", "blocked", "fast", "q8".
@@ -41,15 +41,15 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 /// measurements: docs/numerics.md section 12). A block with an infinity, a NaN or an element of 2^119 and more makes
 /// every result that reads it NaN.
 ///
-/// Numerics::fast: products of cuBLASLt on a CUDA device. Results stay within the bound of section 13, repeat on the
-/// same device with the same library, and differ elsewhere. It is never chosen by itself: an op whose operands are on
-/// another device, or without the library, throws DeviceError.
+/// Numerics::fast: products of cuBLASLt and convolutions of cuDNN on a CUDA device. Results stay within the bound of
+/// section 13, repeat on the same device with the same library, and differ elsewhere. It is never chosen by itself: an
+/// op whose operands are on another device, or without the library, throws DeviceError.
 ///
 /// Numerics::q8 concerns products whose right operand is packed (Tensor::encoding) with its blocks along the summed
-/// dimension, as the weight of linear() is. Every 32 elements of the left operand along it share a scale and are rounded
-/// to 8 bits of that: an element errs by at most 1/253 of the largest magnitude in its block. Products of codes are
-/// summed in integers; only the addition of blocks of 32 rounds, in f32. A block with an infinity or a NaN makes every
-/// result that reads it NaN. All other products are exact, those of gradients among them.
+/// dimension, as the weight of linear() is. Every 32 elements of the left operand along it share a scale and are
+/// rounded to 8 bits of that: an element errs by at most 1/253 of the largest magnitude in its block. Products of codes
+/// are summed in integers; only the addition of blocks of 32 rounds, in f32. A block with an infinity or a NaN makes
+/// every result that reads it NaN. All other products are exact, those of gradients among them.
 class LOCKSTEP_API NumericsScope {
  public:
   explicit NumericsScope(Numerics numerics, CallSite site = {});
