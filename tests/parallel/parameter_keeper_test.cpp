@@ -98,7 +98,9 @@ TEST(ParameterKeeper, ValuesAreReadInStepsAndTogetherOnly) {
       const nn::StateDict all = parallel.module_state();
       parallel.make_whole();
       EXPECT_EQ(net.forward(x).hash(), expected);
-      if (group.rank() == 0) EXPECT_EQ(nn::state_hash(all), nn::state_hash(net.state_dict()));
+      if (group.rank() == 0) {
+        EXPECT_EQ(nn::state_hash(all), nn::state_hash(net.state_dict()));
+      }
       parallel.step(data::Batch{ones({2, kWidth}), {}},
                     [&](const data::Batch& b) { return net.forward(b.input).mean(); });
     }

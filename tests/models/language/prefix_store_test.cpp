@@ -17,7 +17,7 @@ namespace {
 using Tokens = std::vector<std::int64_t>;
 constexpr std::int64_t kPage = PrefixStore::kPage;
 
-std::string stories_file() {
+std::string small_model_path() {
   return (test::test_data("tinyllm") / "stories260K-f32.gguf").string();
 }
 
@@ -71,9 +71,9 @@ TEST(PrefixStore, WhatGoesOnFromPagesHasTheBitsOfWhatIsReadWhole) {
 }
 
 TEST(PrefixStore, RemembersWhatIsRoundedAsItIs) {
-  LOCKSTEP_REQUIRE_DATA(stories_file());
+  LOCKSTEP_REQUIRE_DATA(small_model_path());
   for (const CacheType type : {CacheType::f16, CacheType::bf16}) {
-    const auto model = load_language_model(stories_file(), {}, {.cache = type});
+    const auto model = load_language_model(small_model_path(), {}, {.cache = type});
     PrefixStore store(*model, 64 << 20);
     const Tokens tokens = random_tokens(100, model->vocabulary(), 5);
     const auto whole = model->make_cache();
@@ -87,8 +87,8 @@ TEST(PrefixStore, RemembersWhatIsRoundedAsItIs) {
 
 // An answer is drawn in a batch, and the next message goes on from there.
 TEST(PrefixStore, TakesTextsOutOfBatches) {
-  LOCKSTEP_REQUIRE_DATA(stories_file());
-  const auto model = load_language_model(stories_file());
+  LOCKSTEP_REQUIRE_DATA(small_model_path());
+  const auto model = load_language_model(small_model_path());
   PrefixStore store(*model, 64 << 20);
   StepBatch batch(*model);
   std::vector<Tokens> texts;
@@ -121,8 +121,8 @@ TEST(PrefixStore, TakesTextsOutOfBatches) {
 }
 
 TEST(PrefixStore, SharesPagesAndKeepsItsBound) {
-  LOCKSTEP_REQUIRE_DATA(stories_file());
-  const auto model = load_language_model(stories_file());
+  LOCKSTEP_REQUIRE_DATA(small_model_path());
+  const auto model = load_language_model(small_model_path());
   const auto put = [&](PrefixStore& store, const Tokens& tokens) { read(*model, tokens, *store.find(tokens), store); };
   Tokens a = random_tokens(3 * kPage + 5, model->vocabulary(), 1);
   Tokens b = a;
@@ -160,8 +160,8 @@ TEST(PrefixStore, SharesPagesAndKeepsItsBound) {
 }
 
 TEST(PrefixStore, NeverKnowsAllOfAText) {
-  LOCKSTEP_REQUIRE_DATA(stories_file());
-  const auto model = load_language_model(stories_file());
+  LOCKSTEP_REQUIRE_DATA(small_model_path());
+  const auto model = load_language_model(small_model_path());
   PrefixStore store(*model, 64 << 20);
   const Tokens tokens = random_tokens(2 * kPage, model->vocabulary(), 1);
   read(*model, tokens, *store.find(tokens), store);
@@ -171,9 +171,9 @@ TEST(PrefixStore, NeverKnowsAllOfAText) {
 }
 
 TEST(PrefixStore, RefusesWhatIsNotItsModels) {
-  LOCKSTEP_REQUIRE_DATA(stories_file());
-  const auto model = load_language_model(stories_file());
-  const auto other = load_language_model(stories_file());
+  LOCKSTEP_REQUIRE_DATA(small_model_path());
+  const auto model = load_language_model(small_model_path());
+  const auto other = load_language_model(small_model_path());
   PrefixStore store(*model, 1 << 20);
   const Tokens tokens = random_tokens(70, model->vocabulary(), 1);
   const auto cache = other->make_cache();
