@@ -9,6 +9,8 @@
 #include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 
+#include "graph/recording.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace models {
@@ -171,8 +173,9 @@ Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
 Tensor Experts::operator()(const Tensor& x) const {
   const Tensor tokens = x.flatten(0, 1);
   const Routes chosen = routes(tokens);
-  const bool tracked = is_tracked(tokens) || is_tracked(chosen.shares);
-  Tensor total = tracked ? all_of_all(tokens, chosen) : each_its_own(tokens, chosen);
+  // Whoever follows the computation cannot follow numbers that are read on the host.
+  const bool followed = is_tracked(tokens) || is_tracked(chosen.shares) || graph::is_recording();
+  Tensor total = followed ? all_of_all(tokens, chosen) : each_its_own(tokens, chosen);
   if (config_.shared > 0) {
     const Tensor all = shared_(tokens);
     total = total + (config_.shared_gate ? sigmoid(shared_gate_(tokens)) * all : all);
