@@ -120,7 +120,8 @@ TEST(CheckpointOfRanks, ARankThatDiesMeanwhileLeavesTheOneBefore) {
     }
     save_checkpoint(run, part_of(6, group.rank(), 3), group);
   });
-  EXPECT_THAT(ends[0], HasSubstr("rank 1 has ended"));
+  // What rank 0 sent may still lie unread there: then the connection is reset instead of closed.
+  EXPECT_THAT(ends[0], testing::AnyOf(HasSubstr("rank 1 has ended"), HasSubstr("the connection with rank 1 broke")));
   expect_whole(load_latest(run).value(), 5);
 }
 
