@@ -7,7 +7,6 @@
 #include <lockstep/check.h>
 
 #include "core/assert.h"
-#include "graph/record.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -35,15 +34,11 @@ std::shared_ptr<Keeper> keeper_of(const Node* node) {
 
 Keeper::~Keeper() = default;
 
-Tensor away_tensor(const std::shared_ptr<Keeper>& keeper, const Shape& shape, DType dtype, Device device) {
-  NodeRef node = make_node(Data{}, {}, shape, dtype, device);
+void keep_away(const NodeRef& node, const std::shared_ptr<Keeper>& keeper) {
   Keepers& all = keepers();
-  {
-    const std::lock_guard lock(all.mutex);
-    std::erase_if(all.by_node, [](const auto& entry) { return entry.second.first.expired(); });
-    all.by_node[node.get()] = {node, keeper};
-  }
-  return Access::tensor(std::move(node));
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.by_node, [](const auto& entry) { return entry.second.first.expired(); });
+  all.by_node[node.get()] = {node, keeper};
 }
 
 void give_memory(Node& node, BufferRef buffer) {

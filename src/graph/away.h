@@ -19,8 +19,8 @@ class Keeper {
   virtual void bring(const std::vector<const Node*>& nodes) = 0;
 };
 
-/// A given value without memory.
-Tensor away_tensor(const std::shared_ptr<Keeper>& keeper, const Shape& shape, DType dtype, Device device);
+/// The keeper of a given value without memory (away_tensor in record.h); null: nobody brings it.
+void keep_away(const NodeRef& node, const std::shared_ptr<Keeper>& keeper);
 inline bool is_away(const Node& node) {
   return !node.ready.load(std::memory_order_acquire) && form_of(node.op) == Form::given;
 }

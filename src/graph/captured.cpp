@@ -21,8 +21,6 @@ constexpr std::size_t kSegment = 1024;
 // A recording of more is not worth its memory.
 constexpr std::size_t kMostNodes = 100'000;
 
-thread_local Capture* capture = nullptr;
-
 // The value alone, without what it is made of.
 NodeRef bare_copy(const Node& node) {
   auto copy = std::make_shared<Node>();
@@ -56,7 +54,7 @@ bool is_plain(const Node& node, Device device) {
 
 }  // namespace
 
-Capture::Capture(std::vector<Tensor> inputs) : outer_(std::exchange(capture, this)) {
+Capture::Capture(std::vector<Tensor> inputs) : outer_(set_capture_watch(this)) {
   if (!inputs.empty()) device_ = inputs.front().device();
   for (const Tensor& input : inputs) {
     const NodeRef& node = Access::node(input);
@@ -73,15 +71,11 @@ Capture::Capture(std::vector<Tensor> inputs) : outer_(std::exchange(capture, thi
 }
 
 Capture::~Capture() {
-  capture = outer_;
+  set_capture_watch(outer_);
 }
 
-void capture_node(const NodeRef& node) {
-  if (capture != nullptr) capture->add(node);
-}
-
-void capture_reading(const NodeRef& node) {
-  if (capture != nullptr && capture->copies_.contains(node.get())) capture->refused_ = true;
+void Capture::wanted(const NodeRef& node) {
+  refused_ = refused_ || copies_.contains(node.get());
 }
 
 // What an operand becomes: a copy if it depends on the inputs, else itself, which keeps its value from now on.
@@ -93,7 +87,7 @@ NodeRef Capture::copy_of(const NodeRef& input) {
   return input;
 }
 
-void Capture::add(const NodeRef& node) {
+void Capture::made(const NodeRef& node) {
   const bool depends = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
     return input != nullptr && copies_.contains(input.get());
   });

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/capture_watch.h"
 #include "graph/describe.h"
 #include "graph/node.h"
 #include "graph/plan.h"
@@ -58,7 +59,7 @@ class Captured {
 };
 
 /// While it lives, it notes what its thread records of `inputs`, which have their values. The newest of a thread alone.
-class Capture {
+class Capture final : CaptureWatch {
  public:
   explicit Capture(std::vector<Tensor> inputs);
   ~Capture();
@@ -70,15 +71,13 @@ class Capture {
   std::unique_ptr<Captured> finish(std::span<const Tensor> outputs);
 
  private:
-  friend void capture_node(const NodeRef& node);
-  friend void capture_reading(const NodeRef& node);
-
-  void add(const NodeRef& node);
+  void made(const NodeRef& node) override;
+  void wanted(const NodeRef& node) override;
   NodeRef copy_of(const NodeRef& input);
   std::vector<NodeRef> needed_by(std::span<const Captured::Output> outputs) const;
   bool cut(Captured& captured) const;
 
-  Capture* outer_;
+  CaptureWatch* outer_;
   bool refused_ = false;
   Device device_;
   std::vector<NodeRef> inputs_;                      ///< copies
@@ -86,13 +85,6 @@ class Capture {
   std::unordered_map<const Node*, NodeRef> copies_;  ///< of what depends on the inputs
   std::unordered_map<const Node*, std::shared_ptr<Handle>> constants_;
 };
-
-/// For make_node.
-void capture_node(const NodeRef& node);
-/// Whether somebody looks at every node that the thread makes (record.h): a run without nodes is not what they want.
-bool looks_at_new_nodes();
-/// For who computes a value because somebody wants it.
-void capture_reading(const NodeRef& node);
 
 }  // namespace graph
 }  // namespace v0

@@ -11,7 +11,7 @@
 #include "core/call.h"
 #include "core/pool.h"
 #include "graph/away.h"
-#include "graph/captured.h"
+#include "graph/capture_watch.h"
 #include "graph/check.h"
 #include "graph/recording.h"
 #include "graph/window.h"
@@ -128,6 +128,12 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   record_node(node);
   capture_node(node);
   return node;
+}
+
+Tensor away_tensor(const std::shared_ptr<Keeper>& keeper, const Shape& shape, DType dtype, Device device) {
+  NodeRef node = make_node(Data{}, {}, shape, dtype, device);
+  keep_away(node, keeper);
+  return Access::tensor(std::move(node));
 }
 
 bool looks_at_new_nodes() {

@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "core/assert.h"
 #include "graph/away.h"
-#include "graph/captured.h"
+#include "graph/capture_watch.h"
 #include "graph/describe.h"
 #include "graph/execute.h"
 #include "graph/faults.h"

@@ -111,10 +111,6 @@ std::vector<Value> constants_on(const LoadedProgram& loaded, Device device) {
   return values;
 }
 
-}  // namespace
-
-namespace {
-
 // Whether this run is more than its outputs: somebody wants gradients, other arithmetic, or to see nodes.
 bool looks_at_nodes(const LoadedProgram& loaded, const TensorMap& inputs) {
   if (changes_arithmetic() || graph::is_recording() || graph::looks_at_new_nodes()) return true;
@@ -199,11 +195,11 @@ TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
     return run_nodes(inputs);
   }
   std::string kind = onnx::Replays::kind_of(inputs);
-  if (std::optional<TensorMap> outputs = replays.run(*program_, kind, inputs)) return std::move(*outputs);
+  if (std::optional<TensorMap> outputs = replays.run(program_->cells, kind, inputs)) return std::move(*outputs);
   if (!replays.wants(kind)) return run_nodes(inputs);
   graph::Capture capture(onnx::unknown_of(inputs));
   TensorMap outputs = run_nodes(inputs);
-  replays.keep(*program_, std::move(kind), outputs, capture.finish(onnx::tensors_of(outputs)));
+  replays.keep(program_->cells, std::move(kind), outputs, capture.finish(onnx::tensors_of(outputs)));
   return outputs;
 }
 

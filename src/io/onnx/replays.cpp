@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/make.h"
-#include "io/onnx/loaded.h"
+#include "io/onnx/value.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -21,10 +21,10 @@ void append(std::string& kind, std::int64_t number) {
   kind.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-std::vector<std::uint64_t> weights_of(const LoadedProgram& loaded) {
+std::vector<std::uint64_t> numbers_of(const std::vector<Cell>& weights) {
   std::vector<std::uint64_t> numbers;
-  numbers.reserve(loaded.cells.size());
-  for (const Cell& cell : loaded.cells) numbers.push_back(cell.defined() ? graph::node_of(cell.tensor())->id : 0);
+  numbers.reserve(weights.size());
+  for (const Cell& cell : weights) numbers.push_back(cell.defined() ? graph::node_of(cell.tensor())->id : 0);
   return numbers;
 }
 
@@ -62,14 +62,15 @@ std::string Replays::kind_of(const TensorMap& inputs) {
   return kind;
 }
 
-std::optional<TensorMap> Replays::run(const LoadedProgram& loaded, const std::string& kind, const TensorMap& inputs) {
+std::optional<TensorMap> Replays::run(const std::vector<Cell>& weights, const std::string& kind,
+                                      const TensorMap& inputs) {
   std::shared_ptr<graph::Captured> captured;
   std::vector<std::string> names;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.kind == kind; });
     if (found == entries_.end()) return std::nullopt;
-    if (found->weights != weights_of(loaded)) {
+    if (found->weights != numbers_of(weights)) {
       entries_.erase(found);
       ordinary_.erase(kind);
       return std::nullopt;
@@ -92,10 +93,10 @@ bool Replays::wants(const std::string& kind) {
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.kind == kind; });
 }
 
-void Replays::keep(const LoadedProgram& loaded, std::string kind, const TensorMap& outputs,
+void Replays::keep(const std::vector<Cell>& weights, std::string kind, const TensorMap& outputs,
                    std::unique_ptr<graph::Captured> captured) {
   if (captured == nullptr) return;
-  Entry entry{std::move(kind), weights_of(loaded), {}, std::move(captured)};
+  Entry entry{std::move(kind), numbers_of(weights), {}, std::move(captured)};
   for (const auto& [name, tensor] : outputs) entry.outputs.push_back(name);
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMostEntries) entries_.erase(entries_.begin());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <lockstep/io/weights.h>
+#include <lockstep/nn/cell.h>
 
 #include "graph/captured.h"
 
@@ -19,19 +20,17 @@ namespace lockstep {
 inline namespace v0 {
 namespace io::onnx {
 
-struct LoadedProgram;
-
 class Replays {
  public:
   /// What tells runs apart: shapes, dtypes, and the values of inputs that are known on the host.
   static std::string kind_of(const TensorMap& inputs);
 
   /// The outputs of a run like one that was recorded; nothing if there is none, or it does not fit. From any thread.
-  std::optional<TensorMap> run(const LoadedProgram& loaded, const std::string& kind, const TensorMap& inputs);
+  std::optional<TensorMap> run(const std::vector<Cell>& weights, const std::string& kind, const TensorMap& inputs);
   /// Whether a run should be recorded, and given to keep().
   bool wants(const std::string& kind);
   /// `captured`: null if the run cannot come again.
-  void keep(const LoadedProgram& loaded, std::string kind, const TensorMap& outputs,
+  void keep(const std::vector<Cell>& weights, std::string kind, const TensorMap& outputs,
             std::unique_ptr<graph::Captured> captured);
   /// For runs of another sort, such as steps of training: lets go of the weights.
   void clear();
