@@ -35,6 +35,7 @@ std::shared_ptr<Keeper> keeper_of(const Node* node) {
 Keeper::~Keeper() = default;
 
 void keep_away(const NodeRef& node, const std::shared_ptr<Keeper>& keeper) {
+  any_away.store(true, std::memory_order_release);
   Keepers& all = keepers();
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.by_node, [](const auto& entry) { return entry.second.first.expired(); });

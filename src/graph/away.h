@@ -2,6 +2,7 @@
 // one, or reads it, asks its keeper for it first; a view of one needs no memory.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,8 @@ class Keeper {
 
 /// The keeper of a given value without memory (away_tensor in record.h); null: nobody brings it.
 void keep_away(const NodeRef& node, const std::shared_ptr<Keeper>& keeper);
+/// Whether the program ever had one: others pay for no more than this.
+inline std::atomic<bool> any_away = false;
 inline bool is_away(const Node& node) {
   return !node.ready.load(std::memory_order_acquire) && form_of(node.op) == Form::given;
 }

@@ -63,16 +63,14 @@ Tensor put_back(const NodeRef& node, const Shape& order) {
 
 }  // namespace
 
-Tensor made_in_order(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
-  if (current_numerics() == Numerics::fast) {
-    for (const NodeRef& input : inputs) {
-      if (input == nullptr || input->shape != shape) continue;
-      const std::optional<Shape> order = order_of(input, 0);
-      if (!order) continue;
-      Inputs moved;
-      for (const NodeRef& each : inputs) moved.push_back(each == nullptr ? nullptr : permuted(each, shape, *order));
-      return put_back(make_node(std::move(op), std::move(moved), permuted(shape, *order), dtype, device), *order);
-    }
+Tensor made_in_order_of(Primitive op, Inputs inputs, const Shape& shape, DType dtype, Device device) {
+  for (const NodeRef& input : inputs) {
+    if (input == nullptr || input->shape != shape) continue;
+    const std::optional<Shape> order = order_of(input, 0);
+    if (!order) continue;
+    Inputs moved;
+    for (const NodeRef& each : inputs) moved.push_back(each == nullptr ? nullptr : permuted(each, shape, *order));
+    return put_back(make_node(std::move(op), std::move(moved), permuted(shape, *order), dtype, device), *order);
   }
   return Access::tensor(make_node(std::move(op), std::move(inputs), shape, dtype, device));
 }

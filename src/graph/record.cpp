@@ -97,7 +97,7 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
     fail<DTypeError>(fmt::format("{} cannot hold f64: it has no doubles, or inexact ones", device.to_string()), {},
                      "use f32, or another device; the CPU holds f64");
   }
-  if (form_of(op) != Form::view) bring_inputs(inputs);
+  if (any_away.load(std::memory_order_acquire) && form_of(op) != Form::view) bring_inputs(inputs);
   auto node = make_pooled<Node>();
   node->op = std::move(op);
   node->inputs = std::move(inputs);
