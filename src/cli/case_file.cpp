@@ -17,7 +17,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 class Reader {
  public:
@@ -28,19 +28,19 @@ class Reader {
     if (found == file_.metadata.end()) fail(fmt::format("its metadata lack \"{}\"", key));
     return found->second;
   }
-  json parsed(const char* key, json::value_t kind) const {
-    const json value = json::parse(text(key), nullptr, false);
+  Json parsed(const char* key, Json::value_t kind) const {
+    const Json value = Json::parse(text(key), nullptr, false);
     if (value.type() != kind) fail(fmt::format("\"{}\" is not what it should be", key));
     return value;
   }
-  Tensor tensor(const json& name) const {
+  Tensor tensor(const Json& name) const {
     const auto found = name.is_string() ? file_.tensors.find(name.get<std::string>()) : file_.tensors.end();
     if (found == file_.tensors.end()) fail(fmt::format("there is no tensor {}", name.dump()));
     return found->second;
   }
   std::vector<NamedTensor> tensors(const char* key) const {
     std::vector<NamedTensor> result;
-    for (const json& name : parsed(key, json::value_t::array)) {
+    for (const Json& name : parsed(key, Json::value_t::array)) {
       const auto found = name.is_string() ? file_.tensors.find(name.get<std::string>()) : file_.tensors.end();
       if (found == file_.tensors.end()) fail(fmt::format("\"{}\" names a tensor that is not there", key));
       result.push_back({found->first, found->second});
@@ -71,15 +71,15 @@ Case read_case(const std::string& path) {
   Case result;
   result.path = path;
   result.op = reader.text("op");
-  result.attributes = reader.parsed("attrs", json::value_t::object);
+  result.attributes = reader.parsed("attrs", Json::value_t::object);
   result.inputs = reader.tensors("inputs");
   result.outputs = reader.tensors("outputs");
   result.tolerance = reader.number("atol_output");
-  const json cotangents = reader.parsed("cotangents", json::value_t::object);
+  const Json cotangents = reader.parsed("cotangents", Json::value_t::object);
   for (const auto& [output, tensor] : cotangents.items()) {
     result.cotangents.push_back({output, reader.tensor(tensor)});
   }
-  for (const json& input : reader.parsed("grads", json::value_t::array)) {
+  for (const Json& input : reader.parsed("grads", Json::value_t::array)) {
     if (!input.is_string()) reader.fail("\"grads\" is not what it should be");
     result.gradients.push_back({input.get<std::string>(), reader.tensor("grad." + input.get<std::string>())});
   }
@@ -133,7 +133,7 @@ std::vector<Tensor> Arguments::all() {
   return inputs_;
 }
 
-const json* Arguments::find(const char* name) {
+const Json* Arguments::find(const char* name) {
   used_.emplace_back(name);
   const auto found = case_.attributes.find(name);
   return found == case_.attributes.end() || found->is_null() ? nullptr : &*found;
@@ -145,7 +145,7 @@ bool Arguments::has(const char* name) const {
 }
 
 bool Arguments::flag(const char* name, bool otherwise) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) fail(name, "a bool");
   return value->get<bool>();
@@ -157,14 +157,14 @@ std::int64_t Arguments::integer(const char* name) {
 }
 
 std::int64_t Arguments::integer(const char* name, std::int64_t otherwise) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return otherwise;
   if (!value->is_number_integer()) fail(name, "an integer");
   return value->get<std::int64_t>();
 }
 
 std::optional<double> Arguments::optional_real(const char* name) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number()) fail(name, "a number");
   return value->get<double>();
@@ -175,14 +175,14 @@ double Arguments::real(const char* name, double otherwise) {
 }
 
 std::string Arguments::text(const char* name, const std::string& otherwise) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return otherwise;
   if (!value->is_string()) fail(name, "a text");
   return value->get<std::string>();
 }
 
 std::optional<std::string> Arguments::optional_text(const char* name) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr || !value->is_string()) return std::nullopt;
   return value->get<std::string>();
 }
@@ -198,13 +198,13 @@ std::optional<int> Arguments::optional_dim(const char* name) {
 }
 
 Shape Arguments::sizes(const char* name, const Shape& otherwise) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return otherwise;
   if (value->is_number_integer()) return {value->get<std::int64_t>()};
   Shape result;
   if (!value->is_array() || value->size() > static_cast<std::size_t>(Shape::kCapacity))
     fail(name, "a list of integers");
-  for (const json& size : *value) {
+  for (const Json& size : *value) {
     if (!size.is_number_integer()) fail(name, "a list of integers");
     result.push_back(size.get<std::int64_t>());
   }
@@ -213,13 +213,13 @@ Shape Arguments::sizes(const char* name, const Shape& otherwise) {
 
 std::vector<std::vector<std::optional<std::int64_t>>> Arguments::ranges(const char* name) {
   constexpr const char* kExpected = "a list of lists of integers";
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr || !value->is_array()) fail(name, kExpected);
   std::vector<std::vector<std::optional<std::int64_t>>> result;
-  for (const json& range : *value) {
+  for (const Json& range : *value) {
     if (!range.is_array()) fail(name, kExpected);
     auto& numbers = result.emplace_back();
-    for (const json& number : range) {
+    for (const Json& number : range) {
       if (!number.is_number_integer() && !number.is_null()) fail(name, kExpected);
       numbers.push_back(number.is_null() ? std::nullopt : std::optional(number.get<std::int64_t>()));
     }
@@ -228,12 +228,12 @@ std::vector<std::vector<std::optional<std::int64_t>>> Arguments::ranges(const ch
 }
 
 std::vector<double> Arguments::reals(const char* name) {
-  const json* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return {};
   if (value->is_number()) return {value->get<double>()};
   std::vector<double> result;
   if (!value->is_array()) fail(name, "a list of numbers");
-  for (const json& number : *value) {
+  for (const Json& number : *value) {
     if (!number.is_number()) fail(name, "a list of numbers");
     result.push_back(number.get<double>());
   }

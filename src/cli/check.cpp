@@ -23,7 +23,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct CheckArguments {
   std::vector<std::string> devices;
   std::vector<std::string> ops;
   std::vector<std::string> dtypes;
@@ -40,7 +40,7 @@ struct Options {
   ModelCheckOptions model;
 };
 
-std::vector<Device> chosen_devices(const Options& options) {
+std::vector<Device> chosen_devices(const CheckArguments& options) {
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(chosen_device(text));
   if (!devices.empty()) return devices;
@@ -69,7 +69,7 @@ std::pair<std::size_t, std::size_t> part_of(const std::string& text) {
   return {part, parts};
 }
 
-std::vector<DType> chosen_dtypes(const Options& options) {
+std::vector<DType> chosen_dtypes(const CheckArguments& options) {
   if (options.dtypes.empty()) return all_dtypes();
   std::vector<DType> dtypes;
   for (const std::string& name : options.dtypes) {
@@ -82,7 +82,7 @@ std::vector<DType> chosen_dtypes(const Options& options) {
   return dtypes;
 }
 
-ExitCode rerun(const Options& options) {
+ExitCode rerun(const CheckArguments& options) {
   ExitCode code = kOk;
   for (const std::string& path : options.cases) {
     const CheckCase recorded = read_check_case(path);
@@ -99,7 +99,7 @@ ExitCode rerun(const Options& options) {
   return code;
 }
 
-ExitCode check_all_gradients(const Options& options) {
+ExitCode check_all_gradients(const CheckArguments& options) {
   if (options.brief || options.quick || options.full || !options.dtypes.empty() || !options.html.empty() ||
       !options.cases.empty() || options.devices.size() > 1) {
     throw UsageError("--gradients takes --op, --json and one --device only");
@@ -117,7 +117,7 @@ ExitCode check_all_gradients(const Options& options) {
   return right ? kOk : kFailure;
 }
 
-ExitCode check_given_model(const Options& options) {
+ExitCode check_given_model(const CheckArguments& options) {
   if (options.brief || options.quick || options.full || options.gradients || !options.ops.empty() ||
       !options.dtypes.empty() || !options.html.empty() || !options.cases.empty()) {
     throw UsageError("--model takes --input, --size, --seed, --device and --json only");
@@ -133,9 +133,10 @@ ExitCode check_given_model(const Options& options) {
   return check_model(model, devices);
 }
 
-ExitCode check(const Options& options) {
+ExitCode check(const CheckArguments& options) {
   if (!options.model.model.empty()) return check_given_model(options);
-  if (!options.model.inputs.empty() || !options.model.sizes.empty()) throw UsageError("--input and --size need --model");
+  if (!options.model.inputs.empty() || !options.model.sizes.empty())
+    throw UsageError("--input and --size need --model");
   if (options.brief + options.quick + options.full > 1) {
     throw UsageError("--brief, --quick and --full exclude each other");
   }
@@ -187,7 +188,7 @@ ExitCode check(const Options& options) {
 
 void add_check(CommandLine& line) {
   Subcommand command = line.subcommand("check", "Compare every op of a device with the reference, bit for bit");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckArguments>();
   command.option("--device", options->devices, "Which devices; without it, all but ref").one_value_each();
   command.option("--op", options->ops, "Only this op; may be repeated").one_value_each();
   command.option("--dtype", options->dtypes, "Only this dtype; may be repeated").one_value_each();
@@ -198,7 +199,8 @@ void add_check(CommandLine& line) {
   command.option("--part", options->part, "Only a part of the ops, e.g. 2/5: the second of five");
   command.flag("--json", options->as_json, "One JSON object a cell instead of text");
   command.flag("--gradients", options->gradients, "Compare every op's gradient with differences instead");
-  command.option("--model", options->model.model, "Compare the nodes of this ONNX model on the devices with cpu instead");
+  command.option("--model", options->model.model,
+                 "Compare the nodes of this ONNX model on the devices with cpu instead");
   command.option("--input", options->model.inputs, "NAME=FILE: an input of the model; random ones otherwise")
       .one_value_each();
   command

@@ -27,7 +27,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct ClassifyArguments {
   std::string architecture;
   std::string weights;
   std::string labels;
@@ -50,7 +50,7 @@ struct Item {
 };
 
 // What a rank found of an item.
-struct Answer {
+struct Classified {
   Prediction prediction;
   std::string error;
 };
@@ -73,11 +73,13 @@ std::size_t count_images(const std::vector<std::string>& paths) {
 }
 
 Tensor tensor_of(const std::string& text) {
-  return Tensor::from(std::vector<std::uint8_t>(text.begin(), text.end()), {static_cast<std::int64_t>(text.size())}, Device{});
+  return Tensor::from(std::vector<std::uint8_t>(text.begin(), text.end()), {static_cast<std::int64_t>(text.size())},
+                      Device{});
 }
 
 // From the rank that classified them to rank 0, which gets them; floats as they are, errors as text.
-std::vector<Answer> brought(const dist::Group& group, int from, std::size_t count, std::size_t classes, std::vector<Answer> own) {
+std::vector<Classified> brought(const dist::Group& group, int from, std::size_t count, std::size_t classes,
+                                std::vector<Classified> own) {
   if (group.rank() == from && from == 0) return own;
   if (group.rank() != from && group.rank() != 0) return {};
   const auto rows = static_cast<std::int64_t>(count);
@@ -87,7 +89,7 @@ std::vector<Answer> brought(const dist::Group& group, int from, std::size_t coun
     std::vector<float> floats;
     std::vector<std::int64_t> lengths;
     std::string errors;
-    for (Answer& answer : own) {
+    for (Classified& answer : own) {
       answer.error.resize(std::min<std::size_t>(answer.error.size(), kMostError));
       errors += answer.error;
       lengths.push_back(static_cast<std::int64_t>(answer.error.size()));
@@ -111,7 +113,7 @@ std::vector<Answer> brought(const dist::Group& group, int from, std::size_t coun
     all += length;
   }
   const auto errors = group.recv(zeros({all}, {.dtype = DType::u8}), from).to_vector<std::uint8_t>();
-  std::vector<Answer> answers(count);
+  std::vector<Classified> answers(count);
   auto at = floats.begin();
   auto error = errors.begin();
   for (std::size_t i = 0; i < count; ++i) {
@@ -131,7 +133,8 @@ std::vector<Answer> brought(const dist::Group& group, int from, std::size_t coun
 // Collects pictures and deals them to the ranks by the batch. Rank 0 prints the results in the order of the arguments.
 class Session {
  public:
-  Session(const Options& options, const Classifier& classifier, std::vector<std::string> labels, dist::Group group)
+  Session(const ClassifyArguments& options, const Classifier& classifier, std::vector<std::string> labels,
+          dist::Group group)
       : options_(options),
         classifier_(classifier),
         labels_(std::move(labels)),
@@ -152,7 +155,10 @@ class Session {
       return;
     }
     for (std::size_t i = 0; i < file->size(); ++i) {
-      add_item({.name = fmt::format("{}#{}", path, i), .load = [file, i] { return file->image(i); }, .truth = file->labels[i], .error = {}});
+      add_item({.name = fmt::format("{}#{}", path, i),
+                .load = [file, i] { return file->image(i); },
+                .truth = file->labels[i],
+                .error = {}});
     }
   }
 
@@ -161,13 +167,14 @@ class Session {
       const std::size_t first = std::min(items_.size(), static_cast<std::size_t>(rank) * batch_);
       return std::span(items_).subspan(first, std::min(batch_, items_.size() - first));
     };
-    std::vector<Answer> own = answers_of(batch_of(group_.rank()));
+    std::vector<Classified> own = answers_of(batch_of(group_.rank()));
     if (group_.rank() == 0) progress_.clear();
     for (int rank = 0; rank < group_.size(); ++rank) {
       const std::span<const Item> batch = batch_of(rank);
       if (batch.empty()) break;
-      const std::vector<Answer> answers = brought(group_, rank, batch.size(), classifier_.classes(),
-                                                  rank == group_.rank() ? std::move(own) : std::vector<Answer>());
+      const std::vector<Classified> answers =
+          brought(group_, rank, batch.size(), classifier_.classes(),
+                  rank == group_.rank() ? std::move(own) : std::vector<Classified>());
       for (std::size_t i = 0; i < answers.size(); ++i) {
         answers[i].error.empty() ? report(batch[i], answers[i].prediction) : report_error(batch[i], answers[i].error);
       }
@@ -207,8 +214,8 @@ class Session {
     if (items_.size() == batch_ * static_cast<std::size_t>(group_.size())) flush();
   }
 
-  std::vector<Answer> answers_of(std::span<const Item> items) const {
-    std::vector<Answer> answers(items.size());
+  std::vector<Classified> answers_of(std::span<const Item> items) const {
+    std::vector<Classified> answers(items.size());
     std::vector<io::Image> images;
     for (std::size_t i = 0; i < items.size(); ++i) {
       answers[i].error = items[i].error;
@@ -221,7 +228,7 @@ class Session {
     }
     std::vector<Prediction> predictions = classifier_.classify(images);
     std::size_t next = 0;
-    for (Answer& answer : answers) {
+    for (Classified& answer : answers) {
       if (answer.error.empty()) answer.prediction = std::move(predictions[next++]);
     }
     return answers;
@@ -277,7 +284,7 @@ class Session {
     }
   }
 
-  const Options& options_;
+  const ClassifyArguments& options_;
   const Classifier& classifier_;
   std::vector<std::string> labels_;
   dist::Group group_;
@@ -316,10 +323,10 @@ std::vector<std::string> texts_of(const std::string& labels) {
   }
 }
 
-Setup setup_by_texts(const Options& options, const models::ImageTextModel& model) {
+Setup setup_by_texts(const ClassifyArguments& options, const models::ImageTextModel& model) {
   if (options.labels.empty()) {
-    throw UsageError(fmt::format("--labels is required: which texts is {} to choose from? E.g. --labels \"a dog,a cat\"",
-                                 model.name));
+    throw UsageError(fmt::format(
+        "--labels is required: which texts is {} to choose from? E.g. --labels \"a dog,a cat\"", model.name));
   }
   Setup setup{.labels = texts_of(options.labels)};
   const auto given_or = [](const std::string& given, const std::string& published) {
@@ -331,7 +338,7 @@ Setup setup_by_texts(const Options& options, const models::ImageTextModel& model
   return setup;
 }
 
-Setup setup_of(Options options, const Architectures& architectures) {
+Setup setup_of(ClassifyArguments options, const Architectures& architectures) {
   if (const auto* model = models::find_model<models::ImageTextModel>(options.architecture)) {
     return setup_by_texts(options, *model);
   }
@@ -352,7 +359,8 @@ Setup setup_of(Options options, const Architectures& architectures) {
   return {architecture.for_weights(metadata), io::load_weights(weights), std::move(labels)};
 }
 
-ExitCode classify(const Options& options, const Architectures& architectures, const std::vector<std::string>& words) {
+ExitCode classify(const ClassifyArguments& options, const Architectures& architectures,
+                  const std::vector<std::string>& words) {
   if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
   const auto start = std::chrono::steady_clock::now();
   const dist::Group group = joined_group(options.ranks);
@@ -377,9 +385,11 @@ ExitCode classify(const Options& options, const Architectures& architectures, co
 void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
   Subcommand command =
       line.subcommand("classify", "Classify pictures with a published network, or one that `train` made");
-  const auto options = std::make_shared<Options>();
-  command.option("--arch", options->architecture, "The network: " + architectures->names() + "; or one that compares with texts: " +
-                     models::names_of_models<models::ImageTextModel>())
+  const auto options = std::make_shared<ClassifyArguments>();
+  command
+      .option("--arch", options->architecture,
+              "The network: " + architectures->names() +
+                  "; or one that compares with texts: " + models::names_of_models<models::ImageTextModel>())
       .required();
   command.option(
       "--weights", options->weights,

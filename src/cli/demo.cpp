@@ -21,7 +21,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct DemoArguments {
   std::vector<std::string> devices;
   std::string out = "lockstep-demo";
   std::int64_t steps = 0;
@@ -164,7 +164,7 @@ void print_verdict(bool equal, const Style& style) {
 
 // --------------------------------------------------------------------------------------------------------------------
 
-void write_text(const std::filesystem::path& path, std::string_view text) {
+void write_report(const std::filesystem::path& path, std::string_view text) {
   os::AtomicFile file(path.string());
   file.write(text);
   file.commit();
@@ -173,17 +173,17 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 void write_files(const std::filesystem::path& out, const PictureDemo& pictures, const TrainingDemo& training,
                  const std::vector<ComparedTraining>& compared) {
   const std::vector<train::Panel> panels = train::training_panels(training.fit.records);
-  write_text(out / "plot.svg", train::plot_svg(panels));
+  write_report(out / "plot.svg", train::plot_svg(panels));
   io::save_png((out / "plot.png").string(), train::plot_image(panels));
   for (std::size_t i = 0; i < training.digits.size(); ++i) {
     const Digit& digit = training.digits[i];
     io::save_png((out / fmt::format("digit-{:02}-is-{}-taken-for-{}.png", i, digit.truth, digit.answer)).string(),
                  io::resize(digit.image, 112, 112));
   }
-  write_text(out / "report.html", demo_report(pictures, &training, compared));
+  write_report(out / "report.html", demo_report(pictures, &training, compared));
 }
 
-std::vector<Device> chosen_devices(const std::vector<std::string>& names) {
+std::vector<Device> demo_devices(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const std::string& name : names) {
     const Device device = chosen_device(name);
@@ -195,8 +195,8 @@ std::vector<Device> chosen_devices(const std::vector<std::string>& names) {
   return devices;
 }
 
-ExitCode demo(const Options& options) {
-  const std::vector<Device> devices = chosen_devices(options.devices);
+ExitCode demo(const DemoArguments& options) {
+  const std::vector<Device> devices = demo_devices(options.devices);
   const Style style;
   const PictureDemo pictures = classify_pictures(devices);
   options.as_json ? print_json(pictures) : print_text(pictures, style);
@@ -236,7 +236,7 @@ ExitCode demo(const Options& options) {
 
 void add_demo(CommandLine& line) {
   Subcommand command = line.subcommand("demo", "Classify and train on every device, and compare the bits");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DemoArguments>();
   command.option("--device", options->devices,
                  "cpu, ref, cuda:0, ...; several to compare them (default: all, without GPUs in software)");
   command.option("--out", options->out, "Folder for report.html, the plot and some digits").show_default();

@@ -19,7 +19,7 @@ namespace cli {
 namespace {
 
 constexpr std::int64_t kTrainDigits = 8000;
-constexpr std::int64_t kTestDigits = 2000;
+constexpr std::int64_t kDemoTestDigits = 2000;
 constexpr std::int64_t kEpochs = 4;
 constexpr std::int64_t kBatch = 64;
 constexpr double kLearningRate = 4e-3;
@@ -65,7 +65,7 @@ std::vector<Digit> some_digits(const nn::Layer& model, const data::DatasetPtr& t
 
 TrainingDemo train_on_digits(const TrainingOptions& options) {
   const data::DatasetPtr train = data::transform(data::digits(kTrainDigits, kSeed), {kNormalize});
-  const data::DatasetPtr test = data::transform(data::digits(kTestDigits, kSeed + 1), {kNormalize});
+  const data::DatasetPtr test = data::transform(data::digits(kDemoTestDigits, kSeed + 1), {kNormalize});
   data::DataLoader loader(train, {.batch_size = kBatch, .shuffle = true, .seed = kSeed, .drop_last = true});
   data::DataLoader test_loader(test, {.batch_size = 250});
   manual_seed(kSeed);

@@ -52,7 +52,7 @@ std::vector<std::string> labels_for(const DetectArguments& arguments, std::int64
   return labels;
 }
 
-std::string json_of(const models::Detection& found, const std::vector<std::string>& labels) {
+std::string json_of_detection(const models::Detection& found, const std::vector<std::string>& labels) {
   JsonArray box;
   for (const float side : {found.x0, found.y0, found.x1, found.y1}) box.add(json(side));
   return JsonObject()
@@ -67,7 +67,7 @@ void report_objects(const DetectArguments& arguments, const std::string& name,
                     const std::vector<models::Detection>& objects, const std::vector<std::string>& labels) {
   if (arguments.as_json) {
     JsonArray entries;
-    for (const models::Detection& found : objects) entries.add(json_of(found, labels));
+    for (const models::Detection& found : objects) entries.add(json_of_detection(found, labels));
     print_line(JsonObject().add("image", json(name)).add("objects", entries.text()).text());
     return;
   }

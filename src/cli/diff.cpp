@@ -26,13 +26,13 @@ struct DiffOptions {
   std::string html;
 };
 
-std::string described(const std::optional<RecordedKernel>& kernel) {
+std::string described_kernel(const std::optional<RecordedKernel>& kernel) {
   if (!kernel) return "has ended";
   return fmt::format("{:016x}  {} {} {} on {}, at {}:{}", kernel->hash, kernel->ops, name_of(kernel->dtype),
                      kernel->shape.to_string(), kernel->device, kernel->file, kernel->line);
 }
 
-std::string json_of(const std::optional<RecordedKernel>& kernel) {
+std::string json_of_kernel(const std::optional<RecordedKernel>& kernel) {
   if (!kernel) return "null";
   return JsonObject()
       .add("ops", json(kernel->ops))
@@ -95,8 +95,8 @@ void print_difference(const DiffOptions& options, const RecordDifference& found)
   print_line(fmt::format("They part at kernel {}{}{}", found.position + 1,
                          found.module.empty() ? "" : ", in or after " + printable(found.module),
                          found.same_work ? style.bad(": the same work, other bits") : style.bad(": other work")));
-  print_line(fmt::format("  {}  {}", printable(options.a), printable(described(found.a))));
-  print_line(fmt::format("  {}  {}", printable(options.b), printable(described(found.b))));
+  print_line(fmt::format("  {}  {}", printable(options.a), printable(described_kernel(found.a))));
+  print_line(fmt::format("  {}  {}", printable(options.b), printable(described_kernel(found.b))));
   if (!found.same_work) {
     print_line(fmt::format(
         "{} kernels before it are equal. Where the work is another, so are the program, its inputs or its version.",
@@ -125,8 +125,8 @@ ExitCode diff(const DiffOptions& options) {
     if (found) {
       line.add("module", json(found->module))
           .add("same_work", json(found->same_work))
-          .add("a", json_of(found->a))
-          .add("b", json_of(found->b));
+          .add("a", json_of_kernel(found->a))
+          .add("b", json_of_kernel(found->b));
       if (const std::optional<TwoCases> cases = cases_of(options, found->position))
         line.add("element", json(comparison_of(*cases)));
     }

@@ -91,14 +91,14 @@ Texts read_texts(const FinetuneOptions& options, const text::Tokenizer& tokenize
   return result;
 }
 
-void check_usage(const FinetuneOptions& options) {
+void check_finetune_usage(const FinetuneOptions& options) {
   if (options.rank > 0) return;
   if (options.alpha || !options.targets.empty()) throw UsageError("--lora-alpha and --lora-targets need --lora RANK");
   if (options.merge) throw UsageError("--merge needs --lora RANK: without it the model itself is trained");
 }
 
 ExitCode finetune(FinetuneOptions options, const std::vector<std::string>& words) {
-  check_usage(options);
+  check_finetune_usage(options);
   const bool lora = options.rank > 0;
   const Device device = chosen_device(options.device);
   const std::string source = options.model;

@@ -17,7 +17,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::string model;
   std::string tokenizer;
   std::string prompt;
@@ -30,7 +30,7 @@ struct Options {
   RankOptions ranks;
 };
 
-std::vector<std::int64_t> prompt_tokens(const Options& options, const text::Tokenizer& tokenizer) {
+std::vector<std::int64_t> prompt_tokens(const GenerateArguments& options, const text::Tokenizer& tokenizer) {
   if (!options.chat) {
     if (!options.system.empty() || !options.date.empty()) throw UsageError("--system and --date need --chat");
     return tokenizer.encode(options.prompt);
@@ -42,7 +42,7 @@ std::vector<std::int64_t> prompt_tokens(const Options& options, const text::Toke
   return tokenizer.encode(text, {.add_special_tokens = false});
 }
 
-ExitCode run(Options options, const std::vector<std::string>& words) {
+ExitCode run_generate(GenerateArguments options, const std::vector<std::string>& words) {
   if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
   const dist::Group group = joined_group(options.ranks);
   const bool is_first = group.rank() == 0;  // which alone prints
@@ -77,7 +77,7 @@ ExitCode run(Options options, const std::vector<std::string>& words) {
 
 void add_generate(CommandLine& line) {
   Subcommand command = line.subcommand("generate", "Continue a text with a language model");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenerateArguments>();
   command
       .option("--model", options->model,
               "A folder with config.json and model.safetensors, or a GGUF file; "
@@ -87,7 +87,8 @@ void add_generate(CommandLine& line) {
   command.option("--tokenizer", options->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");
   command.flag("--chat", options->chat, "The prompt is a message: written as the model's chat template asks for");
   command.option("--system", options->system, "With --chat: the message before, which says how to answer");
-  command.option("--date", options->date, "With --chat: for templates that ask for it, 2026-11-23; absent: the template's own");
+  command.option("--date", options->date,
+                 "With --chat: for templates that ask for it, 2026-11-23; absent: the template's own");
   options->answer.add_to(command);
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   add_rank_count(command, options->ranks,
@@ -98,7 +99,7 @@ void add_generate(CommandLine& line) {
       "  lockstep generate --model stories260K-f32.gguf \"Once upon a time\"\n"
       "  lockstep generate --model qwen3 --chat --temperature 0.8 --top-p 0.95 --seed 1 \"Why is the sky blue?\"\n"
       "The same prompt and seed give the same tokens on every device.");
-  command.runs([options, words = command.words()] { return as_rank([&] { return run(*options, *words); }); });
+  command.runs([options, words = command.words()] { return as_rank([&] { return run_generate(*options, *words); }); });
 }
 
 }  // namespace cli

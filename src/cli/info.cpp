@@ -39,7 +39,7 @@ std::vector<std::string> isa_names() {
   return names;
 }
 
-void print_json() {
+void print_info_json() {
   JsonArray isas;
   for (const std::string& name : isa_names()) isas.add(json(name));
   JsonArray devices;
@@ -56,7 +56,8 @@ void print_json() {
                         .text());
   }
   JsonArray numerics;
-  for (const Numerics one : {Numerics::exact, Numerics::blocked, Numerics::fast, Numerics::q8}) numerics.add(json(name_of(one)));
+  for (const Numerics one : {Numerics::exact, Numerics::blocked, Numerics::fast, Numerics::q8})
+    numerics.add(json(name_of(one)));
   const std::string cpu = JsonObject()
                               .add("name", json(processor_name()))
                               .add("isa", json(name_of(selected_isa())))
@@ -92,7 +93,7 @@ void print_json() {
                  .text());
 }
 
-void print_text() {
+void print_info_text() {
   const Style style;
   print_line(style.bold(fmt::format("Lockstep {}", kVersion)));
   Table machine;
@@ -141,7 +142,7 @@ void add_info(CommandLine& line) {
   command.flag("--json", *as_json, "One JSON object instead of text");
   command.footer("Examples:\n  lockstep info\n  lockstep info --json");
   command.runs([as_json] {
-    *as_json ? print_json() : print_text();
+    *as_json ? print_info_json() : print_info_text();
     return kOk;
   });
 }

@@ -20,17 +20,17 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-std::string json_of(const io::MetadataValue& value);
+std::string json_of_value(const io::MetadataValue& value);
 
 template <typename T> std::string json_of_element(const T& value) {
   if constexpr (std::is_same_v<T, io::MetadataValue>) {
-    return json_of(value);
+    return json_of_value(value);
   } else {
     return json(value);
   }
 }
 
-std::string json_of(const io::MetadataValue& value) {
+std::string json_of_value(const io::MetadataValue& value) {
   return std::visit(
       []<typename T>(const T& v) {
         if constexpr (requires { typename T::allocator_type; } && !std::is_same_v<T, std::string>) {
@@ -66,7 +66,7 @@ void print_tensors(const os::FileBytes& file, const io::Format& format, bool as_
                       .text());
     }
     JsonObject metadata;
-    for (const auto& [key, value] : texts) metadata.add(key, json_of(value));
+    for (const auto& [key, value] : texts) metadata.add(key, json_of_value(value));
     print_line(JsonObject()
                    .add("file", json(file.path))
                    .add("format", json(format.name))

@@ -21,7 +21,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct LogitsArguments {
   std::string model;
   ModelOptions load;
   ProductOptions products;
@@ -37,7 +37,7 @@ struct Options {
 };
 
 // What is wrong with the line is said before a model is loaded.
-void check_usage(const Options& options) {
+void check_logits_usage(const LogitsArguments& options) {
   const int inputs = !options.tokens.empty() + !options.tokens_file.empty() + !options.features.empty();
   if (inputs != 1) throw UsageError("logits needs either --tokens or --tokens-file, or --features");
   if (!options.features.empty() && options.decoder_tokens.empty()) {
@@ -51,7 +51,7 @@ void check_usage(const Options& options) {
 }
 
 // [N, L] of i64.
-Tensor read_ids(const Options& options, Device device) {
+Tensor read_ids(const LogitsArguments& options, Device device) {
   if (!options.tokens.empty()) {
     const std::vector<std::int64_t> tokens = parse_tokens(options.tokens);
     return Tensor::from(tokens, {1, static_cast<std::int64_t>(tokens.size())}, device);
@@ -77,9 +77,9 @@ std::int64_t read_chunk(const std::string& text) {
   return size;
 }
 
-ExitCode logits(Options options, const std::vector<std::string>& words) {
+ExitCode logits(LogitsArguments options, const std::vector<std::string>& words) {
   const std::int64_t chunk = read_chunk(options.cache);
-  check_usage(options);
+  check_logits_usage(options);
   if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
   const dist::Group group = joined_group(options.ranks);
   const Device device = chosen_device(options.device, group.local_rank());
@@ -130,7 +130,7 @@ ExitCode logits(Options options, const std::vector<std::string>& words) {
 
 void add_logits(CommandLine& line) {
   Subcommand command = line.subcommand("logits", "The logits of a language model for every position, and their hash");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LogitsArguments>();
   command
       .option("--model", options->model,
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")

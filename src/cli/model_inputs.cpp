@@ -59,7 +59,7 @@ Tensor numbers_of(const std::string& path, std::string_view text, const io::Onnx
 }
 
 // A picture as the model takes it: [1, 3, H, W], or [1, H, W, 3] where the model says 3 at the end; floats from 0 to 1.
-Tensor picture_of(const std::string& path, const io::OnnxValue& value) {
+Tensor picture_input(const std::string& path, const io::OnnxValue& value) {
   Tensor picture = io::image_to_tensor(io::load_image(path)).unsqueeze(0);
   const bool channels_last = value.shape && value.shape->size() == 4 && value.shape->back().size == 3;
   if (channels_last) picture = picture.permute({0, 2, 3, 1});
@@ -71,7 +71,8 @@ Tensor read_input(const std::string& path, const io::OnnxValue& value) {
   const os::FileBytes file = os::map_file(path);
   const io::Format* format = io::find_format(file);
   if (format != nullptr && std::string_view(format->name) == "NumPy npy") return io::load_npy(path);
-  if (format != nullptr && std::holds_alternative<io::DecodePicture*>(format->reader)) return picture_of(path, value);
+  if (format != nullptr && std::holds_alternative<io::DecodePicture*>(format->reader))
+    return picture_input(path, value);
   return numbers_of(path, text_of(file.bytes), value);
 }
 

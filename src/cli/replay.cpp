@@ -26,7 +26,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct ReplayArguments {
   std::vector<std::string> cases;
   std::string device = "best";
   bool strict = false;
@@ -44,7 +44,7 @@ const char* text_of(Status status) {
   return "?";
 }
 
-struct Outcome {
+struct ReplayOutcome {
   std::string path;
   std::string op;
   Status status = Status::pass;
@@ -55,7 +55,8 @@ struct Outcome {
   std::string detail;
 };
 
-void check_outputs(const Case& recorded, const RecordedOp& op, const std::vector<Tensor>& results, Outcome& outcome) {
+void check_outputs(const Case& recorded, const RecordedOp& op, const std::vector<Tensor>& results,
+                   ReplayOutcome& outcome) {
   const double tolerance = op.moves ? 0 : recorded.tolerance;
   for (std::size_t i = 0; i < std::min(results.size(), recorded.outputs.size()); ++i) {
     outcome.compared = true;
@@ -73,7 +74,7 @@ void check_outputs(const Case& recorded, const RecordedOp& op, const std::vector
 
 // sum of outputs * cotangents, differentiated.
 void check_gradients(const Case& recorded, const Arguments& arguments, const std::vector<Tensor>& results,
-                     Outcome& outcome) {
+                     ReplayOutcome& outcome) {
   if (recorded.gradients.empty() || outcome.status != Status::pass) return;
   Tensor value;
   for (const NamedTensor& cotangent : recorded.cotangents) {
@@ -97,7 +98,7 @@ void check_gradients(const Case& recorded, const Arguments& arguments, const std
 
 // What a shadow or save_case kept: all bits are those of the reference here, where that can run it, or else of the
 // file.
-void run_kernel_case(const std::string& path, Device device, Outcome& outcome) {
+void run_kernel_case(const std::string& path, Device device, ReplayOutcome& outcome) {
   const graph::KernelCase work = load_kernel_case(path);
   outcome.op = work.story.contains("ops") ? work.story.at("ops") : "saved case";
   std::vector<graph::Bytes> expected;
@@ -118,7 +119,7 @@ void run_kernel_case(const std::string& path, Device device, Outcome& outcome) {
   outcome.detail = difference_text(work, *found, by == work.story.end() ? "the file" : by->second, device.to_string());
 }
 
-void run_check_case(const std::string& path, Device device, Outcome& outcome) {
+void run_check_case(const std::string& path, Device device, ReplayOutcome& outcome) {
   const CheckCase recorded = read_check_case(path);
   outcome.op = recorded.op.name;
   outcome.compared = true;
@@ -126,8 +127,8 @@ void run_check_case(const std::string& path, Device device, Outcome& outcome) {
   if (!outcome.detail.empty()) outcome.status = Status::fail;
 }
 
-Outcome run_case(const std::string& path, Device device) {
-  Outcome outcome{.path = path};
+ReplayOutcome run_case(const std::string& path, Device device) {
+  ReplayOutcome outcome{.path = path};
   Case recorded;
   try {
     const std::string format = case_format(path);
@@ -172,7 +173,7 @@ Outcome run_case(const std::string& path, Device device) {
   return outcome;
 }
 
-void print_json(const Outcome& outcome) {
+void print_replay_json(const ReplayOutcome& outcome) {
   JsonObject line;
   line.add("case", json(outcome.path))
       .add("op", outcome.readable ? json(outcome.op) : "null")
@@ -183,7 +184,7 @@ void print_json(const Outcome& outcome) {
   print_line(line.text());
 }
 
-void print_text(const Outcome& outcome, const Style& style) {
+void print_replay_text(const ReplayOutcome& outcome, const Style& style) {
   const std::string name = printable(outcome.path);
   switch (outcome.status) {
     case Status::pass:
@@ -218,17 +219,17 @@ std::vector<std::string> expand(const std::vector<std::string>& arguments) {
   return paths;
 }
 
-ExitCode replay(const Options& options) {
+ExitCode replay(const ReplayArguments& options) {
   const Device device = chosen_device(options.device);
   const Style style;
   const std::vector<std::string> paths = expand(options.cases);
   Progress progress(paths.size());
   std::size_t counts[3] = {};
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const Outcome outcome = run_case(paths[i], device);
+    const ReplayOutcome outcome = run_case(paths[i], device);
     ++counts[static_cast<int>(outcome.status)];
     progress.clear();
-    options.as_json ? print_json(outcome) : print_text(outcome, style);
+    options.as_json ? print_replay_json(outcome) : print_replay_text(outcome, style);
     progress.show(i + 1);
   }
   progress.clear();
@@ -247,7 +248,7 @@ ExitCode replay(const Options& options) {
 
 void add_replay(CommandLine& line) {
   Subcommand command = line.subcommand("replay", "Run recorded cases and compare with their results");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReplayArguments>();
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.flag("--strict", options->strict, "Exit code 3 if a case, or its gradient, is not supported");
   command.flag("--json", options->as_json, "One JSON object a case instead of text");

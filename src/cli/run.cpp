@@ -23,7 +23,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct RunOptions {
+struct RunArguments {
   std::string model;
   std::vector<std::string> inputs;
   std::string output;
@@ -54,7 +54,7 @@ std::vector<double> measure(const io::OnnxModel& model, const io::TensorMap& inp
   return times;
 }
 
-ExitCode run_model(const RunOptions& options) {
+ExitCode run_model(const RunArguments& options) {
   const Device device = chosen_device(options.device);
   const auto model = io::load_onnx(fetched(options.model), {.device = device});
   const NoGrad no_grad;
@@ -106,7 +106,7 @@ ExitCode run_model(const RunOptions& options) {
 
 void add_run(CommandLine& line) {
   Subcommand command = line.subcommand("run", "Run an ONNX model on arrays, pictures or numbers");
-  const auto options = std::make_shared<RunOptions>();
+  const auto options = std::make_shared<RunArguments>();
   command.option("MODEL", options->model, "An ONNX model: a file, or hf:OWNER/NAME/FILE").required();
   command
       .option("--input", options->inputs,

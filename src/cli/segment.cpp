@@ -24,7 +24,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct SegmentArguments {
   std::string weights;
   std::string image;
   std::vector<std::string> points;
@@ -42,7 +42,7 @@ struct Options {
   std::optional<double> least_stability;
 };
 
-void check_usage(const Options& options) {
+void check_segment_usage(const SegmentArguments& options) {
   const bool has_prompt = !options.points.empty() || !options.box.empty() || !options.mask.empty();
   if (options.everything && (has_prompt || options.single)) {
     throw UsageError("--everything takes no --point, --box, --mask-in or --single-mask");
@@ -53,7 +53,7 @@ void check_usage(const Options& options) {
 }
 
 // From the file if there is one, which must be of these weights and this picture; else computed, and kept there.
-models::SamEmbedding embedding_of(const Options& options, const models::Sam& model, const io::Image& picture) {
+models::SamEmbedding embedding_of(const SegmentArguments& options, const models::Sam& model, const io::Image& picture) {
   if (options.embedding.empty()) return model.embed(picture);
   const std::uint64_t weights = hash_bytes(os::map_file(options.weights).bytes);
   if (std::filesystem::exists(options.embedding)) {
@@ -64,7 +64,7 @@ models::SamEmbedding embedding_of(const Options& options, const models::Sam& mod
   return embedding;
 }
 
-std::vector<models::SamMask> all_masks(const Options& options, const models::Sam& model,
+std::vector<models::SamMask> all_masks(const SegmentArguments& options, const models::Sam& model,
                                        const models::SamEmbedding& embedding) {
   models::GenerateMasksOptions how{.points_per_side = options.points_per_side};
   if (options.least_iou) how.least_iou = *options.least_iou;
@@ -75,7 +75,7 @@ std::vector<models::SamMask> all_masks(const Options& options, const models::Sam
   return models::generate_masks(model, embedding, how);
 }
 
-std::string json_of(const models::SamMask& mask) {
+std::string json_of_mask(const models::SamMask& mask) {
   JsonArray box;
   for (const int side : {mask.box.x0, mask.box.y0, mask.box.x1, mask.box.y1}) box.add(json(side));
   JsonArray size;
@@ -93,12 +93,12 @@ std::string json_of(const models::SamMask& mask) {
   return object.text();
 }
 
-void report(const Options& options, const std::vector<models::SamMask>& masks, const models::SamEmbedding& embedding,
-            std::optional<std::size_t> best, double seconds) {
+void report(const SegmentArguments& options, const std::vector<models::SamMask>& masks,
+            const models::SamEmbedding& embedding, std::optional<std::size_t> best, double seconds) {
   const std::string hash = hex(embedding.features.hash());
   if (options.as_json) {
     JsonArray entries;
-    for (const models::SamMask& mask : masks) entries.add(json_of(mask));
+    for (const models::SamMask& mask : masks) entries.add(json_of_mask(mask));
     print_line(JsonObject().add("masks", entries.text()).add("embedding_hash", json(hash)).text());
     return;
   }
@@ -118,10 +118,10 @@ void report(const Options& options, const std::vector<models::SamMask>& masks, c
   print_line(fmt::format("{}, embedding {}{}", style.bold(count), hash, style.dim(fmt::format(", {:.2f} s", seconds))));
 }
 
-ExitCode segment(Options options) {
+ExitCode segment(SegmentArguments options) {
   const auto start = std::chrono::steady_clock::now();
   const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
-  check_usage(options);
+  check_segment_usage(options);
   models::SamPrompt prompt;
   for (const std::string& point : options.points) prompt.points.push_back(parse_point(point));
   if (!options.box.empty()) prompt.box = parse_box(options.box);
@@ -159,7 +159,7 @@ ExitCode segment(Options options) {
 
 void add_segment(CommandLine& line) {
   Subcommand command = line.subcommand("segment", "Cut out what is pointed at, by Segment Anything or MobileSAM");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SegmentArguments>();
   command
       .option("--weights", options->weights,
               "mobile_sam.pt, sam_vit_b.pth, ... a safetensors file of the same keys, or "

@@ -21,7 +21,7 @@ namespace cli {
 namespace {
 
 // Numbers with commas between them; empty if the text is anything else.
-std::vector<double> numbers_of(std::string_view text) {
+std::vector<double> coordinates_of(std::string_view text) {
   std::vector<double> numbers;
   for (;;) {
     double value = 0;
@@ -58,14 +58,14 @@ Tensor logits_of_picture(const std::string& path, const models::Sam& model, cons
 }  // namespace
 
 models::SamPoint parse_point(const std::string& text) {
-  const std::vector<double> numbers = numbers_of(text);
+  const std::vector<double> numbers = coordinates_of(text);
   const bool has_label = numbers.size() == 3 && (numbers[2] == 0 || numbers[2] == 1);
   if (numbers.size() != 2 && !has_label) throw UsageError("--point: \"" + text + "\" is not X,Y or X,Y,0 or X,Y,1");
   return {.x = numbers[0], .y = numbers[1], .foreground = !has_label || numbers[2] == 1};
 }
 
 models::SamBox parse_box(const std::string& text) {
-  const std::vector<double> numbers = numbers_of(text);
+  const std::vector<double> numbers = coordinates_of(text);
   if (numbers.size() != 4) throw UsageError("--box: \"" + text + "\" is not X0,Y0,X1,Y1");
   return {numbers[0], numbers[1], numbers[2], numbers[3]};
 }

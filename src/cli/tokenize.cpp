@@ -12,7 +12,7 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-struct Options {
+struct TokenizeArguments {
   std::string model;
   std::string text;
   std::string texts;
@@ -21,23 +21,23 @@ struct Options {
   bool as_json = false;
 };
 
-std::string json_of(const std::vector<std::int64_t>& tokens) {
+std::string json_of_tokens(const std::vector<std::int64_t>& tokens) {
   JsonArray array;
   for (const std::int64_t token : tokens) array.add(json(token));
   return array.text();
 }
 
 // A line for each text of a file.
-void tokenize_file(const text::Tokenizer& tokenizer, const Options& options) {
+void tokenize_file(const text::Tokenizer& tokenizer, const TokenizeArguments& options) {
   const nlohmann::json texts = io::parse_json(os::map_file(options.texts));
   if (!texts.is_array()) throw UsageError(fmt::format("{} is no JSON array of texts", options.texts));
   for (const auto& item : texts) {
     if (!item.is_string()) throw UsageError(fmt::format("{} holds something else than texts", options.texts));
-    print_line(json_of(tokenizer.encode(item.get<std::string>(), {.add_special_tokens = !options.plain})));
+    print_line(json_of_tokens(tokenizer.encode(item.get<std::string>(), {.add_special_tokens = !options.plain})));
   }
 }
 
-ExitCode tokenize(const Options& options) {
+ExitCode tokenize(const TokenizeArguments& options) {
   const int given = !options.text.empty() + !options.texts.empty() + !options.decode.empty();
   if (given != 1) throw UsageError("tokenize needs a TEXT, --texts or --decode");
   const text::Tokenizer tokenizer = text::Tokenizer::load(fetched_tokenizer(options.model));
@@ -54,7 +54,7 @@ ExitCode tokenize(const Options& options) {
   if (options.as_json) {
     JsonArray pieces;
     for (const std::int64_t token : tokens) pieces.add(json(tokenizer.token(token).value_or("")));
-    print_line(JsonObject().add("tokens", json_of(tokens)).add("pieces", pieces.text()).text());
+    print_line(JsonObject().add("tokens", json_of_tokens(tokens)).add("pieces", pieces.text()).text());
     return kOk;
   }
   Table table;
@@ -70,7 +70,7 @@ ExitCode tokenize(const Options& options) {
 
 void add_tokenize(CommandLine& line) {
   Subcommand command = line.subcommand("tokenize", "The tokens of a text, or the text of tokens");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TokenizeArguments>();
   command.option("--model", options->model, "A tokenizer.json, a folder that holds one, a GGUF file, or hf:OWNER/NAME")
       .required();
   command.option("TEXT", options->text, "The text");

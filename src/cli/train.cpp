@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct TrainArguments {
   DataOptions data;
   std::string architecture;
   std::string device = "best";
@@ -56,7 +56,7 @@ struct Options {
   bool as_json = false;
 };
 
-models::Recipe chosen_recipe(const Options& options, const models::ImageClassifier& architecture) {
+models::Recipe chosen_recipe(const TrainArguments& options, const models::ImageClassifier& architecture) {
   models::Recipe recipe = architecture.recipe;
   if (!options.optimizer.empty() && options.optimizer != recipe.optimizer) {
     recipe.optimizer = options.optimizer;
@@ -71,21 +71,21 @@ models::Recipe chosen_recipe(const Options& options, const models::ImageClassifi
 }
 
 // Everything that decides the bits, so that a run is not continued as another one.
-RunOptions run_options(const Options& options, const std::string& architecture, const models::Recipe& recipe,
+RunOptions run_options(const TrainArguments& options, const std::string& architecture, const models::Recipe& recipe,
                        int shards) {
   RunOptions result{{"--arch", architecture},
-          {"--data", options.data.source},
-          {"--epochs", fmt::to_string(options.epochs), true},
-          {"--steps", fmt::to_string(options.steps), true},
-          {"--batch-size", fmt::to_string(recipe.batch)},
-          {"--optimizer", recipe.optimizer},
-          {"--lr", fmt::to_string(recipe.lr)},
-          {"--weight-decay", fmt::to_string(recipe.weight_decay)},
-          {"--schedule", recipe.schedule},
-          {"--seed", fmt::to_string(options.seed)},
-          {"--limit", fmt::to_string(options.data.limit)},
-          {"--image-size", fmt::to_string(options.data.side)},
-          {"--no-augment", options.no_augment ? "given" : "not given"}};
+                    {"--data", options.data.source},
+                    {"--epochs", fmt::to_string(options.epochs), true},
+                    {"--steps", fmt::to_string(options.steps), true},
+                    {"--batch-size", fmt::to_string(recipe.batch)},
+                    {"--optimizer", recipe.optimizer},
+                    {"--lr", fmt::to_string(recipe.lr)},
+                    {"--weight-decay", fmt::to_string(recipe.weight_decay)},
+                    {"--schedule", recipe.schedule},
+                    {"--seed", fmt::to_string(options.seed)},
+                    {"--limit", fmt::to_string(options.data.limit)},
+                    {"--image-size", fmt::to_string(options.data.side)},
+                    {"--no-augment", options.no_augment ? "given" : "not given"}};
   if (options.numerics != "exact") result.push_back({"--numerics", options.numerics});
   if (shards > 1) result.push_back({"--shards", fmt::to_string(shards)});
   return result;
@@ -115,8 +115,8 @@ std::string write_results(const RunFolder& folder, const nn::StateDict& state, c
   return hex(nn::state_hash(state));
 }
 
-void report_results(const Options& options, const std::string& architecture, Device device, const RunFolder& folder,
-                    const train::FitResult& result, const std::vector<train::Record>& records,
+void report_results(const TrainArguments& options, const std::string& architecture, Device device,
+                    const RunFolder& folder, const train::FitResult& result, const std::vector<train::Record>& records,
                     const std::string& hash, const dist::Parallel* parallel) {
   // The last test of a run that was complete when it was resumed is in its log.
   double test_accuracy = result.test.accuracy;
@@ -153,7 +153,7 @@ void report_results(const Options& options, const std::string& architecture, Dev
       printable(options.out)));
 }
 
-ExitCode train(Options options, const Architectures& architectures, const std::vector<std::string>& words) {
+ExitCode train(TrainArguments options, const Architectures& architectures, const std::vector<std::string>& words) {
   const models::ImageClassifier& architecture = architectures.chosen(options.architecture);
   if (starts_ranks(options.ranks)) return run_ranks(options.ranks, words);
   const dist::Group group = joined_group(options.ranks);
@@ -256,7 +256,7 @@ ExitCode train(Options options, const Architectures& architectures, const std::v
 
 void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& architectures) {
   Subcommand command = line.subcommand("train", "Train a network on pictures");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainArguments>();
   command
       .option("--data", options->data.source,
               "digits (built in), mnist:DIR, fashion:DIR, cifar10:DIR, or images:DIR with a folder per class")
@@ -294,9 +294,10 @@ void add_train(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.flag("--check-finite", options->check_finite,
                "Compute op by op and name the first that makes a NaN or an infinity; slow");
   command
-      .flag_or("--resume", "yes", options->resume,
-               "Continue the run in --out from its last checkpoint, to the same bits; --resume=auto begins where there is "
-               "none. A finished run goes on to larger --epochs")
+      .flag_or(
+          "--resume", "yes", options->resume,
+          "Continue the run in --out from its last checkpoint, to the same bits; --resume=auto begins where there is "
+          "none. A finished run goes on to larger --epochs")
       .one_of({"yes", "auto"});
   add_rank_options(command, options->ranks);
   command.flag("--overwrite", options->overwrite, "Begin again where --out holds a run; its checkpoints are removed");

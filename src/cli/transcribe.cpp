@@ -57,7 +57,7 @@ void show(const TranscribeArguments& arguments, const models::SpeechSegment& seg
   std::fflush(stdout);
 }
 
-void print_json(const models::Transcription& result, double seconds, Device device) {
+void print_transcription_json(const models::Transcription& result, double seconds, Device device) {
   JsonArray segments;
   for (const models::SpeechSegment& segment : result.segments) {
     JsonArray tokens;
@@ -107,7 +107,7 @@ ExitCode transcribe(const TranscribeArguments& arguments) {
       });
   if (progress) progress->clear();
   if (arguments.format == "json") {
-    print_json(result, seconds, device);
+    print_transcription_json(result, seconds, device);
   } else {
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print(stderr, "{}{:.1f} s of sound in {:.1f} s, {}\n", result.language.empty() ? "" : result.language + ", ",

@@ -22,6 +22,8 @@ std::string event(const Json& json) {
   return "data: " + text_of(json) + "\n\n";
 }
 
+}  // namespace
+
 /// Counts a request while it is there.
 class Place {
  public:
@@ -38,8 +40,6 @@ class Place {
  private:
   std::atomic<int>& count_;
 };
-
-}  // namespace
 
 /// A request that is being answered.
 struct LanguageService::Job {

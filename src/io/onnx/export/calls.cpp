@@ -235,7 +235,7 @@ std::string attention_call(GraphBuilder& builder, const RecordedCall& call, cons
 }
 
 // Whether the calls of a row can be written, beyond their opset.
-using Check = bool (*)(const RecordedCall&, const Node&);
+using CallCheck = bool (*)(const RecordedCall&, const Node&);
 
 bool is_batched_pool(const RecordedCall& call) {
   return call.operands[0]->shape.rank() == call.lists[0].rank() + 2;
@@ -249,7 +249,7 @@ struct CallRow {
   std::string_view name;
   Write write;
   int since = 0;
-  Check check = nullptr;
+  CallCheck check = nullptr;
 };
 
 constexpr CallRow kCalls[] = {
