@@ -23,7 +23,7 @@ using Indices = std::vector<std::int64_t>;
 using Epoch = std::vector<Indices>;
 
 // Example i is the number i.
-DatasetPtr numbers(std::int64_t count) {
+DatasetPtr counted(std::int64_t count) {
   Indices values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), 0);
   return std::make_shared<TensorDataset>(Tensor::from(values, {count}));
@@ -36,22 +36,22 @@ Epoch rest_of_epoch(DataLoader& loader) {
 }
 
 TEST(DataLoader, BatchesComeInOrder) {
-  DataLoader loader(numbers(5), {.batch_size = 2});
+  DataLoader loader(counted(5), {.batch_size = 2});
   EXPECT_EQ(loader.batches(), 3);
   EXPECT_EQ(rest_of_epoch(loader), (Epoch{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(loader.epoch(), 1u);
   EXPECT_EQ(loader.position(), 0);
-  DataLoader whole(numbers(5), {.batch_size = 2, .drop_last = true});
+  DataLoader whole(counted(5), {.batch_size = 2, .drop_last = true});
   EXPECT_EQ(whole.batches(), 2);
   EXPECT_EQ(rest_of_epoch(whole), (Epoch{{0, 1}, {2, 3}}));
-  DataLoader large(numbers(5), {.batch_size = 100});
+  DataLoader large(counted(5), {.batch_size = 100});
   EXPECT_EQ(rest_of_epoch(large), (Epoch{{0, 1, 2, 3, 4}}));
 }
 
 TEST(DataLoader, ShufflesEveryEpochAnewUnderTheSeed) {
-  DataLoader loader(numbers(50), {.batch_size = 7, .shuffle = true, .seed = 3});
-  DataLoader same(numbers(50), {.batch_size = 7, .shuffle = true, .seed = 3});
-  DataLoader other(numbers(50), {.batch_size = 7, .shuffle = true, .seed = 4});
+  DataLoader loader(counted(50), {.batch_size = 7, .shuffle = true, .seed = 3});
+  DataLoader same(counted(50), {.batch_size = 7, .shuffle = true, .seed = 3});
+  DataLoader other(counted(50), {.batch_size = 7, .shuffle = true, .seed = 4});
   const Epoch first = rest_of_epoch(loader);
   const Epoch second = rest_of_epoch(loader);
   EXPECT_NE(first, second);
@@ -63,31 +63,31 @@ TEST(DataLoader, ShufflesEveryEpochAnewUnderTheSeed) {
   EXPECT_EQ(all.size(), 50u);
   EXPECT_EQ(std::set<std::int64_t>(all.begin(), all.end()).size(), 50u);
   // An epoch's order does not depend on those before.
-  DataLoader later(numbers(50), {.batch_size = 7, .shuffle = true, .seed = 3});
+  DataLoader later(counted(50), {.batch_size = 7, .shuffle = true, .seed = 3});
   later.set_epoch(1);
   EXPECT_EQ(rest_of_epoch(later), second);
 }
 
 TEST(DataLoader, WithoutASeedDrawsFromTheGenerator) {
   Generator generator(1);
-  const DataLoader first(numbers(50), {.shuffle = true, .generator = &generator});
-  const DataLoader second(numbers(50), {.shuffle = true, .generator = &generator});
+  const DataLoader first(counted(50), {.shuffle = true, .generator = &generator});
+  const DataLoader second(counted(50), {.shuffle = true, .generator = &generator});
   EXPECT_NE(first.seed(), second.seed());
   generator.restore(1, 0);
-  EXPECT_EQ(DataLoader(numbers(50), {.shuffle = true, .generator = &generator}).seed(), first.seed());
+  EXPECT_EQ(DataLoader(counted(50), {.shuffle = true, .generator = &generator}).seed(), first.seed());
   manual_seed(9);
-  const std::uint64_t seed = DataLoader(numbers(50)).seed();
+  const std::uint64_t seed = DataLoader(counted(50)).seed();
   manual_seed(9);
-  EXPECT_EQ(DataLoader(numbers(50)).seed(), seed);
+  EXPECT_EQ(DataLoader(counted(50)).seed(), seed);
 }
 
 TEST(DataLoader, ThreadsChangeNothing) {
-  DataLoader alone(numbers(100), {.batch_size = 3, .shuffle = true, .seed = 3});
+  DataLoader alone(counted(100), {.batch_size = 3, .shuffle = true, .seed = 3});
   const Epoch first = rest_of_epoch(alone);
   const Epoch second = rest_of_epoch(alone);
   for (const int workers : {1, 2, 5}) {
     for (const int prefetch : {1, 3}) {
-      DataLoader loader(numbers(100),
+      DataLoader loader(counted(100),
                         {.batch_size = 3, .shuffle = true, .seed = 3, .workers = workers, .prefetch = prefetch});
       EXPECT_EQ(rest_of_epoch(loader), first) << workers;
       EXPECT_EQ(rest_of_epoch(loader), second) << workers;
@@ -168,13 +168,13 @@ TEST(DataLoader, ThreadsAndDrawsOfUsersAgree) {
 
 TEST(DataLoader, ContinuesWithTheVeryNextBatch) {
   const DataLoaderOptions options = {.batch_size = 4, .shuffle = true, .seed = 3};
-  DataLoader whole(numbers(30), options);
+  DataLoader whole(counted(30), options);
   Epoch all;
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (const Indices& batch : rest_of_epoch(whole)) all.push_back(batch);
   }
   for (std::size_t stop = 0; stop < all.size(); ++stop) {
-    DataLoader before(numbers(30), options);
+    DataLoader before(counted(30), options);
     nn::StateDict state = before.state_dict();
     std::size_t seen = 0;
     while (seen < stop) {
@@ -183,7 +183,7 @@ TEST(DataLoader, ContinuesWithTheVeryNextBatch) {
         if (++seen == stop) break;
       }
     }
-    DataLoader after(numbers(30), {.batch_size = 4, .shuffle = true, .seed = 99, .workers = 1});
+    DataLoader after(counted(30), {.batch_size = 4, .shuffle = true, .seed = 99, .workers = 1});
     after.load_state_dict(state);
     EXPECT_EQ(after.seed(), 3u);
     Epoch rest;
@@ -195,9 +195,9 @@ TEST(DataLoader, ContinuesWithTheVeryNextBatch) {
 }
 
 TEST(DataLoader, RefusesStatesOfOtherLoaders) {
-  const nn::StateDict state = DataLoader(numbers(30), {.batch_size = 4, .shuffle = true}).state_dict();
+  const nn::StateDict state = DataLoader(counted(30), {.batch_size = 4, .shuffle = true}).state_dict();
   const auto load = [&](DataLoaderOptions options, std::int64_t size) {
-    DataLoader(numbers(size), options).load_state_dict(state);
+    DataLoader(counted(size), options).load_state_dict(state);
   };
   EXPECT_NO_THROW(load({.batch_size = 4, .shuffle = true}, 30));
   EXPECT_THROW(load({.batch_size = 4, .shuffle = true}, 31), ValueError);
@@ -205,7 +205,7 @@ TEST(DataLoader, RefusesStatesOfOtherLoaders) {
   EXPECT_THROW(load({.batch_size = 4, .shuffle = true, .drop_last = true}, 30), ValueError);
   EXPECT_THAT(message_of<ValueError>([&] { load({.batch_size = 4}, 30); }),
               testing::HasSubstr("the state is of a loader with shuffle = 1, and this one has 0"));
-  DataLoader loader(numbers(30));
+  DataLoader loader(counted(30));
   EXPECT_THROW(loader.load_state_dict({}), ValueError);
   nn::StateDict changed;
   for (const auto& [name, value] : loader.state_dict()) {
@@ -218,7 +218,7 @@ TEST(DataLoader, RefusesStatesOfOtherLoaders) {
 }
 
 TEST(DataLoader, OneLoopAtATime) {
-  DataLoader loader(numbers(30));
+  DataLoader loader(counted(30));
   for ([[maybe_unused]] const Batch& batch : loader) {
     EXPECT_THROW(loader.begin(), ValueError);
     EXPECT_THROW(loader.set_epoch(0), ValueError);
@@ -232,12 +232,12 @@ TEST(DataLoader, OneLoopAtATime) {
 
 TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
   EXPECT_THROW(DataLoader(nullptr), ValueError);
-  EXPECT_THAT(message_of<ValueError>([] { DataLoader(numbers(0)); }), testing::HasSubstr("the data set is empty"));
-  EXPECT_THROW(DataLoader(numbers(3), {.batch_size = 4, .drop_last = true}), ValueError);
-  EXPECT_THROW(DataLoader(numbers(3), {.batch_size = 0}), ValueError);
-  EXPECT_THROW(DataLoader(numbers(3), {.workers = -1}), ValueError);
-  EXPECT_THROW(DataLoader(numbers(3), {.prefetch = 0}), ValueError);
-  EXPECT_THROW(DataLoader(numbers(3), {.device = {DeviceKind::cpu, 99}}), DeviceError);
+  EXPECT_THAT(message_of<ValueError>([] { DataLoader(counted(0)); }), testing::HasSubstr("the data set is empty"));
+  EXPECT_THROW(DataLoader(counted(3), {.batch_size = 4, .drop_last = true}), ValueError);
+  EXPECT_THROW(DataLoader(counted(3), {.batch_size = 0}), ValueError);
+  EXPECT_THROW(DataLoader(counted(3), {.workers = -1}), ValueError);
+  EXPECT_THROW(DataLoader(counted(3), {.prefetch = 0}), ValueError);
+  EXPECT_THROW(DataLoader(counted(3), {.device = {DeviceKind::cpu, 99}}), DeviceError);
 }
 
 TEST(DataLoader, MovesBatchesToItsDevice) {

@@ -20,13 +20,13 @@ DatasetPtr classes(std::int64_t count, const Shape& picture = {2, 8, 6}) {
   const Tensor value = label.to(DType::f32).reshape({count, 1, 1, 1});
   return std::make_shared<TensorDataset>(value.repeat({1, picture[0], picture[1], picture[2]}), label);
 }
-Batch fetch(const DatasetPtr& dataset, std::vector<std::int64_t> indices, std::uint64_t epoch = 0) {
+Batch fetch_mixed(const DatasetPtr& dataset, std::vector<std::int64_t> indices, std::uint64_t epoch = 0) {
   return dataset->fetch({indices, 7, epoch});
 }
 
 TEST(Mix, MixUpIsItsDefinition) {
   const auto mixed = mix(classes(4), {MixUp{.classes = 4}});
-  const Batch batch = fetch(mixed, {2, 0, 3});
+  const Batch batch = fetch_mixed(mixed, {2, 0, 3});
   ASSERT_EQ(batch.input.shape(), (Shape{3, 2, 8, 6}));
   ASSERT_EQ(batch.target.shape(), (Shape{3, 4}));
   const float own = batch.target.index({0, 2}).item<float>();
@@ -46,7 +46,7 @@ TEST(Mix, MixUpIsItsDefinition) {
 TEST(Mix, CutMixPastesOneRectangleAndSharesTheLabelByIt) {
   const auto mixed = mix(classes(9), {CutMix{.classes = 9}});
   for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
-    const Batch batch = fetch(mixed, {5, 8}, epoch);
+    const Batch batch = fetch_mixed(mixed, {5, 8}, epoch);
     const Tensor pasted = batch.input.select(0, 0) == 8.0f;
     const auto places = pasted.to(DType::f32).to_vector<float>();
     const float area = std::accumulate(places.begin(), places.begin() + 48, 0.0f);
@@ -74,7 +74,8 @@ TEST(Mix, SharesAreOfTheBetaDistribution) {
     double sum = 0, squares = 0;
     const int draws = 4000;
     for (int i = 0; i < draws; ++i) {
-      const double share = fetch(mixed, {0, 1}, static_cast<std::uint64_t>(i)).target.index({0, 0}).item<double>();
+      const double share =
+          fetch_mixed(mixed, {0, 1}, static_cast<std::uint64_t>(i)).target.index({0, 0}).item<double>();
       ASSERT_GE(share, 0);
       ASSERT_LE(share, 1);
       sum += share;
@@ -112,11 +113,11 @@ TEST(Mix, IsTheSameForAnyNumberOfWorkersAndTakesEveryWay) {
 TEST(Mix, TakesDistributionsAndAnyPictureForCutMix) {
   const Tensor soft = Tensor::from(std::vector<float>{0.5f, 0.5f, 1, 0}, {2, 2});
   const auto set = std::make_shared<TensorDataset>(Tensor::from(std::vector<std::uint8_t>{1, 2}, {2, 1, 1, 1}), soft);
-  const Batch batch = fetch(mix(set, {CutMix{.classes = 2}}), {0, 1});
+  const Batch batch = fetch_mixed(mix(set, {CutMix{.classes = 2}}), {0, 1});
   EXPECT_EQ(batch.input.dtype(), DType::u8);
   EXPECT_EQ(sum(batch.target, 1).to_vector<float>(), (std::vector<float>{1, 1}));
   // Twice: what comes out can go in again.
-  EXPECT_NO_THROW(fetch(mix(mix(classes(3), {MixUp{.classes = 3}}), {MixUp{.classes = 3}}), {0, 1, 2}));
+  EXPECT_NO_THROW(fetch_mixed(mix(mix(classes(3), {MixUp{.classes = 3}}), {MixUp{.classes = 3}}), {0, 1, 2}));
 }
 
 TEST(Mix, RefusesWhatDoesNotFit) {
@@ -125,13 +126,13 @@ TEST(Mix, RefusesWhatDoesNotFit) {
   EXPECT_THROW(mix(classes(2), {MixUp{}}), ValueError);
   EXPECT_THROW(mix(classes(2), {MixUp{.classes = 2, .alpha = 0}}), ValueError);
   EXPECT_THROW(mix(classes(2), {MixUp{.classes = 2}, CutMix{.classes = 3}}), ValueError);
-  EXPECT_THROW(fetch(mix(classes(3), {MixUp{.classes = 2}}), {0, 2}), IndexError);
+  EXPECT_THROW(fetch_mixed(mix(classes(3), {MixUp{.classes = 2}}), {0, 2}), IndexError);
   const auto bytes =
       std::make_shared<TensorDataset>(zeros({2, 3}, {.dtype = DType::u8}), zeros({2}, {.dtype = DType::i64}));
-  EXPECT_THROW(fetch(mix(bytes, {MixUp{.classes = 2}}), {0, 1}), DTypeError);
-  EXPECT_THROW(fetch(mix(bytes, {CutMix{.classes = 2}}), {0, 1}), ShapeError);
+  EXPECT_THROW(fetch_mixed(mix(bytes, {MixUp{.classes = 2}}), {0, 1}), DTypeError);
+  EXPECT_THROW(fetch_mixed(mix(bytes, {CutMix{.classes = 2}}), {0, 1}), ShapeError);
   const auto unlabelled = std::make_shared<TensorDataset>(zeros({2, 3}));
-  EXPECT_THROW(fetch(mix(unlabelled, {MixUp{.classes = 2}}), {0, 1}), ValueError);
+  EXPECT_THROW(fetch_mixed(mix(unlabelled, {MixUp{.classes = 2}}), {0, 1}), ValueError);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(RandAugment, MagnitudesAreTorchvisions) {
   }
 }
 
-std::vector<std::int64_t> numbers(std::int64_t count) {
+std::vector<std::int64_t> first_numbers(std::int64_t count) {
   std::vector<std::int64_t> result(static_cast<std::size_t>(count));
   std::iota(result.begin(), result.end(), 0);
   return result;
@@ -76,7 +76,7 @@ TEST(RandAugment, DrawsEveryOpInEveryDirection) {
   const Tensor many = bytes.unsqueeze(0).repeat({400, 1, 1, 1});
   const auto set = transform(std::make_shared<TensorDataset>(many), {RandAugment{.ops = 1}});
   std::set<std::vector<float>> found;
-  const Tensor batch = set->fetch({numbers(400), 1, 0}).input;
+  const Tensor batch = set->fetch({first_numbers(400), 1, 0}).input;
   for (const Tensor& picture : batch.unbind(0)) found.insert(picture.to_vector<float>());
   std::set<std::vector<float>> expected;
   for (int op = 0; op < kAugmentOps; ++op) {
@@ -116,7 +116,7 @@ TEST(RandAugment, RefusesWhatMakesNoSense) {
   EXPECT_THROW(transform(set, {RandAugment{.magnitude = 31}}), ValueError);
   EXPECT_THROW(transform(set, {RandAugment{.bins = 1}}), ValueError);
   EXPECT_THROW(transform(set, {RandAugment{.fill = NAN}}), ValueError);
-  EXPECT_THROW(transform(set, {RandAugment{}})->fetch({numbers(2), 1, 0}), ShapeError);
+  EXPECT_THROW(transform(set, {RandAugment{}})->fetch({first_numbers(2), 1, 0}), ShapeError);
 }
 
 }  // namespace

@@ -27,13 +27,13 @@ DatasetPtr pictures() {
   return std::make_shared<TensorDataset>(Tensor::from(values, {kCount, 1, 3, 4}));
 }
 
-Tensor all(const DatasetPtr& dataset, std::uint64_t seed = 1, std::uint64_t epoch = 0) {
+Tensor all_of(const DatasetPtr& dataset, std::uint64_t seed = 1, std::uint64_t epoch = 0) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(dataset->size()));
   std::iota(indices.begin(), indices.end(), 0);
   return dataset->fetch({indices, seed, epoch}).input;
 }
 
-std::set<Values> distinct(const Tensor& batch) {
+std::set<Values> distinct_rows(const Tensor& batch) {
   std::set<Values> result;
   for (const Tensor& picture : batch.unbind(0)) result.insert(picture.to_vector<float>());
   return result;
@@ -41,46 +41,46 @@ std::set<Values> distinct(const Tensor& batch) {
 
 TEST(Transforms, BytesBecomeFractions) {
   const Tensor bytes = Tensor::from(std::vector<std::uint8_t>{0, 51, 255}, {1, 3, 1, 1});
-  const Tensor input = all(transform(std::make_shared<TensorDataset>(bytes), {}));
+  const Tensor input = all_of(transform(std::make_shared<TensorDataset>(bytes), {}));
   EXPECT_EQ(input.shape(), (Shape{1, 3, 1, 1}));
   EXPECT_EQ(input.to_vector<float>(), (Values{0, 51.0f / 255.0f, 1}));
 }
 
 TEST(Transforms, NormalizePerChannel) {
   const auto dataset = std::make_shared<TensorDataset>(Tensor::from(Values{1, 2, 3, 4}, {1, 2, 1, 2}));
-  EXPECT_EQ(all(transform(dataset, {Normalize{{1, 2}, {2, 4}}})).to_vector<float>(), (Values{0, 0.5f, 0.25f, 0.5f}));
-  EXPECT_EQ(all(transform(dataset, {Normalize{{1}, {2}}})).to_vector<float>(), (Values{0, 0.5f, 1, 1.5f}));
-  EXPECT_THROW(all(transform(dataset, {Normalize{{1, 2, 3}, {1}}})), ShapeError);
+  EXPECT_EQ(all_of(transform(dataset, {Normalize{{1, 2}, {2, 4}}})).to_vector<float>(), (Values{0, 0.5f, 0.25f, 0.5f}));
+  EXPECT_EQ(all_of(transform(dataset, {Normalize{{1}, {2}}})).to_vector<float>(), (Values{0, 0.5f, 1, 1.5f}));
+  EXPECT_THROW(all_of(transform(dataset, {Normalize{{1, 2, 3}, {1}}})), ShapeError);
 }
 
 TEST(Transforms, FlipsSome) {
-  const std::set<Values> seen = distinct(all(transform(pictures(), {RandomHorizontalFlip{}})));
+  const std::set<Values> seen = distinct_rows(all_of(transform(pictures(), {RandomHorizontalFlip{}})));
   const Values plain = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const Values flipped = {4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9};
   EXPECT_EQ(seen, (std::set<Values>{plain, flipped}));
-  EXPECT_EQ(distinct(all(transform(pictures(), {RandomHorizontalFlip{0}}))), (std::set<Values>{plain}));
-  EXPECT_EQ(distinct(all(transform(pictures(), {RandomHorizontalFlip{1}}))), (std::set<Values>{flipped}));
+  EXPECT_EQ(distinct_rows(all_of(transform(pictures(), {RandomHorizontalFlip{0}}))), (std::set<Values>{plain}));
+  EXPECT_EQ(distinct_rows(all_of(transform(pictures(), {RandomHorizontalFlip{1}}))), (std::set<Values>{flipped}));
 }
 
 TEST(Transforms, CropsEverywhereInThePaddedPicture) {
   // 2 x 2 of the 5 x 6 with one pixel of -1 around: 4 x 5 places.
   const auto dataset = std::make_shared<TensorDataset>(pictures()->fetch({std::vector<std::int64_t>(1000, 0)}).input);
-  const Tensor input = all(transform(dataset, {RandomCrop{2, 2, 1, -1}}));
+  const Tensor input = all_of(transform(dataset, {RandomCrop{2, 2, 1, -1}}));
   EXPECT_EQ(input.shape(), (Shape{1000, 1, 2, 2}));
-  const std::set<Values> seen = distinct(input);
+  const std::set<Values> seen = distinct_rows(input);
   EXPECT_EQ(seen.size(), 20u);
   EXPECT_TRUE(seen.count({-1, -1, -1, 1}));
   EXPECT_TRUE(seen.count({6, 7, 10, 11}));
   EXPECT_TRUE(seen.count({12, -1, -1, -1}));
   // Without a size, the picture keeps its own; without padding there is one place.
-  EXPECT_EQ(all(transform(pictures(), {RandomCrop{}})).hash(), all(pictures()).hash());
-  EXPECT_EQ(all(transform(pictures(), {RandomCrop{.padding = 2}})).shape(), (Shape{kCount, 1, 3, 4}));
-  EXPECT_THROW(all(transform(pictures(), {RandomCrop{6, 2, 1}})), ShapeError);
+  EXPECT_EQ(all_of(transform(pictures(), {RandomCrop{}})).hash(), all_of(pictures()).hash());
+  EXPECT_EQ(all_of(transform(pictures(), {RandomCrop{.padding = 2}})).shape(), (Shape{kCount, 1, 3, 4}));
+  EXPECT_THROW(all_of(transform(pictures(), {RandomCrop{6, 2, 1}})), ShapeError);
 }
 
 TEST(Transforms, CutoutBlanksASquare) {
   std::set<std::size_t> sizes;
-  for (const Values& values : distinct(all(transform(pictures(), {Cutout{2, 0}})))) {
+  for (const Values& values : distinct_rows(all_of(transform(pictures(), {Cutout{2, 0}})))) {
     sizes.insert(static_cast<std::size_t>(std::count(values.begin(), values.end(), 0.0f)));
   }
   EXPECT_EQ(sizes, (std::set<std::size_t>{1, 2, 4}));  // less at the edges
@@ -120,15 +120,15 @@ TEST(Transforms, DependOnSeedEpochAndIndexAlone) {
   const DatasetPtr dataset = transform(
       pictures(), {RandomCrop{.padding = 1}, RandomHorizontalFlip{},
                    RandomAffine{.degrees = 10, .translate = 0.1f, .scale_min = 0.9f, .scale_max = 1.1f, .shear = 5}});
-  const Tensor input = all(dataset);
-  EXPECT_EQ(input.hash(), all(dataset).hash());
-  EXPECT_NE(input.hash(), all(dataset, 2).hash());
-  EXPECT_NE(input.hash(), all(dataset, 1, 1).hash());
+  const Tensor input = all_of(dataset);
+  EXPECT_EQ(input.hash(), all_of(dataset).hash());
+  EXPECT_NE(input.hash(), all_of(dataset, 2).hash());
+  EXPECT_NE(input.hash(), all_of(dataset, 1, 1).hash());
   const std::vector<std::int64_t> some = {7, 3};
   const Tensor two = dataset->fetch({some, 1, 0}).input;
   EXPECT_EQ(two.select(0, 0).hash(), input.select(0, 7).hash());
   EXPECT_EQ(two.select(0, 1).hash(), input.select(0, 3).hash());
-  EXPECT_GT(distinct(input).size(), 35u);
+  EXPECT_GT(distinct_rows(input).size(), 35u);
 }
 
 TEST(Transforms, ThreadsChangeNothing) {
@@ -147,9 +147,9 @@ TEST(Transforms, ThreadsChangeNothing) {
 }
 
 TEST(Transforms, RefuseWhatIsNoPicture) {
-  EXPECT_THROW(all(transform(std::make_shared<TensorDataset>(zeros({2, 3})), {})), ShapeError);
-  EXPECT_THROW(all(transform(std::make_shared<TensorDataset>(zeros({2, 1, 0, 4})), {})), ShapeError);
-  EXPECT_THROW(all(transform(std::make_shared<TensorDataset>(zeros({2, 1, 3, 4}, {.dtype = DType::i64})), {})),
+  EXPECT_THROW(all_of(transform(std::make_shared<TensorDataset>(zeros({2, 3})), {})), ShapeError);
+  EXPECT_THROW(all_of(transform(std::make_shared<TensorDataset>(zeros({2, 1, 0, 4})), {})), ShapeError);
+  EXPECT_THROW(all_of(transform(std::make_shared<TensorDataset>(zeros({2, 1, 3, 4}, {.dtype = DType::i64})), {})),
                DTypeError);
   EXPECT_THROW(transform(nullptr, {}), ValueError);
   for (const Transform& step : std::vector<Transform>{

@@ -17,19 +17,19 @@ namespace {
 using testing::HasSubstr;
 using namespace lockstep::test;  // NOLINT: builders of files
 
-void parse(const std::string& bytes) {
+void parse_pickle(const std::string& bytes) {
   const auto document =
       parse_pytorch({"m.pt", std::as_bytes(std::span(bytes)), std::make_shared<int>(0)}, /*verify_checksums=*/true);
   flatten(PickleDocument::root_value(document), "m.pt");
 }
 
 /// What is said about a file whose object is `body`, a program without frame.
-std::string error_of(const std::string& body, const std::vector<float>& elements = {1, 2, 3, 4}) {
-  return message_of<FormatError>([&] { parse(legacy_file(pickle(body), elements)); });
+std::string pickle_error_of(const std::string& body, const std::vector<float>& elements = {1, 2, 3, 4}) {
+  return message_of<FormatError>([&] { parse_pickle(legacy_file(pickle(body), elements)); });
 }
 
 std::string error_of_file(const std::string& bytes) {
-  return message_of<FormatError>([&] { parse(bytes); });
+  return message_of<FormatError>([&] { parse_pickle(bytes); });
 }
 
 std::string raw(const char* text, std::size_t size) {
@@ -37,7 +37,7 @@ std::string raw(const char* text, std::size_t size) {
 }
 
 TEST(MalformedPickle, TheGoodFilesAreGood) {
-  EXPECT_EQ(error_of(pickle_state()), "no error");
+  EXPECT_EQ(pickle_error_of(pickle_state()), "no error");
   EXPECT_EQ(error_of_file(zip_file(torch_parts())), "no error");
 }
 
@@ -51,32 +51,34 @@ TEST(MalformedPickle, EveryTruncationIsRefused) {
 }
 
 TEST(MalformedPickle, NothingIsCalled) {
-  EXPECT_THAT(error_of(pickle_name("posix", "system") + pickle_text("touch pwned") + "\x85R"),
+  EXPECT_THAT(pickle_error_of(pickle_name("posix", "system") + pickle_text("touch pwned") + "\x85R"),
               HasSubstr("refuses to load \"posix\".\"system\""));
-  EXPECT_THAT(error_of(pickle_text("posix") + pickle_text("system") + "\x93"), HasSubstr("refuses to load"));
-  EXPECT_THAT(error_of("(" + pickle_text("x") + "iposix\nsystem\n"), HasSubstr("opcode 0x69"));          // INST
-  EXPECT_THAT(error_of("(" + pickle_text("x") + "o"), HasSubstr("opcode 0x6f"));                         // OBJ
-  EXPECT_THAT(error_of("\x82\x01"), HasSubstr("opcode 0x82"));                                           // EXT1
-  EXPECT_THAT(error_of(pickle_name("collections", "OrderedDict") + ")\x81"), HasSubstr("opcode 0x81"));  // NEWOBJ
-  EXPECT_THAT(error_of(pickle_tensor() + ")R"), HasSubstr("calls something that is not a name"));
-  EXPECT_THAT(error_of(pickle_name("builtins", "dict") + ")R"), HasSubstr("only ever named"));
+  EXPECT_THAT(pickle_error_of(pickle_text("posix") + pickle_text("system") + "\x93"), HasSubstr("refuses to load"));
+  EXPECT_THAT(pickle_error_of("(" + pickle_text("x") + "iposix\nsystem\n"), HasSubstr("opcode 0x69"));  // INST
+  EXPECT_THAT(pickle_error_of("(" + pickle_text("x") + "o"), HasSubstr("opcode 0x6f"));                 // OBJ
+  EXPECT_THAT(pickle_error_of("\x82\x01"), HasSubstr("opcode 0x82"));                                   // EXT1
+  EXPECT_THAT(pickle_error_of(pickle_name("collections", "OrderedDict") + ")\x81"),
+              HasSubstr("opcode 0x81"));  // NEWOBJ
+  EXPECT_THAT(pickle_error_of(pickle_tensor() + ")R"), HasSubstr("calls something that is not a name"));
+  EXPECT_THAT(pickle_error_of(pickle_name("builtins", "dict") + ")R"), HasSubstr("only ever named"));
   // Names out of the memo, in another order, still pass through the same table.
-  EXPECT_THAT(error_of(pickle_text("system") + "q\x01" + pickle_text("posix") + "q\x02\x86h\x02h\x01\x93"),
+  EXPECT_THAT(pickle_error_of(pickle_text("system") + "q\x01" + pickle_text("posix") + "q\x02\x86h\x02h\x01\x93"),
               HasSubstr("refuses to load \"posix\".\"system\""));
 }
 
 TEST(MalformedPickle, ItemsGoOnlyWhereTheyBelong) {
-  EXPECT_THAT(error_of("]" + pickle_text("a") + "Ns"), HasSubstr("not a dict"));
-  EXPECT_THAT(error_of(")Na"), HasSubstr("not a list"));
-  EXPECT_THAT(error_of("}}b"), HasSubstr("BUILD of something that is not an OrderedDict"));
-  EXPECT_THAT(error_of(pickle_tensor() + "}b"), HasSubstr("BUILD of something"));
-  EXPECT_THAT(error_of("}]Ns"), HasSubstr("key is neither"));
-  EXPECT_THAT(error_of("}(Nu"), HasSubstr("key has no value"));
-  EXPECT_THAT(error_of("}(" + pickle_text("a") + "N" + pickle_text("a") + "Nu", {}), HasSubstr("key \"a\" twice"));
+  EXPECT_THAT(pickle_error_of("]" + pickle_text("a") + "Ns"), HasSubstr("not a dict"));
+  EXPECT_THAT(pickle_error_of(")Na"), HasSubstr("not a list"));
+  EXPECT_THAT(pickle_error_of("}}b"), HasSubstr("BUILD of something that is not an OrderedDict"));
+  EXPECT_THAT(pickle_error_of(pickle_tensor() + "}b"), HasSubstr("BUILD of something"));
+  EXPECT_THAT(pickle_error_of("}]Ns"), HasSubstr("key is neither"));
+  EXPECT_THAT(pickle_error_of("}(Nu"), HasSubstr("key has no value"));
+  EXPECT_THAT(pickle_error_of("}(" + pickle_text("a") + "N" + pickle_text("a") + "Nu", {}),
+              HasSubstr("key \"a\" twice"));
 }
 
 TEST(MalformedPickle, TensorsStayInsideTheirStorage) {
-  const auto error = [](const PickledTensor& tensor) { return error_of(pickle_tensor(tensor)); };
+  const auto error = [](const PickledTensor& tensor) { return pickle_error_of(pickle_tensor(tensor)); };
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   EXPECT_THAT(error({.offset = 1}), HasSubstr("does not fit into storage \"0\" of 4 f32"));
   EXPECT_THAT(error({.stride = {3, 1}}), HasSubstr("does not fit"));
@@ -91,67 +93,68 @@ TEST(MalformedPickle, TensorsStayInsideTheirStorage) {
               HasSubstr("the limit is 8"));
   EXPECT_THAT(error({.elements = kHuge}), HasSubstr("larger than the file"));
   EXPECT_THAT(error({.elements = 5}), HasSubstr("4 elements instead of 5"));
-  EXPECT_THAT(error_of("(" + pickle_tensor() + pickle_tensor({.type = "IntStorage"}) + "t"),
+  EXPECT_THAT(pickle_error_of("(" + pickle_tensor() + pickle_tensor({.type = "IntStorage"}) + "t"),
               HasSubstr("is 4 i32 here and 4 f32 elsewhere"));
 }
 
 TEST(MalformedPickle, ExpandedTensorsCannotOutgrowTheFile) {
   std::string many = "(";
   for (int i = 0; i < 100; ++i) many += pickle_tensor({.shape = {1 << 20}, .stride = {0}});
-  EXPECT_THAT(error_of(many + "t"), HasSubstr("grow to more than"));
+  EXPECT_THAT(pickle_error_of(many + "t"), HasSubstr("grow to more than"));
   // What the result does not contain costs nothing.
-  EXPECT_EQ(error_of("(" + pickle_tensor({.shape = {1 << 20}, .stride = {0}}) + "t"), "no error");
+  EXPECT_EQ(pickle_error_of("(" + pickle_tensor({.shape = {1 << 20}, .stride = {0}}) + "t"), "no error");
 }
 
 TEST(MalformedPickle, SharedValuesAreNotABomb) {
   std::string bomb = raw("]q\0", 3);
   for (char i = 0; i < 40; ++i) bomb += std::string("h") + i + "\x86q" + static_cast<char>(i + 1);
-  EXPECT_THAT(error_of(bomb, {}), HasSubstr("expands to more than 4194304 values"));
+  EXPECT_THAT(pickle_error_of(bomb, {}), HasSubstr("expands to more than 4194304 values"));
 }
 
 TEST(MalformedPickle, NestingIsBoundedAndNeverRecursive) {
-  EXPECT_THAT(error_of(")" + std::string(300'000, '\x85'), {}), HasSubstr("nested deeper than 256"));
-  EXPECT_THAT(error_of(")" + std::string(1'000'000, '\x85'), {}), HasSubstr("more than 524288 objects"));
-  EXPECT_EQ(error_of(")" + std::string(255, '\x85'), {}), "no error");
-  EXPECT_THAT(error_of(raw("]q\0h\0a", 6), {}), HasSubstr("a value contains itself"));
-  EXPECT_THAT(error_of(raw("]q\0]h\0aa", 8), {}), HasSubstr("a value contains itself"));
+  EXPECT_THAT(pickle_error_of(")" + std::string(300'000, '\x85'), {}), HasSubstr("nested deeper than 256"));
+  EXPECT_THAT(pickle_error_of(")" + std::string(1'000'000, '\x85'), {}), HasSubstr("more than 524288 objects"));
+  EXPECT_EQ(pickle_error_of(")" + std::string(255, '\x85'), {}), "no error");
+  EXPECT_THAT(pickle_error_of(raw("]q\0h\0a", 6), {}), HasSubstr("a value contains itself"));
+  EXPECT_THAT(pickle_error_of(raw("]q\0]h\0aa", 8), {}), HasSubstr("a value contains itself"));
 }
 
 TEST(MalformedPickle, Integers) {
-  EXPECT_THAT(error_of("\x8a\xff" + std::string(255, 'x')), HasSubstr("255 bytes; the limit is 16"));
-  EXPECT_THAT(error_of(raw("\x8b\xff\xff\xff\xff", 5)), HasSubstr("opcode 0x8b"));
-  EXPECT_THAT(error_of("I0x10\n"), HasSubstr("opcode 0x49"));
-  EXPECT_THAT(error_of("L" + std::string(1000, '9') + "L\n"), HasSubstr("opcode 0x4c"));
+  EXPECT_THAT(pickle_error_of("\x8a\xff" + std::string(255, 'x')), HasSubstr("255 bytes; the limit is 16"));
+  EXPECT_THAT(pickle_error_of(raw("\x8b\xff\xff\xff\xff", 5)), HasSubstr("opcode 0x8b"));
+  EXPECT_THAT(pickle_error_of("I0x10\n"), HasSubstr("opcode 0x49"));
+  EXPECT_THAT(pickle_error_of("L" + std::string(1000, '9') + "L\n"), HasSubstr("opcode 0x4c"));
 }
 
 TEST(MalformedPickle, LengthsAreComparedWithTheFile) {
-  EXPECT_THAT(error_of(raw("X\xff\xff\xff\xff", 5)), HasSubstr("needs 4294967295 bytes"));
-  EXPECT_THAT(error_of("\x8e" + std::string(8, '\xff')), HasSubstr("needs 18446744073709551615 bytes"));
-  EXPECT_THAT(error_of("\x95" + std::string(8, '\xff') + "N"), HasSubstr("a frame is longer than the pickle"));
-  EXPECT_THAT(error_of("Nr" + std::string(4, '\xff')), HasSubstr("memo index 4294967295 exceeds"));
-  EXPECT_THAT(error_of("h\x07"), HasSubstr("memo index 7 was never written"));
-  EXPECT_THAT(error_of(pickle_text(std::string((1 << 20) + 1, 'x'))), HasSubstr("exceeds the limit of 1048576"));
+  EXPECT_THAT(pickle_error_of(raw("X\xff\xff\xff\xff", 5)), HasSubstr("needs 4294967295 bytes"));
+  EXPECT_THAT(pickle_error_of("\x8e" + std::string(8, '\xff')), HasSubstr("needs 18446744073709551615 bytes"));
+  EXPECT_THAT(pickle_error_of("\x95" + std::string(8, '\xff') + "N"), HasSubstr("a frame is longer than the pickle"));
+  EXPECT_THAT(pickle_error_of("Nr" + std::string(4, '\xff')), HasSubstr("memo index 4294967295 exceeds"));
+  EXPECT_THAT(pickle_error_of("h\x07"), HasSubstr("memo index 7 was never written"));
+  EXPECT_THAT(pickle_error_of(pickle_text(std::string((1 << 20) + 1, 'x'))), HasSubstr("exceeds the limit of 1048576"));
 }
 
 TEST(MalformedPickle, TheStackHoldsOneValueInTheEnd) {
-  EXPECT_THAT(error_of("\x86"), HasSubstr("the stack is empty"));
-  EXPECT_THAT(error_of("N(\x85"), HasSubstr("the stack is empty"));  // nothing above the mark
-  EXPECT_THAT(error_of("t"), HasSubstr("no mark"));
-  EXPECT_THAT(error_of("NN"), HasSubstr("exactly one value"));
-  EXPECT_THAT(error_of(""), HasSubstr("exactly one value"));
-  EXPECT_THAT(error_of(std::string(10'000'000, '('), {}), HasSubstr("more than 1024 marks"));
-  EXPECT_THAT(error_of(std::string(10'000'000, 'N'), {}), HasSubstr("more than 1048576 values on its stack"));
+  EXPECT_THAT(pickle_error_of("\x86"), HasSubstr("the stack is empty"));
+  EXPECT_THAT(pickle_error_of("N(\x85"), HasSubstr("the stack is empty"));  // nothing above the mark
+  EXPECT_THAT(pickle_error_of("t"), HasSubstr("no mark"));
+  EXPECT_THAT(pickle_error_of("NN"), HasSubstr("exactly one value"));
+  EXPECT_THAT(pickle_error_of(""), HasSubstr("exactly one value"));
+  EXPECT_THAT(pickle_error_of(std::string(10'000'000, '('), {}), HasSubstr("more than 1024 marks"));
+  EXPECT_THAT(pickle_error_of(std::string(10'000'000, 'N'), {}), HasSubstr("more than 1048576 values on its stack"));
 }
 
 TEST(MalformedPickle, OnlyValuesAreValues) {
-  EXPECT_THAT(error_of(pickle_storage({})), HasSubstr("bare storage"));
-  EXPECT_THAT(error_of(pickle_name("torch", "FloatStorage"), {}), HasSubstr("a type stands where a value should"));
-  EXPECT_THAT(error_of("(" + pickle_text("module") + "NNNNtQ"), HasSubstr("not one of a storage"));
+  EXPECT_THAT(pickle_error_of(pickle_storage({})), HasSubstr("bare storage"));
+  EXPECT_THAT(pickle_error_of(pickle_name("torch", "FloatStorage"), {}),
+              HasSubstr("a type stands where a value should"));
+  EXPECT_THAT(pickle_error_of("(" + pickle_text("module") + "NNNNtQ"), HasSubstr("not one of a storage"));
 }
 
 TEST(MalformedPickle, NamesMustDiffer) {
-  EXPECT_THAT(error_of("}(" + pickle_text("a.b") + pickle_tensor() + pickle_text("a") + "}" + pickle_text("b") +
-                       pickle_tensor() + "su"),
+  EXPECT_THAT(pickle_error_of("}(" + pickle_text("a.b") + pickle_tensor() + pickle_text("a") + "}" + pickle_text("b") +
+                              pickle_tensor() + "su"),
               HasSubstr("two values have the name \"a.b\""));
 }
 
@@ -160,8 +163,8 @@ TEST(MalformedLegacy, EveryPartIsChecked) {
   EXPECT_THAT(error_of_file(good + "x"), HasSubstr("1 bytes follow the last storage"));
   EXPECT_THAT(error_of_file(pickle("N")), HasSubstr("not one of torch.save"));
   EXPECT_THAT(error_of_file(pickle(raw("\x8a\x0a", 2) + std::string(10, 'x'))), HasSubstr("magic number is missing"));
-  EXPECT_THAT(error_of(pickle_state(), {}), HasSubstr("storage \"0\" are missing"));
-  EXPECT_THAT(error_of("N"), HasSubstr("listed but not used"));
+  EXPECT_THAT(pickle_error_of(pickle_state(), {}), HasSubstr("storage \"0\" are missing"));
+  EXPECT_THAT(pickle_error_of("N"), HasSubstr("listed but not used"));
   std::string big = good;
   big.replace(big.find('\x88'), 1, "\x89");
   EXPECT_THAT(error_of_file(big), HasSubstr("byte order is big"));
@@ -250,16 +253,16 @@ TEST(MalformedPickle, HostileFilesCostBoundedTimeAndMemory) {
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t before = os::resident_bytes();
   std::string lists(3'000'000, ']');
-  EXPECT_THAT(error_of(lists, {}), HasSubstr("more than 524288 objects"));
+  EXPECT_THAT(pickle_error_of(lists, {}), HasSubstr("more than 524288 objects"));
   std::string appended = "]";
   for (int i = 0; i < 50; ++i) appended += "(" + std::string(100'000, 'N') + "e";
-  EXPECT_THAT(error_of(appended, {}), HasSubstr("hold more than 4194304 values"));
+  EXPECT_THAT(pickle_error_of(appended, {}), HasSubstr("hold more than 4194304 values"));
   std::string tensors = pickle_tensor() + "0";  // POP is refused
-  EXPECT_THAT(error_of(tensors), HasSubstr("opcode 0x30"));
+  EXPECT_THAT(pickle_error_of(tensors), HasSubstr("opcode 0x30"));
   std::string many = raw("](", 2) + pickle_name("torch._utils", "_rebuild_tensor") + raw("q\0(", 3) +
                      pickle_storage({}) + "K\x01" + pickle_numbers({2}) + pickle_numbers({1}) + "tq\x01R";
   for (int i = 0; i < 200'000; ++i) many += raw("h\0h\1R", 5);
-  EXPECT_THAT(error_of(many + "e"), HasSubstr("more than 131072 tensors"));
+  EXPECT_THAT(pickle_error_of(many + "e"), HasSubstr("more than 131072 tensors"));
   EXPECT_LT(os::resident_bytes(), before + (300u << 20));  // sanitizers keep freed memory for a while
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }

@@ -19,8 +19,6 @@ namespace lockstep::io {
 namespace {
 
 using namespace std::string_view_literals;
-using test::every_dtype;
-using test::expect_equal;
 using test::message_of;
 using test::TemporaryFolder;
 using testing::HasSubstr;
@@ -49,13 +47,13 @@ TEST(SavePytorch, WritesTheOpcodesThatTorchWrites) {
 
 TEST(SavePytorch, RoundTripsEveryDType) {
   const TemporaryFolder folder;
-  TensorMap tensors = every_dtype();
+  TensorMap tensors = test::every_dtype();
   tensors["transposed"] = arange(0, 24).reshape({2, 3, 4}).transpose(0, 2);
   tensors["rank 8"] = ones({1, 2, 1, 1, 3, 1, 1, 1});
   tensors["no rows"] = zeros({0, 2, 0});
   save_pytorch(folder.path("a.pt"), tensors);
-  expect_equal(load_weights(folder.path("a.pt")), tensors);
-  expect_equal(load_pytorch(folder.path("a.pt"), {.map = false}).tensors, tensors);
+  test::expect_equal(load_weights(folder.path("a.pt")), tensors);
+  test::expect_equal(load_pytorch(folder.path("a.pt"), {.map = false}).tensors, tensors);
   EXPECT_EQ(list_tensors(folder.path("a.pt")).format, "PyTorch zip");
 }
 
@@ -73,16 +71,16 @@ TEST(SavePytorch, ManyTensors) {
   TensorMap tensors;
   for (int i = 0; i < 2001; ++i) tensors.emplace("layer." + std::to_string(i), full({1 + i % 3}, i));
   save_pytorch(folder.path("many.pt"), tensors);
-  expect_equal(load_weights(folder.path("many.pt")), tensors);
+  test::expect_equal(load_weights(folder.path("many.pt")), tensors);
 }
 
 TEST(SavePytorch, EqualTensorsGiveEqualFilesWhoseElementsAreAligned) {
   const TemporaryFolder folder;
-  save_pytorch(folder.path("a"), every_dtype());
-  save_pytorch(folder.path("another name"), every_dtype());
+  save_pytorch(folder.path("a"), test::every_dtype());
+  save_pytorch(folder.path("another name"), test::every_dtype());
   EXPECT_EQ(test::read_whole_file(folder.path("a")), test::read_whole_file(folder.path("another name")));
   const ZipArchive archive(os::map_file(folder.path("a")));
-  EXPECT_EQ(archive.entries().size(), every_dtype().size() + 3);
+  EXPECT_EQ(archive.entries().size(), test::every_dtype().size() + 3);
   for (const ZipEntry& entry : archive.entries()) EXPECT_EQ(entry.data_offset % 64, 0u) << entry.name;
   for (const char* name : {"archive/data.pkl", "archive/byteorder", "archive/version"}) {
     EXPECT_NE(archive.find(name), nullptr) << name;
@@ -101,7 +99,7 @@ TEST(SavePytorch, HostileNamesAreOnlyNames) {
     tensors.emplace(name, full({1}, ++value));
   }
   save_pytorch(folder.path("a.pt"), tensors);
-  expect_equal(load_weights(folder.path("a.pt")), tensors);
+  test::expect_equal(load_weights(folder.path("a.pt")), tensors);
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a.pt"});
 }
 
@@ -149,9 +147,9 @@ TEST(SavePytorch, EveryFailingCallLeavesOldOrNewFile) {
       }
       const TensorMap found = load_weights(path);
       if (reported && calls.failed_call() != "fsync" && calls.failed_call() != "close") {
-        expect_equal(found, old_tensors);
+        test::expect_equal(found, old_tensors);
       } else if (!reported) {
-        expect_equal(found, new_tensors);
+        test::expect_equal(found, new_tensors);
       } else {
         EXPECT_TRUE(found.size() == old_tensors.size() || found.size() == new_tensors.size());
       }

@@ -14,7 +14,7 @@ namespace lockstep::io {
 namespace {
 
 // The stored pictures have one channel or three; ours have three.
-Image image_of(const Tensor& tensor) {
+Image resized_image(const Tensor& tensor) {
   Image image{.width = static_cast<int>(tensor.shape()[1]), .height = static_cast<int>(tensor.shape()[0])};
   const std::vector<std::uint8_t> values = tensor.to_vector<std::uint8_t>();
   if (tensor.shape()[2] == 3) {
@@ -34,10 +34,10 @@ TEST(Resize, EqualsPillow) {
     int height = 0;
     int width = 0;
     if (std::sscanf(name.c_str(), "%d.%15[a-z].%dx%d", &index, filter, &height, &width) != 4) continue;
-    const Image source = image_of(cases.at("src." + std::to_string(index)));
+    const Image source = resized_image(cases.at("src." + std::to_string(index)));
     const bool bilinear = std::string(filter) == "bilinear";
     const Image image = resize(source, width, height, bilinear ? ResizeFilter::bilinear : ResizeFilter::bicubic);
-    EXPECT_EQ(image, image_of(tensor)) << name;
+    EXPECT_EQ(image, resized_image(tensor)) << name;
     ++compared;
   }
   EXPECT_GT(compared, 30);

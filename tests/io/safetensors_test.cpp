@@ -22,8 +22,6 @@ namespace lockstep::io {
 namespace {
 
 using test::bytes_of;
-using test::every_dtype;
-using test::expect_equal;
 using test::message_of;
 using test::safetensors_bytes;
 using test::TemporaryFolder;
@@ -33,10 +31,10 @@ TEST(Safetensors, RoundTripsEveryDType) {
   const TemporaryFolder folder;
   const std::string path = folder.path("all.safetensors");
   const std::map<std::string, std::string> metadata = {{"format", "pt"}, {"quote\"\n", "umlaut \xc3\xa4"}};
-  save_safetensors(path, every_dtype(), metadata);
+  save_safetensors(path, test::every_dtype(), metadata);
   for (const bool map : {true, false}) {
     const TensorFile file = load_safetensors(path, {.map = map});
-    expect_equal(file.tensors, every_dtype());
+    test::expect_equal(file.tensors, test::every_dtype());
     EXPECT_EQ(file.metadata, metadata);
   }
 }
@@ -44,23 +42,24 @@ TEST(Safetensors, RoundTripsEveryDType) {
 TEST(Safetensors, WritesLargestElementsFirstThenByName) {
   const TemporaryFolder folder;
   const std::string path = folder.path("order.safetensors");
-  save_safetensors(path, every_dtype());
+  save_safetensors(path, test::every_dtype());
   const SafetensorsReader reader(path);
   std::vector<std::string> names;
   for (const TensorEntry& entry : reader.entries()) {
     names.push_back(entry.name);
     EXPECT_EQ(entry.offset % size_of(entry.type), 0u) << entry.name;
   }
-  const std::vector<std::string> expected = {"complex64", "f64", "i64",  "u64",    "empty",  "f32", "i32", "u32", "bf16",
-                                             "f16",       "i16", "u16",  "bool",   "f8e4m3", "f8e5m2", "i8",  "u8"};
+  const std::vector<std::string> expected = {"complex64", "f64",    "i64",    "u64", "empty", "f32",
+                                             "i32",       "u32",    "bf16",   "f16", "i16",   "u16",
+                                             "bool",      "f8e4m3", "f8e5m2", "i8",  "u8"};
   EXPECT_EQ(names, expected);
   EXPECT_EQ(reader.entries().front().offset % 8, 0u);
 }
 
 TEST(Safetensors, EqualTensorsGiveEqualFiles) {
   const TemporaryFolder folder;
-  save_safetensors(folder.path("a"), every_dtype(), {{"k", "v"}});
-  save_safetensors(folder.path("b"), every_dtype(), {{"k", "v"}});
+  save_safetensors(folder.path("a"), test::every_dtype(), {{"k", "v"}});
+  save_safetensors(folder.path("b"), test::every_dtype(), {{"k", "v"}});
   EXPECT_EQ(test::read_whole_file(folder.path("a")), test::read_whole_file(folder.path("b")));
 }
 
@@ -82,7 +81,7 @@ TEST(Safetensors, UnalignedTensorsAreRead) {
 TEST(Safetensors, LoadsByNameAndSaysWhatIsMissing) {
   const TemporaryFolder folder;
   const std::string path = folder.path("m");
-  save_safetensors(path, every_dtype());
+  save_safetensors(path, test::every_dtype());
   const SafetensorsReader reader(path);
   EXPECT_EQ(reader.load("i16").to_vector<std::int16_t>(), (std::vector<std::int16_t>{-1, 2}));
   EXPECT_EQ(message_of<ValueError>([&] { reader.load("x"); }), path + ": there is no tensor \"x\"");
@@ -90,7 +89,7 @@ TEST(Safetensors, LoadsByNameAndSaysWhatIsMissing) {
 
 TEST(Safetensors, TensorsOutliveReaderAndFile) {
   const TemporaryFolder folder;
-  save_safetensors(folder.path("m"), every_dtype());
+  save_safetensors(folder.path("m"), test::every_dtype());
   const Tensor tensor = SafetensorsReader(folder.path("m")).load("i64");
   std::filesystem::remove(folder.path("m"));
   EXPECT_EQ(tensor.to_vector<std::int64_t>(), (std::vector<std::int64_t>{-1, INT64_MAX}));
@@ -134,7 +133,7 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
 // Each system call of a save fails once, in five ways: the file is the old or the new one, never anything else.
 TEST(Safetensors, EveryFailingCallLeavesOldOrNewFile) {
   const TensorMap old_tensors = {{"w", Tensor::from(std::vector<float>{1, 2}, {2})}};
-  const TensorMap new_tensors = every_dtype();
+  const TensorMap new_tensors = test::every_dtype();
   for (const int error : {ENOSPC, EIO, EDQUOT, EINTR, 0}) {
     for (int k = 0;; ++k) {
       const TemporaryFolder folder;
@@ -149,9 +148,9 @@ TEST(Safetensors, EveryFailingCallLeavesOldOrNewFile) {
       }
       const TensorMap found = load_safetensors(path).tensors;
       if (reported && calls.failed_call() != "fsync" && calls.failed_call() != "close") {
-        expect_equal(found, old_tensors);
+        test::expect_equal(found, old_tensors);
       } else if (!reported) {
-        expect_equal(found, new_tensors);
+        test::expect_equal(found, new_tensors);
       } else {
         EXPECT_TRUE(found.size() == old_tensors.size() || found.size() == new_tensors.size());
       }
@@ -182,7 +181,7 @@ TEST(Safetensors, ReadsPublishedModels) {
   EXPECT_EQ(file.tensors.at("linear.bias").shape(), Shape{10});
   const TemporaryFolder folder;
   save_safetensors(folder.path("copy"), file.tensors, file.metadata);
-  expect_equal(load_safetensors(folder.path("copy")).tensors, file.tensors);
+  test::expect_equal(load_safetensors(folder.path("copy")).tensors, file.tensors);
 }
 
 TEST(Safetensors, ReadsEveryFileOfTheTestData) {

@@ -55,7 +55,7 @@ std::uint64_t trained(nn::Module& model, Device device, int steps, const std::fu
   return nn::state_hash(model.state_dict());
 }
 
-std::uint64_t pictures(Device device, int steps) {
+std::uint64_t hash_of_pictures(Device device, int steps) {
   manual_seed(1);
   const std::shared_ptr<nn::Layer> model = models::architecture("resnet8-cifar").create(10);
   return trained(*model, device, steps, [&](Generator& generator) {
@@ -79,7 +79,7 @@ std::uint64_t text(Device device, int steps) {
 TEST(BlockedTraining, HasTheSameWeightsAfterTwoHundredSteps) {
   for (const Device& device : test_devices()) {
     if (device.kind == DeviceKind::ref) continue;  // too slow for so many steps
-    EXPECT_EQ(pictures(device, 200), 0x4985ce299e10204fULL) << device.to_string();
+    EXPECT_EQ(hash_of_pictures(device, 200), 0x4985ce299e10204fULL) << device.to_string();
     EXPECT_EQ(text(device, 200), 0x69566031efe682a6ULL) << device.to_string();
   }
 }
@@ -87,7 +87,7 @@ TEST(BlockedTraining, HasTheSameWeightsAfterTwoHundredSteps) {
 TEST(BlockedTraining, BeginsAsOnTheReference) {
   const Device ref{DeviceKind::ref, 0};
   for (const Device& device : test_devices()) {
-    EXPECT_EQ(pictures(device, 2), pictures(ref, 2)) << device.to_string();
+    EXPECT_EQ(hash_of_pictures(device, 2), hash_of_pictures(ref, 2)) << device.to_string();
     EXPECT_EQ(text(device, 3), text(ref, 3)) << device.to_string();
   }
 }

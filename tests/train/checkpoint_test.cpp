@@ -27,8 +27,8 @@ namespace {
 using test::message_of;
 using test::TemporaryFolder;
 
-struct Net : nn::Module {
-  explicit Net(std::int64_t width = 3) : layer(*this, "layer", 2, width) {}
+struct SavedNet : nn::Module {
+  explicit SavedNet(std::int64_t width = 3) : layer(*this, "layer", 2, width) {}
   nn::Linear layer;
 };
 
@@ -61,7 +61,7 @@ TEST(Checkpoint, ComesBackAsItWas) {
 
 TEST(Checkpoint, PartsTakeAndGiveStates) {
   const TemporaryFolder folder;
-  Net net;
+  SavedNet net;
   Generator generator(5);
   generator.next_draw();
   const auto dataset = std::make_shared<data::TensorDataset>(zeros({10, 1}));
@@ -73,7 +73,7 @@ TEST(Checkpoint, PartsTakeAndGiveStates) {
   saved.add("model", net).add("loader", loader).add("generator", generator);
   save_checkpoint(folder.path("run"), saved);
 
-  Net other;
+  SavedNet other;
   Generator other_generator(6);
   data::DataLoader other_loader(dataset, {.shuffle = true});
   const auto found = load_latest(folder.path("run"));
@@ -91,15 +91,15 @@ TEST(Checkpoint, PartsTakeAndGiveStates) {
 
 TEST(Checkpoint, RefusesAnotherModel) {
   const TemporaryFolder folder;
-  save_checkpoint(folder.path("run"), Checkpoint().add("model", Net()));
+  save_checkpoint(folder.path("run"), Checkpoint().add("model", SavedNet()));
   const Checkpoint loaded = *load_latest(folder.path("run"));
-  Net wider(4);
+  SavedNet wider(4);
   EXPECT_THROW(loaded.restore("model", wider), ShapeError);
   struct Other : nn::Module {
     nn::Linear head{*this, "head", 2, 3};
   } other;
   EXPECT_THROW(loaded.restore("model", other), ValueError);
-  Net half;
+  SavedNet half;
   half.to(DType::f16);
   const std::uint64_t before = half.layer.weight.tensor().hash();
   EXPECT_THAT(message_of<DTypeError>([&] { loaded.restore("model", half); }),
@@ -219,7 +219,7 @@ TEST(Checkpoint, AFullDiskLeavesTheOneBefore) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path("run"), example(1));
   Checkpoint large{.step = 2};
-  large.add("model", Net(100000));
+  large.add("model", SavedNet(100000));
   for (const auto& [name, tensor] : large.part("model")) tensor.eval();
   // The limit holds for a process, so a child has it. It must not compute: threads do not survive the fork.
   const pid_t child = ::fork();

@@ -33,7 +33,7 @@ constexpr const char* kTestName = "Resume.KilledTwentyTimesGivesTheSameBitsSlow"
 constexpr std::uint64_t kEpochs = 8;
 constexpr int kKills = 20;
 
-struct Net : nn::Module {
+struct ResumedNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 1, 4, {3}};
   nn::BatchNorm2d norm{*this, "norm", 4};
   nn::Linear head{*this, "head", 64, 3};
@@ -44,7 +44,7 @@ struct Net : nn::Module {
 /// random: weights, order, augmentation, dropout.
 void train_process(const std::string& directory) {
   manual_seed(3);
-  Net net;
+  ResumedNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
   Generator drawn(17);
   std::vector<std::int64_t> labels;

@@ -25,7 +25,7 @@ MessageWriter matrix(const std::vector<float>& values) {
   return tensor;
 }
 
-MessageWriter node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output) {
+MessageWriter node_of(const std::string& op, const std::vector<std::string>& inputs, const std::string& output) {
   MessageWriter writer;
   for (const std::string& input : inputs) writer.text(1, input);
   writer.text(2, output);
@@ -38,7 +38,7 @@ MessageWriter stated(const std::vector<float>& values, const std::string& name) 
   attribute.text(1, "value");
   attribute.message(5, matrix(values));
   attribute.integer(20, 4);  // a tensor
-  MessageWriter writer = node("Constant", {}, name);
+  MessageWriter writer = node_of("Constant", {}, name);
   writer.message(5, attribute);
   return writer;
 }
@@ -54,8 +54,8 @@ std::string model_with_a_product_of_constants() {
   MessageWriter graph;
   graph.message(1, stated({1.001f, 2.003f, 3.007f, 4.011f}, "a"));
   graph.message(1, stated({0.501f, 0.703f, 0.907f, 1.103f}, "b"));
-  graph.message(1, node("MatMul", {"a", "b"}, "ab"));
-  graph.message(1, node("Add", {"x", "ab"}, "y"));
+  graph.message(1, node_of("MatMul", {"a", "b"}, "ab"));
+  graph.message(1, node_of("Add", {"x", "ab"}, "y"));
   graph.text(2, "graph");
   graph.message(11, named("x"));
   graph.message(12, named("y"));
