@@ -18,19 +18,19 @@ inline namespace v0 {
 namespace {
 
 using Compute = std::function<Tensor(const Tensor& a, const Tensor& b, const Tensor& c)>;
-struct Case {
+struct AutocastCase {
   std::string name;
   std::vector<Shape> shapes;
   Compute compute;
 };
 
-Tensor input(const Case& listed, std::size_t i, DType dtype) {
+Tensor input(const AutocastCase& listed, std::size_t i, DType dtype) {
   if (i >= listed.shapes.size()) return {};
   return random_tensor(listed.shapes[i], dtype, i + 1);
 }
 
 // In the scope on operands of `given`, outside on casts of them to `to`.
-void expect_casts(const Case& listed, DType scope, DType given, DType to) {
+void expect_casts(const AutocastCase& listed, DType scope, DType given, DType to) {
   Tensor operands[3], cast[3];
   for (std::size_t i = 0; i < listed.shapes.size(); ++i) {
     operands[i] = input(listed, i, given);
@@ -49,8 +49,8 @@ const RecurrentWeights weights_of(const Tensor& b, const Tensor& c) {
   return {b, c};
 }
 
-const std::vector<Case>& narrow_cases() {
-  static const auto& cases = *new std::vector<Case>{
+const std::vector<AutocastCase>& narrow_cases() {
+  static const auto& cases = *new std::vector<AutocastCase>{
       {"matmul", {{3, 5}, {5, 4}}, [](auto& a, auto& b, auto&) { return matmul(a, b); }},
       {"mm", {{3, 5}, {5, 4}}, [](auto& a, auto& b, auto&) { return mm(a, b); }},
       {"bmm", {{2, 3, 5}, {2, 5, 4}}, [](auto& a, auto& b, auto&) { return bmm(a, b); }},
@@ -102,8 +102,8 @@ const std::vector<Case>& narrow_cases() {
   return cases;
 }
 
-const std::vector<Case>& wide_cases() {
-  static const auto& cases = *new std::vector<Case>{
+const std::vector<AutocastCase>& wide_cases() {
+  static const auto& cases = *new std::vector<AutocastCase>{
       {"sum", {{3, 5}}, [](auto& a, auto&, auto&) { return sum(a, 1); }},
       {"prod", {{3, 5}}, [](auto& a, auto&, auto&) { return prod(a); }},
       {"mean", {{3, 5}}, [](auto& a, auto&, auto&) { return mean(a, {0}); }},
@@ -166,7 +166,7 @@ const std::vector<Case>& wide_cases() {
 }
 
 TEST(Autocast, ContractionsAreThoseOfExplicitCasts) {
-  for (const Case& listed : narrow_cases()) {
+  for (const AutocastCase& listed : narrow_cases()) {
     for (const DType scope : {DType::bf16, DType::f16}) expect_casts(listed, scope, DType::f32, scope);
     expect_casts(listed, DType::bf16, DType::f16, DType::bf16);
     expect_casts(listed, DType::bf16, DType::f64, DType::f64);  // is left alone
@@ -174,7 +174,7 @@ TEST(Autocast, ContractionsAreThoseOfExplicitCasts) {
 }
 
 TEST(Autocast, WhatNeedsPrecisionIsInF32) {
-  for (const Case& listed : wide_cases()) {
+  for (const AutocastCase& listed : wide_cases()) {
     expect_casts(listed, DType::bf16, DType::bf16, DType::f32);
     expect_casts(listed, DType::f16, DType::f16, DType::f32);
     expect_casts(listed, DType::bf16, DType::f32, DType::f32);

@@ -7,6 +7,7 @@
 #include <lockstep/lockstep.h>
 
 #include "graph/make.h"
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
@@ -15,7 +16,7 @@ namespace {
 using Function = std::function<Tensor(const Tensor&)>;
 
 // d sum(f(x) * c) / dx for a fixed random c, by differences.
-void check(const std::string& name, const Function& f, const Shape& shape, double tolerance = 1e-5) {
+void check_gradients(const std::string& name, const Function& f, const Shape& shape, double tolerance = 1e-5) {
   SCOPED_TRACE(name);
   const Tensor x = random_tensor(shape, DType::f64, 11) * 0.7 + 0.2;
   const Tensor c = random_tensor(f(x).shape(), DType::f64, 12);
@@ -36,82 +37,86 @@ void check(const std::string& name, const Function& f, const Shape& shape, doubl
   }
 }
 
-Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape) {
-  return Tensor::from<std::int64_t>(values, shape);
-}
-
 TEST(Autograd, OfViews) {
-  check("permute", [](const Tensor& x) { return x.permute({2, 0, 1}) * 1.5; }, {2, 3, 4});
-  check("reshape of a transpose", [](const Tensor& x) { return x.transpose(0, 1).reshape({6}); }, {2, 3});
-  check("expand", [](const Tensor& x) { return x.unsqueeze(1).expand({3, 4, 2}); }, {3, 2});
-  check("slice", [](const Tensor& x) { return x.slice(0, {.start = 1, .step = 2}).slice(1, {.step = -1}); }, {5, 3});
-  check("pad", [](const Tensor& x) { return pad(x, {1, -1, 2, 0}, 3.0); }, {3, 4});
-  check("views of views",
-        [](const Tensor& x) {
-          return pad(x.flip({0}).slice(0, {.step = 2}), {1, 1}).transpose(0, 1);
-        },
-        {5, 3});
-  check("windows", [](const Tensor& x) { return avg_pool1d(x, 3, {.stride = {1}, .padding = {1}}); },
-        {1, 2, 6});
-  check("dilated windows",
-        [](const Tensor& x) { return max_pool2d(x, 2, {.stride = {1}, .dilation = {2}}); }, {1, 1, 4, 5});
-  check("cat", [](const Tensor& x) { return cat({x, x * 2.0, x.flip({0})}, 0); }, {3, 2});
-  check("select", [](const Tensor& x) { return x.select(1, 2) * x.select(1, 0); }, {3, 4});
+  check_gradients("permute", [](const Tensor& x) { return x.permute({2, 0, 1}) * 1.5; }, {2, 3, 4});
+  check_gradients("reshape of a transpose", [](const Tensor& x) { return x.transpose(0, 1).reshape({6}); }, {2, 3});
+  check_gradients("expand", [](const Tensor& x) { return x.unsqueeze(1).expand({3, 4, 2}); }, {3, 2});
+  check_gradients("slice", [](const Tensor& x) { return x.slice(0, {.start = 1, .step = 2}).slice(1, {.step = -1}); },
+                  {5, 3});
+  check_gradients("pad", [](const Tensor& x) { return pad(x, {1, -1, 2, 0}, 3.0); }, {3, 4});
+  check_gradients("views of views",
+                  [](const Tensor& x) {
+                    return pad(x.flip({0}).slice(0, {.step = 2}), {1, 1}).transpose(0, 1);
+                  },
+                  {5, 3});
+  check_gradients("windows", [](const Tensor& x) { return avg_pool1d(x, 3, {.stride = {1}, .padding = {1}}); },
+                  {1, 2, 6});
+  check_gradients("dilated windows", [](const Tensor& x) { return max_pool2d(x, 2, {.stride = {1}, .dilation = {2}}); },
+                  {1, 1, 4, 5});
+  check_gradients("cat", [](const Tensor& x) { return cat({x, x * 2.0, x.flip({0})}, 0); }, {3, 2});
+  check_gradients("select", [](const Tensor& x) { return x.select(1, 2) * x.select(1, 0); }, {3, 4});
 }
 
 TEST(Autograd, OfReductions) {
-  check("sum", [](const Tensor& x) { return sum(x * x, {0, 2}); }, {2, 3, 4});
-  check("mean", [](const Tensor& x) { return mean(x * x, {-1}, true); }, {3, 4});
-  check("prod", [](const Tensor& x) { return prod(x, {1}); }, {3, 4});
-  check("amax", [](const Tensor& x) { return amax(x, {1}); }, {3, 4});
-  check("var", [](const Tensor& x) { return var(x, {1}); }, {3, 5});
-  check("norm", [](const Tensor& x) { return norm(x, {0}); }, {3, 4});
-  check("logsumexp", [](const Tensor& x) { return logsumexp(x, {1}); }, {3, 4});
-  check("softmax", [](const Tensor& x) { return softmax(x, 1); }, {3, 4});
-  check("log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, {3, 4});
-  check("layer_norm", [](const Tensor& x) { return layer_norm(x, {4}); }, {3, 4});
+  check_gradients("sum", [](const Tensor& x) { return sum(x * x, {0, 2}); }, {2, 3, 4});
+  check_gradients("mean", [](const Tensor& x) { return mean(x * x, {-1}, true); }, {3, 4});
+  check_gradients("prod", [](const Tensor& x) { return prod(x, {1}); }, {3, 4});
+  check_gradients("amax", [](const Tensor& x) { return amax(x, {1}); }, {3, 4});
+  check_gradients("var", [](const Tensor& x) { return var(x, {1}); }, {3, 5});
+  check_gradients("norm", [](const Tensor& x) { return norm(x, {0}); }, {3, 4});
+  check_gradients("logsumexp", [](const Tensor& x) { return logsumexp(x, {1}); }, {3, 4});
+  check_gradients("softmax", [](const Tensor& x) { return softmax(x, 1); }, {3, 4});
+  check_gradients("log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, {3, 4});
+  check_gradients("layer_norm", [](const Tensor& x) { return layer_norm(x, {4}); }, {3, 4});
 }
 
 TEST(Autograd, OfComputedPlaces) {
-  check("gather", [](const Tensor& x) { return gather(x, 1, ids({2, 0, 2, 1}, {2, 2})); }, {2, 3});
-  check("embedding", [](const Tensor& x) { return embedding(x, ids({2, 0, 2}, {3})); }, {3, 2});
-  check("scatter_add", [](const Tensor& x) { return scatter_add(x, 0, ids({1, 1, 0}, {1, 3}), x * x); }, {3, 3});
-  check("scatter", [](const Tensor& x) { return scatter(x, 1, ids({2, 0}, {2, 1}), x * 2.0); }, {2, 3});
-  check("scatter_reduce",
-        [](const Tensor& x) {
-          return scatter_reduce(x, 1, ids({0, 0, 2}, {1, 3}), x * 1.5, ReduceMode::amax);
-        },
-        {2, 3});
-  check("sort", [](const Tensor& x) { return sort(x, 0).values * arange(1, 5, 1, {.dtype = DType::f64}); }, {4});
-  check("topk", [](const Tensor& x) { return topk(x, 2).values; }, {3, 5});
-  check("index", [](const Tensor& x) { return index(x, {ids({1, -1, 1}, {3})}); }, {3, 2});
-  check("index_put", [](const Tensor& x) { return index_put(x, {ids({1}, {1})}, x.select(0, 0) * 3.0); }, {3, 2});
-  check("cumsum", [](const Tensor& x) { return graph::scan(ScanOp::sum, x, 1); }, {2, 5});
-  check("cummax", [](const Tensor& x) { return graph::scan(ScanOp::max, x, 0); }, {5});
-  check("update",
-        [](const Tensor& x) {
-          const View region = View::contiguous({3, 4}).sliced(1, 1, 2, 2);
-          return graph::update(x, region, (x * x).slice(1, {.stop = 2}));
-        },
-        {3, 4});
+  check_gradients("gather", [](const Tensor& x) { return gather(x, 1, ids({2, 0, 2, 1}, {2, 2})); }, {2, 3});
+  check_gradients("embedding", [](const Tensor& x) { return embedding(x, ids({2, 0, 2}, {3})); }, {3, 2});
+  check_gradients("scatter_add",
+                  [](const Tensor& x) {
+                    return scatter_add(x, 0, ids({1, 1, 0}, {1, 3}), x * x);
+                  },
+                  {3, 3});
+  check_gradients("scatter", [](const Tensor& x) { return scatter(x, 1, ids({2, 0}, {2, 1}), x * 2.0); }, {2, 3});
+  check_gradients("scatter_reduce",
+                  [](const Tensor& x) {
+                    return scatter_reduce(x, 1, ids({0, 0, 2}, {1, 3}), x * 1.5, ReduceMode::amax);
+                  },
+                  {2, 3});
+  check_gradients("sort", [](const Tensor& x) { return sort(x, 0).values * arange(1, 5, 1, {.dtype = DType::f64}); },
+                  {4});
+  check_gradients("topk", [](const Tensor& x) { return topk(x, 2).values; }, {3, 5});
+  check_gradients("index", [](const Tensor& x) { return index(x, {ids({1, -1, 1}, {3})}); }, {3, 2});
+  check_gradients("index_put", [](const Tensor& x) { return index_put(x, {ids({1}, {1})}, x.select(0, 0) * 3.0); },
+                  {3, 2});
+  check_gradients("cumsum", [](const Tensor& x) { return graph::scan(ScanOp::sum, x, 1); }, {2, 5});
+  check_gradients("cummax", [](const Tensor& x) { return graph::scan(ScanOp::max, x, 0); }, {5});
+  check_gradients("update",
+                  [](const Tensor& x) {
+                    const View region = View::contiguous({3, 4}).sliced(1, 1, 2, 2);
+                    return graph::update(x, region, (x * x).slice(1, {.stop = 2}));
+                  },
+                  {3, 4});
 }
 
 TEST(Autograd, OfProductsWithZeros) {
   const auto with_zeros = [](const Function& f) {
     return [f](const Tensor& x) { return f(x * Tensor::from<double>({1, 0, 1, 0, 1, 1, 1, 1, 1, 0}, {2, 5})); };
   };
-  check("cumprod", [](const Tensor& x) { return cumprod(x, 1); }, {2, 5});
-  check("cumprod of zeros", with_zeros([](const Tensor& x) { return cumprod(x + 0.0, 1); }), {2, 5});
+  check_gradients("cumprod", [](const Tensor& x) { return cumprod(x, 1); }, {2, 5});
+  check_gradients("cumprod of zeros", with_zeros([](const Tensor& x) { return cumprod(x + 0.0, 1); }), {2, 5});
   // Moved by the difference itself, zeros are seen by their own derivative.
   const Tensor zero = requires_grad(Tensor::from<double>({2, 0, 3, 0, 5}, {5}));
   EXPECT_EQ(gradients(sum(cumprod(zero, 0)), {zero})[0].to_vector<double>(), (std::vector<double>{1, 8, 0, 0, 0}));
   const Tensor to = ids({0, 1, 1, 0, 1}, {5});
   for (const bool include_self : {true, false}) {
-    check("scatter_prod",
-          [&](const Tensor& x) {
-            return scatter_reduce(x.narrow(0, 0, 3), 0, to, x.narrow(0, 3, 5), ReduceMode::prod, include_self);
-          },
-          {8});
+    check_gradients("scatter_prod",
+                    [&](const Tensor& x) {
+                      return scatter_reduce(x.narrow(0, 0, 3), 0, to, x.narrow(0, 3, 5), ReduceMode::prod,
+                                            include_self);
+                    },
+                    {8});
     const Tensor self = requires_grad(Tensor::from<double>({3, 0}, {2}));
     const Tensor values = requires_grad(Tensor::from<double>({0, 2, 0, 7, 0}, {5}));
     const Tensor product = scatter_reduce(self, 0, to, values, ReduceMode::prod, include_self);
@@ -136,27 +141,24 @@ TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
 
 TEST(Autograd, MaxPoolsGiveAllToTheFirstNaN) {
   const Tensor x = requires_grad(Tensor::from<float>({1, NAN, NAN, 5, NAN, 2, -0.0f, 0}, {1, 8}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, 4)), {x})[0].to_vector<float>(),
-            (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, 2)), {x})[0].to_vector<float>(),
-            (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 4)), {x})[0].to_vector<float>(), (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 2)), {x})[0].to_vector<float>(), (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
 }
 
 TEST(Autograd, OfMaxPools) {
   const auto pool = [](const Shape& kernel, const PoolOptions& options = {}) {
     return [kernel, options](const Tensor& x) { return max_pool2d(x, kernel, options); };
   };
-  check("apart", pool({2, 3}), {1, 2, 4, 6});
-  check("apart, rest left over", pool(2), {1, 1, 5, 7});
-  check("apart, reaching over", pool(2, {.padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
-  check("overlapping", pool(3, {.stride = {2}, .padding = {1}}), {2, 1, 6, 5});
-  check("with holes", pool(2, {.stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
-  check("many taps", pool(9, {.stride = {2}, .padding = {4}}), {1, 1, 10, 9});
-  check("windows smaller than the stride", pool({1, 2}, {.stride = {3, 1}}), {1, 1, 8, 5});
-  check("volume", [](const Tensor& x) { return max_pool3d(x, 2, {.stride = {1}}); }, {1, 1, 3, 3, 2});
-  check("line", [](const Tensor& x) { return max_pool1d(x, 3, {.stride = {1}, .ceil_mode = true}); },
-        {2, 7});
-  check("adaptive", [](const Tensor& x) { return adaptive_max_pool1d(x, {3}); }, {1, 2, 7});
+  check_gradients("apart", pool({2, 3}), {1, 2, 4, 6});
+  check_gradients("apart, rest left over", pool(2), {1, 1, 5, 7});
+  check_gradients("apart, reaching over", pool(2, {.padding = {1}, .ceil_mode = true}), {1, 1, 5, 4});
+  check_gradients("overlapping", pool(3, {.stride = {2}, .padding = {1}}), {2, 1, 6, 5});
+  check_gradients("with holes", pool(2, {.stride = {3}, .dilation = {2}}), {1, 1, 7, 8});
+  check_gradients("many taps", pool(9, {.stride = {2}, .padding = {4}}), {1, 1, 10, 9});
+  check_gradients("windows smaller than the stride", pool({1, 2}, {.stride = {3, 1}}), {1, 1, 8, 5});
+  check_gradients("volume", [](const Tensor& x) { return max_pool3d(x, 2, {.stride = {1}}); }, {1, 1, 3, 3, 2});
+  check_gradients("line", [](const Tensor& x) { return max_pool1d(x, 3, {.stride = {1}, .ceil_mode = true}); }, {2, 7});
+  check_gradients("adaptive", [](const Tensor& x) { return adaptive_max_pool1d(x, {3}); }, {1, 2, 7});
   const auto again = [](const Shape& kernel, const PoolOptions& options = {}) {
     return [kernel, options](const Tensor& x) {
       const Tensor leaf = is_tracked(x) ? x : requires_grad(x);
@@ -164,8 +166,8 @@ TEST(Autograd, OfMaxPools) {
       return gradients(sum(y * y), {leaf}, {.create_graph = true})[0];
     };
   };
-  check("gradient of the gradient", again(3, {.stride = {2}}), {1, 9});
-  check("gradient of the gradient", again(3), {1, 9});
+  check_gradients("gradient of the gradient", again(3, {.stride = {2}}), {1, 9});
+  check_gradients("gradient of the gradient", again(3), {1, 9});
   same_everywhere([](Device device) {
     const Tensor x = requires_grad(random_tensor({2, 3, 9, 8}, DType::f32, 1, device));
     const Tensor overlapping = sum(exp(max_pool2d(x, 3, {.stride = {2}, .padding = {1}})));
@@ -175,26 +177,34 @@ TEST(Autograd, OfMaxPools) {
 
 TEST(Autograd, OfProducts) {
   const Tensor w = random_tensor({4, 3}, DType::f64, 5);
-  check("matmul", [&](const Tensor& x) { return matmul(x, w); }, {2, 4});
-  check("matmul of itself", [](const Tensor& x) { return matmul(x, x.transpose(0, 1)); }, {3, 2});
-  check("broadcast batches", [](const Tensor& x) { return matmul(x.reshape({1, 2, 3}), x.reshape({2, 3, 1})); }, {6});
-  check("batch of many", [](const Tensor& x) { return matmul(random_tensor({4, 2, 3}, DType::f64, 6), x); }, {3, 2});
-  check("linear", [&](const Tensor& x) { return linear(x.reshape({2, 3}), w, w.select(1, 0)); }, {6});
-  check("linear weight", [&](const Tensor& x) { return linear(w, x, x.select(1, 0)); }, {2, 3});
-  check("einsum", [&](const Tensor& x) { return einsum("ij,jk->k", {x, w}); }, {2, 4});
+  check_gradients("matmul", [&](const Tensor& x) { return matmul(x, w); }, {2, 4});
+  check_gradients("matmul of itself", [](const Tensor& x) { return matmul(x, x.transpose(0, 1)); }, {3, 2});
+  check_gradients("broadcast batches",
+                  [](const Tensor& x) {
+                    return matmul(x.reshape({1, 2, 3}), x.reshape({2, 3, 1}));
+                  },
+                  {6});
+  check_gradients("batch of many",
+                  [](const Tensor& x) {
+                    return matmul(random_tensor({4, 2, 3}, DType::f64, 6), x);
+                  },
+                  {3, 2});
+  check_gradients("linear", [&](const Tensor& x) { return linear(x.reshape({2, 3}), w, w.select(1, 0)); }, {6});
+  check_gradients("linear weight", [&](const Tensor& x) { return linear(w, x, x.select(1, 0)); }, {2, 3});
+  check_gradients("einsum", [&](const Tensor& x) { return einsum("ij,jk->k", {x, w}); }, {2, 4});
   const Tensor image = random_tensor({2, 4, 5, 4}, DType::f64, 7);
   const Tensor filter = random_tensor({6, 2, 3, 2}, DType::f64, 8);
   const ConvOptions options{.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2};
-  check(
+  check_gradients(
       "conv2d input", [&](const Tensor& x) { return conv2d(x, filter, {}, options); }, image.shape(), 1e-4);
-  check(
+  check_gradients(
       "conv2d weight", [&](const Tensor& x) { return conv2d(image, x, {}, options); }, filter.shape(), 1e-4);
   const Tensor spread = random_tensor({6, 2, 3}, DType::f64, 9);
   const ConvTransposeOptions back{.stride = {3}, .padding = {1}, .output_padding = {1}, .groups = 2, .dilation = {2}};
-  check(
+  check_gradients(
       "conv_transpose1d input", [&](const Tensor& x) { return conv_transpose1d(x, spread, {}, back); }, {2, 6, 4},
       1e-4);
-  check(
+  check_gradients(
       "conv_transpose1d weight",
       [&](const Tensor& x) {
         return conv_transpose1d(random_tensor({2, 6, 4}, DType::f64, 10), x, x.reshape({-1}).narrow(0, 0, 4), back);
@@ -216,21 +226,25 @@ TEST(Autograd, OfAttention) {
   const auto with = [](const AttentionOptions& options) {
     return [options](const Tensor& x) { return attention_of(x, options); };
   };
-  check("plain", with({}), {148});
-  check("causal", with({.causal = true}), {148});
-  check("causal at the end", with({.causal = true, .alignment = CausalAlignment::bottom_right}), {148});
-  check("window", with({.window_left = 1, .window_right = 1}), {148});
-  check("mask and softcap", with({.mask = seen, .softcap = 2}), {148});
-  check("bias", with({.mask = bias, .scale = 0.7}), {148});
+  check_gradients("plain", with({}), {148});
+  check_gradients("causal", with({.causal = true}), {148});
+  check_gradients("causal at the end", with({.causal = true, .alignment = CausalAlignment::bottom_right}), {148});
+  check_gradients("window", with({.window_left = 1, .window_right = 1}), {148});
+  check_gradients("mask and softcap", with({.mask = seen, .softcap = 2}), {148});
+  check_gradients("bias", with({.mask = bias, .scale = 0.7}), {148});
   const Tensor x = random_tensor({148}, DType::f64, 23);
-  check("the bias itself", [&](const Tensor& b) { return attention_of(x, {.mask = b.reshape({4, 1, 5})}); }, {20});
-  check("one batch of keys for all",
-        [](const Tensor& y) {
-          const Tensor keys = y.narrow(0, 12, 6).reshape({3, 2});
-          return scaled_dot_product_attention(y.narrow(0, 0, 12).reshape({3, 2, 2}), keys, keys);
-        },
-        {18});
-  check(
+  check_gradients("the bias itself",
+                  [&](const Tensor& b) {
+                    return attention_of(x, {.mask = b.reshape({4, 1, 5})});
+                  },
+                  {20});
+  check_gradients("one batch of keys for all",
+                  [](const Tensor& y) {
+                    const Tensor keys = y.narrow(0, 12, 6).reshape({3, 2});
+                    return scaled_dot_product_attention(y.narrow(0, 0, 12).reshape({3, 2, 2}), keys, keys);
+                  },
+                  {18});
+  check_gradients(
       "its gradient",
       [](const Tensor& y) {
         const Tensor leaf = is_tracked(y) ? y : requires_grad(y);
@@ -259,15 +273,16 @@ TEST(Autograd, OfGradients) {
       return gradients(sum(f(leaf)), {leaf}, {.create_graph = true})[0];
     };
   };
-  check("x^3", second([](const Tensor& x) { return x * x * x; }), {4});
-  check("exp", second([](const Tensor& x) { return exp(x * x); }), {4});
-  check("softmax", second([](const Tensor& x) { return softmax(x, 0) * x; }), {4});
-  check("matmul", second([](const Tensor& x) { return matmul(matmul(x, x), x); }), {3, 3}, 1e-4);
-  check("conv", second([](const Tensor& x) {
-          return tanh(conv1d(x.reshape({1, 2, 6}), x.reshape({2, 2, 3}), {}, {.stride = {2}, .padding = {1}}));
-        }),
-        {12}, 1e-4);
-  check("gather", second([](const Tensor& x) { return tanh(gather(x, 0, ids({1, 1, 0}, {3}))); }), {3});
+  check_gradients("x^3", second([](const Tensor& x) { return x * x * x; }), {4});
+  check_gradients("exp", second([](const Tensor& x) { return exp(x * x); }), {4});
+  check_gradients("softmax", second([](const Tensor& x) { return softmax(x, 0) * x; }), {4});
+  check_gradients("matmul", second([](const Tensor& x) { return matmul(matmul(x, x), x); }), {3, 3}, 1e-4);
+  check_gradients(
+      "conv", second([](const Tensor& x) {
+        return tanh(conv1d(x.reshape({1, 2, 6}), x.reshape({2, 2, 3}), {}, {.stride = {2}, .padding = {1}}));
+      }),
+      {12}, 1e-4);
+  check_gradients("gather", second([](const Tensor& x) { return tanh(gather(x, 0, ids({1, 1, 0}, {3}))); }), {3});
 }
 
 TEST(Autograd, IsTheSameOnEveryDevice) {

@@ -58,7 +58,7 @@ struct Case {
 Tensor some(const Shape& shape) {
   return uniform(0.1, 0.9, shape).eval();
 }
-Tensor ids() {
+Tensor labels() {
   static const Tensor tensor = Tensor::from<std::int64_t>({1, 0, 1, 1}, {4});
   return tensor;
 }
@@ -72,7 +72,7 @@ RecurrentWeights recurrent_weights(std::int64_t gates) {
 
 // clang-format off
 const std::vector<Case>& cases() {
-  ids(), per_channel();  // made before, not in a case
+  labels(), per_channel();  // made before, not in a case
   static const Tensor weight = some({4, 6}), kernel = some({5, 4, 3, 3}), last = some({6});
   static const std::vector<Case> all{
       {"add", __LINE__, [](const Tensor& x) { return std::vector{x + x}; }},
@@ -155,10 +155,10 @@ const std::vector<Case>& cases() {
       {"pad", __LINE__, [](const Tensor& x) { return std::vector{pad(x, {1, 1})}; }},
       {"roll", __LINE__, [](const Tensor& x) { return std::vector{roll(x, {1}, {1})}; }},
       {"tril", __LINE__, [](const Tensor& x) { return std::vector{tril(x)}; }},
-      {"index_select", __LINE__, [](const Tensor& x) { return std::vector{index_select(x, 0, ids())}; }},
-      {"gather", __LINE__, [](const Tensor& x) { return std::vector{gather(x, 1, ids().reshape({1, 4, 1, 1}))}; }},
-      {"scatter_add", __LINE__, [](const Tensor& x) { return std::vector{scatter_add(x, 1, ids().reshape({1, 4, 1, 1}), x)}; }},
-      {"embedding", __LINE__, [](const Tensor& x) { return std::vector{embedding(x.select(0, 0).select(0, 0), ids())}; }},
+      {"index_select", __LINE__, [](const Tensor& x) { return std::vector{index_select(x, 0, labels())}; }},
+      {"gather", __LINE__, [](const Tensor& x) { return std::vector{gather(x, 1, labels().reshape({1, 4, 1, 1}))}; }},
+      {"scatter_add", __LINE__, [](const Tensor& x) { return std::vector{scatter_add(x, 1, labels().reshape({1, 4, 1, 1}), x)}; }},
+      {"embedding", __LINE__, [](const Tensor& x) { return std::vector{embedding(x.select(0, 0).select(0, 0), labels())}; }},
       {"sort", __LINE__, [](const Tensor& x) { return std::vector{sort(x, 1).values}; }},
       {"topk", __LINE__, [](const Tensor& x) { return std::vector{topk(x, 2).values}; }},
       {"lstm", __LINE__, [](const Tensor& x) { return std::vector{lstm(x.select(0, 0), {recurrent_weights(4)}).output}; }},

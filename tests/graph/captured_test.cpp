@@ -16,9 +16,9 @@
 namespace lockstep::graph {
 namespace {
 
-using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+using TensorsFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-std::unique_ptr<Captured> captured(const Function& function, const std::vector<Tensor>& inputs) {
+std::unique_ptr<Captured> captured(const TensorsFunction& function, const std::vector<Tensor>& inputs) {
   for (const Tensor& input : inputs) input.eval();
   Capture capture(inputs);
   const std::vector<Tensor> outputs = function(inputs);
@@ -36,7 +36,7 @@ Tensor indices(const std::vector<std::int64_t>& values) {
 TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
   for (const Device device : test_devices()) {
     const Tensor weight = input({6, 5}, 1, device);
-    const Function function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    const TensorsFunction function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
       const Tensor y = gelu(matmul(in[0], weight) + in[1]);
       return {softmax(y, 1), y.transpose(0, 1), sum(y), in[0].narrow(0, 1, 2), weight, in[1]};
     };
@@ -54,7 +54,9 @@ TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
 }
 
 TEST(Captured, MakesNoNodesAndNoPlans) {
-  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {exp(in[0]) * 2.0}; };
+  const TensorsFunction function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {exp(in[0]) * 2.0};
+  };
   const auto again = captured(function, {input({8}, 1)});
   const Tensor x = input({8}, 2);
   const WindowStatistics before = window_statistics({});
@@ -68,7 +70,7 @@ TEST(Captured, MakesNoNodesAndNoPlans) {
 
 // More values than one plan takes, of which later pieces read some of earlier ones, and windows that flush themselves.
 TEST(Captured, IsCutIntoPieces) {
-  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+  const TensorsFunction function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     Tensor x = in[0];
     const Tensor early = tanh(x);
     for (int i = 0; i < 500; ++i) x = matmul(x * 0.5, in[1]) + early;
@@ -85,7 +87,7 @@ TEST(Captured, IsCutIntoPieces) {
 }
 
 TEST(Captured, LeavesItsInputsAndResultsAlone) {
-  const Function function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+  const TensorsFunction function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     Tensor x = in[0];
     x[0] = 7.0;
     return {x};
@@ -104,7 +106,7 @@ TEST(Captured, LeavesItsInputsAndResultsAlone) {
 
 TEST(Captured, RefusesWhatLooksAtElementsOrDrawsNumbers) {
   const std::vector<Tensor> inputs = {input({4}, 1)};
-  const auto refuses = [&](const Function& function) { return captured(function, inputs) == nullptr; };
+  const auto refuses = [&](const TensorsFunction& function) { return captured(function, inputs) == nullptr; };
   EXPECT_TRUE(
       refuses([](const auto& in) -> std::vector<Tensor> { return {in[0] * max(in[0]).template item<float>()}; }));
   EXPECT_TRUE(refuses([](const auto& in) -> std::vector<Tensor> { return {in[0] + rand({4})}; }));

@@ -28,12 +28,12 @@ class Gated : public nn::Layer {
   nn::Linear gate;
 };
 
-struct Net : nn::Module {
+struct CheckedNet : nn::Module {
   Gated first{*this, "first", 3};
 };
 
 TEST(Check, OfAUsersLayerNamesTheLayerAndTheCaller) {
-  Net net;
+  CheckedNet net;
   const Tensor x = ones({2, 3, 4}).named("batch");
   const int line = __LINE__ + 1;
   const std::string message = message_of<ShapeError>([&] { net.first(x); });
@@ -45,7 +45,7 @@ TEST(Check, OfAUsersLayerNamesTheLayerAndTheCaller) {
 }
 
 TEST(Check, OfWhatIsCalledWithinNamesTheSame) {
-  Net net;
+  CheckedNet net;
   const int line = __LINE__ + 1;
   const std::string message = message_of<ShapeError>([&] { net.first(ones({2, 4})); });
   EXPECT_TRUE(message.starts_with("gated: the input's last size")) << message;

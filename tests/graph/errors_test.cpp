@@ -11,16 +11,19 @@
 namespace lockstep {
 namespace {
 
-const Device kRef{DeviceKind::ref, 0};
+const Device kReference{DeviceKind::ref, 0};
 
 TEST(Errors, DifferentDevicesNameBothAndTheFix) {
   const Tensor x = ones({2, 3}).named("pred");
-  const Tensor y = ones({2, 3}, {.device = kRef});
+  const Tensor y = ones({2, 3}, {.device = kReference});
   expect_error<DeviceError>([&] { x + y; },
                             {"add: a and b are on different devices", "pred", "f32 [2, 3]  cpu", "f32 [2, 3]  ref",
                              "fix: move one of them, e.g. pred.to(Device::parse(\"ref\"))", "errors_test.cpp:"});
-  expect_error<DeviceError>([&] { conv2d(ones({1, 3, 8, 8}), ones({4, 3, 3, 3}, {.device = kRef}).named("conv1.weight")); },
-                            {"conv2d", "conv1.weight"});
+  expect_error<DeviceError>(
+      [&] {
+        conv2d(ones({1, 3, 8, 8}), ones({4, 3, 3, 3}, {.device = kReference}).named("conv1.weight"));
+      },
+      {"conv2d", "conv1.weight"});
 }
 
 TEST(Errors, TwoHandlesOfOneDeviceAreOneDevice) {
@@ -69,18 +72,43 @@ TEST(Errors, BadIndicesAreFoundWhereTheUserPutThem) {
     return std::string("no error");
   };
   const std::string first = message([&] { return embedding(table, ids({3, 12}, {2})); });
-  EXPECT_NE(first.find("embedding: index 12 at position [1] is outside a dimension of size 10"), std::string::npos) << first;
+  EXPECT_NE(first.find("embedding: index 12 at position [1] is outside a dimension of size 10"), std::string::npos)
+      << first;
   EXPECT_NE(first.find("encoder.embedding.weight"), std::string::npos) << first;
   EXPECT_NE(first.find("f32 [10, 4]"), std::string::npos) << first;
   const std::vector<std::pair<std::function<Tensor()>, const char*>> cases{
-      {[&] { return embedding(table, ids({3, 2, 1, 0, 10, 5}, {2, 3})); }, "index 10 at position [1, 1] "},
-      {[&] { return embedding(ones({10, 1}), ids({3, 2, 1, 11}, {2, 2})); }, "index 11 at position [1, 1] "},
-      {[&] { return index_select(table, 1, ids({3, 4}, {2})); }, "index 4 at position [1] is outside a dimension of size 4"},
-      {[&] { return gather(table, 1, ids({0, 1, 2, 4}, {2, 2})); }, "index 4 at position [1, 1] "},
-      {[&] { return take(table, ids({0, 1, 40, 2}, {2, 2})); }, "index 40 at position [1, 0] is outside a dimension of size 40"},
-      {[&] { return take_along_dim(table, ids({0, 9, 10}, {3, 1}), 0); }, "index 10 at position [2, 0] "},
-      {[&] { return scatter(table, 0, ids({0, 9, 3, 10}, {2, 2}), 1.0); }, "index 10 at position [1, 1] "},
-      {[&] { return index_add(table, 0, ids({0, 11}, {2}), ones({2, 4})); }, "index 11 at position [1] "},
+      {[&] {
+         return embedding(table, ids({3, 2, 1, 0, 10, 5}, {2, 3}));
+       },
+       "index 10 at position [1, 1] "},
+      {[&] {
+         return embedding(ones({10, 1}), ids({3, 2, 1, 11}, {2, 2}));
+       },
+       "index 11 at position [1, 1] "},
+      {[&] {
+         return index_select(table, 1, ids({3, 4}, {2}));
+       },
+       "index 4 at position [1] is outside a dimension of size 4"},
+      {[&] {
+         return gather(table, 1, ids({0, 1, 2, 4}, {2, 2}));
+       },
+       "index 4 at position [1, 1] "},
+      {[&] {
+         return take(table, ids({0, 1, 40, 2}, {2, 2}));
+       },
+       "index 40 at position [1, 0] is outside a dimension of size 40"},
+      {[&] {
+         return take_along_dim(table, ids({0, 9, 10}, {3, 1}), 0);
+       },
+       "index 10 at position [2, 0] "},
+      {[&] {
+         return scatter(table, 0, ids({0, 9, 3, 10}, {2, 2}), 1.0);
+       },
+       "index 10 at position [1, 1] "},
+      {[&] {
+         return index_add(table, 0, ids({0, 11}, {2}), ones({2, 4}));
+       },
+       "index 11 at position [1] "},
       {[&] { return index_fill(table, 0, ids({-1}, {1}), 1.0); }, "index -1 at position [0] "},
       {[&] { return embedding(table, ids({11}, {1}).expand({3})); }, "embedding: index 11 "},
   };
@@ -88,16 +116,21 @@ TEST(Errors, BadIndicesAreFoundWhereTheUserPutThem) {
     EXPECT_NE(message(op).find(expected), std::string::npos) << expected << "\n" << message(op);
   }
   const std::string counted = message([&] { return one_hot(ids({1, 7}, {2}), 5); });
-  EXPECT_NE(counted.find("one_hot: index 7 at position [1] is outside a dimension of size 5"), std::string::npos) << counted;
+  EXPECT_NE(counted.find("one_hot: index 7 at position [1] is outside a dimension of size 5"), std::string::npos)
+      << counted;
 }
 
 TEST(Errors, ACustomGradientOfAWrongShapeNamesTheFunction) {
   const Tensor x = requires_grad(ones({2, 3}));
   const auto differentiate = [&](const Shape& shape) {
-    return gradients(sum(custom_gradient(x * 2.0, {x}, [&](const Tensor&) { return std::vector{ones(shape)}; })), {x})[0];
+    return gradients(sum(custom_gradient(x * 2.0, {x}, [&](const Tensor&) { return std::vector{ones(shape)}; })),
+                     {x})[0];
   };
-  expect_error<ShapeError>([&] { differentiate({2, 4}); },
-                           {"custom_gradient", "input 0, which is [2, 3]", "f32 [2, 4]", "errors_test.cpp"});
+  expect_error<ShapeError>(
+      [&] {
+        differentiate({2, 4});
+      },
+      {"custom_gradient", "input 0, which is [2, 3]", "f32 [2, 4]", "errors_test.cpp"});
   expect_error<ShapeError>([&] { differentiate({3}); }, {"custom_gradient"});
   EXPECT_EQ(differentiate({2, 3}).shape(), (Shape{2, 3}));
 }
@@ -111,7 +144,11 @@ TEST(Errors, AddressesThatAreNull) {
 
 TEST(Errors, ViewsKeepTheNameOfWhatTheyLookAt) {
   const Tensor weight = ones({128, 64}).named("layers.3.weight");
-  expect_error<ShapeError>([&] { matmul(ones({8, 128}), weight.transpose(0, 1)); }, {"layers.3.weight", "f32 [64, 128]"});
+  expect_error<ShapeError>(
+      [&] {
+        matmul(ones({8, 128}), weight.transpose(0, 1));
+      },
+      {"layers.3.weight", "f32 [64, 128]"});
 }
 
 TEST(Errors, SizesThatOverflow) {
@@ -157,7 +194,8 @@ TEST(Errors, WrongDTypeToRead) {
 TEST(Errors, Devices) {
   expect_error<DeviceError>([] { Device::parse("gpu"); }, {"\"gpu\"", "ref, cpu"});
   expect_error<DeviceError>([] { Device::parse("cuda:x"); }, {"cuda:x"});
-  expect_error<DeviceError>([] { ones({2}, {.device = Device::parse("metal:9999")}); }, {"metal:9999", "not available"});
+  expect_error<DeviceError>([] { ones({2}, {.device = Device::parse("metal:9999")}); },
+                            {"metal:9999", "not available"});
   expect_error<DeviceError>([] { ones({2}).to(Device::parse("cpu:1")); }, {"cpu:1"});
   EXPECT_EQ(Device::parse("cpu"), (Device{DeviceKind::cpu, 0}));
   EXPECT_EQ(Device::parse("cuda:3").to_string(), "cuda:3");

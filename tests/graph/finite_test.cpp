@@ -6,13 +6,12 @@
 
 #include <lockstep/lockstep.h>
 
+#include "graph/values.h"
 #include "support/files.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(CheckFinite, NamesTheOpThatMadeTheFirstNaN) {
   const Tensor x = Tensor::from<float>({1, -2}, {2}).named("weights");

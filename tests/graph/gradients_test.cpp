@@ -19,7 +19,7 @@ Tensor run(Op op, const std::vector<Tensor>& inputs) {
   }
 }
 
-void check(Op op) {
+void check_gradients(Op op) {
   SCOPED_TRACE(info_of(op).name);
   std::vector<Tensor> inputs;
   for (int i = 0; i < info_of(op).arity; ++i) {
@@ -62,7 +62,7 @@ TEST(Gradients, OfEveryFloatRowOfTheTable) {
     const Op op = static_cast<Op>(i);
     const OpInfo& info = info_of(op);
     if (info.kind != OpKind::arithmetic || (info.types & kTypeF64) == 0) continue;
-    check(op);
+    check_gradients(op);
     ++checked;
   }
   EXPECT_GE(checked, 54);

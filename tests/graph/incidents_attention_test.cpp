@@ -6,26 +6,15 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // The same values in memory of their own.
-Tensor copied(const Tensor& tensor) {
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
-  tensor.read_bytes(bytes.data());
-  return Tensor::from_bytes(bytes.data(), bytes.size(), tensor.shape(), tensor.dtype(), tensor.device());
-}
-
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
-  return random_tensor(shape, dtype, seed, device);
-}
-
 // With all scores in memory; `hidden` marks the keys that do not take part.
-Tensor whole(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& hidden) {
+Tensor with_all_scores(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& hidden) {
   const Tensor scores = matmul(q, k.transpose(-2, -1)) * (1.0 / std::sqrt(static_cast<double>(q.shape().back())));
   return matmul(softmax(where(hidden, -kInfinity, scores), -1), v);
 }
@@ -82,7 +71,7 @@ TEST(Incidents, AttentionOfGroupsUnderAnOblongMaskSlow) {
   EXPECT_BITS_EQ(y, scaled_dot_product_attention(q, k, v, {.mask = logical_not(hidden), .enable_gqa = true}));
   for (const std::int64_t head : {0, 3, 4, 31}) {
     const auto of = [](const Tensor& tensor, std::int64_t i) { return tensor.select(1, i).to(DType::f32); };
-    expect_close(y.select(1, head), whole(of(q, head), of(k, head / 4), of(v, head / 4), hidden), 2e-3);
+    expect_close(y.select(1, head), with_all_scores(of(q, head), of(k, head / 4), of(v, head / 4), hidden), 2e-3);
   }
 }
 
@@ -96,7 +85,7 @@ TEST(Incidents, CausalAttentionUnderAMask) {
       const Tensor keys = arange(0, static_cast<double>(n), 1, {.device = device});
       const Tensor padding = (keys >= std::max<std::int64_t>(1, n - 3)).expand({n, n});
       const Tensor y = scaled_dot_product_attention(q, k, v, {.mask = added(padding), .causal = true});
-      expect_close(y, whole(q, k, v, logical_or(padding, keys > keys.unsqueeze(1))), 1e-5);
+      expect_close(y, with_all_scores(q, k, v, logical_or(padding, keys > keys.unsqueeze(1))), 1e-5);
       return y;
     });
   }

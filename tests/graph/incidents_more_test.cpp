@@ -9,16 +9,11 @@
 
 #include <limits>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
-  return random_tensor(shape, dtype, seed, device);
-}
 
 // Numbers whose sums are exact in every order.
 Tensor signs(const Shape& shape, std::uint64_t seed, Device device = {}) {

@@ -8,24 +8,13 @@
 #include <limits>
 #include <thread>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // The same values in memory of their own.
-Tensor copied(const Tensor& tensor) {
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
-  tensor.read_bytes(bytes.data());
-  return Tensor::from_bytes(bytes.data(), bytes.size(), tensor.shape(), tensor.dtype(), tensor.device());
-}
-
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
-  return random_tensor(shape, dtype, seed, device);
-}
-
 // --- layout ---------------------------------------------------------------------------------------------------------
 
 // candle 3735, 3736, 3836, 3853, 3893, 3894

@@ -8,13 +8,11 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class FloatOps : public ::testing::TestWithParam<DType> {
  protected:
@@ -28,8 +26,9 @@ INSTANTIATE_TEST_SUITE_P(DTypes, FloatOps, ::testing::Values(DType::f16, DType::
 
 TEST_P(FloatOps, Unary) {
   using Unary = Tensor (*)(const Operand&);
-  for (const Unary op : {&neg, &abs, &sign, &relu, &floor, &ceil, &trunc, &round, &sqrt, &rsqrt, &reciprocal, &exp, &log,
-                         &sin, &cos, &tanh, &sigmoid, &erf, &gelu, &gelu_tanh, &silu, &isnan, &isfinite}) {
+  for (const Unary op :
+       {&neg, &abs, &sign, &relu, &floor,   &ceil, &trunc, &round,     &sqrt, &rsqrt, &reciprocal, &exp,
+        &log, &sin, &cos,  &tanh, &sigmoid, &erf,  &gelu,  &gelu_tanh, &silu, &isnan, &isfinite}) {
     same_everywhere([&](Device device) { return op(random({3, 333}, 1, device)); });
   }
 }
@@ -47,14 +46,17 @@ TEST_P(FloatOps, Where) {
   same_everywhere([&](Device device) {
     return where(random({4, 1}, 1, device) > 0.0, random({4, 99}, 2, device), random({99}, 3, device));
   });
-  same_everywhere([&](Device device) { return masked_fill(random({99}, 1, device), random({99}, 2, device) < 0, -1e30); });
+  same_everywhere(
+      [&](Device device) { return masked_fill(random({99}, 1, device), random({99}, 2, device) < 0, -1e30); });
 }
 
 TEST_P(FloatOps, Reductions) {
   for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}, Dims{-1, -2}}) {
     for (const bool keepdim : {false, true}) {
       const auto check = [&](auto op) {
-        same_everywhere([&](Device device) { return op(random_tensor({7, 5, 131}, dtype(), 4, device), dims, keepdim); });
+        same_everywhere([&](Device device) {
+          return op(random_tensor({7, 5, 131}, dtype(), 4, device), dims, keepdim);
+        });
       };
       using Reduction = Tensor (*)(const Operand&, const Dims&, bool);
       check(static_cast<Reduction>(&sum));
@@ -115,12 +117,12 @@ TEST_P(FloatOps, Contractions) {
   for (const Sizes& sizes : {Sizes{{17, 300}, {300, 33}}, Sizes{{300}, {300, 33}}, Sizes{{17, 300}, {300}},
                              Sizes{{300}, {300}}, Sizes{{2, 3, 5, 19}, {19, 7}}, Sizes{{2, 1, 5, 19}, {3, 19, 7}},
                              Sizes{{5, 0}, {0, 7}}, Sizes{{0, 4}, {4, 7}}, Sizes{{1, 1}, {1, 1}}}) {
-    same_everywhere([&](Device device) {
-      return matmul(random_operand(sizes.a, 1, device), random_operand(sizes.b, 2, device));
-    });
+    same_everywhere(
+        [&](Device device) { return matmul(random_operand(sizes.a, 1, device), random_operand(sizes.b, 2, device)); });
   }
   same_everywhere([&](Device device) {
-    return matmul(random_operand({70, 50}, 1, device).transpose(0, 1), random_operand({40, 70}, 2, device).transpose(0, 1));
+    return matmul(random_operand({70, 50}, 1, device).transpose(0, 1),
+                  random_operand({40, 70}, 2, device).transpose(0, 1));
   });
   same_everywhere([&](Device device) {
     return relu(linear(random_operand({3, 4, 50}, 1, device), random_operand({40, 50}, 2, device),
@@ -142,12 +144,12 @@ TEST_P(FloatOps, Convolutions) {
   check({1, 6, 10, 9}, {9, 2, 3, 2}, {.stride = {1, 2}, .dilation = {2, 1}, .groups = 3});
   check({3, 40, 5, 5}, {24, 40, 3, 3}, {.padding = {1}});
   same_everywhere([&](Device device) {
-    return conv1d(random_tensor({2, 3, 50}, dtype(), 1, device), random_tensor({5, 3, 7}, dtype(), 2, device), std::nullopt,
-                  {.stride = {3}, .padding = {2}});
+    return conv1d(random_tensor({2, 3, 50}, dtype(), 1, device), random_tensor({5, 3, 7}, dtype(), 2, device),
+                  std::nullopt, {.stride = {3}, .padding = {2}});
   });
   same_everywhere([&](Device device) {
-    return conv3d(random_tensor({1, 2, 5, 6, 7}, dtype(), 1, device), random_tensor({3, 2, 3, 3, 3}, dtype(), 2, device),
-                  std::nullopt, {.padding = {1}});
+    return conv3d(random_tensor({1, 2, 5, 6, 7}, dtype(), 1, device),
+                  random_tensor({3, 2, 3, 3, 3}, dtype(), 2, device), std::nullopt, {.padding = {1}});
   });
   // Without a batch, and reading through a transposed view.
   same_everywhere([&](Device device) {
@@ -164,8 +166,9 @@ TEST_P(FloatOps, Pools) {
   for (const Pool& pool :
        {Pool{2, {}}, Pool{3, {.stride = 2, .padding = 1}}, Pool{{3, 2}, {.stride = {2, 1}, .ceil_mode = true}},
         Pool{3, {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false}}}) {
-    same_everywhere(
-        [&](Device device) { return max_pool2d(random({2, 3, 11, 12}, 1, device), pool.kernel, pool.options); });
+    same_everywhere([&](Device device) {
+      return max_pool2d(random({2, 3, 11, 12}, 1, device), pool.kernel, pool.options);
+    });
     same_everywhere([&](Device device) {
       return avg_pool2d(random_tensor({2, 3, 11, 12}, dtype(), 1, device), pool.kernel, pool.options);
     });
@@ -174,13 +177,15 @@ TEST_P(FloatOps, Pools) {
     return max_pool2d(random({1, 2, 11, 12}, 1, device), 3, {.stride = {1}, .dilation = {2}});
   });
   for (const Shape& size : {Shape{1}, Shape{4, 3}, Shape{5, 7}}) {
-    same_everywhere([&](Device device) { return adaptive_avg_pool2d(random_tensor({2, 3, 8, 9}, dtype(), 1, device), size); });
+    same_everywhere([&](Device device) {
+      return adaptive_avg_pool2d(random_tensor({2, 3, 8, 9}, dtype(), 1, device), size);
+    });
   }
 }
 
 TEST_P(FloatOps, CastsToEverything) {
-  for (const DType to : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::u32, DType::f16,
-                         DType::bf16, DType::f32, DType::f64}) {
+  for (const DType to : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::u32,
+                         DType::f16, DType::bf16, DType::f32, DType::f64}) {
     same_everywhere([&](Device device) { return random({999}, 6, device).to(to); });
   }
 }
@@ -190,7 +195,9 @@ TEST_P(FloatOps, MovesKeepEveryBit) {
   same_everywhere([&](Device device) { return stack({random({3, 5}, 1, device), random({3, 5}, 2, device)}, -1); });
   same_everywhere([&](Device device) { return pad(random({3, 5}, 1, device), {1, 2, -1, 3}, 7.5); });
   same_everywhere([&](Device device) { return contiguous(random({13, 50}, 1, device).permute({1, 0})); });
-  same_everywhere([&](Device device) { return random({13, 50}, 1, device).slice(1, {.start = 40, .stop = 3, .step = -4}); });
+  same_everywhere([&](Device device) {
+    return random({13, 50}, 1, device).slice(1, {.start = 40, .stop = 3, .step = -4});
+  });
   // Also subnormals, which arithmetic would turn into zeros.
   const Tensor x = random({100}, 1, {});
   EXPECT_BITS_EQ(cat({x.narrow(0, 0, 30), x.narrow(0, 30, 70)}), x);
@@ -221,8 +228,8 @@ TEST_P(IntegerOps, AllThatExist) {
     same_everywhere([&](Device device) { return all(random({40, 77}, 1, device), dims); });
   }
   same_everywhere([&](Device device) { return argmax(random({40, 77}, 1, device), 1); });
-  for (const DType to : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::u32, DType::f16,
-                         DType::bf16, DType::f32, DType::f64}) {
+  for (const DType to : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::u32,
+                         DType::f16, DType::bf16, DType::f32, DType::f64}) {
     same_everywhere([&](Device device) { return random({300}, 6, device).to(to); });
   }
   same_everywhere([&](Device device) { return cat({random({3, 5}, 1, device), random({3, 2}, 2, device)}, 1); });
@@ -235,10 +242,10 @@ TEST_P(IntegerOps, AllThatExist) {
   same_everywhere([&](Device device) { return max_pool2d(random({1, 2, 8, 8}, 1, device), 3, {.padding = {1}}); });
 }
 
-// --- values -----------------------------------------------------------------------------------------------------------
+// --- values
+// -----------------------------------------------------------------------------------------------------------
 
-template <typename T>
-std::vector<T> values(const Tensor& tensor) {
+template <typename T> std::vector<T> values(const Tensor& tensor) {
   return tensor.to_vector<T>();
 }
 using Floats = std::vector<float>;

@@ -3,12 +3,11 @@
 
 #include <cmath>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class Activations : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(DTypes, Activations, ::testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64),

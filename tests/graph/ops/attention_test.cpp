@@ -11,17 +11,12 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/memory_pool.h"
 #include "graph/make.h"
+#include "graph/values.h"
 #include "graph/window.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
-  return random_tensor(shape, dtype, seed, device);
-}
 
 // The composition with all scores in memory, in the order of docs/numerics.md.
 Tensor whole(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& hidden = std::nullopt) {
@@ -69,7 +64,8 @@ TEST_P(Attention, PositionsSayWhereQueriesStand) {
       cut.enable_gqa = true;
       cut.alignment = CausalAlignment::bottom_right;
       const Tensor seen = k.narrow(2, 0, first + rows);
-      EXPECT_EQ(result.hash(), scaled_dot_product_attention(q, seen, seen, cut).hash()) << d.to_string() << " " << first;
+      EXPECT_EQ(result.hash(), scaled_dot_product_attention(q, seen, seen, cut).hash())
+          << d.to_string() << " " << first;
       return result;
     });
   };
@@ -150,10 +146,10 @@ void prefill_equals_steps(std::int64_t keys, std::int64_t window, const std::vec
     const std::int64_t begin = chunk == 1 ? std::max<std::int64_t>(0, keys - 300) : 0;
     for (std::int64_t at = begin; at < keys; at += chunk) {
       const std::int64_t end = std::min(keys, at + chunk);
-      const Tensor part = scaled_dot_product_attention(q.narrow(1, at, end - at), k.narrow(1, 0, end),
-                                                       v.narrow(1, 0, end), options);
-      ASSERT_TRUE(equal(part, all.narrow(1, at, end - at))) << keys << " keys, window " << window << ", queries " << at
-                                                           << " to " << end;
+      const Tensor part =
+          scaled_dot_product_attention(q.narrow(1, at, end - at), k.narrow(1, 0, end), v.narrow(1, 0, end), options);
+      ASSERT_TRUE(equal(part, all.narrow(1, at, end - at)))
+          << keys << " keys, window " << window << ", queries " << at << " to " << end;
     }
   }
 }
@@ -161,7 +157,7 @@ void prefill_equals_steps(std::int64_t keys, std::int64_t window, const std::vec
 TEST(AttentionBlocks, PrefillInChunksOrSteps) {
   for (const DType dtype : {DType::f32, DType::bf16}) prefill_equals_steps(700, 0, {1, 37, 128, 300}, dtype);
   prefill_equals_steps(700, 100, {1, 37, 300});
-  prefill_equals_steps(4500, 333, {1, 500});   // a window over the end of a chunk of the sums
+  prefill_equals_steps(4500, 333, {1, 500});    // a window over the end of a chunk of the sums
   prefill_equals_steps(9000, 4400, {1, 2000});  // over two ends
   prefill_equals_steps(9000, 0, {1000});
 }

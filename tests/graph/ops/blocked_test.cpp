@@ -15,12 +15,11 @@
 #include <lockstep/lockstep.h>
 
 #include "graph/ops/contraction.h"
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Tensor blocked(const std::function<Tensor()>& compute) {
   const NumericsScope scope(Numerics::blocked);

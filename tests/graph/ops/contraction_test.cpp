@@ -8,16 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
-  return random_tensor(shape, dtype, seed, device);
-}
 
 class ProductOps : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(DTypes, ProductOps,

@@ -7,15 +7,12 @@
 #include <lockstep/autograd.h>
 #include <lockstep/ops.h>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace {
-
-Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape) {
-  return Tensor::from<std::int64_t>(values, shape);
-}
 
 // -log of the probability that a random path of `steps` classes reads as the target.
 double by_enumeration(const std::vector<double>& log_probs, std::int64_t steps, std::int64_t classes,

@@ -2,14 +2,11 @@
 
 #include <lockstep/lockstep.h>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
 namespace {
-
-Tensor ids(const std::vector<std::int64_t>& values, const Shape& shape, Device device = {}) {
-  return Tensor::from<std::int64_t>(values, shape, device);
-}
 
 using Longs = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
@@ -87,8 +84,11 @@ TEST(Indexing, BadOperandsAreNamed) {
   expect_error<IndexError>([&] { index(x, {at, at, at}); }, {"index", "3 indices for 2 dimensions"});
   expect_error<IndexError>([&] { index(x, {ids({-5}, {1})}).eval(); }, {"index", "index -5", "size 4"});
   expect_error<DTypeError>([&] { masked_select(x, at); }, {"masked_select", "bool"});
-  expect_error<ShapeError>([&] { masked_scatter(x, ones({4, 3}, {.dtype = DType::boolean}), ones({2})); },
-                           {"masked_scatter", "12 places", "2 elements"});
+  expect_error<ShapeError>(
+      [&] {
+        masked_scatter(x, ones({4, 3}, {.dtype = DType::boolean}), ones({2}));
+      },
+      {"masked_scatter", "12 places", "2 elements"});
 }
 
 }  // namespace

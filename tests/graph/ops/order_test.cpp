@@ -2,6 +2,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
@@ -10,10 +11,9 @@ namespace {
 using Longs = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
 TEST(Order, AgreesOnEveryDTypeAndLayout) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8, DType::i8, DType::i64, DType::u32}) {
+  for (const DType dtype :
+       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8, DType::i8, DType::i64, DType::u32}) {
     for (const int dim : {0, 1, 2}) {
       same_everywhere([&](Device device) {
         const Tensor x = random_tensor({3, 300, 4}, dtype, 1, device, true).flip({1});

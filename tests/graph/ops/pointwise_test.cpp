@@ -3,13 +3,11 @@
 
 #include <cmath>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
-const float kInfinity = std::numeric_limits<float>::infinity();
 
 class Pointwise : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(DTypes, Pointwise, ::testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64),
@@ -44,7 +42,8 @@ TEST_P(Pointwise, SameEverywhere) {
   check([](T a, T b, T c) { return masked_fill(a, b > 0, c.select(0, 0)); });
 }
 
-// Conversions and canonical results, which devices have instructions of their own for; words, so that NaNs are compared.
+// Conversions and canonical results, which devices have instructions of their own for; words, so that NaNs are
+// compared.
 TEST(PointwiseValues, EveryWordOfSixteenBitsIsTheSameEverywhere) {
   const Tensor words = arange(-32768, 32768).to(DType::i16);
   for (const DType dtype : {DType::f16, DType::bf16}) {

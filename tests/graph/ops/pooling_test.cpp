@@ -6,13 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class Pools : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(DTypes, Pools, ::testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64),
@@ -27,8 +25,7 @@ TEST_P(Pools, SameEverywhere) {
   const auto plane = [](Device device) { return random_tensor({2, 3, 11, 12}, GetParam(), 2, device, true); };
   const auto volume = [](Device device) { return random_tensor({1, 2, 6, 7, 5}, GetParam(), 3, device, true); };
   for (const bool ceil_mode : {false, true}) {
-    const PoolOptions options{
-        .stride = {2}, .padding = {1}, .ceil_mode = ceil_mode, .count_include_pad = ceil_mode};
+    const PoolOptions options{.stride = {2}, .padding = {1}, .ceil_mode = ceil_mode, .count_include_pad = ceil_mode};
     const PoolOptions dilated{.stride = {1}, .padding = {1}, .dilation = {2}, .ceil_mode = ceil_mode};
     same_everywhere([&](Device device) { return both(max_pool1d_with_indices(line(device), 2, dilated)); });
     same_everywhere([&](Device device) { return both(max_pool2d_with_indices(plane(device), 3, options)); });
@@ -58,8 +55,9 @@ TEST(Pooling, MaxPoolOfAViewWithAnOffset) {
   const ValuesIndices b = max_pool2d_with_indices(copy, 3, options);
   EXPECT_BITS_EQ(a.values, b.values);
   EXPECT_BITS_EQ(a.indices, b.indices);
-  same_everywhere(
-      [&](Device device) { return max_pool2d(whole.to(device).narrow(0, 1, 2).narrow(2, 5, 12).flip({3}), 3, options); });
+  same_everywhere([&](Device device) {
+    return max_pool2d(whole.to(device).narrow(0, 1, 2).narrow(2, 5, 12).flip({3}), 3, options);
+  });
 }
 
 TEST(Pooling, PaddingNeverWins) {
@@ -118,15 +116,13 @@ TEST(Pooling, UnpoolPutsValuesBack) {
 TEST(Pooling, LongKernels) {
   // A row of more than one chunk, and more taps than a float counts.
   same_everywhere([](Device device) {
-    return both(
-        max_pool1d_with_indices(random_tensor({1, 2, 9001}, DType::f32, 1, device), 9000, {.stride = {1}}));
+    return both(max_pool1d_with_indices(random_tensor({1, 2, 9001}, DType::f32, 1, device), 9000, {.stride = {1}}));
   });
   const Tensor x = zeros({1, 1, 3000, 3000});
-  EXPECT_EQ(
-      max_pool2d_with_indices(select_scatter(x.reshape({1, 1, 9000000}), ones({1, 1}), 2, 8999998).reshape(x.shape()),
-                              3000)
-          .indices.item<std::int64_t>(),
-      8999998);
+  EXPECT_EQ(max_pool2d_with_indices(
+                select_scatter(x.reshape({1, 1, 9000000}), ones({1, 1}), 2, 8999998).reshape(x.shape()), 3000)
+                .indices.item<std::int64_t>(),
+            8999998);
 }
 
 TEST(Pooling, AdaptiveKeepsASizeOfMinusOne) {

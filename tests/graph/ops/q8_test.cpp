@@ -18,6 +18,7 @@
 
 #include "core/fp_state.h"
 #include "graph/numerics.h"
+#include "graph/values.h"
 #include "kernels/order.h"
 #include "kernels/storage.h"
 #include "support/data.h"
@@ -26,9 +27,7 @@
 namespace lockstep {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-constexpr Encoding kEncodings[] = {
+constexpr Encoding kQ8Encodings[] = {
 #define ENCODING(name, ...) Encoding::name,
 #include <lockstep/encodings.def>
 #undef ENCODING
@@ -103,7 +102,7 @@ TEST(Q8Lemmas, ExhaustiveCodesReach127AndScalesHave13Bits) {
 
 // Sums of a block are below 2^24, whatever its bytes say: float(sum) is exact.
 TEST(Q8Lemmas, SumsOfABlockAreExactFloats) {
-  for (const Encoding encoding : kEncodings) {
+  for (const Encoding encoding : kQ8Encodings) {
     const EncodingInfo& info = info_of(encoding);
     std::int64_t largest = 0;
     std::int64_t share = 0;
@@ -150,7 +149,7 @@ Golden golden(const io::TensorFile& file, Encoding encoding) {
 
 TEST(Q8Numerics, ProductsAreThoseOfExactFractions) {
   const io::TensorFile file = io::load_safetensors(test::repository_data("q8.safetensors").string());
-  for (const Encoding encoding : kEncodings) {
+  for (const Encoding encoding : kQ8Encodings) {
     SCOPED_TRACE(info_of(encoding).name);
     const Golden given = golden(file, encoding);
     EXPECT_BITS_EQ(q8([&] { return linear(given.x, given.weight); }), given.product);
@@ -161,7 +160,7 @@ TEST(Q8Numerics, ProductsAreThoseOfExactFractions) {
 
 TEST(Q8Numerics, ProductsOfEveryEncodingAreTheSameEverywhere) {
   std::uint64_t seed = 0;
-  for (const Encoding encoding : kEncodings) {
+  for (const Encoding encoding : kQ8Encodings) {
     for (const std::int64_t rows : {1, 3, 9}) {
       for (const bool special : {false, true}) {
         ++seed;
@@ -246,7 +245,7 @@ TEST(Q8Numerics, NoNumbersAndNothing) {
 // |result - sum| <= sum over blocks of d / 2 (1 + 2^-11) * the block's sum of |w|, and what adding blocks rounds.
 TEST(Q8Numerics, TheErrorIsWithinItsBound) {
   const io::TensorFile file = io::load_safetensors(test::repository_data("q8.safetensors").string());
-  for (const Encoding encoding : kEncodings) {
+  for (const Encoding encoding : kQ8Encodings) {
     const Golden given = golden(file, encoding);
     const std::vector<float> got = q8([&] { return linear(given.x, given.weight); }).to_vector<float>();
     const std::vector<float> w = dequantize(given.weight).to_vector<float>();

@@ -8,19 +8,20 @@
 namespace lockstep {
 namespace {
 
-Tensor random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
+Tensor small_random(const Shape& shape, std::uint64_t seed, Device device = {}, DType dtype = DType::f32) {
   return random_tensor(shape, dtype, seed, device) * 0.3;
 }
 
 RecurrentWeights weights(std::int64_t gates, std::int64_t in, std::int64_t hidden, Device device = {},
                          DType dtype = DType::f32) {
-  return {random({gates * hidden, in}, 1, device, dtype), random({gates * hidden, hidden}, 2, device, dtype),
-          random({gates * hidden}, 3, device, dtype), random({gates * hidden}, 4, device, dtype)};
+  return {small_random({gates * hidden, in}, 1, device, dtype),
+          small_random({gates * hidden, hidden}, 2, device, dtype), small_random({gates * hidden}, 3, device, dtype),
+          small_random({gates * hidden}, 4, device, dtype)};
 }
 
 TEST(Recurrent, EqualBitsEverywhere) {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
-    const auto x = [&](Device d) { return random({7, 3, 5}, 9, d, dtype); };
+    const auto x = [&](Device d) { return small_random({7, 3, 5}, 9, d, dtype); };
     same_everywhere([&](Device d) { return lstm(x(d), {weights(4, 5, 6, d, dtype)}).output; });
     same_everywhere([&](Device d) { return gru(x(d), {weights(3, 5, 6, d, dtype)}).output; });
     same_everywhere([&](Device d) {
@@ -33,7 +34,7 @@ TEST(Recurrent, EqualBitsEverywhere) {
 }
 
 TEST(Recurrent, LayersAreTheirCellsStepByStep) {
-  const Tensor x = random({5, 2, 3}, 9);
+  const Tensor x = small_random({5, 2, 3}, 9);
   const RecurrentWeights w = weights(4, 3, 6);
   const LstmResult result = lstm(x, {w});
   LstmState state{zeros({2, 6}), zeros({2, 6})};
@@ -50,7 +51,7 @@ TEST(Recurrent, LayersAreTheirCellsStepByStep) {
 }
 
 TEST(Recurrent, BackwardDirectionReadsFromTheEnd) {
-  const Tensor x = random({5, 2, 3}, 9);
+  const Tensor x = small_random({5, 2, 3}, 9);
   const RecurrentWeights w = weights(3, 3, 6);
   const RecurrentResult both = gru(x, {w, w}, std::nullopt, {.bidirectional = true});
   EXPECT_BITS_EQ(both.output.narrow(2, 0, 6), gru(x, {w}).output);
@@ -61,7 +62,7 @@ TEST(Recurrent, BackwardDirectionReadsFromTheEnd) {
 
 TEST(Recurrent, ManyStepsAreFewPlans) {
   const RecurrentWeights w = weights(4, 8, 8);
-  const auto run = [&] { return lstm(random({512, 1, 8}, 9), {w}).output.hash(); };
+  const auto run = [&] { return lstm(small_random({512, 1, 8}, 9), {w}).output.hash(); };
   const std::uint64_t first = run();
   run();
   const graph::WindowStatistics before = graph::window_statistics({});

@@ -11,12 +11,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// same_everywhere, but that NaN has to be the one NaN. The words are taken of a value that is stored: nothing else
 /// than the store rounds it.

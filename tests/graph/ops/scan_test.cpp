@@ -3,13 +3,12 @@
 
 #include <cmath>
 
+#include "graph/values.h"
 #include "support/tensors.h"
 
 namespace lockstep {
 namespace {
 
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 using Floats = std::vector<float>;
 using Longs = std::vector<std::int64_t>;
 

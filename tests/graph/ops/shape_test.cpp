@@ -28,10 +28,10 @@ Tensor as_view(const Tensor& tensor) {
   return larger.narrow(0, size, size).flip({0});
 }
 
-using Op = std::function<Tensor(const Tensor&)>;
+using ShapeOp = std::function<Tensor(const Tensor&)>;
 
 // `op` gives the same bits for every dtype's words, on every device, for dense and viewed inputs.
-void check_moves(const Shape& shape, const Op& op) {
+void check_moves(const Shape& shape, const ShapeOp& op) {
   for (const DType dtype : {DType::boolean, DType::u8, DType::bf16, DType::f32, DType::i64}) {
     const Tensor dense =
         same_everywhere([&](Device device) { return op(random_tensor(shape, dtype, 3, device, true)); });
@@ -193,8 +193,7 @@ TEST(Padding, ModesHaveLimits) {
 
 TEST(Windows, UnfoldAndFold) {
   const Tensor x = counting({1, 1, 3, 4});
-  EXPECT_EQ(values(unfold(x, 2, {.stride = {1, 2}})),
-            (Values{0, 2, 4, 6, 1, 3, 5, 7, 4, 6, 8, 10, 5, 7, 9, 11}));
+  EXPECT_EQ(values(unfold(x, 2, {.stride = {1, 2}})), (Values{0, 2, 4, 6, 1, 3, 5, 7, 4, 6, 8, 10, 5, 7, 9, 11}));
   const UnfoldOptions options{.dilation = {1, 2}, .padding = {2, 1}, .stride = {2, 1}};
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     same_everywhere([&](Device device) {
