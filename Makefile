@@ -30,7 +30,7 @@ build: ## the release build, in build/release
 bench: ## build and run the benchmarks
 	@scripts/setup build bench
 	@mkdir -p build
-	@$(release)
+	@$(release) --target benchmarks
 	@shopt -s nullglob; for b in build/release/bin/bench/*; do echo "== $$b"; $$b || exit 1; done
 
 bench-check: ## count the instructions of fixed work against bench/instructions.txt
