@@ -117,17 +117,17 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
   ModelOptions load = arguments.load;
   load.group = group;
   std::uint64_t weights = 0;
-  server::ServedLanguageModel served{.model = load.load_model(path, device, [&](const models::LanguageModel& whole) {
-                                       weights = weights_hash(whole);
-                                     }),
-                                     .tokenizer = text::Tokenizer::load(path),
-                                     .chat = {},
-                                     .name = name_of(arguments.model),
-                                     .fingerprint = {},
-                                     .device = device,
-                                     .numerics = arguments.products.chosen(),
-                                     .most_requests = arguments.waiting,
-                                     .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
+  server::ServedLanguageModel served{
+      .model =
+          load.load_model(path, device, [&](const models::LanguageModel& whole) { weights = weights_hash(whole); }),
+      .tokenizer = text::Tokenizer::load(path),
+      .chat = {},
+      .name = name_of(arguments.model),
+      .fingerprint = {},
+      .device = device,
+      .numerics = arguments.products.chosen(),
+      .most_requests = arguments.waiting,
+      .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
   if (group.size() > 1) served.orders = std::make_shared<dist::Orders>(group);
   served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
@@ -193,7 +193,8 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
   return kOk;
 }
 
-ExitCode run(const ServeArguments& arguments, const Architectures& architectures, const std::vector<std::string>& words) {
+ExitCode run(const ServeArguments& arguments, const Architectures& architectures,
+             const std::vector<std::string>& words) {
   if (!arguments.has_page() && arguments.model.empty()) {
     throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
   }

@@ -48,8 +48,8 @@ class Process {
   std::optional<End> end_;
 };
 
-/// While it lives, a process that was started from here reads from this one's terminal and gets its Ctrl-C, where standard
-/// input is one: others than the terminal's foreground processes would be stopped by reading.
+/// While it lives, a process that was started from here reads from this one's terminal and gets its Ctrl-C, where
+/// standard input is one: others than the terminal's foreground processes would be stopped by reading.
 class LentTerminal {
  public:
   explicit LentTerminal(const Process& process);

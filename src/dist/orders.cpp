@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/ops.h>
+
 namespace lockstep {
 inline namespace v0 {
 namespace dist {
@@ -21,9 +23,10 @@ Orders::~Orders() {
   if (company_.joinable()) company_.join();
 }
 
-// Rank 0 says how many words follow, every rank what it noted. Returns what rank 0 said.
+// Rank 0 says what follows: kNothing, kEnd, or an order, by the number of its words and one more. Every rank says what
+// it noted. Returns what rank 0 said.
 std::int64_t Orders::compare_notes(std::int64_t count) {
-  const std::vector<Tensor> all = group_.all_gather(Tensor::from(std::vector{count, noted_}, {2}));
+  const std::vector<Tensor> all = group_.all_gather(Tensor::from(std::vector{count, noted_}, {2}, Device{}));
   const std::vector<std::int64_t> first = all.front().to_vector<std::int64_t>();
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank].to_vector<std::int64_t>()[1] == first[1]) continue;
@@ -39,9 +42,9 @@ std::int64_t Orders::compare_notes(std::int64_t count) {
 void Orders::exchange(const Words* words) {
   if (group_.size() == 1) return;
   if (failure_ != nullptr) std::rethrow_exception(failure_);
-  compare_notes(words == nullptr ? kNothing : static_cast<std::int64_t>(words->size()));
+  compare_notes(words == nullptr ? kNothing : static_cast<std::int64_t>(words->size()) + 1);
   if (words == nullptr) return;
-  group_.broadcast(Tensor::from(*words, {static_cast<std::int64_t>(words->size())}), 0);
+  group_.broadcast(Tensor::from(*words, {static_cast<std::int64_t>(words->size())}, Device{}), 0);
 }
 
 void Orders::keep_company() {
@@ -71,7 +74,7 @@ std::optional<Orders::Words> Orders::take() {
   std::int64_t count = kNothing;
   while (count == kNothing) count = compare_notes(0);
   if (count == kEnd) return std::nullopt;
-  return group_.broadcast(Tensor::from(Words(static_cast<std::size_t>(count)), {count}), 0).to_vector<std::int64_t>();
+  return group_.broadcast(zeros({count - 1}, {.dtype = DType::i64, .device = Device{}}), 0).to_vector<std::int64_t>();
 }
 
 }  // namespace dist

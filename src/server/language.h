@@ -32,7 +32,7 @@ struct ServedLanguageModel {
   int most_requests = 32;                               ///< that are answered at a time; further ones get 429
   models::Pooling pooling = models::Pooling::last;      ///< of /v1/embeddings
   std::int64_t prefix_bytes = std::int64_t{256} << 20;  ///< of what was read, for texts that begin alike
-  std::shared_ptr<dist::Orders> orders = {};            ///< for the ranks that have a part of the model; null: one process
+  std::shared_ptr<dist::Orders> orders = {};  ///< for the ranks that have a part of the model; null: one process
 };
 
 /// Adds its addresses to a server, which it must outlive. Prompts are read in turns; requests that draw tokens share a

@@ -108,7 +108,7 @@ Experts::Routes Experts::routes(const Tensor& x) const {
 Tensor Experts::expert(const Tensor& x, std::int64_t number) const {
   if (!config_.stacked) return experts_[static_cast<std::size_t>(number)](x);
   const auto of = [&](const nn::Parameter& parameter) { return Tensor(parameter).select(0, number); };
-  const auto matrix = [&](const nn::Parameter& all, const Tensor Divided::* own) {
+  const auto matrix = [&](const nn::Parameter& all, const Tensor Divided::*own) {
     return divided_ ? ((*divided_).*own).select(0, number - divided_->experts.first()) : of(all);
   };
   // Gates and values are neighbours.
@@ -181,8 +181,8 @@ Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
     return Tensor::from(of[static_cast<std::size_t>(e)].tokens, {rows[static_cast<std::size_t>(e)]}, tokens.device());
   };
   const auto part_of = [&](std::int64_t e) {
-    const Tensor share = Tensor::from(of[static_cast<std::size_t>(e)].shares, {rows[static_cast<std::size_t>(e)], 1},
-                                      tokens.device());
+    const Tensor share =
+        Tensor::from(of[static_cast<std::size_t>(e)].shares, {rows[static_cast<std::size_t>(e)], 1}, tokens.device());
     return expert(one ? tokens : index_select(padded, 0, index_of(e)), e) * share;
   };
   std::vector<Tensor> parts;

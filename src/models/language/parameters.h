@@ -26,7 +26,7 @@ struct ProjectionSlot {
   /// The results are heads whose rows stand as neighbours, where published weights have them as halves; 0: they do not.
   std::int64_t paired_heads = 0;
   std::shared_ptr<const ColumnPart> part;  ///< null: the whole is here
-  bool is_one_ranks = false;  ///< of several ranks, one has the whole; the others do not compute it
+  bool is_one_ranks = false;               ///< of several ranks, one has the whole; the others do not compute it
   nn::Parameter down, up;  ///< [rank, in] and [out, rank]; undefined: there is no adapter
   double scale = 0;
 };
