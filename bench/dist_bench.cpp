@@ -41,7 +41,7 @@ struct Options {
   int zero = 0;
   int steps = 20;
   int warm_up = 5;
-  std::int64_t buckets = dist::ParallelOptions{}.bucket_bytes;
+  std::int64_t buckets = ls::dist::ParallelOptions{}.bucket_bytes;
   int deadline = 120;
   std::string misbehave;
   std::string sums = "ours";

@@ -30,8 +30,8 @@ inline namespace v0 {
 namespace dist {
 
 struct PipelineOptions {
-  /// Parts of a batch, a power of two from 2; weights depend on it as ParallelOptions::shards has them depend. While
-  /// ranks are fewer by far, few of them wait for the first micro-batch and the last.
+  /// Parts of a batch, a power of two from 2; weights depend on it, as on ParallelOptions::shards. The more there are
+  /// for each rank, the less ranks wait for the first and the last one.
   int shards = 8;
   /// How many layers each rank has; empty: so many that parameters are divided about equally.
   std::vector<std::int64_t> layers = {};
@@ -59,7 +59,7 @@ class LOCKSTEP_API Pipeline {
 
   /// A step of the optimiser by the gradients of the mean loss, which every rank gets. `loss` is called by the last one
   /// for each shard that has examples. Buffers and random draws are those of Parallel::step. ValueError for a batch
-  /// without examples, and where a layer is given, or gives, what has no gradient.
+  /// without examples, and where what a stage gives has no gradient; DTypeError where it is no float tensor.
   double step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss, CallSite site = {});
 
   /// Gives every rank all values, until the next step: to save them, or to test.

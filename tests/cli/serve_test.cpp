@@ -30,7 +30,7 @@ TEST(Serve, DividesAModelAmongProcessesThatEndTogether) {
   EXPECT_THAT(run_command({"serve", "--segment", "x", "--ranks", "2"}).errors, HasSubstr("give --model"));
   const CommandResult one =
       run_command({"generate", "--model", stories, "--max-tokens", "8", "Once upon a time", "--json"});
-  const std::string body = R"({"prompt":"Once upon a time","max_tokens":8})";
+  const std::string body = R"({"prompt":"Once upon a time","max_tokens":8,"temperature":0})";
   for (const bool kills : {false, true}) {
     RunningCommand serving({"serve", "--model", stories, "--ranks", "2", "--port", "0"});
     const int port = port_of(serving.first_line());

@@ -313,8 +313,7 @@ TEST(LanguageService, ARankThatIsGoneIsToldToClients) {
         while (orders.failure() == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         const HttpAnswer answer = told.post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 4}});
         EXPECT_EQ(answer.status, 500);
-        EXPECT_THAT(answer.body,
-                    HasSubstr("has lost one of its processes, and the server ends: dist: "));
+        EXPECT_THAT(answer.body, HasSubstr("has lost one of its processes, and the server ends: dist: "));
       },
       [](server::ModelSteps&) {});
 }
