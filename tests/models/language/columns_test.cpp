@@ -70,7 +70,7 @@ std::vector<std::uint64_t> logits_of(const LanguageModel& model) {
 TEST(DividedColumns, LogitsAreThoseOfOneProcess) {
   for (const char* config : {kLlama, kGpt2, kMixtral, kGptOss, kShared}) {
     const std::vector<std::uint64_t> expected = logits_of(*model_of(config));
-    for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const int ranks : {2, 3}) {
       test::expect_success(test::run_ranks(ranks, [&](const dist::Group& group) {
         const std::unique_ptr<LanguageModel> model = model_of(config);
         divide_columns(*model, group, Device{});
