@@ -171,19 +171,19 @@ Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
   // A last row of zeros is what fills rows up.
   const bool one = count == 1;
   const Tensor padded = one ? tokens : pad(tokens, {0, 0, 0, 1});
-  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> rows;  // by expert, as these
+  std::vector<Tensor> indices;
   for (Own& own : of) {
     if (!own.tokens.empty()) own.tokens.resize(rows_for(own.tokens.size()), count);
     own.shares.resize(own.tokens.size(), 0);
     rows.push_back(static_cast<std::int64_t>(own.tokens.size()));
+    const bool is_read = !one && rows.back() > 0;
+    indices.push_back(is_read ? Tensor::from(own.tokens, {rows.back()}, tokens.device()) : Tensor());
   }
-  const auto index_of = [&](std::int64_t e) {
-    return Tensor::from(of[static_cast<std::size_t>(e)].tokens, {rows[static_cast<std::size_t>(e)]}, tokens.device());
-  };
   const auto part_of = [&](std::int64_t e) {
-    const Tensor share =
-        Tensor::from(of[static_cast<std::size_t>(e)].shares, {rows[static_cast<std::size_t>(e)], 1}, tokens.device());
-    return expert(one ? tokens : index_select(padded, 0, index_of(e)), e) * share;
+    const auto at = static_cast<std::size_t>(e);
+    const Tensor share = Tensor::from(of[at].shares, {rows[at], 1}, tokens.device());
+    return expert(one ? tokens : index_select(padded, 0, indices[at]), e) * share;
   };
   std::vector<Tensor> parts;
   if (divided_) parts = parts_of_all(divided_->experts, rows, tokens, part_of);
@@ -194,7 +194,7 @@ Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
     if (one) {
       total = total + part;
     } else {
-      const Tensor index = index_of(e);
+      const Tensor& index = indices[static_cast<std::size_t>(e)];
       total = index_copy(total, 0, index, index_select(total, 0, index) + part);
     }
     // One expert after the other: plans of several would differ from step to step.
