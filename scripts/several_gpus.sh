@@ -145,10 +145,10 @@ depth=${DEPTH:-24}
 width=${WIDTH:-1024}
 if [ "$most" -gt 1 ] && is_due memory "depth=$depth"; then
   larger=$((depth * 98 * most / 100))
-  one=$(ranks 1 --model gpt --width "$width" --depth "$depth" --batch 1 --warm-up 1 --steps 2 | value peak_mb)
+  one=$(ranks 1 --model gpt --width "$width" --depth "$depth" --batch 1 --checkpoint --warm-up 1 --steps 2 | value peak_mb)
   for zero in 0 1 3; do
     is_due memory "zero=$zero" || continue
-    all=$(ranks "$most" --model gpt --width "$width" --depth "$larger" --batch 1 --warm-up 1 --steps 2 --zero $zero | value peak_mb)
+    all=$(ranks "$most" --model gpt --width "$width" --depth "$larger" --batch 1 --checkpoint --warm-up 1 --steps 2 --zero $zero | value peak_mb)
     fits=NO
     if [ -n "$all" ] && [ -n "$one" ] && [ "${all%.*}" -le "${one%.*}" ]; then fits=yes; fi
     [ $zero != 3 ] || [ $fits = yes ] || wrong=$((wrong + 1))

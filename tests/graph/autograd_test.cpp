@@ -51,10 +51,9 @@ TEST(Autograd, OfViews) {
           return pad(x.flip({0}).slice(0, {.step = 2}), {1, 1}).transpose(0, 1);
         },
         {5, 3});
-  check("windows", [](const Tensor& x) { return avg_pool1d(x, 3, {.stride = {1}, .padding = {1}}); },
-        {1, 2, 6});
-  check("dilated windows",
-        [](const Tensor& x) { return max_pool2d(x, 2, {.stride = {1}, .dilation = {2}}); }, {1, 1, 4, 5});
+  check("windows", [](const Tensor& x) { return avg_pool1d(x, 3, {.stride = {1}, .padding = {1}}); }, {1, 2, 6});
+  check("dilated windows", [](const Tensor& x) { return max_pool2d(x, 2, {.stride = {1}, .dilation = {2}}); },
+        {1, 1, 4, 5});
   check("cat", [](const Tensor& x) { return cat({x, x * 2.0, x.flip({0})}, 0); }, {3, 2});
   check("select", [](const Tensor& x) { return x.select(1, 2) * x.select(1, 0); }, {3, 4});
 }
@@ -136,10 +135,8 @@ TEST(Autograd, MaxPoolsGiveAllToTheFirstOfEqualElements) {
 
 TEST(Autograd, MaxPoolsGiveAllToTheFirstNaN) {
   const Tensor x = requires_grad(Tensor::from<float>({1, NAN, NAN, 5, NAN, 2, -0.0f, 0}, {1, 8}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, 4)), {x})[0].to_vector<float>(),
-            (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(gradients(sum(max_pool1d(x, 2)), {x})[0].to_vector<float>(),
-            (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 4)), {x})[0].to_vector<float>(), (std::vector<float>{0, 1, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(gradients(sum(max_pool1d(x, 2)), {x})[0].to_vector<float>(), (std::vector<float>{0, 1, 1, 0, 1, 0, 1, 0}));
 }
 
 TEST(Autograd, OfMaxPools) {
@@ -154,8 +151,7 @@ TEST(Autograd, OfMaxPools) {
   check("many taps", pool(9, {.stride = {2}, .padding = {4}}), {1, 1, 10, 9});
   check("windows smaller than the stride", pool({1, 2}, {.stride = {3, 1}}), {1, 1, 8, 5});
   check("volume", [](const Tensor& x) { return max_pool3d(x, 2, {.stride = {1}}); }, {1, 1, 3, 3, 2});
-  check("line", [](const Tensor& x) { return max_pool1d(x, 3, {.stride = {1}, .ceil_mode = true}); },
-        {2, 7});
+  check("line", [](const Tensor& x) { return max_pool1d(x, 3, {.stride = {1}, .ceil_mode = true}); }, {2, 7});
   check("adaptive", [](const Tensor& x) { return adaptive_max_pool1d(x, {3}); }, {1, 2, 7});
   const auto again = [](const Shape& kernel, const PoolOptions& options = {}) {
     return [kernel, options](const Tensor& x) {
@@ -325,6 +321,34 @@ TEST(Autograd, CheckpointsRecomputeWithTheSameRandomNumbers) {
   const Tensor again = requires_grad(ones({8}));
   EXPECT_BITS_EQ(g, gradients(sum(noisy({again})), {again})[0]);
   EXPECT_BITS_EQ(next, rand({1}));
+}
+
+TEST(Autograd, CheckpointsHaveGradientsOfAllThatTheyRead) {
+  const Tensor x = requires_grad(random_tensor({3, 4}, DType::f32, 1));
+  const Tensor weight = requires_grad(random_tensor({4, 4}, DType::f32, 2));
+  const Tensor bias = requires_grad(random_tensor({4}, DType::f32, 3));
+  const Tensor unread = requires_grad(ones({4}));
+  const auto value_of = [&](bool with_checkpoint, const Tensor& input) {
+    const auto layer = [&, scale = exp(bias)](const std::vector<Tensor>& in) {  // which is no leaf
+      const Tensor inner =
+          checkpoint([&](const std::vector<Tensor>& h) { return tanh(matmul(h[0], weight)); }, {in[0]});
+      return inner * scale + detach(unread);
+    };
+    return sum(with_checkpoint ? checkpoint(layer, {input}) : layer({input}));
+  };
+  const auto found = [&](bool with_checkpoint, const Tensor& input) {
+    return gradients(value_of(with_checkpoint, input), {weight, bias, unread}, {.allow_unused = true});
+  };
+  for (const Tensor& input : {x, detach(x)}) {  // which may be the data themselves
+    const std::vector<Tensor> expected = found(false, input);
+    const std::vector<Tensor> values = found(true, input);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ(values[i], expected[i]);
+  }
+  backward(value_of(true, x));
+  EXPECT_BITS_EQ(grad(weight), found(false, x)[0]);
+  EXPECT_FALSE(grad(unread).defined());
+  const NoGrad scope;
+  EXPECT_FALSE(is_tracked(value_of(true, x)));
 }
 
 TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
