@@ -41,7 +41,7 @@ struct Options {
   int zero = 0;
   int steps = 20;
   int warm_up = 5;
-  std::int64_t buckets = 25 << 20;
+  std::int64_t buckets = ls::dist::ParallelOptions{}.bucket_bytes;
   int deadline = 120;
   std::string misbehave;
   std::string sums = "ours";
@@ -49,6 +49,7 @@ struct Options {
   int depth = 12;
   std::int64_t width = 768;
   bool bf16 = false;
+  bool checkpoint = false;  // blocks of a GPT compute again what their gradients read
   ls::Numerics numerics = ls::Numerics::exact;
 };
 
@@ -60,19 +61,34 @@ Options options_of(int count, char** words) {
       options.bf16 = true;
       continue;
     }
+    if (word == "--checkpoint") {
+      options.checkpoint = true;
+      continue;
+    }
     if (i + 1 == count) throw std::invalid_argument(word);
     const std::string value = words[++i];
-    if (word == "--model") options.model = value;
-    else if (word == "--device") options.device = value;
-    else if (word == "--batch") options.batch = std::stoll(value);
-    else if (word == "--shards") options.shards = std::stoi(value);
-    else if (word == "--zero") options.zero = std::stoi(value);
-    else if (word == "--steps") options.steps = std::stoi(value);
-    else if (word == "--warm-up") options.warm_up = std::stoi(value);
-    else if (word == "--buckets") options.buckets = std::stoll(value);
-    else if (word == "--deadline") options.deadline = std::stoi(value);
-    else if (word == "--numerics") options.numerics = ls::numerics_from_name(value);
-    else if (word == "--misbehave") options.misbehave = value;
+    if (word == "--model")
+      options.model = value;
+    else if (word == "--device")
+      options.device = value;
+    else if (word == "--batch")
+      options.batch = std::stoll(value);
+    else if (word == "--shards")
+      options.shards = std::stoi(value);
+    else if (word == "--zero")
+      options.zero = std::stoi(value);
+    else if (word == "--steps")
+      options.steps = std::stoi(value);
+    else if (word == "--warm-up")
+      options.warm_up = std::stoi(value);
+    else if (word == "--buckets")
+      options.buckets = std::stoll(value);
+    else if (word == "--deadline")
+      options.deadline = std::stoi(value);
+    else if (word == "--numerics")
+      options.numerics = ls::numerics_from_name(value);
+    else if (word == "--misbehave")
+      options.misbehave = value;
     else if (word == "--sums")
       options.sums = value;
     else if (word == "--gather")
@@ -81,7 +97,8 @@ Options options_of(int count, char** words) {
       options.depth = std::stoi(value);
     else if (word == "--width")
       options.width = std::stoll(value);
-    else throw std::invalid_argument(word);
+    else
+      throw std::invalid_argument(word);
   }
   return options;
 }
@@ -118,12 +135,14 @@ struct Gpt : ls::nn::Module {
   };
 
   std::int64_t length;
+  bool checkpoint;
   ls::nn::Embedding tokens;
   ls::nn::Embedding positions;
   std::vector<std::unique_ptr<Block>> blocks;
   ls::nn::LayerNorm norm;
-  Gpt(std::int64_t words, std::int64_t context, std::int64_t width, std::int64_t heads, int depth)
+  Gpt(std::int64_t words, std::int64_t context, std::int64_t width, std::int64_t heads, int depth, bool is_checkpointed)
       : length(context),
+        checkpoint(is_checkpointed),
         tokens(*this, "tokens", words, width),
         positions(*this, "positions", context, width),
         norm(*this, "norm", width) {
@@ -133,7 +152,10 @@ struct Gpt : ls::nn::Module {
   }
   ls::Tensor forward(const ls::Tensor& x) {
     ls::Tensor h = tokens(x) + positions.weight.tensor();
-    for (const std::unique_ptr<Block>& block : blocks) h = block->forward(h);
+    for (const std::unique_ptr<Block>& block : blocks) {
+      const auto forward = [one = block.get()](const std::vector<ls::Tensor>& in) { return one->forward(in[0]); };
+      h = checkpoint ? ls::checkpoint(forward, {h}) : forward({h});
+    }
     return ls::linear(norm(h), tokens.weight.tensor());
   }
 };
@@ -155,8 +177,9 @@ Work pictures_of(const std::string& name, std::int64_t size, std::int64_t classe
               }};
 }
 
-Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::int64_t heads, int depth) {
-  const auto model = std::make_shared<Gpt>(words, length, width, heads, depth);
+Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::int64_t heads, int depth,
+             bool checkpoint) {
+  const auto model = std::make_shared<Gpt>(words, length, width, heads, depth, checkpoint);
   return {.module = model,
           .loss =
               [=](const ls::data::Batch& b) {
@@ -164,18 +187,19 @@ Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::i
               },
           .batch =
               [=](std::int64_t examples, ls::Generator& generator) {
-                const ls::Tensor text = ls::randint(0, words, {examples, length + 1}, {.dtype = ls::DType::i64}, &generator);
+                const ls::Tensor text =
+                    ls::randint(0, words, {examples, length + 1}, {.dtype = ls::DType::i64}, &generator);
                 return ls::data::Batch{text.narrow(1, 0, length), text.narrow(1, 1, length)};
               }};
 }
 
 Work work_of(const Options& options) {
   const std::string& name = options.model;
-  if (name == "gpt") return text_of(50'304, 1024, options.width, options.width / 64, options.depth);
+  if (name == "gpt") return text_of(50'304, 1024, options.width, options.width / 64, options.depth, options.checkpoint);
   if (name == "resnet50") return pictures_of(name, 224, 1000);
   if (name == "resnet20") return pictures_of("resnet20-cifar", 32, 10);
-  if (name == "gpt124m") return text_of(50'304, 1024, 768, 12, 12);
-  if (name == "small") return text_of(101, 16, 32, 2, 2);
+  if (name == "gpt124m") return text_of(50'304, 1024, 768, 12, 12, options.checkpoint);
+  if (name == "small") return text_of(101, 16, 32, 2, 2, options.checkpoint);
   throw std::invalid_argument(name);
 }
 
@@ -286,9 +310,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-int main(int count, char** words) try {
-  return run(options_of(count, words));
-} catch (const std::exception& error) {
+int main(int count, char** words) try { return run(options_of(count, words)); } catch (const std::exception& error) {
   std::fprintf(stderr, "dist_bench: %s\n", error.what());
   return 1;
 }

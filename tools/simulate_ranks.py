@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What a data-parallel step costs on 8 to 1,024 GPUs, from bandwidths that were measured: docs/distributed.md, "Many GPUs".
 
-  tools/simulate_ranks.py [--model resnet50|gpt124m] [--plot docs/images/many_gpus.svg]
+  tools/simulate_ranks.py [--model resnet50|gpt124m] [--bucket MIB] [--plot docs/images/many_gpus.svg]
 
 A step computes for `compute` seconds; gradients of `bytes` leave in buckets, from the last layers on, while the backward
 pass (two thirds of it) goes on, one exchange after another. Ours is an all-to-all of slices, a tree sum of what came, and
 an all-gather. It sends R - 1 messages twice; a rank whose shards are no single aligned subtree sends as many slices as
-they have subtrees. `ring` is NCCL's all-reduce by rings, 2 (R - 1) steps long, `tree` its double tree. Between nodes each
+they have subtrees. Each exchange cuts the backward pass, which costs time of its own. `ring` is NCCL's all-reduce by rings, 2 (R - 1) steps long, `tree` its double tree. Between nodes each
 GPU has a network card of its own.
 """
 import argparse
@@ -20,7 +20,9 @@ NODE = 8
 # Compute of a step (one H100, docs/performance.md), bytes of gradients.
 # The last row: a step as fast as PyTorch's in bf16.
 MODELS = {"resnet50": (80.5e-3, 102e6), "gpt124m": (186.6e-3, 498e6), "gpt124m-fast": (29.5e-3, 498e6)}
-BUCKET = 25 * 2**20
+BUCKET = 128 * 2**20
+# What a further bucket adds to the backward pass: ResNet-50 on two H100 in five and in one, with our sums and NCCL's.
+CUT, CUT_OF_SUMS = 4.7e-3 / 5, 2.0e-3 / 5
 
 
 def subtrees(first, end):
@@ -64,9 +66,10 @@ def tree(size, ranks):
     return START + 2 * depth * WAY + 2 * size / (BUS if nodes == 1 else min(BUS, CARD * NODE) * 0.9)
 
 
-def step(compute, size, exchange):
+def step(compute, size, exchange, cut):
     """The exchanges run one after another, each from when its gradients are there."""
     count = math.ceil(size / BUCKET)
+    compute += cut * (count - 1)
     forward, backward = compute / 3, compute * 2 / 3
     free = 0.0
     for bucket in range(count):
@@ -79,7 +82,7 @@ def efficiencies(model, ranks, shards=None):
     compute, size = MODELS[model]
     shards = shards or 1 << (ranks - 1).bit_length()
     fast = lambda n: min(ring(n, ranks), tree(n, ranks))
-    return [compute / step(compute, size, f) for f in (lambda n: ours(n, ranks, shards), fast)]
+    return [compute / step(compute, size, f, cut) for f, cut in ((lambda n: ours(n, ranks, shards), CUT), (fast, CUT_OF_SUMS))]
 
 
 def plot(path):
@@ -105,10 +108,13 @@ def plot(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, action="append")
+    parser.add_argument("--bucket", type=int, metavar="MIB", help="instead of the default of ParallelOptions::bucket_bytes")
     parser.add_argument("--plot")
     options = parser.parse_args()
+    if options.bucket:
+        globals()["BUCKET"] = options.bucket << 20
     for model in options.model or MODELS:
-        print(f"{model}: GPUs, shards, most subtrees of a rank, weak scaling ours, with NCCL's sums, exchange of 25 MiB in us")
+        print(f"{model}: GPUs, shards, most subtrees of a rank, weak scaling ours, with NCCL's sums, exchange of a bucket in us")
         for ranks in (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024):
             for shards in {1 << (ranks - 1).bit_length(), 8 << (ranks - 1).bit_length()} if ranks & (ranks - 1) else {ranks}:
                 a, b = efficiencies(model, ranks, shards)

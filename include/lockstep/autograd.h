@@ -65,6 +65,7 @@ LOCKSTEP_API Tensor custom_gradient(const Tensor& value, const std::vector<Tenso
                                     std::function<std::vector<Tensor>(const Tensor&)> gradient, CallSite site = {});
 
 /// function(inputs), without keeping what its gradients read: they compute it again. Random draws inside are the same.
+/// What else the function reads, like parameters of modules, has its gradients, too; it must read the same both times.
 /// PyTorch: utils.checkpoint.
 LOCKSTEP_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                                const std::vector<Tensor>& inputs, CallSite site = {});

@@ -42,8 +42,9 @@ struct ParallelOptions {
   /// Bounds the norm of all gradients together, as optim::clip_grad_norm does.
   std::optional<double> clip_norm = std::nullopt;
   /// Gradients are given to the others while those of other parameters are computed, in buckets of so many bytes; 0:
-  /// after all are there. No result depends on it.
-  std::int64_t bucket_bytes = 25 << 20;
+  /// after all are there. Each bucket cuts the backward pass, which costs more than it hides where links are fast;
+  /// where they are slow, the last bucket is waited for. No result depends on it.
+  std::int64_t bucket_bytes = 128 << 20;
   /// ZeRO 3: parameters that lie side by side in the optimiser come together, up to so many bytes; up to three such
   /// units are on a rank. No result depends on it.
   std::int64_t gather_bytes = 16 << 20;

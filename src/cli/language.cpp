@@ -58,9 +58,13 @@ models::LanguageLoadOptions ModelOptions::load() const {
   }
 }
 
-std::unique_ptr<models::LanguageModel> ModelOptions::load_model(const std::string& path, Device device) const {
-  if (!group || group->size() == 1) return models::load_language_model(path, device, load());
-  std::unique_ptr<models::LanguageModel> model = models::load_language_model(path, Device{}, load());
+std::unique_ptr<models::LanguageModel> ModelOptions::load_model(
+    const std::string& path, Device device, const std::function<void(const models::LanguageModel& whole)>& seen) const {
+  const bool is_divided = group && group->size() > 1;
+  std::unique_ptr<models::LanguageModel> model =
+      models::load_language_model(path, is_divided ? Device{} : device, load());
+  if (seen) seen(*model);
+  if (!is_divided) return model;
   models::divide_columns(*model, *group, device);
   model->to(device);
   return model;

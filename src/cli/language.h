@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,8 +41,10 @@ struct ModelOptions {
   void add_to(Subcommand& command);
   /// UsageError for a cache type that is none.
   models::LanguageLoadOptions load() const;
-  /// `path` is local.
-  std::unique_ptr<models::LanguageModel> load_model(const std::string& path, Device device) const;
+  /// `path` is local. `seen` (if there is one) is shown the model before it is divided among ranks.
+  std::unique_ptr<models::LanguageModel> load_model(
+      const std::string& path, Device device,
+      const std::function<void(const models::LanguageModel& whole)>& seen = {}) const;
 };
 
 }  // namespace cli

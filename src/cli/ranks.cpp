@@ -151,13 +151,15 @@ bool starts_ranks(const RankOptions& options) {
   return started == 1 && options.ranks > 1;
 }
 
-ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words) {
+ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words, Terminal terminal) {
   words.erase(words.begin());  // the program
   const os::StopRequest stop("");
   const os::HeldPort port("127.0.0.1");
   int ranks = options.ranks;
   for (int restarts = options.restarts;; --restarts) {
     std::vector<os::Process> processes = start(ranks, words, fmt::to_string(port.number()));
+    std::optional<os::LentTerminal> lent;
+    if (terminal == Terminal::of_first_rank) lent.emplace(processes.front());
     const Outcome outcome = wait_for(processes, options.timeout, stop);
     if (outcome.gone.empty()) return static_cast<ExitCode>(outcome.code);
     for (const std::string& one : outcome.gone) fmt::print(stderr, "lockstep: {}\n", one);

@@ -30,9 +30,13 @@ void add_rank_count(Subcommand& command, RankOptions& options, const std::string
 
 /// Whether this process is the one that is to start the ranks. UsageError where a launcher has started another number.
 bool starts_ranks(const RankOptions& options);
+/// Whom a terminal's Ctrl-C reaches, and who reads from it: this process, which tells all ranks, or the first one
+/// alone.
+enum class Terminal { of_this_process, of_first_rank };
 /// Starts them, with the words of this command line, and waits. One that a signal ended, or that does not end when others
 /// have failed, is gone: as often as `restarts` says, those that are left go on from the last checkpoint.
-ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words);
+ExitCode run_ranks(const RankOptions& options, std::vector<std::string> words,
+                   Terminal terminal = Terminal::of_this_process);
 
 /// Runs `work`, and tells run_ranks() where it fails only because another rank has.
 ExitCode as_rank(const std::function<ExitCode()>& work);

@@ -19,6 +19,7 @@
 #include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/language.h"
+#include "cli/ranks.h"
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/os.h"
@@ -48,6 +49,9 @@ struct ServeArguments {
   int seconds = server::ServerOptions{}.seconds;
   int prefix_megabytes = 256;
   std::string device = "best";
+  RankOptions ranks;
+
+  bool has_page() const { return !(segment.empty() && classify.empty() && detect.empty()); }
 };
 
 // "ARCH" or "ARCH=FILE".
@@ -70,9 +74,9 @@ void load_classifier(const ServeArguments& arguments, const Architectures& archi
   models.classifier = architecture.load(io::load_weights(weights), models.device);
 }
 
-server::VisionModels load_models(const ServeArguments& arguments, const Architectures& architectures) {
+server::VisionModels load_models(const ServeArguments& arguments, const Architectures& architectures, Device device) {
   server::VisionModels models;
-  models.device = chosen_device(arguments.device);
+  models.device = device;
   if (!arguments.segment.empty()) {
     models.segmenter = models::Sam::load(io::load_weights(fetched(arguments.segment)), models.device);
   }
@@ -108,25 +112,30 @@ std::uint64_t weights_hash(const models::LanguageModel& model) {
   return nn::state_hash(state);
 }
 
-server::ServedLanguageModel load_language(const ServeArguments& arguments) {
-  const Device device = chosen_device(arguments.device);
+server::ServedLanguageModel load_language(const ServeArguments& arguments, Device device, const dist::Group& group) {
   const std::string path = fetched_model(arguments.model);
-  server::ServedLanguageModel served{.model = models::load_language_model(path, device, arguments.load.load()),
-                                     .tokenizer = text::Tokenizer::load(path),
-                                     .chat = {},
-                                     .name = name_of(arguments.model),
-                                     .fingerprint = {},
-                                     .device = device,
-                                     .numerics = arguments.products.chosen(),
-                                     .most_requests = arguments.waiting,
-                                     .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
+  ModelOptions load = arguments.load;
+  load.group = group;
+  std::uint64_t weights = 0;
+  server::ServedLanguageModel served{
+      .model =
+          load.load_model(path, device, [&](const models::LanguageModel& whole) { weights = weights_hash(whole); }),
+      .tokenizer = text::Tokenizer::load(path),
+      .chat = {},
+      .name = name_of(arguments.model),
+      .fingerprint = {},
+      .device = device,
+      .numerics = arguments.products.chosen(),
+      .most_requests = arguments.waiting,
+      .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
+  if (group.size() > 1) served.orders = std::make_shared<dist::Orders>(group);
   served.pooling = models::pooling_of(path, *served.model);
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
   const NumericsScope numerics(served.numerics);
   const auto cache = served.model->encoder() ? nullptr : served.model->make_cache();
   const Tensor logits = served.model->forward(Tensor::from(std::vector<std::int64_t>{0}, {1, 1}, device), cache.get());
-  served.fingerprint = fmt::format("fp_{}_{}", hex(weights_hash(*served.model)), hex(logits.hash()));
+  served.fingerprint = fmt::format("fp_{}_{}", hex(weights), hex(logits.hash()));
   try {
     served.chat = text::ChatTemplate::load(path);
   } catch (const ValueError&) {  // it has none: requests for chats are refused, those for texts are not
@@ -134,12 +143,19 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments) {
   return served;
 }
 
+// The other ranks: until the first one ends, which alone is told to stop.
+ExitCode follow(const server::ServedLanguageModel& served) {
+  const os::StopRequest stop("");
+  server::ModelSteps steps(*served.model, served.device, served.numerics, served.prefix_bytes, served.orders);
+  steps.follow();
+  return kOk;
+}
+
 ExitCode serve(const ServeArguments& arguments, const Architectures& architectures) {
   const CallScope call(CallSite("", 0));  // errors are about what was given, not about lines of this file
-  const bool has_page = !(arguments.segment.empty() && arguments.classify.empty() && arguments.detect.empty());
-  if (!has_page && arguments.model.empty()) {
-    throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
-  }
+  const dist::Group group = joined_group(arguments.ranks);
+  const Device device = chosen_device(arguments.device, group.local_rank());
+  if (group.rank() > 0) return follow(load_language(arguments, device, group));
   std::string token = arguments.token;
   if (const char* given = std::getenv("LOCKSTEP_TOKEN"); token.empty() && given != nullptr) token = given;
   server::HttpServer http({.host = arguments.host,
@@ -150,13 +166,16 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .waiting = arguments.waiting,
                            .seconds = arguments.seconds,
                            .worded = [](std::string_view message) { return without_sources(message); }});
-  server::VisionService vision(load_models(arguments, architectures));
+  server::VisionService vision(load_models(arguments, architectures, device));
+  const bool has_page = arguments.has_page();
   if (has_page) vision.add_to(http);
   std::optional<server::LanguageService> language;
+  std::shared_ptr<dist::Orders> orders;
   bool chats = false;
   if (!arguments.model.empty()) {
-    server::ServedLanguageModel served = load_language(arguments);
+    server::ServedLanguageModel served = load_language(arguments, device, group);
     chats = served.chat.has_value();
+    orders = served.orders;
     language.emplace(std::move(served)).add_to(http);
   }
   server::add_pages(http, has_page, chats);
@@ -166,9 +185,22 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
   std::fflush(stdout);
   fmt::print(stderr, "{}; Ctrl-C stops\n",
              has_page || chats ? "open it in a browser" : "OpenAI's interface is below /v1");
-  while (stop.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto failure = [&] { return orders == nullptr ? nullptr : orders->failure(); };
+  while (stop.signal() == 0 && failure() == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   http.stop();
+  if (failure() != nullptr) std::rethrow_exception(failure());
+  if (orders != nullptr) orders->end();
   return kOk;
+}
+
+ExitCode run(const ServeArguments& arguments, const Architectures& architectures,
+             const std::vector<std::string>& words) {
+  if (!arguments.has_page() && arguments.model.empty()) {
+    throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
+  }
+  const bool starts = starts_ranks(arguments.ranks);
+  if (starts && arguments.model.empty()) throw UsageError("--ranks divides a language model: give --model");
+  return starts ? run_ranks(arguments.ranks, words) : serve(arguments, architectures);
 }
 
 }  // namespace
@@ -202,13 +234,17 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .show_default()
       .range(0, 1 << 20);
   command.option("--device", arguments->device, "Where to compute: cpu, ref, ... or best").show_default();
+  add_rank_count(command, arguments->ranks,
+                 "Divide the language model among so many processes of this machine; no answer depends on it");
   command.footer(
       "Examples:\n"
       "  lockstep serve --segment mobile_sam.pt\n"
       "  lockstep serve --model SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  lockstep serve --segment mobile_sam.pt --classify resnet18 --detect yolov8n.safetensors --port 0\n"
       "The interface for programs: docs/serving.md");
-  command.runs([arguments, architectures] { return serve(*arguments, *architectures); });
+  command.runs([arguments, architectures, words = command.words()] {
+    return as_rank([&] { return run(*arguments, *architectures, *words); });
+  });
 }
 
 }  // namespace cli

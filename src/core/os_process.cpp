@@ -69,7 +69,21 @@ Process Process::start_self(const std::vector<std::string>& words,
     if (::getppid() == parent) ::execve(program.c_str(), argument_list.data(), variable_list.data());
     ::_exit(127);
   }
+  ::setpgid(child, child);  // here, too: whoever is first
   return Process(child, std::move(output));
+}
+
+LentTerminal::LentTerminal(const Process& process) {
+  is_lent_ = ::isatty(STDIN_FILENO) != 0 && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp() &&
+             ::tcsetpgrp(STDIN_FILENO, process.id()) == 0;
+}
+
+// By a background process, which would be stopped by the signal.
+LentTerminal::~LentTerminal() {
+  if (!is_lent_) return;
+  const auto before = std::signal(SIGTTOU, SIG_IGN);
+  ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+  std::signal(SIGTTOU, before);
 }
 
 Process& Process::operator=(Process&& other) noexcept {

@@ -48,6 +48,19 @@ class Process {
   std::optional<End> end_;
 };
 
+/// While it lives, a process that was started from here reads from this one's terminal and gets its Ctrl-C, where
+/// standard input is one: others than the terminal's foreground processes would be stopped by reading.
+class LentTerminal {
+ public:
+  explicit LentTerminal(const Process& process);
+  ~LentTerminal();
+  LentTerminal(const LentTerminal&) = delete;
+  LentTerminal& operator=(const LentTerminal&) = delete;
+
+ private:
+  bool is_lent_ = false;
+};
+
 /// Of this machine, as it calls itself.
 std::string host_name();
 

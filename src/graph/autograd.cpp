@@ -74,9 +74,9 @@ class Backward {
       auto& [record, next] = stack.back();
       if (next == record->operands.size()) {
         on_path_[index_of(record)] = wanted(*record) || std::any_of(record->operands.begin(), record->operands.end(),
-                                                                  [&](const Record::Operand& operand) {
-                                                                    return reaches(operand.record.get());
-                                                                  });
+                                                                    [&](const Record::Operand& operand) {
+                                                                      return reaches(operand.record.get());
+                                                                    });
         stack.pop_back();
         continue;
       }
@@ -200,14 +200,27 @@ const RecordRef& leaf_of(const Tensor& leaf) {
   return record;
 }
 
+// Undefined for those on which the value does not depend.
+std::vector<Tensor> gradients_at(const Tensor& value, const std::vector<const Record*>& records,
+                                 const GradientOptions& options) {
+  const AutocastExchange outside(DType::f32);  // the dtypes are those of the values
+  Backward backward(value, options);
+  std::unordered_map<const Record*, Tensor> found;
+  for (const Record* record : records) found.emplace(record, Tensor());
+  backward.find_paths([&](const Record& record) { return found.contains(&record); });
+  backward.run([&](const Record& record, const Tensor& g) {
+    if (const auto entry = found.find(&record); entry != found.end()) entry->second = g;
+  });
+  std::vector<Tensor> result;
+  for (const Record* record : records) result.push_back(found.at(record));
+  return result;
+}
+
 }  // namespace
 
 std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& tensors, const GradientOptions& options,
                               CallSite site) {
   const CallScope call("gradients", site);
-  const AutocastExchange outside(DType::f32);  // the dtypes are those of the values
-  Backward backward(value, options);
-  std::unordered_map<const Record*, std::size_t> position;
   std::vector<const Record*> records;
   for (const Tensor& tensor : tensors) {
     check_defined({{"tensor", tensor}});
@@ -216,23 +229,14 @@ std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& te
       fail<ValueError>("the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad");
     }
   }
-  std::unordered_map<const Record*, Tensor> found;
-  for (const Record* record : records) found.emplace(record, Tensor());
-  backward.find_paths([&](const Record& record) { return found.contains(&record); });
-  backward.run([&](const Record& record, const Tensor& g) {
-    if (const auto entry = found.find(&record); entry != found.end()) entry->second = g;
-  });
-  std::vector<Tensor> result;
+  std::vector<Tensor> result = gradients_at(value, records, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    Tensor g = found.at(records[i]);
-    if (!g.defined()) {
-      if (!options.allow_unused) {
-        fail<ValueError>("the value does not depend on the tensor", {{"value", value}, {"tensor", tensors[i]}},
-                         "pass {.allow_unused = true} to get zeros");
-      }
-      g = zeros_like(tensors[i]);
+    if (result[i].defined()) continue;
+    if (!options.allow_unused) {
+      fail<ValueError>("the value does not depend on the tensor", {{"value", value}, {"tensor", tensors[i]}},
+                       "pass {.allow_unused = true} to get zeros");
     }
-    result.push_back(std::move(g));
+    result[i] = zeros_like(tensors[i]);
   }
   return result;
 }
@@ -322,27 +326,27 @@ Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& inputs,
   }
   const Tensor bare = untraced(value);
   if (!is_tracing(operands)) return bare;
-  return traced(bare, operands,
-                [gradient = std::move(gradient), shapes = std::move(shapes)](
-                    const Tensor& g, const std::vector<bool>&, const Tensor&) {
-                  std::vector<Tensor> result = [&] {
-                    const CallExchange users(nullptr);
-                    return gradient(g);
-                  }();
-                  if (result.size() != shapes.size()) {
-                    fail<ValueError>(
-                        fmt::format("the gradient returned {} tensors for {} inputs", result.size(), shapes.size()), {},
-                        "return one per input, undefined ones where there is none");
-                  }
-                  for (std::size_t i = 0; i < result.size(); ++i) {
-                    if (!result[i].defined() || sums_to(result[i].shape(), shapes[i])) continue;
-                    fail<ShapeError>(fmt::format("the function returned a gradient of another shape than input {}, which "
-                                                 "is {}",
-                                                 i, shapes[i].to_string()),
-                                     {{"gradient", g}, {"returned", result[i]}}, "return a gradient of the input's shape");
-                  }
-                  return result;
-                });
+  return traced(
+      bare, operands,
+      [gradient = std::move(gradient), shapes = std::move(shapes)](const Tensor& g, const std::vector<bool>&,
+                                                                   const Tensor&) {
+        std::vector<Tensor> result = [&] {
+          const CallExchange users(nullptr);
+          return gradient(g);
+        }();
+        if (result.size() != shapes.size()) {
+          fail<ValueError>(fmt::format("the gradient returned {} tensors for {} inputs", result.size(), shapes.size()),
+                           {}, "return one per input, undefined ones where there is none");
+        }
+        for (std::size_t i = 0; i < result.size(); ++i) {
+          if (!result[i].defined() || sums_to(result[i].shape(), shapes[i])) continue;
+          fail<ShapeError>(fmt::format("the function returned a gradient of another shape than input {}, which "
+                                       "is {}",
+                                       i, shapes[i].to_string()),
+                           {{"gradient", g}, {"returned", result[i]}}, "return a gradient of the input's shape");
+        }
+        return result;
+      });
 }
 
 namespace {
@@ -359,17 +363,26 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
   const std::uint64_t seed = default_generator().seed();
   const std::uint64_t draws = default_generator().draws();
   std::vector<Tensor> bare;
+  std::vector<const Tensor*> operands;
   for (const Tensor& input : inputs) {
     check_defined({{"input", input}});
     bare.push_back(untraced(input));
+    operands.push_back(&input);
   }
+  const ReadRecords read;  // besides the inputs: parameters of modules, and what else the function knows
   const Tensor value = [&] {
     const NoGrad scope;
     const CallExchange users(nullptr);
     return function(bare);
   }();
+  check_defined({{"value", value}});
+  check_float({"value", value});
+  const bool is_tracing_any = is_tracing(operands) || (gradients_are_on() && !read.records().empty());
+  if (!is_tracing_any) return untraced(value);
   const std::uint8_t numerics = numerics_state();
-  return custom_gradient(value, inputs, [=, scope = autocast_dtype()](const Tensor& g) {
+  const auto gradient = [=, others = read.records(), scope = autocast_dtype()](
+                            const Tensor& g, const std::vector<bool>&, const Tensor&) {
+    const CallExchange users(nullptr);
     Generator& generator = default_generator();
     const std::uint64_t seed_now = generator.seed();
     const std::uint64_t draws_now = generator.draws();
@@ -385,22 +398,25 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     } restore{generator, seed_now, draws_now, before};
     generator.restore(seed, draws);
     std::vector<Tensor> leaves;
-    std::vector<Tensor> floats;
+    std::vector<const Record*> wanted;
     for (const Tensor& input : bare) {
       leaves.push_back(has_gradient(input) ? requires_grad(input) : input);
-      if (has_gradient(input)) floats.push_back(leaves.back());
+      if (has_gradient(input)) wanted.push_back(record_of(leaves.back()).get());
     }
+    for (const RecordRef& other : others) wanted.push_back(other.get());
     const Tensor again = [&] {
       const AutocastExchange as_before(scope);
       const NumericsExchange multiplied_as_before(numerics);
       return function(leaves);
     }();
-    const std::vector<Tensor> found = lockstep::gradients(again, floats, {.seed = g, .allow_unused = true});
+    std::vector<Tensor> found = gradients_at(again, wanted, {.seed = g});
     std::vector<Tensor> result;
     std::size_t next = 0;
     for (const Tensor& input : bare) result.push_back(has_gradient(input) ? found[next++] : Tensor());
+    for (; next < found.size(); ++next) result.push_back(found[next]);
     return result;
-  });
+  };
+  return traced(untraced(value), operands, read.records(), gradient);
 }
 
 }  // namespace v0

@@ -18,11 +18,26 @@ namespace graph {
 namespace {
 
 thread_local bool gradients_on = true;
+thread_local ReadRecords* read_records = nullptr;
 
 }  // namespace
 
 bool set_gradients_on(bool on) {
   return std::exchange(gradients_on, on);
+}
+
+bool gradients_are_on() {
+  return gradients_on;
+}
+
+ReadRecords::ReadRecords() : outer_(std::exchange(read_records, this)) {}
+ReadRecords::~ReadRecords() {
+  read_records = outer_;
+}
+
+void ReadRecords::add(const std::shared_ptr<Record>& record) {
+  if (known_.insert(record.get()).second) records_.push_back(record);
+  if (outer_ != nullptr) outer_->add(record);
 }
 
 // Releasing a long chain recursively would overflow the stack: the outermost destructor releases all.
@@ -44,9 +59,16 @@ Record::~Record() {
 }
 
 bool is_tracing(std::span<const Tensor* const> operands) {
-  return gradients_on && std::any_of(operands.begin(), operands.end(), [](const Tensor* operand) {
-           return operand != nullptr && Access::handle(*operand)->record != nullptr;
-         });
+  const auto is_tracked = [](const Tensor* operand) {
+    return operand != nullptr && Access::handle(*operand)->record != nullptr;
+  };
+  if (gradients_on) return std::any_of(operands.begin(), operands.end(), is_tracked);
+  if (read_records != nullptr) {
+    for (const Tensor* operand : operands) {
+      if (is_tracked(operand)) read_records->add(Access::handle(*operand)->record);
+    }
+  }
+  return false;
 }
 
 Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rule rule, bool reads_result) {
@@ -71,6 +93,17 @@ Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rul
   handle->name = result.name();
   remember_name(handle);
   return Access::from_handle(std::move(handle));
+}
+
+Tensor traced(const Tensor& result, std::span<const Tensor* const> operands,
+              std::span<const std::shared_ptr<Record>> further, Rule rule) {
+  Tensor value = traced(result, operands, std::move(rule));
+  Record& record = *Access::handle(value)->record;
+  for (const std::shared_ptr<Record>& one : further) {
+    record.operands.push_back({one, one->shape, one->dtype});
+    record.id = std::max(record.id, one->id + 1);
+  }
+  return value;
 }
 
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink) {

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ using Rule =
     std::function<std::vector<Tensor>(const Tensor& gradient, const std::vector<bool>& wanted, const Tensor& result)>;
 
 struct Record : std::enable_shared_from_this<Record> {
-  std::uint64_t id = 0;  ///< of the node: consumers have higher ones than what they consume
+  std::uint64_t id = 0;   ///< of the node: consumers have higher ones than what they consume
   const char* name = "";  ///< of the op that was called
   Shape shape;
   DType dtype = DType::f32;
@@ -42,7 +43,7 @@ struct Record : std::enable_shared_from_this<Record> {
   std::shared_ptr<Handle> result;  ///< of no record, so that there is no cycle
   bool is_leaf = false;
   bool released = false;
-  std::shared_ptr<Tensor> sink;    ///< leaves: where backward() adds the gradient
+  std::shared_ptr<Tensor> sink;  ///< leaves: where backward() adds the gradient
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
 
   ~Record();
@@ -50,11 +51,29 @@ struct Record : std::enable_shared_from_this<Record> {
 
 /// Switches recording in this thread; returns what it was.
 bool set_gradients_on(bool on);
+bool gradients_are_on();
 /// Whether ops on these are to be recorded: gradients are on in this thread, and one of them is tracked.
 bool is_tracing(std::span<const Tensor* const> operands);
 inline bool is_tracing(std::initializer_list<const Tensor*> operands) {
   return is_tracing(std::span(operands.begin(), operands.size()));
 }
+
+/// The records of what ops of this thread read while gradients are off and it lives, each once.
+class ReadRecords {
+ public:
+  ReadRecords();
+  ~ReadRecords();
+  ReadRecords(const ReadRecords&) = delete;
+  ReadRecords& operator=(const ReadRecords&) = delete;
+
+  const std::vector<std::shared_ptr<Record>>& records() const { return records_; }
+  void add(const std::shared_ptr<Record>& record);
+
+ private:
+  ReadRecords* outer_;
+  std::vector<std::shared_ptr<Record>> records_;
+  std::unordered_set<const Record*> known_;
+};
 
 /// The same value with a record. The result must be a float tensor.
 Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rule rule, bool reads_result = false);
@@ -62,6 +81,9 @@ inline Tensor traced(const Tensor& result, std::initializer_list<const Tensor*> 
                      bool reads_result = false) {
   return traced(result, std::span(operands.begin(), operands.size()), std::move(rule), reads_result);
 }
+/// The same, with further operands that are known by their records alone.
+Tensor traced(const Tensor& result, std::span<const Tensor* const> operands,
+              std::span<const std::shared_ptr<Record>> further, Rule rule);
 /// The same value as a leaf, whose gradient backward() adds to `sink`.
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink);
 /// The same value without one.

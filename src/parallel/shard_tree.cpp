@@ -13,6 +13,10 @@ data::ShardRange shards_of(int shards, int ranks, int rank) {
   return {.of = shards, .first = begin_of(rank), .count = begin_of(rank + 1) - begin_of(rank)};
 }
 
+std::int64_t examples_of(int shards, std::int64_t shard, std::int64_t examples) {
+  return examples / shards + (shard < examples % shards ? 1 : 0);
+}
+
 std::vector<Subtree> subtrees_of(const data::ShardRange& range) {
   std::vector<Subtree> result;
   const std::int64_t end = range.first + range.count;

@@ -14,6 +14,9 @@ namespace dist {
 /// The shards of a rank: contiguous, none empty while there are as many shards as ranks.
 data::ShardRange shards_of(int shards, int ranks, int rank);
 
+/// Of a batch of so many: as in data::ShardRange, the first examples % shards have one more.
+std::int64_t examples_of(int shards, std::int64_t shard, std::int64_t examples);
+
 /// Shards first ... first + count - 1, count a power of two that divides first.
 struct Subtree {
   std::int64_t first = 0;

@@ -39,13 +39,11 @@ std::vector<Tensor> Parallel::Impl::values() const {
   return values;
 }
 
-// Shards are as long as in data::ShardRange: the first examples % shards have one more.
 bool Parallel::Impl::has_examples(std::int64_t shard, std::int64_t examples) const {
-  return examples >= options.shards || shard < examples;
+  return examples_of(options.shards, shard, examples) > 0;
 }
 double Parallel::Impl::weight_of(std::int64_t shard, std::int64_t examples) const {
-  const std::int64_t count = examples / options.shards + (shard < examples % options.shards ? 1 : 0);
-  return static_cast<double>(count) / static_cast<double>(examples);
+  return static_cast<double>(examples_of(options.shards, shard, examples)) / static_cast<double>(examples);
 }
 
 StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& measure, optim::GradScaler* scaler,

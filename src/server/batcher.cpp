@@ -6,43 +6,28 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
-Batcher::Batcher(const models::LanguageModel& model, Device device, Numerics numerics, std::int64_t prefix_bytes)
-    : numerics_(numerics) {
-  if (!models::StepBatch::supports(model)) return;
-  batch_.emplace(model, device);
-  prefixes_.emplace(model, prefix_bytes);
-}
-
 void Batcher::forget_those_that_left() {
-  decltype(left_) gone;
+  std::vector<std::int64_t> gone;
   {
     const std::lock_guard lock(mutex_);
     gone.swap(left_);
   }
-  for (const auto& [text, tokens] : gone) {
-    // A conversation goes on from its answer.
-    prefixes_->put(tokens, *batch_->cache_of(text));
-    batch_->leave(text);
-  }
+  for (const std::int64_t text : gone) steps_->leave(text);
 }
 
-std::unique_ptr<models::LanguageCache> Batcher::begin(const std::vector<std::int64_t>& tokens) {
+ModelSteps::Begun Batcher::begin(const std::vector<std::int64_t>& prompt) {
   forget_those_that_left();
-  return prefixes_->find(tokens);
+  return steps_->begin(prompt);
 }
 
-void Batcher::keep(const std::vector<std::int64_t>& tokens, const models::LanguageCache& cache) {
-  prefixes_->put(tokens, cache);
-}
-
-std::int64_t Batcher::join(const models::LanguageCache& cache) {
+std::vector<float> Batcher::read(std::int64_t text, std::int64_t count) {
   forget_those_that_left();
-  return batch_->join(cache);
+  return steps_->read(text, count);
 }
 
-void Batcher::leave(std::int64_t text, std::vector<std::int64_t> tokens) {
+void Batcher::leave(std::int64_t text) {
   const std::lock_guard lock(mutex_);
-  left_.emplace_back(text, std::move(tokens));
+  left_.push_back(text);
 }
 
 // All who wait, in one pass. What goes wrong is told to all of them.
@@ -55,11 +40,10 @@ void Batcher::run() {
   std::vector<std::vector<float>> logits;
   std::exception_ptr error;
   try {
-    const NumericsScope numerics(numerics_);
     forget_those_that_left();
     std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
     for (const Waiting* row : rows) tokens.emplace_back(row->text, row->token);
-    logits = batch_->step(tokens);
+    logits = steps_->step(tokens);
   } catch (...) {
     error = std::current_exception();
   }

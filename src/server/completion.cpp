@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/autograd.h>
 #include <lockstep/models/constraint.h>
 
 #include "kernels/scalar.h"
@@ -17,7 +16,7 @@ namespace server {
 namespace {
 
 // A long prompt must not keep the others waiting; chunks give the same bits.
-constexpr std::size_t kPromptStep = 256;
+constexpr std::int64_t kPromptStep = 256;
 
 std::shared_ptr<models::TokenConstraint> constraint_of(const CompletionOptions& options, const text::TokenTexts& texts,
                                                        std::optional<std::int64_t> end) {
@@ -51,15 +50,13 @@ std::vector<models::SampledToken> most_probable(std::span<const float> logits, s
 }
 
 Completion::Completion(const models::LanguageModel& model, Batcher& batcher, const text::Tokenizer& tokenizer,
-                       const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options,
-                       Device device)
+                       const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options)
     : model_(&model),
       batcher_(&batcher),
       options_(std::move(options)),
       end_token_(tokenizer.end_token()),
-      device_(device),
       prompt_(prompt),
-      pending_(prompt),
+      left_of_prompt_(static_cast<std::int64_t>(prompt.size())),
       sampler_(options_.sampling, prompt, constraint_of(options_, texts, end_token_)),
       stream_(tokenizer, std::move(prompt)) {}
 
@@ -71,48 +68,30 @@ std::string Completion::shown_until(std::size_t end) {
 }
 
 Completion::~Completion() {
-  if (!in_batch_) return;
-  std::vector<std::int64_t> text = std::move(prompt_);
-  text.insert(text.end(), tokens_.begin(), tokens_.end());
-  batcher_->leave(*in_batch_, std::move(text));
+  if (number_) batcher_->leave(*number_);
 }
 
 // From where others have come.
 void Completion::begin() {
-  if (!batcher_->works()) {
-    cache_ = model_->make_cache();
-    return;
-  }
-  cache_ = batcher_->begin(prompt_);
-  reused_ = length_ = cache_->length();
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(length_));
+  const ModelSteps::Begun begun = batcher_->begin(prompt_);
+  number_ = begun.text;
+  reused_ = length_ = begun.known;
+  left_of_prompt_ = static_cast<std::int64_t>(prompt_.size()) - begun.known;
 }
 
-// Behind the pending tokens; nothing where not all of a prompt is read yet.
+// Behind what the model has seen then; nothing where not all of a prompt is read yet.
 std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
-  if (in_batch_) {
-    const std::int64_t token = pending_.front();
-    pending_.clear();
+  if (left_of_prompt_ == 0) {
     ++length_;
-    return batcher_->step(server, *in_batch_, token);
+    return batcher_->step(server, *number_, tokens_.back());
   }
   return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
-    const NoGrad no_grad;
-    const NumericsScope numerics(batcher_->numerics());
-    if (cache_ == nullptr) begin();
-    const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(std::min(kPromptStep, pending_.size()));
-    const std::vector<std::int64_t> ids(pending_.begin(), end);
-    pending_.erase(pending_.begin(), end);
-    const auto length = static_cast<std::int64_t>(ids.size());
-    length_ += length;
-    const Tensor logits = model_->forward(Tensor::from(ids, {1, length}, device_), cache_.get());
-    std::vector<float> last = logits.select(0, 0).select(0, length - 1).to_vector<float>();
-    if (batcher_->works()) batcher_->keep(prompt_, *cache_);
-    if (!pending_.empty()) return std::nullopt;
-    if (batcher_->works()) {
-      in_batch_ = batcher_->join(*cache_);
-      cache_.reset();
-    }
+    if (!number_) begin();
+    const std::int64_t count = std::min(kPromptStep, left_of_prompt_);
+    std::vector<float> last = batcher_->read(*number_, count);
+    length_ += count;
+    left_of_prompt_ -= count;
+    if (left_of_prompt_ > 0) return std::nullopt;
     return last;
   });
 }
@@ -123,7 +102,7 @@ std::optional<Piece> Completion::step(HttpServer& server) {
     finish_reason_ = "stop";
     return {};
   }
-  const auto left = static_cast<std::int64_t>(pending_.size());
+  const std::int64_t left = tokens_.empty() ? left_of_prompt_ : 1;
   if (static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens ||
       (model_->context() > 0 && length_ + left > model_->context())) {
     finish_reason_ = "length";
@@ -138,7 +117,6 @@ std::optional<Piece> Completion::step(HttpServer& server) {
     return {};
   }
   tokens_.push_back(piece.token.token);
-  pending_ = {piece.token.token};
   text_ += stream_.add(piece.token.token);
   const std::size_t stop = text::find_stop(text_, options_.stop);
   if (stop != std::string::npos) {

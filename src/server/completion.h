@@ -40,7 +40,7 @@ class Completion {
   /// `prompt` has tokens of the model's vocabulary, at least one. Keeps references to the model and the tokenizer,
   /// whose `texts` are needed where there is a grammar.
   Completion(const models::LanguageModel& model, Batcher& batcher, const text::Tokenizer& tokenizer,
-             const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options, Device device);
+             const text::TokenTexts& texts, std::vector<std::int64_t> prompt, CompletionOptions options);
   ~Completion();
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
@@ -69,12 +69,10 @@ class Completion {
   Batcher* batcher_;
   CompletionOptions options_;
   std::optional<std::int64_t> end_token_;
-  Device device_;
   std::vector<std::int64_t> prompt_;
-  std::vector<std::int64_t> pending_;
-  std::unique_ptr<models::LanguageCache> cache_;
-  std::optional<std::int64_t> in_batch_;  // its number there, once the prompt is read
-  std::int64_t length_ = 0;               // tokens that the model has seen
+  std::int64_t left_of_prompt_;
+  std::optional<std::int64_t> number_;  // of the text among those of the model
+  std::int64_t length_ = 0;             // tokens that the model has seen
   std::int64_t reused_ = 0;
   models::Sampler sampler_;
   text::TextStream stream_;

@@ -52,10 +52,7 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
   }
   Json data = Json::array();
   for (const auto& tokens : texts) {
-    const Tensor vector = server.step_in_turn([&] {
-      const NumericsScope numerics(served_.numerics);
-      return models::embed_text(*served_.model, tokens, {.pooling = served_.pooling}, served_.device).to(Device{});
-    });
+    const Tensor vector = server.step_in_turn([&] { return steps_.embed(tokens, served_.pooling); });
     if (dimensions && *dimensions != vector.numel()) {
       throw HttpError(400, fmt::format("dimensions: this model's vectors have {}", vector.numel()));
     }

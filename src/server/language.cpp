@@ -242,8 +242,7 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
   std::size_t drawn = 0;
   std::int64_t reused = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i),
-                          served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
     Json logprobs = nullptr;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
@@ -289,8 +288,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
                                        {"finish_reason", nullptr}}});
       if (!write(event(chunk))) return;
     }
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i),
-                          served_.device);
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
     while (completion.finish_reason().empty()) {
       const std::optional<Piece> piece = completion.step(server);
       if (job.tools && !write(": still here\n\n")) return;

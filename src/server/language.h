@@ -32,6 +32,7 @@ struct ServedLanguageModel {
   int most_requests = 32;                               ///< that are answered at a time; further ones get 429
   models::Pooling pooling = models::Pooling::last;      ///< of /v1/embeddings
   std::int64_t prefix_bytes = std::int64_t{256} << 20;  ///< of what was read, for texts that begin alike
+  std::shared_ptr<dist::Orders> orders = {};  ///< for the ranks that have a part of the model; null: one process
 };
 
 /// Adds its addresses to a server, which it must outlive. Prompts are read in turns; requests that draw tokens share a
@@ -41,7 +42,8 @@ class LanguageService {
   explicit LanguageService(ServedLanguageModel served)
       : served_(std::move(served)),
         texts_(served_.tokenizer),
-        batcher_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes) {}
+        steps_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes, served_.orders),
+        batcher_(steps_) {}
   void add_to(HttpServer& server);
 
  private:
@@ -62,6 +64,7 @@ class LanguageService {
 
   ServedLanguageModel served_;
   text::TokenTexts texts_;
+  ModelSteps steps_;
   Batcher batcher_;
   std::atomic<int> active_ = 0;
   std::atomic<std::uint64_t> answered_ = 0;

@@ -135,10 +135,10 @@ TEST(Chat, AnswersLineByLine) {
   const TemporaryFolder folder;
   const std::string model = chat_stories(
       folder, kStoryTemplate + std::string("{% if messages | length > 5 %}{{ raise_exception('enough') }}{% endif %}"));
-  const auto talk = [&](const std::string& input) {
+  const auto talk = [&](const std::string& input, const std::string& more = "") {
     return run_command(
-        {"-c", fmt::format("printf '{}' | '{}' chat --model '{}' --max-tokens 8", input, LOCKSTEP_CLI, model)}, {},
-        "/bin/sh");
+        {"-c", fmt::format("printf '{}' | '{}' chat --model '{}' --max-tokens 8 {}", input, LOCKSTEP_CLI, model, more)},
+        {}, "/bin/sh");
   };
   const CommandResult one = talk("Once upon a time\\n");
   ASSERT_EQ(one.exit_code, 0) << one.errors;
@@ -159,6 +159,7 @@ TEST(Chat, AnswersLineByLine) {
   const CommandResult second =
       run_command({"generate", "--model", model, "--max-tokens", "8", "Once upon a time " + first + " And then"});
   EXPECT_EQ(more.lines()[1] + "\n", second.output);
+  EXPECT_EQ(talk("Once upon a time\\nAnd then\\n", "--ranks 2").output, first + "\n" + second.output);
 
   // A message that the template refuses is taken back, and the conversation goes on.
   const CommandResult refused = talk("a\\nb\\nc\\nd\\n");

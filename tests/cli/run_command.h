@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <sstream>
 #include <string>
@@ -67,6 +68,14 @@ inline CommandResult run_command(const std::vector<std::string>& arguments,
           read_whole_file(folder.path("err"))};
 }
 
+/// The processes whose parent is this one, in the order in which they were started.
+inline std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> result;
+  std::ifstream children("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  for (pid_t child = 0; children >> child;) result.push_back(child);
+  return result;
+}
+
 /// The command while it runs, so that it can be sent signals.
 class RunningCommand {
  public:
@@ -93,6 +102,15 @@ class RunningCommand {
   static bool wait_for(const std::string& path) {
     for (int i = 0; i < 6000 && !std::filesystem::exists(path); ++i) ::usleep(10'000);
     return std::filesystem::exists(path);
+  }
+  /// What it has printed so far, once there is a whole line; empty after a minute without one.
+  std::string first_line() const {
+    for (int i = 0; i < 6000; ++i) {
+      const std::string output = read_whole_file(folder_.path("out"));
+      if (const std::size_t end = output.find('\n'); end != std::string::npos) return output.substr(0, end);
+      ::usleep(10'000);
+    }
+    return "";
   }
   pid_t id() const { return process_; }
   void send(int signal) { ::kill(process_, signal); }

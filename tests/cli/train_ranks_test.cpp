@@ -33,14 +33,6 @@ std::string hash_of_one() {
   return hash;
 }
 
-// The processes whose parent is the launcher, in the order of their ranks.
-std::vector<pid_t> ranks_of(pid_t launcher) {
-  std::vector<pid_t> result;
-  std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children");
-  for (pid_t child = 0; children >> child;) result.push_back(child);
-  return result;
-}
-
 TEST(TrainRanks, GivesTheWeightsOfOneProcess) {
   const char* const zero[] = {"0", "1", "3"};
   for (int ranks = 2; ranks <= 4; ++ranks) {
@@ -91,7 +83,7 @@ class LongRun {
     EXPECT_TRUE(RunningCommand::wait_for(folder_.path("run/checkpoints/step-000000005.safetensors")));
   }
   pid_t rank(std::size_t number) const {
-    const std::vector<pid_t> ranks = ranks_of(command_->id());
+    const std::vector<pid_t> ranks = children_of(command_->id());
     EXPECT_LT(number, ranks.size());
     return number < ranks.size() ? ranks[number] : -1;
   }

@@ -14,6 +14,7 @@
 
 #include "core/os_socket.h"
 #include "dist/engine.h"
+#include "dist/orders.h"
 #include "support/ranks.h"
 
 namespace lockstep {
@@ -268,6 +269,55 @@ TEST(DistGroups, AProcessThatWasKilledIsNamed) {
 }
 TEST(DistGroups, AProcessThatStoppedIsNamed) {
   expect_named(SIGSTOP, "rank 1 has not answered for 2.5 s");
+}
+
+using namespace std::chrono_literals;
+
+// Between two of them there are many words of nothing to do.
+TEST(DistOrders, AreTakenInOrder) {
+  expect_success(run_ranks(3, [&](const Group& group) {
+    Orders orders(group, 2ms);
+    if (group.rank() == 0) {
+      for (std::int64_t i = 0; i < 3; ++i) {
+        const std::vector<Tensor> all =
+            orders.carry_out({7, i}, [&] { return group.all_gather(of_rank(static_cast<int>(i))); });
+        EXPECT_EQ(all.size(), 3u);
+        orders.note(5);
+        std::this_thread::sleep_for(30ms);
+      }
+      orders.carry_out({}, [] {});
+      orders.end();
+      EXPECT_EQ(orders.failure(), nullptr);
+      return;
+    }
+    for (std::int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(orders.take(), (Orders::Words{7, i}));
+      group.all_gather(of_rank(0));
+      orders.note(5);
+    }
+    EXPECT_EQ(orders.take(), Orders::Words());
+    EXPECT_EQ(orders.take(), std::nullopt);
+  }));
+}
+
+TEST(DistOrders, AnotherResultAndARankThatIsGoneAreTold) {
+  const auto ends = run_ranks(2, [&](const Group& group) {
+    Orders orders(group, 20ms);
+    orders.note(static_cast<std::uint64_t>(group.rank()));
+    if (group.rank() == 1) orders.take();
+    while (orders.failure() == nullptr) std::this_thread::sleep_for(5ms);
+    EXPECT_THROW(orders.carry_out({1}, [] {}), DistributedError);
+    std::rethrow_exception(orders.failure());
+  });
+  for (const std::string& end : ends) EXPECT_THAT(end, HasSubstr("rank 1 has got another result than rank 0"));
+
+  const auto gone = run_ranks(2, [&](const Group& group) {
+    Orders orders(group, 20ms);
+    if (group.rank() == 1) return;
+    while (orders.failure() == nullptr) std::this_thread::sleep_for(5ms);
+    std::rethrow_exception(orders.failure());
+  });
+  EXPECT_THAT(gone[0], HasSubstr("rank 1 "));
 }
 
 }  // namespace

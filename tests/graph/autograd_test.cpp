@@ -342,6 +342,34 @@ TEST(Autograd, CheckpointsRecomputeWithTheSameRandomNumbers) {
   EXPECT_BITS_EQ(next, rand({1}));
 }
 
+TEST(Autograd, CheckpointsHaveGradientsOfAllThatTheyRead) {
+  const Tensor x = requires_grad(random_tensor({3, 4}, DType::f32, 1));
+  const Tensor weight = requires_grad(random_tensor({4, 4}, DType::f32, 2));
+  const Tensor bias = requires_grad(random_tensor({4}, DType::f32, 3));
+  const Tensor unread = requires_grad(ones({4}));
+  const auto value_of = [&](bool with_checkpoint, const Tensor& input) {
+    const auto layer = [&, scale = exp(bias)](const std::vector<Tensor>& in) {  // which is no leaf
+      const Tensor inner =
+          checkpoint([&](const std::vector<Tensor>& h) { return tanh(matmul(h[0], weight)); }, {in[0]});
+      return inner * scale + detach(unread);
+    };
+    return sum(with_checkpoint ? checkpoint(layer, {input}) : layer({input}));
+  };
+  const auto found = [&](bool with_checkpoint, const Tensor& input) {
+    return gradients(value_of(with_checkpoint, input), {weight, bias, unread}, {.allow_unused = true});
+  };
+  for (const Tensor& input : {x, detach(x)}) {  // which may be the data themselves
+    const std::vector<Tensor> expected = found(false, input);
+    const std::vector<Tensor> values = found(true, input);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ(values[i], expected[i]);
+  }
+  backward(value_of(true, x));
+  EXPECT_BITS_EQ(grad(weight), found(false, x)[0]);
+  EXPECT_FALSE(grad(unread).defined());
+  const NoGrad scope;
+  EXPECT_FALSE(is_tracked(value_of(true, x)));
+}
+
 TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
   const Tensor self = requires_grad(Tensor::from<double>({1, 2, 3}, {3}));
   const Tensor values = requires_grad(Tensor::from<double>({4, 5, 6, 7}, {4}));

@@ -9,9 +9,11 @@
 #include <fmt/format.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/models/columns.h>
 
 #include "support/data.h"
 #include "support/http_client.h"
+#include "support/ranks.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -33,15 +35,17 @@ constexpr const char* kTemplate = "{% for m in messages %}{{ m['content'] }}{% e
 // A server of stories260K; its conversations are their messages' texts.
 struct Told {
   explicit Told(int most_requests = 32, std::int64_t prefix_bytes = std::int64_t{1} << 24)
-      : service({.model = models::load_language_model(stories()),
-                 .tokenizer = text::Tokenizer::load(stories()),
-                 .chat = text::ChatTemplate(kTemplate),
-                 .name = "stories",
-                 .fingerprint = "fp_test",
-                 .device = {},
-                 .most_requests = most_requests,
-                 .pooling = models::Pooling::last,
-                 .prefix_bytes = prefix_bytes}),
+      : Told(server::ServedLanguageModel{.model = models::load_language_model(stories()),
+                                         .tokenizer = text::Tokenizer::load(stories()),
+                                         .chat = text::ChatTemplate(kTemplate),
+                                         .name = "stories",
+                                         .fingerprint = "fp_test",
+                                         .device = {},
+                                         .most_requests = most_requests,
+                                         .pooling = models::Pooling::last,
+                                         .prefix_bytes = prefix_bytes}) {}
+  explicit Told(server::ServedLanguageModel served)
+      : service(std::move(served)),
         http({.port = 0, .body_bytes = 100000, .connections = 32, .waiting = 32, .seconds = 2}) {
     service.add_to(http);
     port = test::port_of(http.start());
@@ -246,6 +250,72 @@ TEST(LanguageService, ConcurrentClientsGetWhatTheyGetAlone) {
   for (std::size_t i = 0; i < kClients; ++i) clients.emplace_back([&, i] { together[i] = ask(i); });
   for (std::thread& client : clients) client.join();
   for (std::size_t i = 0; i < kClients; ++i) EXPECT_EQ(together[i], alone[i]) << i;
+}
+
+// What two ranks, with half of the projections each, serve: the first one answers clients.
+void serve_by_two_ranks(const std::function<void(const Told&, dist::Orders&)>& clients,
+                        const std::function<void(server::ModelSteps&)>& second) {
+  const auto ends = test::run_ranks(2, [&](const dist::Group& group) {
+    const std::shared_ptr<dist::Orders> orders = std::make_shared<dist::Orders>(group, std::chrono::milliseconds(20));
+    auto model = models::load_language_model(stories());
+    models::divide_columns(*model, group, Device{});
+    constexpr std::int64_t kPrefixBytes = std::int64_t{1} << 24;
+    if (group.rank() == 1) {
+      server::ModelSteps steps(*model, Device{}, Numerics::exact, kPrefixBytes, orders);
+      second(steps);
+      return;
+    }
+    Told told(server::ServedLanguageModel{.model = std::move(model),
+                                          .tokenizer = text::Tokenizer::load(stories()),
+                                          .chat = text::ChatTemplate(kTemplate),
+                                          .name = "stories",
+                                          .fingerprint = "fp_test",
+                                          .device = {},
+                                          .prefix_bytes = kPrefixBytes,
+                                          .orders = orders});
+    clients(told, *orders);
+    told.http.stop();
+    if (orders->failure() == nullptr) orders->end();
+  });
+  test::expect_success(ends);
+}
+
+TEST(LanguageService, RanksThatHaveAPartOfTheModelAnswerAsOneProcess) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const std::vector<json> bodies = {
+      {{"prompt", "Once upon a time"}, {"max_tokens", 12}},
+      {{"prompt", "Lily and Tom"}, {"max_tokens", 9}, {"temperature", 0.8}, {"seed", 3}, {"n", 2}, {"logprobs", 2}},
+      {{"prompt", "Once upon a time there was"}, {"max_tokens", 5}}};
+  const auto choices_of = [&](const Told& told) {
+    std::vector<json> choices(bodies.size());
+    std::vector<std::thread> clients;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      clients.emplace_back([&, i] { choices[i] = told.completion(bodies[i]).at("choices"); });
+    }
+    for (std::thread& client : clients) client.join();
+    // From what was read before; an error, and on; a vector.
+    choices.push_back(told.completion(bodies.front()).at("choices"));
+    EXPECT_EQ(told.post("/v1/completions", {{"prompt", {100000}}}).status, 400);
+    choices.push_back(told.post("/v1/embeddings", {{"input", "Once upon"}}).json().at("data"));
+    return choices;
+  };
+  const std::vector<json> expected = choices_of(Told());
+  std::vector<json> got;
+  serve_by_two_ranks([&](const Told& told, dist::Orders&) { got = choices_of(told); },
+                     [](server::ModelSteps& steps) { steps.follow(); });
+  EXPECT_EQ(got, expected);
+}
+
+TEST(LanguageService, ARankThatIsGoneIsToldToClients) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  serve_by_two_ranks(
+      [](const Told& told, dist::Orders& orders) {
+        while (orders.failure() == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        const HttpAnswer answer = told.post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 4}});
+        EXPECT_EQ(answer.status, 500);
+        EXPECT_THAT(answer.body, HasSubstr("has lost one of its processes, and the server ends: dist: "));
+      },
+      [](server::ModelSteps&) {});
 }
 
 TEST(LanguageService, SaysWhatIsWrongWithARequest) {

@@ -10,10 +10,10 @@ inline namespace v0 {
 namespace models {
 
 /// Divides the columns of what projections give, the rows of their weights, among the ranks: each computes its own, on
-/// `device`, and gets the others'. Every rank has loaded the model on the CPU, calls this, and from then on makes the
-/// same calls of it, under NoGrad; model.to(device) moves what is not divided (embeddings, norms, experts, a head that
-/// shares the embedding's weights). To read a divided parameter is a ValueError. ValueError for models without
-/// projections.
+/// `device`, and gets the others'; so with the embedding's rows. Of experts each rank has some, whole. Every rank has
+/// loaded the model on the CPU, calls this, and from then on makes the same calls of it, under NoGrad; model.to(device)
+/// moves what is not divided (norms, routers, biases). To read a parameter that others have a part of is a ValueError.
+/// ValueError for models without projections.
 LOCKSTEP_API void divide_columns(LanguageModel& model, const dist::Group& group, Device device);
 
 }  // namespace models

@@ -56,6 +56,15 @@ Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   }
 }
 
+void Decoder::divide_others(const dist::Group& group, Device device) {
+  for (Layer& layer : layers_) {
+    if (layer.kind.experts) layer.experts.divide(group, device);
+  }
+  if (config_.vocabulary < group.size()) return;
+  embedding_part_ = std::make_shared<const ColumnPart>(group, detach(embedding_), device);
+  take_away(embedding_, device);
+}
+
 bool Decoder::has_state() const {
   return std::any_of(layers_.begin(), layers_.end(),
                      [](const Layer& layer) { return layer.kind.mixer != Mixer::attention; });
@@ -72,7 +81,7 @@ Tensor Decoder::run_state(const Layer& layer, const Tensor& x, State& state) {
 }
 
 Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions) const {
-  Tensor x = embedding(embedding_, ids);
+  Tensor x = embedding_part_ ? embedding_part_->rows(ids) : embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
   if (config_.token_types > 0) x = x + Tensor(token_types_).select(0, 0);
   if (config_.position_count > 0) {
@@ -112,8 +121,12 @@ Tensor Decoder::run_layer(const Layer& layer, const Tensor& x, const std::vector
 }
 
 Tensor Decoder::logits(const Tensor& x) const {
-  const Tensor& embedding = embedding_;
-  Tensor result = config_.tied ? linear(x, embedding) : head_(x);
+  const auto by_embedding = [&] {
+    if (embedding_part_) return embedding_part_->all_columns(linear(x, embedding_part_->weight));
+    const Tensor& embedding = embedding_;
+    return linear(x, embedding);
+  };
+  Tensor result = config_.tied ? by_embedding() : head_(x);
   if (config_.logit_scale != 1) result = result * config_.logit_scale;
   if (config_.logit_softcap > 0) result = tanh(result / config_.logit_softcap) * config_.logit_softcap;
   return result;

@@ -30,6 +30,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   std::int64_t context() const override { return config_.context; }
   const Projections& projections() const override { return tree_.projections(); }
   const std::string& head_path() const override { return config_.names.head; }
+  void divide_others(const dist::Group& group, Device device) override;
 
  protected:
   std::vector<std::int64_t> head_widths() const override;
@@ -58,6 +59,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   DecoderConfig config_;
   ParameterTree tree_{*this};
   nn::Parameter embedding_, positions_, token_types_;
+  std::shared_ptr<const ColumnPart> embedding_part_;  ///< null: the whole is here
   Norm embedding_norm_, norm_;
   std::vector<Layer> layers_;
   Projection head_;

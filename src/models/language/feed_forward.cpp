@@ -37,6 +37,10 @@ Tensor FeedForward::operator()(const Tensor& x) const {
   return down_(inner(halves[0], halves[1]));
 }
 
+void FeedForward::give_to_one(bool here, Device device) {
+  for (Projection* projection : {&gate_, &up_, &down_}) projection->give_to_one(here, device);
+}
+
 Experts::Experts(ParameterTree& tree, const std::string& layer, const DecoderConfig& config) : config_(config.experts) {
   const LayerNames& names = config.names.layer;
   router_ = Projection(tree, layer + names.router, config.hidden, config_.count, config_.router_bias);
@@ -104,10 +108,29 @@ Experts::Routes Experts::routes(const Tensor& x) const {
 Tensor Experts::expert(const Tensor& x, std::int64_t number) const {
   if (!config_.stacked) return experts_[static_cast<std::size_t>(number)](x);
   const auto of = [&](const nn::Parameter& parameter) { return Tensor(parameter).select(0, number); };
+  const auto matrix = [&](const nn::Parameter& all, const Tensor Divided::*own) {
+    return divided_ ? ((*divided_).*own).select(0, number - divided_->experts.first()) : of(all);
+  };
   // Gates and values are neighbours.
-  const Tensor both = matmul(x, of(gate_up_)) + of(gate_up_bias_);
+  const Tensor both = matmul(x, matrix(gate_up_, &Divided::gate_up)) + of(gate_up_bias_);
   const Tensor inner = stacked_.inner(both.slice(-1, {.step = 2}), both.slice(-1, {.start = 1, .step = 2}));
-  return matmul(inner, of(down_)) + of(down_bias_);
+  return matmul(inner, matrix(down_, &Divided::down)) + of(down_bias_);
+}
+
+void Experts::divide(const dist::Group& group, Device device) {
+  if (config_.count < group.size()) return;
+  divided_ = Divided{.experts = RankCuts(group, config_.count), .gate_up = {}, .down = {}};
+  router_.give_to_one(true, device);  // every rank needs all of what it gives: it is small
+  if (config_.stacked) {
+    divided_->gate_up = own_slices(detach(gate_up_), divided_->experts, device);
+    divided_->down = own_slices(detach(down_), divided_->experts, device);
+    take_away(gate_up_, device);
+    take_away(down_, device);
+    return;
+  }
+  for (std::int64_t e = 0; e < config_.count; ++e) {
+    experts_[static_cast<std::size_t>(e)].give_to_one(divided_->experts.has(e), device);
+  }
 }
 
 Tensor Experts::all_of_all(const Tensor& tokens, const Routes& routes) const {
@@ -148,20 +171,30 @@ Tensor Experts::each_its_own(const Tensor& tokens, const Routes& routes) const {
   // A last row of zeros is what fills rows up.
   const bool one = count == 1;
   const Tensor padded = one ? tokens : pad(tokens, {0, 0, 0, 1});
+  std::vector<std::int64_t> rows;  // by expert, as these
+  std::vector<Tensor> indices;
+  for (Own& own : of) {
+    if (!own.tokens.empty()) own.tokens.resize(rows_for(own.tokens.size()), count);
+    own.shares.resize(own.tokens.size(), 0);
+    rows.push_back(static_cast<std::int64_t>(own.tokens.size()));
+    const bool is_read = !one && rows.back() > 0;
+    indices.push_back(is_read ? Tensor::from(own.tokens, {rows.back()}, tokens.device()) : Tensor());
+  }
+  const auto part_of = [&](std::int64_t e) {
+    const auto at = static_cast<std::size_t>(e);
+    const Tensor share = Tensor::from(of[at].shares, {rows[at], 1}, tokens.device());
+    return expert(one ? tokens : index_select(padded, 0, indices[at]), e) * share;
+  };
+  std::vector<Tensor> parts;
+  if (divided_) parts = parts_of_all(divided_->experts, rows, tokens, part_of);
   Tensor total = zeros_like(padded);
   for (std::int64_t e = 0; e < config_.count; ++e) {
-    Own& own = of[static_cast<std::size_t>(e)];
-    if (own.tokens.empty()) continue;
-    const std::size_t rows = rows_for(own.tokens.size());
-    own.tokens.resize(rows, count);
-    own.shares.resize(rows, 0);
-    const Shape shape{static_cast<std::int64_t>(rows)};
-    const Tensor share = Tensor::from(own.shares, {shape[0], 1}, tokens.device());
+    if (rows[static_cast<std::size_t>(e)] == 0) continue;
+    const Tensor part = divided_ ? parts[static_cast<std::size_t>(e)] : part_of(e);
     if (one) {
-      total = total + expert(tokens, e) * share;
+      total = total + part;
     } else {
-      const Tensor index = Tensor::from(own.tokens, shape, tokens.device());
-      const Tensor part = expert(index_select(padded, 0, index), e) * share;
+      const Tensor& index = indices[static_cast<std::size_t>(e)];
       total = index_copy(total, 0, index, index_select(total, 0, index) + part);
     }
     // One expert after the other: plans of several would differ from step to step.

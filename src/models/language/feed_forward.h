@@ -1,6 +1,7 @@
 // The feed-forward half of a layer: dense, or a mixture of experts.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "models/language/parameters.h"
@@ -15,6 +16,8 @@ class FeedForward {
   FeedForward(ParameterTree& tree, const FeedForwardConfig& config, const std::string& gate, const std::string& up,
               const std::string& down, std::int64_t hidden, bool transposed = false);
   Tensor operator()(const Tensor& x) const;
+  /// One rank has it, which is this one or another.
+  void give_to_one(bool here, Device device);
 
  private:
   friend class Experts;
@@ -28,11 +31,13 @@ class FeedForward {
 /// A token's result is a sum over its experts in ascending order, which starts from +0; it does not depend on its
 /// neighbours' choices. Each expert computes its own tokens alone; where gradients are asked for, all of them, since
 /// then nothing may depend on numbers that are read, and adds zeros for those that are not its own: the same bits.
+/// Divided among ranks, each computes its own experts, gets the results of the others', and adds all in that order.
 class Experts {
  public:
   Experts() = default;
   Experts(ParameterTree& tree, const std::string& layer, const DecoderConfig& config);
   Tensor operator()(const Tensor& x) const;
+  void divide(const dist::Group& group, Device device);
 
  private:
   /// Which experts a token uses, and with which weights: [T, used] each.
@@ -53,6 +58,11 @@ class Experts {
   Projection shared_gate_;
   FeedForward stacked_;  ///< What stacked ones do, without parameters.
   nn::Parameter gate_up_, gate_up_bias_, down_, down_bias_;
+  struct Divided {
+    RankCuts experts;
+    Tensor gate_up, down;  ///< of this rank's experts, where they are stacked
+  };
+  std::optional<Divided> divided_;
 };
 
 }  // namespace models

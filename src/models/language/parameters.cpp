@@ -63,6 +63,12 @@ Tensor Projection::product(const Tensor& x) const {
   return has_bias_ ? linear(x, matrix, Tensor(bias_)) : linear(x, matrix);
 }
 
+void Projection::give_to_one(bool here, Device device) {
+  if (slot_ == nullptr) return;
+  slot_->is_one_ranks = true;
+  if (!here) take_away(slot_->weight, device);
+}
+
 Tensor Projection::operator()(const Tensor& x) const {
   const Tensor result = product(x);
   if (!slot_->down.defined()) return result;

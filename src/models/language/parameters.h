@@ -26,6 +26,7 @@ struct ProjectionSlot {
   /// The results are heads whose rows stand as neighbours, where published weights have them as halves; 0: they do not.
   std::int64_t paired_heads = 0;
   std::shared_ptr<const ColumnPart> part;  ///< null: the whole is here
+  bool is_one_ranks = false;               ///< of several ranks, one has the whole; the others do not compute it
   nn::Parameter down, up;  ///< [rank, in] and [out, rank]; undefined: there is no adapter
   double scale = 0;
 };
@@ -38,6 +39,8 @@ class HasProjections {
   virtual const Projections& projections() const = 0;
   /// The path of the one that makes logits; empty where there is none.
   virtual const std::string& head_path() const = 0;
+  /// What is none: embeddings, and experts, whose projections are no longer divided then.
+  virtual void divide_others(const dist::Group& group, Device device) = 0;
 
  protected:
   ~HasProjections() = default;
@@ -78,6 +81,8 @@ class Projection {
   Tensor operator()(const Tensor& x) const;
   /// Its results are heads, stored as neighbours (ProjectionSlot::paired_heads).
   void pairs(std::int64_t heads) { slot_->paired_heads = heads; }
+  /// One rank has it, which is this one or another.
+  void give_to_one(bool here, Device device);
 
  private:
   Tensor product(const Tensor& x) const;
