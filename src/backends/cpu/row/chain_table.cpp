@@ -98,13 +98,16 @@ struct Magnitudes {
   float least = std::numeric_limits<float>::infinity();
   float most = 0;
   bool has_nan = false;
+  bool has_sign = false;
 
   static HWY_INLINE Magnitudes of(const ChainLink& link, std::size_t rows) {
     Magnitudes all;
     if (!link.scalar) return all;
     const std::size_t count = link.stride == 0 ? 1 : rows;
     for (std::size_t row = 0; row < count; ++row) {
-      const float magnitude = std::abs(link.operand[row * link.stride]);
+      const float scalar = link.operand[row * link.stride];
+      const float magnitude = std::abs(scalar);
+      all.has_sign |= std::signbit(scalar);
       all.has_nan |= magnitude != magnitude;
       if (magnitude < all.least) all.least = magnitude;
       if (magnitude > all.most) all.most = magnitude;
@@ -112,6 +115,7 @@ struct Magnitudes {
     return all;
   }
   bool all_zero() const { return most == 0; }
+  bool all_positive_zero() const { return all_zero() && !has_nan && !has_sign; }
 };
 
 /// After a product with a scalar of at most this magnitude. Lemma: a factor up to 1 leaves what is small small, with its sign.
@@ -151,6 +155,8 @@ HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, const Magnitudes& magnit
     case ChainOp::add:
     case ChainOp::sub:
     case ChainOp::from:
+      // x - 0 is x for every result x, zeros of both signs among them.
+      if (op == ChainOp::sub && is_scalar && !drift.is_exact() && magnitude.all_positive_zero()) return true;
       // Lemma: a sum with s, |s| >= 2^-100, is zero or larger than 2^-126: near -s it is a multiple of 2^-24 |s|. And
       // what is smaller than a quarter of the last place of s, 2^-26 |s|, gives s.
       if (is_scalar && magnitude.least >= 0x1p-100f && drift.is_finite() &&
@@ -306,8 +312,8 @@ template <class... Links> struct KnownChain {
     ((x = Links::apply(x, chain.links[l], scalars[l], chain.flushes(l), load)), ...);
     return x;
   }
-  template <std::size_t... l>
-  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n,
+  template <class Put, std::size_t... l>
+  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n, Put put,
                                std::index_sequence<l...> indices) {
     const D d;
     const std::size_t width = hn::Lanes(d);
@@ -316,10 +322,10 @@ template <class... Links> struct KnownChain {
     for (; i + 4 * width <= n; i += 4 * width) {
       const Quad x = through<Quad>(
           chain, first, scalars, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }, indices);
-      hn::StoreU(with_one_nan(x.v0), d, out + i);
-      hn::StoreU(with_one_nan(x.v1), d, out + i + width);
-      hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
-      hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
+      put(with_one_nan(x.v0), out + i);
+      put(with_one_nan(x.v1), out + i + width);
+      put(with_one_nan(x.v2), out + i + 2 * width);
+      put(with_one_nan(x.v3), out + i + 3 * width);
     }
     for (; i + width <= n; i += width) {
       const One x = through<One>(
@@ -336,9 +342,14 @@ template <class... Links> struct KnownChain {
     return (Links::is(chain, l) && ...);
   }
   static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
+    return run(chain, out, first, count, n, [](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
+  }
+  /// put(values, pointer) writes a vector.
+  template <class Put>
+  static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n, Put put) {
     using Indices = std::index_sequence_for<Links...>;
     if (count != sizeof...(Links) || !is(chain, Indices())) return false;
-    store(chain, out, first, n, Indices());
+    store(chain, out, first, n, put, Indices());
     return true;
   }
 };
@@ -349,8 +360,9 @@ using Shift = Known<ChainOp::add, true>;
 using Center = Known<ChainOp::sub, true>;
 using Scale = Known<ChainOp::mul, true>;
 using Residual = Known<ChainOp::add, false>;
+using LayerNorm = KnownChain<Center, Scale, Known<ChainOp::mul, false>, Known<ChainOp::add, false>>;
 
-// Bias; batch norm; both with a residual and an activation behind; hardswish.
+// Bias; batch norm; both with a residual and an activation behind; layer norm; hardswish.
 bool store_known(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
   return KnownChain<Canonical, Scale>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
@@ -362,6 +374,7 @@ bool store_known(const Prepared& chain, float* out, const float* first, std::siz
          KnownChain<Canonical, Center, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Center, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Center, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
+         LayerNorm::run(chain, out, first, count, n) ||
          KnownChain<Shift, Known<ChainOp::max_number, true>, Known<ChainOp::min_number, true>,
                     Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, n);
 }
@@ -388,8 +401,11 @@ void stream(float* out, const float* first, const ChainLink* links, std::size_t 
   if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
+  const Prepared chain(links, form);
+  const auto put = [](V x, float* to) HWY_ATTR { hn::Stream(x, D(), to); };
+  if (LayerNorm::run(chain, out, first, count, n, put)) return;
   run_chain(
-      Prepared(links, form), first, count, n,
+      chain, first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         hn::Stream(with_one_nan(x.v0), d, out + i);
         hn::Stream(with_one_nan(x.v1), d, out + i + width);
@@ -400,15 +416,44 @@ void stream(float* out, const float* first, const ChainLink* links, std::size_t 
           HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
 }
 
+/// Of first[0..n) - center, n a multiple of the lanes, as of the differences to a mean: lanes in registers.
+template <class Step>
+HWY_INLINE void reduce_differences(float* lanes, const float* first, float center, std::size_t n, Step step) {
+  const D d;
+  const std::size_t width = hn::Lanes(d);
+  constexpr std::size_t kTogether = std::min<std::size_t>(8, kLanes / hn::MaxLanes(D()));
+  const V y = hn::Set(d, center);
+  for (std::size_t lane = 0; lane < kLanes; lane += kTogether * width) {
+    V sum[kTogether];
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kTogether; ++v) sum[v] = hn::LoadU(d, lanes + lane + v * width);
+    for (std::size_t i = lane; i < n; i += kLanes) {
+#pragma GCC unroll 8
+      for (std::size_t v = 0; v < kTogether; ++v) {
+        sum[v] = step(sum[v], hn::Sub(hn::LoadU(d, first + i + v * width), y));
+      }
+    }
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kTogether; ++v) hn::StoreU(sum[v], d, lanes + lane + v * width);
+  }
+}
+
 /// step(lane, x): the lane after one more element.
 template <class Step>
 HWY_INLINE void reduce_lanes(float* lanes, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
                              std::size_t n, Step step) {
+  const Prepared chain(links, form);
+  if (count == 1 && Center::is(chain, 0) && !chain.flushes(0)) {
+    const std::size_t whole = n / kLanes * kLanes;
+    reduce_differences(lanes, first, *links[0].operand, whole, step);
+    first += whole;
+    n -= whole;
+  }
   if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
   run_chain(
-      Prepared(links, form), first, count, n,
+      chain, first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         float* lane = lanes + i % kLanes;
         hn::StoreU(step(hn::LoadU(d, lane), x.v0), d, lane);
