@@ -133,7 +133,7 @@ TEST(Canonical, ExhaustiveChainsOfTwoOpsEqualTheOps) {
           for (const float& b : second_operands) {
             run_op(second, between.data(), b, expected.data(), kWords, isa);
             const ChainLink links[] = {{first.chain, true, &a}, {second.chain, true, &b}};
-            table.store(found.data(), x.data(), links, 2, kWords);
+            table.store(found.data(), x.data(), links, 2, table.form(links, 2, 1), kWords);
             ASSERT_EQ(std::memcmp(expected.data(), found.data(), kWords * sizeof(float)), 0)
                 << info_of(first.op).name << ' ' << a << ", " << info_of(second.op).name << ' ' << b << ", "
                 << name_of(isa);
@@ -170,40 +170,46 @@ class Numbers {
   std::uint64_t state_ = 20261125;
 };
 
-// Where a chain leaves out making results canonical depends on its scalars and on the ops that follow.
+// Where a chain leaves out making results canonical depends on its scalars, in all rows, and on the ops that follow.
 void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& scalar, Numbers& numbers, Isa isa) {
   const std::size_t n = 1 + numbers.random() % 200;
+  const std::size_t rows = std::min<std::size_t>(n, 1 + numbers.random() % 3);
   std::vector<float> first(n), expected(n), found(n);
   const bool is_raw = ops[0] == ChainOp::canonical;
   for (float& value : first) value = is_raw ? numbers.next() : scalar::canonical(numbers.next());
-  expected = first;
   std::vector<std::vector<float>> operands(ops.size(), std::vector<float>(n));
   std::vector<ChainLink> links;
   for (std::size_t l = 0; l < ops.size(); ++l) {
     for (float& value : operands[l]) value = scalar::canonical(numbers.next());
-    links.push_back({ops[l], scalar[l], operands[l].data()});
-    if (ops[l] == ChainOp::canonical) {
-      for (float& value : expected) value = scalar::canonical(value);
-      continue;
-    }
-    for (const ChainCase& link : kChainCases) {
-      if (link.chain != ops[l]) continue;
-      if (scalar[l] || link.op == Op::relu) {
-        run_op(link, expected.data(), operands[l][0], expected.data(), n, isa);
-      } else if (link.turned) {
-        loop_of(link.op, isa)(expected.data(), operands[l].data(), expected.data(), nullptr, n);
-      } else {
-        loop_of(link.op, isa)(expected.data(), expected.data(), operands[l].data(), nullptr, n);
+    links.push_back({ops[l], scalar[l], operands[l].data(), 1});
+  }
+  const ChainForm form = chain_table(isa).form(links.data(), links.size(), rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string what = "a chain of " + std::to_string(n);
+    expected = first;
+    for (std::size_t l = 0; l < ops.size(); ++l) {
+      const float value = operands[l][row];
+      if (scalar[l]) links[l].operand = operands[l].data() + row;
+      what += ", op " + std::to_string(static_cast<int>(ops[l])) +
+              (scalar[l] ? " with " + std::to_string(BITS(value)) : "");
+      if (ops[l] == ChainOp::canonical) {
+        for (float& x : expected) x = scalar::canonical(x);
+        continue;
+      }
+      for (const ChainCase& link : kChainCases) {
+        if (link.chain != ops[l]) continue;
+        if (scalar[l] || link.op == Op::relu) {
+          run_op(link, expected.data(), value, expected.data(), n, isa);
+        } else if (link.turned) {
+          loop_of(link.op, isa)(expected.data(), operands[l].data(), expected.data(), nullptr, n);
+        } else {
+          loop_of(link.op, isa)(expected.data(), expected.data(), operands[l].data(), nullptr, n);
+        }
       }
     }
+    chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), form, n);
+    expect_equal_bits(expected, found, what.c_str(), isa);
   }
-  chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), n);
-  std::string what = "a chain of " + std::to_string(n);
-  for (std::size_t l = 0; l < ops.size(); ++l) {
-    what += ", op " + std::to_string(static_cast<int>(ops[l])) +
-            (scalar[l] ? " with " + std::to_string(BITS(operands[l][0])) : "");
-  }
-  expect_equal_bits(expected, found, what.c_str(), isa);
 }
 
 TEST(Canonical, ChainsOfAnyOpsEqualTheOps) {
@@ -274,13 +280,14 @@ TEST(Canonical, ExhaustiveSumsOfChainsEqualSumsOfTheOps) {
       for (const float& a : operands) {
         run_op(link, x.data(), a, values.data(), kWords, isa);
         const ChainLink links[] = {{link.chain, true, &a}};
+        const ChainForm form = table.form(links, 1, 1);
         for (std::size_t i = 0; i < kWords; i += kLanes) {
           std::vector<float> expected(kLanes, 0.25f), found(kLanes, 0.25f);
           reduce_table(isa).lanes[ReduceTable::sum][type](expected.data(), values.data() + i, nullptr, kLanes);
-          table.sum(found.data(), x.data() + i, links, 1, kLanes);
+          table.sum(found.data(), x.data() + i, links, 1, form, kLanes);
           reduce_table(isa).lanes[ReduceTable::dot][type](expected.data(), values.data() + i, values.data() + i,
                                                           kLanes);
-          table.sum_of_squares(found.data(), x.data() + i, links, 1, kLanes);
+          table.sum_of_squares(found.data(), x.data() + i, links, 1, form, kLanes);
           for (std::size_t l = 0; l < kLanes; ++l) {
             ASSERT_EQ(BITS(scalar::canonical(expected[l])), BITS(scalar::canonical(found[l])))
                 << info_of(link.op).name << " of " << x[i + l] << " and " << a << ", " << name_of(isa);

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/contraction/blocked.h"
 #include "backends/cpu/contraction/pairs.h"
+#include "backends/cpu/contraction/planner.h"
 #include "backends/cpu/contraction/way.h"
 
 namespace lockstep {

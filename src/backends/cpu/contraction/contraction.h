@@ -5,6 +5,7 @@
 //   geometry.h          an operand as three groups of dimensions (batch, outer, k) with checked coordinates
 //   side.h              one operand with its geometry, and how its panels are filled
 //   plan.h              a kernel normalised: which operand is broadcast, which is vectorised, where results go
+//   planner.h           makes it, asking the ways which suits
 //   panels.h            blocks of operands side by side
 //   padded_copy.h       a plane with its padding written out, for the ways that read it many times
 //   packing-inl.h       operands are copied, block by block, into panels; reading goes through the view (no im2col)

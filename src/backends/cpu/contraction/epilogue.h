@@ -21,6 +21,9 @@ class Epilogue {
  public:
   Epilogue(const Program& program, const Plan& plan, std::int64_t element_size, Isa isa);
 
+  /// It takes rows of results as they are: strips of a block cost no more than the block.
+  bool takes_rows() const { return !plan_.swapped && !flat_; }
+
   /// `stride`: elements from one row of results to the next.
   void run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
            Workspace& workspace) const;

@@ -15,6 +15,9 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
+// Results of the last block of k that stay in the first cache until the epilogue has read them.
+constexpr std::int64_t kStripBytes = 24 << 10;
+
 class PackedWay final : public Way {
  public:
   explicit PackedWay(Task task) : Way(std::move(task)) {}
@@ -72,8 +75,12 @@ class PackedWay final : public Way {
     } else {
       // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
       args.results_stride = round_up(block.columns, kernels_.tile_columns) + 64 / element_size();
-      args.results = workspace.results.reserve(block.rows * args.results_stride * element_size());
       args.padded = true;
+    }
+    const std::int64_t strip = plan_.direct ? block.rows : strip_rows(block, args.results_stride);
+    if (!plan_.direct) {
+      const std::int64_t rows = k_blocks() == 1 ? strip : block.rows;
+      args.results = workspace.results.reserve(rows * args.results_stride * element_size());
     }
     const Position row_batch = plan_.row_side.geometry.batch_position(batch);
     const Position column_batch = plan_.column_side.geometry.batch_position(batch);
@@ -85,9 +92,34 @@ class PackedWay final : public Way {
       args.k_count = k_count(k);
       args.first = k == 0;
       args.finish = plan_.direct.has_value() && k + 1 == k_blocks();
-      kernels_.multiply(args);
+      if (k + 1 == k_blocks() && !plan_.direct) {
+        multiply_strips(job.binding, block, strip, args, workspace);
+      } else {
+        kernels_.multiply(args);
+      }
     }
-    if (!plan_.direct) epilogue_.run(job.binding, block, args.results, args.results_stride, workspace);
+  }
+
+  /// The rows whose results go through the epilogue together. Where it turns or joins rows, long stretches count more.
+  std::int64_t strip_rows(const Block& block, std::int64_t stride) const {
+    if (!epilogue_.takes_rows()) return block.rows;
+    const std::int64_t rows = kStripBytes / (stride * element_size()) / kernels_.tile_rows * kernels_.tile_rows;
+    return std::clamp<std::int64_t>(rows, std::min<std::int64_t>(kernels_.tile_rows, block.rows), block.rows);
+  }
+
+  /// The last block of k, and the epilogue. The partial sums of earlier blocks are all there.
+  void multiply_strips(const Binding& binding, const Block& block, std::int64_t strip, MultiplyArgs args,
+                       Workspace& workspace) const {
+    for (std::int64_t row = 0; row < block.rows; row += strip) {
+      Block part = block;
+      part.row += row;
+      part.rows = args.rows = std::min(strip, block.rows - row);
+      kernels_.multiply(args);
+      epilogue_.run(binding, part, args.results, args.results_stride, workspace);
+      args.row_panels = static_cast<const std::byte*>(args.row_panels) +
+                        strip / kernels_.tile_rows * args.row_panel_stride * element_size();
+      if (!args.first) args.results = static_cast<std::byte*>(args.results) + strip * args.results_stride * element_size();
+    }
   }
 
   void* direct_results(const Binding& binding, const Block& block) const {

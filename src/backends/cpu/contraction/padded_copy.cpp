@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cpu/quads.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
@@ -94,7 +96,10 @@ void put(const float* from, std::int64_t step, std::int64_t count, float* to) {
     for (std::int64_t i = 0; i < count - kWord; i += kWord) std::memcpy(to + i, from + i, kWord * sizeof(float));
     std::memcpy(to + count - kWord, from + count - kWord, kWord * sizeof(float));
   } else if (step == 2) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * 2];
+    std::int64_t i = 0;
+    // Reads one element more than it needs: not behind the last.
+    for (; i + kQuad < count; i += kQuad) put_even_quad(from + i * 2, to + i);
+    for (; i < count; ++i) to[i] = from[i * 2];
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
   }

@@ -21,8 +21,6 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return divide_up(value, unit) * unit;
 }
 
-struct KernelSet;
-
 /// Maps the linear index of some batch dimensions to the kernel's linear batch index.
 struct BatchMap {
   Shape sizes;
@@ -59,10 +57,6 @@ struct Plan {
   BatchMap n_batch_map;  ///< of batch dimensions that joined n
   std::optional<DirectOutput> direct;
 };
-
-/// Roles are chosen for the fastest of the ways in contraction.h that the instruction set has; the width of its vectors and
-/// of its register tile decide who supplies the rows.
-Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels);
 
 }  // namespace contraction
 }  // namespace v0

@@ -2,7 +2,7 @@
 // ops of the chain. One loop for every chain; the switch on the op costs little beside the four vectors of work.
 //
 // Results are those of making every intermediate result canonical, as docs/numerics.md section 1 asks; it is done where
-// its effect can be seen (find_flushes). NaNs keep whatever bits they have. Lemma: every op of a chain gives NaN for
+// its effect can be seen (form_of). NaNs keep whatever bits they have. Lemma: every op of a chain gives NaN for
 // NaN, so that none of their bits reaches a result; the last result has the one NaN.
 #define HWY_TARGET_INCLUDE "backends/cpu/row/chain_table.cpp"
 #include "backends/cpu/simd_table.h"
@@ -78,7 +78,7 @@ HWY_INLINE V smaller(V first, V second) {
   return better_of(first, second, [](V x, V y) HWY_ATTR { return hn::Lt(x, y); });
 }
 
-// What find_flushes knows of the live value: the value as specified (X) and as it is here (Y) are equal, or neither is
+// What form_of knows of the live value: the value as specified (X) and as it is here (Y) are equal, or neither is
 // larger in magnitude than `bound`, and both have the same sign. Scaled by 2^100, so that bounds are normal numbers.
 struct Drift {
   static constexpr float kScale = 0x1p100f;
@@ -93,7 +93,32 @@ struct Drift {
   static Drift flushed() { return {0, true}; }
 };
 
-/// After a product with a scalar of this magnitude. Lemma: a factor up to 1 leaves what is small small, with its sign.
+/// Magnitudes of the scalars of some rows. NaNs do not count: all results of their rows are NaN.
+struct Magnitudes {
+  float least = std::numeric_limits<float>::infinity();
+  float most = 0;
+  bool has_nan = false;
+  bool has_sign = false;
+
+  static HWY_INLINE Magnitudes of(const ChainLink& link, std::size_t rows) {
+    Magnitudes all;
+    if (!link.scalar) return all;
+    const std::size_t count = link.stride == 0 ? 1 : rows;
+    for (std::size_t row = 0; row < count; ++row) {
+      const float scalar = link.operand[row * link.stride];
+      const float magnitude = std::abs(scalar);
+      all.has_sign |= std::signbit(scalar);
+      all.has_nan |= magnitude != magnitude;
+      if (magnitude < all.least) all.least = magnitude;
+      if (magnitude > all.most) all.most = magnitude;
+    }
+    return all;
+  }
+  bool all_zero() const { return most == 0; }
+  bool all_positive_zero() const { return all_zero() && !has_nan && !has_sign; }
+};
+
+/// After a product with a scalar of at most this magnitude. Lemma: a factor up to 1 leaves what is small small, with its sign.
 HWY_INLINE Drift scaled(Drift drift, float magnitude) {
   if (drift.is_exact()) return Drift::unflushed();
   const float bound = magnitude <= 1.0f ? drift.bound : drift.bound * magnitude * 1.000001f;
@@ -101,8 +126,7 @@ HWY_INLINE Drift scaled(Drift drift, float magnitude) {
 }
 
 /// The live value after a link, or nothing where X must be known exactly and is not.
-HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, float scalar, Drift& drift) {
-  const float magnitude = std::abs(scalar);
+HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, const Magnitudes& magnitude, Drift& drift) {
   switch (op) {
     case ChainOp::relu:
       if (!drift.canonical) drift.bound = std::max(drift.bound, Drift::kFlushed);
@@ -115,28 +139,33 @@ HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, float scalar, Drift& dri
     case ChainOp::max_number:
     case ChainOp::min_number:
       // What is small loses against a larger scalar, or stays as it is; beside a smaller one its sign may decide.
-      if (!drift.is_exact()) return is_scalar && magnitude * Drift::kScale > drift.bound;
-      if (!is_scalar || !drift.canonical || (magnitude != 0 && !(magnitude > 0x1p-126f))) drift = Drift::unflushed();
+      if (!drift.is_exact()) return is_scalar && magnitude.least * Drift::kScale > drift.bound;
+      if (!is_scalar || !drift.canonical || !(magnitude.all_zero() || magnitude.least > 0x1p-126f)) {
+        drift = Drift::unflushed();
+      }
       return true;
     case ChainOp::mul:
       if (!is_scalar && !drift.is_exact()) return false;
-      drift = scaled(drift, magnitude);
+      drift = scaled(drift, magnitude.most);
       return true;
     case ChainOp::div:
       if (!is_scalar && !drift.is_exact()) return false;
-      drift = scaled(drift, 1.0f / magnitude);
+      drift = scaled(drift, 1.0f / magnitude.least);
       return true;
     case ChainOp::add:
     case ChainOp::sub:
     case ChainOp::from:
+      // x - 0 is x for every result x, zeros of both signs among them.
+      if (op == ChainOp::sub && is_scalar && !drift.is_exact() && magnitude.all_positive_zero()) return true;
       // Lemma: a sum with s, |s| >= 2^-100, is zero or larger than 2^-126: near -s it is a multiple of 2^-24 |s|. And
       // what is smaller than a quarter of the last place of s, 2^-26 |s|, gives s.
-      if (is_scalar && magnitude >= 0x1p-100f && drift.is_finite() && magnitude >= drift.bound * 0x1p-73f) {
+      if (is_scalar && magnitude.least >= 0x1p-100f && drift.is_finite() &&
+          magnitude.least >= drift.bound * 0x1p-73f) {
         drift = Drift::flushed();
         return true;
       }
       if (!drift.is_exact()) return false;
-      drift = is_scalar && magnitude == 0 && drift.canonical ? Drift::flushed() : Drift::unflushed();
+      drift = is_scalar && magnitude.all_zero() && drift.canonical ? Drift::flushed() : Drift::unflushed();
       return true;
     case ChainOp::into:
       if (!drift.is_exact()) return false;
@@ -147,29 +176,30 @@ HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, float scalar, Drift& dri
   return true;
 }
 
-/// After which links the values must be made canonical so that the last result is as specified: as late as nothing can
-/// tell, in the hope of a later op that absorbs what is small, as the bias of a batch norm does.
-HWY_INLINE void find_flushes(const ChainLink* links, std::size_t count, bool* flushes) {
+/// Decides after which links the values must be made canonical so that the last result is as specified: as late as
+/// nothing can tell, in the hope of a later op that absorbs what is small, as the bias of a batch norm does.
+ChainForm form_of(const ChainLink* links, std::size_t count, std::size_t rows) {
+  Magnitudes magnitudes[kMostLinks];
+  ChainForm form;
+  for (std::size_t l = 0; l < count; ++l) {
+    magnitudes[l] = Magnitudes::of(links[l], rows);
+    if (links[l].scalar && !magnitudes[l].has_nan) form.numbers = static_cast<std::uint16_t>(form.numbers | 1u << l);
+  }
   Drift drift;
   std::size_t latest = 0;  // where what is small can still be made zero
   for (std::size_t l = 0; l <= count;) {
-    bool known = true;
-    if (l < count) {
-      flushes[l] = false;
-      known = drift_after(links[l].op, links[l].scalar, links[l].scalar ? *links[l].operand : 0.0f, drift);
-    } else {
-      known = drift.is_exact();
-    }
+    const bool known = l < count ? drift_after(links[l].op, links[l].scalar, magnitudes[l], drift) : drift.is_exact();
     if (known) {
       if (drift.bound <= Drift::kFlushed) latest = l;
       ++l;
     } else {
-      flushes[latest] = true;
+      form.flushes = static_cast<std::uint16_t>(form.flushes | 1u << latest);
       drift = Drift::flushed();
       l = latest + 1;
       latest = l;
     }
   }
+  return form;
 }
 
 /// Calls fn(function of two vectors).
@@ -201,28 +231,27 @@ template <class Fn> HWY_INLINE void with_op(ChainOp op, Fn fn) {
 
 /// A chain as the loops take it.
 struct Prepared {
-  HWY_INLINE Prepared(const ChainLink* given, std::size_t count) {
-    find_flushes(given, count, flushes);
-    for (std::size_t l = 0; l < count; ++l) {
-      links[l] = given[l];
-      const bool number = links[l].scalar && *links[l].operand == *links[l].operand;
-      if (number && links[l].op == ChainOp::max) links[l].op = ChainOp::max_number;
-      if (number && links[l].op == ChainOp::min) links[l].op = ChainOp::min_number;
-    }
+  HWY_INLINE Prepared(const ChainLink* links_, ChainForm form_) : links(links_), form(form_) {}
+  HWY_INLINE ChainOp op(std::size_t l) const {
+    const ChainOp op = links[l].op;
+    if ((form.numbers >> l & 1) == 0) return op;
+    return op == ChainOp::max ? ChainOp::max_number : op == ChainOp::min ? ChainOp::min_number : op;
   }
-  ChainLink links[kMostLinks];
-  bool flushes[kMostLinks + 1];
+  HWY_INLINE bool flushes(std::size_t l) const { return (form.flushes >> l & 1) != 0; }
+
+  const ChainLink* links;
+  ChainForm form;
 };
 
 /// Sends four vectors through the links; load(pointer) reads four of an operand.
 template <class Load>
-HWY_INLINE Quad through(const float* first, const ChainLink* links, std::size_t count, const bool* flushes, Load load) {
+HWY_INLINE Quad through(const float* first, const Prepared& chain, std::size_t count, Load load) {
   Quad x = load(first);
   for (std::size_t l = 0; l < count; ++l) {
-    const ChainLink& link = links[l];
+    const ChainLink& link = chain.links[l];
     const Quad y = link.scalar ? Quad::of(hn::Set(D(), *link.operand)) : load(link.operand);
-    with_op(link.op, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
-    if (flushes[l]) x = x.flushed_all();
+    with_op(chain.op(l), [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
+    if (chain.flushes(l)) x = x.flushed_all();
   }
   return x;
 }
@@ -234,11 +263,9 @@ HWY_INLINE void run_chain(const Prepared& chain, const float* first, std::size_t
                           Part part) {
   const D d;
   const std::size_t width = hn::Lanes(d);
-  const ChainLink* const links = chain.links;
-  const bool* const flushes = chain.flushes;
   std::size_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
-    full(through(first, links, count, flushes, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }), i);
+    full(through(first, chain, count, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }), i);
   }
   // Vectors under a mask read nothing beyond it, so that all that are left go through the chain together.
   constexpr std::size_t kTogether = HWY_ARCH_X86 ? 4 : 1;
@@ -248,7 +275,7 @@ HWY_INLINE void run_chain(const Prepared& chain, const float* first, std::size_t
     };
     const auto m0 = hn::FirstN(d, left(0)), m1 = hn::FirstN(d, left(1)), m2 = hn::FirstN(d, left(2)),
                m3 = hn::FirstN(d, left(3));
-    const Quad x = through(first, links, count, flushes, [&](const float* p) HWY_ATTR {
+    const Quad x = through(first, chain, count, [&](const float* p) HWY_ATTR {
       const V v0 = hn::MaskedLoad(m0, d, p + i);
       if (kTogether == 1) return Quad{v0, v0, v0, v0};
       return Quad{v0, hn::MaskedLoad(m1, d, p + i + width), hn::MaskedLoad(m2, d, p + i + 2 * width),
@@ -265,8 +292,8 @@ HWY_INLINE void run_chain(const Prepared& chain, const float* first, std::size_t
 template <ChainOp op_, bool scalar_> struct Known {
   static constexpr ChainOp op = op_;
   static constexpr bool scalar = scalar_;
-  static bool is(const ChainLink& link) {
-    return link.op == op && (link.scalar == scalar || op == ChainOp::relu || op == ChainOp::canonical);
+  static bool is(const Prepared& chain, std::size_t l) {
+    return chain.op(l) == op && (chain.links[l].scalar == scalar || op == ChainOp::relu || op == ChainOp::canonical);
   }
   template <class Vectors, class Load>
   static HWY_INLINE Vectors apply(Vectors x, const ChainLink& link, V all, bool flushes, Load load) {
@@ -282,11 +309,11 @@ template <class... Links> struct KnownChain {
   static HWY_INLINE Vectors through(const Prepared& chain, const float* first, const V* scalars, Load load,
                                     std::index_sequence<l...>) {
     Vectors x = load(first);
-    ((x = Links::apply(x, chain.links[l], scalars[l], chain.flushes[l], load)), ...);
+    ((x = Links::apply(x, chain.links[l], scalars[l], chain.flushes(l), load)), ...);
     return x;
   }
-  template <std::size_t... l>
-  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n,
+  template <class Put, std::size_t... l>
+  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n, Put put,
                                std::index_sequence<l...> indices) {
     const D d;
     const std::size_t width = hn::Lanes(d);
@@ -295,10 +322,10 @@ template <class... Links> struct KnownChain {
     for (; i + 4 * width <= n; i += 4 * width) {
       const Quad x = through<Quad>(
           chain, first, scalars, [&](const float* p) HWY_ATTR { return Quad::load(p + i); }, indices);
-      hn::StoreU(with_one_nan(x.v0), d, out + i);
-      hn::StoreU(with_one_nan(x.v1), d, out + i + width);
-      hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
-      hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
+      put(with_one_nan(x.v0), out + i);
+      put(with_one_nan(x.v1), out + i + width);
+      put(with_one_nan(x.v2), out + i + 2 * width);
+      put(with_one_nan(x.v3), out + i + 3 * width);
     }
     for (; i + width <= n; i += width) {
       const One x = through<One>(
@@ -312,12 +339,17 @@ template <class... Links> struct KnownChain {
     hn::BlendedStore(with_one_nan(x.v0), some, d, out + i);
   }
   template <std::size_t... l> static bool is(const Prepared& chain, std::index_sequence<l...>) {
-    return (Links::is(chain.links[l]) && ...);
+    return (Links::is(chain, l) && ...);
   }
   static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
+    return run(chain, out, first, count, n, [](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
+  }
+  /// put(values, pointer) writes a vector.
+  template <class Put>
+  static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n, Put put) {
     using Indices = std::index_sequence_for<Links...>;
     if (count != sizeof...(Links) || !is(chain, Indices())) return false;
-    store(chain, out, first, n, Indices());
+    store(chain, out, first, n, put, Indices());
     return true;
   }
 };
@@ -328,8 +360,9 @@ using Shift = Known<ChainOp::add, true>;
 using Center = Known<ChainOp::sub, true>;
 using Scale = Known<ChainOp::mul, true>;
 using Residual = Known<ChainOp::add, false>;
+using LayerNorm = KnownChain<Center, Scale, Known<ChainOp::mul, false>, Known<ChainOp::add, false>>;
 
-// Bias; batch norm; both with a residual and an activation behind; hardswish.
+// Bias; batch norm; both with a residual and an activation behind; layer norm; hardswish.
 bool store_known(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
   return KnownChain<Canonical, Scale>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
@@ -341,15 +374,16 @@ bool store_known(const Prepared& chain, float* out, const float* first, std::siz
          KnownChain<Canonical, Center, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Center, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Center, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
+         LayerNorm::run(chain, out, first, count, n) ||
          KnownChain<Shift, Known<ChainOp::max_number, true>, Known<ChainOp::min_number, true>,
                     Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, n);
 }
 
-void store(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
+void store(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form, std::size_t n) {
   if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
-  const Prepared chain(links, count);
+  const Prepared chain(links, form);
   if (store_known(chain, out, first, count, n)) return;
   run_chain(
       chain, first, count, n,
@@ -363,12 +397,15 @@ void store(float* out, const float* first, const ChainLink* links, std::size_t c
           HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
 }
 
-void stream(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
+void stream(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form, std::size_t n) {
   if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
+  const Prepared chain(links, form);
+  const auto put = [](V x, float* to) HWY_ATTR { hn::Stream(x, D(), to); };
+  if (LayerNorm::run(chain, out, first, count, n, put)) return;
   run_chain(
-      Prepared(links, count), first, count, n,
+      chain, first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         hn::Stream(with_one_nan(x.v0), d, out + i);
         hn::Stream(with_one_nan(x.v1), d, out + i + width);
@@ -379,15 +416,44 @@ void stream(float* out, const float* first, const ChainLink* links, std::size_t 
           HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
 }
 
+/// Of first[0..n) - center, n a multiple of the lanes, as of the differences to a mean: lanes in registers.
+template <class Step>
+HWY_INLINE void reduce_differences(float* lanes, const float* first, float center, std::size_t n, Step step) {
+  const D d;
+  const std::size_t width = hn::Lanes(d);
+  constexpr std::size_t kTogether = std::min<std::size_t>(8, kLanes / hn::MaxLanes(D()));
+  const V y = hn::Set(d, center);
+  for (std::size_t lane = 0; lane < kLanes; lane += kTogether * width) {
+    V sum[kTogether];
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kTogether; ++v) sum[v] = hn::LoadU(d, lanes + lane + v * width);
+    for (std::size_t i = lane; i < n; i += kLanes) {
+#pragma GCC unroll 8
+      for (std::size_t v = 0; v < kTogether; ++v) {
+        sum[v] = step(sum[v], hn::Sub(hn::LoadU(d, first + i + v * width), y));
+      }
+    }
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kTogether; ++v) hn::StoreU(sum[v], d, lanes + lane + v * width);
+  }
+}
+
 /// step(lane, x): the lane after one more element.
 template <class Step>
-HWY_INLINE void reduce_lanes(float* lanes, const float* first, const ChainLink* links, std::size_t count, std::size_t n,
-                             Step step) {
+HWY_INLINE void reduce_lanes(float* lanes, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
+                             std::size_t n, Step step) {
+  const Prepared chain(links, form);
+  if (count == 1 && Center::is(chain, 0) && !chain.flushes(0)) {
+    const std::size_t whole = n / kLanes * kLanes;
+    reduce_differences(lanes, first, *links[0].operand, whole, step);
+    first += whole;
+    n -= whole;
+  }
   if (n == 0) return;
   const D d;
   const std::size_t width = hn::Lanes(d);
   run_chain(
-      Prepared(links, count), first, count, n,
+      chain, first, count, n,
       [&](Quad x, std::size_t i) HWY_ATTR {
         float* lane = lanes + i % kLanes;
         hn::StoreU(step(hn::LoadU(d, lane), x.v0), d, lane);
@@ -401,19 +467,20 @@ HWY_INLINE void reduce_lanes(float* lanes, const float* first, const ChainLink* 
       });
 }
 
-void sum(float* lanes, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
-  reduce_lanes(lanes, first, links, count, n, [](V lane, V x) HWY_ATTR { return hn::Add(lane, x); });
+void sum(float* lanes, const float* first, const ChainLink* links, std::size_t count, ChainForm form, std::size_t n) {
+  reduce_lanes(lanes, first, links, count, form, n, [](V lane, V x) HWY_ATTR { return hn::Add(lane, x); });
 }
 
-void sum_of_squares(float* lanes, const float* first, const ChainLink* links, std::size_t count, std::size_t n) {
-  reduce_lanes(lanes, first, links, count, n, [](V lane, V x) HWY_ATTR { return hn::MulAdd(x, x, lane); });
+void sum_of_squares(float* lanes, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
+                    std::size_t n) {
+  reduce_lanes(lanes, first, links, count, form, n, [](V lane, V x) HWY_ATTR { return hn::MulAdd(x, x, lane); });
 }
 
 // Where MulAdd rounds twice there are no chains.
 constexpr bool kHasChains = HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
 
 constexpr ChainTable make_table() {
-  return kHasChains ? ChainTable{store, stream, sum, sum_of_squares} : ChainTable{};
+  return kHasChains ? ChainTable{form_of, store, stream, sum, sum_of_squares} : ChainTable{};
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ void Frame::enter_batch(std::int64_t row, std::int64_t rows) {
   unit_ = row;
   width_ = rows;
   run_row_steps(0);
+  find_forms(plan_.passes[0], rows);
 }
 
 void Frame::next_row_of_batch() {
@@ -112,6 +113,7 @@ void Frame::execute_row_step(const Step& step, const Tile& tile) {
 void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t end) {
   const Pass& pass = plan_.passes[pass_index];
   if (pass.steps.empty()) return;
+  if (!plan_.is_epilogue) find_forms(pass, plan_.has_blocks() ? width_ : 1);
   if (plan_.has_blocks()) {
     const Tile tile{unit_ * plan_.width, width_, 0, plan_.sequence};
     for (int v : pass.kept_inputs) values_[v] = memory_ + plan_.places[idx(v)].at;
@@ -218,17 +220,26 @@ void Frame::compute(const Step& step, const Tile& tile, std::byte* out) {
   }
 }
 
+void Frame::find_forms(const Pass& pass, std::int64_t rows) {
+  std::array<ChainLink, kMostLinks> links;
+  for (const Step& step : pass.steps) {
+    if (step.links.empty()) continue;
+    find_links(step, links.data());
+    form(step) = plan_.chain->form(links.data(), step.links.size(), idx(rows));
+  }
+}
+
 void Frame::find_links(const Step& step, ChainLink* links) const {
   for (std::size_t i = 0; i < step.links.size(); ++i) {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
     const std::byte* operand = values_[link.value < 0 ? step.a : link.value];
-    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand)};
+    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand), link.stride / sizeof(float)};
   }
 }
 
 void Frame::next_row(const Step& step, ChainLink* links) {
-  for (std::size_t i = 0; i < step.links.size(); ++i) links[i].operand += step.links[i].stride / sizeof(float);
+  for (std::size_t i = 0; i < step.links.size(); ++i) links[i].operand += links[i].stride;
 }
 
 void Frame::execute_chain(const Step& step, const Tile& tile) {
@@ -241,12 +252,13 @@ void Frame::execute_chain(const Step& step, const Tile& tile) {
   if (step.raw) values_[step.a] = raw(tile, step.type);
   find_links(step, links.data());
   values_[step.out] = out;
+  const ChainForm chain_form = form(step);
   const auto run = streams ? plan_.chain->stream : plan_.chain->store;
   const std::byte* first = values_[step.a];
   const std::int64_t calls = step.by_row ? tile.depth : 1;
   const std::size_t n = step.by_row ? idx(tile.count) : tile.elements();
   for (std::int64_t row = 0; row < calls; ++row) {
-    run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(first), links.data(), step.links.size(), n);
+    run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(first), links.data(), step.links.size(), chain_form, n);
     out += step.out_stride;
     first += step.strides[0];
     next_row(step, links.data());

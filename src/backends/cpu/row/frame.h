@@ -60,6 +60,9 @@ class Frame {
   void execute(const Step& step, const Tile& tile);
   void compute(const Step& step, const Tile& tile, std::byte* out);
   void execute_chain(const Step& step, const Tile& tile);
+  /// Of the chains of a pass, for `rows` rows, whose scalars are known.
+  void find_forms(const Pass& pass, std::int64_t rows);
+  ChainForm& form(const Step& step) { return reinterpret_cast<ChainForm*>(memory_ + plan_.forms_at)[step.form]; }
   /// Where the operands of the links are now.
   void find_links(const Step& step, ChainLink* links) const;
   static void next_row(const Step& step, ChainLink* links);

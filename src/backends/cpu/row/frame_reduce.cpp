@@ -74,7 +74,7 @@ void Frame::reduce_rows(const Step& step, const Tile& tile) {
       plan_.reduce->lanes[reduction.kind()][type](lanes, a, b, idx(tile.count));
     } else {
       (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
-          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step),
           idx(tile.count));
       next_row(step, links.data());
     }
@@ -98,7 +98,7 @@ void Frame::reduce(const Step& step, const Tile& tile) {
       std::array<ChainLink, kMostLinks> links;
       find_links(step, links.data());
       return (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
-          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step),
           tile.elements());
     }
     if (plan_.layout == Layout::rows) {

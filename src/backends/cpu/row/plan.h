@@ -46,7 +46,7 @@ struct Link {
   ChainOp op = ChainOp::none;
   int value = -1;          ///< the operand, if the op has a second one
   bool scalar = false;     ///< it is one value rather than an array
-  std::size_t stride = 0;  ///< blocks of rows: as Step::strides
+  std::size_t stride = 0;  ///< blocks of rows: as Step::strides; epilogues: of scalars in a batch of rows
 };
 
 struct Step {
@@ -75,6 +75,7 @@ struct Step {
   ChainOp chain_op = ChainOp::none;  ///< compute: what it would be in a chain,
   int scalars = 0;                   ///< and which operands are one value (as in ElementwiseTable)
   std::vector<Link> links;
+  std::size_t form = 0;  ///< of the chain, among those in the frame's memory
   bool raw = false;  ///< chain: a is the contraction's results as they were accumulated
   // Blocks of rows: whether the step takes the rows one by one, and how far apart they are in the value defined and in
   // a, b and c, in bytes. 0: all rows share what is there.
@@ -145,8 +146,8 @@ struct RowPlan {
   bool is_epilogue = false;
   ComputeType accumulator_type = ComputeType::f32;
 
-  // The memory of a frame: pointers to the values, what is fixed, kept rows, state of reductions, slots.
-  std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, total_bytes = 0;
+  // The memory of a frame: pointers to the values, forms of chains, what is fixed, kept rows, state of reductions, slots.
+  std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, forms_at = 0, total_bytes = 0;
 
   /// Units are several whole rows.
   bool has_blocks() const { return layout == Layout::rows && width > 1; }

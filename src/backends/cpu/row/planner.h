@@ -57,6 +57,7 @@ class Planner {
   void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
   void find_row_strides(Pass& pass) const;
+  void find_batch_strides(Pass& pass) const;
   void find_inputs_to_fetch_ahead();
   void lay_out_memory();
 
@@ -70,6 +71,7 @@ class Planner {
   std::map<int, int> parameter_values_;
   std::map<int, int> dense_;  ///< columns: dense arrays of row values; rows: those of the current pass
   std::size_t slots_ = 0;
+  std::size_t forms_ = 0;
 };
 
 }  // namespace v0

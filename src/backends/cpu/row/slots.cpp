@@ -57,6 +57,7 @@ void Planner::lay_out_memory() {
                                                                : plan_.width * plan_.depth;
   plan_.slot_bytes = (idx(elements) * widest + 63) / 64 * 64 + kSlotPadding;
   plan_.slots_at = reserve(slots_ * plan_.slot_bytes);
+  plan_.forms_at = reserve(forms_ * sizeof(ChainForm));
   plan_.pointers_at = reserve(plan_.types.size() * sizeof(void*));
 }
 

@@ -234,8 +234,22 @@ void Planner::emit_pass(int pass_index) {
     }
   }
   fuse_chains(pass);
+  for (Step& step : pass.steps) {
+    if (!step.links.empty()) step.form = forms_++;
+  }
   if (plan_.has_blocks()) find_row_strides(pass);
+  if (plan_.row_batch > 1) find_batch_strides(pass);
   assign_slots(pass);
+}
+
+/// Epilogues: which scalars of chains a row of a batch has of its own.
+void Planner::find_batch_strides(Pass& pass) const {
+  for (Step& step : pass.steps) {
+    for (Link& link : step.links) {
+      const bool is_row = link.scalar && analysis_.classes[idx(link.value)] == Class::row;
+      link.stride = is_row ? size_of(plan_.types[idx(link.value)]) : 0;
+    }
+  }
 }
 
 /// Blocks of rows: which steps take the rows one by one, because rows share an operand or have a scalar each.

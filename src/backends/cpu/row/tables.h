@@ -132,12 +132,23 @@ struct ChainLink {
   ChainOp op;
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
+  std::size_t stride = 0;  ///< scalars: elements from the one of a row to that of the next
 };
 inline constexpr std::size_t kMostLinks = 10;
 
+/// What the scalars of a chain decide, a bit for each link.
+struct ChainForm {
+  std::uint16_t flushes = 0;  ///< the results after it are made canonical
+  std::uint16_t numbers = 0;  ///< its scalars are no NaNs
+};
+
 /// Loops over first[0..n) sent through `count` links. Null members where the instruction set has no vectors with fma.
 struct ChainTable {
-  using Fn = void (*)(float* out, const float* first, const ChainLink* links, std::size_t count, std::size_t n);
+  /// One form that suits the scalars of all `rows` rows.
+  using FormFn = ChainForm (*)(const ChainLink* links, std::size_t count, std::size_t rows);
+  using Fn = void (*)(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
+                      std::size_t n);
+  FormFn form = nullptr;
   Fn store = nullptr;           ///< canonical results to out
   Fn stream = nullptr;          ///< the same past the caches; out is aligned to 64
   Fn sum = nullptr;             ///< lanes out[i mod 64] += x
