@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include <lockstep/encoding.h>
 
@@ -51,11 +53,31 @@ struct Q8Form {
   constexpr int elements() const { return large ? 256 : 32; }
   constexpr int bytes() const { return static_cast<int>(encoded_bytes(encoding, DType::f32, 1)); }
 
+  constexpr int first_half() const {
+    switch (encoding) {
+#define ENCODING(name, elements, bytes, first_half, ...) \
+  case Encoding::name:                                   \
+    return first_half;
+#include <lockstep/encodings.def>
+#undef ENCODING
+      case Encoding::dense: break;
+    }
+    return 0;
+  }
+
   /// Of a column, in a panel: of each block in memory, then, of each 32 elements, the codes.
-  constexpr int scales_bytes() const { return offsets() ? 4 : 2; }
-  constexpr int factors_bytes() const { return factors ? 8 * groups() : 0; }
-  constexpr int shares_bytes() const { return shares ? 8 * groups() : 0; }
-  constexpr int codes_bytes() const { return nibbles() ? 16 : 32; }
+  constexpr int scales_bytes() const {
+    return offsets() ? 4 : 2;
+  }
+  constexpr int factors_bytes() const {
+    return factors ? 8 * groups() : 0;
+  }
+  constexpr int shares_bytes() const {
+    return shares ? 8 * groups() : 0;
+  }
+  constexpr int codes_bytes() const {
+    return nibbles() ? 16 : 32;
+  }
 };
 
 inline constexpr Q8Form kQ8Forms[] = {
@@ -168,6 +190,43 @@ template <class Load> HWY_INLINE void interleave(Load load, std::byte* to) {
   hn::StoreU(hn::InterleaveUpper(d2, ab_upper, ce_upper), d2, words + kQ8Lanes / 2 * 3);
 }
 
+/// Of 32 elements of all lanes, or of 256: their blocks' bytes, four of each lane in a word.
+class Q8Words {
+ public:
+  explicit Q8Words(const std::byte* words) : words_(words) {}
+  Q8VBytes operator[](int word) const {
+    return hn::LoadU(Q8Bytes(), reinterpret_cast<const std::uint8_t*>(words_) + word * 4 * kQ8Lanes);
+  }
+
+ private:
+  const std::byte* words_;
+};
+
+/// Which 16 bytes of a block the words are made of, in this order.
+struct Q8Pieces {
+  int count;
+  int from[13];
+};
+constexpr Q8Pieces pieces_of(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::q4_0:
+    case Encoding::iq4_nl: return {1, {2}};
+    case Encoding::q4_1: return {1, {4}};
+    case Encoding::mxfp4: return {1, {1}};
+    case Encoding::q8_0: return {2, {2, 18}};
+    case Encoding::q5_0: return {2, {2, 6}};
+    case Encoding::q5_1: return {2, {4, 8}};
+    case Encoding::q2_k: return {5, {0, 16, 32, 48, 64}};
+    case Encoding::q3_k: return {7, {0, 16, 32, 48, 64, 80, 94}};
+    case Encoding::q4_k: return {9, {0, 16, 32, 48, 64, 80, 96, 112, 128}};
+    case Encoding::q5_k: return {11, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160}};
+    case Encoding::q6_k: return {13, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}};
+    case Encoding::iq4_xs: return {9, {0, 8, 24, 40, 56, 72, 88, 104, 120}};
+    case Encoding::dense: break;
+  }
+  return {};
+}
+
 /// Bits `shift` and up of each byte, those that `mask` has. Shifted as words: what comes from the neighbour is masked
 /// off.
 HWY_INLINE Q8VBytes bits_of(Q8VBytes bytes, int shift, std::uint8_t mask) {
@@ -175,18 +234,26 @@ HWY_INLINE Q8VBytes bits_of(Q8VBytes bytes, int shift, std::uint8_t mask) {
   const auto shifted = shift == 0 ? hn::BitCast(d, bytes) : hn::ShiftRightSame(hn::BitCast(d, bytes), shift);
   return hn::And(hn::BitCast(Q8Bytes(), shifted), hn::Set(Q8Bytes(), mask));
 }
-/// `high` as the bits from `shift` on; no bit leaves its byte.
-HWY_INLINE Q8VBytes joined(Q8VBytes low, Q8VBytes high, int shift) {
+/// With `high` as the bits from kShift on; no bit leaves its byte.
+template <int kShift> HWY_INLINE Q8VBytes joined(Q8VBytes low, Q8VBytes high) {
   const hn::Repartition<std::uint16_t, Q8Bytes> d;
-  return hn::Or(low, hn::BitCast(Q8Bytes(), hn::ShiftLeftSame(hn::BitCast(d, high), shift)));
+  return hn::Or(low, hn::BitCast(Q8Bytes(), hn::ShiftLeft<kShift>(hn::BitCast(d, high))));
 }
-/// Bits of 16 lie in each two bytes from `byte` on: as bit 4 of bytes.
-HWY_INLINE Q8VBytes fifth_bits(Q8VBytes bytes, int byte) {
-  alignas(16) static constexpr std::uint8_t kByte[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-  alignas(16) static constexpr std::uint8_t kBit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+HWY_INLINE Q8VBytes minus(Q8VBytes bytes, std::uint8_t less) {
+  return hn::Sub(bytes, hn::Set(Q8Bytes(), less));
+}
+HWY_INLINE Q8VBytes negative(Q8VBytes bytes) {
+  return hn::Sub(hn::Zero(Q8Bytes()), bytes);
+}
+
+/// Bits 4 * word to 4 * word + 3 of every lane's 32, as bit 4 of its four bytes.
+HWY_INLINE Q8VBytes fifth_bits(Q8VBytes bits, int word) {
+  alignas(16) static constexpr std::uint8_t kByte[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
+  alignas(16) static constexpr std::uint8_t kBit[16] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8};
   const Q8Bytes d;
-  const auto of = hn::Add(hn::LoadDup128(d, kByte), hn::Set(d, static_cast<std::uint8_t>(byte)));
-  return hn::IfThenElseZero(hn::TestBit(hn::TableLookupBytes(bytes, of), hn::LoadDup128(d, kBit)), hn::Set(d, 16));
+  const auto of = hn::Add(hn::LoadDup128(d, kByte), hn::Set(d, static_cast<std::uint8_t>(word / 2)));
+  const auto four = bits_of(hn::TableLookupBytes(bits, of), word % 2 * 4, 15);
+  return hn::IfThenElseZero(hn::TestBit(four, hn::LoadDup128(d, kBit)), hn::Set(d, 16));
 }
 
 /// What 4-bit codes stand for, raised as codes are.
@@ -207,101 +274,78 @@ inline const Q8Levels& q8_levels() {
   return kLevels;
 }
 
-/// Codes as panels have them, of the 32 elements number `b` of a block: all 16 bytes of nibbles, or codes 16 * part and
-/// on. load(byte): 16 bytes of blocks.
-template <Encoding kEncoding, class Load> HWY_INLINE Q8VBytes codes_of(Load load, int b, int part) {
+/// Word `word` of the codes, as panels have them, of the 32 elements number b. A constant b makes shifts constant.
+template <Encoding kEncoding, int b> HWY_INLINE Q8VBytes codes_of(Q8Words at, int word) {
   const Q8Bytes d;
-  if constexpr (kEncoding == Encoding::q4_0) {
-    return load(2);
-  } else if constexpr (kEncoding == Encoding::q4_1) {
-    return load(4);
-  } else if constexpr (kEncoding == Encoding::q8_0) {
-    return load(2 + 16 * part);
-  } else if constexpr (kEncoding == Encoding::q5_0 || kEncoding == Encoding::q5_1) {
-    constexpr int kFifth = kEncoding == Encoding::q5_0 ? 2 : 4;
-    return hn::Or(bits_of(load(kFifth + 4), 4 * part, 15), fifth_bits(load(kFifth), 2 * part));
+  if constexpr (kEncoding == Encoding::q5_0 || kEncoding == Encoding::q5_1) {
+    return hn::Or(bits_of(at[4 + word % 4], word / 4 * 4, 15), fifth_bits(at[0], word));
   } else if constexpr (kEncoding == Encoding::iq4_nl) {
-    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), bits_of(load(2), 4 * part, 15));
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), bits_of(at[word % 4], word / 4 * 4, 15));
   } else if constexpr (kEncoding == Encoding::mxfp4) {
-    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().e2m1), bits_of(load(1), 4 * part, 15));
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().e2m1), bits_of(at[word % 4], word / 4 * 4, 15));
+  } else if constexpr (kEncoding == Encoding::iq4_xs) {
+    const auto codes = bits_of(at[4 + 4 * b + word % 4], word / 4 * 4, 15);
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), codes);
   } else if constexpr (kEncoding == Encoding::q4_k) {
-    const Q8VBytes first = load(16 + b / 2 * 32);
-    const Q8VBytes second = load(32 + b / 2 * 32);
-    return joined(bits_of(first, b % 2 * 4, 15), bits_of(second, b % 2 * 4, 15), 4);
+    const int first = 4 + b / 2 * 8 + word;
+    return joined<4>(bits_of(at[first], b % 2 * 4, 15), bits_of(at[first + 4], b % 2 * 4, 15));
   } else if constexpr (kEncoding == Encoding::q5_k) {
-    const Q8VBytes low = bits_of(load(48 + b / 2 * 32 + 16 * part), b % 2 * 4, 15);
-    return joined(low, bits_of(load(16 + 16 * part), b, 1), 4);
+    return joined<4>(bits_of(at[12 + b / 2 * 8 + word], b % 2 * 4, 15), bits_of(at[4 + word], b, 1));
   } else if constexpr (kEncoding == Encoding::q6_k) {
-    const Q8VBytes low = bits_of(load(b / 4 * 64 + b % 2 * 32 + 16 * part), b % 4 / 2 * 4, 15);
-    return joined(low, bits_of(load(128 + b / 4 * 32 + 16 * part), b % 4 * 2, 3), 4);
+    const auto low = bits_of(at[b / 4 * 16 + b % 2 * 8 + word], b % 4 / 2 * 4, 15);
+    return joined<4>(low, bits_of(at[32 + b / 4 * 8 + word], b % 4 * 2, 3));
   } else if constexpr (kEncoding == Encoding::q2_k) {
-    const int byte = 16 + b / 4 * 32;
-    return joined(bits_of(load(byte), b % 4 * 2, 3), bits_of(load(byte + 16), b % 4 * 2, 3), 4);
-  } else if constexpr (kEncoding == Encoding::q3_k) {
-    const auto three = [&](int from) {
-      return joined(bits_of(load(32 + b / 4 * 32 + from), b % 4 * 2, 3), bits_of(load(from), b, 1), 2);
-    };
-    return joined(three(0), three(16), 4);
+    const int first = 4 + b / 4 * 8 + word;
+    return joined<4>(bits_of(at[first], b % 4 * 2, 3), bits_of(at[first + 4], b % 4 * 2, 3));
   } else {
-    static_assert(kEncoding == Encoding::iq4_xs);
-    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), bits_of(load(8 + 16 * b), 4 * part, 15));
+    static_assert(kEncoding == Encoding::q3_k);
+    const auto three = [&](int part) {
+      return joined<2>(bits_of(at[8 + b / 4 * 8 + part], b % 4 * 2, 3), bits_of(at[part], b, 1));
+    };
+    return joined<4>(three(word), three(word + 4));
   }
 }
 
-/// Factors, then shares, of a block of 256; returns the block's scale and offset.
-template <Encoding kEncoding> HWY_INLINE const std::uint8_t* factors_of(const std::uint8_t* at, std::uint8_t* to) {
-  const auto each = [](std::uint64_t byte) { return byte * 0x0101010101010101u; };
-  const auto load = [&](int byte) {
-    std::uint64_t eight;
-    std::memcpy(&eight, at + byte, sizeof eight);
-    return eight;
-  };
-  const auto store = [&](int byte, std::uint64_t eight) { std::memcpy(to + byte, &eight, sizeof eight); };
-  // Bytes below 128, from which as much is taken as `less` says.
-  const auto minus = [&](std::uint64_t bytes, std::uint64_t less) { return ((bytes | each(128)) - less) ^ each(128); };
-  if constexpr (kEncoding == Encoding::q6_k) {
-    store(0, load(192));
-    store(8, load(200));
-    return at + 208;
-  } else if constexpr (kEncoding == Encoding::q4_k || kEncoding == Encoding::q5_k) {
-    const std::uint64_t first = load(4);        // factors 0 to 3, minima 0 to 3: six bits, and two of the next four
-    const std::uint64_t third = load(8) >> 32;  // four bits of factors 4 to 7, and of minima
-    const std::uint64_t six = first & each(63);
-    const std::uint64_t two = first >> 2 & each(0x30);
-    const std::uint64_t factors = (third & 0x0f0f0f0f) | (two & 0xffffffff);
-    const std::uint64_t minima = (third >> 4 & 0x0f0f0f0f) | two >> 32;
-    store(0, (six & 0xffffffff) | factors << 32);
-    store(8, minus(0, six >> 32 | minima << 32));
-    return at;
+/// Word `word` of the factors of a block of 256, and of its shares.
+template <Encoding kEncoding> HWY_INLINE Q8VBytes factors_of(Q8Words at, int word) {
+  if constexpr (kEncoding == Encoding::q4_k || kEncoding == Encoding::q5_k) {  // six bits: two of the last four aside
+    return word == 0 ? bits_of(at[1], 0, 63) : hn::Or(bits_of(at[3], 0, 15), bits_of(at[1], 2, 0x30));
+  } else if constexpr (kEncoding == Encoding::q6_k) {
+    return at[48 + word];
   } else if constexpr (kEncoding == Encoding::q2_k) {
-    for (int i = 0; i < 16; i += 8) {
-      store(i, load(i) & each(15));
-      store(16 + i, minus(0, load(i) >> 4 & each(15)));
-    }
-    return at + 80;
+    return bits_of(at[word], 0, 15);
   } else if constexpr (kEncoding == Encoding::q3_k) {
-    const std::uint64_t low = load(96);
-    const std::uint64_t high = load(102) >> 16;  // two bits of factors 0 to 3, 4 to 7 ...
-    for (int i = 0; i < 2; ++i) {
-      const std::uint64_t two = (high >> 4 * i & 0x03030303) | (high >> (4 * i + 2) & 0x03030303) << 32;
-      store(8 * i, minus((low >> 4 * i & each(15)) | two << 4, each(32)));
-    }
-    return at + 108;
+    return minus(joined<4>(bits_of(at[24 + word % 2], word / 2 * 4, 15), bits_of(at[26], word * 2, 3)), 32);
   } else {
     static_assert(kEncoding == Encoding::iq4_xs);
-    const std::uint64_t words = load(0);  // two bits of each factor from bit 16 on, four from bit 32 on
-    for (int i = 0; i < 8; ++i) {
-      const auto factor = (words >> (32 + 4 * i) & 15) | (words >> (16 + 2 * i) & 3) << 4;
-      to[i] = static_cast<std::uint8_t>(factor - 32);
+    // Of each lane: two bits of all eight behind the scale, then four bits of each.
+    const hn::Repartition<std::uint32_t, Q8Bytes> d;
+    auto four = hn::Zero(d);
+    for (int i = 0; i < 4; ++i) {
+      const int number = 4 * word + i;
+      const auto low = hn::And(hn::ShiftRightSame(hn::BitCast(d, at[1]), 4 * number), hn::Set(d, 15));
+      const auto high = hn::And(hn::ShiftRightSame(hn::BitCast(d, at[0]), 16 + 2 * number), hn::Set(d, 3));
+      four = hn::Or(four, hn::ShiftLeftSame(hn::Or(low, hn::ShiftLeft<4>(high)), 8 * i));
     }
-    store(8, 0);
-    return at;
+    return minus(hn::BitCast(Q8Bytes(), four), 32);
+  }
+}
+template <Encoding kEncoding> HWY_INLINE Q8VBytes shares_of(Q8Words at, int word) {
+  if constexpr (kEncoding == Encoding::q2_k) {
+    return negative(bits_of(at[word], 4, 15));
+  } else {
+    static_assert(kEncoding == Encoding::q4_k || kEncoding == Encoding::q5_k);
+    return negative(word == 0 ? bits_of(at[2], 0, 63) : hn::Or(bits_of(at[3], 4, 15), bits_of(at[2], 2, 0x30)));
   }
 }
 
 template <int kForm>
 const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
   constexpr Q8Form form = kQ8Forms[kForm];
+  constexpr Q8Pieces kPieces = pieces_of(form.encoding);
+  // Whether words are what panels have.
+  constexpr bool kPlain =
+      form.encoding == Encoding::q4_0 || form.encoding == Encoding::q4_1 || form.encoding == Encoding::q8_0;
   const std::uint8_t* at[kQ8Lanes];
   for (int lane = 0; lane < kQ8Lanes; ++lane) {
     at[lane] = reinterpret_cast<const std::uint8_t*>(weights) + columns[lane] / form.elements() * form.bytes();
@@ -311,12 +355,14 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
   constexpr int kSoon = form.bytes() * kQ8Lanes / 2;
   const std::uint8_t* soon = at[0] + (at[1] - at[0]) * kQ8Lanes;
   std::byte* to = panel;
+  const auto store = [&to](Q8VBytes word) {
+    hn::StoreU(word, Q8Bytes(), reinterpret_cast<std::uint8_t*>(to));
+    to += 4 * kQ8Lanes;
+  };
   for (std::int64_t block = 0; block < blocks * order::kQ8Block / form.elements(); ++block, soon += kSoon) {
     for (int byte = 0; byte < kSoon; byte += 64) hwy::Prefetch(soon + byte);
-    alignas(16) std::uint8_t factors[kQ8Lanes][32];
     for (int lane = 0; lane < kQ8Lanes; ++lane) {
-      const std::uint8_t* scales = at[lane];
-      if constexpr (form.factors) scales = factors_of<form.encoding>(scales, factors[lane]);
+      const std::uint8_t* const scales = at[lane] + form.first_half();
       if constexpr (form.power_scales()) {
         const int power = *scales;  // of two, and 128
         const auto word = static_cast<std::uint16_t>(power < 3 ? 0 : (power - 1) << 7);
@@ -327,26 +373,37 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
       if constexpr (form.offsets()) std::memcpy(to + 2 * (kQ8Lanes + lane), scales + 2, 2);
     }
     to += form.scales_bytes() * kQ8Lanes;
-    const std::uint8_t* lines[kQ8Lanes];
-    for (int lane = 0; lane < kQ8Lanes; ++lane) lines[lane] = factors[lane];
-    for (int byte = 0; byte < form.factors_bytes() + form.shares_bytes(); byte += 16) {
-      std::byte sixteen[16 * kQ8Lanes];
-      interleave([&](int i) { return load_each_fourth(Q8Bytes(), lines + i, byte); }, sixteen);
-      const int some = std::min(16, form.factors_bytes() + form.shares_bytes() - byte) * kQ8Lanes;
-      std::memcpy(to, sixteen, static_cast<std::size_t>(some));
-      to += some;
+    alignas(64) std::byte raw[kPlain ? 1 : kPieces.count * 16 * kQ8Lanes];
+    std::byte* const words = kPlain ? to : raw;
+#pragma GCC unroll 13
+    for (int piece = 0; piece < kPieces.count; ++piece) {
+      interleave(
+          [&](int i) {
+            const auto bytes = load_each_fourth(Q8Bytes(), at + i, kPieces.from[piece]);
+            // A block ends before 16 bytes from the first factor on do.
+            const bool is_last = form.encoding == Encoding::q3_k && piece == kPieces.count - 1;
+            return is_last ? hn::ShiftRightBytes<2>(Q8Bytes(), bytes) : bytes;
+          },
+          words + piece * 16 * kQ8Lanes);
     }
-#pragma GCC unroll 8
-    for (int b = 0; b < form.elements() / order::kQ8Block; ++b) {
-#pragma GCC unroll 2
-      for (int part = 0; part < form.codes_bytes() / 16; ++part, to += 16 * kQ8Lanes) {
-        interleave(
-            [&](int i) {
-              return codes_of<form.encoding>([&](int byte) { return load_each_fourth(Q8Bytes(), at + i, byte); }, b,
-                                             part);
-            },
-            to);
+    if constexpr (kPlain) {
+      to += form.codes_bytes() * kQ8Lanes;
+    } else {
+      const Q8Words from(raw);
+      if constexpr (form.factors) {
+        for (int word = 0; word < form.factors_bytes() / 4; ++word) store(factors_of<form.encoding>(from, word));
       }
+      if constexpr (form.shares) {
+        for (int word = 0; word < form.shares_bytes() / 4; ++word) store(shares_of<form.encoding>(from, word));
+      }
+      const auto store_codes = [&]<int... kB>(std::integer_sequence<int, kB...>) HWY_ATTR {
+        const auto store_32 = [&]<int b>(std::integral_constant<int, b>) HWY_ATTR {
+#pragma GCC unroll 8
+          for (int word = 0; word < form.codes_bytes() / 4; ++word) store(codes_of<form.encoding, b>(from, word));
+        };
+        (store_32(std::integral_constant<int, kB>()), ...);
+      };
+      store_codes(std::make_integer_sequence<int, form.elements() / order::kQ8Block>());
     }
     for (int lane = 0; lane < kQ8Lanes; ++lane) at[lane] += form.bytes();
   }
