@@ -58,8 +58,7 @@ struct Compiler {
 CpuBackend::CpuBackend()
     : isa_(selected_isa()),
       memory_(std::make_shared<MemoryPool>()),
-      kept_(std::make_shared<KeptPanels>(memory_, std::min(kMostKept, os::memory_and_swap_bytes() / 16),
-                                         os::memory_and_swap_bytes() / 2)) {}
+      kept_(std::make_shared<KeptPanels>(memory_, std::min(kMostKept, os::memory_and_swap_bytes() / 16))) {}
 
 BufferRef CpuBackend::allocate(std::size_t bytes) {
   void* data = nullptr;
@@ -74,7 +73,9 @@ BufferRef CpuBackend::allocate(std::size_t bytes) {
                                   [memory = memory_, data, bytes] { memory->release(data, bytes); });
 }
 
-std::size_t CpuBackend::memory_bytes() const { return os::memory_and_swap_bytes(); }
+std::size_t CpuBackend::memory_bytes() const {
+  return os::memory_and_swap_bytes();
+}
 
 void CpuBackend::upload(Buffer& to, const void* from, std::size_t bytes) {
   LOCKSTEP_ASSERT(bytes <= to.bytes());
@@ -86,14 +87,18 @@ void CpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
   if (bytes != 0) std::memcpy(to, from.data() + offset, bytes);
 }
 
-std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) { return std::visit(Compiler{isa_, memory_, kept_}, kernel); }
+std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) {
+  return std::visit(Compiler{isa_, memory_, kept_}, kernel);
+}
 
 std::string CpuBackend::description() const {
   return "cpu: " + processor_name() + "\n  instruction set  " + std::string(name_of(isa_)) + "\n  threads          " +
          std::to_string(num_threads());
 }
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend() {
+  return std::make_unique<CpuBackend>();
+}
 
 }  // namespace v0
 }  // namespace lockstep

@@ -11,11 +11,10 @@ KeptPanels::Panels KeptPanels::find(std::uint64_t contents, const std::string& f
   return found == entries_.end() ? nullptr : found->second.panels;
 }
 
-KeptPanels::Panels KeptPanels::allocate(std::size_t bytes, Size size) {
+KeptPanels::Panels KeptPanels::allocate(std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    const std::size_t limit = size == Size::as_before ? most_ : limit_;
-    if (bytes > limit || bytes_ > limit - bytes) return nullptr;
+    if (bytes > limit_ || bytes_ > limit_ - bytes) return nullptr;
   }
   auto* const data = static_cast<std::byte*>(memory_->allocate(bytes));
   return {data, [memory = memory_, bytes](std::byte* panels) { memory->release(panels, bytes); }};

@@ -21,19 +21,13 @@ class KeptPanels : public std::enable_shared_from_this<KeptPanels> {
  public:
   using Panels = std::shared_ptr<std::byte>;
 
-  /// Keeps at most `limit` bytes, of memory that counts as the pool's; of forms that are no larger than the values
-  /// `most` altogether.
-  KeptPanels(std::shared_ptr<MemoryPool> memory, std::size_t limit, std::size_t most)
-      : memory_(std::move(memory)), limit_(limit), most_(most) {}
-  KeptPanels(std::shared_ptr<MemoryPool> memory, std::size_t limit) : KeptPanels(std::move(memory), limit, limit) {}
-
-  /// Of a form: that of the values or so, or more.
-  enum class Size : std::uint8_t { as_before, larger };
+  /// Keeps at most `limit` bytes, of memory that counts as the pool's.
+  KeptPanels(std::shared_ptr<MemoryPool> memory, std::size_t limit) : memory_(std::move(memory)), limit_(limit) {}
 
   /// Null where these contents are not kept in this form.
   Panels find(std::uint64_t contents, const std::string& form) const;
   /// Room for a form that is to be kept; null where that would go beyond the limit.
-  Panels allocate(std::size_t bytes, Size size = Size::larger);
+  Panels allocate(std::size_t bytes);
   /// From now on the contents of `buffer` are found in this form.
   void keep(Buffer& buffer, std::string form, Panels panels, std::size_t bytes);
   void drop(std::uint64_t contents);
@@ -50,7 +44,6 @@ class KeptPanels : public std::enable_shared_from_this<KeptPanels> {
   std::size_t bytes_ = 0;
   std::shared_ptr<MemoryPool> memory_;
   std::size_t limit_;
-  std::size_t most_;
 };
 
 }  // namespace v0

@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.h>
 
 #include "backends/cpu/backend.h"
+#include "support/tensors.h"
 
 namespace lockstep {
 namespace {
@@ -59,6 +60,21 @@ TEST(KeptPanels, FewRowsMeetPackedColumnsWithTheSameBits) {
     }
   }
   set_num_threads(threads_before);
+}
+
+// They are multiplied as they lie, in a mapped file above all.
+TEST(KeptPanels, QuantisedWeightsHaveNoSecondCopy) {
+  const std::size_t before = kept_bytes();
+  const NumericsScope scope(Numerics::q8);
+  for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_k}) {
+    const Tensor weight = random_packed({100, 512}, encoding, 1);
+    for (const std::int64_t rows : {1, 9}) {
+      const Tensor x = randn({rows, 512}).eval();
+      const Tensor expected = linear(x.to(kRef), weight.to(kRef));
+      for (int use = 0; use < 3; ++use) EXPECT_EQ(linear(x * 1.0, weight).eval().hash(), expected.hash());
+    }
+    EXPECT_EQ(kept_bytes(), before);
+  }
 }
 
 // An optimiser's update writes into the memory that the weights were in.

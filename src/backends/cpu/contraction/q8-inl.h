@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cpu/contraction/blocks-inl.h"
 #include "backends/cpu/contraction/q8.h"
+#include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,138 +23,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
-
-inline constexpr int kQ8Lanes = kLanes<float>;
-inline constexpr int kQ8Quads = order::kQ8Block / 4;
-
-/// How an encoding's weights lie in panels.
-struct Q8Form {
-  Encoding encoding;
-  int zero;  ///< what is added to codes, so that they are not negative
-  int bits;  ///< of the codes then; 8: signed codes, as they are
-  bool factors = false;
-  bool shares = false;  ///< else 1, where there are offsets
-  bool large = false;   ///< blocks of 256
-
-  /// Codes of 4 bits lie two to a byte: those of an odd group of four above those of the even one before it.
-  constexpr bool nibbles() const { return bits <= 4; }
-  constexpr bool is_signed() const { return bits == 8; }
-  constexpr int group() const { return group_size(encoding); }
-  constexpr int groups() const { return order::kQ8Block / group(); }
-  constexpr bool offsets() const { return has_offsets(encoding); }
-  constexpr bool power_scales() const { return encoding == Encoding::mxfp4; }  ///< stored as bf16, others as f16
-  /// Groups of four along k whose products are added in 16 bits: two products of codes below 2^bits and 127 each.
-  constexpr int quads_at_once() const { return is_signed() ? 1 : std::min(group() / 4, 128 >> bits); }
-
-  constexpr std::int64_t scales_bytes() const { return (offsets() ? 4 : 2) * kQ8Lanes; }
-  constexpr std::int64_t factors_bytes() const { return factors ? 2 * groups() * kQ8Lanes : 0; }
-  constexpr std::int64_t shares_bytes() const { return shares ? groups() * kQ8Lanes : 0; }
-  constexpr std::int64_t codes_bytes() const { return (nibbles() ? 16 : 32) * kQ8Lanes; }
-};
-
-inline constexpr Q8Form kQ8Forms[] = {
-    {.encoding = Encoding::q8_0, .zero = 0, .bits = 8},
-    {.encoding = Encoding::q4_0, .zero = 8, .bits = 4},
-    {.encoding = Encoding::q4_1, .zero = 0, .bits = 4},
-    {.encoding = Encoding::q5_0, .zero = 16, .bits = 5},
-    {.encoding = Encoding::q5_1, .zero = 0, .bits = 5},
-    {.encoding = Encoding::q2_k, .zero = 0, .bits = 4, .factors = true, .shares = true, .large = true},
-    {.encoding = Encoding::q3_k, .zero = 4, .bits = 4, .factors = true, .large = true},
-    {.encoding = Encoding::q4_k, .zero = 0, .bits = 4, .factors = true, .shares = true, .large = true},
-    {.encoding = Encoding::q5_k, .zero = 0, .bits = 5, .factors = true, .shares = true, .large = true},
-    {.encoding = Encoding::q6_k, .zero = 32, .bits = 6, .factors = true, .large = true},
-    {.encoding = Encoding::iq4_nl, .zero = 0, .bits = 8},
-    {.encoding = Encoding::iq4_xs, .zero = 0, .bits = 8, .factors = true, .large = true},
-    {.encoding = Encoding::mxfp4, .zero = 12, .bits = 5},
-};
-constexpr bool is_in_order() {  // of the rows of encodings.def
-  std::size_t number = 0;
-#define ENCODING(name, ...) \
-  if (number == std::size(kQ8Forms) || kQ8Forms[number++].encoding != Encoding::name) return false;
-#include <lockstep/encodings.def>
-#undef ENCODING
-  return number == std::size(kQ8Forms);
-}
-static_assert(is_in_order());
-
-template <int kForm> std::int64_t q8_panel_bytes(std::int64_t blocks) {
-  constexpr Q8Form form = kQ8Forms[kForm];
-  const std::int64_t scaled = form.large ? (blocks + 7) / 8 : blocks;
-  return scaled * form.scales_bytes() + blocks * (form.factors_bytes() + form.shares_bytes() + form.codes_bytes());
-}
-
-// --- packing
-
-/// Codes of up to 256 neighbours, a multiple of 32, from a block's first element on.
-inline void q8_codes(Encoding encoding, const std::byte* weights, std::int64_t first, int count, std::int8_t* to) {
-  const EncodingInfo& info = info_of(encoding);
-  if (const Form* const form = form_of(encoding)) {
-    Codes codes;
-    const std::byte* const at = weights + static_cast<std::size_t>(first / info.elements) * info.bytes;
-    form->take_apart(reinterpret_cast<const std::uint8_t*>(at), static_cast<int>(count / info.elements), codes);
-    std::memcpy(to, codes.codes, static_cast<std::size_t>(count));
-    return;
-  }
-  for (int i = 0; i < count; ++i) to[i] = static_cast<std::int8_t>(load_code(encoding, weights, first + i));
-}
-
-template <int kForm>
-void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
-  constexpr Q8Form form = kQ8Forms[kForm];
-  const auto word_of = [](float scale) {
-    return static_cast<std::uint16_t>(kQ8Forms[kForm].power_scales() ? BITS(scale) >> 16 : scalar::encode_f16(scale));
-  };
-  std::byte* to = panel;
-  for (std::int64_t first = 0; first < blocks; first += 8) {
-    const int some = static_cast<int>(std::min<std::int64_t>(8, blocks - first));
-    const std::int64_t each =
-        form.factors_bytes() + form.shares_bytes() + form.codes_bytes() + (form.large ? 0 : form.scales_bytes());
-    std::byte* const scales = to;
-    if (form.large) to += form.scales_bytes();
-    std::memset(scales, 0, static_cast<std::size_t>(to - scales + some * each));
-    for (int lane = 0; lane < kQ8Lanes; ++lane) {
-      if (columns[lane] < 0) continue;
-      alignas(64) std::int8_t codes[256];
-      const std::int64_t element = columns[lane] + first * order::kQ8Block;
-      q8_codes(form.encoding, weights, element, some * order::kQ8Block, codes);
-      for (int b = 0; b < some; ++b) {
-        std::byte* at = to + b * each;
-        const BlockGroup group = load_group(form.encoding, weights, element + b * order::kQ8Block);
-        if (!form.large || b == 0) {
-          const std::uint16_t words[2] = {word_of(group.scale), word_of(group.offset)};
-          std::byte* const place = (form.large ? scales : at) + 2 * lane;
-          std::memcpy(place, &words[0], 2);
-          if constexpr (form.offsets()) std::memcpy(place + 2 * kQ8Lanes, &words[1], 2);
-        }
-        if (!form.large) at += form.scales_bytes();
-        for (int g = 0; g < form.groups(); ++g) {
-          const BlockGroup own =
-              g == 0 ? group : load_group(form.encoding, weights, element + b * order::kQ8Block + g * form.group());
-          if constexpr (form.factors) {
-            at[2 * (g * kQ8Lanes + lane)] = at[2 * (g * kQ8Lanes + lane) + 1] = static_cast<std::byte>(own.factor);
-          }
-          if constexpr (form.shares) at[form.factors_bytes() + g * kQ8Lanes + lane] = static_cast<std::byte>(own.share);
-        }
-        at += form.factors_bytes() + form.shares_bytes() + 4 * lane;
-        std::uint8_t raised[order::kQ8Block];
-        for (int i = 0; i < order::kQ8Block; ++i) {
-          raised[i] = static_cast<std::uint8_t>(codes[b * order::kQ8Block + i] + form.zero);
-        }
-        for (int quad = 0; quad < kQ8Quads; quad += form.nibbles() ? 2 : 1, at += 4 * kQ8Lanes) {
-          std::uint32_t four;
-          std::memcpy(&four, raised + 4 * quad, 4);
-          if constexpr (form.nibbles()) {
-            std::uint32_t next;
-            std::memcpy(&next, raised + 4 * quad + 4, 4);
-            four |= next << 4;
-          }
-          std::memcpy(at, &four, 4);
-        }
-      }
-    }
-    to += some * each;
-  }
-}
 
 // --- activations
 
@@ -220,25 +88,28 @@ template <int kForm> void q8_multiply(const Q8TileArgs& args) {
       const std::byte* scales = at;
       float total = 0;
       float partial = 0;
+      // Byte `i` of what the lane has from `from` on.
+      const auto byte_at = [lane](const std::byte* from, int i) {
+        return static_cast<int>(from[i / 4 * 4 * kQ8Lanes + 4 * lane + i % 4]);
+      };
       for (std::int64_t b = 0; b < args.blocks; ++b) {
         if (!form.large || b % 8 == 0) {
           scales = at;
-          at += form.scales_bytes();
+          at += (form.scales_bytes() + form.factors_bytes() + form.shares_bytes()) * kQ8Lanes;
         }
-        const std::byte* const factors = at;
-        const std::byte* const shares = factors + form.factors_bytes();
-        const std::byte* const codes = shares + form.shares_bytes();
+        const std::byte* const factors = scales + form.scales_bytes() * kQ8Lanes;
+        const std::byte* const shares = factors + form.factors_bytes() * kQ8Lanes;
+        const std::byte* const codes = at;
         std::int32_t sum = 0;
         std::int32_t share_sum = 0;
         for (int k = 0; k < order::kQ8Block; ++k) {
           const int quad = k / 4;
-          const int g = k / form.group();
-          const std::byte* const byte = codes + (form.nibbles() ? quad / 2 : quad) * 4 * kQ8Lanes + 4 * lane + k % 4;
-          int code = static_cast<int>(*byte);
-          if (form.nibbles()) code = quad % 2 == 0 ? code & 15 : code >> 4;
+          const int g = static_cast<int>(b % 8) * form.groups() + k / form.group();
+          int code = byte_at(codes, form.nibbles() ? k % 16 : k);
+          if (form.nibbles()) code = quad < 4 ? code & 15 : code >> 4;
           code = form.is_signed() ? static_cast<std::int8_t>(code) : code - form.zero;
-          const int factor = form.factors ? static_cast<std::int8_t>(factors[2 * (g * kQ8Lanes + lane)]) : 1;
-          const int share = form.shares ? static_cast<std::int8_t>(shares[g * kQ8Lanes + lane]) : 1;
+          const int factor = form.factors ? static_cast<std::int8_t>(byte_at(factors, g)) : 1;
+          const int share = form.shares ? static_cast<std::int8_t>(byte_at(shares, g)) : 1;
           sum += factor * code * a[b].codes[k];
           share_sum += share * a[b].codes[k];
         }
@@ -248,7 +119,7 @@ template <int kForm> void q8_multiply(const Q8TileArgs& args) {
           const float offset = canonical_result(decode(scales + 2 * (kQ8Lanes + lane)) * a[b].scale);
           partial = std::fma(static_cast<float>(share_sum), offset, partial);
         }
-        at = codes + form.codes_bytes();
+        at += form.codes_bytes() * kQ8Lanes;
         if (b % 8 == 7 || b + 1 == args.blocks) {
           total = b < 8 ? partial : total + partial;
           partial = 0;
@@ -324,6 +195,21 @@ template <bool kPowers> HWY_INLINE hn::Vec<Tag<float> > load_scales(const std::b
   }
 }
 
+// Every lane's signed byte number `g` of words: twice, as words of 16 bits; as a float.
+HWY_INLINE Q8V16 factor_of_group(const std::byte* words, int g) {
+  const Q8D d;
+  const Q8D16 d16;
+  const auto four = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(words + g / 4 * 4 * kQ8Lanes));
+  const auto top = hn::And(hn::ShiftLeftSame(four, 24 - g % 4 * 8), hn::Set(d, std::int32_t{-1} << 24));
+  const auto both = hn::Or(top, hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(hn::RebindToUnsigned<Q8D>(), top))));
+  return hn::ShiftRight<8>(hn::BitCast(d16, both));
+}
+HWY_INLINE hn::Vec<Tag<float> > share_of_group(const std::byte* words, int g) {
+  const Q8D d;
+  const auto four = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(words + g / 4 * 4 * kQ8Lanes));
+  return hn::ConvertTo(Tag<float>(), hn::ShiftRight<24>(hn::ShiftLeftSame(four, 24 - g % 4 * 8)));
+}
+
 template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args) {
   constexpr Q8Form form = kQ8Forms[kForm];
   constexpr int kN = kQ8Lanes;
@@ -332,14 +218,15 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
   const Q8D d;
   const Q8D16 d16;
   const Q8D8 d8;
-  const hn::Rebind<std::int8_t, Q8D16> d8_half;
-  const hn::Rebind<std::int8_t, Q8D> d8_quarter;
   using VF = hn::Vec<decltype(df)>;
   VF total[kRows];
   VF partial[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) total[r] = partial[r] = hn::Zero(df);
   const std::byte* at = args.panel;
+  const std::byte* factors = at;
+  constexpr int kSoon = form.bytes() * kN / 2 * order::kQ8Block / form.elements();
+  const std::byte* soon = args.soon;
   VF scale = hn::Zero(df);
   [[maybe_unused]] VF offset = hn::Zero(df);
   for (std::int64_t b = 0; b < args.blocks; ++b) {
@@ -347,19 +234,21 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
     if (!form.large || (b & 7) == 0) {
       scale = load_scales<form.power_scales()>(at);
       if constexpr (form.offsets()) offset = load_scales<form.power_scales()>(at + 2 * kN);
-      at += form.scales_bytes();
+      factors = at + form.scales_bytes() * kN;
+      at = factors + (form.factors_bytes() + form.shares_bytes()) * kN;
     }
-    const std::byte* const factors = at;
-    const std::byte* const shares = factors + form.factors_bytes();
-    const std::byte* const codes = shares + form.shares_bytes();
-    at = codes + form.codes_bytes();
-    hwy::Prefetch(at + 4 * form.codes_bytes());
+    const std::byte* const codes = at;
+    at += form.codes_bytes() * kN;
+    if (kRows == 1 && soon != nullptr) {
+      for (int byte = 0; byte < kSoon; byte += 64) hwy::Prefetch(soon + byte);
+      soon += kSoon;
+    }
     Q8V sum[kRows];
 #pragma GCC unroll 2
     for (int g = 0; g < form.groups(); ++g) {
       Q8V16 factor = hn::Set(d16, 1);
       if constexpr (form.factors) {
-        factor = hn::PromoteTo(d16, hn::LoadU(d8_half, reinterpret_cast<const std::int8_t*>(factors + 2 * g * kN)));
+        factor = factor_of_group(factors, static_cast<int>(b & 7) * form.groups() + g);
       }
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -374,12 +263,15 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
       Q8V8 both = hn::Zero(d8);
 #pragma GCC unroll 8
       for (int q = 0; q < kQuadsOfGroup; ++q) {
-        const int quad = g * kQuadsOfGroup + q;
+        // Of nibbles in one group, those of the same bytes follow each other.
+        const bool in_pairs = form.nibbles() && form.groups() == 1;
+        const int quad = in_pairs ? q / 2 + q % 2 * 4 : g * kQuadsOfGroup + q;
         Q8V8 weights;
         if constexpr (form.nibbles()) {
           const auto low = hn::Set(d8, 15);
-          if (quad % 2 == 0) {
-            both = hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(codes + quad / 2 * 4 * kN));
+          if (!in_pairs || quad < 4)
+            both = hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(codes + quad % 4 * 4 * kN));
+          if (quad < 4) {
             weights = hn::And(both, low);
           } else {
             weights = hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, both))), low);
@@ -408,8 +300,8 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
     if constexpr (form.shares) {
 #pragma GCC unroll 2
       for (int g = 0; g < form.groups(); ++g) {
-        const auto bytes = hn::LoadU(d8_quarter, reinterpret_cast<const std::int8_t*>(shares + g * kN));
-        share[g] = hn::ConvertTo(df, hn::PromoteTo(d, bytes));
+        const std::byte* const shares = factors + form.factors_bytes() * kN;
+        share[g] = share_of_group(shares, static_cast<int>(b & 7) * form.groups() + g);
       }
     }
 #pragma GCC unroll 4

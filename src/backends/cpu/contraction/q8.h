@@ -1,9 +1,9 @@
 // Contractions in q8 numerics (docs/numerics.md section 14): products of activations, rounded to 8 bits, with packed
 // weights. What the instruction sets' loops (q8-inl.h) are given, and how weights lie in panels.
 //
-// A panel has one column per lane of a vector: no sum ever goes across lanes. In every block of 32 k, for all lanes:
-// the scales, the offsets, the groups' factors and shares (each only where the encoding has them; scales and offsets of
-// the blocks of 256 stand before the first of their eight), then the codes, four neighbours along k of a lane together.
+// A panel has one column per lane of a vector: no sum ever goes across lanes. Of every block in memory, for all lanes:
+// the scales, the offsets, the groups' factors and shares (each only where the encoding has them), then for each 32 k
+// the codes; factors, shares and codes with four neighbours along k of a lane together.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,9 @@ struct Q8TileArgs {
   std::int64_t row_stride = 0;  ///< blocks from one row to the next
   std::int64_t row_count = 0;
   const std::byte* panel = nullptr;
-  std::int64_t blocks = 0;  ///< of 32
-  bool careful = false;     ///< products of scales may be too small for normal numbers
+  const std::byte* soon = nullptr;  ///< memory of the panel that is packed next; null: none is
+  std::int64_t blocks = 0;          ///< of 32
+  bool careful = false;             ///< products of scales may be too small for normal numbers
   float* results = nullptr;
   std::int64_t results_stride = 0;
 };
@@ -46,8 +47,9 @@ struct Q8Loops {
   int rows = 1;   ///< of a tile
   /// Bytes of a panel of so many blocks of 32.
   std::int64_t (*panel_bytes)(std::int64_t blocks) = nullptr;
-  /// Fills a panel with the columns that begin at these elements of the weights; -1: there is none in the lane.
-  void (*pack)(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) = nullptr;
+  /// Fills a panel with the columns that begin at these elements of the weights. Returns what Q8TileArgs::soon may be.
+  const std::byte* (*pack)(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks,
+                           std::byte* panel) = nullptr;
   /// Rounds a row of 32 * blocks floats. Returns whether a scale is too small to be multiplied without care.
   bool (*quantize)(const float* row, std::int64_t blocks, Q8Activations* to) = nullptr;
   void (*multiply)(const Q8TileArgs& args) = nullptr;

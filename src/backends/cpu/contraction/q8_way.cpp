@@ -1,8 +1,8 @@
-// The way of contractions in q8 numerics: activations are rounded once per run, weights are packed at their first use
-// and kept (kept_panels.h), and blocks of rows and panels are the unit of work, each for all of k.
+// The way of contractions in q8 numerics: activations are rounded once per run; blocks of rows and panels are the unit
+// of work, each for all of k. A unit packs the weights of its panels out of the blocks as they lie: that costs about as
+// much as one row's products, and nothing is kept, so that a mapped file's pages are the only copy of its weights.
 #include <algorithm>
 #include <atomic>
-#include <string>
 #include <utility>
 
 #include <lockstep/threads.h>
@@ -18,10 +18,9 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-// Columns and rows of a unit of work, and bytes of its activations: they stay in the second cache.
+// Columns and rows of a unit of work: panels stay in the second cache.
 constexpr std::int64_t kMostColumns = 64;
 constexpr std::int64_t kMostRows = 128;
-constexpr std::int64_t kMostActivations = 256 << 10;
 // A unit of few rows reads at least so many bytes of weights.
 constexpr std::int64_t kLeastWeights = 16 << 10;
 
@@ -41,7 +40,6 @@ class Q8Way final : public Way {
   struct Job {
     const Binding& binding;
     const Q8Activations* activations = nullptr;
-    const std::byte* panels = nullptr;  ///< of all weights; null: each unit packs its own
     bool careful = false;
     std::int64_t unit_rows = 0;
     std::int64_t unit_panels = 0;
@@ -52,8 +50,6 @@ class Q8Way final : public Way {
     const bool serial = work < kSerialWork || num_threads() == 1;
     Job job{.binding = binding};
     job.activations = quantize(binding, serial, job.careful);
-    const KeptPanels::Panels panels = kept_weights(binding, serial);
-    job.panels = panels.get();
     choose_units(job, serial);
     const std::int64_t row_units = divide_up(plan_.rows, job.unit_rows);
     const std::int64_t column_units = divide_up(panels_, job.unit_panels);
@@ -67,11 +63,8 @@ class Q8Way final : public Way {
   }
 
   void choose_units(Job& job, bool serial) const {
-    const std::int64_t row_bytes = blocks_ * static_cast<std::int64_t>(sizeof(Q8Activations));
-    const std::int64_t fitting = std::max<std::int64_t>(kMostActivations / row_bytes / loops_.rows, 1) * loops_.rows;
-    job.unit_rows = std::min({plan_.rows, kMostRows, fitting});
+    job.unit_rows = std::min(plan_.rows, kMostRows);
     job.unit_panels = std::max<std::int64_t>(kMostColumns / loops_.lanes, 1);
-    if (job.panels == nullptr) job.unit_rows = plan_.rows;  // packed once
     if (serial) return;
     // A few units for each thread, as long as they are worth it.
     const std::int64_t wanted = divide_up(4 * num_threads(), plan_.batches * divide_up(plan_.rows, job.unit_rows));
@@ -141,46 +134,18 @@ class Q8Way final : public Way {
     return careful;
   }
 
-  void pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
+  const std::byte* pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
     const Geometry& geometry = plan_.column_side.geometry;
     const std::int64_t first = geometry.batch_address(batch);
     std::int64_t columns[kMaxWidth];
     Walk walk(geometry.outer, 0);
+    walk.seek(panel * loops_.lanes);
     for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) {
-      const std::int64_t column = panel * loops_.lanes + lane;
-      columns[lane] = -1;
-      if (column >= plan_.columns) continue;
-      walk.seek(column);
       columns[lane] = first + walk.position().address;
+      // Lanes without a column have the last one again.
+      if (panel * loops_.lanes + lane + 1 < plan_.columns) walk.advance(1);
     }
-    loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
-  }
-
-  // Weights are given once and met again and again.
-  KeptPanels::Panels kept_weights(const Binding& binding, bool serial) const {
-    if (kept_ == nullptr || binding.given.empty()) return nullptr;
-    Buffer* const buffer = binding.given[static_cast<std::size_t>(plan_.column_side.slot)];
-    if (buffer == nullptr) return nullptr;
-    const std::uint64_t contents = buffer->contents();
-    if (std::exchange(last_weights_, contents) == contents) {
-      if (auto panels = last_kept_.lock()) return panels;
-    }
-    std::string name = form(Operand::columns);
-    KeptPanels::Panels panels = kept_->find(contents, name);
-    if (panels == nullptr) {
-      const std::int64_t count = plan_.batches * panels_;
-      const auto bytes = static_cast<std::size_t>(count * panel_bytes_);
-      panels = kept_->allocate(bytes, KeptPanels::Size::as_before);
-      if (panels == nullptr) return nullptr;
-      parallel_for(count, serial ? count : 4, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t panel = begin; panel < end; ++panel) {
-          pack_panel(binding, panel / panels_, panel % panels_, panels.get() + panel * panel_bytes_);
-        }
-      });
-      kept_->keep(*buffer, std::move(name), panels, bytes);
-    }
-    last_kept_ = panels;
-    return panels;
+    return loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
   }
 
   void compute_unit(const Job& job, std::int64_t batch, std::int64_t row, std::int64_t panel) const {
@@ -192,14 +157,6 @@ class Q8Way final : public Way {
     block.rows = std::min(job.unit_rows, plan_.rows - row);
     block.column = panel * loops_.lanes;
     block.columns = std::min(panels * loops_.lanes, plan_.columns - block.column);
-    const std::byte* weights = nullptr;
-    if (job.panels != nullptr) {
-      weights = job.panels + (batch * panels_ + panel) * panel_bytes_;
-    } else {
-      std::byte* const own = workspace.columns.reserve(panels * panel_bytes_);
-      for (std::int64_t p = 0; p < panels; ++p) pack_panel(job.binding, batch, panel + p, own + p * panel_bytes_);
-      weights = own;
-    }
     Q8TileArgs args;
     args.row_stride = blocks_;
     args.blocks = blocks_;
@@ -207,13 +164,21 @@ class Q8Way final : public Way {
     args.results_stride = panels * loops_.lanes + 16;
     auto* const results = reinterpret_cast<float*>(
         workspace.results.reserve(block.rows * args.results_stride * static_cast<std::int64_t>(sizeof(float))));
-    for (std::int64_t r = 0; r < block.rows; r += loops_.rows) {
-      args.rows = job.activations + (batch * plan_.rows + row + r) * blocks_;
-      args.row_count = std::min<std::int64_t>(loops_.rows, block.rows - r);
-      for (std::int64_t p = 0; p < panels; ++p) {
-        args.panel = weights + p * panel_bytes_;
-        args.results = results + r * args.results_stride + p * loops_.lanes;
-        loops_.multiply(args);
+    // Panels that few rows meet are multiplied while they are in the first cache.
+    const std::int64_t together = block.rows <= loops_.rows ? 1 : panels;
+    std::byte* const weights = workspace.columns.reserve(together * panel_bytes_);
+    for (std::int64_t begin = 0; begin < panels; begin += together) {
+      for (std::int64_t p = 0; p < together; ++p) {
+        args.soon = pack_panel(job.binding, batch, panel + begin + p, weights + p * panel_bytes_);
+      }
+      for (std::int64_t r = 0; r < block.rows; r += loops_.rows) {
+        args.rows = job.activations + (batch * plan_.rows + row + r) * blocks_;
+        args.row_count = std::min<std::int64_t>(loops_.rows, block.rows - r);
+        for (std::int64_t p = 0; p < together; ++p) {
+          args.panel = weights + p * panel_bytes_;
+          args.results = results + r * args.results_stride + (begin + p) * loops_.lanes;
+          loops_.multiply(args);
+        }
       }
     }
     epilogue_.run(job.binding, block, results, args.results_stride, workspace);
@@ -224,8 +189,6 @@ class Q8Way final : public Way {
   const std::int64_t blocks_;  ///< of 32 k
   const std::int64_t panels_;  ///< of a batch
   const std::int64_t panel_bytes_;
-  mutable std::uint64_t last_weights_ = 0;
-  mutable std::weak_ptr<std::byte> last_kept_;
 };
 
 }  // namespace
