@@ -147,6 +147,10 @@ void Pipeline::Impl::give(const Tensor& output) const {
 Tensor Pipeline::Impl::get(Device device) const {
   const Tensor like = zeros({3 + kMaxRank}, {.dtype = DType::i64, .device = Device{}});
   const std::vector<std::int64_t> head = group.recv(like, group.rank() - 1).to_vector<std::int64_t>();
+  const bool is_tensor = head[1] >= 0 && head[1] < kDTypeCount && head[2] >= 0 && head[2] <= kMaxRank;
+  if (!is_tensor) {
+    throw DistributedError(fmt::format("dist: what rank {} gives is no tensor", group.rank() - 1), group.rank() - 1);
+  }
   default_generator().restore(default_generator().seed(), static_cast<std::uint64_t>(head[0]));
   const std::span<const std::int64_t> sizes(head.data() + 3, static_cast<std::size_t>(head[2]));
   return group.recv(zeros(Shape(sizes), {.dtype = static_cast<DType>(head[1]), .device = device}), group.rank() - 1);

@@ -57,18 +57,18 @@ data::DatasetPtr pictures() {
   return std::make_shared<data::TensorDataset>(input, randint(0, 5, {11}, {.dtype = DType::i64}, &generator));
 }
 
-struct Outcome {
+struct PipelineOutcome {
   std::uint64_t weights = 0;
   std::vector<double> losses;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const PipelineOutcome&, const PipelineOutcome&) = default;
 };
 
 // 2 epochs of 11 examples in batches of 7 and 4: shards have 0, 1 or 2 examples.
 constexpr int kShards = 4;
 const auto kLoss = [](const Tensor& output, const Tensor& target) { return cross_entropy(output, target); };
 
-Outcome by_one_rank() {
-  Outcome outcome;
+PipelineOutcome by_one_rank() {
+  PipelineOutcome outcome;
   expect_success(run_ranks(1, [&](const Group& group) {
     manual_seed(3);
     nn::Sequential net;
@@ -89,14 +89,14 @@ Outcome by_one_rank() {
   return outcome;
 }
 
-Outcome by_stages(const Group& group, const PipelineOptions& options) {
+PipelineOutcome by_stages(const Group& group, const PipelineOptions& options) {
   manual_seed(3);
   nn::Sequential net;
   fill(net);
   Pipeline pipeline(net, group, options);
   optim::AdamW optimizer(pipeline.parameters(), {.lr = 1e-2});
   data::DataLoader loader(pictures(), {.batch_size = 7, .shuffle = true, .seed = 4});
-  Outcome outcome;
+  PipelineOutcome outcome;
   while (loader.epoch() < 2) {
     for (const data::LocalBatch& batch : pipeline.batches(loader)) {
       outcome.losses.push_back(pipeline.step(optimizer, batch, kLoss));
@@ -112,7 +112,7 @@ Outcome by_stages(const Group& group, const PipelineOptions& options) {
 }
 
 TEST(Pipeline, WeightsDoNotDependOnTheNumberOfStages) {
-  const Outcome expected = by_one_rank();
+  const PipelineOutcome expected = by_one_rank();
   EXPECT_EQ(expected.losses.size(), 4u);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     expect_success(run_ranks(ranks, [&](const Group& group) {
