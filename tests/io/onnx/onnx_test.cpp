@@ -196,7 +196,7 @@ std::string plain_graph() {
   return node("Relu", {"x"}, {"y"}) + value(11, "x") + value(12, "y");
 }
 
-template <typename E = FormatError> std::string refusal(const std::string& bytes) {
+template <typename E = FormatError> std::string onnx_refusal(const std::string& bytes) {
   const TemporaryFolder folder;
   const std::string path = folder.write("model.onnx", bytes);
   return message_of<E>([&] { load_onnx(path); });
@@ -244,37 +244,38 @@ TEST(OnnxMalformed, EveryTruncationIsAFormatError) {
 }
 
 TEST(OnnxMalformed, MessagesAreChecked) {
-  EXPECT_THAT(refusal(model_of(plain_graph(), 2)), HasSubstr("IR version 2; 3 to 14 are read"));
-  EXPECT_THAT(refusal(model_of(plain_graph(), 15)), HasSubstr("IR version 15"));
-  EXPECT_THAT(refusal(number(1, 8) + field(8, number(2, 17))), HasSubstr("has no graph"));
-  EXPECT_THAT(refusal(number(1, 8) + field(7, plain_graph())), HasSubstr("states no operator set"));
-  EXPECT_THAT(refusal(model_of(plain_graph()) + field(7, plain_graph())), HasSubstr("has field 7 twice"));
-  EXPECT_THAT(refusal(model_of(plain_graph()) + field(8, number(2, 16))),
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph(), 2)), HasSubstr("IR version 2; 3 to 14 are read"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph(), 15)), HasSubstr("IR version 15"));
+  EXPECT_THAT(onnx_refusal(number(1, 8) + field(8, number(2, 17))), HasSubstr("has no graph"));
+  EXPECT_THAT(onnx_refusal(number(1, 8) + field(7, plain_graph())), HasSubstr("states no operator set"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph()) + field(7, plain_graph())), HasSubstr("has field 7 twice"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph()) + field(8, number(2, 16))),
               HasSubstr("imported as version 17 and as 16"));
-  EXPECT_THAT(refusal(model_of(plain_graph() + std::string("\x0b", 1))), HasSubstr("wire type 3"));
-  EXPECT_THAT(refusal(number(1, 8) + "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), HasSubstr("bytes"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + std::string("\x0b", 1))), HasSubstr("wire type 3"));
+  EXPECT_THAT(onnx_refusal(number(1, 8) + "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), HasSubstr("bytes"));
 }
 
 TEST(OnnxMalformed, NamesAreCheckedAgainstEachOther) {
-  EXPECT_THAT(refusal(model_of(node("Relu", {"z"}, {"y"}) + value(11, "x") + value(12, "y"))),
+  EXPECT_THAT(onnx_refusal(model_of(node("Relu", {"z"}, {"y"}) + value(11, "x") + value(12, "y"))),
               HasSubstr("reads \"z\", which nothing before it makes"));
-  EXPECT_THAT(refusal(model_of(node("Relu", {"x"}, {"x"}) + value(11, "x") + value(12, "x"))),
+  EXPECT_THAT(onnx_refusal(model_of(node("Relu", {"x"}, {"x"}) + value(11, "x") + value(12, "x"))),
               HasSubstr("\"x\" is made twice"));
-  EXPECT_THAT(refusal(model_of(plain_graph() + value(12, "z"))), HasSubstr("output \"z\" is made by no node"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + value(12, "z"))), HasSubstr("output \"z\" is made by no node"));
   const std::string one(4, '\0');
-  EXPECT_THAT(refusal(model_of(plain_graph() + floats("y", 1, one))), HasSubstr("\"y\" is made twice"));
-  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 1, one) + floats("w", 1, one))),
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("y", 1, one))), HasSubstr("\"y\" is made twice"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("w", 1, one) + floats("w", 1, one))),
               HasSubstr("\"w\" is made twice"));
 }
 
 TEST(OnnxMalformed, TensorsHoldAsManyElementsAsTheySay) {
-  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 2, std::string(4, '\0')))),
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("w", 2, std::string(4, '\0')))),
               HasSubstr("has 4 bytes of elements"));
-  EXPECT_THAT(refusal(model_of(plain_graph() + floats("w", 1, std::string(4, '\0'), field(4, std::string(4, '\0'))))),
-              HasSubstr("raw and typed"));
+  EXPECT_THAT(
+      onnx_refusal(model_of(plain_graph() + floats("w", 1, std::string(4, '\0'), field(4, std::string(4, '\0'))))),
+      HasSubstr("raw and typed"));
   const std::string huge =
       field(5, std::string("\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x08\x7f", 11) + number(2, 1) + field(8, "w"));
-  EXPECT_THAT(refusal(model_of(plain_graph() + huge)), HasSubstr("too many elements"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + huge)), HasSubstr("too many elements"));
 }
 
 TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {
@@ -282,7 +283,7 @@ TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {
                            field(7, field(1, "a") + field(2, "b") + field(4, "F") + field(7, "own")) + field(10, "own");
   const std::string graph = node("F", {"x"}, {"y"}, field(7, "own")) + value(11, "x") + value(12, "y");
   const std::string file = model_of(graph) + std::string("\xca\x01", 2) + static_cast<char>(body.size()) + body;
-  EXPECT_THAT(refusal(file), HasSubstr("functions call each other more than 64 deep"));
+  EXPECT_THAT(onnx_refusal(file), HasSubstr("functions call each other more than 64 deep"));
 }
 
 TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
@@ -322,7 +323,7 @@ TEST(OnnxMalformed, EverythingUnsupportedIsInOneError) {
   const std::string graph = node("StringSplit", {"x"}, {"a"}) + node("Wonder", {"a"}, {"b"}) +
                             node("Wonder", {"b"}, {"y"}) + node("Unread", {"x"}, {"nobody"}) + value(11, "x") +
                             value(12, "y");
-  const std::string message = refusal<UnsupportedError>(model_of(graph));
+  const std::string message = onnx_refusal<UnsupportedError>(model_of(graph));
   EXPECT_THAT(message, HasSubstr("cannot run (2 reasons; 3 of 4 nodes)"));
   EXPECT_THAT(message, HasSubstr("Wonder-17 x2   no such operator   first: \"b\""));
   EXPECT_THAT(message, HasSubstr("StringSplit-17 x1"));
