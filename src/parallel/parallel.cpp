@@ -13,13 +13,12 @@
 #include "core/call.h"
 #include "optim/scaler_access.h"
 #include "parallel/parallel_impl.h"
+#include "parallel/shard_tree.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace dist {
 namespace {
-
-constexpr int kMostShards = 1 << 16;
 
 // Ranges of parameters, in their order, of about one size.
 std::vector<int> owners_of(const std::vector<nn::Parameter>& parameters, int ranks) {

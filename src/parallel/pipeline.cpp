@@ -192,7 +192,6 @@ double Pipeline::Impl::total(const std::vector<double>& weights, const std::vect
 
 Pipeline::Pipeline(nn::Sequential& module, Group group, const PipelineOptions& options, CallSite site) {
   const CallScope call("Pipeline", site);
-  constexpr int kMostShards = 1 << 16;
   const auto ranks = static_cast<std::size_t>(group.size());
   check<ValueError>(options.shards >= 2 && options.shards <= kMostShards &&
                         std::has_single_bit(static_cast<unsigned>(options.shards)),

@@ -11,6 +11,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace dist {
 
+inline constexpr int kMostShards = 1 << 16;  ///< of a batch
+
 /// The shards of a rank: contiguous, none empty while there are as many shards as ranks.
 data::ShardRange shards_of(int shards, int ranks, int rank);
 
