@@ -88,6 +88,11 @@ class Backward {
 
   /// Calls done(record, gradient) for each record on the way, with its whole gradient.
   template <typename Done> void run(Done done) {
+    run(done, [](const Record&) { return false; });
+  }
+  /// The same, but what was computed before `ends` hold is another's: records there are given their gradients, hooks
+  /// do not see them, and nothing passes on.
+  template <typename Done, typename Ends> void run(Done done, Ends ends) {
     const bool before = set_gradients_on(options_.create_graph);
     struct Restore {
       bool value;
@@ -124,13 +129,17 @@ class Backward {
       Record* const record = pending.top().second;
       pending.pop();
       if (!sums[index_of(record)].defined()) continue;  // a leaf that was taken before its turn
+      if (ends(*record)) {
+        done(*record, std::exchange(sums[index_of(record)], Tensor()));
+        continue;
+      }
       const Tensor g = take(record);
       if (record->is_leaf) continue;
       pass_on(*record, g, add_to);
       if (missing.empty()) continue;
       for (const Record::Operand& operand : record->operands) {
         Record* const leaf = operand.record.get();
-        if (!reaches(leaf) || !leaf->is_leaf || --missing[index_of(leaf)] > 0) continue;
+        if (!reaches(leaf) || !leaf->is_leaf || ends(*leaf) || --missing[index_of(leaf)] > 0) continue;
         if (sums[index_of(leaf)].defined()) take(leaf);
       }
     }
@@ -200,17 +209,19 @@ const RecordRef& leaf_of(const Tensor& leaf) {
   return record;
 }
 
-// Undefined for those on which the value does not depend.
+// Undefined for those on which the value does not depend. `partial`: with all of them held fixed but one at a time;
+// they are inputs of something that has its own gradients.
 std::vector<Tensor> gradients_at(const Tensor& value, const std::vector<const Record*>& records,
-                                 const GradientOptions& options) {
+                                 const GradientOptions& options, bool partial) {
   const AutocastExchange outside(DType::f32);  // the dtypes are those of the values
   Backward backward(value, options);
   std::unordered_map<const Record*, Tensor> found;
   for (const Record* record : records) found.emplace(record, Tensor());
   backward.find_paths([&](const Record& record) { return found.contains(&record); });
-  backward.run([&](const Record& record, const Tensor& g) {
+  const auto keep = [&](const Record& record, const Tensor& g) {
     if (const auto entry = found.find(&record); entry != found.end()) entry->second = g;
-  });
+  };
+  backward.run(keep, [&](const Record& record) { return partial && found.contains(&record); });
   std::vector<Tensor> result;
   for (const Record* record : records) result.push_back(found.at(record));
   return result;
@@ -229,7 +240,7 @@ std::vector<Tensor> gradients(const Tensor& value, const std::vector<Tensor>& te
       fail<ValueError>("the tensor is not tracked", {{"tensor", tensor}}, "make it with requires_grad");
     }
   }
-  std::vector<Tensor> result = gradients_at(value, records, options);
+  std::vector<Tensor> result = gradients_at(value, records, options, false);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (result[i].defined()) continue;
     if (!options.allow_unused) {
@@ -369,7 +380,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     bare.push_back(untraced(input));
     operands.push_back(&input);
   }
-  const ReadRecords read;  // besides the inputs: parameters of modules, and what else the function knows
+  ReadRecords read;  // besides the inputs: parameters of modules, and what else the function knows
   const Tensor value = [&] {
     const NoGrad scope;
     const CallExchange users(nullptr);
@@ -377,6 +388,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
   }();
   check_defined({{"value", value}});
   check_float({"value", value});
+  if (record_of(value) != nullptr) read.add(record_of(value));  // returned as it is
   const bool is_tracing_any = is_tracing(operands) || (gradients_are_on() && !read.records().empty());
   if (!is_tracing_any) return untraced(value);
   const std::uint8_t numerics = numerics_state();
@@ -409,7 +421,9 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
       const NumericsExchange multiplied_as_before(numerics);
       return function(leaves);
     }();
-    std::vector<Tensor> found = gradients_at(again, wanted, {.seed = g});
+    // It may have read values and not depend on them.
+    const std::vector<Tensor> found = record_of(again) == nullptr ? std::vector<Tensor>(wanted.size())
+                                                                  : gradients_at(again, wanted, {.seed = g}, true);
     std::vector<Tensor> result;
     std::size_t next = 0;
     for (const Tensor& input : bare) result.push_back(has_gradient(input) ? found[next++] : Tensor());

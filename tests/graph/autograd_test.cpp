@@ -370,6 +370,25 @@ TEST(Autograd, CheckpointsHaveGradientsOfAllThatTheyRead) {
   EXPECT_FALSE(is_tracked(value_of(true, x)));
 }
 
+TEST(Autograd, CheckpointsReadWhatDependsOnEachOther) {
+  const Tensor x = requires_grad(random_tensor({4}, DType::f32, 1));
+  const Tensor bias = requires_grad(random_tensor({4}, DType::f32, 2));
+  register_hook(bias, [](const Tensor& g) { return g * 2.0; });  // once, as without a checkpoint
+  const auto gradients_of = [&](bool with_checkpoint) {
+    const auto layer = [&, scale = exp(bias)](const std::vector<Tensor>& in) { return in[0] * scale + bias; };
+    return gradients(sum(with_checkpoint ? checkpoint(layer, {x}) : layer({x})), {x, bias});
+  };
+  const std::vector<Tensor> expected = gradients_of(false);
+  const std::vector<Tensor> values = gradients_of(true);
+  EXPECT_BITS_EQ(values[0], expected[0]);
+  EXPECT_BITS_EQ(values[1], expected[1]);
+  const Tensor same = checkpoint([&](const std::vector<Tensor>&) { return bias; }, {x});
+  EXPECT_BITS_EQ(gradients(sum(same), {bias})[0], Tensor::from<float>({2, 2, 2, 2}, {4}));
+  const auto detached = [&](const std::vector<Tensor>& in) { return in[0] + detach(bias * 2.0); };
+  backward(sum(checkpoint(detached, {detach(x)}) * x));
+  EXPECT_FALSE(grad(bias).defined());
+}
+
 TEST(Autograd, OfSeveralSourcesForOnePlaceOnlyTheLastHasAGradient) {
   const Tensor self = requires_grad(Tensor::from<double>({1, 2, 3}, {3}));
   const Tensor values = requires_grad(Tensor::from<double>({4, 5, 6, 7}, {4}));
