@@ -28,6 +28,8 @@
 #include <lockstep/parallel.h>
 
 #include "library_sums.h"
+#include "parallel/flat_sum.h"
+#include "parallel/shard_tree.h"
 
 namespace ls = lockstep;
 
@@ -221,6 +223,34 @@ int copy_between_devices() {
   return 0;
 }
 
+// How long the ranks take to give each other all gradients and add them, with nothing beside it.
+double exchange_alone(const ls::dist::Group& group, const std::vector<ls::nn::Parameter>& parameters) {
+  if (group.size() == 1) return 0;
+  const ls::NoGrad no_grad;
+  std::vector<ls::Tensor> values;
+  for (const ls::nn::Parameter& parameter : parameters) values.push_back(ls::detach(parameter));
+  const auto kinds = ls::dist::flat_kinds(values, std::vector<bool>(values.size(), true));
+  std::vector<double> seconds;
+  for (int i = 0; i < 7; ++i) {
+    for (const ls::dist::FlatKind& kind : kinds) {
+      ls::dist::ShardTree tree;
+      tree.add({{group.rank(), 1}, kind.zeros().eval()});
+      const ls::dist::Cuts cuts = ls::dist::equal_cuts(kind.layout.size(), group.size());
+      (values.front().flatten().narrow(0, 0, 1) + 0).item<float>();
+      group.barrier();
+      const auto start = std::chrono::steady_clock::now();
+      const ls::Tensor sum = ls::dist::sum_of_shards(group, group.size(), tree, {cuts.begin(), cuts.end() - 1},
+                                                     {cuts.begin() + 1, cuts.end()});
+      ls::dist::gathered(group, sum, cuts).narrow(0, 0, 1).to(ls::DType::f64).item<double>();
+      const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (&kind == &kinds.front()) seconds.push_back(0);
+      seconds.back() += taken;
+    }
+  }
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
+}
+
 void misbehave(const std::string& how, const ls::dist::Group& group, ls::Device device) {
   const bool is_last = group.rank() == group.size() - 1;
   if (how == "mismatch") {
@@ -290,6 +320,7 @@ int run(const Options& options) {
     }
   }
   const double peak = static_cast<double>(ls::memory_statistics(device).peak) / 1e6;
+  const double alone = options.zero == 0 ? exchange_alone(group, work.module->parameters()) : 0;
   const std::uint64_t hash = ls::nn::state_hash(parallel.module_state());
   if (!is_library) parallel.compare();
   std::ranges::sort(seconds);
@@ -297,12 +328,13 @@ int run(const Options& options) {
     std::printf(
         "{\"model\": \"%s\", \"device\": \"%s\", \"dtype\": \"%s\", \"numerics\": \"%s\", \"ranks\": %d, \"engine\": "
         "\"%s\", \"batch\": %lld, "
-        "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"sums\": \"%s\", \"peak_mb\": %.1f, \"median_ms\": %.3f, "
+        "\"shards\": %d, \"zero\": %d, \"buckets\": %lld, \"sums\": \"%s\", \"peak_mb\": %.1f, \"exchange_ms\": %.3f, "
+        "\"median_ms\": %.3f, "
         "\"least_ms\": %.3f, \"loss\": %.6f, \"weights\": \"%016llx\"}\n",
         options.model.c_str(), device.to_string().c_str(), options.bf16 ? "bf16" : "f32", ls::name_of(options.numerics),
         group.size(), group.engine().c_str(), static_cast<long long>(options.batch), shards, options.zero,
-        static_cast<long long>(options.buckets), options.sums.c_str(), peak, 1e3 * seconds[seconds.size() / 2],
-        1e3 * seconds.front(), loss, static_cast<unsigned long long>(hash));
+        static_cast<long long>(options.buckets), options.sums.c_str(), peak, 1e3 * alone,
+        1e3 * seconds[seconds.size() / 2], 1e3 * seconds.front(), loss, static_cast<unsigned long long>(hash));
     std::fflush(stdout);
   }
   return 0;

@@ -2,12 +2,10 @@
 // depend on the number of GPUs and on their links.
 #pragma once
 
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <stdexcept>
-#include <thread>
 
 #include <lockstep/lockstep.h>
 #include <lockstep/parallel.h>
@@ -26,7 +24,10 @@ namespace lockstep::bench {
 class LibrarySums {
  public:
   LibrarySums(const dist::Group& group, Device device, std::vector<nn::Parameter> parameters, std::int64_t bucket_bytes)
-      : size_(group.size()), parameters_(std::move(parameters)), library_(std::vector<std::string>{"libnccl.so.2"}) {
+      : size_(group.size()),
+        device_(device),
+        parameters_(std::move(parameters)),
+        library_(std::vector<std::string>{"libnccl.so.2"}) {
     const dist::nccl::Calls& calls = dist::nccl::calls();
     if (!calls.missing.empty()) throw std::runtime_error(calls.missing);
     all_reduce_ = reinterpret_cast<AllReduce>(library_.function("ncclAllReduce"));
@@ -67,7 +68,7 @@ class LibrarySums {
     }
     const NoGrad no_grad;
     for (; begun < buckets_.size(); ++begun) sums[begun] = begin(begun);
-    while (!queue_->is_done()) std::this_thread::yield();
+    dynamic_cast<HasSideQueues&>(backend_of(device_)).wait_for(*queue_->mark());
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       const std::vector<std::size_t> list = members(b);
       for (std::size_t m = 0; m < list.size(); ++m) parameters_[list[m]].set_grad(buckets_[b].layout.part(sums[b], m));
@@ -94,7 +95,7 @@ class LibrarySums {
     for (const std::size_t p : members(b)) parts.push_back(detach(parameters_[p].grad()));
     const Tensor flat = buckets_[b].layout.pack(parts, optim::Layout::Gaps::zero);
     if (flat.dtype() != DType::f32) throw std::runtime_error("only f32 parameters");
-    const graph::DenseData data = graph::dense_data(graph::node_of(flat));
+    const graph::DenseData data = graph::started_data(graph::node_of(flat));
     const auto mark = dynamic_cast<HasSideQueues&>(backend_of(flat.device())).mark();
     constexpr int kFloat32 = 7;
     constexpr int kSum = 0;
@@ -107,6 +108,7 @@ class LibrarySums {
   }
 
   int size_;
+  Device device_;
   std::vector<nn::Parameter> parameters_;
   os::SharedLibrary library_;
   AllReduce all_reduce_ = nullptr;

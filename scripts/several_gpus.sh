@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # What is to be known of several GPUs, in one call: what a killed, a stopped and a disagreeing rank lead to, runs of
-# `lockstep train` that go on with another number, then for 1, 2, 4, ... GPUs, as many as are there, equal weights (a batch
-# of one size in 8 shards, so also strong scaling) and, for 1 and all of them, weak scaling beside the same step
-# with the sums of NCCL and PyTorch DDP, and how large a model fits where parameters are divided (ZeRO 3).
+# `lockstep train` that go on with another number, also when a rank was killed, answers of language models, then for 1,
+# 2, 4, ... GPUs, as many as are there, equal weights (a batch of one size in 8 shards, so also strong scaling) and weak
+# scaling beside the same step with the sums of NCCL, PyTorch DDP and FSDP2, and how large a model fits where parameters
+# are divided (ZeRO 3).
 #
 #   scripts/several_gpus.sh [BUILD]      BUILD: a folder with bin/ (default: build/release), or of scripts/device_pack.sh
 #
-# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume equal weak memory", STEPS=20,
-# WEAK_STEPS=10, MODELS="resnet50 gpt124m", DTYPES="f32 bf16", GPUS=8 and ENGINE=nccl are what is used unless said; DEVICE=cpu ENGINE=tcp
-# MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
+# After LIMIT=540 seconds what is left is skipped, and said to be. PARTS="failures resume killed language equal weak
+# memory", STEPS=48 after 2, WEAK_STEPS=10, MODELS="resnet50 gpt124m", DTYPES="f32 bf16", GPUS=8 and ENGINE=nccl are what is
+# used unless said; LANGUAGE names GGUF files. DEVICE=cpu ENGINE=tcp MODELS=small tries the script without GPUs. Lines are "what key=value ..."; the exit status tells whether all
 # weights were equal and all failures were told, and nothing was skipped.
 set -u
 cd "$(dirname "$0")/.." || exit
@@ -30,12 +31,13 @@ wrong=0
 skipped=0
 # is_due PART WHAT: whether PART was asked for and there is time for it.
 is_due() {
-  [[ " ${PARTS:-failures resume equal weak memory} " == *" $1 "* ]] || return 1
+  [[ " ${PARTS:-failures resume killed language equal weak memory} " == *" $1 "* ]] || return 1
   [ $SECONDS -lt "${LIMIT:-540}" ] && return 0
   skipped=$((skipped + 1))
   echo "skipped $*"
   return 1
 }
+ratio() { awk "BEGIN { printf \"%.3f\", ${1:-0} / ${2:-1} }"; }
 say() { printf '%s seconds=%s\n' "$*" "$SECONDS"; }
 value() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" | tail -n 1; }
 # ranks COUNT ARGUMENTS...: what rank 0 of dist_bench printed, on one line.
@@ -44,6 +46,24 @@ ranks() {
   shift
   if [ "$count" = 1 ]; then "$bench" --device "$device" "$@" 2>"$folder/error"; else
     examples/run_ranks.sh "$count" "$bench" --device "$device" "$@" 2>"$folder/error"; fi || head -c 400 "$folder/error" | tr '\n' ' '
+}
+# torch COUNT ARGUMENTS...: PyTorch's line for as many GPUs.
+has_torch=$([ "$device" = cuda ] && python3 -c 'import torch' 2>/dev/null && echo yes)
+torch() {
+  local count=$1
+  shift
+  [ -n "$has_torch" ] || return 0
+  timeout 90 python3 -m torch.distributed.run --nproc-per-node "$count" --master-port 29511 bench/peers/torch_ddp.py --steps 15 "$@" 2>/dev/null
+}
+# say_equal WHAT HASH EXPECTED: whether they are, which else is counted.
+say_equal() {
+  local same=yes
+  if [ -z "$2" ] || [ "$2" != "$3" ]; then
+    same=NO
+    wrong=$((wrong + 1))
+    head -c 400 "$folder/error"
+  fi
+  say "$1 same=$same"
 }
 batch_of() { case $1 in resnet50) echo 64 ;; *) echo 8 ;; esac; }
 
@@ -84,15 +104,42 @@ for ((count = 2; count <= most; count *= 2)); do
   for next in $((count / 2)) $count; do
     cp -r "$folder/$count" "$folder/$count-$next"
     hash=$(train --epochs 2 --ranks "$next" --zero 3 --resume --out "$folder/$count-$next")
-    same=$([ -n "$hash" ] && [ "$hash" = "$expected" ] && echo yes || echo NO)
-    [ "$same" = yes ] || { wrong=$((wrong + 1)); head -c 400 "$folder/error"; }
-    say "resumed gpus=$count then=$next weights=$hash same=$same"
+    say_equal "resumed gpus=$count then=$next weights=$hash" "$hash" "$expected"
+  done
+done
+# From two to all at once.
+if [ "$most" -gt 2 ] && is_due resume "gpus=2 then=$most"; then
+  cp -r "$folder/2" "$folder/2-$most"
+  hash=$(train --epochs 2 --ranks "$most" --zero 1 --resume --out "$folder/2-$most")
+  say_equal "resumed gpus=2 then=$most weights=$hash" "$hash" "$expected"
+fi
+# One process is killed when there is a checkpoint: the others go on, to the weights of a run that nothing happened to.
+if [ "$most" -gt 1 ] && is_due killed; then
+  expected=$(train --epochs 4 --out "$folder/whole")
+  mkdir -p "$folder/killed"
+  train --epochs 4 --ranks "$most" --checkpoint-every 20 --restarts 3 --out "$folder/killed" >"$folder/hash" &
+  parent=$!
+  until compgen -G "$folder/killed/checkpoints/step-*" >/dev/null || ! kill -0 $parent 2>/dev/null; do sleep 0.1; done
+  victim=$(pgrep -f "lockstep train .*$folder/killed" | tail -n 1)
+  kill -9 "$victim"
+  wait $parent
+  hash=$(cat "$folder/hash")
+  say_equal "killed gpus=$most text=$(grep -m 1 'going on' "$folder/error" | tr ' ' '_') weights=$hash" "$hash" "$expected"
+fi
+# A model divided among GPUs answers with the tokens of one.
+for file in ${LANGUAGE:-}; do
+  expected=""
+  for ((count = 1; count <= most; count *= 2)); do
+    is_due language "$file gpus=$count" || continue
+    hash=$("$build/bin/lockstep" generate --model "$file" --device "$device" --max-tokens 60 --json --ranks $count "Once upon a time" 2>"$folder/error" | value tokens_hash)
+    [ -n "$expected" ] || expected=$hash
+    say_equal "language model=$(basename "$file") gpus=$count tokens=$hash" "$hash" "$expected"
   done
 done
 
 for model in $models; do
   for dtype in ${DTYPES:-f32 bf16}; do
-    bits=$([ $dtype = bf16 ] && echo --bf16)
+    bits=$([ "$dtype" = bf16 ] && echo --bf16)
     all=$(batch_of "$model")
     expected=""
     for ((count = 1; count <= most; count *= 2)); do
@@ -100,12 +147,13 @@ for model in $models; do
         [ "$count" != 1 ] || [ $zero = 0 ] || continue
         is_due equal "$model $dtype gpus=$count zero=$zero" || continue
         # shellcheck disable=SC2086
-        line=$(ranks "$count" --model "$model" --batch $((all / count)) --shards 8 --zero $zero --warm-up 2 --steps "${STEPS:-20}" $bits)
+        line=$(ranks "$count" --model "$model" --batch $((all / count)) --shards 8 --zero $zero --warm-up 2 --steps "${STEPS:-48}" $bits)
         hash=$(value weights <<<"$line")
         [ -n "$expected" ] || expected=$hash
-        same=$([ -n "$hash" ] && [ "$hash" = "$expected" ] && echo yes || echo NO)
-        [ "$same" = yes ] || { wrong=$((wrong + 1)); echo "$line"; }
-        say "strong model=$model dtype=$dtype gpus=$count zero=$zero ms=$(value median_ms <<<"$line") weights=$hash same=$same"
+        peer=""
+        # shellcheck disable=SC2086
+        [ $zero != 0 ] || peer=$(torch "$count" --model "$model" --batch $((all / count)) $bits)
+        say_equal "strong model=$model dtype=$dtype gpus=$count zero=$zero ms=$(value median_ms <<<"$line") peak_mb=$(value peak_mb <<<"$line") torch_ms=$(value median_ms <<<"$peer") torch_peak_mb=$(value peak_mb <<<"$peer") weights=$hash" "$hash" "$expected"
       done
     done
   done
@@ -113,28 +161,31 @@ done
 
 for model in $models; do
   for dtype in ${DTYPES:-f32 bf16}; do
-    bits=$([ $dtype = bf16 ] && echo --bf16)
+    bits=$([ "$dtype" = bf16 ] && echo --bf16)
     each=$(batch_of "$model")
     [ "$model$dtype" != gpt124mf32 ] || each=4
-    for count in 1 $most; do
+    one=""
+    for ((count = 1; count <= most; count *= 2)); do
       is_due weak "$model $dtype gpus=$count" || continue
-      # shellcheck disable=SC2086
-      line=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" $bits)
-      library=none
-      zero3=none
+      # shellcheck disable=SC2206
+      step=(--model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" $bits)
+      line=$(ranks "$count" "${step[@]}")
+      ms=$(value median_ms <<<"$line")
+      one=${one:-$ms}
+      say "weak model=$model dtype=$dtype gpus=$count batch_each=$each ms=$ms scaling=$(ratio "$one" "$ms") peak_mb=$(value peak_mb <<<"$line")"
       if [ "$count" -gt 1 ]; then
-        # shellcheck disable=SC2086
-        [ "$device" != cuda ] || library=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" --sums nccl $bits | value median_ms)
-        # shellcheck disable=SC2086
-        zero3=$(ranks "$count" --model "$model" --batch "$each" --warm-up 3 --steps "${WEAK_STEPS:-10}" --zero 3 $bits | value median_ms)
+        alone=$(value exchange_ms <<<"$line")
+        library=""
+        [ "$device" != cuda ] || library=$(ranks "$count" "${step[@]}" --sums nccl | value median_ms)
+        divided=$(ranks "$count" "${step[@]}" --zero 3)
+        say "  exchange_alone_ms=$alone not_hidden_ms=$(awk "BEGIN { print ${ms:-0} - ${one:-0} }") library_ms=$library over_library=$(ratio "$ms" "$library") zero3_ms=$(value median_ms <<<"$divided") zero3_peak_mb=$(value peak_mb <<<"$divided")"
       fi
-      ddp=none
-      if [ "$device" = cuda ] && python3 -c 'import torch' 2>/dev/null; then
-        # shellcheck disable=SC2086
-        ddp=$(python3 -m torch.distributed.run --nproc-per-node "$count" --master-port 29511 bench/peers/torch_ddp.py \
-          --model "$model" --batch "$each" --steps 15 $bits 2>/dev/null | value median_ms)
-      fi
-      say "weak model=$model dtype=$dtype gpus=$count batch_each=$each ms=$(value median_ms <<<"$line") library_ms=$library zero3_ms=$zero3 ddp_ms=$ddp"
+      for kind in ddp fsdp; do
+        [ $kind = ddp ] || [ "$count" -gt 1 ] || continue
+        # shellcheck disable=SC2046,SC2086
+        peer=$(torch "$count" --model "$model" --batch "$each" $bits $([ $kind = fsdp ] && echo --sharded))
+        say "  torch_$kind gpus=$count ms=$(value median_ms <<<"$peer") peak_mb=$(value peak_mb <<<"$peer")"
+      done
     done
   done
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""PyTorch's DistributedDataParallel on the training steps of bench/dist_bench.cpp.
+"""PyTorch's DistributedDataParallel, or FSDP2 (--sharded), on the training steps of bench/dist_bench.cpp.
 
-  torchrun --nproc-per-node 2 torch_ddp.py --model resnet50 --batch 64 [--bf16] [--steps 20]
+  torchrun --nproc-per-node 2 torch_ddp.py --model resnet50 --batch 64 [--bf16] [--sharded] [--steps 20]
 
 Every rank has --batch examples. Rank 0 prints one JSON object, with the median over the steps after warming up. In f32
 products are exact f32, not TF32, as Lockstep's are; --bf16 is autocast, for pictures with channels last.
@@ -55,6 +55,7 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--sharded", action="store_true", help="fully_shard: each block, and the rest")
     options = parser.parse_args()
 
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -76,7 +77,13 @@ def main():
         model = Gpt().to(device)
         x = torch.randint(0, 50304, (options.batch, 1024), device=device)
         y = torch.randint(0, 50304, (options.batch, 1024), device=device)
-    if size > 1:
+    if size > 1 and options.sharded:
+        from torch.distributed.fsdp import fully_shard
+        blocks = [*model.layer1, *model.layer2, *model.layer3, *model.layer4] if pictures else model.blocks
+        for block in blocks:
+            fully_shard(block)
+        fully_shard(model)
+    elif size > 1:
         model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
@@ -92,13 +99,15 @@ def main():
     for _ in range(5):
         step()
     seconds = []
+    torch.cuda.reset_peak_memory_stats()
     for _ in range(options.steps):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
     if rank == 0:
         print(json.dumps({"model": options.model, "torch": torch.__version__, "dtype": "bf16" if options.bf16 else "f32",
-                          "ranks": size, "batch": options.batch, "median_ms": round(1e3 * statistics.median(seconds), 3)}),
+                          "ranks": size, "batch": options.batch, "sharded": options.sharded,
+                          "peak_mb": round(torch.cuda.max_memory_allocated() / 1e6, 1), "median_ms": round(1e3 * statistics.median(seconds), 3)}),
               flush=True)
     if size > 1:
         dist.destroy_process_group()

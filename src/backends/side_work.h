@@ -12,10 +12,12 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// A point in the order of a device's work: everything that was run before it was made.
+/// A point in the order of a queue's work: everything that was put into it before the mark was made.
 class WorkMark {
  public:
   virtual ~WorkMark() = default;
+  /// Whether all of that is done. Throws BackendError where it failed.
+  virtual bool is_reached() const = 0;
 };
 
 /// A queue of a device beside that of its kernels. One thread at a time.
@@ -24,8 +26,7 @@ class SideQueue {
   virtual ~SideQueue() = default;
   /// What comes into the queue from now on waits for the mark, of the same device.
   virtual void wait_for(const WorkMark& mark) = 0;
-  /// Whether all that was put into the queue is done. Throws BackendError where it failed.
-  virtual bool is_done() = 0;
+  virtual std::unique_ptr<WorkMark> mark() = 0;
   /// Of the API: a CUstream.
   virtual void* handle() const = 0;
   /// Makes the device the calling thread's current one, as libraries expect it, and undoes it.
@@ -36,8 +37,10 @@ class SideQueue {
 class HasSideQueues {
  public:
   virtual ~HasSideQueues() = default;
-  /// Begins what was run so far. Null where the API has no queues.
+  /// Of the queue of kernels. Begins what was run so far. Null where the API has no queues.
   virtual std::unique_ptr<WorkMark> mark() = 0;
+  /// Kernels that are run from now on wait for the mark, which is one of this device's.
+  virtual void wait_for(const WorkMark& mark) = 0;
   virtual std::unique_ptr<SideQueue> side_queue() = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "dist/courier.h"
 
+#include <chrono>
 #include <utility>
 
 namespace lockstep {
@@ -30,10 +31,19 @@ void Courier::wait() {
 }
 
 void Courier::run() {
+  constexpr std::chrono::milliseconds kBetweenLooks{2};  // nobody waits for one
+  const auto is_called = [&] { return is_over_ || !errands_.empty(); };
+  bool looks = false;
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return is_over_ || !errands_.empty(); });
+    while (looks && !changed_.wait_for(lock, kBetweenLooks, is_called)) {
+      lock.unlock();
+      looks = look_();
+      lock.lock();
+    }
+    changed_.wait(lock, is_called);
     if (errands_.empty()) return;
+    looks = true;
     const std::function<void()> errand = std::move(errands_.front());
     errands_.pop_front();
     is_busy_ = true;

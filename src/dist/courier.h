@@ -1,5 +1,5 @@
 // A thread that does one thing after another beside the one that asks: collectives under way while gradients are
-// computed. Nothing is started before the first is asked for.
+// computed. In between it looks after what devices have in hand. Nothing is started before the first is asked for.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace lockstep {
 inline namespace v0 {
@@ -14,7 +15,8 @@ namespace dist {
 
 class Courier {
  public:
-  Courier() = default;
+  /// `look` throws nothing; whether it has to be called again, though nothing new is asked for.
+  explicit Courier(std::function<bool()> look) : look_(std::move(look)) {}
   /// Waits for what is under way.
   ~Courier();
   Courier(const Courier&) = delete;
@@ -22,7 +24,7 @@ class Courier {
 
   /// Does `errand`, which throws nothing, after those before it.
   void send(std::function<void()> errand);
-  /// Returns when all errands are done.
+  /// Returns when all errands are done. Looks are none.
   void wait();
 
  private:
@@ -33,6 +35,7 @@ class Courier {
   std::deque<std::function<void()>> errands_;
   bool is_busy_ = false;
   bool is_over_ = false;
+  std::function<bool()> look_;
   std::thread thread_;
 };
 

@@ -32,7 +32,7 @@ struct Incoming {
 /// Memory of a device that is none of this process: spans are addresses there.
 struct DeviceMemory {
   Device device;
-  const WorkMark* after = nullptr;  ///< the work of the device that comes before the exchange
+  std::shared_ptr<const WorkMark> after;  ///< the work of the device that comes before the exchange
 };
 
 class Engine {
@@ -49,11 +49,16 @@ class Engine {
   virtual bool reaches(Device /*device*/) const { return false; }
   /// A rank that has closed its connection while nothing is under way, where the engine can tell.
   virtual std::optional<int> lost_rank() { return std::nullopt; }
-  /// Closes all connections: the others hear that this rank is gone.
+  /// Closes all connections: the others hear that this rank is gone. What is under way on devices ends, with any bits.
   virtual void close() {}
-  /// The same with spans in a device's memory.
-  virtual void exchange_on(const DeviceMemory& memory, const std::string& call, std::span<const Outgoing> outgoing,
-                           std::span<const Incoming> incoming);
+  /// The same with spans in a device's memory, after the work that comes before. Returns when the ranks agree and it is
+  /// in the device's hands; all has come, and what was given may change, where the mark is reached.
+  virtual std::shared_ptr<const WorkMark> exchange_on(const DeviceMemory& memory, const std::string& call,
+                                                      std::span<const Outgoing> outgoing,
+                                                      std::span<const Incoming> incoming);
+  /// Whether something is in a device's hands still. By any thread. DistributedError where a rank is gone meanwhile, or
+  /// the deadline is over since the work before was done; whoever asked keeps it, and closes the engine.
+  virtual bool is_under_way() { return false; }
 };
 
 /// Connects this process with all others of its group, over TCP. Throws DistributedError.

@@ -29,7 +29,7 @@ void check_values(DType dtype, std::span<const std::byte> bytes) {
 }  // namespace
 
 Exchange::Exchange(const Engine& engine, std::string call, const Tensor& like, std::vector<Given> given,
-                   std::vector<Wanted> wanted)
+                   std::vector<Wanted> wanted, Waits waits)
     : call_(std::move(call)),
       device_(like.device()),
       dtype_(like.dtype()),
@@ -47,7 +47,8 @@ Exchange::Exchange(const Engine& engine, std::string call, const Tensor& like, s
       read = node.get();
       const std::size_t size = bytes_in(one.tensor.shape(), dtype_);
       if (in_place) {
-        const graph::DenseData data = graph::dense_data(node);
+        const graph::DenseData data =
+            is_direct_ && waits == Waits::no ? graph::started_data(node) : graph::dense_data(node);
         held_.push_back(data.buffer);
         bytes = {size == 0 ? nullptr : data.buffer->data() + data.offset, size};
       } else {
@@ -68,18 +69,34 @@ Exchange::Exchange(const Engine& engine, std::string call, const Tensor& like, s
     }
   }
   // After the kernels that compute what is given, and after those that used the memory of what comes before.
-  if (is_direct_) mark_ = dynamic_cast<HasSideQueues&>(backend_of(device_)).mark();
+  if (is_direct_) before_ = dynamic_cast<HasSideQueues&>(backend_of(device_)).mark();
+}
+
+Exchange::~Exchange() {
+  try {
+    wait_on_device();
+  } catch (const Error&) {
+    // The device failed, and with it all that will be asked of it.
+  }
+}
+
+// Before the memory of what was given, or comes, is another value's.
+void Exchange::wait_on_device() {
+  if (const auto done = std::exchange(done_, nullptr)) {
+    dynamic_cast<HasSideQueues&>(backend_of(device_)).wait_for(*done);
+  }
 }
 
 void Exchange::move(Engine& engine) {
   if (is_direct_) {
-    engine.exchange_on({device_, mark_.get()}, call_, outgoing_, incoming_);
+    done_ = engine.exchange_on({device_, before_}, call_, outgoing_, incoming_);
   } else {
     engine.exchange(call_, outgoing_, incoming_);
   }
 }
 
 std::vector<Tensor> Exchange::take() {
+  wait_on_device();
   std::vector<Tensor> result;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const Shape& shape = wanted_[i].shape;

@@ -26,15 +26,26 @@ class Exchange {
   };
   /// Computes what is given, and makes room for what comes, which has the dtype and device of `like`, as what is given
   /// has.
+  /// Waits::no: what is given may be in the work of its device still, if the engine reaches its memory.
+  enum class Waits { no, yes };
   Exchange(const Engine& engine, std::string call, const Tensor& like, std::vector<Given> given,
-           std::vector<Wanted> wanted);
+           std::vector<Wanted> wanted, Waits waits);
 
-  /// By any one thread; what is given and what comes belongs to this meanwhile.
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange();
+
+  /// By any one thread; what is given and what comes belongs to this meanwhile. What is in a device's memory may be
+  /// under way still when it returns.
   void move(Engine& engine);
-  /// What came, in the order of `wanted`.
+  /// Whether it goes from memory to memory of devices.
+  bool is_direct() const { return is_direct_; }
+  /// What came, in the order of `wanted`: kernels that read it wait for it, the host does not.
   std::vector<Tensor> take();
 
  private:
+  void wait_on_device();
+
   using Bytes = std::vector<std::byte>;
 
   std::string call_;
@@ -48,7 +59,8 @@ class Exchange {
   std::vector<BufferRef> buffers_;  ///< of what comes, where no host_wanted_ is
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
-  std::unique_ptr<WorkMark> mark_;
+  std::shared_ptr<const WorkMark> before_;
+  std::shared_ptr<const WorkMark> done_;
 };
 
 }  // namespace dist

@@ -2,11 +2,13 @@
 #include "dist/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <future>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,7 +52,7 @@ struct Group::State {
   std::deque<std::string> last;
   std::mutex failure_mutex;
   std::optional<DistributedError> first_failure;
-  Courier courier;  ///< gone before what it uses
+  Courier courier{[this] { return look(); }};  ///< gone before what it uses
 
   void check_rank(const char* what, int rank) const {
     check<ValueError>(rank >= 0 && rank < launch.size, fmt::format("{} is rank {} of {}", what, rank, launch.size));
@@ -107,36 +109,78 @@ struct Group::State {
                                std::vector<Exchange::Wanted> wanted) {
     const std::string history = remember(call);
     if (!engine) return {};
-    Exchange exchange(*engine, call, like, std::move(given), std::move(wanted));
+    Exchange exchange(*engine, call, like, std::move(given), std::move(wanted), Exchange::Waits::yes);
     courier.wait();
-    telling(history, [&] { exchange.move(*engine); });
+    telling(history, [&] {
+      exchange.move(*engine);
+      if (exchange.is_direct()) finish();
+    });
     return exchange.take();
   }
 
-  // The same on the courier's thread.
+  // The same on the courier's thread, and in the order of the device's work where the engine reaches its memory.
   Result start(const std::string& call, const Tensor& like, std::vector<Exchange::Given> given,
                std::vector<Exchange::Wanted> wanted) {
     const std::string history = remember(call);
     if (!engine) return [] { return std::vector<Tensor>(); };
-    struct Started {
-      Exchange exchange;
-      std::promise<void> promise;
-    };
-    auto started = std::make_shared<Started>(
-        Started{Exchange(*engine, call, like, std::move(given), std::move(wanted)), std::promise<void>()});
-    auto done = std::make_shared<std::future<void>>(started->promise.get_future());
-    courier.send([this, started, history] {  // the courier is gone before this
+    auto exchange =
+        std::make_shared<Exchange>(*engine, call, like, std::move(given), std::move(wanted), Exchange::Waits::no);
+    auto promise = std::make_shared<std::promise<void>>();
+    auto done = std::make_shared<std::future<void>>(promise->get_future());
+    courier.send([this, exchange, promise, history] {  // the courier is gone before this
       try {
-        telling(history, [&] { started->exchange.move(*engine); });
-        started->promise.set_value();
+        telling(history, [&] { exchange->move(*engine); });
+        promise->set_value();
       } catch (...) {
-        started->promise.set_exception(std::current_exception());
+        promise->set_exception(std::current_exception());
       }
     });
-    return [started, done] {
+    return [exchange, done] {
       done->get();
-      return started->exchange.take();
+      return exchange->take();
     };
+  }
+
+  // Returns when devices have nothing in hand. The courier may look, too, and be the one who sees a failure.
+  void finish() {
+    try {
+      for (int polls = 0; engine->is_under_way(); ++polls) {
+        if (polls < 1000) {
+          std::this_thread::yield();
+        } else {
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+      }
+    } catch (const DistributedError&) {
+      engine->close();
+      throw;
+    }
+    check_failure();
+  }
+
+  // What devices have in hand fails while nobody waits for it: whatever call comes next tells. Noted before the engine
+  // is closed, since that ends the work that hosts wait for.
+  bool look() {
+    try {
+      return engine->is_under_way();
+    } catch (const DistributedError& error) {
+      note(error, "beside the work of a device");
+      engine->close();
+      return false;
+    }
+  }
+  bool note(const DistributedError& error, const std::string& history) {
+    const std::lock_guard lock(failure_mutex);
+    if (first_failure) return false;
+    first_failure.emplace(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
+    return true;
+  }
+  void check_failure() {
+    const std::lock_guard lock(failure_mutex);
+    if (!first_failure) return;
+    throw DistributedError(
+        fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
+        first_failure->rank());
   }
 
   // Where the call stands, for its error.
@@ -150,16 +194,12 @@ struct Group::State {
   }
   // A failure under way is told by whatever call comes next: each later one tells the first.
   template <typename Act> void telling(const std::string& history, Act act) {
+    check_failure();
     try {
       act();
     } catch (const DistributedError& error) {
-      const std::lock_guard lock(failure_mutex);
-      const bool is_first = !first_failure;
-      if (is_first) first_failure.emplace(fmt::format("dist: {}\n{}", error.what(), history), error.rank());
-      if (is_first) throw *first_failure;
-      throw DistributedError(
-          fmt::format("{}\nThe group failed before this call, and cannot be used any more.", first_failure->what()),
-          first_failure->rank());
+      if (note(error, history)) throw *first_failure;
+      check_failure();
     }
   }
 };
@@ -181,6 +221,26 @@ Result GroupAccess::start_all_gather(const Group& group, const Tensor& x, const 
   return group.state_->start(
       fmt::format("all_gather {}, {} elements in all{}", name_of(x.dtype()), elements_in(shapes), what),
       std::vector<Tensor>(static_cast<std::size_t>(group.size()), x), shapes);
+}
+
+Result GroupAccess::start_broadcast(const Group& group, const Tensor& x, int from) {
+  const std::string text = fmt::format("{} from {}", call_of("broadcast", x), from);
+  if (from != group.rank()) return group.state_->start(text, x, {}, {{from, x.shape()}});
+  std::vector<Exchange::Given> given;
+  for (int other = 0; other < group.size(); ++other) {
+    if (other != from) given.push_back({other, x});
+  }
+  return [x, sent = group.state_->start(text, x, std::move(given), {})] {
+    sent();
+    return std::vector{x};
+  };
+}
+
+void GroupAccess::finish(const Group& group) {
+  Group::State& state = *group.state_;
+  if (!state.engine) return;
+  state.courier.wait();
+  state.telling("at the end of a step", [&] { state.finish(); });
 }
 
 std::vector<Link> links() {

@@ -13,7 +13,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace dist {
 
-/// Waits for a collective that was started, and gives its result, once; throws what the group's calls throw.
+/// Gives the result of a collective that was started, once; throws what the group's calls throw. On devices whose
+/// memory the engine reaches it waits until all ranks have agreed, and kernels that read the result wait for the rest;
+/// where that fails, GroupAccess::finish() and every later call tell, and what was computed of it has any bits.
 using Result = std::function<std::vector<Tensor>()>;
 
 struct GroupAccess {
@@ -26,6 +28,9 @@ struct GroupAccess {
   /// `what` is compared, too: ranks that gather different things of one size are told.
   static Result start_all_gather(const Group& group, const Tensor& x, const std::vector<Shape>& shapes,
                                  const std::string& what = {});
+  static Result start_broadcast(const Group& group, const Tensor& x, int from);
+  /// Waits until all that was started has come.
+  static void finish(const Group& group);
 };
 
 }  // namespace dist

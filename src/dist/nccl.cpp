@@ -4,8 +4,12 @@
 #include "dist/nccl_calls.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -113,6 +117,7 @@ class NcclEngine final : public Engine {
 
   void exchange(const std::string& call, std::span<const Outgoing> outgoing,
                 std::span<const Incoming> incoming) override {
+    const std::lock_guard lock(mutex_);
     base_->exchange(call, outgoing, incoming);
   }
 
@@ -125,8 +130,10 @@ class NcclEngine final : public Engine {
     return false;
   }
 
-  void exchange_on(const DeviceMemory& memory, const std::string& call, std::span<const Outgoing> outgoing,
-                   std::span<const Incoming> incoming) override {
+  std::shared_ptr<const WorkMark> exchange_on(const DeviceMemory& memory, const std::string& call,
+                                              std::span<const Outgoing> outgoing,
+                                              std::span<const Incoming> incoming) override {
+    const std::lock_guard lock(mutex_);
     begin();
     const Inside inside(*queue_);
     try {
@@ -146,7 +153,9 @@ class NcclEngine final : public Engine {
       }
       tolerate(calls_.group_end(), "ncclGroupEnd");
       wait_until(call, [&] { return is_ready(); });
-      wait_until(call, [&] { return queue_->is_done(); });
+      const std::shared_ptr<const WorkMark> done = queue_->mark();
+      under_way_.push_back({call, memory.after, done, {}});
+      return done;
     } catch (const DistributedError&) {
       give_up();
       throw;
@@ -156,7 +165,36 @@ class NcclEngine final : public Engine {
     }
   }
 
+  bool is_under_way() override {
+    const std::lock_guard lock(mutex_);
+    try {
+      while (!under_way_.empty() && under_way_.front().done->is_reached()) under_way_.pop_front();
+      if (under_way_.empty()) return false;
+      const Clock::time_point now = Clock::now();
+      if (now > next_look_) look(now);
+      UnderWay& first = under_way_.front();
+      if (!first.since && (first.after == nullptr || first.after->is_reached())) first.since = now;
+      if (first.since && now - *first.since > deadline_) fail_late(first.call);
+      return true;
+    } catch (const BackendError& error) {
+      throw DistributedError(error.what(), -1);
+    }
+  }
+
+  void close() override {
+    const std::lock_guard lock(mutex_);
+    give_up();
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+  struct UnderWay {
+    std::string call;
+    std::shared_ptr<const WorkMark> after;
+    std::shared_ptr<const WorkMark> done;
+    std::optional<Clock::time_point> since;  ///< the work before it was done, and what was under way before it
+  };
+
   // With the first exchange, which all ranks reach: those whose tensors are elsewhere are told by another text.
   void begin() {
     if (queue_ != nullptr) return;
@@ -236,10 +274,23 @@ class NcclEngine final : public Engine {
     }
   }
 
+  // NCCL does not notice a process that is gone.
+  void look(Clock::time_point now) {
+    if (const std::optional<int> rank = base_->lost_rank()) {
+      throw DistributedError(fmt::format("rank {} has ended, or closed its connection", *rank), *rank);
+    }
+    is_ready();
+    next_look_ = now + std::chrono::milliseconds(100);
+  }
+
+  [[noreturn]] void fail_late(const std::string& call) const {
+    throw DistributedError(fmt::format("{} has not come to an end for {} s: a rank hangs", call,
+                                       std::chrono::duration<double>(deadline_).count()),
+                           -1);
+  }
+
   template <typename IsDone> void wait_until(const std::string& call, IsDone is_done) {
-    using Clock = std::chrono::steady_clock;
     const Clock::time_point deadline = Clock::now() + deadline_;
-    Clock::time_point next_look = Clock::now() + std::chrono::milliseconds(100);
     for (int polls = 0; !is_done(); ++polls) {
       if (polls < 200) {
         std::this_thread::yield();
@@ -247,28 +298,20 @@ class NcclEngine final : public Engine {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       const Clock::time_point now = Clock::now();
-      if (now > next_look) {
-        // NCCL does not notice a process that is gone.
-        if (const std::optional<int> rank = base_->lost_rank()) {
-          throw DistributedError(fmt::format("rank {} has ended, or closed its connection", *rank), *rank);
-        }
-        is_ready();
-        next_look = now + std::chrono::milliseconds(100);
-      }
-      if (now > deadline) {
-        throw DistributedError(fmt::format("{} has not come to an end for {} s: a rank hangs", call,
-                                           std::chrono::duration<double>(deadline_).count()),
-                               -1);
-      }
+      if (now > next_look_) look(now);
+      if (now > deadline) fail_late(call);
     }
   }
 
   // Ends what the GPU waits for, without the other ranks, as ncclCommFinalize() does not; the others see that this
   // rank's connections are closed.
   void give_up() {
-    if (communicator_ != nullptr) calls_.abort(communicator_);
-    communicator_ = nullptr;
+    under_way_.clear();
     base_->close();
+    if (communicator_ == nullptr) return;
+    const Inside inside(*queue_);
+    calls_.abort(communicator_);
+    communicator_ = nullptr;
   }
 
   const nccl::Calls& calls_;
@@ -279,6 +322,9 @@ class NcclEngine final : public Engine {
   std::unique_ptr<Engine> base_;
   std::unique_ptr<SideQueue> queue_;
   nccl::Communicator communicator_ = nullptr;
+  std::deque<UnderWay> under_way_;
+  Clock::time_point next_look_;
+  std::mutex mutex_;  ///< whoever looks after what is under way may be another thread
 };
 
 }  // namespace

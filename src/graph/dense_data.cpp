@@ -8,7 +8,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-DenseData dense_data(const NodeRef& node) {
+namespace {
+
+DenseData data_of(const NodeRef& node, void (*compute)(const NodeRef&)) {
   if (node->encoding != Encoding::dense) fail_packed(node, "has no elements in memory");
   record_reading(node);
   const Reading reading = reading_of(node);
@@ -20,6 +22,16 @@ DenseData dense_data(const NodeRef& node) {
   const NodeRef copy = make_node(Elementwise{.op = Op::copy}, {node}, node->shape, node->dtype, node->device);
   compute(copy);
   return {copy->buffer, 0};
+}
+
+}  // namespace
+
+DenseData dense_data(const NodeRef& node) {
+  return data_of(node, compute);
+}
+
+DenseData started_data(const NodeRef& node) {
+  return data_of(node, start_computing);
 }
 
 }  // namespace graph

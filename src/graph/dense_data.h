@@ -17,6 +17,8 @@ struct DenseData {
 /// Computes `node`, and stores what a view of it reads unless that is a piece of memory already. DTypeError if it is
 /// packed.
 DenseData dense_data(const NodeRef& node);
+/// The same without waiting: its elements are there for what comes later in the order of the device's work.
+DenseData started_data(const NodeRef& node);
 
 }  // namespace graph
 }  // namespace v0

@@ -232,7 +232,7 @@ void flush(Device device, const NodeRef& wanted) {
   with_largest_tensors(device, [&] { flush_window(device, wanted); });
 }
 
-void compute(const NodeRef& node) {
+void start_computing(const NodeRef& node) {
   if (is_away(*node)) bring({node.get()});
   capture_reading(node);
   if (!node->ready.load(std::memory_order_acquire)) {
@@ -240,13 +240,18 @@ void compute(const NodeRef& node) {
   } else {
     end_window(*node);
   }
+  if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
+}
+
+void compute(const NodeRef& node) {
+  start_computing(node);
   if (is_unsettled(*node)) {
     DeviceWindow& state = window_of(node->device);
     std::vector<NodeRef> released;
     const std::lock_guard executing(state.execute);
     settle(state, backend_of(node->device), released);
+    if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
   }
-  if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
 }
 
 std::optional<std::vector<BufferRef>> run_plan(Device device, const Window& window, const Plan& plan) {

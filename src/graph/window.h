@@ -32,6 +32,8 @@ void flush(Device device, const NodeRef& wanted = nullptr);
 void run_exclusively(Device device, const std::function<void()>& action);
 /// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
 void compute(const NodeRef& node);
+/// The same without waiting for the device: what is told of bad indices is told by a later reading.
+void start_computing(const NodeRef& node);
 /// The kernels that reading `nodes` would run now, one line each, device by device. Computes nothing.
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
 

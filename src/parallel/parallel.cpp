@@ -169,13 +169,16 @@ void Parallel::together(bool here, const std::function<void()>& work, CallSite s
   }
   std::vector<bool> all;
   for (const std::uint64_t one : numbers_of_all(impl_->group, here ? 1 : 0)) all.push_back(one != 0);
-  if (std::ranges::find(all, true) != all.end()) impl_->keeper->pass(all, run);
+  if (std::ranges::find(all, true) == all.end()) return;
+  impl_->keeper->pass(all, run);
+  GroupAccess::finish(impl_->group);
 }
 
 void Parallel::make_whole(CallSite site) {
   const CallScope call("Parallel::make_whole", site);
   if (impl_->keeper == nullptr || std::exchange(impl_->is_whole, true)) return;
   impl_->keeper->make_whole();
+  GroupAccess::finish(impl_->group);
 }
 
 void Parallel::compare(CallSite site) const {

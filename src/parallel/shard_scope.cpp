@@ -3,6 +3,7 @@
 #include <lockstep/ops.h>
 
 #include "data/random.h"
+#include "dist/group.h"
 #include "graph/tape.h"
 #include "parallel/flat_sum.h"
 
@@ -88,7 +89,8 @@ void ShardBuffers::take_from_first(const Group& group, const std::vector<bool>& 
     for (const std::size_t member : kind.members) {
       parts.push_back(shards_.empty() ? before_[member] : shards_.front().values[member]);
     }
-    const Tensor values = group.broadcast(kind.layout.pack(parts, optim::Layout::Gaps::zero), 0);
+    const Tensor values =
+        GroupAccess::start_broadcast(group, kind.layout.pack(parts, optim::Layout::Gaps::zero), 0)().front();
     for (std::size_t m = 0; m < kind.members.size(); ++m) buffers_[kind.members[m]].set(kind.layout.part(values, m));
   }
 }

@@ -13,6 +13,7 @@
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
 
+#include "dist/group.h"
 #include "graph/make.h"
 #include "graph/window.h"
 #include "optim/clip_factor.h"
@@ -67,6 +68,7 @@ StepResult Parallel::Impl::step(const data::LocalBatch& batch, const Measure& me
     stepped = update(local, scaler, site);
   }
   StepResult result = total(local, sums, batch.examples);
+  GroupAccess::finish(group);
   result.stepped = stepped;
   ++steps;
   return result;

@@ -309,6 +309,11 @@ std::unique_ptr<WorkMark> GpuBackend::mark() {
   return driver_->mark();
 }
 
+void GpuBackend::wait_for(const WorkMark& mark) {
+  const std::lock_guard lock(mutex_);
+  driver_->wait_for(mark);
+}
+
 std::unique_ptr<SideQueue> GpuBackend::side_queue() {
   const std::lock_guard lock(mutex_);
   return driver_->side_queue();

@@ -42,6 +42,7 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   std::size_t window_bytes() const override;
 
   std::unique_ptr<WorkMark> mark() override;
+  void wait_for(const WorkMark& mark) override;
   std::unique_ptr<SideQueue> side_queue() override;
   bool copy_from_peer(Buffer& to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   bool reads_directly(int other) override;

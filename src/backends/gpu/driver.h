@@ -122,6 +122,7 @@ class Driver {
 
   // Work beside the queue, for APIs that have something for that: null, false.
   virtual std::unique_ptr<WorkMark> mark() { return nullptr; }
+  virtual void wait_for(const WorkMark& /*mark*/) {}
   virtual std::unique_ptr<SideQueue> side_queue() { return nullptr; }
   /// From another device of this API, after all that is in its queue, which goes on after the copy.
   virtual bool copy_from(Driver& /*other*/, std::uint64_t /*to*/, std::uint64_t /*from*/, std::size_t /*bytes*/) {

@@ -108,6 +108,11 @@ std::unique_ptr<WorkMark> ReplayingDriver::mark() {
   return driver_->mark();
 }
 
+void ReplayingDriver::wait_for(const WorkMark& mark) {
+  start();
+  driver_->wait_for(mark);
+}
+
 bool ReplayingDriver::copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) {
   other.start();
   start();

@@ -41,6 +41,7 @@ class ReplayingDriver : public Driver {
   void start() override;
   void wait() override;
   std::unique_ptr<WorkMark> mark() override;
+  void wait_for(const WorkMark& mark) override;
   std::unique_ptr<SideQueue> side_queue() override { return driver_->side_queue(); }
   bool copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) override;
   bool reads_directly(int other) override { return driver_->reads_directly(other); }

@@ -62,10 +62,10 @@ struct Loader {
     find_optional("cuGraphLaunch", api.graph_launch);
     find_optional("cuGraphExecDestroy", api.graph_exec_destroy);
     find_side("cuStreamDestroy_v2", api.stream_destroy);
-    find_side("cuStreamQuery", api.stream_query);
     find_side("cuStreamWaitEvent", api.stream_wait_event);
     find_side("cuEventCreate", api.event_create);
     find_side("cuEventRecord", api.event_record);
+    find_side("cuEventQuery", api.event_query);
     find_side("cuEventDestroy_v2", api.event_destroy);
     find_side("cuMemcpyPeerAsync", api.copy_peer);
     find_side("cuDeviceCanAccessPeer", api.can_access_peer);

@@ -73,10 +73,10 @@ struct Api {
   Status (*graph_exec_destroy)(Handle) = nullptr;
   // Work beside the stream, and other devices; null where the driver lacks them.
   Status (*stream_destroy)(Handle) = nullptr;
-  Status (*stream_query)(Handle) = nullptr;
   Status (*stream_wait_event)(Handle, Handle, unsigned) = nullptr;
   Status (*event_create)(Handle*, unsigned) = nullptr;
   Status (*event_record)(Handle, Handle) = nullptr;
+  Status (*event_query)(Handle) = nullptr;
   Status (*event_destroy)(Handle) = nullptr;
   Status (*copy_peer)(Address, Handle, Address, Handle, std::size_t, Handle) = nullptr;
   Status (*can_access_peer)(int*, DeviceNumber, DeviceNumber) = nullptr;

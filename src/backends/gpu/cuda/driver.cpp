@@ -107,6 +107,13 @@ class CudaMark : public WorkMark {
     const Entered entered(api_, context_, std::nothrow);
     api_.event_destroy(event_);  // when it is over
   }
+  bool is_reached() const override {
+    const Entered entered(api_, context_);
+    const Status status = api_.event_query(event_);
+    if (status == kNotReady) return false;
+    api_.check(status, "cuEventQuery");
+    return true;
+  }
   Handle event() const { return event_; }
 
  private:
@@ -128,12 +135,9 @@ class CudaSideQueue : public SideQueue {
     const Entered entered(api_, context_);
     api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(mark).event(), 0), "cuStreamWaitEvent");
   }
-  bool is_done() override {
+  std::unique_ptr<WorkMark> mark() override {
     const Entered entered(api_, context_);
-    const Status status = api_.stream_query(stream_);
-    if (status == kNotReady) return false;
-    api_.check(status, "cuStreamQuery");
-    return true;
+    return std::make_unique<CudaMark>(api_, context_, stream_);
   }
   void* handle() const override { return stream_; }
   void enter() override { entered_.emplace(api_, context_); }
@@ -309,6 +313,10 @@ class CudaDriver : public Driver {
     if (!api_.has_side_work) return nullptr;
     const Entered entered = enter();
     return std::make_unique<CudaMark>(api_, context_, stream_);
+  }
+  void wait_for(const WorkMark& mark) override {
+    const Entered entered = enter();
+    api_.check(api_.stream_wait_event(stream_, static_cast<const CudaMark&>(mark).event(), 0), "cuStreamWaitEvent");
   }
   std::unique_ptr<SideQueue> side_queue() override {
     if (!api_.has_side_work) return nullptr;
