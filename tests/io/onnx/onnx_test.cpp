@@ -319,6 +319,30 @@ TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("data.bin")); }), HasSubstr("more than one name"));
 }
 
+TEST(OnnxMalformed, DictionariesOfNGramsAreChecked) {
+  const auto integers = [](const std::string& name, std::initializer_list<std::uint64_t> values) {
+    std::string message = field(1, name);
+    for (std::uint64_t value : values) {
+      message += static_cast<char>(8 << 3);
+      for (; value > 127; value >>= 7) message += static_cast<char>(128 + value % 128);
+      message += static_cast<char>(value);
+    }
+    return field(5, message + std::string("\xa0\x01\x07", 3));
+  };
+  const auto refusal = [&](std::uint64_t start, std::uint64_t column) {
+    const TemporaryFolder folder;
+    const std::string dictionary =
+        integers("pool_int64s", {1, 2}) + integers("ngram_counts", {start}) + integers("ngram_indexes", {0, column});
+    const auto model = load_onnx(folder.write(
+        "model.onnx", model_of(node("TfIdfVectorizer", {"x"}, {"y"}, dictionary) + value(11, "x") + value(12, "y"))));
+    return message_of<Error>([&] { model->forward(zeros({4}, {.dtype = DType::i64})); });
+  };
+  EXPECT_THAT(refusal(0, ~std::uint64_t{0}), HasSubstr("a column is negative"));
+  EXPECT_THAT(refusal(0, ~std::uint64_t{0} / 2), HasSubstr("beyond 2^28"));
+  EXPECT_THAT(refusal(~std::uint64_t{0}, 1), HasSubstr("ngram_counts does not fit the pool"));
+  EXPECT_THAT(refusal(3, 1), HasSubstr("ngram_counts does not fit the pool"));
+}
+
 TEST(OnnxMalformed, EverythingUnsupportedIsInOneError) {
   const std::string graph = node("StringSplit", {"x"}, {"a"}) + node("Wonder", {"a"}, {"b"}) +
                             node("Wonder", {"b"}, {"y"}) + node("Unread", {"x"}, {"nobody"}) + value(11, "x") +

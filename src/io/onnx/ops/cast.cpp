@@ -6,6 +6,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/quantized.h"
 #include "io/onnx/ops/unsigned.h"
 
 namespace lockstep {
@@ -23,24 +24,6 @@ struct SmallFloat {
 };
 constexpr SmallFloat kE4m3{3, 7, 448, 0x7f, 0x7f};
 constexpr SmallFloat kE5m2{2, 15, 57344, 0x7c, 0x7e};
-
-// The 8-bit floats nearest to f32, halves to even. With `saturate` the largest one for all that is larger.
-Tensor small_float(const Tensor& x, DType dtype, bool saturate) {
-  const SmallFloat& form = dtype == DType::f8e4m3 ? kE4m3 : kE5m2;
-  const Tensor size = abs(x);
-  const auto word = [](const Tensor& value) { return value.bitcast(DType::i32); };
-  const int least = 1 - form.bias;  // the exponent of the smallest normal number
-  const Tensor exponent = clamp(shift_right(word(size), 23) - 127, static_cast<double>(least), 126.0);
-  const Tensor quantum = shift_left(exponent - form.mantissa + 127, 23).bitcast(DType::f32);
-  const Tensor rounded = round(size / quantum) * quantum;
-  const Tensor normal = shift_right(word(rounded), 23 - form.mantissa) - ((127 - form.bias) << form.mantissa);
-  const Tensor subnormal = (rounded * std::ldexp(1.0, form.mantissa - least)).to(DType::i32);
-  Tensor code = where(lt(rounded, std::ldexp(1.0, least)), subnormal, normal);
-  const int beyond = saturate ? form.past_largest - 1 : form.past_largest;
-  code = where(le(rounded, form.largest), code, beyond);
-  code = where(isnan(x), form.nan, code);
-  return bitwise_or(code, where(lt(word(x), 0), 128, zeros_like(code))).to(DType::u8).bitcast(dtype);
-}
 
 Tensor converted(const Call& call, DType to) {
   const Tensor& x = call.input(0);
@@ -82,6 +65,23 @@ constexpr Operator kCastOperators[] = {
 };
 
 }  // namespace
+
+Tensor small_float(const Tensor& x, DType dtype, bool saturate) {
+  const SmallFloat& form = dtype == DType::f8e4m3 ? kE4m3 : kE5m2;
+  const Tensor size = abs(x);
+  const auto word = [](const Tensor& value) { return value.bitcast(DType::i32); };
+  const int least = 1 - form.bias;  // the exponent of the smallest normal number
+  const Tensor exponent = clamp(shift_right(word(size), 23) - 127, static_cast<double>(least), 126.0);
+  const Tensor quantum = shift_left(exponent - form.mantissa + 127, 23).bitcast(DType::f32);
+  const Tensor rounded = round(size / quantum) * quantum;
+  const Tensor normal = shift_right(word(rounded), 23 - form.mantissa) - ((127 - form.bias) << form.mantissa);
+  const Tensor subnormal = (rounded * std::ldexp(1.0, form.mantissa - least)).to(DType::i32);
+  Tensor code = where(lt(rounded, std::ldexp(1.0, least)), subnormal, normal);
+  const int beyond = saturate ? form.past_largest - 1 : form.past_largest;
+  code = where(le(rounded, form.largest), code, beyond);
+  code = where(isnan(x), form.nan, code);
+  return bitwise_or(code, where(lt(word(x), 0), 128, zeros_like(code))).to(DType::u8).bitcast(dtype);
+}
 
 std::span<const Operator> cast_operators() {
   return kCastOperators;

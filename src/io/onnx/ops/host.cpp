@@ -1,4 +1,5 @@
-// Operators whose results' sizes depend on their inputs' values: they read their inputs and work on the host.
+// Operators that read their inputs and work on the host: those whose results' sizes depend on their inputs' values, and
+// the one that looks things up in a dictionary.
 #include <lockstep/ops.h>
 
 #include <algorithm>
@@ -141,11 +142,91 @@ std::vector<Tensor> tensor_scatter(const Call& call) {
   return {scatter(cache, axis, places.reshape(shape).expand(update.shape()), update)};
 }
 
+// More elements than a host's list should have; what a file states may be multiplied by what it computes.
+constexpr std::int64_t kMostCounts = std::int64_t{1} << 28;
+
+// How often each n-gram of a dictionary of integers is in a row: x [C] or [N, C] to f32 [columns] or [N, columns]. An
+// n-gram's elements may lie up to max_skip_count + 1 apart, all equally. As ONNX Runtime has it.
+std::vector<Tensor> tfidf_vectorizer(const Call& call) {
+  const Shape& shape = call.shape(0);
+  call.require(shape.rank() == 1 || shape.rank() == 2, "the input must have one or two dimensions");
+  const std::vector<std::int64_t> x = call.host_integers(0);
+  const std::vector<std::int64_t> pool = call.required_integers("pool_int64s");
+  const std::vector<std::int64_t> starts = call.required_integers("ngram_counts");
+  const std::vector<std::int64_t> column_of = call.required_integers("ngram_indexes");
+  const std::vector<float> weights = call.numbers("weights");
+  const std::int64_t shortest = call.integer("min_gram_length", 1), longest = call.integer("max_gram_length", 1);
+  const std::int64_t most_skipped = call.integer("max_skip_count", 0);
+  call.require(1 <= shortest && shortest <= longest && most_skipped >= 0,
+               "the lengths of n-grams or their skips are not in order");
+  // The dictionary: level n begins at starts[n - 1], and its n-grams are numbered behind those of shorter ones.
+  std::vector<std::map<std::vector<std::int64_t>, std::int64_t>> levels(starts.size());
+  std::size_t number = 0;
+  for (std::size_t level = 0; level < starts.size(); ++level) {
+    const std::int64_t end = level + 1 < starts.size() ? starts[level + 1] : std::ssize(pool);
+    const auto length = static_cast<std::int64_t>(level) + 1;
+    call.require(
+        0 <= starts[level] && starts[level] <= end && end <= std::ssize(pool) && (end - starts[level]) % length == 0,
+        "ngram_counts does not fit the pool");
+    for (std::int64_t at = starts[level]; at < end; at += length, ++number) {
+      call.require(number < column_of.size(), "ngram_indexes is shorter than the dictionary");
+      const auto first = pool.begin() + at;
+      const bool is_new = levels[level].emplace(std::vector(first, first + length), column_of[number]).second;
+      call.require(is_new, "an n-gram is there twice");
+    }
+  }
+  call.require(number == column_of.size() && number > 0, "ngram_indexes does not fit the dictionary");
+  call.require(weights.empty() || weights.size() == number, "weights do not fit the dictionary");
+  for (const std::int64_t column : column_of) {
+    call.require(0 <= column && column < kMostCounts, "a column is negative or beyond 2^28");
+  }
+  const std::int64_t columns = *std::max_element(column_of.begin(), column_of.end()) + 1;
+  const std::int64_t rows = shape.rank() == 2 ? shape[0] : 1, items = shape[shape.rank() - 1];
+  if (rows > 0 && columns > kMostCounts / rows) call.unsupported("a result of more than 2^28 elements");
+
+  std::vector<float> counts(static_cast<std::size_t>(rows * columns));
+  std::vector<std::int64_t> gram;
+  for (std::int64_t length = shortest; length <= std::min(longest, std::ssize(levels)); ++length) {
+    const auto& level = levels[static_cast<std::size_t>(length - 1)];
+    if (level.empty()) continue;
+    const std::int64_t most_apart = length == 1 ? 1 : std::min(most_skipped, items) + 1;
+    for (std::int64_t apart = 1; apart <= most_apart && (length - 1) * apart < items; ++apart) {
+      for (std::int64_t place = 0; place < rows * items; ++place) {
+        if (place % items + (length - 1) * apart >= items) continue;
+        gram.clear();
+        for (std::int64_t i = 0; i < length; ++i) gram.push_back(x[static_cast<std::size_t>(place + i * apart)]);
+        const auto found = level.find(gram);
+        if (found != level.end()) counts[static_cast<std::size_t>(place / items * columns + found->second)] += 1;
+      }
+    }
+  }
+  const std::string_view mode = call.text("mode", "TF");
+  for (std::size_t i = 0; i < counts.size() && mode != "TF"; ++i) {
+    const float weight = weights.empty() ? 1 : weights[i % static_cast<std::size_t>(columns)];
+    counts[i] = (mode == "IDF" ? std::min(counts[i], 1.0f) : counts[i]) * weight;
+  }
+  return {Tensor::from(counts, shape.rank() == 2 ? Shape{rows, columns} : Shape{columns}, call.device())};
+}
+
+std::string check_tfidf_vectorizer(const NodeFacts& node) {
+  if (node.has_attribute("pool_strings")) return "n-grams of strings";
+  const std::string_view mode = node.text("mode", "TF");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return "mode=" + std::string(mode);
+  if (mode == "TF" || !node.has_attribute("weights")) return "";
+  // A weight is of an n-gram in the specification, and of a column in ONNX Runtime.
+  const std::vector<std::int64_t> columns = node.integers("ngram_indexes");
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] != static_cast<std::int64_t>(i)) return "weights of columns in another order than the n-grams'";
+  }
+  return "";
+}
+
 constexpr Operator kHostOperators[] = {
     {.name = "NonMaxSuppression", .since = 10, .run = non_max_suppression},
     {.name = "Unique", .since = 11, .run = unique_slices, .check = check_unique},
     {.name = "Col2Im", .since = 18, .run = col2im},
     {.name = "TensorScatter", .since = 24, .run = tensor_scatter},
+    {.name = "TfIdfVectorizer", .since = 9, .run = tfidf_vectorizer, .check = check_tfidf_vectorizer},
 };
 
 }  // namespace

@@ -49,6 +49,9 @@ std::vector<Tensor> quantize_linear(const Call& call) {
   if (call.integer("output_dtype", 0) != 0) dtype = call.dtype("output_dtype", dtype);
   const Tensor scale = beside(call, x, call.input(1)).to(DType::f32);
   const Tensor quotient = div(x.to(DType::f32), scale);
+  if (dtype == DType::f8e4m3 || dtype == DType::f8e5m2) {  // whose zero point is 0
+    return {small_float(quotient, dtype, call.integer("saturate", 1) != 0)};
+  }
   return {quantised(call, quotient, zero.defined() ? beside(call, x, zero) : Tensor(), dtype)};
 }
 

@@ -30,6 +30,9 @@ struct Quantised {
 };
 Quantised quantised_by_range(const Call& call, const Tensor& x);
 
+/// The 8-bit floats of `dtype` nearest to f32, halves to even. With `saturate` the largest one for all that is larger.
+Tensor small_float(const Tensor& x, DType dtype, bool saturate);
+
 }  // namespace io::onnx
 }  // namespace v0
 }  // namespace lockstep
