@@ -198,7 +198,19 @@ void enter_window(const NodeRef& node) {
   state.depth = std::max(state.depth, node->depth);
 }
 
+namespace {
+thread_local int recordings_to_the_end = 0;
+}
+
+RecordsToTheEnd::RecordsToTheEnd() {
+  ++recordings_to_the_end;
+}
+RecordsToTheEnd::~RecordsToTheEnd() {
+  --recordings_to_the_end;
+}
+
 void flush_if_full(Device device) {
+  if (recordings_to_the_end > 0) return;
   WindowLimits limits = window_limits();
   DeviceWindow& state = window_of(device);
   if (limits.bytes == 0) {

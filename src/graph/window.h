@@ -26,6 +26,15 @@ WindowLimits window_limits();
 void enter_window(const NodeRef& node);
 /// Flushes `device` if its window is over a limit. Called when a new node is safely held.
 void flush_if_full(Device device);
+/// While one lives, nothing this thread records makes a window flush itself: between what names intermediate values and
+/// what replaces the operands, a flush would store the former and could not drop the latter.
+class RecordsToTheEnd {
+ public:
+  RecordsToTheEnd();
+  ~RecordsToTheEnd();
+  RecordsToTheEnd(const RecordsToTheEnd&) = delete;
+  RecordsToTheEnd& operator=(const RecordsToTheEnd&) = delete;
+};
 /// Computes every held pending node of the device, and `wanted` (if given) even if it is a source.
 void flush(Device device, const NodeRef& wanted = nullptr);
 /// Runs `action` while no flush of this device does.

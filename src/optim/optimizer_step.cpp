@@ -28,6 +28,10 @@ namespace {
 /// The state that holds f32 values of f16 and bf16 parameters.
 constexpr const char* kMaster = "master";
 
+// Of parameters that are changed together. New values and state stand beside the old ones while they are computed, so
+// this bounds what a step needs besides; below it launches would begin to count.
+constexpr std::int64_t kBatchBytes = std::int64_t{64} << 20;
+
 }  // namespace
 
 void Optimizer::step(CallSite site) {
@@ -59,7 +63,13 @@ void Optimizer::Impl::apply(const Optimizer& optimizer, double factor) {
                      "call backward(loss) before step(), or step(loss)");
   }
   arrange(lists, optimizer);
-  for (Batch& batch : batches) change(batch, optimizer, factor);
+  for (Batch& batch : batches) {
+    {
+      const graph::RecordsToTheEnd whole;
+      change(batch, optimizer, factor);
+    }
+    graph::flush_if_full(batch.device);
+  }
 }
 
 void Optimizer::Impl::flush() const {
@@ -73,15 +83,20 @@ void Optimizer::Impl::flush() const {
 std::vector<Optimizer::Impl::Members> Optimizer::Impl::active(const Optimizer& optimizer) const {
   std::map<std::tuple<std::size_t, DType, Device, std::int64_t>, std::size_t> position;
   std::vector<Members> lists;
+  std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const nn::Parameter& parameter = trained[i].parameter;
     if (!parameter.grad().defined()) continue;
+    const std::int64_t bytes = parameter.numel() * static_cast<std::int64_t>(size_of(parameter.dtype()));
     const auto [found, fresh] = position.try_emplace(
         {trained[i].group, parameter.dtype(), parameter.device(), optimizer.phase(trained[i].step)}, lists.size());
-    if (fresh || !optimizer.is_elementwise()) {
+    if (fresh || !optimizer.is_elementwise() || sizes[found->second] + bytes > kBatchBytes) {
+      found->second = lists.size();
       lists.push_back({i});
+      sizes.push_back(bytes);
     } else {
       lists[found->second].push_back(i);
+      sizes[found->second] += bytes;
     }
   }
   return lists;

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include <lockstep/memory.h>
+
 #include "graph/make.h"
 #include "graph/window.h"
 #include "optim/cases.h"
@@ -25,6 +27,29 @@ struct Net : nn::Module {
 Tensor loss_of(const Net& net, std::uint64_t seed, Device device = {}) {
   const Tensor x = random_tensor({16, 8}, DType::f32, seed, device);
   return mean(square(net.forward(x) - x.narrow(1, 2, 3)));
+}
+
+struct Large : nn::Module {
+  std::vector<nn::Parameter> all;
+  explicit Large(std::int64_t each) {
+    for (const char* name : {"a", "b", "c"}) all.emplace_back(*this, name, ones({each += 16}));
+  }
+};
+
+// New values and state beside the old ones: of a part of the parameters at a time.
+TEST(Optimizer, AStepNeedsLittleMemoryBesides) {
+  constexpr std::int64_t kEach = 10 << 20;  // 40 MB, two of which are more than what is changed together
+  Large net(kEach);
+  AdamW optimizer(net.parameters(), {.lr = 0.5});
+  std::size_t peak = 0;
+  for (int step = 0; step < 2; ++step) {
+    for (nn::Parameter& parameter : net.all) parameter.set_grad(ones(parameter.shape()).eval());
+    reset_peak_memory({});
+    const std::size_t before = memory_statistics({}).live;
+    optimizer.step();
+    peak = memory_statistics({}).peak - before;
+  }
+  EXPECT_LT(peak, 5 * kEach * sizeof(float));  // all at once: 9
 }
 
 TEST(Optimizer, AStepWithALossTrains) {
