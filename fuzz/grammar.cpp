@@ -9,6 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view source(reinterpret_cast<const char*>(data), size);
     const bool schema = source.starts_with("{");
     const text::Grammar grammar = schema ? text::Grammar::from_json_schema(source) : text::Grammar::from_gbnf(source);
-    for (const std::string_view text : {"", "a", "[[1,\"\xc3\xa9\"],{\"a\":null}]", "((x))"}) grammar.matches(text);
+    for (const std::string_view text : {"", "a", "[[1,\"\xc3\xa9\"],{\"a\":null}]", "((x))", "\"ab\\n7\""})
+      grammar.matches(text);
   });
 }

@@ -328,7 +328,9 @@ void add_merge(CommandLine& line) {
   Subcommand command = line.subcommand("merge", "Add an adapter to its language model");
   const auto options = std::make_shared<MergeOptions>();
   command.option("--model", options->model, "The model that the adapter was trained for").required();
-  command.option("--adapter", options->adapter, "A folder with adapter_config.json (LoRA, as peft writes it)")
+  command
+      .option("--adapter", options->adapter,
+              "A LoRA adapter: a folder as peft writes it (adapter_config.json), or a GGUF file")
       .required();
   command
       .option("--out", options->out, "A folder for a model in a folder, a .gguf file for a GGUF file; weights are f32")

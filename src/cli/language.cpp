@@ -40,7 +40,7 @@ void ProductOptions::add_to(Subcommand& command) {
 }
 
 void ModelOptions::add_to(Subcommand& command) {
-  command.option("--adapter", adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  command.option("--adapter", adapter, "A LoRA adapter of the model: a folder (adapter_config.json) or a GGUF file");
   command.option("--cache-type", cache_type, "Of keys and values that are remembered: f32, f16, bf16 or q8_0")
       .show_default();
   command

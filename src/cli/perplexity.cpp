@@ -87,7 +87,8 @@ void add_perplexity(CommandLine& line) {
               "A folder with config.json and model.safetensors, or a GGUF file; hf:OWNER/NAME is downloaded once")
       .required();
   command.option("FILE", arguments->file, "The text, in UTF-8").required();
-  command.option("--adapter", arguments->adapter, "A folder with a LoRA adapter of the model (adapter_config.json)");
+  command.option("--adapter", arguments->adapter,
+                 "A LoRA adapter of the model: a folder (adapter_config.json) or a GGUF file");
   arguments->products.add_to(command);
   command.option("--tokenizer", arguments->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");
   command.option("--context", arguments->context, "Tokens of a chunk; those of its second half count")

@@ -30,6 +30,7 @@ struct CharacterSet {
 struct RegexNode {
   enum class Kind : std::uint8_t { set, sequence, alternatives, repeat, look_ahead, look_behind, start, end };
   enum class Greed : std::uint8_t { greedy, lazy, possessive };
+  static constexpr std::uint32_t kUnlimited = 0xffffffff;
   Kind kind = Kind::sequence;
   CharacterSet set;
   std::vector<RegexNode> children;
@@ -39,8 +40,12 @@ struct RegexNode {
   Greed greed = Greed::greedy;
 };
 
+/// Whose patterns: tokenizers' (Oniguruma's, as far as theirs need it), or ECMAScript's with the flag u, which JSON
+/// Schema refers to (braces that count nothing are themselves, as without the flag).
+enum class RegexDialect : std::uint8_t { tokenizers, ecmascript };
+
 /// Throws FormatError.
-RegexNode parse_regex(std::string_view pattern);
+RegexNode parse_regex(std::string_view pattern, RegexDialect dialect = RegexDialect::tokenizers);
 
 }  // namespace text
 }  // namespace v0

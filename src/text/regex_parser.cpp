@@ -16,11 +16,11 @@ using Node = RegexNode;
 constexpr std::size_t kMaxPattern = 65'536;
 constexpr int kMaxNesting = 64;
 constexpr std::uint32_t kMaxCount = 1000;
-constexpr std::uint32_t kUnlimited = 0xffffffff;
 
 class Parser {
  public:
-  explicit Parser(std::string_view pattern) : pattern_(pattern) {
+  Parser(std::string_view pattern, RegexDialect dialect)
+      : pattern_(pattern), ecmascript_(dialect == RegexDialect::ecmascript) {
     const std::optional<std::u32string> decoded = decode_utf8(pattern);
     if (!decoded || pattern.size() > kMaxPattern) fail("is not UTF-8, or too long");
     text_ = *decoded;
@@ -71,7 +71,7 @@ class Parser {
     for (;;) {
       Node repeat;
       repeat.kind = Node::Kind::repeat;
-      repeat.most = kUnlimited;
+      repeat.most = Node::kUnlimited;
       if (accept(U"*")) {
       } else if (accept(U"+")) {
         repeat.least = 1;
@@ -80,28 +80,29 @@ class Parser {
       } else if (!counts(repeat)) {
         return item;
       }
+      if (ecmascript_ && item.kind == Node::Kind::repeat) fail("has a quantifier behind a quantifier");
       if (accept(U"?"))
         repeat.greed = Node::Greed::lazy;
-      else if (accept(U"+"))
+      else if (!ecmascript_ && accept(U"+"))
         repeat.greed = Node::Greed::possessive;
       repeat.children.push_back(std::move(item));
       item = std::move(repeat);
     }
   }
 
-  // {2}, {2,}, {2,5}, {,5}; any other brace is itself.
+  // {2}, {2,}, {2,5}, of tokenizers {,5}; any other brace is itself.
   bool counts(Node& repeat) {
     const std::size_t start = at_;
     if (!accept(U"{")) return false;
     repeat.least = 0;
-    repeat.most = kUnlimited;
+    repeat.most = Node::kUnlimited;
     const bool has_least = number(repeat.least);
     bool has_most = false;
     if (accept(U","))
       has_most = number(repeat.most);
     else
       repeat.most = repeat.least;
-    if (!accept(U"}") || (!has_least && !has_most)) {
+    if (!accept(U"}") || (!has_least && (ecmascript_ || !has_most))) {
       at_ = start;
       return false;
     }
@@ -124,7 +125,7 @@ class Parser {
     Node result;
     if (accept(U"?:")) {
       result = alternatives();
-    } else if (accept(U"?i:")) {
+    } else if (!ecmascript_ && accept(U"?i:")) {
       no_case_ = true;
       result = alternatives();
     } else if (accept(U"?=") || accept(U"?!")) {
@@ -139,13 +140,17 @@ class Parser {
       const bool one = inner.kind == Node::Kind::sequence && inner.children.size() == 1 &&
                        inner.children.front().kind == Node::Kind::set;
       if (!one) fail("looks behind for more than one character, which is not supported");
-    } else if (accept(U"?>")) {
+    } else if (!ecmascript_ && accept(U"?>")) {
       Node once;
       once.kind = Node::Kind::repeat;
       once.least = once.most = 1;
       once.greed = Node::Greed::possessive;
       once.children.push_back(alternatives());
       result = std::move(once);
+    } else if (ecmascript_ && accept(U"?<")) {
+      while (take() != U'>') {
+      }
+      result = alternatives();
     } else if (peek() == U'?') {
       fail("has a group that is not supported");
     } else {
@@ -165,6 +170,7 @@ class Parser {
       case U'[': result.set = bracket(); break;
       case U'.':
         result.set.ranges.push_back({U'\n', U'\n'});
+        if (ecmascript_) result.set.ranges.insert(result.set.ranges.end(), {{U'\r', U'\r'}, {0x2028, 0x2029}});
         result.set.inverted = true;
         break;
       case U'^': result.kind = Node::Kind::start; break;
@@ -185,10 +191,25 @@ class Parser {
     return set;
   }
 
+  // ASCII's digits and words.
+  static CharacterSet ecmascript_class(char32_t c) {
+    CharacterSet set;
+    set.inverted = c < U'a';
+    switch (c | 0x20) {
+      case U'd': set.ranges = {{U'0', U'9'}}; break;
+      case U'w': set.ranges = {{U'0', U'9'}, {U'A', U'Z'}, {U'_', U'_'}, {U'a', U'z'}}; break;
+      default:
+        set.ranges = {{U'\t', U'\r'}, {0x2028, 0x2029}, {0xfeff, 0xfeff}};
+        set.categories = mask_of(Category::Zs);
+    }
+    return set;
+  }
+
   // Behind a backslash.
   CharacterSet escape() {
     CharacterSet set;
     const char32_t c = take();
+    if (ecmascript_ && std::u32string_view(U"sSdDwW").find(c) != std::u32string_view::npos) return ecmascript_class(c);
     switch (c) {
       case U'n': return one(U'\n');
       case U'r': return one(U'\r');
@@ -196,7 +217,7 @@ class Parser {
       case U'f': return one(U'\f');
       case U'v': return one(U'\v');
       case U'x': return one(hexadecimal(2));
-      case U'u': return one(hexadecimal(4));
+      case U'u': return one(utf16());
       case U's':
       case U'S':
         set.spaces = true;
@@ -216,9 +237,20 @@ class Parser {
       case U'P': return property(c == U'P');
       default: break;
     }
+    if ((c >= U'1' && c <= U'9') || c == U'k') fail("has a backreference, which is not supported");
+    if (c == U'b' || c == U'B') fail("has a word boundary, which is not supported");
     const bool letter = (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9');
-    if (letter) fail("has an escape that is not supported");
+    if (letter) fail(fmt::format("has the escape \\{}, which is not supported", static_cast<char>(c)));
     return one(c);
+  }
+
+  // Behind "\u": ECMAScript writes characters of 17 bits and more as two, too.
+  char32_t utf16() {
+    const char32_t first = hexadecimal(4);
+    if (!ecmascript_ || first < 0xd800 || first > 0xdfff) return first;
+    const char32_t second = accept(U"\\u") ? hexadecimal(4) : 0;
+    if (first > 0xdbff || second < 0xdc00 || second > 0xdfff) fail("has a half of a surrogate pair");
+    return 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
   }
 
   char32_t hexadecimal(int digits) {
@@ -283,10 +315,10 @@ class Parser {
     CharacterSet set;
     set.inverted = accept(U"^");
     bool first = true;
-    while (first || peek() != U']') {
+    while ((first && !ecmascript_) || peek() != U']') {
       if (!more()) fail("lacks a ]");
       first = false;
-      if (accept(U"&&")) {
+      if (!ecmascript_ && accept(U"&&")) {
         CharacterSet rest;
         while (more() && peek() != U']') add_item(rest);
         set.and_with.push_back(std::move(rest));
@@ -299,18 +331,23 @@ class Parser {
     return set;
   }
 
+  static bool is_single(const CharacterSet& set) {
+    return set.ranges.size() == 1 && set.ranges[0].first == set.ranges[0].last && !set.inverted;
+  }
+
+  CharacterSet class_escape() { return ecmascript_ && accept(U"b") ? one(U'\b') : escape(); }
+
   void add_item(CharacterSet& set) {
-    if (accept(U"[:")) fail("has a POSIX class, which is not supported");
-    if (accept(U"[")) {
+    if (!ecmascript_ && accept(U"[:")) fail("has a POSIX class, which is not supported");
+    if (!ecmascript_ && accept(U"[")) {
       CharacterSet inner = bracket();
       inner.no_case = no_case_;
       set.parts.push_back(std::move(inner));
       return;
     }
     const char32_t c = take();
-    const CharacterSet item = c == U'\\' ? escape() : one(c);
-    const bool single = item.ranges.size() == 1 && item.ranges[0].first == item.ranges[0].last && !item.inverted;
-    if (!single) {
+    const CharacterSet item = c == U'\\' ? class_escape() : one(c);
+    if (!is_single(item)) {
       set.parts.push_back(item);
       return;
     }
@@ -320,8 +357,8 @@ class Parser {
     if (peek() == U'-' && at_ + 1 < text_.size() && text_[at_ + 1] != U']') {
       take();
       const char32_t end = take();
-      const CharacterSet last = end == U'\\' ? escape() : one(end);
-      if (last.ranges.size() != 1) fail("has a range whose end is a class");
+      const CharacterSet last = end == U'\\' ? class_escape() : one(end);
+      if (!is_single(last)) fail("has a range whose end is a class");
       high = last.ranges[0].first;
       if (high < low) fail("has a range whose ends are in the wrong order");
     }
@@ -332,13 +369,14 @@ class Parser {
   std::u32string text_;
   std::size_t at_ = 0;
   int nesting_ = 0;
+  bool ecmascript_ = false;
   bool no_case_ = false;
 };
 
 }  // namespace
 
-RegexNode parse_regex(std::string_view pattern) {
-  return Parser(pattern).parse();
+RegexNode parse_regex(std::string_view pattern, RegexDialect dialect) {
+  return Parser(pattern, dialect).parse();
 }
 
 }  // namespace text

@@ -33,6 +33,16 @@ std::optional<std::uint32_t> category_mask(std::string_view name) {
   return mask == 0 ? std::nullopt : std::optional(mask);
 }
 
+std::vector<std::pair<char32_t, char32_t>> category_ranges(std::uint32_t mask) {
+  std::vector<std::pair<char32_t, char32_t>> result;
+  for (std::size_t i = 0; mask != 0 && i < std::size(kCategories); ++i) {
+    if ((mask >> (kCategories[i] & 31) & 1) == 0) continue;
+    const char32_t next = i + 1 < std::size(kCategories) ? kCategories[i + 1] >> 5 : 0x110000;
+    result.emplace_back(kCategories[i] >> 5, next - 1);
+  }
+  return result;
+}
+
 bool is_punctuation(char32_t c) {
   return category(c) >= Category::Pc && category(c) <= Category::Po;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -49,6 +50,8 @@ enum class Category : std::uint8_t {
 Category category(char32_t c);
 /// By the letters of a category ("Lu") or of its class ("L"); nothing for a name that is neither.
 std::optional<std::uint32_t> category_mask(std::string_view name);
+/// The characters of some categories, as ranges in ascending order.
+std::vector<std::pair<char32_t, char32_t>> category_ranges(std::uint32_t mask);
 inline std::uint32_t mask_of(Category c) {
   return std::uint32_t{1} << static_cast<unsigned>(c);
 }

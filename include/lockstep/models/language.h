@@ -90,7 +90,7 @@ struct LanguageLoadOptions {
   /// Matrices of a GGUF file that are quantised stay in their blocks (Tensor::encoding): products decode them where
   /// they read them, with the same bits. False decodes them into f32, which takes more memory and can be trained.
   bool packed = true;
-  /// A folder with a LoRA adapter (lockstep/models/lora.h) that the model computes with; empty: none.
+  /// A LoRA adapter, a folder or a GGUF file (lockstep/models/lora.h), that the model computes with; empty: none.
   std::string adapter = {};
   CacheType cache = CacheType::f32;
   /// Positions that the model is used for, where its rotary embeddings depend on that: LongRoPE (Phi-3 and 4) has other

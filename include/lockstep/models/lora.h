@@ -1,6 +1,6 @@
 // LoRA: small matrices beside the projections of a language model, which are trained instead of it. "LoRA: Low-Rank
 // Adaptation of Large Language Models", Hu et al., 2021. Files are those of the Python package peft, in both
-// directions.
+// directions; adapters in GGUF files, which llama.cpp's convert_lora_to_gguf makes of them, are read.
 //
 //   ls::models::LoraAdapter adapter(*model, {.rank = 8});
 //   ls::optim::AdamW optimizer(adapter.parameters(), {.lr = 2e-4});
@@ -39,10 +39,11 @@ class LOCKSTEP_API LoraAdapter : public nn::Module {
   /// projections of this kind: T5, Whisper, and those with a state.
   explicit LoraAdapter(LanguageModel& model, LoraOptions options = {});
   /// From a folder that peft has written: adapter_config.json beside adapter_model.safetensors or adapter_model.bin.
-  /// For a model of a GGUF file, too: names are those of Hugging Face. IoError, FormatError for files that cannot be
+  /// For a model of a GGUF file, too: names are those of Hugging Face. Or from a GGUF file (general.type "adapter"), for a
+  /// model of a folder, too, unless its weights are [in, out] or its queries, keys and values one grouped matrix. IoError, FormatError for files that cannot be
   /// read, and for what is not supported, by name: other kinds than LoRA, biases, DoRA, whole modules, alphas that
   /// differ; ValueError and ShapeError for an adapter of another model.
-  static std::unique_ptr<LoraAdapter> load(LanguageModel& model, const std::string& folder);
+  static std::unique_ptr<LoraAdapter> load(LanguageModel& model, const std::string& path);
   ~LoraAdapter() override;
 
   /// Writes such a folder, creating it. `base_model` is what the files call the model. Throws like save_safetensors.

@@ -17,10 +17,10 @@ namespace text {
 /// A value; copies share the rules.
 class LOCKSTEP_API Grammar {
  public:
-  /// Rules "name ::= ...", the text being what the rule root derives: texts in quotes, classes of characters, a point for
-  /// any one, names, groups, alternatives, repetitions with a star, plus, question mark or counts in braces, comments from
-  /// a number sign, as llama.cpp writes them. `file` names it in messages.
-  /// FormatError with the line for what is none, rules that are not there, left recursion, and beyond 200,000 symbols.
+  /// Rules "name ::= ...", the text being what the rule root derives: texts in quotes, classes of characters, a point
+  /// for any one, names, groups, alternatives, repetitions with a star, plus, question mark or counts in braces,
+  /// comments from a number sign, as llama.cpp writes them. `file` names it in messages. FormatError with the line for
+  /// what is none, rules that are not there, left recursion, and beyond 200,000 symbols.
   static Grammar from_gbnf(std::string_view source, std::string_view file = "grammar");
   /// JSON texts that the schema allows, as gbnf_of_json_schema writes it.
   static Grammar from_json_schema(std::string_view schema);
@@ -38,9 +38,10 @@ class LOCKSTEP_API Grammar {
 
 /// GBNF for the JSON texts that a schema allows. Of JSON Schema: type (one or a list), properties and required (members
 /// come in the order of the properties; others only as additionalProperties allows, which is false where there are
-/// properties), items, prefixItems, minItems, maxItems, minLength, maxLength, enum, const, anyOf, oneOf (taken as
-/// anyOf), $ref within the schema; annotations are passed over. FormatError for a schema that is none, and for every
-/// other keyword, by name.
+/// properties), items, prefixItems, minItems, maxItems, minLength, maxLength, pattern (of ECMAScript with the flag
+/// u, found anywhere unless anchored; no lookaround, word boundaries, backreferences), enum, const, anyOf, oneOf
+/// (taken as anyOf), $ref within the schema; annotations are passed over. FormatError for a schema that is none, and
+/// for every other keyword, by name.
 LOCKSTEP_API std::string gbnf_of_json_schema(std::string_view schema);
 
 /// The bytes that each token of a tokenizer adds to a text, as a tree. A value; copies share it.

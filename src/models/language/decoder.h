@@ -29,7 +29,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   std::int64_t vocabulary() const override { return config_.vocabulary; }
   std::int64_t context() const override { return config_.context; }
   const Projections& projections() const override { return tree_.projections(); }
-  const std::string& head_path() const override { return config_.names.head; }
+  const DecoderConfig& config() const override { return config_; }
   void divide_others(const dist::Group& group, Device device) override;
 
  protected:

@@ -25,6 +25,7 @@ struct GgufSource {
 struct Architecture {
   std::string_view name;
   void (*adapt)(const GgufSource& source, DecoderConfig& config);
+  bool paired = false;  ///< AttentionConfig::paired
 };
 
 void gguf_experts(const GgufSource& source, DecoderConfig& config, std::int64_t size) {
@@ -39,7 +40,6 @@ void gguf_experts(const GgufSource& source, DecoderConfig& config, std::int64_t 
 // Mixtral is a llama with experts; its published names are other ones.
 void gguf_llama(const GgufSource& source, DecoderConfig& config) {
   config.rotary.front().interleaved = true;
-  config.attention.paired = true;
   if (source.fields.integer_or("expert_count", 0, 0, 4096) == 0) return;
   gguf_experts(source, config, config.feed.size);
   LayerNames& names = config.names.layer;
@@ -310,17 +310,17 @@ constexpr std::array kArchitectures = {
     Architecture{"gpt-oss", gguf_gpt_oss},
     Architecture{"gpt2", gguf_gpt2},
     Architecture{"gptneox", gguf_gpt_neox},
-    Architecture{"granite", gguf_granite},
-    Architecture{"llama", gguf_llama},
+    Architecture{"granite", gguf_granite, true},
+    Architecture{"llama", gguf_llama, true},
     Architecture{"nomic-bert", gguf_nomic_bert},
-    Architecture{"olmo", gguf_olmo},
+    Architecture{"olmo", gguf_olmo, true},
     Architecture{"olmo2", gguf_olmo2},
     Architecture{"phi2", gguf_phi2},
     Architecture{"phi3", gguf_phi3},
     Architecture{"qwen2", gguf_qwen2},
     Architecture{"qwen3", gguf_qwen3},
     Architecture{"qwen3moe", gguf_qwen3moe},
-    Architecture{"smollm3", gguf_smollm3},
+    Architecture{"smollm3", gguf_smollm3, true},
     Architecture{"stablelm", gguf_stablelm},
     Architecture{"starcoder2", gguf_starcoder2},
 };
@@ -410,6 +410,10 @@ RotaryConfig read_gguf_rotary(const GgufFields& fields, const io::TensorMap& ten
 
 }  // namespace
 
+bool has_paired_rows(const io::Metadata& metadata, const std::string& path) {
+  return architecture_of(metadata, path).paired;
+}
+
 DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap& tensors, const std::string& path) {
   const Architecture& row = architecture_of(metadata, path);
   const GgufFields fields(metadata, path, std::string(row.name) + ".");
@@ -423,6 +427,7 @@ DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap
   config.feed.size = fields.integer(own ? "feed_forward_length" : "expert_feed_forward_length", 1, kMostFeatures);
   config.layers.resize(static_cast<std::size_t>(fields.integer("block_count", 1, 512)));
   config.attention = read_gguf_attention(fields, config.hidden);
+  config.attention.paired = row.paired;
   config.attention.bias = tensors.contains("blk.0.attn_q.bias");
   config.attention.output_bias = tensors.contains("blk.0.attn_output.bias");
   config.feed.bias = tensors.contains("blk.0.ffn_up.bias");

@@ -16,6 +16,9 @@ namespace models {
 /// learned positions are left to be counted. Throws FormatError, naming the file and the key, for architectures that
 /// are not supported, and for metadata that are missing or make no sense.
 DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap& tensors, const std::string& path);
+/// Whether files of the architecture that `metadata` name have the rows of queries and keys as neighbours where
+/// published weights have halves. Throws like the above.
+bool has_paired_rows(const io::Metadata& metadata, const std::string& path);
 
 }  // namespace models
 }  // namespace v0

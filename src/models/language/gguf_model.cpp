@@ -60,42 +60,9 @@ std::string search(const Names& names, const Table& table, std::string_view ggml
   return "";
 }
 
-/// What a tensor of a file is called in a Decoder; one that is cut into `experts` > 0 has a name for each.
-struct OwnNames {
-  std::vector<std::string> names;
-  bool experts = false;
-};
-
 // Factors of rotary embeddings.
 bool is_of_config(std::string_view name) {
   return name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
-}
-
-// "blk.3.attn_q.weight" is "model.layers.3.self_attn.q_proj.weight". Unknown names stay, and are refused when the model
-// is filled.
-OwnNames own_names(const ModelNames& names, const std::string& name, const Shape& shape) {
-  constexpr std::string_view kBlock = "blk.";
-  const std::size_t kind = name.rfind('.');
-  const std::size_t dot = name.starts_with(kBlock) ? name.find('.', kBlock.size()) : std::string::npos;
-  if (kind == std::string::npos || (name.starts_with(kBlock) && dot >= kind)) return {{name}};
-  const std::string suffix = name.substr(kind);
-  if (dot == std::string::npos) {
-    const std::string own = search(names, kModelNames, name.substr(0, kind));
-    return {{own.empty() ? name : own + suffix}};
-  }
-  const std::string middle = name.substr(dot + 1, kind - dot - 1);
-  const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
-  const std::string expert = search(names.layer, kExpertNames, middle);
-  if (middle == "attn_sinks") return {{layer + "self_attn.sinks"}};
-  if (!expert.empty() && shape.rank() == (suffix == ".bias" ? 2 : 3)) {
-    OwnNames result{.experts = true};
-    for (std::int64_t e = 0; e < shape[0]; ++e) {
-      result.names.push_back(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix));
-    }
-    return result;
-  }
-  const std::string own = search(names.layer, kLayerNames, middle);
-  return {{own.empty() ? name : layer + own + suffix}};
 }
 
 // Puts a tensor under the Decoder's names.
@@ -151,6 +118,31 @@ io::TensorMap load_tensors(const std::string& path, const io::Metadata& metadata
 }
 
 }  // namespace
+
+OwnNames own_names(const ModelNames& names, const std::string& name, const Shape& shape) {
+  constexpr std::string_view kBlock = "blk.";
+  const std::size_t kind = name.rfind('.');
+  const std::size_t dot = name.starts_with(kBlock) ? name.find('.', kBlock.size()) : std::string::npos;
+  if (kind == std::string::npos || (name.starts_with(kBlock) && dot >= kind)) return {{name}};
+  const std::string suffix = name.substr(kind);
+  if (dot == std::string::npos) {
+    const std::string own = search(names, kModelNames, name.substr(0, kind));
+    return {{own.empty() ? name : own + suffix}};
+  }
+  const std::string middle = name.substr(dot + 1, kind - dot - 1);
+  const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
+  const std::string expert = search(names.layer, kExpertNames, middle);
+  if (middle == "attn_sinks") return {{layer + "self_attn.sinks"}};
+  if (!expert.empty() && shape.rank() == (suffix == ".bias" ? 2 : 3)) {
+    OwnNames result{.experts = true};
+    for (std::int64_t e = 0; e < shape[0]; ++e) {
+      result.names.push_back(fmt::format("{}{}.{}.{}{}", layer, names.layer.experts, e, expert, suffix));
+    }
+    return result;
+  }
+  const std::string own = search(names.layer, kLayerNames, middle);
+  return {{own.empty() ? name : layer + own + suffix}};
+}
 
 GgufModel open_gguf_model(const std::string& path, bool packed) {
   const io::FileListing listing = io::list_tensors(path);

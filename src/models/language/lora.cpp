@@ -11,23 +11,17 @@
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/io/safetensors.h>
-#include <lockstep/io/weights.h>
 #include <lockstep/ops.h>
 #include <lockstep/random.h>
 
 #include "core/checked.h"
-#include "io/json_fields.h"
+#include "models/language/lora_files.h"
 #include "models/language/parameters.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
-
-constexpr std::int64_t kMostRank = 65'536;
-constexpr std::string_view kPeftPrefix = "base_model.model.";
-constexpr std::string_view kDown = ".lora_A.weight";
-constexpr std::string_view kUp = ".lora_B.weight";
 
 const HasProjections& projections_of(const LanguageModel& model) {
   const auto* own = dynamic_cast<const HasProjections*>(&model);
@@ -54,7 +48,7 @@ std::vector<std::string> chosen(const HasProjections& model, const std::vector<s
   std::set<std::string> paths;
   for (const auto& [path, slot] : model.projections()) {
     known.insert(last_part(path));
-    if (targets.empty() && path != model.head_path()) paths.insert(path);
+    if (targets.empty() && path != model.config().names.head) paths.insert(path);
   }
   for (const std::string& target : targets) {
     bool found = false;
@@ -77,8 +71,8 @@ double scale_of(const LoraOptions& options, std::int64_t rank) {
 }
 
 void check(const LoraOptions& options) {
-  if (options.rank < 1 || options.rank > kMostRank) {
-    throw ValueError(fmt::format("LoraAdapter: the rank is {}, not 1 to {}", options.rank, kMostRank));
+  if (options.rank < 1 || options.rank > kMostLoraRank) {
+    throw ValueError(fmt::format("LoraAdapter: the rank is {}, not 1 to {}", options.rank, kMostLoraRank));
   }
   if (!std::isfinite(options.alpha)) throw ValueError("LoraAdapter: alpha is not finite");
 }
@@ -91,36 +85,11 @@ Tensor as_halves(const Tensor& rows, std::int64_t heads) {
   return rows.reshape({heads, -1, 2, rows.size(1)}).transpose(1, 2).reshape(rows.shape());
 }
 
-LoraOptions read_config(const std::string& path) {
-  const nlohmann::json document = io::parse_json(os::map_file(path));
-  const io::JsonFields config(document, path);
-  const auto refuse = [&](const char* key, const std::string& what) { config.fail(key, what + " is not supported"); };
-  if (config.text("peft_type") != "LORA") refuse("peft_type", config.text("peft_type"));
-  if (config.text_or("bias", "none") != "none") refuse("bias", "training of biases");
-  for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias"}) {
-    if (config.flag_or(key, false)) refuse(key, "this kind of adapter");
-  }
-  for (const char* key :
-       {"alpha_pattern", "modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
-        "alora_invocation_tokens", "kasa_config", "monteclora_config", "velora_config"}) {
-    const nlohmann::json* value = config.find(key);
-    if (value != nullptr && !value->empty()) refuse(key, "what it asks for");
-  }
-  // Such a beginning changes the model, too.
-  if (const nlohmann::json* begin = config.find("init_lora_weights"); begin != nullptr && begin->is_string()) {
-    const auto kind = begin->get<std::string>();
-    if (kind != "gaussian" && kind != "eva" && kind != "orthogonal") refuse("init_lora_weights", kind);
-  }
-  LoraOptions result;
-  result.rank = config.integer("r", 1, kMostRank);
-  result.alpha = config.real("lora_alpha");
-  result.root_of_rank = config.flag_or("use_rslora", false);
-  return result;
+// Of a projection whose heads carry positions; 0 for all others.
+std::int64_t rotated_heads(const DecoderConfig& config, const std::string& path) {
+  if (is_target(path, config.names.layer.query)) return config.attention.heads;
+  return is_target(path, config.names.layer.key) ? config.attention.kv_heads : 0;
 }
-
-struct LoraPair {
-  Tensor down, up;
-};
 
 void check_pair(const std::string& file, const std::string& path, const LoraPair& pair,
                 const Projections& projections) {
@@ -130,7 +99,7 @@ void check_pair(const std::string& file, const std::string& path, const LoraPair
         fmt::format("{}: the model has no projection {}: the adapter is another model's", file, in_quotes(path)));
   }
   if (!pair.down.defined() || !pair.up.defined()) {
-    throw FormatError(fmt::format("{}: {} has only one of lora_A and lora_B", file, in_quotes(path)));
+    throw FormatError(fmt::format("{}: {} has only one of its two matrices, A and B", file, in_quotes(path)));
   }
   const ProjectionSlot& slot = *found->second;
   const std::int64_t rank = pair.down.rank() == 2 ? pair.down.size(0) : 0;
@@ -153,8 +122,8 @@ struct LoraAdapter::Parts {
   // `up` has the model's order of rows.
   void put(const std::string& path, const std::shared_ptr<ProjectionSlot>& slot, const Tensor& down, const Tensor& up) {
     const Device device = slot->weight.device();
-    slot->down = tree.parameter(path + std::string(kDown), down.to(DType::f32).to(device));
-    slot->up = tree.parameter(path + std::string(kUp), up.to(DType::f32).to(device));
+    slot->down = tree.parameter(path + std::string(kLoraDown), down.to(DType::f32).to(device));
+    slot->up = tree.parameter(path + std::string(kLoraUp), up.to(DType::f32).to(device));
     slot->scale = scale_of(options, down.size(0));
     slots.emplace(path, slot);
   }
@@ -174,31 +143,21 @@ LoraAdapter::LoraAdapter(LanguageModel& model, LoraOptions options) : parts_(std
 
 LoraAdapter::LoraAdapter() : parts_(std::make_unique<Parts>(*this)) {}
 
-std::unique_ptr<LoraAdapter> LoraAdapter::load(LanguageModel& model, const std::string& folder) {
+std::unique_ptr<LoraAdapter> LoraAdapter::load(LanguageModel& model, const std::string& path) {
   const HasProjections& own = projections_of(model);
   std::unique_ptr<LoraAdapter> result(new LoraAdapter());
   Parts& parts = *result->parts_;
-  parts.options = read_config(folder + "/adapter_config.json");
-  const std::string safe = folder + "/adapter_model.safetensors";
-  const std::string file = std::filesystem::exists(safe) ? safe : folder + "/adapter_model.bin";
-  std::map<std::string, LoraPair> pairs;
-  for (const auto& [key, tensor] : io::load_weights(file)) {
-    const std::string name = key.starts_with(kPeftPrefix) ? key.substr(kPeftPrefix.size()) : key;
-    const bool down = name.ends_with(kDown);
-    if (!down && !name.ends_with(kUp)) {
-      throw FormatError(fmt::format("{}: {} is no matrix of a projection (lora_A, lora_B), which alone are supported",
-                                    file, in_quotes(key)));
-    }
-    LoraPair& pair = pairs[name.substr(0, name.size() - (down ? kDown : kUp).size())];
-    (down ? pair.down : pair.up) = tensor;
-  }
-  if (pairs.empty()) throw FormatError(fmt::format("{}: there is no adapter in it", file));
-  for (const auto& [path, pair] : pairs) check_pair(file, path, pair, own.projections());
+  const LoraFile file =
+      std::filesystem::is_regular_file(path) ? read_lora_gguf(path, own.config()) : read_lora_folder(path);
+  parts.options = file.options;
+  for (const auto& [name, pair] : file.pairs) check_pair(file.path, name, pair, own.projections());
   std::set<std::string> targets;
-  for (const auto& [path, pair] : pairs) {
-    const std::shared_ptr<ProjectionSlot>& slot = own.projections().at(path);
-    parts.put(path, slot, pair.down, slot->paired_heads > 0 ? as_neighbours(pair.up, slot->paired_heads) : pair.up);
-    targets.insert(last_part(path));
+  for (const auto& [name, pair] : file.pairs) {
+    const std::shared_ptr<ProjectionSlot>& slot = own.projections().at(name);
+    const std::int64_t heads = file.paired ? rotated_heads(own.config(), name) : 0;
+    const Tensor published = heads > 0 ? as_halves(pair.up, heads) : pair.up;
+    parts.put(name, slot, pair.down, slot->paired_heads > 0 ? as_neighbours(published, slot->paired_heads) : published);
+    targets.insert(last_part(name));
   }
   parts.options.targets.assign(targets.begin(), targets.end());
   model.requires_grad(false);
@@ -219,8 +178,8 @@ void LoraAdapter::save(const std::string& folder, const std::string& base_model)
   for (const auto& [path, slot] : parts_->slots) {
     const Tensor& up = slot->up;
     const std::string name = std::string(kPeftPrefix) + path;
-    tensors.emplace(name + std::string(kDown), slot->down);
-    tensors.emplace(name + std::string(kUp), slot->paired_heads > 0 ? as_halves(up, slot->paired_heads) : up);
+    tensors.emplace(name + std::string(kLoraDown), slot->down);
+    tensors.emplace(name + std::string(kLoraUp), slot->paired_heads > 0 ? as_halves(up, slot->paired_heads) : up);
     targets.insert(last_part(path));
     if (up.size(1) != parts_->options.rank) ranks[path] = up.size(1);
   }

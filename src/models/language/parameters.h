@@ -27,7 +27,7 @@ struct ProjectionSlot {
   std::int64_t paired_heads = 0;
   std::shared_ptr<const ColumnPart> part;  ///< null: the whole is here
   bool is_one_ranks = false;               ///< of several ranks, one has the whole; the others do not compute it
-  nn::Parameter down, up;  ///< [rank, in] and [out, rank]; undefined: there is no adapter
+  nn::Parameter down, up;                  ///< [rank, in] and [out, rank]; undefined: there is no adapter
   double scale = 0;
 };
 /// By the published paths, "model.layers.0.mlp.up_proj".
@@ -37,8 +37,7 @@ using Projections = std::map<std::string, std::shared_ptr<ProjectionSlot>>;
 class HasProjections {
  public:
   virtual const Projections& projections() const = 0;
-  /// The path of the one that makes logits; empty where there is none.
-  virtual const std::string& head_path() const = 0;
+  virtual const DecoderConfig& config() const = 0;
   /// What is none: embeddings, and experts, whose projections are no longer divided then.
   virtual void divide_others(const dist::Group& group, Device device) = 0;
 

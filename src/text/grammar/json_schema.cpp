@@ -11,6 +11,7 @@
 
 #include "core/checked.h"
 #include "text/grammar/integer_range.h"
+#include "text/grammar/pattern.h"
 #include "text/grammar/rules.h"
 #include "text/unicode.h"
 
@@ -137,6 +138,7 @@ class SchemaConverter {
                                                               {"maxItems", "array"},
                                                               {"minLength", "string"},
                                                               {"maxLength", "string"},
+                                                              {"pattern", "string"},
                                                               {"minimum", "integer"},
                                                               {"maximum", "integer"},
                                                               {"exclusiveMinimum", "integer"},
@@ -148,6 +150,7 @@ class SchemaConverter {
   static std::string guessed_type(const SchemaJson& schema) {
     if (schema.contains("properties") || schema.contains("additionalProperties")) return "object";
     if (schema.contains("items") || schema.contains("prefixItems")) return "array";
+    if (schema.contains("pattern")) return "string";
     return "value";
   }
 
@@ -155,7 +158,8 @@ class SchemaConverter {
     if (type == "object") return object(schema, where, depth);
     if (type == "array") return array(schema, where, depth);
     if (type == "string") {
-      check_keys(schema, where, {"minLength", "maxLength"});
+      check_keys(schema, where, {"minLength", "maxLength", "pattern"});
+      if (schema.contains("pattern")) return patterned(schema, where);
       if (!schema.contains("minLength") && !schema.contains("maxLength")) return "string";
       return fmt::format("\"\\\"\" char{} \"\\\"\"", bounds(schema, "minLength", "maxLength", where));
     }
@@ -178,6 +182,18 @@ class SchemaConverter {
     return value.get<std::int64_t>();
   }
 
+  std::string patterned(const SchemaJson& schema, const std::string& where) {
+    if (!schema["pattern"].is_string()) fail(where, "pattern is no text");
+    const auto [least, most] = range(schema, "minLength", "maxLength", where);
+    const std::string name = fmt::format("pattern-{}", count_++);
+    try {
+      rules_ += pattern_rules(schema["pattern"].get<std::string>(), least, most, name, pattern_steps_left_);
+    } catch (const FormatError& error) {
+      fail(where, error.what());
+    }
+    return fmt::format("\"\\\"\" {} \"\\\"\"", name);
+  }
+
   // Whole numbers of at most 16 digits, within the bounds that there are.
   static std::string integer(const SchemaJson& schema, const std::string& where) {
     bool bounded = false;
@@ -198,10 +214,17 @@ class SchemaConverter {
     return bounded ? integer_range(least, most) : "integer";
   }
 
-  static std::string bounds(const SchemaJson& schema, const char* least, const char* most, const std::string& where) {
+  // -1: no end.
+  static std::pair<std::int64_t, std::int64_t> range(const SchemaJson& schema, const char* least, const char* most,
+                                                     const std::string& where) {
     const std::int64_t low = size(schema, least, 0, where);
     const std::int64_t high = size(schema, most, -1, where);
     if (high >= 0 && high < low) fail(where, fmt::format("{} is above {}", least, most));
+    return {low, high};
+  }
+
+  static std::string bounds(const SchemaJson& schema, const char* least, const char* most, const std::string& where) {
+    const auto [low, high] = range(schema, least, most, where);
     return high < 0 ? fmt::format("{{{},}}", low) : fmt::format("{{{},{}}}", low, high);
   }
 
@@ -349,6 +372,7 @@ class SchemaConverter {
   const SchemaJson& root_;
   std::string rules_;
   std::size_t count_ = 0;
+  std::size_t pattern_steps_left_ = kMostPatternSteps;
   std::map<std::string, std::string> references_;
 };
 

@@ -19,37 +19,6 @@ using Kind = Grammar::Rules::Kind;
 constexpr std::size_t kMostSymbols = 200000;
 constexpr char32_t kLast = 0x10ffff;
 
-// Sorted, without overlaps, without the surrogates, which UTF-8 cannot say.
-std::vector<CharacterRange> normal_ranges(std::vector<CharacterRange> ranges, bool negated) {
-  std::sort(ranges.begin(), ranges.end());
-  std::vector<CharacterRange> merged;
-  for (const CharacterRange& range : ranges) {
-    if (!merged.empty() && range.first <= merged.back().second + 1) {
-      merged.back().second = std::max(merged.back().second, range.second);
-    } else {
-      merged.push_back(range);
-    }
-  }
-  if (negated) {
-    std::vector<CharacterRange> others;
-    char32_t next = 0;
-    for (const CharacterRange& range : merged) {
-      if (range.first > next) others.emplace_back(next, range.first - 1);
-      next = range.second + 1;
-    }
-    if (next <= kLast) others.emplace_back(next, kLast);
-    merged = std::move(others);
-  }
-  std::vector<CharacterRange> result;
-  for (const CharacterRange& range : merged) {
-    const CharacterRange before{range.first, std::min<char32_t>(range.second, 0xd7ff)};
-    const CharacterRange behind{std::max<char32_t>(range.first, 0xe000), range.second};
-    if (before.first <= before.second) result.push_back(before);
-    if (behind.first <= behind.second) result.push_back(behind);
-  }
-  return result;
-}
-
 using ByteRange = std::pair<unsigned char, unsigned char>;
 
 // The sequences of byte ranges that are exactly the characters of a range whose UTF-8 has `size` bytes: cut until only
@@ -209,6 +178,36 @@ bool left_recursive(const Grammar::Rules& rules) {
 }
 
 }  // namespace
+
+std::vector<CharacterRange> normal_ranges(std::vector<CharacterRange> ranges, bool negated) {
+  std::sort(ranges.begin(), ranges.end());
+  std::vector<CharacterRange> merged;
+  for (const CharacterRange& range : ranges) {
+    if (!merged.empty() && range.first <= merged.back().second + 1) {
+      merged.back().second = std::max(merged.back().second, range.second);
+    } else {
+      merged.push_back(range);
+    }
+  }
+  if (negated) {
+    std::vector<CharacterRange> others;
+    char32_t next = 0;
+    for (const CharacterRange& range : merged) {
+      if (range.first > next) others.emplace_back(next, range.first - 1);
+      next = range.second + 1;
+    }
+    if (next <= kLast) others.emplace_back(next, kLast);
+    merged = std::move(others);
+  }
+  std::vector<CharacterRange> result;
+  for (const CharacterRange& range : merged) {
+    const CharacterRange before{range.first, std::min<char32_t>(range.second, 0xd7ff)};
+    const CharacterRange behind{std::max<char32_t>(range.first, 0xe000), range.second};
+    if (before.first <= before.second) result.push_back(before);
+    if (behind.first <= behind.second) result.push_back(behind);
+  }
+  return result;
+}
 
 std::uint32_t RulesBuilder::new_rule() {
   rules_.alternatives.emplace_back();

@@ -19,6 +19,9 @@ using ByteSet = std::bitset<256>;
 /// Inclusive, of code points.
 using CharacterRange = std::pair<char32_t, char32_t>;
 
+/// Sorted, without overlaps, without the surrogates, which UTF-8 cannot say; of all others: `negated`.
+std::vector<CharacterRange> normal_ranges(std::vector<CharacterRange> ranges, bool negated);
+
 struct Grammar::Rules {
   enum class Kind : std::uint8_t { end, bytes, rule };
   struct Symbol {

@@ -1,5 +1,6 @@
 #include <lockstep/models/lora.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -163,6 +164,140 @@ TEST(Lora, OfAGgufFileHasThePublishedOrderOfRows) {
             io::load_weights(folder.path("a/adapter_model.safetensors"))
                 .at("base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight")
                 .hash());
+}
+
+// A folder's adapter as convert_lora_to_gguf writes it: names of GGUF, rows of queries and keys of llamas as
+// neighbours, all experts of a layer in one tensor.
+io::TensorMap gguf_matrices(const std::string& folder, std::int64_t heads, std::int64_t kv_heads) {
+  const std::pair<std::string, std::string> parts[] = {{"base_model.model.", ""},
+                                                       {"model.layers.", "blk."},
+                                                       {"self_attn.q_proj", "attn_q"},
+                                                       {"self_attn.k_proj", "attn_k"},
+                                                       {"self_attn.v_proj", "attn_v"},
+                                                       {"self_attn.o_proj", "attn_output"},
+                                                       {"mlp.gate_proj", "ffn_gate"},
+                                                       {"mlp.up_proj", "ffn_up"},
+                                                       {"mlp.down_proj", "ffn_down"},
+                                                       {"mlp.gate.", "ffn_gate_inp."},
+                                                       {".lora_A.weight", ".weight.lora_a"},
+                                                       {".lora_B.weight", ".weight.lora_b"}};
+  io::TensorMap result;
+  std::map<std::string, std::vector<Tensor>> experts;
+  for (const auto& [key, tensor] : io::load_weights(folder + "/adapter_model.safetensors")) {
+    std::string name = key;
+    for (const auto& [from, to] : parts) {
+      if (const std::size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+    }
+    const std::string expert = "mlp.experts.";
+    if (const std::size_t at = name.find(expert); at != std::string::npos) {
+      const std::size_t dot = name.find('.', at + expert.size());
+      const std::size_t number = std::stoul(name.substr(at + expert.size()));
+      const std::size_t end = name.find("_proj", dot);
+      const std::string kind = name.substr(dot + 1, end - dot - 1);
+      auto& all = experts[name.substr(0, at) + "ffn_" + kind + "_exps" + name.substr(end + 5)];
+      all.resize(std::max(all.size(), number + 1));
+      all[number] = tensor;
+      continue;
+    }
+    const bool query = name.ends_with("attn_q.weight.lora_b");
+    const bool paired = heads > 0 && (query || name.ends_with("attn_k.weight.lora_b"));
+    if (!paired) {
+      result.emplace(name, tensor);
+      continue;
+    }
+    // Row 2i of a head is its row i, row 2i + 1 that of the second half.
+    const std::int64_t size = tensor.size(0) / (query ? heads : kv_heads);
+    std::vector<Tensor> rows;
+    for (std::int64_t row = 0; row < tensor.size(0); ++row) {
+      const std::int64_t in_head = row % size;
+      rows.push_back(tensor.select(0, row - in_head + in_head / 2 + in_head % 2 * (size / 2)));
+    }
+    result.emplace(name, stack(rows, 0));
+  }
+  for (const auto& [name, all] : experts) result.emplace(name, stack(all, 0));
+  return result;
+}
+
+io::Metadata gguf_adapter(const std::string& architecture, float alpha) {
+  return {{"general.architecture", architecture},
+          {"general.type", std::string("adapter")},
+          {"adapter.type", std::string("lora")},
+          {"adapter.lora.alpha", alpha}};
+}
+
+TEST(Lora, OfAGgufFileGivesTheBitsOfItsFolder) {
+  LOCKSTEP_REQUIRE_DATA(llama());
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 200}, {1, 4});
+  const test::TemporaryFolder folder;
+  const auto expect = [&](const std::string& source, const std::string& architecture, std::int64_t heads,
+                          std::int64_t kv_heads) {
+    const auto model = load_language_model(source);
+    manual_seed(7);
+    LoraAdapter adapter(*model, {.rank = 3, .alpha = 5});
+    for (auto& [name, parameter] : adapter.named_parameters()) parameter.set(normal(0, 0.2, parameter.shape()));
+    const std::uint64_t expected = model->forward(ids).hash();
+    adapter.save(folder.path("a"));
+    adapter.remove();
+    EXPECT_NE(model->forward(ids).hash(), expected);
+    io::save_gguf(folder.path("a.gguf"), gguf_matrices(folder.path("a"), heads, kv_heads),
+                  gguf_adapter(architecture, 5));
+    const auto again = LoraAdapter::load(*model, folder.path("a.gguf"));
+    EXPECT_EQ(model->forward(ids).hash(), expected) << source;
+    EXPECT_EQ(tensors_hash(*again), tensors_hash(adapter)) << source;
+    EXPECT_EQ(again->options().rank, 3);
+  };
+  const auto heads_of = [](const std::string& source) {
+    const auto config = nlohmann::json::parse(test::read_whole_file(source + "/config.json"));
+    return std::pair(config.at("num_attention_heads").get<int>(), config.at("num_key_value_heads").get<int>());
+  };
+  const auto [heads, kv_heads] = heads_of(llama());
+  expect(llama(), "llama", heads, kv_heads);
+  expect((test::test_data("lm") / "qwen3_moe").string(), "qwen3moe", 0, 0);
+  LOCKSTEP_REQUIRE_DATA(stories_file("q8_0"));
+  const auto [story_heads, story_kv_heads] = heads_of(test::test_data("tinyllm").string());
+  expect(stories_file("q8_0"), "llama", story_heads, story_kv_heads);
+}
+
+TEST(Lora, RefusesGgufFilesThatAreNoAdaptersOfTheModel) {
+  LOCKSTEP_REQUIRE_DATA(llama());
+  const auto model = load_language_model(llama());
+  const test::TemporaryFolder folder;
+  const io::TensorMap good = gguf_matrices(peft_adapter(), 0, 0);
+  const auto message = [&](const io::TensorMap& tensors, const io::Metadata& metadata) {
+    io::save_gguf(folder.path("a.gguf"), tensors, metadata);
+    return message_of<Error>([&] { LoraAdapter::load(*model, folder.path("a.gguf")); });
+  };
+  const auto with = [&](const char* key, const io::MetadataValue& value) {
+    io::Metadata metadata = gguf_adapter("llama", 6);
+    metadata[key] = value;
+    return message(good, metadata);
+  };
+  EXPECT_THAT(with("general.type", std::string("model")), HasSubstr("general.type: \"model\" is no adapter"));
+  EXPECT_THAT(with("adapter.type", std::string("ia3")), HasSubstr("adapter.type: \"ia3\" is not supported"));
+  EXPECT_THAT(with("adapter.lora.alpha", 0.0F), HasSubstr("adapter.lora.alpha: 0 is not positive"));
+  EXPECT_THAT(with("adapter.alora.invocation_tokens", std::uint32_t{1}), HasSubstr("alora.invocation_tokens"));
+  EXPECT_THAT(with("general.architecture", std::string("mamba")), HasSubstr("\"mamba\" is not supported"));
+  io::Metadata metadata = gguf_adapter("llama", 6);
+  metadata.erase("adapter.lora.alpha");
+  EXPECT_THAT(message(good, metadata), HasSubstr("adapter.lora.alpha: is missing"));
+  metadata = gguf_adapter("llama", 6);
+  const auto plus = [&](const char* name, const Shape& shape) {
+    io::TensorMap tensors = good;
+    tensors.insert_or_assign(name, zeros(shape));
+    return message(tensors, metadata);
+  };
+  EXPECT_THAT(message({}, metadata), HasSubstr("no adapter in it"));
+  EXPECT_THAT(plus("blk.0.attn_norm.weight", {64}), HasSubstr("no matrix of a projection"));
+  EXPECT_THAT(plus("blk.0.ffn_up.weight.lora_a", {2, 64}), HasSubstr("only one of its two"));
+  EXPECT_THAT(plus("blk.77.ffn_up.weight.lora_a", {2, 64}), HasSubstr("model.layers.77.mlp.up_proj"));
+  EXPECT_THAT(plus("token_embd.weight.lora_a", {2, 64}), HasSubstr("no projection"));
+  EXPECT_THAT(plus("blk.0.attn_q.weight.lora_b", {3, 2}), HasSubstr("shapes"));
+  EXPECT_THAT(plus("blk.0.ffn_up_exps.weight.lora_a", {2, 2, 64}), HasSubstr("the model has 0"));
+  if (const auto other = test::test_data("lm") / "gpt2"; std::filesystem::exists(other)) {
+    const auto gpt = load_language_model(other.string());
+    EXPECT_THAT(message_of<FormatError>([&] { LoraAdapter::load(*gpt, folder.path("a.gguf")); }),
+                HasSubstr("not supported for this model"));
+  }
 }
 
 TEST(Lora, RefusesWhatItDoesNotKnow) {

@@ -75,6 +75,50 @@ TEST(JsonSchema, Objects) {
   expect_fit(R"({"type":"object","additionalProperties":false})", {"{}", "{ }"}, {R"({"x":1})"});
 }
 
+TEST(JsonSchema, PatternsAreSearchedUnlessAnchored) {
+  const auto expect = [](const std::string& pattern, const std::vector<std::string>& good,
+                         const std::vector<std::string>& bad) {
+    expect_fit(R"({"type":"string","pattern":")" + pattern + "\"}", good, bad);
+  };
+  expect("b+", {R"("b")", R"("abbc")", R"("\u00e9\nb\"")"}, {R"("")", R"("ac")", "b", R"("b)", R"("b"")"});
+  expect("^b", {R"("b")", R"("bac")"}, {R"("ab")", R"("")"});
+  expect("b$", {R"("b")", R"("\"ab")"}, {R"("ba")"});
+  expect("^a|b$", {R"("ac")", R"("cb")", R"("a")"}, {R"("ca")", R"("bc")"});
+  expect("^(|a$)$", {R"("")", R"("a")"}, {R"("aa")", R"("b")"});
+  expect(R"(^[A-Z]{2,3}-(?:\\d{4}|x*?)$)", {R"("AB-1234")", R"("ABC-")", R"("ABC-xx")"},
+         {R"("A-1234")", R"("AB-123")", R"("ABCD-")", R"("AB-٣٣٣٣")", R"("AB-1234 ")"});
+  expect("^(a*)*(?<n>b?){2}$", {R"("")", R"("aab")", R"("bb")"}, {R"("ba")", R"("bbb")"});
+  expect("", {R"("")", R"("x")"}, {"1"});
+}
+
+// Characters are written as JSON wants them; classes are ECMAScript's.
+TEST(JsonSchema, PatternsReadCharactersOfStrings) {
+  const auto expect = [](const std::string& pattern, const std::vector<std::string>& good,
+                         const std::vector<std::string>& bad) {
+    expect_fit(R"({"pattern":")" + pattern + "\"}", good, bad);
+  };
+  expect(R"(^[\"\\\\\n]+$)", {R"("\"\\\n")"}, {R"(""")", "\"\n\"", R"("\")", R"("n")"});
+  expect(R"(^[\\x00-\\x20]$)", {R"("\u0000")", R"("\u001F")", R"("\t")", R"(" ")"},
+         {R"("\u0021")", R"("\u0009")", R"("!")"});
+  expect("^.$", {R"("é")", R"("\"")", R"("😀")", "\"\x7f\""}, {R"("\n")", R"("\r")", "\"\u2028\"", R"("")", R"("ab")"});
+  expect(R"(^[^a-c]\\W$)", {R"("d-")", R"("\\é")", R"("\u0001\n")"}, {R"("a-")", R"("dz")", R"("d_")"});
+  expect(R"(^\\s[\\S]$)", {"\"\ufeffx\"", "\"\u3000x\"", R"("\f\"")"}, {R"("x ")", R"("  ")"});
+  expect(R"(^\\p{Lu}\\P{L}[\\d.]$)", {R"("É1.")", R"("A😀7")"}, {R"("é1.")", R"("AB1")"});
+  expect(R"(^(\\ud83d\\ude00|\\u{1F601}|[[&&]])$)", {R"("😀")", R"("😁")", R"("[]")", R"("&]")"}, {R"("😂")", R"("[")"});
+  expect("^a{,2}{$", {R"("a{,2}{")"}, {R"("{")", R"("aa{")"});
+}
+
+TEST(JsonSchema, PatternsHaveLengths) {
+  expect_fit(R"({"pattern":"^(ab|é)*$","minLength":2,"maxLength":3})", {R"("ab")", R"("éé")", R"("éab")", R"("ééé")"},
+             {R"("")", R"("é")", R"("abab")", R"("a")"});
+  expect_fit(R"({"pattern":"b","minLength":2})", {R"("ab")", R"("b\"")", R"("aabaa")"}, {R"("b")", R"("aa")"});
+  expect_fit(R"({"pattern":"^b|b$","maxLength":1})", {R"("b")"}, {R"("ab")", R"("")"});
+  expect_fit(R"({"pattern":"c*","maxLength":0})", {R"("")"}, {R"("c")"});
+  expect_fit(R"({"type":["string","null"],"pattern":"^[a-z]+$","maxLength":2000})",
+             {"null", R"("abc")", '"' + std::string(2000, 'q') + '"'},
+             {R"("1")", R"("")", '"' + std::string(2001, 'q') + '"'});
+}
+
 // A further member cannot have the name of a property, which would change its type.
 TEST(JsonSchema, FurtherMembersHaveOtherNames) {
   expect_fit(
@@ -120,7 +164,23 @@ TEST(JsonSchema, RefusesByName) {
       {"{", "no JSON"},
       {"3", "no schema"},
       {"false", "no schema that allows anything"},
-      {R"({"type":"string","pattern":"a+"})", "\"pattern\" is not offered"},
+      {R"({"type":"string","pattern":5})", "pattern is no text"},
+      {R"({"type":"integer","pattern":"a"})", "\"pattern\" is not offered"},
+      {R"({"properties":{"a":{"pattern":"(a)\\1"}}})", R"(#/properties/a: the pattern "(a)\\1" has a backreference)"},
+      {R"({"pattern":"(?<x>a)\\k<x>"})", "has a backreference"},
+      {R"({"pattern":"(?=a)b"})", "looks ahead"},
+      {R"({"pattern":"(?<!a)b"})", "looks behind"},
+      {R"({"pattern":"\\bword"})", "has a word boundary"},
+      {R"({"pattern":"a++"})", "quantifier behind a quantifier"},
+      {R"({"pattern":"(?>a)b"})", "group that is not supported"},
+      {R"({"pattern":"\\h"})", R"(has the escape \h)"},
+      {R"({"pattern":"(a"})", "lacks a )"},
+      {R"({"pattern":"\\ud83d"})", "half of a surrogate pair"},
+      {R"({"pattern":"a^b"})", "is found in no text"},
+      {R"({"pattern":"^a{3}$","maxLength":2})", "is found in no text of these lengths"},
+      {R"({"pattern":"a","minLength":3,"maxLength":2})", "minLength is above maxLength"},
+      {R"({"pattern":"(((){1000}){1000}){1000}"})", "needs more than 100000 steps"},
+      {R"({"pattern":"^(a?){600}$","maxLength":600})", "needs more than 100000 steps"},
       {R"({"type":"number","minimum":3})", "\"minimum\" is not offered"},
       {R"({"type":"integer","minimum":3.5})", "minimum is no integer of at most 16 digits"},
       {R"({"type":"integer","maximum":1e17})", "maximum is no integer of at most 16 digits"},
