@@ -69,6 +69,7 @@ std::string difference(const Value& actual, const Value& expected, Device device
   if (actual.is_sequence() != expected.is_sequence() || actual.absent() != expected.absent())
     return "another kind of value";
   if (expected.absent()) return "";
+  if (actual.narrow() != expected.narrow()) return "another type of less than a byte";
   if (!expected.is_sequence()) return difference(actual.tensor(device), expected.tensor(Device{}), range);
   if (actual.sequence().size() != expected.sequence().size()) return "a sequence of another length";
   for (std::size_t i = 0; i < expected.sequence().size(); ++i) {
@@ -92,7 +93,7 @@ std::string value_path(const fs::path& set, const char* what, std::size_t i) {
 }
 
 Value on_device(const Value& value, Device device) {
-  if (value.is_tensor()) return value.tensor(device);
+  if (value.is_tensor()) return Value(value.tensor(device), value.narrow());
   if (!value.is_sequence()) return value;
   std::vector<Value> elements;
   for (const Value& element : value.sequence()) elements.push_back(on_device(element, device));

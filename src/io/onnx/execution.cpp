@@ -62,14 +62,24 @@ std::vector<Value> call_row(const Operator& row, const Call& call) {
   return row.run_values != nullptr ? row.run_values(call) : as_values(row.run(call));
 }
 
+bool is_narrow(const Value& value) {
+  return value.narrow() != Narrow::none;
+}
+std::vector<Value> call_with_narrow(const Operator& row, const Call& call, const Value& first) {
+  if (row.narrow == NarrowInputs::refused) call.unsupported("numbers of less than a byte");
+  std::vector<Value> outputs = call_row(row, call);
+  if (row.narrow == NarrowInputs::taken) return outputs;
+  for (Value& output : outputs) output = Value(output.tensor(call.device()), first.narrow());
+  return outputs;
+}
+
 // Run on the CPU and read, if all outputs are small; nothing otherwise.
 std::optional<std::vector<Value>> on_host(const PlannedNode& node, std::span<const Value> inputs) {
   std::vector<Value> outputs = call_row(*node.row, Call(node, inputs, Device{}));
   for (Value& output : outputs) {
-    if (output.absent() || output.host() != nullptr) continue;
-    if (!output.is_tensor() || !fits_host(output.dtype(), output.shape())) return std::nullopt;
-    const Tensor tensor = output.tensor(Device{});
-    output = Value(tensor, read_to_host(tensor));
+    if (output.absent()) continue;
+    output = settled(output);
+    if (output.host() == nullptr) return std::nullopt;
   }
   return outputs;
 }
@@ -115,6 +125,7 @@ std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const 
         if (auto outputs = on_host(node, inputs)) return std::move(*outputs);
       }
     }
+    if (std::any_of(inputs.begin(), inputs.end(), is_narrow)) return call_with_narrow(*node.row, call, inputs[0]);
     return call_row(*node.row, call);
   });
 }

@@ -101,10 +101,8 @@ class Folder {
   // Computed, and known on the host where it is small.
   static void settle(Value& value) {
     if (!value.is_tensor()) return;
-    const Tensor tensor = value.tensor(Device{});
-    tensor.eval();
-    if (value.host() == nullptr && fits_host(tensor.dtype(), tensor.shape()))
-      value = Value(tensor, read_to_host(tensor));
+    value.tensor(Device{}).eval();
+    value = settled(value);
   }
 
   Program& program_;

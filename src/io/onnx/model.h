@@ -18,6 +18,7 @@
 #include <lockstep/tensor.h>
 
 #include "core/os.h"
+#include "io/onnx/value.h"
 #include "io/onnx/wire.h"
 #include "io/raw_tensor.h"
 
@@ -144,8 +145,10 @@ std::shared_ptr<const Model> parse_model(os::FileBytes file);
 /// One TensorProto; `file` names it in errors.
 ModelTensor parse_tensor(std::string_view file, Bytes message);
 
-/// How a DataType is stored; none for types that no tensor here has (strings, 4-bit numbers).
+/// How a DataType is stored, or what packed elements become; none for types that no tensor here has (strings).
 std::optional<StoredType> stored_type_of(std::int64_t data_type);
+/// What elements of such a type occupy in a file.
+CheckedSize bytes_in_file(std::int64_t data_type, const Shape& shape);
 
 /// Where elements that lie in files of their own are looked for.
 struct ExternalFiles {
@@ -154,9 +157,12 @@ struct ExternalFiles {
   std::map<std::string, os::FileBytes, std::less<>> opened;
 };
 
-/// The elements of a tensor: the file's own memory, or decoded ones. `external` may be null: external data are refused.
-/// FormatError for elements that are not as many as the dims say, UnsupportedError for types that tensors do not have.
+/// The elements of a tensor: the file's own memory, or decoded and unpacked ones. `external` may be null: external data
+/// are refused. FormatError for elements that are not as many as the dims say, UnsupportedError for types that tensors
+/// do not have.
 RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external);
+/// The same as a value, on the CPU.
+Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external);
 
 }  // namespace io::onnx
 }  // namespace v0

@@ -47,7 +47,8 @@ std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Pr
     OnnxValue& entry = result.emplace_back();
     entry.name = std::string(value.name);
     entry.type = type_text(value);
-    if (value.kind == ValueKind::tensor) entry.dtype = dtype_of(value.type);
+    const std::optional<ElementType> type = element_type_of(value.type);
+    if (value.kind == ValueKind::tensor && type) entry.dtype = type->dtype;
     entry.required = !(inputs && program.default_inputs.contains(value.name));
     if (!value.shape) continue;
     entry.shape.emplace();
@@ -57,12 +58,23 @@ std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Pr
   return result;
 }
 
+// What a caller gives for an input of less than a byte, which is in the dtype that holds it, becomes of that type.
+Value as_stated(const ModelValue& stated, Value given, Device device) {
+  const std::optional<ElementType> type = element_type_of(stated.type);
+  if (stated.kind != ValueKind::tensor || !given.is_tensor() || !type || type->narrow == given.narrow()) return given;
+  if (given.narrow() != Narrow::none) {
+    throw DTypeError(
+        fmt::format("input {} is not {}, as the model states", in_quotes(stated.name), name_of_type(stated.type)));
+  }
+  return {to_narrow(given.tensor(device), type->narrow), type->narrow};
+}
+
 // An input against what the model says of it; `symbols` collects the sizes that names stand for.
 void check_input(const ModelValue& stated, const Value& given, std::map<std::string_view, std::int64_t>& symbols) {
   const std::string title = fmt::format("input {}", in_quotes(stated.name));
   if (stated.kind != ValueKind::tensor || !given.is_tensor()) return;  // nodes check what they are given
-  const std::optional<DType> dtype = dtype_of(stated.type);
-  if (stated.type != 0 && dtype != given.dtype()) {
+  const std::optional<ElementType> type = element_type_of(stated.type);
+  if (stated.type != 0 && (!type || type->dtype != given.dtype())) {
     throw DTypeError(
         fmt::format("{} is {}; the model takes {}", title, name_of(given.dtype()), name_of_type(stated.type)));
   }
@@ -100,13 +112,13 @@ std::vector<Value> constants_on(const LoadedProgram& loaded, Device device) {
         continue;
       }
       const Tensor tensor = value.tensor(Device{}).to(device);
-      values.push_back(value.host() == nullptr ? Value(tensor) : Value(tensor, *value.host()));
+      values.push_back(value.host() == nullptr ? Value(tensor, value.narrow()) : Value(tensor, *value.host()));
     }
     known = loaded.on_device.emplace(device, std::move(values)).first;
   }
   std::vector<Value> values = known->second;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (loaded.cells[i].defined()) values[i] = Value(loaded.cells[i].tensor());
+    if (loaded.cells[i].defined()) values[i] = Value(loaded.cells[i].tensor(), program.constants[i].value.narrow());
   }
   return values;
 }
@@ -147,7 +159,7 @@ ValueMap run_program(const LoadedProgram& loaded, ValueMap inputs, Device device
     auto found = inputs.find(stated.name);
     if (found != inputs.end()) {
       check_input(stated, found->second, symbols);
-      given.push_back(std::move(found->second));
+      given.push_back(as_stated(stated, std::move(found->second), device));
       inputs.erase(found);
       continue;
     }

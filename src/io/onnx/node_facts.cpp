@@ -27,6 +27,11 @@ const Attribute& required(const NodeFacts& node, std::string_view name, Attribut
   return typed(node, *attribute, type);
 }
 
+[[noreturn]] void refuse_type(const NodeFacts& node, std::string_view attribute) {
+  throw UnsupportedError(fmt::format("{}: {}={}, which tensors do not have", node.title(), attribute,
+                                     name_of_type(node.integer(attribute))));
+}
+
 }  // namespace
 
 std::string_view NodeFacts::domain() const {
@@ -86,14 +91,16 @@ std::vector<std::int64_t> NodeFacts::required_integers(std::string_view name) co
   return required(*this, name, AttributeType::integers).integers;
 }
 DType NodeFacts::dtype(std::string_view name, DType fallback) const {
+  const ElementType type = element_type(name, {fallback, Narrow::none});
+  if (type.narrow != Narrow::none) refuse_type(*this, name);
+  return type.dtype;
+}
+ElementType NodeFacts::element_type(std::string_view name, ElementType fallback) const {
   const Attribute* found = attribute(name);
   if (found == nullptr) return fallback;
-  const std::int64_t type = typed(*this, *found, AttributeType::integer).integer;
-  const std::optional<DType> dtype = dtype_of(type);
-  if (!dtype) {
-    throw UnsupportedError(fmt::format("{}: {}={}, which tensors do not have", title(), name, name_of_type(type)));
-  }
-  return *dtype;
+  const std::optional<ElementType> type = element_type_of(typed(*this, *found, AttributeType::integer).integer);
+  if (!type) refuse_type(*this, name);
+  return *type;
 }
 
 std::size_t NodeFacts::inputs() const {
@@ -168,11 +175,9 @@ std::vector<Value> Call::run_graph(std::string_view name, std::vector<Value> inp
   return graphs_->run(planned(), name, std::move(inputs));
 }
 
-Tensor Call::tensor(std::string_view name) const {
+Value Call::tensor(std::string_view name) const {
   const Attribute& attribute = required(*this, name, AttributeType::tensor);
-  const os::FileBytes& file = planned().program->model->file;
-  const Tensor value = io::to_tensor(elements_of(*attribute.tensor, file, nullptr), file.path, attribute.tensor->name);
-  return device_ == Device{} ? value : value.to(device_);
+  return value_of(*attribute.tensor, planned().program->model->file, nullptr);
 }
 
 void Call::unsupported(std::string_view reason) const {

@@ -34,6 +34,15 @@ inline constexpr int kNewestVersion = 28;
 
 /// The dtype of a number of TensorProto.DataType; none for types that tensors do not have (strings, complex128, 4-bit).
 std::optional<DType> dtype_of(std::int64_t data_type);
+/// The same with the types of less than a byte, and the dtype that holds these.
+struct ElementType {
+  ElementType(DType of_tensor = DType::f32, Narrow of_elements = Narrow::none)
+      : dtype(of_tensor), narrow(of_elements) {}
+
+  DType dtype;
+  Narrow narrow;
+};
+std::optional<ElementType> element_type_of(std::int64_t data_type);
 /// "float", "uint4", ...: the name of a number of TensorProto.DataType, "type 99" for an unknown one.
 std::string name_of_type(std::int64_t data_type);
 
@@ -63,6 +72,7 @@ class NodeFacts {
   std::vector<std::int64_t> required_integers(std::string_view name) const;
   /// A TensorProto.DataType as a dtype. UnsupportedError for types that tensors do not have.
   DType dtype(std::string_view name, DType fallback) const;
+  ElementType element_type(std::string_view name, ElementType fallback) const;
   const Attribute* attribute(std::string_view name) const;
 
   /// How many inputs and outputs the node lists; one that is left out in the middle counts.
@@ -123,8 +133,8 @@ class Call : public NodeFacts {
   /// The outputs of the graph in an attribute. FormatError if there is none, or it takes another number of inputs.
   std::vector<Value> run_graph(std::string_view attribute, std::vector<Value> inputs) const;
 
-  /// The attribute, a tensor, on device(). FormatError if it is missing.
-  Tensor tensor(std::string_view name) const;
+  /// The attribute, a tensor, on the CPU. FormatError if it is missing.
+  Value tensor(std::string_view name) const;
 
   // Errors that name the node. `unsupported` throws UnsupportedError: what we do not do; the others are the model's
   // or the inputs' fault.
@@ -156,6 +166,7 @@ struct Operator {
   Run run = nullptr;           ///< One of the two.
   RunValues run_values = nullptr;
   Check check = nullptr;
+  NarrowInputs narrow = NarrowInputs::refused;
 };
 
 }  // namespace io::onnx

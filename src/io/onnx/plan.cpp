@@ -150,15 +150,12 @@ class Planner {
   }
 
   Value load(const ModelTensor& tensor) {
-    if (!stored_type_of(tensor.type) || !dtype_of(tensor.type)) {
+    if (!element_type_of(tensor.type)) {
       unsupported_types_.push_back(name_of_type(tensor.type));
       return {};
     }
     if (tensor.external && external_ == nullptr) return {};
-    Tensor value = io::to_tensor(elements_of(tensor, model_.file, external_), model_.file.path, tensor.name);
-    if (!fits_host(value.dtype(), value.shape())) return value;
-    HostArray array = read_to_host(value);
-    return {std::move(value), std::move(array)};
+    return settled(value_of(tensor, model_.file, external_));
   }
 
   void nodes_of(Scope& scope, const ModelGraph& graph) {
@@ -285,7 +282,7 @@ class Planner {
       constant.consumer_op = node.op;
       constant.consumer_input = input;
     }
-    if (!constant.value.is_tensor()) return;
+    if (!constant.value.is_tensor() || constant.value.narrow() != Narrow::none) return;
     const bool has_sizes = is_float(constant.value.dtype()) && constant.value.shape().rank() > 0;
     if (has_sizes && takes_weight(node.op, input)) constant.role = Role::parameter;
     const bool is_statistic = node.op == "BatchNormalization" && (input == 3 || input == 4);
@@ -348,7 +345,8 @@ class Planner {
       if (constant.role != Role::constant || !constant.value.is_tensor()) continue;
       // Few floats that are no weights are scales, ranges or limits.
       const std::int64_t most = is_float(constant.value.dtype()) ? 8 : kMaxHostElements;
-      const bool small = constant.value.host() != nullptr && constant.value.shape().numel() <= most;
+      const bool few = constant.value.host() != nullptr || constant.value.narrow() != Narrow::none;
+      const bool small = few && constant.value.shape().numel() <= most;
       constant.role = small ? Role::constant : Role::buffer;
     }
     for (const SlotOfConstant& entry : program_->main.constants) {

@@ -58,7 +58,7 @@ class OnnxSource final : public TensorSource {
       const std::optional<StoredType> type = stored_type_of(tensor->type);
       if (!type || tensor->dims.size() > static_cast<std::size_t>(kMaxRank)) continue;  // named by the problems
       const Shape shape{std::span<const std::int64_t>(tensor->dims)};
-      const CheckedSize bytes = element_count(shape) * size_of(*type);
+      const CheckedSize bytes = bytes_in_file(tensor->type, shape);
       if (!bytes.at_most(std::uint64_t{1} << 62)) {
         throw FormatError(
             fmt::format("{}: tensor {} has too many elements", model_->file.path, in_quotes(tensor->name)));
@@ -68,6 +68,9 @@ class OnnxSource final : public TensorSource {
                                                     : tensor->message.offset;
       entries_.push_back(
           {.name = std::string(tensor->name), .type = *type, .shape = shape, .offset = offset, .bytes = bytes.value()});
+      if (!dtype_of(tensor->type) && element_type_of(tensor->type)) {
+        entries_.back().encoding = name_of_type(tensor->type);
+      }
       tensors_.push_back(tensor);
     }
   }

@@ -11,6 +11,7 @@
 #include <lockstep/error.h>
 #include <lockstep/io/onnx.h>
 
+#include "core/assert.h"
 #include "core/os_confined.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
@@ -26,6 +27,7 @@ struct DataTypeRow {
   std::string_view name;
   std::optional<StoredType> stored;
   std::uint32_t field = 0;
+  Narrow narrow = Narrow::none;  // `stored` is what they are unpacked into
 };
 constexpr std::array<DataTypeRow, 27> kDataTypes = {{
     {"undefined", {}, 0},
@@ -49,12 +51,12 @@ constexpr std::array<DataTypeRow, 27> kDataTypes = {{
     {"float8e4m3fnuz", {}, 5},
     {"float8e5m2", StoredType::f8_e5m2, 5},
     {"float8e5m2fnuz", {}, 5},
-    {"uint4", {}, 5},
-    {"int4", {}, 5},
-    {"float4e2m1", {}, 5},
+    {"uint4", StoredType::u8, 5, Narrow::u4},
+    {"int4", StoredType::i8, 5, Narrow::i4},
+    {"float4e2m1", StoredType::f32, 5, Narrow::f4e2m1},
     {"float8e8m0", {}, 5},
-    {"uint2", {}, 5},
-    {"int2", {}, 5},
+    {"uint2", StoredType::u8, 5, Narrow::u2},
+    {"int2", StoredType::i8, 5, Narrow::i2},
 }};
 
 const DataTypeRow* find_data_type(std::int64_t type) {
@@ -105,14 +107,15 @@ template <typename T> void append(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), start, start + sizeof(T));
 }
 
-// The low bytes of each number: int32_data holds u8, f16 and all the others of at most 32 bits.
+// The low bytes of each number: int32_data holds u8, f16 and all the others of at most 32 bits, and bytes
+// of packed elements.
 std::vector<std::byte> typed_elements(const ModelTensor& tensor, std::string_view file, const DataTypeRow& row,
                                       std::size_t bytes) {
   std::vector<std::byte> result;
   const bool fixed32 = row.field == 4;
   const bool fixed64 = row.field == 10;
   const Wire wire = fixed32 ? Wire::fixed32 : fixed64 ? Wire::fixed64 : Wire::varint;
-  const std::size_t each = fixed32 ? 4 : fixed64 ? 8 : size_of(*row.stored);
+  const std::size_t each = fixed32 ? 4 : fixed64 ? 8 : row.narrow != Narrow::none ? 1 : size_of(*row.stored);
   MessageReader reader(file, tensor.message, "a tensor");
   Field field;
   while (reader.next(field)) {
@@ -159,9 +162,25 @@ std::optional<StoredType> stored_type_of(std::int64_t data_type) {
   return row == nullptr ? std::nullopt : row->stored;
 }
 
+std::optional<ElementType> element_type_of(std::int64_t data_type) {
+  const DataTypeRow* row = find_data_type(data_type);
+  const std::optional<DType> dtype = row != nullptr && row->stored ? tensor_dtype(*row->stored) : std::nullopt;
+  return dtype ? std::optional(ElementType{*dtype, row->narrow}) : std::nullopt;
+}
+
 std::optional<DType> dtype_of(std::int64_t data_type) {
-  const std::optional<StoredType> stored = stored_type_of(data_type);
-  return stored ? tensor_dtype(*stored) : std::nullopt;
+  const std::optional<ElementType> type = element_type_of(data_type);
+  return type && type->narrow == Narrow::none ? std::optional(type->dtype) : std::nullopt;
+}
+
+CheckedSize bytes_in_file(std::int64_t data_type, const Shape& shape) {
+  const DataTypeRow* row = find_data_type(data_type);
+  LOCKSTEP_ASSERT(row != nullptr && row->stored);
+  const CheckedSize elements = element_count(shape);
+  const bool packed = row->narrow != Narrow::none && elements.at_most(std::uint64_t{1} << 62);
+  if (!packed) return elements * size_of(*row->stored);
+  const auto in_byte = 8 / static_cast<std::uint64_t>(form_of(row->narrow).bits);
+  return (elements.value() + in_byte - 1) / in_byte;
 }
 
 std::string name_of_type(std::int64_t data_type) {
@@ -241,11 +260,11 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
                                        in_quotes(tensor.name), name_of_type(tensor.type)));
   }
   RawTensor result{.type = *row->stored, .shape = shape_of(tensor, file.path)};
-  const CheckedSize bytes = element_count(result.shape) * size_of(result.type);
+  const CheckedSize bytes = bytes_in_file(tensor.type, result.shape);
   const auto check_size = [&](std::uint64_t found) {
     if (bytes.equals(found)) return;
     throw FormatError(fmt::format("{}: tensor {} of {} has {} bytes of elements", file.path, in_quotes(tensor.name),
-                                  describe(result.type, result.shape), found));
+                                  name_of_type(tensor.type) + " " + result.shape.to_string(), found));
   };
   if (tensor.external) {
     if (!bytes.at_most(std::uint64_t{1} << 62)) check_size(0);
@@ -261,7 +280,18 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
     result.bytes = *decoded;
     result.owner = std::move(decoded);
   }
+  if (row->narrow != Narrow::none) {
+    const auto count = static_cast<std::size_t>(element_count(result.shape).value());
+    auto elements = std::make_shared<const std::vector<std::byte>>(unpacked(row->narrow, result.bytes, count));
+    result.bytes = *elements;
+    result.owner = std::move(elements);
+  }
   return result;
+}
+
+Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external) {
+  Tensor elements = io::to_tensor(elements_of(tensor, file, external), file.path, tensor.name);
+  return {std::move(elements), find_data_type(tensor.type)->narrow};
 }
 
 }  // namespace io::onnx

@@ -84,6 +84,12 @@ Tensor to_tensor(const HostArray& array, Device device) {
   return device == Device{} ? tensor : tensor.to(device);
 }
 
+Value settled(const Value& value) {
+  if (!value.is_tensor() || value.host() != nullptr || value.narrow() != Narrow::none) return value;
+  const Tensor& tensor = value.tensor();
+  return fits_host(tensor.dtype(), tensor.shape()) ? Value(tensor, read_to_host(tensor)) : value;
+}
+
 std::uint64_t bytes_of(const Value& value) {
   if (!value.is_tensor()) return 0;
   return static_cast<std::uint64_t>(value.shape().numel()) * size_of(value.dtype());

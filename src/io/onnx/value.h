@@ -9,6 +9,8 @@
 
 #include <lockstep/tensor.h>
 
+#include "io/onnx/narrow.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace io::onnx {
@@ -38,7 +40,7 @@ class Value {
  public:
   /// Absent.
   Value() = default;
-  Value(Tensor tensor) : tensor_(std::move(tensor)) {}
+  Value(Tensor tensor, Narrow narrow = Narrow::none) : tensor_(std::move(tensor)), narrow_(narrow) {}
   /// Known on the host; becomes a tensor where one is asked for.
   Value(HostArray array) : host_(std::make_shared<const HostArray>(std::move(array))) {}
   /// A constant: both, without a copy between them at run time.
@@ -55,6 +57,8 @@ class Value {
   // Of a tensor, without making one.
   const Shape& shape() const { return host_ ? host_->shape : tensor_.shape(); }
   DType dtype() const { return host_ ? host_->dtype : tensor_.dtype(); }
+  /// Of which type of less than a byte its elements are; such values are not known on the host.
+  Narrow narrow() const { return narrow_; }
 
   /// The tensor; one that was known on the host only is made on `device` by the first call. Not for several threads.
   const Tensor& tensor(Device device) const;
@@ -64,9 +68,13 @@ class Value {
 
  private:
   mutable Tensor tensor_;
+  Narrow narrow_ = Narrow::none;
   std::shared_ptr<const HostArray> host_;
   std::shared_ptr<const std::vector<Value>> sequence_;
 };
+
+/// A tensor's value known on the host, too, if it is small. Waits for the device. Other values as they are.
+Value settled(const Value& value);
 
 /// Of a tensor's elements; 0 for other values.
 std::uint64_t bytes_of(const Value& value);

@@ -12,7 +12,7 @@ namespace {
 
 Value tensor_value(const os::FileBytes& file, Bytes message) {
   const ModelTensor tensor = parse_tensor(file.path, message);
-  return io::to_tensor(elements_of(tensor, file, nullptr), file.path, tensor.name);
+  return value_of(tensor, file, nullptr);
 }
 
 [[noreturn]] void refuse(const os::FileBytes& file) {

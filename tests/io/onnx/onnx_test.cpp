@@ -186,8 +186,11 @@ std::string node(const std::string& op, const std::vector<std::string>& inputs, 
 std::string value(int list, const std::string& name) {
   return field(list, field(1, name));
 }
+std::string tensor(const std::string& name, char type, char size, const std::string& elements) {
+  return field(5, number(1, size) + number(2, type) + field(8, name) + elements);
+}
 std::string floats(const std::string& name, char size, const std::string& raw, const std::string& more = {}) {
-  return field(5, number(1, size) + number(2, 1) + field(8, name) + field(9, raw) + more);
+  return tensor(name, 1, size, field(9, raw) + more);
 }
 std::string model_of(const std::string& graph, char ir = 8, char opset = 17) {
   return number(1, ir) + field(7, graph) + field(8, number(2, opset));
@@ -222,6 +225,38 @@ TEST(Onnx, DropoutDrawsWhatItsSeedSaysWhereItTrains) {
   EXPECT_BITS_EQ(outputs.at("y"), where(kept, div(x, 0.75), zeros_like(x)));
   EXPECT_BITS_EQ(run(true).at("kept"), kept);
   EXPECT_NEAR(mean(kept.to(DType::f32)).item<float>(), 0.75, 0.03);
+}
+
+constexpr char kFloat4 = 23, kInt4 = 22, kInt2 = 26;
+
+TEST(Onnx, ElementsOfLessThanAByteKeepTheirTypes) {
+  const TemporaryFolder folder;
+  const std::string two("\0\0\0\x40", 4);
+  const std::string graph =
+      tensor("w", kInt4, 5, field(9, "\x78\xf1\xf3")) +  // the last half byte belongs to no element
+      tensor("zero", kInt2, 1, field(5, "\x01")) + floats("two", 1, two) +
+      node("DequantizeLinear", {"w", "two"}, {"wide"}) + node("Transpose", {"zero"}, {"point"}) +
+      tensor("pads", 7, 2, field(7, std::string("\1\0", 2))) + node("Pad", {"point", "pads"}, {"padded"}) +
+      node("DequantizeLinear", {"padded", "two"}, {"moved"}) +
+      node("QuantizeLinear", {"x", "two", "point"}, {"least"}) +
+      node("Cast", {"x"}, {"four"}, integer_attribute("to", kFloat4)) +
+      node("Cast", {"given"}, {"floats"}, integer_attribute("to", 1)) + value(11, "x") +
+      field(11, field(1, "given") + field(2, field(1, number(1, kInt4)))) + value(12, "wide") + value(12, "moved") +
+      value(12, "least") + value(12, "four") + value(12, "floats");
+  const std::string path = folder.write("model.onnx", model_of(graph));
+  const auto model = load_onnx(path);
+  const TensorMap outputs = model->run({{"x", Tensor::from(std::vector<float>{-9, 1, 2.5, 3, 100}, {5})},
+                                        {"given", Tensor::from(std::vector<std::int8_t>{9, -1, 7}, {3})}});
+  EXPECT_THAT(outputs.at("wide").to_vector<float>(), ElementsAre(-16, 14, 2, -2, 6));
+  EXPECT_THAT(outputs.at("moved").to_vector<float>(), ElementsAre(0, 2));
+  EXPECT_THAT(outputs.at("least").to_vector<std::int8_t>(), ElementsAre(-2, 1, 1, 1, 1));
+  EXPECT_THAT(outputs.at("four").to_vector<float>(), ElementsAre(-6, 1, 2, 3, 6));
+  EXPECT_THAT(outputs.at("floats").to_vector<float>(), ElementsAre(-7, -1, 7));
+  EXPECT_THAT(load_weights(path).at("w").to_vector<std::int8_t>(), ElementsAre(-8, 7, 1, -1, 3));
+
+  const std::string sum = node("Add", {"w", "w"}, {"y"}) + tensor("w", kInt4, 2, field(9, "\x12")) + value(12, "y");
+  const auto computes = load_onnx(folder.write("sum.onnx", model_of(sum)));
+  EXPECT_THAT(message_of<UnsupportedError>([&] { computes->run({}); }), HasSubstr("numbers of less than a byte"));
 }
 
 // --- files that are wrong
@@ -276,6 +311,17 @@ TEST(OnnxMalformed, TensorsHoldAsManyElementsAsTheySay) {
   const std::string huge =
       field(5, std::string("\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x08\x7f", 11) + number(2, 1) + field(8, "w"));
   EXPECT_THAT(onnx_refusal(model_of(plain_graph() + huge)), HasSubstr("too many elements"));
+  const auto refused_int4 = [](const std::string& elements) {
+    return onnx_refusal(model_of(plain_graph() + tensor("w", kInt4, 5, elements)));
+  };
+  EXPECT_THAT(refused_int4(field(9, "\x11\x22")), HasSubstr("of int4 [5] has 2 bytes of elements"));
+  EXPECT_THAT(refused_int4(field(9, "\x11\x22\x33\x44")), HasSubstr("has 4 bytes of elements"));
+  EXPECT_THAT(refused_int4(field(5, "\x11\x22")), HasSubstr("has 2 bytes of elements"));
+  EXPECT_THAT(refused_int4(field(5, "\x11\x22\x33\x44")), HasSubstr("too many elements"));
+  const std::string most = std::string("\x08\x80\x80\x80\x80\x80\x80\x80\x80\x10", 10);  // 2^60 elements
+  EXPECT_THAT(
+      onnx_refusal(model_of(plain_graph() + field(5, most + number(2, kFloat4) + field(8, "w") + field(9, "\x11")))),
+      HasSubstr("has 1 bytes of elements"));
 }
 
 TEST(OnnxMalformed, FunctionsThatCallThemselvesEnd) {

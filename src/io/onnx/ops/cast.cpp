@@ -25,19 +25,24 @@ struct SmallFloat {
 constexpr SmallFloat kE4m3{3, 7, 448, 0x7f, 0x7f};
 constexpr SmallFloat kE5m2{2, 15, 57344, 0x7c, 0x7e};
 
-Tensor converted(const Call& call, DType to) {
+Value converted(const Call& call, ElementType type) {
+  const auto [to, narrow] = type;
   const Tensor& x = call.input(0);
-  if (x.dtype() == to) return x;
+  if (x.dtype() == to && narrow == call.value(0).narrow()) return {x, narrow};
+  if (narrow != Narrow::none) {
+    const DType through = is_float(to) ? DType::f32 : DType::i32;
+    return {to_narrow(cast_to(computable(x), through), narrow), narrow};
+  }
   const bool small = to == DType::f8e4m3 || to == DType::f8e5m2;
   if (!small) return cast_to(computable(x), to);
   return small_float(cast_to(computable(x), DType::f32), to, call.integer("saturate", 1) != 0);
 }
 
-std::vector<Tensor> cast(const Call& call) {
-  return {converted(call, call.dtype("to", DType::f32))};
+std::vector<Value> cast(const Call& call) {
+  return {converted(call, call.element_type("to", {}))};
 }
-std::vector<Tensor> cast_like(const Call& call) {
-  return {converted(call, call.dtype_of_input(1))};
+std::vector<Value> cast_like(const Call& call) {
+  return {converted(call, {call.dtype_of_input(1), call.value(1).narrow()})};
 }
 std::vector<Tensor> bit_cast(const Call& call) {
   const DType dtype = call.dtype("to", DType::f32);
@@ -53,14 +58,14 @@ std::string check_type(const NodeFacts& node) {
   return dtype && !is_storage_only(*dtype) ? "" : "to=" + name_of_type(type);
 }
 std::string check_cast(const NodeFacts& node) {
-  const auto dtype = dtype_of(node.integer("to", 0));
-  return dtype && *dtype != DType::complex64 ? "" : "to=" + name_of_type(node.integer("to", 0));
+  const auto type = element_type_of(node.integer("to", 0));
+  return type && type->dtype != DType::complex64 ? "" : "to=" + name_of_type(node.integer("to", 0));
 }
 
 constexpr Operator kCastOperators[] = {
     // Until 5 the attribute is a text.
-    {.name = "Cast", .since = 6, .run = cast, .check = check_cast},
-    {.name = "CastLike", .since = 15, .run = cast_like},
+    {.name = "Cast", .since = 6, .run_values = cast, .check = check_cast, .narrow = NarrowInputs::taken},
+    {.name = "CastLike", .since = 15, .run_values = cast_like, .narrow = NarrowInputs::taken},
     {.name = "BitCast", .since = 26, .run = bit_cast, .check = check_type},
 };
 

@@ -14,16 +14,16 @@ std::vector<Value> identity(const Call& call) {
 }
 
 // Known on the host if it is small: shapes and axes are given this way.
-Value settled_constant(const Tensor& on_host, Device device) {
-  const Tensor tensor = device == Device{} ? on_host : on_host.to(device);
-  return fits_host(on_host.dtype(), on_host.shape()) ? Value(tensor, read_to_host(on_host)) : Value(tensor);
+Value settled_constant(const Value& on_host, Device device) {
+  const Value value = settled(on_host);
+  value.tensor(device);
+  return value;
 }
 
 std::vector<Value> constant(const Call& call) {
   const auto list = [](std::size_t size) { return Shape{static_cast<std::int64_t>(size)}; };
   if (call.has_attribute("value")) {
-    const Call on_host(call.planned(), {}, Device{});
-    return {settled_constant(on_host.tensor("value"), call.device())};
+    return {settled_constant(call.tensor("value"), call.device())};
   }
   if (call.has_attribute("value_int")) return {HostArray{DType::i64, {}, {call.integer("value_int")}, {}}};
   if (call.has_attribute("value_ints")) {
@@ -47,7 +47,7 @@ std::string check_constant(const NodeFacts& node) {
   }
   if (node.has_attribute("sparse_value")) return "a sparse constant";
   const Attribute* value = node.attribute("value");
-  if (value != nullptr && value->tensor != nullptr && !dtype_of(value->tensor->type)) {
+  if (value != nullptr && value->tensor != nullptr && !element_type_of(value->tensor->type)) {
     return "a constant of type " + name_of_type(value->tensor->type);
   }
   return "";
@@ -61,10 +61,10 @@ std::vector<Value> constant_of_shape(const Call& call) {
     if (fits_host(DType::f32, shape) && shape.numel() == 0) return {HostArray{DType::f32, shape, {}, {}}};
     return {zeros(shape, {.dtype = DType::f32, .device = call.device()})};
   }
-  const Call on_host(call.planned(), {}, Device{});
-  const Tensor element = on_host.tensor("value");
+  const Value value = call.tensor("value");
+  const Tensor& element = value.tensor();
   call.require(element.numel() == 1, "the attribute value must have one element");
-  if (fits_host(element.dtype(), shape)) {
+  if (value.narrow() == Narrow::none && fits_host(element.dtype(), shape)) {
     HostArray array = read_to_host(element);
     const auto count = static_cast<std::size_t>(shape.numel());
     array.shape = shape;
@@ -72,19 +72,19 @@ std::vector<Value> constant_of_shape(const Call& call) {
     if (!array.numbers.empty()) array.numbers.assign(count, array.numbers.front());
     return {std::move(array)};
   }
-  return {element.to(call.device()).reshape({}).expand(shape)};
+  return {Value(element.to(call.device()).reshape({}).expand(shape), value.narrow())};
 }
 
 std::string check_constant_of_shape(const NodeFacts& node) {
   const Attribute* value = node.attribute("value");
-  if (value != nullptr && value->tensor != nullptr && !dtype_of(value->tensor->type)) {
+  if (value != nullptr && value->tensor != nullptr && !element_type_of(value->tensor->type)) {
     return "a constant of type " + name_of_type(value->tensor->type);
   }
   return "";
 }
 
 constexpr Operator kConstantOperators[] = {
-    {.name = "Identity", .run_values = identity},
+    {.name = "Identity", .run_values = identity, .narrow = NarrowInputs::taken},
     {.name = "Constant", .run_values = constant, .check = check_constant},
     {.name = "ConstantOfShape", .since = 9, .run_values = constant_of_shape, .check = check_constant_of_shape},
 };

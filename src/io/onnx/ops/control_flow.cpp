@@ -26,6 +26,13 @@ Value stacked(const Call& call, std::vector<Tensor> slices, std::int64_t axis, b
   return stack(slices, static_cast<int>(axis));
 }
 
+// A value that is put together with others of its kind.
+const Tensor& part(const Call& call, const Value& value) {
+  call.require(value.is_tensor(), "a value that is collected is no tensor");
+  if (value.narrow() != Narrow::none) call.unsupported("numbers of less than a byte that are collected");
+  return value.tensor(call.device());
+}
+
 std::vector<Value> loop(const Call& call) {
   const std::int64_t trips = call.has(0) ? call.host_integer(0) : kMostTrips + 1;
   bool goes_on = !call.has(1) || call.host_integer(1) != 0;
@@ -43,9 +50,7 @@ std::vector<Value> loop(const Call& call) {
     goes_on = condition.host_integer(0) != 0;
     for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = std::move(outputs[1 + i]);
     for (std::size_t i = 0; i < collected; ++i) {
-      const Value& slice = outputs[1 + carried.size() + i];
-      call.require(slice.is_tensor(), "a value that is collected is no tensor");
-      slices[i].push_back(slice.tensor(call.device()));
+      slices[i].push_back(part(call, outputs[1 + carried.size() + i]));
     }
   }
   for (std::vector<Tensor>& list : slices) carried.push_back(stacked(call, std::move(list), 0, false));
@@ -77,8 +82,7 @@ Scanned scan_along(const Call& call, std::vector<Value> states, const std::vecto
     call.require(outputs.size() >= count + result.slices.size(), "the body has too few outputs");
     for (std::size_t i = 0; i < count; ++i) result.states[i] = std::move(outputs[i]);
     for (std::size_t i = 0; i < result.slices.size(); ++i) {
-      call.require(outputs[count + i].is_tensor(), "a value that is collected is no tensor");
-      result.slices[i].push_back(outputs[count + i].tensor(call.device()));
+      result.slices[i].push_back(part(call, outputs[count + i]));
     }
   }
   return result;
@@ -143,8 +147,7 @@ std::vector<Value> scan_of_batch(const Call& call) {
     }
     Scanned result = scan_along(call, std::move(states), sequences, static_cast<std::size_t>(trips));
     for (std::size_t i = 0; i < result.states.size(); ++i) {
-      call.require(result.states[i].is_tensor(), "a state is no tensor");
-      rows[i].push_back(result.states[i].tensor(call.device()));
+      rows[i].push_back(part(call, result.states[i]));
     }
     for (std::size_t i = 0; i < result.slices.size(); ++i) {
       std::vector<Tensor>& slices = result.slices[i];

@@ -17,13 +17,14 @@ namespace {
 struct IntegerRange {
   double least, most;
 };
-IntegerRange range_of(const Call& call, DType dtype) {
-  switch (dtype) {
+IntegerRange range_of(const Call& call, ElementType type) {
+  if (type.narrow != Narrow::none) return {form_of(type.narrow).least, form_of(type.narrow).most};
+  switch (type.dtype) {
     case DType::u8: return {0, 255};
     case DType::i8: return {-128, 127};
     case DType::i16: return {-32768, 32767};
     case DType::u16: return {0, 65535};
-    default: call.unsupported("quantised to " + std::string(name_of(dtype)));
+    default: call.unsupported("quantised to " + std::string(name_of(type.dtype)));
   }
 }
 
@@ -42,25 +43,33 @@ Tensor beside(const Call& call, const Tensor& x, const Tensor& parameter) {
   return parameter.reshape(shape);
 }
 
-std::vector<Tensor> quantize_linear(const Call& call) {
+std::vector<Value> quantize_linear(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor zero = call.optional_input(2);
-  DType dtype = zero.defined() ? zero.dtype() : DType::u8;
-  if (call.integer("output_dtype", 0) != 0) dtype = call.dtype("output_dtype", dtype);
+  ElementType type{zero.defined() ? zero.dtype() : DType::u8, call.value(2).narrow()};
+  if (call.integer("output_dtype", 0) != 0) type = call.element_type("output_dtype", type);
   const Tensor scale = beside(call, x, call.input(1)).to(DType::f32);
   const Tensor quotient = div(x.to(DType::f32), scale);
-  if (dtype == DType::f8e4m3 || dtype == DType::f8e5m2) {  // whose zero point is 0
-    return {small_float(quotient, dtype, call.integer("saturate", 1) != 0)};
+  if (type.dtype == DType::f8e4m3 || type.dtype == DType::f8e5m2) {  // whose zero point is 0
+    return {small_float(quotient, type.dtype, call.integer("saturate", 1) != 0)};
   }
-  return {quantised(call, quotient, zero.defined() ? beside(call, x, zero) : Tensor(), dtype)};
+  const Tensor point = zero.defined() ? beside(call, x, zero) : Tensor();
+  if (type.narrow == Narrow::f4e2m1) {
+    return {Value(to_narrow(point.defined() ? add(quotient, point) : quotient, type.narrow), type.narrow)};
+  }
+  return {Value(quantised(call, quotient, point, type), type.narrow)};
 }
 
-std::string check_quantise(const NodeFacts& node) {
+std::string check_output(const NodeFacts& node) {
   const std::int64_t type = node.integer("output_dtype", 0);
   const auto dtype = dtype_of(type);
   return type == 0 || (dtype && (!is_storage_only(*dtype) || is_stored_unsigned(*dtype)))
              ? ""
              : "output_dtype=" + name_of_type(type);
+}
+std::string check_quantise(const NodeFacts& node) {
+  const auto type = element_type_of(node.integer("output_dtype", 0));
+  return type && type->narrow != Narrow::none ? "" : check_output(node);
 }
 
 std::vector<Tensor> dequantize_linear(const Call& call) {
@@ -70,8 +79,9 @@ std::vector<Tensor> dequantize_linear(const Call& call) {
   if (is_storage_only(x.dtype()) && !is_stored_unsigned(x.dtype())) {  // floats have no zero point but 0
     return {mul(computable(x), beside(call, x, scale).to(DType::f32)).to(result)};
   }
-  Tensor centred_x = cast_to(x, DType::i32);
-  if (call.has(2)) centred_x = sub(centred_x, cast_to(beside(call, x, call.input(2)), DType::i32));
+  const DType exact = is_float(x.dtype()) ? DType::f32 : DType::i32;  // float4e2m1 is in floats
+  Tensor centred_x = cast_to(x, exact);
+  if (call.has(2)) centred_x = sub(centred_x, cast_to(beside(call, x, call.input(2)), exact));
   return {mul(centred_x.to(DType::f32), beside(call, x, scale).to(DType::f32)).to(result)};
 }
 
@@ -94,12 +104,28 @@ std::vector<Tensor> qlinear_matmul(const Call& call) {
 }
 
 constexpr Operator kQuantizationOperators[] = {
-    {.name = "QuantizeLinear", .since = 10, .run = quantize_linear, .check = check_quantise},
-    {.name = "DequantizeLinear", .since = 10, .run = dequantize_linear, .check = check_quantise},
+    {.name = "QuantizeLinear",
+     .since = 10,
+     .run_values = quantize_linear,
+     .check = check_quantise,
+     .narrow = NarrowInputs::taken},
+    {.name = "DequantizeLinear",
+     .since = 10,
+     .run = dequantize_linear,
+     .check = check_output,
+     .narrow = NarrowInputs::taken},
     {.name = "DynamicQuantizeLinear", .since = 11, .run = dynamic_quantize_linear},
     {.name = "QLinearMatMul", .since = 10, .run = qlinear_matmul},
-    {.domain = kMicrosoft, .name = "QuantizeLinear", .run = quantize_linear, .check = check_quantise},
-    {.domain = kMicrosoft, .name = "DequantizeLinear", .run = dequantize_linear, .check = check_quantise},
+    {.domain = kMicrosoft,
+     .name = "QuantizeLinear",
+     .run_values = quantize_linear,
+     .check = check_quantise,
+     .narrow = NarrowInputs::taken},
+    {.domain = kMicrosoft,
+     .name = "DequantizeLinear",
+     .run = dequantize_linear,
+     .check = check_output,
+     .narrow = NarrowInputs::taken},
 };
 
 }  // namespace
@@ -132,10 +158,10 @@ Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero) {
   return mul(centred(x, zero, 0).to(DType::f32), scale.reshape({}));
 }
 
-Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype) {
-  const IntegerRange range = range_of(call, dtype);
+Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, ElementType type) {
+  const IntegerRange range = range_of(call, type);
   const Tensor moved = zero.defined() ? add(round(quotient), cast_to(zero, quotient.dtype())) : round(quotient);
-  return cast_to(clamp(moved, range.least, range.most), dtype);
+  return cast_to(clamp(moved, range.least, range.most), type.dtype);
 }
 
 Tensor quantised_by(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero) {

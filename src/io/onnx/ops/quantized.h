@@ -19,8 +19,8 @@ Tensor centred(const Tensor& x, const Tensor& zero, int dim);
 Tensor centred_weight(const Call& call, std::size_t input, std::size_t zero, int dim);
 /// The numbers that integers stand for, with one scale and zero point for all.
 Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero);
-/// Rounded to even, moved by the zero point, and held within the dtype.
-Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, DType dtype);
+/// Rounded to even, moved by the zero point, and held within the integers of the type.
+Tensor quantised(const Call& call, const Tensor& quotient, const Tensor& zero, ElementType type);
 /// The numbers as integers of the zero point's dtype (u8 without one), by one scale for all.
 Tensor quantised_by(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero);
 

@@ -148,7 +148,7 @@ HostValues squeeze_rule(const Call& call) {
 
 HostValues cast_rule(const Call& call) {
   HostArray result = *call.value(0).host();
-  if (call.dtype("to", DType::f32) != DType::i64 || (result.dtype != DType::i64 && result.dtype != DType::i32))
+  if (call.element_type("to", {}).dtype != DType::i64 || (result.dtype != DType::i64 && result.dtype != DType::i32))
     return std::nullopt;
   result.dtype = DType::i64;
   return std::vector<Value>{std::move(result)};
@@ -186,8 +186,8 @@ constexpr std::array<std::string_view, 54> kShapeOperators = {"Abs",       "Add"
                                                               "Unsqueeze", "Where",       "Xor"};
 
 constexpr Operator kShapeArithmeticOperators[] = {
-    {.name = "Shape", .run_values = shape_of_input},
-    {.name = "Size", .run_values = size_of_input},
+    {.name = "Shape", .run_values = shape_of_input, .narrow = NarrowInputs::taken},
+    {.name = "Size", .run_values = size_of_input, .narrow = NarrowInputs::taken},
 };
 
 }  // namespace

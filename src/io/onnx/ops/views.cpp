@@ -271,17 +271,17 @@ std::vector<Tensor> center_crop_pad(const Call& call) {
 }
 
 constexpr Operator kViewOperators[] = {
-    {.name = "Reshape", .run = reshape},
-    {.name = "Flatten", .run = flatten},
-    {.name = "Squeeze", .run = squeeze},
-    {.name = "Unsqueeze", .run = unsqueeze},
-    {.name = "Transpose", .run = transpose},
+    {.name = "Reshape", .run = reshape, .narrow = NarrowInputs::kept},
+    {.name = "Flatten", .run = flatten, .narrow = NarrowInputs::kept},
+    {.name = "Squeeze", .run = squeeze, .narrow = NarrowInputs::kept},
+    {.name = "Unsqueeze", .run = unsqueeze, .narrow = NarrowInputs::kept},
+    {.name = "Transpose", .run = transpose, .narrow = NarrowInputs::kept},
     {.name = "Concat", .run = concat},
     {.name = "Split", .since = 2, .run = split},
     {.name = "Slice", .run = slice},
     {.name = "Expand", .since = 8, .run = expand},
     {.name = "Tile", .run = tile_of},
-    {.name = "Pad", .run = pad_of},
+    {.name = "Pad", .run = pad_of, .narrow = NarrowInputs::kept},
     {.name = "DepthToSpace", .run = depth_to_space},
     {.name = "SpaceToDepth", .run = space_to_depth},
     {.name = "Range", .since = 11, .run = range},
