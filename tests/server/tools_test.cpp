@@ -89,7 +89,7 @@ TEST(Tools, SaysWhatIsWrong) {
   EXPECT_THROW(tool_grammar(Json::parse(R"([{"type":"function"}])"), choice, kHermes), HttpError);
   EXPECT_THROW(tool_grammar(Json::parse(R"([{"type":"web_search"}])"), choice, kHermes), HttpError);
   const Json pattern =
-      Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{"type":"string","pattern":"a"}}}])");
+      Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{"type":"string","pattern":"(a)\\1"}}}])");
   EXPECT_THROW(tool_grammar(pattern, choice, kHermes), FormatError);
 }
 

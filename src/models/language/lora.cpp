@@ -15,6 +15,7 @@
 #include <lockstep/random.h>
 
 #include "core/checked.h"
+#include "core/os.h"
 #include "models/language/lora_files.h"
 #include "models/language/parameters.h"
 

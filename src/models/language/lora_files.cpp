@@ -10,6 +10,7 @@
 #include <lockstep/ops.h>
 
 #include "core/checked.h"
+#include "core/os.h"
 #include "io/json_fields.h"
 #include "models/language/gguf_architectures.h"
 #include "models/language/gguf_fields.h"
