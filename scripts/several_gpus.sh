@@ -123,8 +123,9 @@ if [ "$most" -gt 1 ] && is_due killed; then
   victim=$(pgrep -f "lockstep train .*$folder/killed" | tail -n 1)
   kill -9 "$victim"
   wait $parent
-  hash=$(cat "$folder/hash")
-  say_equal "killed gpus=$most text=$(grep -m 1 'going on' "$folder/error" | tr ' ' '_') weights=$hash" "$hash" "$expected"
+  text=$(grep -m 1 'going on' "$folder/error" | tr ' ' '_')
+  hash=${text:+$(cat "$folder/hash")}  # nobody was killed: nothing is shown
+  say_equal "killed gpus=$most text=$text weights=$hash" "$hash" "$expected"
 fi
 # A model divided among GPUs answers with the tokens of one.
 for file in ${LANGUAGE:-}; do

@@ -107,7 +107,8 @@ def main():
     if rank == 0:
         print(json.dumps({"model": options.model, "torch": torch.__version__, "dtype": "bf16" if options.bf16 else "f32",
                           "ranks": size, "batch": options.batch, "sharded": options.sharded,
-                          "peak_mb": round(torch.cuda.max_memory_allocated() / 1e6, 1), "median_ms": round(1e3 * statistics.median(seconds), 3)}),
+                          "peak_mb": round(torch.cuda.max_memory_allocated() / 1e6, 1),
+                          "median_ms": round(1e3 * statistics.median(seconds), 3)}),
               flush=True)
     if size > 1:
         dist.destroy_process_group()

@@ -94,7 +94,8 @@ class LOCKSTEP_API Parallel {
 
   /// A step of the optimiser by the gradients of the mean loss. `measure` is called for each of the rank's own shards that
   /// has examples. ValueError if there are none in the whole batch; DistributedError names the rank whose weights differ
-  /// from the others' where they were compared.
+  /// from the others' where they were compared. After one of an exchange the weights here may be those of half a step:
+  /// go on from the last checkpoint.
   StepResult step(const data::LocalBatch& batch, const std::function<Measured(const data::Batch& shard)>& measure,
                   CallSite site = {});
   /// The same with a batch that every rank has whole: input and target are cut along their first dimension.

@@ -92,6 +92,9 @@ struct Group::State {
     }
     return given;
   }
+  std::vector<Exchange::Given> given_to_all(const Tensor& x) const {
+    return given_of(std::vector<Tensor>(static_cast<std::size_t>(launch.size), x));
+  }
   std::vector<Exchange::Wanted> wanted_of(const std::vector<Shape>& shapes) const {
     std::vector<Exchange::Wanted> wanted;
     for (int other = 0; other < launch.size; ++other) {
@@ -226,11 +229,7 @@ Result GroupAccess::start_all_gather(const Group& group, const Tensor& x, const 
 Result GroupAccess::start_broadcast(const Group& group, const Tensor& x, int from) {
   const std::string text = fmt::format("{} from {}", call_of("broadcast", x), from);
   if (from != group.rank()) return group.state_->start(text, x, {}, {{from, x.shape()}});
-  std::vector<Exchange::Given> given;
-  for (int other = 0; other < group.size(); ++other) {
-    if (other != from) given.push_back({other, x});
-  }
-  return [x, sent = group.state_->start(text, x, std::move(given), {})] {
+  return [x, sent = group.state_->start(text, x, group.state_->given_to_all(x), {})] {
     sent();
     return std::vector{x};
   };
@@ -281,11 +280,7 @@ Tensor Group::broadcast(const Tensor& x, int from, CallSite site) const {
   state_->check_rank("from", from);
   const std::string text = fmt::format("{} from {}", call_of("broadcast", x), from);
   if (from != rank()) return state_->exchange(text, x, {}, {{from, x.shape()}}).front();
-  std::vector<Exchange::Given> given;
-  for (int other = 0; other < size(); ++other) {
-    if (other != from) given.push_back({other, x});
-  }
-  state_->exchange(text, x, std::move(given), {});
+  state_->exchange(text, x, state_->given_to_all(x), {});
   return x;
 }
 

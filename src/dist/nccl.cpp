@@ -138,6 +138,8 @@ class NcclEngine final : public Engine {
     const Inside inside(*queue_);
     try {
       agree(call, outgoing, incoming);
+      // A rank may leave when all that it has to do is done, while the end of it is still on its way here.
+      if (under_way_.empty()) next_look_ = Clock::now() + kBetweenLooks;
       if (memory.after != nullptr) queue_->wait_for(*memory.after);
       check(calls_.group_start(), "ncclGroupStart");
       for (const Outgoing& one : outgoing) {
@@ -188,6 +190,7 @@ class NcclEngine final : public Engine {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kBetweenLooks{100};
   struct UnderWay {
     std::string call;
     std::shared_ptr<const WorkMark> after;
@@ -280,7 +283,7 @@ class NcclEngine final : public Engine {
       throw DistributedError(fmt::format("rank {} has ended, or closed its connection", *rank), *rank);
     }
     is_ready();
-    next_look_ = now + std::chrono::milliseconds(100);
+    next_look_ = now + kBetweenLooks;
   }
 
   [[noreturn]] void fail_late(const std::string& call) const {

@@ -166,6 +166,8 @@ void flush_window(Device device, const NodeRef& wanted) {
   if (wanted != nullptr && wanted->failure != nullptr) std::rethrow_exception(wanted->failure);
 }
 
+thread_local int recordings_to_the_end = 0;
+
 // A read ends the window, also that of a value which a full window has computed already: so a loop that reads a value
 // in each step ends its windows at the same places in each, and finds its plans again. Not a read of given data, which
 // threads may do at any time beside the one that records.
@@ -196,10 +198,6 @@ void enter_window(const NodeRef& node) {
   state.pending.push_back(node);
   state.bytes += node->bytes();
   state.depth = std::max(state.depth, node->depth);
-}
-
-namespace {
-thread_local int recordings_to_the_end = 0;
 }
 
 RecordsToTheEnd::RecordsToTheEnd() {

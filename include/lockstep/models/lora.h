@@ -39,10 +39,10 @@ class LOCKSTEP_API LoraAdapter : public nn::Module {
   /// projections of this kind: T5, Whisper, and those with a state.
   explicit LoraAdapter(LanguageModel& model, LoraOptions options = {});
   /// From a folder that peft has written: adapter_config.json beside adapter_model.safetensors or adapter_model.bin.
-  /// For a model of a GGUF file, too: names are those of Hugging Face. Or from a GGUF file (general.type "adapter"), for a
-  /// model of a folder, too, unless its weights are [in, out] or its queries, keys and values one grouped matrix. IoError, FormatError for files that cannot be
-  /// read, and for what is not supported, by name: other kinds than LoRA, biases, DoRA, whole modules, alphas that
-  /// differ; ValueError and ShapeError for an adapter of another model.
+  /// For a model of a GGUF file, too: names are those of Hugging Face. Or from a GGUF file (general.type "adapter"),
+  /// for a model of a folder, too, unless its weights are [in, out] or its queries, keys and values one grouped matrix.
+  /// IoError, FormatError for files that cannot be read, and for what is not supported, by name: other kinds than LoRA,
+  /// biases, DoRA, whole modules, alphas that differ; ValueError and ShapeError for an adapter of another model.
   static std::unique_ptr<LoraAdapter> load(LanguageModel& model, const std::string& path);
   ~LoraAdapter() override;
 
