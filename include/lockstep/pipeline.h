@@ -18,11 +18,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <lockstep/data/local_batches.h>
 #include <lockstep/dist.h>
 #include <lockstep/nn/sequential.h>
+#include <lockstep/optim/grad_scaler.h>
 #include <lockstep/optim/optimizer.h>
 
 namespace lockstep {
@@ -35,6 +37,8 @@ struct PipelineOptions {
   int shards = 8;
   /// How many layers each rank has; empty: so many that parameters are divided about equally.
   std::vector<std::int64_t> layers = {};
+  /// Bounds the norm of all stages' gradients together, as optim::clip_grad_norm does.
+  std::optional<double> clip_norm = std::nullopt;
 };
 
 /// Every member is to be called by all ranks alike, and throws what the group throws.
@@ -62,8 +66,24 @@ class LOCKSTEP_API Pipeline {
   /// without examples, and where what a stage gives has no gradient; DTypeError where it is no float tensor.
   double step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss, CallSite site = {});
 
-  /// Gives every rank all values, until the next step: to save them, or to test.
+  /// A step whose losses are scaled; ranks' scalers have one state. clip_norm bounds the norm without the scale. No
+  /// weight changes where a gradient is not finite on any rank.
+  double step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss, optim::GradScaler& scaler,
+              CallSite site = {});
+
+  /// Gives every rank all values, until the next step: to export them, or to test.
   void make_whole(CallSite site = {});
+
+  /// What this rank is to save, so that all ranks save everything once (train::save_checkpoint with the group): of the
+  /// module, and of the optimiser of parameters(). The whole is what a Parallel saves for the same module and an
+  /// optimiser of all its parameters, so either goes on from the other's checkpoints. ValueError for an optimiser of
+  /// other parameters, or of several groups.
+  nn::StateDict own_module_state(CallSite site = {}) const;
+  nn::StateDict own_optimizer_state(const optim::Optimizer& optimizer, CallSite site = {}) const;
+  /// Of a whole state, on every rank, what belongs to it. ValueError and ShapeError as Module::load_state_dict and
+  /// Optimizer::load_state_dict.
+  void load_module_state(const nn::StateDict& state, CallSite site = {});
+  void load_optimizer_state(optim::Optimizer& optimizer, const nn::StateDict& state, CallSite site = {}) const;
 
  private:
   struct Impl;

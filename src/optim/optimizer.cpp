@@ -15,13 +15,20 @@
 namespace lockstep {
 inline namespace v0 {
 namespace optim {
-namespace {
 
-std::string prefix_of(const std::string& key) {
+std::string state_prefix(const std::string& key) {
   return "state." + key + ".";
 }
 
-}  // namespace
+std::vector<std::string> keys_of(const std::vector<nn::Parameter>& parameters) {
+  std::map<std::string, int> times;
+  std::vector<std::string> keys;
+  for (const nn::Parameter& parameter : parameters) {
+    const int before = times[parameter.name()]++;
+    keys.push_back(before == 0 ? parameter.name() : fmt::format("{}#{}", parameter.name(), before));
+  }
+  return keys;
+}
 
 Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& common, CallSite site)
     : impl_(std::make_unique<Impl>()) {
@@ -30,7 +37,6 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& com
   impl_->common = common;
   check<ValueError>(!common.momentum || (*common.momentum >= 0 && *common.momentum < 1),
                     "momentum (or betas) must be in [0, 1)");
-  std::map<std::string, int> times;
   for (const ParameterGroup& group : groups.list()) {
     check<ValueError>(!group.parameters.empty(), "a group has no parameters");
     const Impl::Group values{group.lr.value_or(common.lr), group.weight_decay.value_or(common.weight_decay),
@@ -46,14 +52,14 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, const Common& com
                            "list each parameter once, in one group");
         }
       }
-      const int before = times[parameter.name()]++;
-      std::string key = before == 0 ? parameter.name() : fmt::format("{}#{}", parameter.name(), before);
       impl_->parameters.push_back(parameter);
-      impl_->trained.push_back({parameter, impl_->groups.size(), std::move(key), 0, {}});
+      impl_->trained.push_back({parameter, impl_->groups.size(), {}, 0, {}});
     }
     impl_->groups.push_back(values);
   }
   check<ValueError>(!impl_->groups.empty(), "there are no parameters");
+  std::vector<std::string> keys = keys_of(impl_->parameters);
+  for (std::size_t i = 0; i < keys.size(); ++i) impl_->trained[i].key = std::move(keys[i]);
 }
 
 Optimizer::~Optimizer() = default;
@@ -113,7 +119,7 @@ void Optimizer::zero_grad() {
 
 std::vector<std::string> OptimizerAccess::state_prefixes(const Optimizer& optimizer) {
   std::vector<std::string> result;
-  for (const auto& trained : optimizer.impl_->trained) result.push_back(prefix_of(trained.key));
+  for (const auto& trained : optimizer.impl_->trained) result.push_back(state_prefix(trained.key));
   return result;
 }
 
@@ -127,7 +133,7 @@ nn::StateDict Optimizer::state_dict() const {
   impl_->take_apart();
   for (const Impl::Trained& trained : impl_->trained) {
     if (trained.step == 0) continue;
-    const std::string prefix = prefix_of(trained.key);
+    const std::string prefix = state_prefix(trained.key);
     result.push_back(prefix + "step", saved_count(trained.step));
     const std::vector<State> kinds = impl_->states(*this, trained.parameter);
     for (std::size_t s = 0; s < kinds.size(); ++s) result.push_back(prefix + kinds[s].name, trained.state[s]);
@@ -147,7 +153,7 @@ void Optimizer::load_state_dict(const nn::StateDict& state, CallSite site) {
   for (Impl::Trained& trained : all) {
     trained.step = 0;
     trained.state.clear();
-    const std::string prefix = prefix_of(trained.key);
+    const std::string prefix = state_prefix(trained.key);
     const std::vector<State> kinds = impl_->states(*this, trained.parameter);
     bool present = reader.has(prefix + "step");
     for (const State& kind : kinds) present = present || reader.has(prefix + kind.name);

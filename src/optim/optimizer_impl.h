@@ -68,8 +68,14 @@ struct Optimizer::Impl {
   Group& group(std::size_t number);
 };
 
+/// What an optimiser of these parameters, in this order, calls them in its state dict: names, numbered from the second
+/// of a name on.
+std::vector<std::string> keys_of(const std::vector<nn::Parameter>& parameters);
+/// What the names of a parameter's state begin with.
+std::string state_prefix(const std::string& key);
+
 struct OptimizerAccess {
-  /// What the names of a parameter's state in a state dict begin with, in the order of parameters().
+  /// Those of an optimiser's parameters, in their order.
   static std::vector<std::string> state_prefixes(const Optimizer& optimizer);
 };
 

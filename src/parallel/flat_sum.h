@@ -46,6 +46,12 @@ Later start_gathered(const Group& group, const Tensor& part, const Cuts& cuts);
 /// chunk's beginning to the end of another one, or of the tensor.
 Tensor squares_of_chunks(const Tensor& part);
 inline constexpr std::int64_t kChunk = 4096;
+constexpr std::int64_t floor_chunk(std::int64_t element) {
+  return element / kChunk * kChunk;
+}
+constexpr std::int64_t ceil_chunk(std::int64_t element) {
+  return floor_chunk(element + kChunk - 1);
+}
 
 }  // namespace dist
 }  // namespace v0

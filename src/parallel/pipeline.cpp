@@ -1,9 +1,10 @@
-#include <lockstep/pipeline.h>
+#include "parallel/pipeline_impl.h"
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <optional>
-#include <utility>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,8 @@
 
 #include "dist/group.h"
 #include "graph/make.h"
+#include "optim/clip_factor.h"
+#include "optim/scaler_access.h"
 #include "parallel/shard_scope.h"
 #include "parallel/shard_tree.h"
 
@@ -72,41 +75,6 @@ std::vector<std::int64_t> head_of(const Tensor& x) {
 }
 
 }  // namespace
-
-struct Pipeline::Impl {
-  /// A parameter of the whole module.
-  struct Placed {
-    nn::Parameter parameter;
-    int rank = 0;  ///< that has it
-    bool is_trained = false;
-  };
-
-  nn::Sequential& module;
-  Group group;
-  PipelineOptions options;
-  std::size_t first = 0;  ///< of this rank's layers
-  std::size_t end = 0;
-  std::vector<Placed> parameters;
-  std::vector<std::pair<nn::Buffer, int>> buffers;  ///< each with the rank that changes it
-  std::vector<nn::Parameter> own;                   ///< that are trained
-  bool is_whole = true;
-
-  /// Of a shard, between its forward and its backward pass.
-  struct MicroBatch {
-    Tensor input;
-    Tensor output;
-  };
-
-  bool is_first() const { return group.rank() == 0; }
-  bool is_last() const { return group.rank() + 1 == group.size(); }
-  void place();
-  void divide();
-  void give(const Tensor& output) const;
-  Tensor get(Device device) const;
-  MicroBatch forward(const data::Batch& shard, const Loss& loss) const;
-  void backward(const MicroBatch& held, double weight, CallSite site) const;
-  double total(const std::vector<double>& weights, const std::vector<Tensor>& losses) const;
-};
 
 void Pipeline::Impl::place() {
   std::vector<std::int64_t> counts = options.layers.empty() ? equal_stages(module, group.size()) : options.layers;
@@ -172,15 +140,44 @@ Pipeline::Impl::MicroBatch Pipeline::Impl::forward(const data::Batch& shard, con
   return held;
 }
 
-void Pipeline::Impl::backward(const MicroBatch& held, double weight, CallSite site) const {
+void Pipeline::Impl::backward(const MicroBatch& held, double weight, const optim::GradScaler* scaler,
+                              CallSite site) const {
   if (is_last()) {
-    lockstep::backward(weight == 1 ? held.output : held.output * weight, {}, site);
+    const Tensor weighted = weight == 1 ? held.output : held.output * weight;
+    lockstep::backward(scaler == nullptr ? weighted : scaler->scale(weighted), {}, site);
   } else {
     lockstep::backward(held.output, {.seed = group.recv(detach(held.output), group.rank() + 1)}, site);
   }
   if (is_first()) return;
   const Tensor gradient = grad(held.input);
   group.send(gradient.defined() ? detach(gradient) : zeros_like(detach(held.input)), group.rank() - 1);
+}
+
+void Pipeline::Impl::update(optim::Optimizer& optimizer, optim::GradScaler* scaler, CallSite site) const {
+  const double scale = scaler == nullptr ? 1 : scaler->scale();
+  if (options.clip_norm) {
+    const Tensor factor = optim::clip_factor(norm(), *options.clip_norm * scale);
+    for (nn::Parameter parameter : own) {
+      const Tensor gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      const DType wide = graph::wide(gradient.dtype());
+      parameter.set_grad((gradient.to(wide) * factor.to(wide)).to(gradient.dtype()));
+    }
+  }
+  const bool any = std::ranges::any_of(own, [](const nn::Parameter& one) { return one.grad().defined(); });
+  bool is_finite = true;
+  if (scaler != nullptr) {
+    is_finite = all(!any || optim::GradScalerAccess::sees_finite(*scaler, optimizer));
+    optim::GradScalerAccess::adapt(*scaler, is_finite);
+  }
+  if (any && is_finite) optimizer.step_scaled(1 / scale, site);
+}
+
+bool Pipeline::Impl::all(bool here) const {
+  for (const Tensor& one : group.all_gather(Tensor::from(std::vector{std::uint8_t{here}}, {1}, Device{}))) {
+    if (one.item<std::uint8_t>() == 0) return false;
+  }
+  return true;
 }
 
 // As Parallel adds it: in the order of the shards, in f64.
@@ -207,7 +204,10 @@ Pipeline::Pipeline(nn::Sequential& module, Group group, const PipelineOptions& o
   }
   impl_.reset(new Impl{module, std::move(group), options});
   impl_->place();
+  check<ValueError>(!options.clip_norm || *options.clip_norm >= 0, "clip_norm must not be negative");
   check_alike(impl_->group, "the number of shards", static_cast<std::uint64_t>(options.shards));
+  check_alike(impl_->group, "the norm that gradients are clipped to",
+              options.clip_norm ? std::bit_cast<std::uint64_t>(*options.clip_norm) : ~std::uint64_t{0});
   check_alike(impl_->group, "the layers of each stage",
               options.layers.empty() ? 0 : Tensor::from(options.layers, {static_cast<std::int64_t>(ranks)}).hash());
   check_alike(impl_->group, "the weights (seed them alike before the model is made, or load one file)",
@@ -229,15 +229,25 @@ data::LocalBatches Pipeline::batches(data::DataLoader& loader) const {
 
 double Pipeline::step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss, CallSite site) {
   const CallScope call("Pipeline::step", site);
-  Impl& impl = *impl_;
-  const int shards = impl.options.shards;
+  return impl_->step(optimizer, batch, loss, nullptr, site);
+}
+
+double Pipeline::step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss,
+                      optim::GradScaler& scaler, CallSite site) {
+  const CallScope call("Pipeline::step", site);
+  return impl_->step(optimizer, batch, loss, optim::GradScalerAccess::is_enabled(scaler) ? &scaler : nullptr, site);
+}
+
+double Pipeline::Impl::step(optim::Optimizer& optimizer, const data::LocalBatch& batch, const Loss& loss,
+                            optim::GradScaler* scaler, CallSite site) {
+  const int shards = options.shards;
   check<ValueError>(static_cast<int>(batch.shards.size()) == shards,
                     fmt::format("{} shards of the batch, where there are {}", batch.shards.size(), shards), {},
                     "loop over Pipeline::batches(loader)");
   check<ValueError>(batch.examples > 0, "the batch has no examples");
-  impl.divide();
-  ShardBuffers buffers(impl.module);
-  std::vector<Impl::MicroBatch> held;  // of shards that have examples, which come first
+  divide();
+  ShardBuffers stage_buffers(module);
+  std::vector<MicroBatch> held;  // of shards that have examples, which come first
   std::vector<double> weights;
   std::vector<Tensor> losses;
   {
@@ -247,37 +257,37 @@ double Pipeline::step(optim::Optimizer& optimizer, const data::LocalBatch& batch
       if (count == 0) break;
       weights.push_back(static_cast<double>(count) / static_cast<double>(batch.examples));
       generators.begin(shard);
-      buffers.begin();
-      held.push_back(impl.forward(batch.shards[static_cast<std::size_t>(shard)], loss));
-      buffers.end(weights.back());
-      if (impl.is_last()) losses.push_back(detach(held.back().output));
+      stage_buffers.begin();
+      held.push_back(forward(batch.shards[static_cast<std::size_t>(shard)], loss));
+      stage_buffers.end(weights.back());
+      if (is_last()) losses.push_back(detach(held.back().output));
     }
   }
-  std::vector<ShardTree> trees(impl.own.size());
-  std::vector<bool> present(impl.own.size());
+  std::vector<ShardTree> trees(own.size());
+  std::vector<bool> present(own.size());
   for (int shard = 0; shard < shards; ++shard) {
     optimizer.zero_grad();
     if (static_cast<std::size_t>(shard) < held.size()) {
-      Impl::MicroBatch& one = held[static_cast<std::size_t>(shard)];
-      impl.backward(one, weights[static_cast<std::size_t>(shard)], site);
+      MicroBatch& one = held[static_cast<std::size_t>(shard)];
+      backward(one, weights[static_cast<std::size_t>(shard)], scaler, site);
       one = {};
     }
-    for (std::size_t p = 0; p < impl.own.size(); ++p) {
-      const Tensor& gradient = impl.own[p].grad();
+    for (std::size_t p = 0; p < own.size(); ++p) {
+      const Tensor& gradient = own[p].grad();
       present[p] = present[p] || gradient.defined();
-      const Tensor value = gradient.defined() ? detach(gradient) : zeros_like(detach(impl.own[p]));
+      const Tensor value = gradient.defined() ? detach(gradient) : zeros_like(detach(own[p]));
       trees[p].add({{shard, 1}, value.eval()});
     }
   }
   const NoGrad no_grad;
   const Group alone = GroupAccess::make({});
-  buffers.combine(alone, {.of = shards, .first = 0, .count = shards}, buffers.changed());
-  for (std::size_t p = 0; p < impl.own.size(); ++p) {
-    if (present[p]) impl.own[p].set_grad(trees[p].nodes().front().sum);
+  stage_buffers.combine(alone, {.of = shards, .first = 0, .count = shards}, stage_buffers.changed());
+  for (std::size_t p = 0; p < own.size(); ++p) {
+    if (present[p]) own[p].set_grad(trees[p].nodes().front().sum);
   }
-  optimizer.step(site);
+  update(optimizer, scaler, site);
   optimizer.zero_grad();
-  return impl.total(weights, losses);
+  return total(weights, losses);
 }
 
 void Pipeline::make_whole(CallSite site) {

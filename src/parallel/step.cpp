@@ -23,16 +23,6 @@
 namespace lockstep {
 inline namespace v0 {
 namespace dist {
-namespace {
-
-std::int64_t floor_chunk(std::int64_t element) {
-  return element / kChunk * kChunk;
-}
-std::int64_t ceil_chunk(std::int64_t element) {
-  return floor_chunk(element + kChunk - 1);
-}
-
-}  // namespace
 
 std::vector<Tensor> Parallel::Impl::values() const {
   std::vector<Tensor> values;
