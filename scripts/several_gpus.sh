@@ -151,9 +151,9 @@ for model in $models; do
         line=$(ranks "$count" --model "$model" --batch $((all / count)) --shards 8 --zero $zero --warm-up 2 --steps "${STEPS:-48}" $bits)
         hash=$(value weights <<<"$line")
         [ -n "$expected" ] || expected=$hash
-        peer=""
-        # shellcheck disable=SC2086
-        [ $zero != 0 ] || peer=$(torch "$count" --model "$model" --batch $((all / count)) $bits)
+        peer=""  # DDP beside ZeRO 0, FSDP2 beside ZeRO 3
+        # shellcheck disable=SC2046,SC2086
+        [ $zero = 1 ] || peer=$(torch "$count" --model "$model" --batch $((all / count)) $bits $([ $zero = 3 ] && echo --sharded))
         say_equal "strong model=$model dtype=$dtype gpus=$count zero=$zero ms=$(value median_ms <<<"$line") peak_mb=$(value peak_mb <<<"$line") torch_ms=$(value median_ms <<<"$peer") torch_peak_mb=$(value peak_mb <<<"$peer") weights=$hash" "$hash" "$expected"
       done
     done
