@@ -32,6 +32,7 @@ struct DriverInfo {
   int units = 16;                       ///< that run workgroups independently: multiprocessors, compute units
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup, at most
   bool copies_to_shared = false;        ///< can be filled without registers (cp.async)
+  bool loads_side_by_side = false;      ///< `load` compiles further, and may be called by several threads at once
   bool integer_tiles = false;           ///< of digits from there are multiplied asynchronously (wgmma, sm_90a)
 };
 
@@ -96,6 +97,9 @@ class Driver {
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
   /// Throws TooManyThreads where the device says so after it has compiled.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
+  /// What the disk cache is to have in place of `binary`, of which `module` was just loaded: with what spares the device
+  /// compiling it again.
+  virtual std::vector<std::byte> to_keep(std::vector<std::byte> binary, Module&) const { return binary; }
   /// Why `load_call` cannot be used for products, and for convolutions; empty where it can.
   virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
   virtual std::string missing_for_convolutions() const { return missing_for_products(); }

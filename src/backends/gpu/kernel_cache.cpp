@@ -91,14 +91,22 @@ void KernelCache::make(Missing& missing, const Arithmetic& arithmetic) {
   const bool keeps = !directory_.empty() && !identity.empty();
   const std::string path = !keeps ? "" : fmt::format("{}/{:016x}.bin", directory_, name);
   if (keeps) missing.binary = read_entry(path, key);
-  if (!missing.binary.empty()) return;
-  missing.binary = driver_.compile(missing.source);
-  compiled_.fetch_add(1, std::memory_order_relaxed);
-  if (keeps) write_entry(path, key, missing.binary);
+  const bool is_new = missing.binary.empty();
+  if (is_new) {
+    missing.binary = driver_.compile(missing.source);
+    compiled_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (driver_.info().loads_side_by_side) {
+    std::shared_ptr<Module> module = driver_.load(missing.binary, *missing.kernel);
+    if (is_new && keeps) missing.binary = driver_.to_keep(std::move(missing.binary), *module);
+    missing.module = std::move(module);
+  }
+  if (is_new && keeps) write_entry(path, key, missing.binary);
 }
 
 std::shared_ptr<const Module> KernelCache::load(Missing& missing) {
-  std::shared_ptr<const Module> module = driver_.load(missing.binary, *missing.kernel);
+  std::shared_ptr<const Module> module = std::move(missing.module);
+  if (module == nullptr) module = driver_.load(missing.binary, *missing.kernel);
   if (modules_.size() >= kMostModules) modules_.clear();  // those in use stay alive in their executables
   modules_.emplace(std::move(missing.known), module);
   return module;

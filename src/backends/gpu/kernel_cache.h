@@ -38,8 +38,9 @@ class KernelCache {
     std::string known;  ///< its key in modules_
     std::string source = {};
     std::vector<std::byte> binary = {};
+    std::shared_ptr<const Module> module = nullptr;
   };
-  /// Reads or compiles; the part that threads share.
+  /// Reads or compiles, and loads where the driver lets several threads do that; the part that threads share.
   void make(Missing& missing, const Arithmetic& arithmetic);
   std::shared_ptr<const Module> load(Missing& missing);
 

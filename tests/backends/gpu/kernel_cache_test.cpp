@@ -3,7 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "support/fake_driver.h"
+#include "support/files.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +56,42 @@ TEST_F(KernelCacheTest, WhatFailsWhilePreparingIsReportedByGet) {
   device_->compiles = true;
   cache_.prepare(pointers(list), {});
   EXPECT_EQ(cache_.size(), 8u);
+}
+
+// Its devices compile while they load, as Vulkan's do, and say what spares them that.
+class CompilesWhileLoading : public test::FakeDriver {
+ public:
+  explicit CompilesWhileLoading(std::shared_ptr<test::FakeDevice> device) : FakeDriver(std::move(device)) {
+    info_.loads_side_by_side = true;
+  }
+  std::unique_ptr<gpu::Module> load(std::span<const std::byte> binary, const gpu::KernelText& kernel) override {
+    const std::size_t code = kernel.functions.size() + kernel.body.size();
+    ++(binary.size() > code ? loaded_kept : loaded);
+    return std::make_unique<gpu::Module>();
+  }
+  std::vector<std::byte> to_keep(std::vector<std::byte> binary, gpu::Module&) const override {
+    binary.resize(binary.size() + 3);
+    return binary;
+  }
+  std::atomic<int> loaded = 0;  ///< by several threads
+  std::atomic<int> loaded_kept = 0;
+};
+
+TEST(KernelCache, KeepsWhatADeviceCompiledWhileItLoaded) {
+  const test::TemporaryFolder folder;
+  const auto device = std::make_shared<test::FakeDevice>();
+  const std::vector<gpu::KernelText> list = texts(20);
+  CompilesWhileLoading driver(device);
+  gpu::KernelCache first(driver, folder.path(""));
+  first.prepare(pointers(list), {});
+  EXPECT_EQ(device->compiled, 20);
+  EXPECT_EQ(driver.loaded, 20);
+  gpu::KernelCache second(driver, folder.path(""));
+  second.prepare(pointers(list), {});
+  for (const gpu::KernelText& text : list) EXPECT_NE(second.get(text, {}), nullptr);
+  EXPECT_EQ(device->compiled, 20);
+  EXPECT_EQ(driver.loaded, 20);
+  EXPECT_EQ(driver.loaded_kept, 20);
 }
 
 }  // namespace

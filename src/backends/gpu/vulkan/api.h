@@ -22,19 +22,21 @@ namespace vulkan {
   X(vkGetPhysicalDeviceFeatures2)             \
   X(vkGetPhysicalDeviceQueueFamilyProperties) \
   X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
-#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                                  \
-  X(vkGetDeviceQueue)                                                                                                 \
-  X(vkCreateBuffer)                                                                                                   \
-  X(vkDestroyBuffer)                                                                                                  \
-  X(vkGetBufferMemoryRequirements)                                                                                    \
-  X(vkAllocateMemory)                                                                                                 \
-  X(vkFreeMemory)                                                                                                     \
-  X(vkBindBufferMemory) X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers) \
-      X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)              \
-          X(vkGetFenceStatus) X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer)        \
-              X(vkCmdExecuteCommands) X(vkFreeCommandBuffers) X(vkCmdBindPipeline) X(vkCmdPushConstants)              \
-                  X(vkCmdDispatch) X(vkCreateShaderModule) X(vkDestroyShaderModule) X(vkCreatePipelineLayout)         \
-                      X(vkDestroyPipelineLayout) X(vkCreateComputePipelines) X(vkDestroyPipeline)
+#define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                           \
+  X(vkGetDeviceQueue)                                                                                          \
+  X(vkCreateBuffer)                                                                                            \
+  X(vkDestroyBuffer)                                                                                           \
+  X(vkGetBufferMemoryRequirements)                                                                             \
+  X(vkAllocateMemory)                                                                                          \
+  X(vkFreeMemory)                                                                                              \
+  X(vkBindBufferMemory)                                                                                        \
+  X(vkGetBufferDeviceAddress) X(vkMapMemory) X(vkCreateCommandPool) X(vkAllocateCommandBuffers)                \
+      X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCreateFence) X(vkWaitForFences) X(vkResetFences)       \
+          X(vkGetFenceStatus) X(vkQueueSubmit) X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdUpdateBuffer) \
+              X(vkCmdExecuteCommands) X(vkFreeCommandBuffers) X(vkCmdBindPipeline) X(vkCmdPushConstants)       \
+                  X(vkCmdDispatch) X(vkCreateShaderModule) X(vkDestroyShaderModule) X(vkCreatePipelineLayout)  \
+                      X(vkDestroyPipelineLayout) X(vkCreateComputePipelines) X(vkDestroyPipeline)              \
+                          X(vkCreatePipelineCache) X(vkGetPipelineCacheData) X(vkDestroyPipelineCache)
 
 /// The loader and one instance.
 struct Api {

@@ -86,10 +86,11 @@ void LogicalDevice::describe() {
       fmt::format("Vulkan {}.{}, {} {}, shaderc for SPIR-V {}", VK_API_VERSION_MAJOR(properties.apiVersion),
                   VK_API_VERSION_MINOR(properties.apiVersion), v12.driverName, v12.driverInfo, shaderc().version());
   info_.features = "buffer addresses, 8 and 16 bit storage, i64";
-  info_.identity = fmt::format("vulkan {} {} {} {} controls {}{}{}{}{}{} shaderc {}", properties.deviceName,
+  info_.identity = fmt::format("vulkan pipelines {} {} {} {} controls {}{}{}{}{}{} shaderc {}", properties.deviceName,
                                properties.driverVersion, v12.driverInfo, push_words_, controls_.keep_specials_32,
                                controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,
                                controls_.nearest_64, controls_.keep_subnormals_64, shaderc().version());
+  info_.loads_side_by_side = true;
   info_.groups = properties.limits.maxComputeWorkGroupCount[0];
   info_.shared_bytes = properties.limits.maxComputeSharedMemorySize;
   // Vulkan does not tell how many units there are.

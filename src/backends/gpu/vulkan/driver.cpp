@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,21 +30,29 @@ using namespace vulkan;
 
 class VulkanModule : public Module {
  public:
-  VulkanModule(VkDevice device, const DeviceApi& vk, VkPipeline pipeline, VkPipelineLayout layout)
-      : device_(device), vk_(vk), pipeline_(pipeline), layout_(layout) {}
+  VulkanModule(VkDevice device, const DeviceApi& vk) : device_(device), vk_(vk) {}
   ~VulkanModule() override {
-    vk_.vkDestroyPipeline(device_, pipeline_, nullptr);
-    vk_.vkDestroyPipelineLayout(device_, layout_, nullptr);
+    vk_.vkDestroyPipeline(device_, pipeline, nullptr);
+    vk_.vkDestroyPipelineLayout(device_, layout, nullptr);
+    drop_cache();
   }
-  VkPipeline pipeline() const { return pipeline_; }
-  VkPipelineLayout layout() const { return layout_; }
+  void drop_cache() { vk_.vkDestroyPipelineCache(device_, std::exchange(cache, VK_NULL_HANDLE), nullptr); }
+
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  VkPipelineCache cache = VK_NULL_HANDLE;  ///< with what the device has compiled, until that is kept
 
  private:
   VkDevice device_;
   const DeviceApi& vk_;
-  VkPipeline pipeline_;
-  VkPipelineLayout layout_;
 };
+
+// A kernel on disk: how many bytes of SPIR-V, those, and what a pipeline cache gave.
+std::pair<std::span<const std::byte>, std::span<const std::byte>> parts_of(std::span<const std::byte> binary) {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, binary.data(), sizeof bytes);
+  return {binary.subspan(sizeof bytes, bytes), binary.subspan(sizeof bytes + bytes)};
+}
 
 class VulkanDriver : public Driver {
  public:
@@ -116,18 +125,22 @@ class VulkanDriver : public Driver {
   }
   std::vector<std::byte> compile(const std::string& source) const override {
     const std::vector<std::uint32_t> words = with_exact_arithmetic(shaderc().compile(source), device_.controls());
-    const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
-    return {bytes, bytes + 4 * words.size()};
+    const std::uint64_t bytes = 4 * words.size();
+    std::vector<std::byte> binary(sizeof bytes + bytes);
+    std::memcpy(binary.data(), &bytes, sizeof bytes);
+    std::memcpy(binary.data() + sizeof bytes, words.data(), bytes);
+    return binary;
   }
 
   std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) override {
-    std::vector<std::uint32_t> words(binary.size() / 4);
-    std::memcpy(words.data(), binary.data(), 4 * words.size());
-    VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-    module_info.codeSize = 4 * words.size();
-    module_info.pCode = words.data();
-    VkShaderModule module = VK_NULL_HANDLE;
-    check(vk_.vkCreateShaderModule(device_.handle(), &module_info, nullptr, &module), "vkCreateShaderModule");
+    const auto [code, kept] = parts_of(binary);
+    std::vector<std::uint32_t> words(code.size() / 4);
+    std::memcpy(words.data(), code.data(), code.size());
+    auto loaded = std::make_unique<VulkanModule>(device_.handle(), vk_);
+    VkPipelineCacheCreateInfo cache_info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    cache_info.initialDataSize = kept.size();
+    cache_info.pInitialData = kept.data();
+    check(vk_.vkCreatePipelineCache(device_.handle(), &cache_info, nullptr, &loaded->cache), "vkCreatePipelineCache");
     VkPushConstantRange range{};
     range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
     range.size =
@@ -135,22 +148,39 @@ class VulkanDriver : public Driver {
     VkPipelineLayoutCreateInfo layout_info{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
     layout_info.pushConstantRangeCount = 1;
     layout_info.pPushConstantRanges = &range;
-    VkPipelineLayout layout = VK_NULL_HANDLE;
-    VkResult result = vk_.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &layout);
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    if (result == VK_SUCCESS) {
-      VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
-      info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-      info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-      info.stage.module = module;
-      info.stage.pName = "main";
-      info.layout = layout;
-      result = vk_.vkCreateComputePipelines(device_.handle(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
-      if (result != VK_SUCCESS) vk_.vkDestroyPipelineLayout(device_.handle(), layout, nullptr);
-    }
+    check(vk_.vkCreatePipelineLayout(device_.handle(), &layout_info, nullptr, &loaded->layout),
+          "vkCreatePipelineLayout");
+    VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+    module_info.codeSize = code.size();
+    module_info.pCode = words.data();
+    VkShaderModule module = VK_NULL_HANDLE;
+    check(vk_.vkCreateShaderModule(device_.handle(), &module_info, nullptr, &module), "vkCreateShaderModule");
+    VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = module;
+    info.stage.pName = "main";
+    info.layout = loaded->layout;
+    const VkResult result =
+        vk_.vkCreateComputePipelines(device_.handle(), loaded->cache, 1, &info, nullptr, &loaded->pipeline);
     vk_.vkDestroyShaderModule(device_.handle(), module, nullptr);
     check(result, "vkCreateComputePipelines");
-    return std::make_unique<VulkanModule>(device_.handle(), vk_, pipeline, layout);
+    if (!kept.empty()) loaded->drop_cache();
+    return loaded;
+  }
+
+  std::vector<std::byte> to_keep(std::vector<std::byte> binary, Module& module) const override {
+    auto& loaded = static_cast<VulkanModule&>(module);
+    std::size_t bytes = 0;
+    VkResult result = vk_.vkGetPipelineCacheData(device_.handle(), loaded.cache, &bytes, nullptr);
+    if (result == VK_SUCCESS) {
+      const std::size_t before = binary.size();
+      binary.resize(before + bytes);
+      result = vk_.vkGetPipelineCacheData(device_.handle(), loaded.cache, &bytes, binary.data() + before);
+      binary.resize(before + (result == VK_SUCCESS ? bytes : 0));  // without it the device compiles again
+    }
+    loaded.drop_cache();
+    return binary;
   }
 
   void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
@@ -315,15 +345,15 @@ class VulkanDriver : public Driver {
   void dispatch(VkCommandBuffer commands, const VulkanModule& kernel, std::uint32_t groups,
                 std::span<const std::uint32_t> words, const Block& ring, std::size_t& used) {
     const auto bytes = static_cast<std::uint32_t>(4 * words.size());
-    vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
+    vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline);
     if (pushes(words.size())) {
       if (bytes > 0)
-        vk_.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, words.data());
+        vk_.vkCmdPushConstants(commands, kernel.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, words.data());
     } else {
       std::memcpy(ring.host + used, words.data(), bytes);
       const std::uint64_t address = ring.address + used;
       used += aligned(bytes);
-      vk_.vkCmdPushConstants(commands, kernel.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &address);
+      vk_.vkCmdPushConstants(commands, kernel.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &address);
     }
     vk_.vkCmdDispatch(commands, groups, 1, 1);
   }
