@@ -97,9 +97,9 @@ class Driver {
   virtual std::vector<std::byte> compile(const std::string& source) const = 0;
   /// Throws TooManyThreads where the device says so after it has compiled.
   virtual std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) = 0;
-  /// What the disk cache is to have in place of `binary`, of which `module` was just loaded: with what spares the device
-  /// compiling it again.
-  virtual std::vector<std::byte> to_keep(std::vector<std::byte> binary, Module&) const { return binary; }
+  /// What the disk cache is to have in place of `binary`, of which `module` was just loaded: with what spares the
+  /// device compiling it again.
+  virtual std::vector<std::byte> to_keep(std::vector<std::byte> binary, const Module&) const { return binary; }
   /// Why `load_call` cannot be used for products, and for convolutions; empty where it can.
   virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
   virtual std::string missing_for_convolutions() const { return missing_for_products(); }

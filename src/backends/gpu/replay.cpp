@@ -64,6 +64,10 @@ std::unique_ptr<Module> ReplayingDriver::load(std::span<const std::byte> binary,
   return std::make_unique<Shared>(driver_->load(binary, kernel));
 }
 
+std::vector<std::byte> ReplayingDriver::to_keep(std::vector<std::byte> binary, const Module& module) const {
+  return driver_->to_keep(std::move(binary), *static_cast<const Shared&>(module).module);
+}
+
 std::unique_ptr<Module> ReplayingDriver::load_call(const LibraryCall& call) {
   return std::make_unique<Shared>(driver_->load_call(call));
 }

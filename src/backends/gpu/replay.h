@@ -32,6 +32,7 @@ class ReplayingDriver : public Driver {
   }
   std::vector<std::byte> compile(const std::string& source) const override { return driver_->compile(source); }
   std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) override;
+  std::vector<std::byte> to_keep(std::vector<std::byte> binary, const Module& module) const override;
   std::string missing_for_products() const override { return driver_->missing_for_products(); }
   std::string missing_for_convolutions() const override { return driver_->missing_for_convolutions(); }
   std::string libraries() const override { return driver_->libraries(); }

@@ -69,7 +69,7 @@ class CompilesWhileLoading : public test::FakeDriver {
     ++(binary.size() > code ? loaded_kept : loaded);
     return std::make_unique<gpu::Module>();
   }
-  std::vector<std::byte> to_keep(std::vector<std::byte> binary, gpu::Module&) const override {
+  std::vector<std::byte> to_keep(std::vector<std::byte> binary, const gpu::Module&) const override {
     binary.resize(binary.size() + 3);
     return binary;
   }

@@ -2,11 +2,19 @@
 // a device; that it flushes is written into the text of the kernels.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
 #include <regex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <lockstep/error.h>
+#include <lockstep/ops.h>
+#include <lockstep/random.h>
 
+#include "backends/backend.h"
+#include "backends/gpu/backend.h"
 #include "backends/gpu/driver.h"
 #include "backends/gpu/kernel_cache.h"
 #include "backends/gpu/memory.h"
@@ -70,6 +78,38 @@ TEST(Probe, ChoosesWhatIsExactWhereSubnormalsAreFlushed) {
   EXPECT_FALSE(arithmetic.sums_keep_subnormals);
   EXPECT_FALSE(arithmetic.widening_keeps_subnormals);
   EXPECT_FALSE(arithmetic.narrowing_keeps_subnormals);
+}
+
+// Multiplications keep subnormals where elements are small: in blocks of k, in one operand or both, in sums that
+// cancel.
+TEST(Probe, ProductsOfSmallElementsAreExactWhereSubnormalsAreFlushed) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  auto driver = std::make_unique<FlushingDriver>(open_vulkan(0));
+  if (!driver->info().doubles) GTEST_SKIP() << "without doubles there is nothing to convert";
+  const Device device{DeviceKind::vulkan, 920};
+  register_backend(std::make_unique<GpuBackend>(device, std::move(driver), ""));
+  constexpr std::int64_t kRows = 40, kColumns = 36, kLength = 1100;  // five blocks, the last one not whole
+  // By block: the smallest exponents of both operands; most elements are near 1.
+  constexpr int kLeast[5][2] = {{-20, -50}, {-60, -50}, {-20, -20}, {-126, -10}, {-38, -40}};
+  Generator generator(5);
+  const auto elements = [&](std::int64_t lines, int operand) {
+    std::vector<float> values = randn({lines, kLength}, {}, &generator).to_vector<float>();
+    for (std::int64_t i = 0; i < lines; ++i) {
+      for (std::int64_t k = 0; k < kLength; k += 1 + i % 3) {
+        float& value = values[static_cast<std::size_t>(i * kLength + k)];
+        if (i % 4 == 1 || k % 16 == 3) value = std::ldexp(value, kLeast[k / 256][operand]);
+      }
+    }
+    return Tensor::from(values, {lines, kLength});
+  };
+  const Tensor a = elements(kRows, 0);
+  const Tensor b = elements(kColumns, 1);
+  const Tensor expected = matmul(a.to(Device::parse("ref")), b.to(Device::parse("ref")).transpose(0, 1));
+  EXPECT_EQ(matmul(a.to(device), b.to(device).transpose(0, 1)).hash(), expected.hash());
+  // Of small elements alone.
+  const Tensor small = (a * 0x1p-70).eval();
+  const Tensor all_small = matmul(small.to(Device::parse("ref")), b.to(Device::parse("ref")).transpose(0, 1));
+  EXPECT_EQ(matmul(small.to(device), b.to(device).transpose(0, 1)).hash(), all_small.hash());
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ Launch TileKernel::render() {
   if (!is_split()) fill_fixed();
   fill_tables("begin_k", "0", 2 * form_.step);
   if (guarded_) {
-    lines_.add("if (thread_id == 0) small[0] = 0;");
-    shared_.push_back({ComputeType::i32, "small", 1});
+    lines_.add("if (thread_id < {}) small[thread_id] = 0;", 2 * kSmallFlags);
+    shared_.push_back({ComputeType::i32, "small", 2 * kSmallFlags});
   }
   lines_.add("BARRIER();");
   lines_.add("{} load_k = begin_k;", index_);
@@ -93,6 +93,8 @@ void TileKernel::walk_k(bool blocks) {
     lines_.open("for ({0} block_k = begin_k; block_k < end_k; block_k += {0}({1})) {{", index_, kBlock);
     lines_.add("{0} stop_k = SELECT(end_k - block_k > {0}({1}), block_k + {0}({1}), end_k);", index_, kBlock);
     declare_sums("partial");
+    // A block's sums have met none of the elements before: nobody reads what the last one noted, nor writes there yet.
+    if (guarded_) lines_.add("if (thread_id < {0}) small[{1} + thread_id] = 0;", kSmallFlags, small_of("block_k", 1));
   }
   lines_.open("for ({0} k = {1}; k < {2}; k += {0}({3})) {{", index_, blocks ? "block_k" : "begin_k",
               blocks ? "stop_k" : "end_k", form_.step);
@@ -139,7 +141,11 @@ void TileKernel::declare_sums(const char* array) {
 
 void TileKernel::multiply() {
   if (!guarded_) return multiply("FMA_EXACT");
-  lines_.open("if (small[0] == 0) {{");
+  lines_.add("int noted = {};", small_of("k", 0));
+  // By what both operands have at the least: see note_small.
+  lines_.add("bool plain = (small[noted] | small[noted + 5]) == 0 || (small[noted + 1] | small[noted + 4]) == 0 ||");
+  lines_.add("             (small[noted + 2] | small[noted + 3]) == 0;");
+  lines_.open("if (plain) {{");
   multiply("FMA");
   lines_.close();
   lines_.open("else {{");

@@ -88,6 +88,10 @@ class TileKernel {
   // Reads this thread's elements of the step that begins at load_k.
   void load(const Loader& loader);
 
+  /// Where the elements of a canonical block are noted that are so small that multiplications must keep subnormals: the
+  /// one in which k lies, or one further on. Two blocks take turns.
+  std::string small_of(const std::string& k, int blocks_on) const;
+  static constexpr int kSmallFlags = 6;
   void note_small(const Loader& loader);
 
   // Writes what was read to the tile behind.

@@ -1,5 +1,6 @@
 // Tiles of the operands: which elements a thread reads, and where it puts them.
 #include <algorithm>
+#include <utility>
 
 #include "backends/gpu/renderer/contraction_tiles.h"
 
@@ -142,13 +143,26 @@ void TileKernel::load(const Loader& loader) {
   lines_.close();
 }
 
+std::string TileKernel::small_of(const std::string& k, int blocks_on) const {
+  return fmt::format("((int({} >> 8) + {}) & 1) * {}", k, blocks_on, kSmallFlags);
+}
+
+// Where all elements but zeros have exponents of at least x and y, x + y >= -80, products are multiples of 2^-126, and
+// so are their sums, rounded ones too: none is subnormal, and a plain fma will do. Each operand notes which of 2^-27,
+// 2^-40 and 2^-53 it is below.
 void TileKernel::note_small(const Loader& loader) {
+  static_assert(kBlock == 256, "small_of counts blocks");
   lines_.open("{{");
-  lines_.add("bool found = false;");
+  lines_.add("UINT least = 0xffffffffu;");
   lines_.add("UNROLL");
-  lines_.add("for (int j = 0; j < {}; j++) found = found || {};", loader.count,
-             is_small(loader.side.name + "_next[j]"));
-  lines_.add("if (found) small[0] = 1;");
+  lines_.open("for (int j = 0; j < {}; j++) {{", loader.count);
+  lines_.add("UINT magnitude = (BITS({}_next[j]) & 0x7fffffffu) - 1u;", loader.side.name);
+  lines_.add("least = SELECT(magnitude < least, magnitude, least);");
+  lines_.close();
+  lines_.add("int noted = {} + {};", small_of("load_k", 0), loader.side.left ? 0 : kSmallFlags / 2);
+  for (const auto& [flag, bits] : {std::pair{0, 0x32000000u}, {1, 0x2b800000u}, {2, 0x25000000u}}) {
+    lines_.add("if (least < {:#x}u) small[noted + {}] = 1;", bits - 1, flag);
+  }
   lines_.close();
 }
 

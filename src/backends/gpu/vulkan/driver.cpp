@@ -36,11 +36,11 @@ class VulkanModule : public Module {
     vk_.vkDestroyPipelineLayout(device_, layout, nullptr);
     drop_cache();
   }
-  void drop_cache() { vk_.vkDestroyPipelineCache(device_, std::exchange(cache, VK_NULL_HANDLE), nullptr); }
+  void drop_cache() const { vk_.vkDestroyPipelineCache(device_, std::exchange(cache, VK_NULL_HANDLE), nullptr); }
 
   VkPipeline pipeline = VK_NULL_HANDLE;
   VkPipelineLayout layout = VK_NULL_HANDLE;
-  VkPipelineCache cache = VK_NULL_HANDLE;  ///< with what the device has compiled, until that is kept
+  mutable VkPipelineCache cache = VK_NULL_HANDLE;  ///< with what the device has compiled, until that is kept
 
  private:
   VkDevice device_;
@@ -169,8 +169,8 @@ class VulkanDriver : public Driver {
     return loaded;
   }
 
-  std::vector<std::byte> to_keep(std::vector<std::byte> binary, Module& module) const override {
-    auto& loaded = static_cast<VulkanModule&>(module);
+  std::vector<std::byte> to_keep(std::vector<std::byte> binary, const Module& module) const override {
+    const auto& loaded = static_cast<const VulkanModule&>(module);
     std::size_t bytes = 0;
     VkResult result = vk_.vkGetPipelineCacheData(device_.handle(), loaded.cache, &bytes, nullptr);
     if (result == VK_SUCCESS) {
