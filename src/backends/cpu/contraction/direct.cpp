@@ -65,7 +65,9 @@ void find_terms(const Plan& plan, DirectTable& table) {
                      ? table.planes.end() - 1
                      : std::find(table.planes.begin(), table.planes.end(), plane);
     if (found == table.planes.end()) found = table.planes.insert(found, plane);
-    table.k_address.push_back((found - table.planes.begin()) * table.copy->plane + table.copy->address(position));
+    const std::int64_t tap = table.copy->address(position);
+    table.k_address.push_back((found - table.planes.begin()) * table.copy->plane + tap);
+    table.last_tap = std::max(table.last_tap, tap);
   }
 }
 

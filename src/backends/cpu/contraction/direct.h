@@ -23,6 +23,7 @@ struct DirectTable {
   std::vector<std::int64_t> images;           ///< source address of each
   std::vector<std::int64_t> row_address;      ///< of the rows of one image
   std::vector<std::int64_t> k_address;
+  std::int64_t last_tap = 0;  ///< the greatest address of a term in its plane of the copy
 
   std::int64_t image_size() const { return copy ? static_cast<std::int64_t>(planes.size()) * copy->plane : 0; }
 };
