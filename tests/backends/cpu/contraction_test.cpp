@@ -613,6 +613,20 @@ TEST(CpuContraction, ConvolutionsOfFewRowsAndWideImages) {
   }
   Problem line = convolution_problem({.batch = 2, .in = 60, .out = 24, .size = {128}, .kernel = {9}, .padding = 4});
   expect_reference_bits(line);
+  // Long kernels, whose pixels lie far apart in memory.
+  for (const std::int64_t stride : {1, 3}) {
+    for (const std::int64_t out : {7, 8, 13}) {
+      Problem problem = convolution_problem({.batch = 2,
+                                             .in = 8,
+                                             .out = out,
+                                             .size = {9, 86},
+                                             .kernel = {3, 39},
+                                             .padding = 19,
+                                             .stride = stride,
+                                             .channels_last = true});
+      expect_reference_bits(problem, {1, 3});
+    }
+  }
 }
 
 // Pixels broadcast from where they are, or from padded copies of as many images as fit.

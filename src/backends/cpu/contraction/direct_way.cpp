@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <utility>
-#include <vector>
 
 #include <lockstep/threads.h>
 
-#include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/tiling.h"
 #include "backends/cpu/contraction/way.h"
 #include "backends/cpu/threads.h"
@@ -45,7 +43,7 @@ class DirectWay final : public Way {
     const std::byte* const columns =
         kept_columns != nullptr ? kept_columns.get()
                                 : pack_all(binding, Operand::columns, serial, SharedPanels::of_this_thread().columns);
-    const auto images = static_cast<std::int64_t>(table_.images.size());
+    const std::int64_t images = table_.images.count();
     const DirectTiling tiling =
         choose_direct_tiling(plan_, images, kernels_.tile_rows, kernels_.tile_columns, serial ? 1 : num_threads());
     const std::int64_t units = images * tiling.row_blocks * tiling.column_blocks;
@@ -80,32 +78,15 @@ class DirectWay final : public Way {
   // The elements of an image, at least those that `rows` read. A padded copy is the thread's own: it stays in that core's
   // cache, and nobody waits for the others' parts of it.
   const float* pixels(const Job& job, const Rows& rows, Workspace& workspace) const {
-    const float* const from = job.data + table_.images[static_cast<std::size_t>(rows.image)];
-    if (!table_.copy) return from;
-    auto* const to = reinterpret_cast<float*>(workspace.image.reserve(table_.image_size() * element_size()));
+    const Images& images = table_.images;
+    if (!images.copy) return job.data + images.sources[static_cast<std::size_t>(rows.image)];
+    auto* const to = reinterpret_cast<float*>(workspace.image.reserve(images.size() * element_size()));
     const ImageRows wanted{.run = job.number, .image = rows.image, .first_row = rows.first};
     if (std::exchange(workspace.image_rows, wanted) == wanted) return to;
-    const std::vector<PaddedCopy::Line> lines = lines_of(job.position, rows);
-    for (std::size_t i = 0; i < table_.planes.size(); ++i) {
-      float* const plane = to + static_cast<std::int64_t>(i) * table_.copy->plane;
-      write_padded(lines, from + table_.planes[i], plane);
-      if (!plan_.row_side.flush) continue;
-      for (const PaddedCopy::Line& line : lines) {
-        for (float* at = plane + line.to; at != plane + line.to + line.size; ++at) *at = decode<float>(*at, true);
-      }
-    }
-    return to;
-  }
-
-  // The lines of a plane that `rows` read.
-  std::vector<PaddedCopy::Line> lines_of(const Position& batch, const Rows& rows) const {
-    std::vector<PaddedCopy::Line> lines = table_.copy->lines(batch);
     const auto addresses = table_.row_address.begin() + rows.first;
     const auto [least, most] = std::minmax_element(addresses, addresses + rows.count);
-    std::erase_if(lines, [&, first = *least, last = *most + table_.last_tap](const PaddedCopy::Line& line) {
-      return line.to > last || line.to + line.size <= first;
-    });
-    return lines;
+    images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, to);
+    return to;
   }
 
   void compute_block(const Job& job, const Rows& rows, std::int64_t column) const {
@@ -123,7 +104,7 @@ class DirectWay final : public Way {
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
       args.column_panels = static_cast<const float*>(panels(job.binding, Operand::columns, job.columns, position, job.batch,
                                                             column, args.columns, k, workspace));
-      args.k_address = table_.k_address.data() + k * kBlock;
+      args.k_address = table_.images.k_address.data() + k * kBlock;
       args.k_count = k_count(k);
       args.first = k == 0;
       kernels_.direct(args);
