@@ -287,6 +287,15 @@ TEST(CpuContraction, FewRowsOfEitherLayout) {
   }
 }
 
+// A large weight and a few vectors: read where it is, with one to three vectors of results for each of its rows.
+TEST(CpuContraction, LargeWeightsAndFewColumns) {
+  for (const std::int64_t m : {3, 9, 20, 30}) {
+    Problem problem = matmul_problem({}, m, 531, 520, {.transpose_b = true});
+    problem.kernel.a.canonical = problem.kernel.b_operand.canonical = true;
+    expect_reference_bits(problem, {1, 3});
+  }
+}
+
 TEST(CpuContraction, BatchesAndBroadcasts) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
