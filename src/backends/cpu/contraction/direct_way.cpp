@@ -26,7 +26,7 @@ class DirectWay final : public Way {
     const std::byte* columns = nullptr;  ///< packed
     std::int64_t batch = 0;
     Position position;            ///< of the batch
-    const float* data = nullptr;  ///< the batch's elements
+    const std::byte* data = nullptr;  ///< of the pixels
     DirectTiling tiling;
   };
 
@@ -54,7 +54,7 @@ class DirectWay final : public Way {
                     .columns = columns,
                     .batch = batch,
                     .position = position,
-                    .data = reinterpret_cast<const float*>(data(binding, Operand::rows)) + position.address,
+                    .data = data(binding, Operand::rows),
                     .tiling = tiling};
       // Neighbouring units, which a thread computes, share rows: what one core has read is far from the others.
       parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
@@ -79,7 +79,10 @@ class DirectWay final : public Way {
   // cache, and nobody waits for the others' parts of it.
   const float* pixels(const Job& job, const Rows& rows, Workspace& workspace) const {
     const Images& images = table_.images;
-    if (!images.copy) return job.data + images.sources[static_cast<std::size_t>(rows.image)];
+    if (!images.copy) {
+      return reinterpret_cast<const float*>(job.data) + job.position.address +
+             images.sources[static_cast<std::size_t>(rows.image)];
+    }
     auto* const to = reinterpret_cast<float*>(workspace.image.reserve(images.size() * element_size()));
     const ImageRows wanted{.run = job.number, .image = rows.image, .first_row = rows.first};
     if (std::exchange(workspace.image_rows, wanted) == wanted) return to;

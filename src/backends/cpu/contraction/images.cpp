@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backends/cpu/contraction/decode.h"
-
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
@@ -66,19 +64,21 @@ std::optional<std::int64_t> Images::address(const Position& pixel) const {
 }
 
 void Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                        std::int64_t last, const float* from, float* to) const {
+                        std::int64_t last, const std::byte* data, float* to) const {
   std::vector<PaddedCopy::Line> lines = copy->lines(batch);
   std::erase_if(lines, [&](const PaddedCopy::Line& line) {
     const auto tap = std::lower_bound(taps.begin(), taps.end(), line.to - last);
     return tap == taps.end() || first + *tap >= line.to + line.size;
   });
-  for (std::size_t i = 0; i < planes.size(); ++i) {
-    float* const plane = to + static_cast<std::int64_t>(i) * copy->plane;
-    write_padded(lines, from + sources[static_cast<std::size_t>(image)] + planes[i], plane);
-    if (!side.flush) continue;
-    for (const PaddedCopy::Line& line : lines) {
-      for (float* at = plane + line.to; at != plane + line.to + line.size; ++at) *at = decode<float>(*at, true);
+  const auto size = static_cast<std::int64_t>(size_of(side.dtype));
+  for (const std::int64_t plane : planes) {
+    const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + plane) * size;
+    if (side.is_plain_f32() && !side.flush) {
+      write_padded(lines, reinterpret_cast<const float*>(from), to);
+    } else {
+      write_padded(lines, side.dtype, side.flush, from, to);
     }
+    to += copy->plane;
   }
 }
 
@@ -86,8 +86,11 @@ bool has_images(const Side& side) {
   const Geometry& geometry = side.geometry;
   const bool copied = geometry.bounds() > 0;
   const bool has_taps = copied || geometry.k.sizes.rank() > 1;
-  return side.is_plain_f32() && side.order == Side::Order::along_outer && has_taps && !geometry.stepped() &&
-         geometry.bounds() <= 3 && !geometry.bounded_in_batch() && (copied ? side.fill == 0 : !side.flush);
+  const bool is_decoded =
+      copied && side.encoding == Encoding::dense && (side.dtype == DType::f16 || side.dtype == DType::bf16);
+  return (side.is_plain_f32() || is_decoded) && side.order == Side::Order::along_outer && has_taps &&
+         !geometry.stepped() && geometry.bounds() <= 3 && !geometry.bounded_in_batch() &&
+         (copied ? side.fill == 0 : !side.flush);
 }
 
 std::optional<Images> make_images(const Geometry& geometry, std::int64_t count, std::int64_t pixels, std::int64_t k,

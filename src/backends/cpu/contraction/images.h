@@ -2,6 +2,7 @@
 // element's address is then the sum of its pixel's and its term's. For the ways that do not pack them: direct.h, lines.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -25,12 +26,13 @@ struct Images {
   std::int64_t size() const { return copy ? static_cast<std::int64_t>(planes.size()) * copy->plane : 0; }
   /// The address of a pixel of an image; nothing where it does not follow from the checked coordinates.
   std::optional<std::int64_t> address(const Position& pixel) const;
-  /// Writes of an image's copy the lines that pixels at addresses [first, last] read. `from`: at the batch's address.
+  /// Writes of an image's copy the lines that pixels at addresses [first, last] read. `data`: the whole operand.
   void write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first, std::int64_t last,
-                  const float* from, float* to) const;
+                  const std::byte* data, float* to) const;
 };
 
-/// Whether a side is f32 that can be read so. An element must meet several terms, or packing costs little.
+/// Whether a side of f32, or of what a copy can decode to it, can be read so. An element must meet several terms, or
+/// packing costs little.
 bool has_images(const Side& side);
 /// Images of `pixels` each. Nothing where the view is of another form.
 std::optional<Images> make_images(const Geometry& geometry, std::int64_t count, std::int64_t pixels, std::int64_t k,

@@ -24,7 +24,7 @@ class LinesWay final : public Way {
     const std::byte* rows = nullptr;  ///< packed
     std::int64_t batch = 0;
     Position position;            ///< of the batch
-    const float* data = nullptr;  ///< the batch's elements
+    const std::byte* data = nullptr;  ///< of the pixels
   };
 
   void compute(const Binding& binding) const override {
@@ -46,7 +46,7 @@ class LinesWay final : public Way {
                     .rows = rows,
                     .batch = batch,
                     .position = position,
-                    .data = reinterpret_cast<const float*>(data(binding, Operand::columns)) + position.address};
+                    .data = data(binding, Operand::columns)};
       parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           compute_segment(job, unit / segments, unit % segments * segment, segment);
@@ -59,7 +59,10 @@ class LinesWay final : public Way {
   const float* pixels(const Job& job, std::int64_t image, const LineVector& first, const LineVector& last,
                       Workspace& workspace) const {
     const Images& images = table_.images;
-    if (!images.copy) return job.data + images.sources[static_cast<std::size_t>(image)];
+    if (!images.copy) {
+      return reinterpret_cast<const float*>(job.data) + job.position.address +
+             images.sources[static_cast<std::size_t>(image)];
+    }
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve(images.size() * element_size()));
     images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1, job.data, to);
     return to;
