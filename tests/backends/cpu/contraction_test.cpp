@@ -667,6 +667,19 @@ TEST(CpuContraction, ConvolutionsOfManyChannels) {
   }
 }
 
+// Read as f32 from a padded copy.
+TEST(CpuContraction, ConvolutionsOfHalfPrecision) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const std::int64_t out : {8, 40}) {
+      for (const std::int64_t stride : {1, 2}) {
+        Problem problem = convolution_problem(
+            {.batch = 2, .in = 9, .out = out, .size = {9, 32}, .stride = stride, .special = true, .input = dtype});
+        expect_reference_bits(problem, {1, 3});
+      }
+    }
+  }
+}
+
 TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t width : {6, 19, 70}) {
