@@ -66,7 +66,7 @@ bool is_narrow(const Value& value) {
   return value.narrow() != Narrow::none;
 }
 std::vector<Value> call_with_narrow(const Operator& row, const Call& call, const Value& first) {
-  if (row.narrow == NarrowInputs::refused) call.unsupported("numbers of less than a byte");
+  if (row.narrow == NarrowInputs::refused) call.unsupported(kNarrowRefused);
   std::vector<Value> outputs = call_row(row, call);
   if (row.narrow == NarrowInputs::taken) return outputs;
   for (Value& output : outputs) output = Value(output.tensor(call.device()), first.narrow());

@@ -58,7 +58,16 @@ std::vector<OnnxValue> described(const std::vector<ModelValue>& values, const Pr
   return result;
 }
 
+// NaN is not.
+bool is_within(const Tensor& numbers, double least, double most) {
+  if (numbers.numel() == 0) return true;
+  const Tensor wide = is_float(numbers.dtype()) ? numbers : numbers.to(DType::i32);
+  return all(logical_and(ge(wide, least), le(wide, most))).item<bool>();
+}
+
 // What a caller gives for an input of less than a byte, which is in the dtype that holds it, becomes of that type.
+// Integers must be in its range, and floats, of which it has the nearest, too; that is read, which waits for the
+// device.
 Value as_stated(const ModelValue& stated, Value given, Device device) {
   const std::optional<ElementType> type = element_type_of(stated.type);
   if (stated.kind != ValueKind::tensor || !given.is_tensor() || !type || type->narrow == given.narrow()) return given;
@@ -66,7 +75,13 @@ Value as_stated(const ModelValue& stated, Value given, Device device) {
     throw DTypeError(
         fmt::format("input {} is not {}, as the model states", in_quotes(stated.name), name_of_type(stated.type)));
   }
-  return {to_narrow(given.tensor(device), type->narrow), type->narrow};
+  const Tensor numbers = given.tensor(device);
+  const NarrowForm& form = form_of(type->narrow);
+  if (!is_within(numbers, form.least, form.most)) {
+    throw ValueError(fmt::format("input {} has numbers that {} has not: they are {} to {}", in_quotes(stated.name),
+                                 name_of_type(stated.type), form.least, form.most));
+  }
+  return {to_narrow(numbers, type->narrow), type->narrow};
 }
 
 // An input against what the model says of it; `symbols` collects the sizes that names stand for.

@@ -24,6 +24,9 @@ struct NarrowForm {
 /// Of a type that is not `none`.
 const NarrowForm& form_of(Narrow type);
 
+/// Why an operator that refuses them cannot run.
+inline constexpr const char* kNarrowRefused = "numbers of less than a byte";
+
 /// What an operator does with inputs of such types.
 enum class NarrowInputs : std::uint8_t {
   refused,  ///< It computes, and would not keep within the type.

@@ -157,6 +157,8 @@ using Run = std::vector<Tensor> (*)(const Call&);
 using RunValues = std::vector<Value> (*)(const Call&);
 /// Why a node cannot run here, "" if it can: "coordinate_transformation_mode=tf_crop_and_resize".
 using Check = std::string (*)(const NodeFacts&);
+/// Which type of less than a byte the output has, as far as a node and the types of its inputs say before it runs.
+using NarrowOutput = Narrow (*)(const NodeFacts&, std::span<const Narrow> inputs);
 
 struct Operator {
   std::string_view domain = "";  ///< "" is ai.onnx; "com.microsoft".
@@ -167,6 +169,7 @@ struct Operator {
   RunValues run_values = nullptr;
   Check check = nullptr;
   NarrowInputs narrow = NarrowInputs::refused;
+  NarrowOutput narrow_output = nullptr;  ///< Of operators that take them, and make such outputs.
 };
 
 }  // namespace io::onnx

@@ -87,6 +87,8 @@ class Planner {
         slot = known->second;
         if (!defaults_.emplace(input.name, slot).second) twice(input.name);
       }
+      const auto type = element_type_of(input.type);
+      if (input.kind == ValueKind::tensor && type) note_narrow(scope, slot, type->narrow);
       program_->main.inputs.push_back(slot);
       program_->inputs.push_back(input);
     }
@@ -131,6 +133,7 @@ class Planner {
     if (outer == kNoSlot) return kNoSlot;
     const int inner = scope.plan->slots++;
     scope.plan->captures.push_back({outer, inner});
+    note_narrow(scope, inner, narrow_of(*scope.outer, outer));
     scope.names.emplace(name, inner);
     return inner;
   }
@@ -145,6 +148,7 @@ class Planner {
       const int slot = define(scope, tensor->name);
       scope.plan->constants.push_back({slot, program_->constants.size()});
       scope.constants.emplace(slot, program_->constants.size());
+      if (const auto type = element_type_of(tensor->type)) note_narrow(scope, slot, type->narrow);
       program_->constants.push_back({.name = std::string(tensor->name), .value = load(*tensor)});
     }
   }
@@ -205,8 +209,30 @@ class Planner {
     } else if (row->check != nullptr) {
       planned.problem = row->check(NodeFacts(planned));
     }
+    if (planned.problem.empty()) check_narrow(scope, planned);
     for (std::size_t i = 0; i < planned.inputs.size(); ++i) note_consumer(scope, planned, i);
     scope.plan->nodes.push_back(std::move(planned));
+  }
+
+  // Which values have less than a byte for an element, as far as that is known before a run.
+  void note_narrow(const Scope& scope, int slot, Narrow type) {
+    if (slot != kNoSlot && type != Narrow::none) narrow_[{scope.plan, slot}] = type;
+  }
+  Narrow narrow_of(const Scope& scope, int slot) const {
+    const auto found = narrow_.find({scope.plan, slot});
+    return found == narrow_.end() ? Narrow::none : found->second;
+  }
+  void check_narrow(const Scope& scope, PlannedNode& node) {
+    std::vector<Narrow> inputs;
+    for (const int slot : node.inputs) inputs.push_back(narrow_of(scope, slot));
+    const bool given = std::any_of(inputs.begin(), inputs.end(), [](Narrow type) { return type != Narrow::none; });
+    if (given && node.row->narrow == NarrowInputs::refused) {
+      node.problem = kNarrowRefused;
+    } else if (node.row->narrow_output != nullptr && !node.outputs.empty()) {
+      note_narrow(scope, node.outputs.front(), node.row->narrow_output(NodeFacts(node), inputs));
+    } else if (given && node.row->narrow == NarrowInputs::kept) {
+      for (const int slot : node.outputs) note_narrow(scope, slot, inputs.front());
+    }
   }
 
   int resolve(Scope& scope, const ModelNode& node, std::string_view input) {
@@ -360,6 +386,7 @@ class Planner {
   ExternalFiles* external_;
   std::map<FunctionKey, const ModelFunction*> functions_;
   std::map<std::string_view, int> defaults_;
+  std::map<std::pair<const Plan*, int>, Narrow> narrow_;  // by slot
   std::vector<std::string> unsupported_types_;
 };
 

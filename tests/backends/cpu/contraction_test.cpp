@@ -287,6 +287,15 @@ TEST(CpuContraction, FewRowsOfEitherLayout) {
   }
 }
 
+// A large weight and a few vectors: read where it is, with one to three vectors of results for each of its rows.
+TEST(CpuContraction, LargeWeightsAndFewColumns) {
+  for (const std::int64_t m : {3, 9, 20, 30}) {
+    Problem problem = matmul_problem({}, m, 531, 520, {.transpose_b = true});
+    problem.kernel.a.canonical = problem.kernel.b_operand.canonical = true;
+    expect_reference_bits(problem, {1, 3});
+  }
+}
+
 TEST(CpuContraction, BatchesAndBroadcasts) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
@@ -613,6 +622,20 @@ TEST(CpuContraction, ConvolutionsOfFewRowsAndWideImages) {
   }
   Problem line = convolution_problem({.batch = 2, .in = 60, .out = 24, .size = {128}, .kernel = {9}, .padding = 4});
   expect_reference_bits(line);
+  // Long kernels, whose pixels lie far apart in memory.
+  for (const std::int64_t stride : {1, 3}) {
+    for (const std::int64_t out : {7, 8, 13}) {
+      Problem problem = convolution_problem({.batch = 2,
+                                             .in = 8,
+                                             .out = out,
+                                             .size = {9, 86},
+                                             .kernel = {3, 39},
+                                             .padding = 19,
+                                             .stride = stride,
+                                             .channels_last = true});
+      expect_reference_bits(problem, {1, 3});
+    }
+  }
 }
 
 // Pixels broadcast from where they are, or from padded copies of as many images as fit.
@@ -641,6 +664,19 @@ TEST(CpuContraction, ConvolutionsOfManyChannels) {
            {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}}}) {
     Problem problem = convolution_problem(convolution);
     expect_reference_bits(problem, {1, 3});
+  }
+}
+
+// Read as f32 from a padded copy.
+TEST(CpuContraction, ConvolutionsOfHalfPrecision) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const std::int64_t out : {8, 40}) {
+      for (const std::int64_t stride : {1, 2}) {
+        Problem problem = convolution_problem(
+            {.batch = 2, .in = 9, .out = out, .size = {9, 32}, .stride = stride, .special = true, .input = dtype});
+        expect_reference_bits(problem, {1, 3});
+      }
+    }
   }
 }
 

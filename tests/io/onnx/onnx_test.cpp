@@ -246,17 +246,30 @@ TEST(Onnx, ElementsOfLessThanAByteKeepTheirTypes) {
   const std::string path = folder.write("model.onnx", model_of(graph));
   const auto model = load_onnx(path);
   const TensorMap outputs = model->run({{"x", Tensor::from(std::vector<float>{-9, 1, 2.5, 3, 100}, {5})},
-                                        {"given", Tensor::from(std::vector<std::int8_t>{9, -1, 7}, {3})}});
+                                        {"given", Tensor::from(std::vector<std::int8_t>{-8, -1, 7}, {3})}});
   EXPECT_THAT(outputs.at("wide").to_vector<float>(), ElementsAre(-16, 14, 2, -2, 6));
   EXPECT_THAT(outputs.at("moved").to_vector<float>(), ElementsAre(0, 2));
   EXPECT_THAT(outputs.at("least").to_vector<std::int8_t>(), ElementsAre(-2, 1, 1, 1, 1));
   EXPECT_THAT(outputs.at("four").to_vector<float>(), ElementsAre(-6, 1, 2, 3, 6));
-  EXPECT_THAT(outputs.at("floats").to_vector<float>(), ElementsAre(-7, -1, 7));
+  EXPECT_THAT(outputs.at("floats").to_vector<float>(), ElementsAre(-8, -1, 7));
   EXPECT_THAT(load_weights(path).at("w").to_vector<std::int8_t>(), ElementsAre(-8, 7, 1, -1, 3));
 
   const std::string sum = node("Add", {"w", "w"}, {"y"}) + tensor("w", kInt4, 2, field(9, "\x12")) + value(12, "y");
-  const auto computes = load_onnx(folder.write("sum.onnx", model_of(sum)));
-  EXPECT_THAT(message_of<UnsupportedError>([&] { computes->run({}); }), HasSubstr("numbers of less than a byte"));
+  EXPECT_THAT(onnx_refusal<UnsupportedError>(model_of(sum)), HasSubstr("Add-17 x1   numbers of less than a byte"));
+  const std::string moved = node("Cast", {"x"}, {"four"}, integer_attribute("to", kFloat4)) +
+                            node("Transpose", {"four"}, {"turned"}) + node("Relu", {"turned"}, {"y"}) + value(11, "x") +
+                            value(12, "y");
+  EXPECT_THAT(onnx_refusal<UnsupportedError>(model_of(moved)), HasSubstr("Relu-17 x1   numbers of less than a byte"));
+
+  const auto given = [&](std::vector<std::int8_t> numbers) {
+    return message_of<ValueError>([&] {
+      const auto count = static_cast<std::int64_t>(numbers.size());
+      model->run({{"x", zeros({5})}, {"given", Tensor::from(std::move(numbers), {count})}});
+    });
+  };
+  for (int run = 0; run < 4; ++run) EXPECT_EQ(given({7}), "no error");  // also when runs repeat
+  EXPECT_EQ(given({8}), "input \"given\" has numbers that int4 has not: they are -8 to 7");
+  EXPECT_THAT(given({-9, 0}), HasSubstr("-8 to 7"));
 }
 
 // --- files that are wrong

@@ -41,6 +41,11 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
       return make_window_way(std::move(task), std::move(*table));
     }
   }
+  if (kernels.lines != nullptr) {
+    if (auto table = make_line_table(plan, kernels.lanes)) {
+      return make_lines_way(std::move(task), std::move(*table));
+    }
+  }
   if (kernels.direct != nullptr) {
     if (auto table = make_direct_table(plan, kernels.lanes)) {
       return make_direct_way(std::move(task), std::move(*table));

@@ -8,6 +8,7 @@
 //   planner.h           makes it, asking the ways which suits
 //   panels.h            blocks of operands side by side
 //   padded_copy.h       a plane with its padding written out, for the ways that read it many times
+//   images.h            the images of a convolution, where they are or so copied
 //   packing-inl.h       operands are copied, block by block, into panels; reading goes through the view (no im2col)
 //   tile-inl.h          the register tile that multiplies two panels
 //   epilogue.h          blocks of results as the row program wants them
@@ -15,6 +16,7 @@
 //   thin_way.cpp        a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix);
 //                       where that is: thin.h, how it multiplies: thin-inl.h
 //   window_way.cpp      columns stay where they are (convolutions of few output channels): window.h, window-inl.h
+//   lines_way.cpp       the same from a padded copy, for every layout and stride: lines.h, lines-inl.h
 //   direct_way.cpp      pixels stay where they are (other convolutions): direct.h, direct-inl.h
 //   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
 //   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in

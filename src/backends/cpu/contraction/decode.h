@@ -18,12 +18,13 @@ constexpr std::uint32_t without_subnormal(std::uint32_t bits) {
 
 /// Exact; f16 subnormals become normal f32 numbers.
 inline float decode_f16(std::uint16_t half) {
+  // Without branches, so that loops over it become vectors.
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude << 13));
-  if (magnitude >= 0x0400u) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
-  const float tiny = static_cast<float>(magnitude) * 0x1p-24f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(tiny));
+  const std::uint32_t shifted = magnitude << 13;
+  const std::uint32_t tiny = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(magnitude)) * 0x1p-24f);
+  const std::uint32_t normal = magnitude >= 0x0400u ? shifted + 0x38000000u : tiny;
+  return std::bit_cast<float>(sign | (magnitude >= 0x7c00u ? shifted | 0x7f800000u : normal));
 }
 
 /// `flush` concerns f32 and bf16 only.

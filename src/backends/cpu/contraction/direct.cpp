@@ -1,7 +1,7 @@
 #include "backends/cpu/contraction/direct.h"
 
 #include <algorithm>
-#include <cstddef>
+#include <utility>
 
 #include "backends/cpu/contraction/plan.h"
 
@@ -18,69 +18,12 @@ constexpr std::int64_t kMinPixels = 8;
 // Bytes of raw results that stay in cache from one block of k to the next.
 constexpr std::int64_t kDirectResultBytes = 192 << 10;
 
-// What of a position's address its checked coordinates do not explain.
-std::int64_t plain_address(const std::optional<PaddedCopy>& copy, const Position& position) {
-  std::int64_t address = position.address;
-  if (!copy) return address;
-  for (const PaddedCopy::Axis& axis : copy->axes) {
-    address -= position.coordinates[static_cast<std::size_t>(axis.limit)] * axis.source_stride;
-  }
-  return address;
-}
-
-bool has_coordinates(const Position& position) {
-  return std::any_of(position.coordinates.begin(), position.coordinates.end(), [](std::int64_t c) { return c != 0; });
-}
-
-bool find_rows(const Plan& plan, DirectTable& table) {
-  const Geometry& geometry = plan.row_side.geometry;
-  Walk walk(geometry.outer, geometry.bounds());
-  for (std::int64_t image = 0; image < plan.rows / plan.n; ++image) {
-    walk.seek(image * plan.n);
-    if (has_coordinates(walk.position())) return false;
-    table.images.push_back(walk.position().address);
-  }
-  walk.seek(0);
-  for (std::int64_t row = 0; row < plan.n; ++row, walk.advance(1)) {
-    const Position& position = walk.position();
-    if (table.copy && plain_address(table.copy, position) != 0) return false;
-    table.row_address.push_back(table.copy ? table.copy->address(position) : position.address);
-  }
-  return true;
-}
-
-void find_terms(const Plan& plan, DirectTable& table) {
-  const Geometry& geometry = plan.row_side.geometry;
-  Walk walk(geometry.k, geometry.bounds());
-  walk.seek(0);
-  for (std::int64_t k = 0; k < plan.k; ++k, walk.advance(1)) {
-    const Position& position = walk.position();
-    if (!table.copy) {
-      table.k_address.push_back(position.address);
-      continue;
-    }
-    // Neighbouring terms are taps of one plane.
-    const std::int64_t plane = plain_address(table.copy, position);
-    auto found = !table.planes.empty() && table.planes.back() == plane
-                     ? table.planes.end() - 1
-                     : std::find(table.planes.begin(), table.planes.end(), plane);
-    if (found == table.planes.end()) found = table.planes.insert(found, plane);
-    table.k_address.push_back((found - table.planes.begin()) * table.copy->plane + table.copy->address(position));
-  }
-}
-
 }  // namespace
 
 bool suits_direct(const Side& pixels, std::int64_t channels, std::int64_t rows_per_image, std::int64_t k,
                   std::int64_t lanes) {
-  const Geometry& geometry = pixels.geometry;
-  const bool copied = geometry.bounds() > 0;
-  // Without taps an element meets each weight once: packing it costs little.
-  const bool has_taps = copied || geometry.k.sizes.rank() > 1;
-  return pixels.is_plain_f32() && pixels.order == Side::Order::along_outer && has_taps && !geometry.stepped() &&
-         geometry.bounds() <= 3 && !geometry.bounded_in_batch() && (copied ? pixels.fill == 0 : !pixels.flush) &&
-         channels > lanes && rows_per_image >= kMinPixels && rows_per_image <= kMaxTable && k >= (lanes < kWide ? kMinTerms : kMinTermsOfWideVectors) &&
-         k <= kMaxTable;
+  return has_images(pixels) && channels > lanes && rows_per_image >= kMinPixels && rows_per_image <= kMaxTable &&
+         k >= (lanes < kWide ? kMinTerms : kMinTermsOfWideVectors) && k <= kMaxTable;
 }
 
 std::optional<DirectTable> make_direct_table(const Plan& plan, std::int64_t lanes) {
@@ -88,13 +31,17 @@ std::optional<DirectTable> make_direct_table(const Plan& plan, std::int64_t lane
       !suits_direct(plan.row_side, plan.columns, plan.n, plan.k, lanes)) {
     return std::nullopt;
   }
-  DirectTable table;
-  if (plan.row_side.geometry.bounds() > 0) {
-    table.copy = make_padded_copy(plan.row_side.geometry);
-    if (!table.copy) return std::nullopt;
+  const Geometry& geometry = plan.row_side.geometry;
+  auto images = make_images(geometry, plan.rows / plan.n, plan.n, plan.k);
+  if (!images) return std::nullopt;
+  DirectTable table{.images = std::move(*images), .row_address = {}};
+  Walk walk(geometry.outer, geometry.bounds());
+  walk.seek(0);
+  for (std::int64_t row = 0; row < plan.n; ++row, walk.advance(1)) {
+    const auto address = table.images.address(walk.position());
+    if (!address) return std::nullopt;
+    table.row_address.push_back(*address);
   }
-  if (plan.rows / plan.n > kMaxTable || !find_rows(plan, table)) return std::nullopt;
-  find_terms(plan, table);
   return table;
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/contraction/padded_copy.h"
+#include "backends/cpu/contraction/images.h"
 #include "backends/cpu/contraction/side.h"
 
 namespace lockstep {
@@ -16,15 +16,10 @@ namespace contraction {
 
 struct Plan;
 
-/// Rows are pixels, k their channels and taps; the address of an element is the sum of both.
+/// Rows are pixels, k their channels and taps.
 struct DirectTable {
-  std::optional<PaddedCopy> copy;             ///< one plane; without it the operand is read where it is
-  std::vector<std::int64_t> planes;           ///< source addresses of an image's planes; the copy has them in this order
-  std::vector<std::int64_t> images;           ///< source address of each
-  std::vector<std::int64_t> row_address;      ///< of the rows of one image
-  std::vector<std::int64_t> k_address;
-
-  std::int64_t image_size() const { return copy ? static_cast<std::int64_t>(planes.size()) * copy->plane : 0; }
+  Images images;
+  std::vector<std::int64_t> row_address;  ///< of the rows of one image
 };
 
 struct DirectArgs {

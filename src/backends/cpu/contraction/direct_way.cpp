@@ -1,11 +1,11 @@
 // The way of convolutions whose pixels are broadcast from where they are: weights are packed, and blocks of (image,
 // pixels, channels) are the unit of work. What padding adds is written into a copy of a few images at a time.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <lockstep/threads.h>
 
-#include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/tiling.h"
 #include "backends/cpu/contraction/way.h"
 #include "backends/cpu/threads.h"
@@ -15,23 +15,24 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-// Bytes of the padded copies that exist at once, if one image does not take more.
-constexpr std::int64_t kCopyBytes = 2 << 20;
-
 class DirectWay final : public Way {
  public:
   DirectWay(Task task, DirectTable table) : Way(std::move(task)), table_(std::move(table)) {}
 
  private:
-  // Some images of one batch.
   struct Job {
     const Binding& binding;
+    std::uint64_t number = 0;             ///< of this run
     const std::byte* columns = nullptr;  ///< packed
     std::int64_t batch = 0;
-    std::int64_t image_begin = 0;
-    std::int64_t images = 0;
-    const float* data = nullptr;  ///< the copies, or the batch's elements
-    std::int64_t threads = 1;
+    Position position;            ///< of the batch
+    const std::byte* data = nullptr;  ///< of the pixels
+    DirectTiling tiling;
+  };
+
+  // Some rows of an image, all of whose columns read the same pixels.
+  struct Rows {
+    std::int64_t image, first, count;
   };
 
   void compute(const Binding& binding) const override {
@@ -42,71 +43,63 @@ class DirectWay final : public Way {
     const std::byte* const columns =
         kept_columns != nullptr ? kept_columns.get()
                                 : pack_all(binding, Operand::columns, serial, SharedPanels::of_this_thread().columns);
-    const auto count = static_cast<std::int64_t>(table_.images.size());
-    const std::int64_t together =
-        table_.copy ? std::clamp<std::int64_t>(kCopyBytes / (table_.image_size() * element_size()), 1, count) : count;
+    const std::int64_t images = table_.images.count();
+    const DirectTiling tiling =
+        choose_direct_tiling(plan_, images, kernels_.tile_rows, kernels_.tile_columns, serial ? 1 : num_threads());
+    const std::int64_t units = images * tiling.row_blocks * tiling.column_blocks;
     for (std::int64_t batch = 0; batch < plan_.batches; ++batch) {
       const Position position = plan_.row_side.geometry.batch_position(batch);
-      const float* const from = reinterpret_cast<const float*>(data(binding, Operand::rows)) + position.address;
-      for (std::int64_t image = 0; image < count; image += together) {
-        Job job{.binding = binding,
-                .columns = columns,
-                .batch = batch,
-                .image_begin = image,
-                .images = std::min(together, count - image),
-                .data = from,
-                .threads = serial ? 1 : num_threads()};
-        if (table_.copy) job.data = copied(position, from, job);
-        multiply(job);
-      }
+      const Job job{.binding = binding,
+                    .number = next_run_number(),
+                    .columns = columns,
+                    .batch = batch,
+                    .position = position,
+                    .data = data(binding, Operand::rows),
+                    .tiling = tiling};
+      // Neighbouring units, which a thread computes, share rows: what one core has read is far from the others.
+      parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          const std::int64_t block = unit / tiling.column_blocks;
+          const std::int64_t first = block % tiling.row_blocks * tiling.rows;
+          const Rows rows{.image = block / tiling.row_blocks,
+                          .first = first,
+                          .count = std::min(tiling.rows, plan_.n - first)};
+          compute_block(job, rows, unit % tiling.column_blocks * tiling.columns);
+        }
+      });
     }
   }
 
-  const float* copied(const Position& batch, const float* from, const Job& job) const {
-    auto* const to = reinterpret_cast<float*>(
-        SharedPanels::of_this_thread().rows.reserve(job.images * table_.image_size() * element_size()));
-    const std::vector<PaddedCopy::Line> lines = table_.copy->lines(batch);
-    const auto planes = static_cast<std::int64_t>(table_.planes.size());
-    const std::int64_t size = table_.copy->plane;
-    const std::int64_t all = job.images * planes;
-    parallel_for(all, job.threads == 1 ? all : std::max<std::int64_t>(1, 4096 / size),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i) {
-                     const auto image = static_cast<std::size_t>(job.image_begin + i / planes);
-                     float* const plane = to + i * size;
-                     write_padded(lines, from + table_.images[image] + table_.planes[static_cast<std::size_t>(i % planes)],
-                                  plane);
-                     if (!plan_.row_side.flush) continue;
-                     for (std::int64_t at = 0; at < size; ++at) plane[at] = decode<float>(plane[at], true);
-                   }
-                 });
+  static std::uint64_t next_run_number() {
+    static std::atomic<std::uint64_t> number{0};
+    return ++number;
+  }
+
+  // The elements of an image, at least those that `rows` read. A padded copy is the thread's own: it stays in that core's
+  // cache, and nobody waits for the others' parts of it.
+  const float* pixels(const Job& job, const Rows& rows, Workspace& workspace) const {
+    const Images& images = table_.images;
+    if (!images.copy) {
+      return reinterpret_cast<const float*>(job.data) + job.position.address +
+             images.sources[static_cast<std::size_t>(rows.image)];
+    }
+    auto* const to = reinterpret_cast<float*>(workspace.image.reserve(images.size() * element_size()));
+    const ImageRows wanted{.run = job.number, .image = rows.image, .first_row = rows.first};
+    if (std::exchange(workspace.image_rows, wanted) == wanted) return to;
+    const auto addresses = table_.row_address.begin() + rows.first;
+    const auto [least, most] = std::minmax_element(addresses, addresses + rows.count);
+    images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, to);
     return to;
   }
 
-  void multiply(const Job& job) const {
-    const DirectTiling tiling =
-        choose_direct_tiling(plan_, job.images, kernels_.tile_rows, kernels_.tile_columns, job.threads);
-    const std::int64_t per_image = tiling.row_blocks * tiling.column_blocks;
-    const std::int64_t units = job.images * per_image;
-    parallel_for(units, job.threads == 1 ? units : 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        const std::int64_t block = unit % per_image;
-        compute_block(job, tiling, unit / per_image, block % tiling.row_blocks * tiling.rows,
-                      block / tiling.row_blocks * tiling.columns);
-      }
-    });
-  }
-
-  void compute_block(const Job& job, const DirectTiling& tiling, std::int64_t image, std::int64_t row,
-                     std::int64_t column) const {
+  void compute_block(const Job& job, const Rows& rows, std::int64_t column) const {
     Workspace& workspace = Workspace::of_this_thread();
-    const auto number = static_cast<std::size_t>(job.image_begin + image);
     DirectArgs args;
-    args.data = job.data + (table_.copy ? image * table_.image_size() : table_.images[number]);
-    args.row_address = table_.row_address.data() + row;
-    args.rows = std::min(tiling.rows, plan_.n - row);
+    args.data = pixels(job, rows, workspace);
+    args.row_address = table_.row_address.data() + rows.first;
+    args.rows = rows.count;
     args.column_panel_stride = panel_stride(Operand::columns);
-    args.columns = std::min(tiling.columns, plan_.columns - column);
+    args.columns = std::min(job.tiling.columns, plan_.columns - column);
     // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
     args.results_stride = round_up(args.columns, kernels_.tile_columns) + 64 / element_size();
     args.results = reinterpret_cast<float*>(workspace.results.reserve(args.rows * args.results_stride * element_size()));
@@ -114,13 +107,13 @@ class DirectWay final : public Way {
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
       args.column_panels = static_cast<const float*>(panels(job.binding, Operand::columns, job.columns, position, job.batch,
                                                             column, args.columns, k, workspace));
-      args.k_address = table_.k_address.data() + k * kBlock;
+      args.k_address = table_.images.k_address.data() + k * kBlock;
       args.k_count = k_count(k);
       args.first = k == 0;
       kernels_.direct(args);
     }
     const Block block{.batch = job.batch,
-                      .row = static_cast<std::int64_t>(number) * plan_.n + row,
+                      .row = rows.image * plan_.n + rows.first,
                       .rows = args.rows,
                       .column = column,
                       .columns = args.columns};

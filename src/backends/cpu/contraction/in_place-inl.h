@@ -30,10 +30,11 @@ inline InPlaceFunction local_in_place() {
 #else
 
 // Accumulators and the columns of kUnroll terms fill the register file.
+template <int kVectors> inline constexpr int kInPlaceUnroll = kVectors == 1 ? 4 : kVectors == 2 ? 2 : 1;
 #if HWY_TARGET == HWY_AVX2
-inline constexpr int kInPlaceRows = 5;
+template <int kVectors> inline constexpr int kInPlaceRows = kVectors == 3 ? 4 : 5;
 #else
-inline constexpr int kInPlaceRows = 12;
+template <int kVectors> inline constexpr int kInPlaceRows = kVectors == 3 ? 9 : 12;
 #endif
 
 // kUnroll terms of one row follow each other, so that its address is looked up once for all of them.
@@ -45,8 +46,8 @@ HWY_INLINE void in_place_terms(const float* const* rows, std::int64_t offset, st
   hn::Vec<Tag<float> > column[kUnroll][kVectors];
 #pragma GCC unroll 4
   for (int u = 0; u < kUnroll; ++u) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) column[u][v] = hn::LoadU(d, columns + (u * kVectors + v) * kN);
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) column[u][v] = hn::LoadU(d, columns + v * in_place_panel_stride(kN) + u * kN);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -54,7 +55,7 @@ HWY_INLINE void in_place_terms(const float* const* rows, std::int64_t offset, st
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
       const auto row = hn::Set(d, from[u * stride]);
-#pragma GCC unroll 2
+#pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(row, column[u][v], acc[r][v]);
     }
   }
@@ -64,13 +65,13 @@ template <int kRows, int kVectors, int kStride>
 HWY_NOINLINE void in_place_tile(const InPlaceArgs& args, std::int64_t row, float* HWY_RESTRICT results) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
-  constexpr int kUnroll = kVectors == 1 ? 4 : 2;
+  constexpr int kUnroll = kInPlaceUnroll<kVectors>;
   hn::Vec<Tag<float> > acc[kRows][kVectors];
   const float* rows[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     rows[r] = args.data + args.row_address[row + r];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
   }
   const float* columns = args.columns;
@@ -80,17 +81,17 @@ HWY_NOINLINE void in_place_tile(const InPlaceArgs& args, std::int64_t row, float
     for (; left >= kUnroll; left -= kUnroll) {
       in_place_terms<kRows, kVectors, kUnroll>(rows, offset, kStride, columns, acc);
       offset += kUnroll * kStride;
-      columns += kUnroll * kVectors * kN;
+      columns += kUnroll * kN;
     }
     for (; left > 0; --left) {
       in_place_terms<kRows, kVectors, 1>(rows, offset, kStride, columns, acc);
       offset += kStride;
-      columns += kVectors * kN;
+      columns += kN;
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
       float* to = results + r * args.results_stride + v * kN;
       hn::StoreU(args.first ? acc[r][v] : hn::Add(hn::LoadU(d, to), acc[r][v]), d, to);
@@ -107,19 +108,25 @@ InPlaceTile in_place_tile_of(std::int64_t rows, std::integer_sequence<int, kRows
 }
 
 template <int kVectors, int kStride> void multiply_in_place(const InPlaceArgs& args) {
-  using Heights = std::make_integer_sequence<int, kInPlaceRows>;
-  for (std::int64_t row = 0; row < args.rows; row += kInPlaceRows) {
-    const std::int64_t rows = std::min<std::int64_t>(kInPlaceRows, args.rows - row);
+  constexpr int kRows = kInPlaceRows<kVectors>;
+  using Heights = std::make_integer_sequence<int, kRows>;
+  for (std::int64_t row = 0; row < args.rows; row += kRows) {
+    const std::int64_t rows = std::min<std::int64_t>(kRows, args.rows - row);
     in_place_tile_of<kVectors, kStride>(rows, Heights{})(args, row, args.results + row * args.results_stride);
   }
 }
 
-inline void in_place(const InPlaceArgs& args) {
-  if (args.run_stride == 1) {
-    args.vectors == 1 ? multiply_in_place<1, 1>(args) : multiply_in_place<2, 1>(args);
-  } else {
-    args.vectors == 1 ? multiply_in_place<1, 2>(args) : multiply_in_place<2, 2>(args);
+template <int kStride> void multiply_vectors_in_place(const InPlaceArgs& args) {
+  static_assert(kMaxInPlaceVectors == 3);
+  switch (args.vectors) {
+    case 1: return multiply_in_place<1, kStride>(args);
+    case 2: return multiply_in_place<2, kStride>(args);
+    default: return multiply_in_place<3, kStride>(args);
   }
+}
+
+inline void in_place(const InPlaceArgs& args) {
+  args.run_stride == 1 ? multiply_vectors_in_place<1>(args) : multiply_vectors_in_place<2>(args);
 }
 
 inline InPlaceFunction local_in_place() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/contraction/padded_copy.h"
+#include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/side.h"
 #include "backends/cpu/isa.h"
 
@@ -43,12 +44,18 @@ struct InPlaceArgs {
   const InPlaceRun* runs = nullptr;  ///< one block of k
   std::int64_t run_count = 0;
   std::int64_t run_stride = 1;
-  const float* columns = nullptr;  ///< [k][vectors of lanes]
-  int vectors = 1;                 ///< 1 or 2
+  const float* columns = nullptr;  ///< panels of one vector, in_place_panel_stride() from one to the next
+  int vectors = 1;                 ///< at most kMaxInPlaceVectors
   float* results = nullptr;        ///< rows of whole vectors
   std::int64_t results_stride = 0;
   bool first = true;  ///< store the partial sums; otherwise add them to what is there
 };
+
+inline constexpr int kMaxInPlaceVectors = 3;
+/// Elements from one panel of a block of k to the next.
+constexpr std::int64_t in_place_panel_stride(std::int64_t lanes) {
+  return lanes * kBlock + kPanelSlack / static_cast<std::int64_t>(sizeof(float));
+}
 
 using InPlaceFunction = void (*)(const InPlaceArgs&);
 /// For f32; null on instruction sets without vectors.

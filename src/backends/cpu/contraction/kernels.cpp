@@ -1,9 +1,10 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h and direct-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h, lines-inl.h and direct-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
 #include "backends/cpu/contraction/direct-inl.h"
 #include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/lines-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
@@ -35,6 +36,7 @@ template <typename T> constexpr KernelSet kernels_of() {
           .multiply = &multiply<T>,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
           .window = std::is_same_v<T, float> ? window_function() : nullptr,
+          .lines = std::is_same_v<T, float> ? line_function() : nullptr,
           .direct = std::is_same_v<T, float> ? direct_function() : nullptr};
 }
 

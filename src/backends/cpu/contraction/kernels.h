@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/cpu/contraction/direct.h"
+#include "backends/cpu/contraction/lines.h"
 #include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/contraction/window.h"
@@ -32,6 +33,7 @@ struct KernelSet {
   void (*multiply)(const MultiplyArgs&) = nullptr;
   ThinFunction thin = nullptr;         ///< f32 on vector instruction sets, otherwise null
   WindowFunction window = nullptr;     ///< f32 where loads have masks, otherwise null
+  LineFunction lines = nullptr;        ///< f32 on vector instruction sets, otherwise null
   DirectFunction direct = nullptr;     ///< f32 on vector instruction sets, otherwise null
 };
 

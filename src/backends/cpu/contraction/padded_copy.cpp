@@ -5,7 +5,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/quads.h"
+#include "core/assert.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -167,6 +169,27 @@ void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from,
     put(from + line.from, line.step, line.end - line.begin, at + line.begin);
     put_zeros(at + line.end, line.size - line.end);
   }
+}
+
+void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
+                  float* to) {
+  const bool known = with_source_type<float>(dtype, [&](auto source) {
+    using Source = decltype(source);
+    const auto* const elements = reinterpret_cast<const Source*>(from);
+    for (const PaddedCopy::Line& line : lines) {
+      float* const at = to + line.to;
+      put_zeros(at, line.begin);
+      const Source* const first = elements + line.from;
+      const std::int64_t count = line.end - line.begin;
+      if (line.step == 1) {
+        for (std::int64_t i = 0; i < count; ++i) at[line.begin + i] = decode<float>(first[i], flush);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) at[line.begin + i] = decode<float>(first[i * line.step], flush);
+      }
+      put_zeros(at + line.end, line.size - line.end);
+    }
+  });
+  LOCKSTEP_ASSERT(known);
 }
 
 std::optional<PaddedCopy> make_padded_copy(const Geometry& geometry, Phases phases) {

@@ -2,9 +2,12 @@
 // limits. What a kernel reads many times, or in vectors, it reads from there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include <lockstep/dtype.h>
 
 #include "backends/cpu/contraction/geometry.h"
 
@@ -43,6 +46,9 @@ struct PaddedCopy {
 
 /// Writes a plane. `from`: at the batch's address and that of the plane.
 void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to);
+/// The same of elements that are decoded: f16 or bf16, or f32 with subnormals.
+void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
+                  float* to);
 
 /// Whether a limit depends on dimension `dim`.
 bool is_checked(const Group& group, int dim);

@@ -140,13 +140,15 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
 
   plan.swapped = plan.numerics != Numerics::q8 && should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
   if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
-    if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
+    const bool in_windows = kernels.window != nullptr && !plan.swapped &&
+                            suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
+    if (kernels.lines != nullptr && !in_windows && suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
+      plan.swapped = false;
+    } else if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;
     } else if (suits_in_place(a, plan.rows, plan.columns, plan.k)) {
       plan.swapped = false;
     } else if (kernels.direct != nullptr && suits_direct(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
-      const bool in_windows = kernels.window != nullptr && !plan.swapped &&
-                              suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
       plan.swapped = !in_windows;
     }
   }

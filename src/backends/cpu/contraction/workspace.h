@@ -42,9 +42,19 @@ class GrowingBuffer {
   std::int64_t capacity_ = 0;
 };
 
+/// Which rows of an image a thread's padded copy holds.
+struct ImageRows {
+  std::uint64_t run = 0;  ///< no two runs of kernels have one number
+  std::int64_t image = 0;
+  std::int64_t first_row = 0;
+  friend bool operator==(const ImageRows&, const ImageRows&) = default;
+};
+
 struct Workspace {
   PackWorkspace pack{};
   GrowingBuffer rows, columns, results, transposed, compacted;
+  GrowingBuffer image;  ///< of direct_way.cpp alone, so that units of one run share it
+  ImageRows image_rows;
 
   static Workspace& of_this_thread() { return v0::of_this_thread<Workspace>(); }
 };

@@ -44,6 +44,12 @@ std::vector<Value> cast(const Call& call) {
 std::vector<Value> cast_like(const Call& call) {
   return {converted(call, {call.dtype_of_input(1), call.value(1).narrow()})};
 }
+Narrow type_of_cast(const NodeFacts& node, std::span<const Narrow>) {
+  return node.element_type("to", {}).narrow;
+}
+Narrow type_of_second(const NodeFacts&, std::span<const Narrow> inputs) {
+  return inputs.size() > 1 ? inputs[1] : Narrow::none;
+}
 std::vector<Tensor> bit_cast(const Call& call) {
   const DType dtype = call.dtype("to", DType::f32);
   call.require(size_of(dtype) == size_of(call.dtype_of_input(0)), "the types differ in size");
@@ -64,8 +70,17 @@ std::string check_cast(const NodeFacts& node) {
 
 constexpr Operator kCastOperators[] = {
     // Until 5 the attribute is a text.
-    {.name = "Cast", .since = 6, .run_values = cast, .check = check_cast, .narrow = NarrowInputs::taken},
-    {.name = "CastLike", .since = 15, .run_values = cast_like, .narrow = NarrowInputs::taken},
+    {.name = "Cast",
+     .since = 6,
+     .run_values = cast,
+     .check = check_cast,
+     .narrow = NarrowInputs::taken,
+     .narrow_output = type_of_cast},
+    {.name = "CastLike",
+     .since = 15,
+     .run_values = cast_like,
+     .narrow = NarrowInputs::taken,
+     .narrow_output = type_of_second},
     {.name = "BitCast", .since = 26, .run = bit_cast, .check = check_type},
 };
 

@@ -83,10 +83,23 @@ std::string check_constant_of_shape(const NodeFacts& node) {
   return "";
 }
 
+Narrow type_of_first(const NodeFacts&, std::span<const Narrow> inputs) {
+  return inputs.empty() ? Narrow::none : inputs[0];
+}
+Narrow type_of_value(const NodeFacts& node, std::span<const Narrow>) {
+  const Attribute* value = node.attribute("value");
+  const auto type = value != nullptr && value->tensor != nullptr ? element_type_of(value->tensor->type) : std::nullopt;
+  return type ? type->narrow : Narrow::none;
+}
+
 constexpr Operator kConstantOperators[] = {
-    {.name = "Identity", .run_values = identity, .narrow = NarrowInputs::taken},
-    {.name = "Constant", .run_values = constant, .check = check_constant},
-    {.name = "ConstantOfShape", .since = 9, .run_values = constant_of_shape, .check = check_constant_of_shape},
+    {.name = "Identity", .run_values = identity, .narrow = NarrowInputs::taken, .narrow_output = type_of_first},
+    {.name = "Constant", .run_values = constant, .check = check_constant, .narrow_output = type_of_value},
+    {.name = "ConstantOfShape",
+     .since = 9,
+     .run_values = constant_of_shape,
+     .check = check_constant_of_shape,
+     .narrow_output = type_of_value},
 };
 
 }  // namespace

@@ -72,6 +72,11 @@ std::string check_quantise(const NodeFacts& node) {
   return type && type->narrow != Narrow::none ? "" : check_output(node);
 }
 
+Narrow type_of_quantised(const NodeFacts& node, std::span<const Narrow> inputs) {
+  if (node.integer("output_dtype", 0) != 0) return node.element_type("output_dtype", {}).narrow;
+  return inputs.size() > 2 ? inputs[2] : Narrow::none;
+}
+
 std::vector<Tensor> dequantize_linear(const Call& call) {
   const Tensor& x = call.input(0);
   const Tensor& scale = call.input(1);
@@ -108,7 +113,8 @@ constexpr Operator kQuantizationOperators[] = {
      .since = 10,
      .run_values = quantize_linear,
      .check = check_quantise,
-     .narrow = NarrowInputs::taken},
+     .narrow = NarrowInputs::taken,
+     .narrow_output = type_of_quantised},
     {.name = "DequantizeLinear",
      .since = 10,
      .run = dequantize_linear,
@@ -120,7 +126,8 @@ constexpr Operator kQuantizationOperators[] = {
      .name = "QuantizeLinear",
      .run_values = quantize_linear,
      .check = check_quantise,
-     .narrow = NarrowInputs::taken},
+     .narrow = NarrowInputs::taken,
+     .narrow_output = type_of_quantised},
     {.domain = kMicrosoft,
      .name = "DequantizeLinear",
      .run = dequantize_linear,
