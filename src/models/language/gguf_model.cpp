@@ -43,14 +43,38 @@ constexpr std::pair<std::string_view, std::string LayerNames::*> kLayerNames[] =
     {"post_ffw_norm", &LayerNames::feed_after},
     {"ffn_gate_inp", &LayerNames::router}};
 constexpr std::pair<std::string_view, std::string ModelNames::*> kModelNames[] = {
-    {"token_embd", &ModelNames::embedding},    {"token_embd_norm", &ModelNames::embedding_norm},
-    {"position_embd", &ModelNames::positions}, {"token_types", &ModelNames::token_types},
-    {"output_norm", &ModelNames::norm},        {"output", &ModelNames::head}};
+    {"token_embd", &ModelNames::embedding},
+    {"token_embd_norm", &ModelNames::embedding_norm},
+    {"position_embd", &ModelNames::positions},
+    {"token_types", &ModelNames::token_types},
+    {"token_embd_norm", &ModelNames::norm},
+    {"output_norm", &ModelNames::norm},
+    {"output", &ModelNames::head}};
 // All experts of a layer are one tensor [E, out, in], or [E, out] of biases.
 constexpr std::pair<std::string_view, std::string LayerNames::*> kExpertNames[] = {
     {"ffn_gate_exps", &LayerNames::expert_gate},
     {"ffn_up_exps", &LayerNames::expert_up},
     {"ffn_down_exps", &LayerNames::expert_down}};
+constexpr std::pair<std::string_view, std::string LayerNames::*> kSharedNames[] = {
+    {"ffn_gate_shexp", &LayerNames::expert_gate},
+    {"ffn_up_shexp", &LayerNames::expert_up},
+    {"ffn_down_shexp", &LayerNames::expert_down}};
+// What has one published name in all families.
+constexpr std::pair<std::string_view, std::string_view> kFixedNames[] = {
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"attn_k_b", "self_attn.k_b_proj"},
+    {"attn_v_b", "self_attn.v_b_proj"},
+    {"shortconv.conv", "conv.conv"},
+    {"shortconv.in_proj", "conv.in_proj"},
+    {"shortconv.out_proj", "conv.out_proj"}};
+// The two that published files have in one, kv_b_proj.
+constexpr std::string_view kLatentKeys = ".k_b_proj.weight";
+constexpr std::string_view kLatentValues = ".v_b_proj.weight";
 
 template <typename Names, typename Table>
 std::string search(const Names& names, const Table& table, std::string_view ggml) {
@@ -68,14 +92,48 @@ bool is_of_config(std::string_view name) {
 // Puts a tensor under the Decoder's names.
 void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
   // Products and look-ups read blocks; nothing else does.
-  if (tensor.rank() != 2 || name.ends_with(".bias")) tensor = dequantize(tensor);
-  const OwnNames own = own_names(names, name, tensor.shape());
-  if (!own.experts) {
-    result.emplace(own.names.front(), std::move(tensor));
-    return;
+  if (tensor.rank() != 2 || name.ends_with(".bias") || name.ends_with(".shortconv.conv.weight")) {
+    tensor = dequantize(tensor);
   }
+  if (name.ends_with(".shortconv.conv.weight") && tensor.rank() == 2) tensor = tensor.unsqueeze(1);
+  const OwnNames own = own_names(names, name, tensor.shape());
   std::int64_t number = 0;
-  for (const std::string& expert : own.names) result.emplace(expert, tensor.select(0, number++));
+  for (const std::string& one : own.names) {
+    if (!result.emplace(one, own.experts ? tensor.select(0, number++) : tensor).second) {
+      throw FormatError(fmt::format("{} is {}, which another tensor is, too", in_quotes(name), in_quotes(one)));
+    }
+  }
+}
+
+std::string with_ending(const std::string& name, std::string_view old, std::string_view ending) {
+  return name.substr(0, name.size() - old.size()) + std::string(ending);
+}
+
+// [heads, rank, plain] and [heads, value, rank] to kv_b_proj, whose rows are for each head its keys, then its values.
+void join_latent(io::TensorMap& tensors) {
+  std::vector<std::string> keys;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.ends_with(kLatentKeys)) keys.push_back(name);
+  }
+  for (const std::string& name : keys) {
+    const auto key = tensors.find(name);
+    const auto value = tensors.find(with_ending(name, kLatentKeys, kLatentValues));
+    if (value == tensors.end() || key->second.rank() != 3 || value->second.rank() != 3 ||
+        key->second.size(0) != value->second.size(0) || key->second.size(1) != value->second.size(2)) {
+      throw FormatError(fmt::format("{}: the values of attn_v_b do not belong to these keys", in_quotes(name)));
+    }
+    tensors.emplace(with_ending(name, kLatentKeys, ".kv_b_proj.weight"),
+                    cat({key->second.transpose(1, 2), value->second}, 1).flatten(0, 1));
+    tensors.erase(key);
+    tensors.erase(value);
+  }
+}
+
+// The part of kv_b_proj that `name` is, whose shape in the file is `shape`.
+Tensor latent_part(const Tensor& both, const std::string& name, const Shape& shape) {
+  const Tensor heads = both.unflatten(0, {shape[0], -1});
+  if (name.ends_with(kLatentKeys)) return heads.narrow(1, 0, shape[2]).transpose(1, 2);
+  return heads.narrow(1, heads.size(1) - shape[1], shape[1]);
 }
 
 // "model-00001-of-00003.gguf" to the names of all three; the first has the metadata of the model.
@@ -133,6 +191,10 @@ OwnNames own_names(const ModelNames& names, const std::string& name, const Shape
   const std::string layer = fmt::format("{}.{}.", names.layers, name.substr(kBlock.size(), dot - kBlock.size()));
   const std::string expert = search(names.layer, kExpertNames, middle);
   if (middle == "attn_sinks") return {{layer + "self_attn.sinks"}};
+  if (middle == "exp_probs_b") return {{layer + names.layer.router + ".e_score_correction_bias"}};
+  for (const auto& [ggml, fixed] : kFixedNames) {
+    if (ggml == middle) return {{layer + std::string(fixed) + suffix}};
+  }
   if (!expert.empty() && shape.rank() == (suffix == ".bias" ? 2 : 3)) {
     OwnNames result{.experts = true};
     for (std::int64_t e = 0; e < shape[0]; ++e) {
@@ -140,6 +202,8 @@ OwnNames own_names(const ModelNames& names, const std::string& name, const Shape
     }
     return result;
   }
+  const std::string shared = search(names.layer, kSharedNames, middle);
+  if (!shared.empty()) return {{layer + names.layer.shared + "." + shared + suffix}};
   const std::string own = search(names.layer, kLayerNames, middle);
   return {{own.empty() ? name : layer + own + suffix}};
 }
@@ -156,6 +220,7 @@ GgufModel open_gguf_model(const std::string& path, bool packed) {
   result.config.vocabulary = embedding->second.size(0);
   std::erase_if(tensors, [](const auto& item) { return is_of_config(item.first); });
   for (auto& [name, tensor] : tensors) add_tensor(result.config.names, name, std::move(tensor), result.tensors);
+  join_latent(result.tensors);
   return result;
 }
 
@@ -177,9 +242,16 @@ void save_gguf_model(const std::string& source, const io::TensorMap& state, cons
   for (auto& [name, tensor] : tensors) {
     if (is_of_config(name)) continue;
     const OwnNames own = own_names(config.names, name, tensor.shape());
+    const std::string& first = own.names.front();
+    if (first.ends_with(kLatentKeys) || first.ends_with(kLatentValues)) {
+      const std::string both = with_ending(first, kLatentKeys, ".kv_b_proj.weight");
+      tensor = latent_part(present(both), first, tensor.shape());
+      continue;
+    }
     std::vector<Tensor> parts;
     for (const std::string& part : own.names) parts.push_back(present(part));
-    tensor = own.experts ? stack(parts, 0) : parts.front();
+    // Convolutions have a dimension less in files.
+    tensor = own.experts ? stack(parts, 0) : parts.front().reshape(tensor.shape());
   }
   std::erase_if(metadata, [](const auto& item) { return item.first.starts_with("split."); });
   metadata["general.file_type"] = std::uint32_t{0};  // All F32.

@@ -41,7 +41,7 @@ class Mamba final : public StateModel {
 
  protected:
   Tensor embed(const Tensor& ids) const override { return embedding(embedding_, ids); }
-  Tensor run(std::size_t index, const Tensor& x, State& state) const override;
+  Tensor run(std::size_t index, const Tensor& x, State& state, Tensor& aside) const override;
   Tensor logits(const Tensor& x) const override;
 
  private:
@@ -147,7 +147,7 @@ Tensor Mamba::mix2(const Layer& layer, const Tensor& x, State& state) const {
   return layer.out(layer.gated_norm(skipped.flatten(-2, -1) * silu(parts[0])));
 }
 
-Tensor Mamba::run(std::size_t index, const Tensor& x, State& state) const {
+Tensor Mamba::run(std::size_t index, const Tensor& x, State& state, Tensor&) const {
   const Layer& layer = layers_[index];
   state.resize(kMambaPlaces);
   const Tensor input = layer.norm(x);

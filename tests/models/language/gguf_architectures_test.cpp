@@ -27,9 +27,10 @@ using testing::HasSubstr;
 #define LOCKSTEP_NEEDS_GGUF(root) \
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << (root) << ": scripts/make_test_data makes it"
 
-const std::vector<std::string> kConverted = {
-    "bert",       "cohere", "falcon", "gemma", "gemma2", "gemma3", "glm4",      "gpt2",     "gpt_oss",   "gptneox",
-    "nomic_bert", "olmo2",  "phi",    "phi3",  "qwen2",  "qwen3",  "qwen3_moe", "stablelm", "starcoder2"};
+const std::vector<std::string> kConverted = {"bert",   "cohere",     "deepseek_v2", "deepseek_v3", "falcon",  "gemma",
+                                             "gemma2", "gemma3",     "glm4",        "gpt2",        "gpt_oss", "gptneox",
+                                             "lfm2",   "nomic_bert", "olmo2",       "phi",         "phi3",    "qwen2",
+                                             "qwen3",  "qwen3_moe",  "stablelm",    "starcoder2"};
 // Heads are stored for pairs of neighbours, so that scores are sums in another order; or frequencies are divided by
 // factors that were rounded to f32.
 const std::vector<std::string> kReordered = {"granite", "llama", "llama3rope", "mixtral", "olmo", "smollm3"};
@@ -60,6 +61,32 @@ TEST(GgufArchitectures, BlocksOfGptOssAreThoseOfItsFolder) {
   EXPECT_EQ(load_language_model(file, {}, {.packed = false})->forward(ids).hash(), published);
   const auto whole = test::test_data("lm") / "gpt_oss";
   EXPECT_NE(load_language_model(whole.string())->forward(ids).hash(), published);
+}
+
+// DeepSeek's scores are scaled beside its rotary embeddings; LFM2's layers are convolutions and attention.
+TEST(GgufArchitectures, OtherMadeModelsGiveTheBitsOfTheirFolders) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root / "deepseek_yarn");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 47, 5, 8}, {1, 6});
+  const auto hash = [&](const std::filesystem::path& path) {
+    return load_language_model(path.string())->forward(ids).hash();
+  };
+  EXPECT_EQ(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_yarn"));
+  EXPECT_NE(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_v3.gguf"));
+  EXPECT_EQ(hash(root / "lfm2_conv.gguf"), hash(test::repository_data("language/models/lfm2")));
+}
+
+// What was joined or reshaped when it was read is what it was when it is written.
+TEST(GgufArchitectures, SavedModelsAreTheirFiles) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root / "deepseek_yarn");
+  const test::TemporaryFolder folder;
+  for (const std::string name : {"deepseek_v3", "lfm2_conv"}) {
+    const std::string path = (root / (name + ".gguf")).string();
+    save_language_model(*load_language_model(path), path, folder.path("saved.gguf"));
+    const io::TensorMap saved = io::load_weights(folder.path("saved.gguf"));
+    for (const auto& [key, tensor] : io::load_weights(path)) EXPECT_BITS_EQ(saved.at(key), tensor) << name << key;
+  }
 }
 
 // Factors for short texts, and for long ones, by the length that a model is loaded for.
@@ -188,7 +215,7 @@ TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
   };
   EXPECT_EQ(refusal([](SmallGguf&) {}), "no error");
   EXPECT_THAT(with_key("general.architecture", "magic"),
-              HasSubstr("\"magic\" is not supported in GGUF files (bert, command-r, falcon, gemma, gemma2, gemma3"));
+              HasSubstr("\"magic\" is not supported in GGUF files (bert, command-r, deepseek2, falcon, gemma, gemma2"));
   EXPECT_THAT(with_key("llama.attention.head_count", "two"), HasSubstr("is text, not an integer"));
   EXPECT_THAT(with_key("llama.rope.scaling.type", "magic"), HasSubstr("\"magic\" is not supported"));
   EXPECT_EQ(with_factors(full({2}, 2)), "no error");
