@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "kernels/scalar.h"
 #include "models/language/families.h"
+#include "models/language/gguf_other.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -378,7 +379,14 @@ const Architecture& architecture_of(const io::Metadata& metadata, const std::str
     if (row.name == name) return row;
   }
   std::string known;
-  for (const Architecture& row : kArchitectures) known += (known.empty() ? "" : ", ") + std::string(row.name);
+  for (const Architecture& row : kArchitectures) known += std::string(row.name) + ", ";
+  for (const std::string_view other : gguf_other_architectures()) {
+    if (other == name) {
+      throw FormatError(
+          fmt::format("{}: general.architecture: {} has no adapters and is not saved", path, in_quotes(name)));
+    }
+    known += std::string(other) + (other == gguf_other_architectures().back() ? "" : ", ");
+  }
   throw FormatError(
       fmt::format("{}: general.architecture: {} is not supported in GGUF files ({})", path, in_quotes(name), known));
 }

@@ -8,12 +8,16 @@
 
 #include <lockstep/error.h>
 #include <lockstep/io/gguf.h>
-#include <lockstep/io/weights.h>
 #include <lockstep/ops.h>
 
 #include "core/checked.h"
+#include "core/os.h"
+#include "io/formats.h"
+#include "io/reading.h"
+#include "models/language/decoder.h"
 #include "models/language/gguf_architectures.h"
 #include "models/language/gguf_fields.h"
+#include "models/language/gguf_other.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -150,29 +154,52 @@ std::vector<std::string> split_files(const std::string& path, std::int64_t count
   return files;
 }
 
-io::TensorMap load_tensors(const std::string& path, const io::Metadata& metadata, bool packed) {
-  const std::int64_t count = GgufFields(metadata, path, "split.").integer_or("count", 1, 0, 65'535);
-  if (count <= 1) return io::load_weights(path, {.packed = packed});
+struct Contents {
+  io::Metadata metadata;
   io::TensorMap tensors;
-  std::int64_t number = 0;
-  for (const std::string& file : split_files(path, count)) {
-    const io::FileListing listing = io::list_tensors(file);
-    const GgufFields split(listing.metadata, file, "split.");
+};
+
+// Reads what stands in front of the tensors once: vocabularies make it large.
+Contents read_file(const std::string& path, bool packed) {
+  return io::reading(path, [&] {
+    const auto source = io::open_gguf(os::map_file(path), {.packed = packed});
+    Contents result{source->metadata(), {}};
+    for (std::size_t i = 0; i < source->entries().size(); ++i) {
+      const std::string& name = source->entries()[i].name;
+      result.tensors.emplace(name, io::to_tensor(source->elements(i), path, name));
+    }
+    return result;
+  });
+}
+
+// Of all files of the model, with the metadata of the first.
+Contents read_files(const std::string& path, bool packed) {
+  Contents whole = read_file(path, packed);
+  const GgufFields first(whole.metadata, path, "split.");
+  const std::int64_t count = first.integer_or("count", 1, 0, 65'535);
+  if (count <= 1) return whole;
+  const auto check = [&](const io::Metadata& metadata, const std::string& file, std::int64_t number) {
+    const GgufFields split(metadata, file, "split.");
     if (split.integer("no", 0, 65'535) != number) split.fail("no", fmt::format("is not {}", number));
     if (split.integer("count", 0, 65'535) != count) split.fail("count", fmt::format("is not {}", count));
-    for (auto& [name, tensor] : io::load_weights(file, {.packed = packed})) {
-      if (!tensors.emplace(name, std::move(tensor)).second) {
+  };
+  const std::vector<std::string> files = split_files(path, count);
+  check(whole.metadata, path, 0);
+  for (std::int64_t number = 1; number < count; ++number) {
+    const std::string& file = files[static_cast<std::size_t>(number)];
+    Contents one = read_file(file, packed);
+    check(one.metadata, file, number);
+    for (auto& [name, tensor] : one.tensors) {
+      if (!whole.tensors.emplace(name, std::move(tensor)).second) {
         throw FormatError(fmt::format("{}: tensor {} is in an earlier file, too", file, in_quotes(name)));
       }
     }
-    ++number;
   }
-  const GgufFields first(metadata, path, "split.");
-  const auto there = static_cast<std::int64_t>(tensors.size());
+  const auto there = static_cast<std::int64_t>(whole.tensors.size());
   if (first.integer_or("tensors.count", there, 0, INT32_MAX) != there) {
     first.fail("tensors.count", fmt::format("the files have {} tensors", there));
   }
-  return tensors;
+  return whole;
 }
 
 }  // namespace
@@ -208,25 +235,31 @@ OwnNames own_names(const ModelNames& names, const std::string& name, const Shape
   return {{own.empty() ? name : layer + own + suffix}};
 }
 
-GgufModel open_gguf_model(const std::string& path, bool packed) {
-  const io::FileListing listing = io::list_tensors(path);
-  io::TensorMap tensors = load_tensors(path, listing.metadata, packed);
+GgufModel open_gguf_model(const std::string& path, bool packed, std::int64_t context) {
+  auto [metadata, tensors] = read_files(path, packed);
   GgufModel result;
-  result.config = read_gguf_config(listing.metadata, tensors, path);
+  result.model = make_gguf_other(metadata, tensors, path);
+  if (result.model != nullptr) {
+    if (context != 0) throw ValueError(fmt::format("{}: a context is asked for, and there is none to choose", path));
+    result.tensors = std::move(tensors);
+    return result;
+  }
+  DecoderConfig config = read_gguf_config(metadata, tensors, path);
   const auto embedding = tensors.find("token_embd.weight");
   if (embedding == tensors.end() || embedding->second.rank() != 2) {
     throw FormatError(fmt::format("{}: there is no tensor \"token_embd.weight\" of two dimensions", path));
   }
-  result.config.vocabulary = embedding->second.size(0);
+  config.vocabulary = embedding->second.size(0);
   std::erase_if(tensors, [](const auto& item) { return is_of_config(item.first); });
-  for (auto& [name, tensor] : tensors) add_tensor(result.config.names, name, std::move(tensor), result.tensors);
+  for (auto& [name, tensor] : tensors) add_tensor(config.names, name, std::move(tensor), result.tensors);
   join_latent(result.tensors);
+  use_context(config, context);
+  result.model = std::make_unique<Decoder>(std::move(config));
   return result;
 }
 
 void save_gguf_model(const std::string& source, const io::TensorMap& state, const std::string& path) {
-  io::Metadata metadata = io::list_tensors(source).metadata;
-  io::TensorMap tensors = load_tensors(source, metadata, false);
+  auto [metadata, tensors] = read_files(source, false);
   const DecoderConfig config = read_gguf_config(metadata, tensors, source);
   const auto present = [&](const std::string& name) {
     const auto found = state.find(name);

@@ -196,16 +196,15 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
       model = load_rwkv_file(bytes);
       return ready(std::move(model), device, options);
     }
-    const std::string format = io::list_tensors(path).format;
+    const std::string_view format = io::readable_format(bytes).name;
     if (format != "GGUF") {
       throw FormatError(
           fmt::format("{}: a language model is a GGUF file, or a folder with config.json and "
                       "model.safetensors; this is a file of {}",
                       path, format));
     }
-    GgufModel file = open_gguf_model(path, options.packed);
-    use_context(file.config, options.context);
-    model = std::make_unique<Decoder>(std::move(file.config));
+    GgufModel file = open_gguf_model(path, options.packed, options.context);
+    model = std::move(file.model);
     load_into(*model, std::move(file.tensors));
   }
   return ready(std::move(model), device, options);

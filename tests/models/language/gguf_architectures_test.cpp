@@ -63,6 +63,35 @@ TEST(GgufArchitectures, BlocksOfGptOssAreThoseOfItsFolder) {
   EXPECT_NE(load_language_model(whole.string())->forward(ids).hash(), published);
 }
 
+// Mamba's decays are stored as they are used: exponentials of another library. All else is exact.
+TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
+  const auto root = test::made_data("lm_gguf_other");
+  LOCKSTEP_NEEDS_GGUF(root);
+  for (const std::string name : {"mamba", "mamba2", "rwkv7", "t5", "t5v11"}) {
+    const auto folder =
+        name == "rwkv7" ? test::repository_data("language/models/rwkv7") : test::test_data("lm") / name;
+    const io::TensorMap golden = io::load_safetensors((folder / "golden.safetensors").string()).tensors;
+    const Tensor& ids = golden.at("ids");
+    const bool pair = name.starts_with("t5");
+    const auto logits = [&](const LanguageModel& model) {
+      return pair ? model.forward_pair(ids, ids.narrow(1, 0, 12)) : model.forward(ids);
+    };
+    const auto model = load_language_model((root / (name + ".gguf")).string());
+    const Tensor ours = logits(*model);
+    if (name.starts_with("mamba")) {
+      const double bound = 4 * largest_difference(golden.at("f32"), golden.at("f64"));
+      EXPECT_LE(largest_difference(ours, golden.at("f64")), bound) << name;
+    } else {
+      EXPECT_EQ(ours.hash(), logits(*load_language_model(folder.string())).hash()) << name;
+    }
+    if (pair) continue;
+    const auto cache = model->make_cache();
+    std::vector<Tensor> parts;
+    for (const Tensor& part : ids.split(9, 1)) parts.push_back(model->forward(part, cache.get()).eval());
+    EXPECT_EQ(cat(parts, 1).hash(), ours.hash()) << name;
+  }
+}
+
 // DeepSeek's scores are scaled beside its rotary embeddings; LFM2's layers are convolutions and attention.
 TEST(GgufArchitectures, OtherMadeModelsGiveTheBitsOfTheirFolders) {
   const auto root = test::made_data("lm_gguf");
