@@ -84,12 +84,21 @@ std::string gguf_model(const Folder& folder) {
   const auto text = [](const std::string& key, const std::string& value) {
     return ls::test::gguf_value(key, 8, ls::test::gguf_text(value));
   };
+  // Each word is a word before it and a letter.
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  std::vector<std::string> words;
   std::string tokens = bytes_of<std::uint32_t>(8) + bytes_of(kWords);
-  std::string merges = tokens;
+  std::string merges = bytes_of<std::uint32_t>(8) + bytes_of(kWords - kLetters.size());
   std::string kinds = bytes_of<std::uint32_t>(5) + bytes_of(kWords);
-  for (std::uint64_t i = 0; i < kWords; ++i) {
-    tokens += ls::test::gguf_text(fmt::format("word{}", i));
-    merges += ls::test::gguf_text(fmt::format("word{} word{}", i, i / 2));
+  for (const char letter : kLetters) words.emplace_back(1, letter);
+  while (words.size() < kWords) {
+    const std::size_t i = words.size() - kLetters.size();
+    const std::string& start = words[i / kLetters.size()];
+    merges += ls::test::gguf_text(fmt::format("{} {}", start, kLetters[i % kLetters.size()]));
+    words.push_back(start + kLetters[i % kLetters.size()]);
+  }
+  for (const std::string& word : words) {
+    tokens += ls::test::gguf_text(word);
     kinds += bytes_of<std::int32_t>(1);
   }
   const auto list = [](const std::string& key, const std::string& bytes) {
@@ -160,5 +169,12 @@ void load(benchmark::State& state, std::string (*make)(const Folder&)) {
 }
 BENCHMARK_CAPTURE(load, gguf, gguf_model)->Name("load_gguf")->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(load, folder, model_folder)->Name("load_safetensors")->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void tokenizer(benchmark::State& state) {
+  const Folder folder;
+  const std::string path = gguf_model(folder);
+  for (auto _ : state) benchmark::DoNotOptimize(ls::text::Tokenizer::load(path));
+}
+BENCHMARK(tokenizer)->Name("load_tokenizer_gguf")->UseRealTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -194,7 +194,8 @@ std::unique_ptr<LanguageModel> make_gguf_t5(const OtherSource& source) {
   config.feed = {.size = fields.integer("feed_forward_length", 1, kMaxSize),
                  .gated = source.tensors.contains("enc.blk.0.ffn_gate.weight")};
   config.feed.activation = config.feed.gated ? Activation::gelu_tanh : Activation::relu;
-  config.tied = config.scaled = !source.tensors.contains("output.weight");
+  config.tied = !source.tensors.contains("output.weight");
+  config.scaled = config.tied && !config.feed.gated;  // files do not say it: the gated ones (1.1) never were
   return make_t5(config);
 }
 

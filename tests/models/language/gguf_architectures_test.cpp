@@ -68,8 +68,7 @@ TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
   const auto root = test::made_data("lm_gguf_other");
   LOCKSTEP_NEEDS_GGUF(root);
   for (const std::string name : {"mamba", "mamba2", "rwkv7", "t5", "t5v11"}) {
-    const auto folder =
-        name == "rwkv7" ? test::repository_data("language/models/rwkv7") : test::test_data("lm") / name;
+    const auto folder = name == "rwkv7" ? test::repository_data("language/models/rwkv7") : test::test_data("lm") / name;
     const io::TensorMap golden = io::load_safetensors((folder / "golden.safetensors").string()).tensors;
     const Tensor& ids = golden.at("ids");
     const bool pair = name.starts_with("t5");
@@ -255,6 +254,53 @@ TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
   EXPECT_THAT(with_key("llama.expert_count", std::uint32_t{4}), HasSubstr("llama.expert_used_count: is missing"));
   EXPECT_THAT(refusal([](SmallGguf& model) { model.metadata["general.architecture"] = "gemma2"; }),
               HasSubstr("gemma2.embedding_length: is missing"));
+}
+
+// One thing of a good file changed, in the architectures that are read in other ways than most.
+TEST(GgufArchitectures, RefuseOtherModelsThatMakeNoSense) {
+  const auto root = test::made_data("lm_gguf");
+  const auto others = test::made_data("lm_gguf_other");
+  LOCKSTEP_NEEDS_GGUF(others);
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const std::filesystem::path& path, auto change) {
+    SmallGguf model{io::load_weights(path.string()), io::list_tensors(path.string()).metadata};
+    change(model);
+    io::save_gguf(folder.path("x.gguf"), model.tensors, model.metadata);
+    return message_of<Error>([&] { load_language_model(folder.path("x.gguf")); });
+  };
+  const auto with_key = [&](const std::filesystem::path& path, const std::string& key, io::MetadataValue value) {
+    return refusal(path, [&](SmallGguf& model) { model.metadata[key] = value; });
+  };
+  const auto without = [&](const std::filesystem::path& path, const std::string& tensor) {
+    return refusal(path, [&](SmallGguf& model) { model.tensors.erase(tensor); });
+  };
+  const auto u32 = [](int value) { return io::MetadataValue(static_cast<std::uint32_t>(value)); };
+  const auto deepseek = root / "deepseek_v3.gguf";
+  EXPECT_EQ(refusal(deepseek, [](SmallGguf&) {}), "no error");
+  EXPECT_THAT(without(deepseek, "blk.1.attn_v_b.weight"), HasSubstr("do not belong to these keys"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.rope.dimension_count", u32(24)), HasSubstr("leaves nothing of a head"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.expert_group_count", u32(3)), HasSubstr("does not divide the experts"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.expert_gating_func", u32(1)), HasSubstr("groups need the gate sigmoid"));
+  const auto lfm2 = root / "lfm2_conv.gguf";
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>{0, 2}),
+              HasSubstr("has 2 numbers for 4 layers"));
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>{0, 2, 1, 0}),
+              HasSubstr("different numbers of heads are not supported"));
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>(4)), HasSubstr("is 0"));
+  EXPECT_THAT(with_key(others / "mamba.gguf", "mamba.ssm.dt_b_c_rms", true), HasSubstr("is not supported"));
+  EXPECT_THAT(without(others / "mamba.gguf", "blk.0.ssm_a"), HasSubstr("backbone.layers.0.mixer.A"));
+  EXPECT_THAT(without(others / "mamba.gguf", "token_embd.weight"),
+              HasSubstr("there is no tensor \"token_embd.weight\""));
+  EXPECT_THAT(with_key(others / "mamba2.gguf", "mamba2.ssm.time_step_rank", u32(7)), HasSubstr("does not divide"));
+  EXPECT_THAT(with_key(others / "rwkv7.gguf", "rwkv7.wkv.head_size", u32(15)), HasSubstr("does not divide"));
+  EXPECT_THAT(without(others / "rwkv7.gguf", "blk.1.time_mix_lerp_fused.weight"), HasSubstr("attn.x_"));
+  EXPECT_THAT(with_key(others / "t5.gguf", "t5.attention.relative_buckets_count", u32(1000)),
+              HasSubstr("1000 is not from 4 to 255"));
+  EXPECT_THAT(message_of<FormatError>([&] {
+                const std::string path = (others / "t5.gguf").string();
+                save_language_model(*load_language_model(path), path, folder.path("y.gguf"));
+              }),
+              HasSubstr("has no adapters and is not saved"));
 }
 
 TEST(GgufArchitectures, RefuseSplitFilesThatDoNotFit) {
