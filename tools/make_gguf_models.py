@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 # Folder: architecture.
 MODELS = {"bert": "bert", "cohere": "command-r", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "falcon": "falcon", "gemma": "gemma", "gemma2": "gemma2",
           "gemma3": "gemma3", "glm4": "glm4", "gpt2": "gpt2", "gpt_oss": "gpt-oss", "gptneox": "gptneox",
-          "granite": "granite", "lfm2": "lfm2", "llama": "llama", "llama3rope": "llama", "mixtral": "llama", "nomic_bert": "nomic-bert",
+          "granite": "granite", "lfm2": "lfm2", "llama": "llama", "llama3rope": "llama", "mixtral": "llama", "modernbert": "modern-bert", "nomic_bert": "nomic-bert",
           "olmo": "olmo", "olmo2": "olmo2", "phi": "phi2", "phi3": "phi3", "qwen2": "qwen2", "qwen3": "qwen3",
           "qwen3_moe": "qwen3moe", "smollm3": "smollm3", "stablelm": "stablelm", "starcoder2": "starcoder2"}
 # Queries and keys are stored for pairs of neighbours.
@@ -77,15 +77,18 @@ def write_metadata(out, config, arch):
     elif of("head_dim"):
         out.add_key_length(head)
         out.add_value_length(head)
-    if of("rms_norm_eps", "norm_eps"):
+    if of("rms_norm_eps", "norm_eps") and arch != "modern-bert":
         out.add_layer_norm_rms_eps(of("rms_norm_eps", "norm_eps"))
     else:
-        out.add_layer_norm_eps(of("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", usual=1e-5))
+        out.add_layer_norm_eps(of("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", usual=1e-5))
     if rope:
         out.add_rope_freq_base(rope["rope_theta"])
         out.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1)))
     if (arch.startswith("gemma") or arch == "gpt-oss") and of("sliding_window"):
         out.add_sliding_window(config["sliding_window"])
+    if arch == "modern-bert":
+        out.add_sliding_window(config["local_attention"])
+        out.add_sliding_window_pattern(config.get("global_attn_every_n_layers", 3))
     for key, add in (("attn_logit_softcapping", out.add_attn_logit_softcapping),
                      ("final_logit_softcapping", out.add_final_logit_softcapping),
                      ("num_local_experts", out.add_expert_count), ("n_routed_experts", out.add_expert_count),
@@ -103,7 +106,8 @@ def write_metadata(out, config, arch):
             add(config[key])
     if arch.endswith("bert"):
         out.add_causal_attention(False)
-        out.add_token_type_count(of("type_vocab_size"))
+        if of("type_vocab_size"):
+            out.add_token_type_count(config["type_vocab_size"])
     if arch == "gpt-oss":
         out.add_expert_feed_forward_length(config["intermediate_size"])
     if rope.get("rope_type") == "yarn":
@@ -210,16 +214,13 @@ def write_mxfp4(folder, target):
     write(folder, target / "gpt_oss_mxfp4.gguf", "gpt-oss", blocks=gguf.GGMLQuantizationType.MXFP4)
 
 
-def write_deepseek_yarn(folder, target):
-    """The weights of a folder with other rotary embeddings: a folder, and its GGUF file."""
-    config = json.loads((folder / "config.json").read_text())
-    config["rope_parameters"] = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 0.7,
-                                 "mscale_all_dim": 0.7, "original_max_position_embeddings": 32}
-    out = target / "deepseek_yarn"
-    out.mkdir(exist_ok=True)
-    (out / "config.json").write_text(json.dumps(config))
-    (out / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-    write(out, target / "deepseek_yarn.gguf", "deepseek2")
+def write_variant(folder, target, arch, **changes):
+    """The weights of a folder with a changed config: a folder, and its GGUF file."""
+    config = json.loads((folder / "config.json").read_text()) | changes
+    target.mkdir(exist_ok=True)
+    (target / "config.json").write_text(json.dumps(config))
+    (target / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    write(target, target.with_suffix(".gguf"), arch)
 
 
 def write(folder, path, arch, blocks=None, **split):
@@ -256,7 +257,10 @@ def main():
         write(models / name, target / f"{name}.gguf", arch)
     write(models / "llama", target / "split.gguf", "llama", split_max_tensors=8)
     write_mxfp4(models / "gpt_oss", target)
-    write_deepseek_yarn(models / "deepseek_v3", target)
+    write_variant(models / "deepseek_v3", target / "deepseek_yarn", "deepseek2", rope_parameters={
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.7,
+        "original_max_position_embeddings": 32})
+    write_variant(models / "modernbert", target / "modernbert_windows", "modern-bert", local_attention=4)
     if more:
         write(more[0] / "lfm2", target / "lfm2_conv.gguf", "lfm2")
         write(more[0] / "phi3_longrope", target / "phi3_longrope.gguf", "phi3")

@@ -31,6 +31,7 @@ constexpr std::array kPreTokenizations = {
     PreTokenization{"gpt-2", {kGpt2Pattern}},
     PreTokenization{"phi-2", {kGpt2Pattern}},
     PreTokenization{"olmo", {kGpt2Pattern}},
+    PreTokenization{"modern-bert", {kGpt2Pattern}},
     PreTokenization{"smollm", {kDigit, kGpt2Pattern}},
     PreTokenization{"starcoder", {kDigit, kGpt2Pattern}},
     PreTokenization{"refact", {kDigit, kGpt2Pattern}},

@@ -81,7 +81,7 @@ TEST(Tokenizer, KnowsTheFamiliesOfGgufFiles) {
     return test::bytes_of(type) + test::bytes_of<std::uint64_t>(count) + elements;
   };
   const std::vector<std::pair<std::string, std::vector<std::string>>> families = {
-      {"gpt2", {"gpt-2", "phi-2", "olmo"}},
+      {"gpt2", {"gpt-2", "phi-2", "olmo", "modern-bert"}},
       {"smollm", {"smollm", "starcoder", "refact", "command-r"}},
       {"llama3", {"llama-bpe", "falcon3", "lfm2"}},
       {"gpt4o", {"gpt-4o"}},

@@ -51,6 +51,7 @@ void use_falcon_names(ModelNames& names);
 void use_glm4_names(ModelNames& names);
 void use_gpt_neox_names(ModelNames& names);
 void use_lfm2_names(ModelNames& names);
+void use_modernbert_names(ModelNames& names);
 void use_nomic_bert_names(ModelNames& names);
 void use_phi_names(ModelNames& names);
 /// FormatError saying that a feature of this family is not supported, unless the field has the value.

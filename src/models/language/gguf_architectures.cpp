@@ -337,6 +337,33 @@ void gguf_bert(const GgufSource& source, DecoderConfig& config) {
   use_bert_names(config.names);
 }
 
+// A token sees half of the window on either side, and itself; every third layer, the first one too, sees everything.
+void gguf_modern_bert(const GgufSource& source, DecoderConfig& config) {
+  const GgufFields& fields = source.fields;
+  gguf_encoder(source, config);
+  config.norm_behind = false;
+  config.norm.bias = source.tensors.contains("output_norm.bias");
+  config.attention.fusion = Fusion::concatenated;
+  config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
+  config.feed.fused = true;
+  const std::string activation = fields.text_or("hidden_act", "gelu");
+  if (activation != "gelu" && activation != "silu") fields.fail("hidden_act", "only gelu and silu are supported");
+  config.feed.activation = activation == "gelu" ? Activation::gelu : Activation::silu;
+  RotaryConfig local;
+  local.dims = config.rotary.front().dims;
+  local.base = fields.positive_or("rope.freq_base_swa", 10000);
+  config.rotary.push_back(local);
+  const std::int64_t window = fields.integer("attention.sliding_window", 1, INT32_MAX) / 2 + 1;
+  const auto every = static_cast<std::size_t>(fields.integer_or("attention.sliding_window_pattern", 3, 1, 1024));
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (i % every == 0) continue;
+    config.layers[i].window = window;
+    config.layers[i].rotary = 1;
+  }
+  config.layers.front().first_norm = false;
+  use_modernbert_names(config.names);
+}
+
 void gguf_nomic_bert(const GgufSource& source, DecoderConfig& config) {
   if (source.fields.integer_or("expert_count", 0, 0, 4096) > 0) source.fields.fail("expert_count", "is not supported");
   gguf_encoder(source, config);
@@ -360,6 +387,7 @@ constexpr std::array kArchitectures = {
     Architecture{"granite", gguf_granite, true},
     Architecture{"lfm2", gguf_lfm2},
     Architecture{"llama", gguf_llama, true},
+    Architecture{"modern-bert", gguf_modern_bert},
     Architecture{"nomic-bert", gguf_nomic_bert},
     Architecture{"olmo", gguf_olmo, true},
     Architecture{"olmo2", gguf_olmo2},

@@ -27,10 +27,10 @@ using testing::HasSubstr;
 #define LOCKSTEP_NEEDS_GGUF(root) \
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << (root) << ": scripts/make_test_data makes it"
 
-const std::vector<std::string> kConverted = {"bert",   "cohere",     "deepseek_v2", "deepseek_v3", "falcon",  "gemma",
-                                             "gemma2", "gemma3",     "glm4",        "gpt2",        "gpt_oss", "gptneox",
-                                             "lfm2",   "nomic_bert", "olmo2",       "phi",         "phi3",    "qwen2",
-                                             "qwen3",  "qwen3_moe",  "stablelm",    "starcoder2"};
+const std::vector<std::string> kConverted = {
+    "bert", "cohere", "deepseek_v2", "deepseek_v3", "falcon",    "gemma",      "gemma2",     "gemma3",
+    "glm4", "gpt2",   "gpt_oss",     "gptneox",     "lfm2",      "modernbert", "nomic_bert", "olmo2",
+    "phi",  "phi3",   "qwen2",       "qwen3",       "qwen3_moe", "stablelm",   "starcoder2"};
 // Heads are stored for pairs of neighbours, so that scores are sums in another order; or frequencies are divided by
 // factors that were rounded to f32.
 const std::vector<std::string> kReordered = {"granite", "llama", "llama3rope", "mixtral", "olmo", "smollm3"};
@@ -91,7 +91,8 @@ TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
   }
 }
 
-// DeepSeek's scores are scaled beside its rotary embeddings; LFM2's layers are convolutions and attention.
+// DeepSeek's scores are scaled beside its rotary embeddings; ModernBERT has windows; LFM2's layers are convolutions and
+// attention.
 TEST(GgufArchitectures, OtherMadeModelsGiveTheBitsOfTheirFolders) {
   const auto root = test::made_data("lm_gguf");
   LOCKSTEP_NEEDS_GGUF(root / "deepseek_yarn");
@@ -101,6 +102,8 @@ TEST(GgufArchitectures, OtherMadeModelsGiveTheBitsOfTheirFolders) {
   };
   EXPECT_EQ(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_yarn"));
   EXPECT_NE(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_v3.gguf"));
+  EXPECT_EQ(hash(root / "modernbert_windows.gguf"), hash(root / "modernbert_windows"));
+  EXPECT_NE(hash(root / "modernbert_windows.gguf"), hash(root / "modernbert.gguf"));
   EXPECT_EQ(hash(root / "lfm2_conv.gguf"), hash(test::repository_data("language/models/lfm2")));
 }
 
