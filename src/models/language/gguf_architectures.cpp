@@ -346,8 +346,9 @@ void gguf_modern_bert(const GgufSource& source, DecoderConfig& config) {
   config.attention.fusion = Fusion::concatenated;
   config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
   config.feed.fused = true;
-  const std::string activation = fields.text_or("hidden_act", "gelu");
-  if (activation != "gelu" && activation != "silu") fields.fail("hidden_act", "only gelu and silu are supported");
+  const std::string activation = fields.text_or("hidden_activation", "gelu");
+  if (activation != "gelu" && activation != "silu")
+    fields.fail("hidden_activation", "only gelu and silu are supported");
   config.feed.activation = activation == "gelu" ? Activation::gelu : Activation::silu;
   RotaryConfig local;
   local.dims = config.rotary.front().dims;
