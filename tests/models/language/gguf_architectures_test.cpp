@@ -70,7 +70,7 @@ TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
   for (const std::string name : {"mamba", "mamba2", "rwkv7", "t5", "t5v11"}) {
     const auto folder = name == "rwkv7" ? test::repository_data("language/models/rwkv7") : test::test_data("lm") / name;
     const io::TensorMap golden = io::load_safetensors((folder / "golden.safetensors").string()).tensors;
-    const Tensor& ids = golden.at("ids");
+    const Tensor ids = golden.at("ids").narrow(1, 0, 16);
     const bool pair = name.starts_with("t5");
     const auto logits = [&](const LanguageModel& model) {
       return pair ? model.forward_pair(ids, ids.narrow(1, 0, 12)) : model.forward(ids);
@@ -78,8 +78,9 @@ TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
     const auto model = load_language_model((root / (name + ".gguf")).string());
     const Tensor ours = logits(*model);
     if (name.starts_with("mamba")) {
-      const double bound = 4 * largest_difference(golden.at("f32"), golden.at("f64"));
-      EXPECT_LE(largest_difference(ours, golden.at("f64")), bound) << name;
+      const Tensor exact = golden.at("f64").narrow(1, 0, 16);
+      EXPECT_LE(largest_difference(ours, exact), 4 * largest_difference(golden.at("f32").narrow(1, 0, 16), exact))
+          << name;
     } else {
       EXPECT_EQ(ours.hash(), logits(*load_language_model(folder.string())).hash()) << name;
     }
