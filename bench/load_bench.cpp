@@ -105,11 +105,12 @@ std::string gguf_model(const Folder& folder) {
     return ls::test::gguf_value(key, 9, bytes);
   };
   const std::vector<std::string> values = {
-      text("general.architecture", "llama"),    number("embedding_length", kHidden),
-      number("block_count", kLayers),           number("feed_forward_length", kFeed),
-      number("attention.head_count", 32),       number("attention.head_count_kv", 8),
-      text("tokenizer.ggml.model", "gpt2"),     list("tokenizer.ggml.tokens", tokens),
-      list("tokenizer.ggml.token_type", kinds), list("tokenizer.ggml.merges", merges)};
+      text("general.architecture", "llama"), number("embedding_length", kHidden),
+      number("block_count", kLayers),        number("feed_forward_length", kFeed),
+      number("attention.head_count", 32),    number("attention.head_count_kv", 8),
+      text("tokenizer.ggml.model", "gpt2"),  text("tokenizer.ggml.pre", "llama-bpe"),
+      list("tokenizer.ggml.tokens", tokens), list("tokenizer.ggml.token_type", kinds),
+      list("tokenizer.ggml.merges", merges)};
   std::vector<std::string> tensors;
   std::uint64_t end = 0;
   for (const Weight& weight : weights(kLayers, kWords)) {
