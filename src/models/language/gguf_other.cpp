@@ -11,6 +11,7 @@
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
+#include "core/checked.h"
 #include "models/language/families.h"
 #include "models/language/gguf_fields.h"
 #include "models/language/mamba.h"

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/io/metadata.h>
 #include <lockstep/io/tensor_file.h>
 #include <lockstep/models/language.h>
 
