@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/data/tokenizers: small tokenizers of every kind, and what the Python package tokenizers makes of texts; and
 tests/data/vocabularies: SentencePiece's .model files, GGUF files and files of tiktoken, with what the packages
-sentencepiece, tokenizers and tiktoken make of texts.
+sentencepiece, tokenizers, tiktoken and rwkv make of texts.
 
     make_tokenizers.py                                       writes the goldens
     make_tokenizers.py --compare bin/lockstep [--texts N]    compares N random texts for each with `lockstep tokenize`
@@ -9,7 +9,7 @@ sentencepiece, tokenizers and tiktoken make of texts.
 Every golden is a JSON: `tokenizer` is a whole tokenizer.json, trained on TEXTS below; `cases` hold `text`, `ids` (with
 special tokens), `plain` (without) and `decoded`. Random texts mix words of ten scripts, single characters of all
 planes, white space, digits, contractions and special tokens. Of a vocabulary `kind` is model, gguf or tiktoken, `file`
-the file in base64. Needs: tokenizers (0.23.3), sentencepiece (0.2.3), tiktoken (0.14), gguf (0.19).
+the file in base64. Needs: tokenizers (0.23.3), sentencepiece (0.2.3), tiktoken (0.14), gguf (0.19), rwkv (0.8.32).
 """
 import argparse
 import base64
@@ -24,6 +24,7 @@ import unicodedata
 import gguf
 import sentencepiece
 import tiktoken
+from rwkv.rwkv_tokenizer import TRIE_TOKENIZER
 from sentencepiece import sentencepiece_model_pb2
 from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -43,6 +44,9 @@ TEXTS = [
 GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
          r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|"
+          r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
           r"\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
@@ -218,6 +222,8 @@ ALL = {
     "qwen2": lambda: split_bytes(QWEN2, normalizer=N.NFC()),
     "gpt4o": lambda: split_bytes(GPT4O),
     "deepseek3": lambda: split_bytes([r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3]),
+    "tekken": lambda: split_bytes(TEKKEN, ignore_merges=True),
+    "deepseek_coder": lambda: split_bytes([r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"\p{N}"]),
     "smollm": lambda: byte_level(P.Sequence([P.Digits(True), P.ByteLevel(add_prefix_space=False)])),
     "sentence_piece": sentence_piece,
     "metaspace_first": lambda: metaspace("first"),
@@ -329,6 +335,23 @@ def words_in_gguf(t):
                       lambda ids: t.decode(ids, skip_special_tokens=False))
 
 
+def rwkv_in_gguf():
+    """As llama.cpp's converter writes RWKV's vocabulary: bytes as Python shows them, a control token in front."""
+    t = split_bytes(LLAMA3, size=900)
+    to_byte = {c: b for b, c in gguf_bytes().items()}
+    longer = sorted({bytes(to_byte[c] for c in token) for token in t.get_vocab()} - {bytes([b]) for b in range(256)})
+    # Longest tokens are cut otherwise than merged ones: also some that no merge makes.
+    own = [bytes([b]) for b in range(256)] + longer + [b"\n\n", b"it's \"", b"\\\\"]
+    tokens = {i + 1: token for i, token in enumerate(dict.fromkeys(own))}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as lines:
+        lines.writelines(f"{i} {token!r} {len(token)}\n" for i, token in tokens.items())
+        lines.flush()
+        truth = TRIE_TOKENIZER(lines.name)
+    file = gguf_file("rwkv", [b"<s>"] + [repr(token)[2:-1].encode() for token in tokens.values()],
+                     token_types=[3] + [1] * len(tokens))
+    return Vocabulary("gguf", file, lambda text: truth.encode(text), lambda ids: truth.decodeBytes(ids).decode())
+
+
 def ranks(pattern, special, fill=0):
     """Of a vocabulary that tokenizers trained, with random tokens that no text has up to `fill`."""
     t = split_bytes(LLAMA3, size=700)
@@ -376,6 +399,7 @@ VOCABULARIES = {
                                                                remove_extra_whitespaces=False, split_digits=True)),
     "gguf_bert": lambda: words_in_gguf(word_piece_for_gguf()),
     "gguf_bert_cased": lambda: words_in_gguf(word_piece_for_gguf(lowercase=False, strip_accents=False)),
+    "gguf_rwkv": rwkv_in_gguf,
     "tiktoken_cl100k": lambda: ranks(openai("cl100k_base")[0], {"<|endoftext|>": 1000, "<|im_start|>": 1001}),
     "tiktoken_o200k": lambda: ranks(openai("o200k_base")[0], {"<|endoftext|>": 999}),
     "tiktoken_r50k": lambda: ranks(openai("r50k_base")[0], {"<|endoftext|>": 800}),

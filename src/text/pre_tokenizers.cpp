@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "text/regex.h"
+#include "text/split_patterns.h"
 #include "text/steps.h"
 #include "text/unicode.h"
 
@@ -16,8 +17,6 @@ namespace text {
 namespace {
 
 using io::JsonFields;
-
-constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 /// What becomes of the delimiters that a text is split at.
 enum class Behavior : std::uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
@@ -236,7 +235,7 @@ PreTokenizer split_by(std::string_view pattern) {
 }
 
 PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
-  const PreTokenizer split = use_regex ? split_by(kGpt2) : nullptr;
+  const PreTokenizer split = use_regex ? split_by(kGpt2Pattern) : nullptr;
   return [=](std::vector<Piece> pieces) {
     for (Piece& piece : pieces) {
       if (add_prefix_space && (piece.text.empty() || piece.text.front() != U' ')) piece.text.insert(0, 1, U' ');

@@ -148,6 +148,18 @@ class Unigram final : public TokenModel {
   std::vector<std::int64_t> ends_;                          ///< The token that ends at a node, or -1.
 };
 
+/// The longest token at each place (RWKV). Every piece is made of tokens: each of its characters is one.
+class LongestToken final : public TokenModel {
+ public:
+  /// Texts become the tokens of `ids`.
+  LongestToken(const Vocabulary& vocabulary, const std::vector<std::int64_t>& ids);
+  void encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) const override;
+
+ private:
+  const Vocabulary* vocabulary_;
+  TextSet texts_;
+};
+
 struct WordPieceOptions {
   std::int64_t unknown = 0;
   std::string prefix = "##";

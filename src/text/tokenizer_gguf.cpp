@@ -1,5 +1,5 @@
 // The vocabulary of a GGUF file: SentencePiece's (tokenizer.ggml.model "llama": byte pair encoding, "t5": unigram),
-// byte-level ones ("gpt2") and WordPiece ("bert").
+// byte-level ones ("gpt2"), WordPiece ("bert") and RWKV's.
 #include <algorithm>
 #include <array>
 
@@ -19,17 +19,38 @@ inline namespace v0 {
 namespace text {
 namespace {
 
-/// How a family splits text before byte pair encoding, by its name in tokenizer.ggml.pre.
+/// How a family splits text before byte pair encoding, by its name in tokenizer.ggml.pre: by one pattern after the
+/// other.
 struct PreTokenization {
   std::string_view name;
-  const char* pattern;         ///< Null: GPT-2's.
-  bool single_digits = false;  ///< Digits are pieces of their own first.
+  std::array<const char*, 5> patterns;
   bool ignore_merges = false;
 };
+constexpr const char* kDigit = R"(\p{N})";
 constexpr std::array kPreTokenizations = {
-    PreTokenization{"gpt-2", nullptr},        PreTokenization{"llama-bpe", kLlama3Pattern, false, true},
-    PreTokenization{"qwen2", kQwen2Pattern},  PreTokenization{"gpt-4o", kGpt4oPattern},
-    PreTokenization{"smollm", nullptr, true}, PreTokenization{"starcoder", nullptr, true},
+    PreTokenization{"gpt-2", {kGpt2Pattern}},
+    PreTokenization{"phi-2", {kGpt2Pattern}},
+    PreTokenization{"olmo", {kGpt2Pattern}},
+    PreTokenization{"modern-bert", {kGpt2Pattern}},
+    PreTokenization{"smollm", {kDigit, kGpt2Pattern}},
+    PreTokenization{"starcoder", {kDigit, kGpt2Pattern}},
+    PreTokenization{"refact", {kDigit, kGpt2Pattern}},
+    PreTokenization{"command-r", {kDigit, kGpt2Pattern}},
+    PreTokenization{"llama-bpe", {kLlama3Pattern}, true},
+    PreTokenization{"falcon3", {kLlama3Pattern}, true},
+    PreTokenization{"lfm2", {kLlama3Pattern}, true},
+    PreTokenization{"dbrx", {kLlama3Pattern}},
+    PreTokenization{"smaug-bpe", {kLlama3Pattern}},
+    PreTokenization{"chatglm-bpe", {kLlama3Pattern}},
+    PreTokenization{"glm4", {kLlama3Pattern}},
+    PreTokenization{"qwen2", {kQwen2Pattern}},
+    PreTokenization{"deepseek-r1-qwen", {kQwen2Pattern}},
+    PreTokenization{"stablelm2", {kQwen2Pattern}},
+    PreTokenization{"tekken", {kTekkenPattern}, true},
+    PreTokenization{"gpt-4o", {kGpt4oPattern}},
+    PreTokenization{"deepseek-coder",
+                    {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", R"([一-龥ࠀ-一가-퟿]+)", kDigit}},
+    PreTokenization{"deepseek-v3", {R"(\p{N}{1,3})", R"([一-龥぀-ゟ゠-ヿ]+)", kDeepSeek3Pattern}},
 };
 
 class Reader {
@@ -184,13 +205,14 @@ void read_byte_level(const Reader& reader, const std::string& path, Tokenizer::P
     merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
   parts.model = std::make_unique<Bpe>(path, parts.vocabulary, merges, BpeOptions{.ignore_merges = row->ignore_merges});
-  const PreTokenizer digits = row->single_digits ? split_by(R"(\p{N})") : nullptr;
-  const PreTokenizer words = row->pattern == nullptr ? nullptr : split_by(row->pattern);
-  const PreTokenizer bytes = byte_level(false, words == nullptr);
-  parts.pre_tokenizer = [=](std::vector<Piece> pieces) {
-    if (digits) pieces = digits(std::move(pieces));
-    if (words) pieces = words(std::move(pieces));
-    return bytes(std::move(pieces));
+  std::vector<PreTokenizer> steps;
+  for (const char* pattern : row->patterns) {
+    if (pattern != nullptr) steps.push_back(split_by(pattern));
+  }
+  steps.push_back(byte_level(false, false));
+  parts.pre_tokenizer = [steps](std::vector<Piece> pieces) {
+    for (const PreTokenizer& step : steps) pieces = step(std::move(pieces));
+    return pieces;
   };
   parts.decoder = byte_level_decoder();
 }
@@ -202,8 +224,9 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   const Reader reader(file.path, header.metadata);
   auto parts = std::make_shared<Tokenizer::Parts>();
   const std::string model = reader.get<std::string>("tokenizer.ggml.model");
-  if (model != "llama" && model != "t5" && model != "gpt2" && model != "bert") {
-    reader.fail("tokenizer.ggml.model", fmt::format("{} is not supported (llama, t5, gpt2, bert)", in_quotes(model)));
+  if (model != "llama" && model != "t5" && model != "gpt2" && model != "bert" && model != "rwkv") {
+    reader.fail("tokenizer.ggml.model",
+                fmt::format("{} is not supported (llama, t5, gpt2, bert, rwkv)", in_quotes(model)));
   }
   const auto& tokens = reader.get<std::vector<std::string>>("tokenizer.ggml.tokens");
   if (tokens.empty()) reader.fail("tokenizer.ggml.tokens", "is empty");
@@ -214,6 +237,10 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   if (model == "bert") {
     read_tokens(file.path, word_pieces(tokens, kinds), kinds, true, *parts);
     read_word_piece(reader, kinds, *parts);
+    return parts;
+  }
+  if (model == "rwkv") {
+    read_rwkv(file.path, tokens, kinds, *parts);
     return parts;
   }
   read_tokens(file.path, tokens, kinds, model != "t5", *parts);

@@ -62,6 +62,10 @@ struct Tokenizer::Parts {
 
 std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
 std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file);
+/// Fills `parts` with RWKV's tokens, as GGUF files have them. FormatError naming `path` if one is no string of bytes,
+/// or a byte has no token.
+void read_rwkv(const std::string& path, const std::vector<std::string>& tokens, const std::vector<TokenKind>& kinds,
+               Tokenizer::Parts& parts);
 /// Of SentencePiece. Nothing is put around texts.
 std::shared_ptr<Tokenizer::Parts> parts_of_model_file(const std::string& file, std::string_view bytes);
 bool is_tiktoken_file(std::string_view text);

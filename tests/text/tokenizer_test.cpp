@@ -75,6 +75,52 @@ TEST(Tokenizer, ReadsTheVocabularyOfGgufFiles) {
   }
 }
 
+// Files of llama.cpp name how a family splits texts; the tokens are those of the family's tokenizer.json.
+TEST(Tokenizer, KnowsTheFamiliesOfGgufFiles) {
+  const auto list = [](std::uint32_t type, std::size_t count, const std::string& elements) {
+    return test::bytes_of(type) + test::bytes_of<std::uint64_t>(count) + elements;
+  };
+  const std::vector<std::pair<std::string, std::vector<std::string>>> families = {
+      {"gpt2", {"gpt-2", "phi-2", "olmo", "modern-bert"}},
+      {"smollm", {"smollm", "starcoder", "refact", "command-r"}},
+      {"llama3", {"llama-bpe", "falcon3", "lfm2"}},
+      {"gpt4o", {"gpt-4o"}},
+      {"tekken", {"tekken"}},
+      {"deepseek_coder", {"deepseek-coder"}},
+      {"deepseek3", {"deepseek-v3"}}};
+  const test::TemporaryFolder folder;
+  for (const auto& [name, pres] : families) {
+    const json golden = read_json(test::repository_data("tokenizers") / (name + ".json"));
+    const json& model = golden.at("tokenizer").at("model");
+    std::vector<std::string> tokens(model.at("vocab").size());
+    for (const auto& [token, id] : model.at("vocab").items()) tokens[id.get<std::size_t>()] = token;
+    std::string texts;
+    std::string types;
+    for (const std::string& token : tokens) {
+      texts += test::gguf_text(token);
+      types += test::bytes_of<std::int32_t>(token.starts_with("<|") && token.ends_with("|>") ? 3 : 1);
+    }
+    std::string merges;
+    for (const json& merge : model.at("merges")) {
+      merges += test::gguf_text(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+    }
+    for (const std::string& pre : pres) {
+      const std::string path = folder.write(
+          "x.gguf",
+          test::gguf_file({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("gpt2")),
+                           test::gguf_value("tokenizer.ggml.pre", 8, test::gguf_text(pre)),
+                           test::gguf_value("tokenizer.ggml.tokens", 9, list(8, tokens.size(), texts)),
+                           test::gguf_value("tokenizer.ggml.token_type", 9, list(5, tokens.size(), types)),
+                           test::gguf_value("tokenizer.ggml.merges", 9, list(8, model.at("merges").size(), merges))}));
+      const Tokenizer tokenizer = Tokenizer::load(path);
+      for (const json& item : golden.at("cases")) {
+        EXPECT_EQ(tokenizer.encode(item.at("text").get<std::string>()), item.at("plain").get<Ids>())
+            << pre << ": " << item.at("text");
+      }
+    }
+  }
+}
+
 TEST(Tokenizer, RefusesTextThatIsNoUtf8AndIdsThatAreNoTokens) {
   const json golden = read_json(test::repository_data("tokenizers") / "gpt2.json");
   const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
@@ -138,8 +184,15 @@ TEST(Tokenizer, RefusesHostileGgufVocabularies) {
   EXPECT_THAT(refusal({model, tokens, scores({0, NAN})}), HasSubstr("holds NaN"));
   EXPECT_THAT(refusal({model, tokens, scores({0, 1}), bos}),
               HasSubstr("tokenizer.ggml.bos_token_id: 2 is no token (of 2)"));
-  EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("rwkv")), tokens}),
-              HasSubstr("\"rwkv\" is not supported (llama, t5, gpt2, bert)"));
+  EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("plamo2")), tokens}),
+              HasSubstr("\"plamo2\" is not supported (llama, t5, gpt2, bert, rwkv)"));
+  const std::string rwkv = test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("rwkv"));
+  EXPECT_THAT(refusal({rwkv, tokens}), HasSubstr("there is no token for the byte 0x00"));
+  for (const char* wrong : {"", "\\", "\\x4", "\\x4g", "\\u0041"}) {
+    EXPECT_THAT(refusal({rwkv, test::gguf_value("tokenizer.ggml.tokens", 9, texts({wrong}))}),
+                HasSubstr("is no string of bytes"))
+        << wrong;
+  }
   EXPECT_THAT(refusal({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("bert")), tokens}),
               HasSubstr("tokenizer.ggml.unknown_token_id: is missing"));
   const std::string types = test::gguf_value(

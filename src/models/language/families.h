@@ -43,11 +43,15 @@ RotaryConfig read_rotary_of(const io::JsonFields& parameters, const io::JsonFiel
 /// Returns whether there is a list.
 bool read_layer_types(const io::JsonFields& config, DecoderConfig& result);
 Activation read_activation(const io::JsonFields& config, const char* key, const char* fallback);
+/// What is wrong with the groups that experts are chosen by; empty: nothing.
+std::string_view wrong_groups(const ExpertsConfig& experts);
 /// The names of published weights, for those who read them from other files, too.
 void use_bert_names(ModelNames& names);
 void use_falcon_names(ModelNames& names);
 void use_glm4_names(ModelNames& names);
 void use_gpt_neox_names(ModelNames& names);
+void use_lfm2_names(ModelNames& names);
+void use_modernbert_names(ModelNames& names);
 void use_nomic_bert_names(ModelNames& names);
 void use_phi_names(ModelNames& names);
 /// FormatError saying that a feature of this family is not supported, unless the field has the value.

@@ -107,6 +107,19 @@ DecoderConfig read_distilbert(const JsonFields& config) {
 }
 
 // Norms in front; the first layer's attention has none, since the embedding's is there.
+void use_modernbert_names(ModelNames& names) {
+  names.embedding = "embeddings.tok_embeddings";
+  names.embedding_norm = "embeddings.norm";
+  names.layers = "layers";
+  names.norm = "final_norm";
+  names.layer.attention_norm = "attn_norm";
+  names.layer.feed_norm = "mlp_norm";
+  names.layer.fused = "attn.Wqkv";
+  names.layer.output = "attn.Wo";
+  names.layer.up = "mlp.Wi";
+  names.layer.down = "mlp.Wo";
+}
+
 DecoderConfig read_modernbert(const JsonFields& config) {
   DecoderConfig result = read_common(config, "norm_eps", true);
   result.norm = {
@@ -142,17 +155,7 @@ DecoderConfig read_modernbert(const JsonFields& config) {
     result.layers[i].rotary = full ? 0 : 1;
   }
   result.layers.front().first_norm = false;
-  ModelNames& names = result.names;
-  names.embedding = "embeddings.tok_embeddings";
-  names.embedding_norm = "embeddings.norm";
-  names.layers = "layers";
-  names.norm = "final_norm";
-  names.layer.attention_norm = "attn_norm";
-  names.layer.feed_norm = "mlp_norm";
-  names.layer.fused = "attn.Wqkv";
-  names.layer.output = "attn.Wo";
-  names.layer.up = "mlp.Wi";
-  names.layer.down = "mlp.Wo";
+  use_modernbert_names(result.names);
   return result;
 }
 

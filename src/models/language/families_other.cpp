@@ -52,6 +52,14 @@ DecoderConfig read_deepseek(const JsonFields& config) {
 
 }  // namespace
 
+std::string_view wrong_groups(const ExpertsConfig& experts) {
+  const std::int64_t in_group = experts.count / experts.groups;
+  if (experts.count % experts.groups != 0 || (experts.groups > 1 && in_group < 2)) {
+    return "does not divide the experts into groups of at least two";
+  }
+  return experts.used > in_group * experts.used_groups ? "the chosen groups have fewer experts than are used" : "";
+}
+
 void use_falcon_names(ModelNames& names) {
   names.embedding = "transformer.word_embeddings";
   names.layers = "transformer.h";
@@ -74,6 +82,19 @@ void use_gpt_neox_names(ModelNames& names) {
   layer.output = "attention.dense";
   layer.up = "mlp.dense_h_to_4h";
   layer.down = "mlp.dense_4h_to_h";
+}
+
+void use_lfm2_names(ModelNames& names) {
+  names.norm = "model.embedding_norm";
+  LayerNames& layer = names.layer;
+  layer.attention_norm = "operator_norm";
+  layer.feed_norm = "ffn_norm";
+  layer.query_norm = "self_attn.q_layernorm";
+  layer.key_norm = "self_attn.k_layernorm";
+  layer.output = "self_attn.out_proj";
+  layer.gate = "feed_forward.w1";
+  layer.up = "feed_forward.w3";
+  layer.down = "feed_forward.w2";
 }
 
 void use_phi_names(ModelNames& names) {
@@ -112,12 +133,7 @@ DecoderConfig read_deepseek_v3(const JsonFields& config) {
   experts.normalize = config.flag_or("norm_topk_prob", true);
   experts.groups = config.integer_or("n_group", 1, 1, experts.count);
   experts.used_groups = config.integer_or("topk_group", 1, 1, experts.groups);
-  if (experts.count % experts.groups != 0 || (experts.groups > 1 && experts.count / experts.groups < 2)) {
-    config.fail("n_group", "does not divide the experts into groups of at least two");
-  }
-  if (experts.used > experts.count / experts.groups * experts.used_groups) {
-    config.fail("num_experts_per_tok", "is more than the chosen groups have");
-  }
+  if (const std::string_view wrong = wrong_groups(experts); !wrong.empty()) config.fail("n_group", wrong);
   return result;
 }
 
@@ -250,16 +266,7 @@ DecoderConfig read_lfm2(const JsonFields& config) {
     const auto size = static_cast<std::int64_t>(factor * static_cast<double>(2 * result.feed.size / 3));
     result.feed.size = (size + multiple - 1) / multiple * multiple;
   }
-  result.names.norm = "model.embedding_norm";
-  LayerNames& names = result.names.layer;
-  names.attention_norm = "operator_norm";
-  names.feed_norm = "ffn_norm";
-  names.query_norm = "self_attn.q_layernorm";
-  names.key_norm = "self_attn.k_layernorm";
-  names.output = "self_attn.out_proj";
-  names.gate = "feed_forward.w1";
-  names.up = "feed_forward.w3";
-  names.down = "feed_forward.w2";
+  use_lfm2_names(result.names);
   return result;
 }
 

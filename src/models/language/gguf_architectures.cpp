@@ -2,12 +2,14 @@
 // stored with the one added, Llama's queries and keys for pairs of neighbours, GPT-2's weights as [out, in].
 #include "models/language/gguf_architectures.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/checked.h"
 #include "kernels/scalar.h"
 #include "models/language/families.h"
+#include "models/language/gguf_other.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -265,6 +267,50 @@ void gguf_phi2(const GgufSource& source, DecoderConfig& config) {
   config.names.layer.fused = "self_attn.qkv_proj";
 }
 
+// DeepSeek V2 and V3. What published files call mscale_all_dim is stored times 0.1; mscale, that of cosine and sine, is
+// not stored, for published models have the same number twice.
+void gguf_deepseek2(const GgufSource& source, DecoderConfig& config) {
+  const GgufFields& fields = source.fields;
+  if (config.attention.latent.rank == 0) fields.fail("attention.kv_lora_rank", "is missing");
+  RotaryConfig& rotary = config.rotary.front();
+  rotary.interleaved = true;
+  if (rotary.scaling == RotaryConfig::Scaling::yarn) {
+    rotary.amplitude = fields.positive_or("rope.scaling.attn_factor", 1);
+    const double all =
+        fields.has("rope.scaling.yarn_log_multiplier") ? fields.positive_or("rope.scaling.yarn_log_multiplier", 1) : 0;
+    const double strength = rotary.factor > 1 ? all * scalar::ls_log(rotary.factor) + 1 : 1;
+    config.attention.scale *= strength * strength;
+  }
+  if (fields.integer_or("expert_count", 0, 0, 4096) == 0) return;
+  gguf_experts(source, config, fields.integer("expert_feed_forward_length", 1, kMostFeatures));
+  ExpertsConfig& experts = config.experts;
+  constexpr std::int64_t kSoftmax = 1;
+  constexpr std::int64_t kSigmoid = 2;
+  const bool sigmoid = fields.integer_or("expert_gating_func", kSoftmax, kSoftmax, kSigmoid) == kSigmoid;
+  experts.gate = sigmoid ? ExpertsConfig::Gate::sigmoid : ExpertsConfig::Gate::softmax;
+  experts.normalize = fields.flag_or("expert_weights_norm", false);
+  experts.scale = fields.positive_or("expert_weights_scale", 1);
+  experts.shared = experts.size * fields.integer_or("expert_shared_count", 0, 0, 64);
+  experts.groups = fields.integer_or("expert_group_count", 1, 1, experts.count);
+  experts.used_groups = fields.integer_or("expert_group_used_count", 1, 1, experts.groups);
+  if (!sigmoid && experts.groups > 1) fields.fail("expert_group_count", "groups need the gate sigmoid");
+  if (const std::string_view wrong = wrong_groups(experts); !wrong.empty()) fields.fail("expert_group_count", wrong);
+  const std::int64_t dense = fields.integer_or("leading_dense_block_count", 0, 0, INT32_MAX);
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    config.layers[i].experts = static_cast<std::int64_t>(i) >= dense;
+  }
+}
+
+// The last norm is called that of the embedding, as in published files.
+void gguf_lfm2(const GgufSource& source, DecoderConfig& config) {
+  config.convolution.kernel = source.fields.integer("shortconv.l_cache", 2, 1024);
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (source.tensors.contains(fmt::format("blk.{}.shortconv.conv.bias", i))) config.convolution.bias = true;
+  }
+  config.attention.head_norm = true;
+  use_lfm2_names(config.names);
+}
+
 // Every fourth layer goes without positions.
 void gguf_smollm3(const GgufSource& source, DecoderConfig& config) {
   constexpr std::size_t kPattern = 4;
@@ -291,6 +337,34 @@ void gguf_bert(const GgufSource& source, DecoderConfig& config) {
   use_bert_names(config.names);
 }
 
+// A token sees half of the window on either side, and itself; every third layer, the first one too, sees everything.
+void gguf_modern_bert(const GgufSource& source, DecoderConfig& config) {
+  const GgufFields& fields = source.fields;
+  gguf_encoder(source, config);
+  config.norm_behind = false;
+  config.norm.bias = source.tensors.contains("output_norm.bias");
+  config.attention.fusion = Fusion::concatenated;
+  config.attention.bias = source.tensors.contains("blk.0.attn_qkv.bias");
+  config.feed.fused = true;
+  const std::string activation = fields.text_or("hidden_activation", "gelu");
+  if (activation != "gelu" && activation != "silu")
+    fields.fail("hidden_activation", "only gelu and silu are supported");
+  config.feed.activation = activation == "gelu" ? Activation::gelu : Activation::silu;
+  RotaryConfig local;
+  local.dims = config.rotary.front().dims;
+  local.base = fields.positive_or("rope.freq_base_swa", 10000);
+  config.rotary.push_back(local);
+  const std::int64_t window = fields.integer("attention.sliding_window", 1, INT32_MAX) / 2 + 1;
+  const auto every = static_cast<std::size_t>(fields.integer_or("attention.sliding_window_pattern", 3, 1, 1024));
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (i % every == 0) continue;
+    config.layers[i].window = window;
+    config.layers[i].rotary = 1;
+  }
+  config.layers.front().first_norm = false;
+  use_modernbert_names(config.names);
+}
+
 void gguf_nomic_bert(const GgufSource& source, DecoderConfig& config) {
   if (source.fields.integer_or("expert_count", 0, 0, 4096) > 0) source.fields.fail("expert_count", "is not supported");
   gguf_encoder(source, config);
@@ -302,6 +376,7 @@ void gguf_nomic_bert(const GgufSource& source, DecoderConfig& config) {
 constexpr std::array kArchitectures = {
     Architecture{"bert", gguf_bert},
     Architecture{"command-r", gguf_command_r},
+    Architecture{"deepseek2", gguf_deepseek2},
     Architecture{"falcon", gguf_falcon},
     Architecture{"gemma", gguf_gemma},
     Architecture{"gemma2", gguf_gemma2},
@@ -311,7 +386,9 @@ constexpr std::array kArchitectures = {
     Architecture{"gpt2", gguf_gpt2},
     Architecture{"gptneox", gguf_gpt_neox},
     Architecture{"granite", gguf_granite, true},
+    Architecture{"lfm2", gguf_lfm2},
     Architecture{"llama", gguf_llama, true},
+    Architecture{"modern-bert", gguf_modern_bert},
     Architecture{"nomic-bert", gguf_nomic_bert},
     Architecture{"olmo", gguf_olmo, true},
     Architecture{"olmo2", gguf_olmo2},
@@ -331,17 +408,58 @@ const Architecture& architecture_of(const io::Metadata& metadata, const std::str
     if (row.name == name) return row;
   }
   std::string known;
-  for (const Architecture& row : kArchitectures) known += (known.empty() ? "" : ", ") + std::string(row.name);
+  for (const Architecture& row : kArchitectures) known += std::string(row.name) + ", ";
+  for (const std::string_view other : gguf_other_architectures()) {
+    if (other == name) {
+      throw FormatError(
+          fmt::format("{}: general.architecture: {} has no adapters and is not saved", path, in_quotes(name)));
+    }
+    known += std::string(other) + (other == gguf_other_architectures().back() ? "" : ", ");
+  }
   throw FormatError(
       fmt::format("{}: general.architecture: {} is not supported in GGUF files ({})", path, in_quotes(name), known));
 }
 
-AttentionConfig read_gguf_attention(const GgufFields& fields, std::int64_t hidden) {
+// Of latent attention, files have the sizes that it has when it is computed with latent keys, and beside them
+// (key_length_mla, value_length_mla) those of heads; old ones the latter alone.
+LatentConfig read_gguf_latent(const GgufFields& fields) {
+  LatentConfig latent;
+  latent.rank = fields.integer("attention.kv_lora_rank", 1, kMostFeatures);
+  latent.query_rank = fields.integer_or("attention.q_lora_rank", 0, 0, kMostFeatures);
+  const auto size = [&](const std::string& key) {
+    return fields.integer(fields.has(key + "_mla") ? key + "_mla" : key, 1, 65'536);
+  };
+  latent.rotated = fields.integer("rope.dimension_count", 2, 65'536);
+  latent.plain = size("attention.key_length") - latent.rotated;
+  latent.value = size("attention.value_length");
+  if (latent.plain < 1) fields.fail("rope.dimension_count", "leaves nothing of a head without positions");
+  return latent;
+}
+
+AttentionConfig read_gguf_attention(const GgufFields& fields, DecoderConfig& config) {
   AttentionConfig attention;
   attention.heads = fields.integer("attention.head_count", 1, 65'536);
-  attention.kv_heads = fields.integer_or("attention.head_count_kv", attention.heads, 1, attention.heads);
+  if (fields.has("attention.kv_lora_rank")) {
+    attention.latent = read_gguf_latent(fields);
+    attention.kv_heads = attention.heads;
+    attention.head_dim = attention.latent.plain + attention.latent.rotated;
+    attention.scale = 1 / std::sqrt(static_cast<double>(attention.head_dim));
+    return attention;
+  }
+  // Layers without keys are convolutions.
+  const std::vector<std::int64_t> keys =
+      fields.of_layers_or("attention.head_count_kv", config.layers.size(), attention.heads, 0, attention.heads);
+  attention.kv_heads = *std::max_element(keys.begin(), keys.end());
+  if (attention.kv_heads == 0) fields.fail("attention.head_count_kv", "is 0");
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] == attention.kv_heads) continue;
+    if (keys[i] != 0 || !fields.has("shortconv.l_cache")) {
+      fields.fail("attention.head_count_kv", "layers with different numbers of heads are not supported");
+    }
+    config.layers[i].mixer = Mixer::convolution;
+  }
   if (attention.heads % attention.kv_heads != 0) fields.fail("attention.head_count_kv", "does not divide the heads");
-  attention.head_dim = fields.integer_or("attention.key_length", hidden / attention.heads, 1, 65'536);
+  attention.head_dim = fields.integer_or("attention.key_length", config.hidden / attention.heads, 1, 65'536);
   if (fields.integer_or("attention.value_length", attention.head_dim, 1, 65'536) != attention.head_dim) {
     fields.fail("attention.value_length", "differs from key_length");
   }
@@ -426,12 +544,14 @@ DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap
   const bool own = fields.has("feed_forward_length") || !fields.has("expert_feed_forward_length");
   config.feed.size = fields.integer(own ? "feed_forward_length" : "expert_feed_forward_length", 1, kMostFeatures);
   config.layers.resize(static_cast<std::size_t>(fields.integer("block_count", 1, 512)));
-  config.attention = read_gguf_attention(fields, config.hidden);
+  config.attention = read_gguf_attention(fields, config);
   config.attention.paired = row.paired;
   config.attention.bias = tensors.contains("blk.0.attn_q.bias");
   config.attention.output_bias = tensors.contains("blk.0.attn_output.bias");
   config.feed.bias = tensors.contains("blk.0.ffn_up.bias");
-  config.rotary = {read_gguf_rotary(fields, tensors, config.attention.head_dim, config.context)};
+  const LatentConfig& latent = config.attention.latent;
+  const std::int64_t turned = latent.rank > 0 ? latent.rotated : config.attention.head_dim;
+  config.rotary = {read_gguf_rotary(fields, tensors, turned, config.context)};
   config.tied = !tensors.contains("output.weight");
   row.adapt({fields, tensors}, config);
   if (config.experts.count == 0 && fields.integer_or("expert_count", 0, 0, 4096) > 0) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,25 @@ class GgufFields {
   }
   std::int64_t integer_or(const std::string& key, std::int64_t fallback, std::int64_t least, std::int64_t most) const {
     return has(key) ? integer(key, least, most) : fallback;
+  }
+  /// A number for each layer, where one for all of them may stand instead of a list.
+  std::vector<std::int64_t> of_layers_or(const std::string& key, std::size_t layers, std::int64_t fallback,
+                                         std::int64_t least, std::int64_t most) const {
+    const auto found = metadata_.find(prefix_ + key);
+    const bool is_list = found != metadata_.end() && (found->second.get_if<std::vector<std::int32_t>>() != nullptr ||
+                                                      found->second.get_if<std::vector<std::uint32_t>>() != nullptr);
+    if (!is_list) return std::vector<std::int64_t>(layers, integer_or(key, fallback, least, most));
+    std::vector<std::int64_t> result;
+    const auto take = [&](const auto* list) {
+      if (list != nullptr) result.assign(list->begin(), list->end());
+    };
+    take(found->second.get_if<std::vector<std::int32_t>>());
+    take(found->second.get_if<std::vector<std::uint32_t>>());
+    if (result.size() != layers) fail(key, fmt::format("has {} numbers for {} layers", result.size(), layers));
+    for (const std::int64_t value : result) {
+      if (value < least || value > most) fail(key, fmt::format("{} is not from {} to {}", value, least, most));
+    }
+    return result;
   }
   double positive_or(const std::string& key, double fallback) const {
     if (!has(key)) return fallback;

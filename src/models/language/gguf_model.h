@@ -1,10 +1,12 @@
 // A language model in a GGUF file: its metadata as a DecoderConfig, its tensors under the names of that config.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <lockstep/io/tensor_file.h>
+#include <lockstep/models/language.h>
 
 #include "models/language/config.h"
 
@@ -13,7 +15,7 @@ inline namespace v0 {
 namespace models {
 
 struct GgufModel {
-  DecoderConfig config;
+  std::unique_ptr<LanguageModel> model;  ///< Still without `tensors`, which have its names.
   io::TensorMap tensors;
 };
 
@@ -26,9 +28,10 @@ struct OwnNames {
 /// model is filled.
 OwnNames own_names(const ModelNames& names, const std::string& name, const Shape& shape);
 
-/// Of the architectures in gguf_architectures.cpp; of a model in several files, `path` is the first one. Throws
-/// FormatError for other architectures, naming these, and for metadata that are missing or make no sense.
-GgufModel open_gguf_model(const std::string& path, bool packed);
+/// Of the architectures in gguf_architectures.cpp and gguf_other.cpp; of a model in several files, `path` is the first
+/// one. `context` as in LanguageLoadOptions. Throws FormatError for other architectures, naming these, and for metadata
+/// that are missing or make no sense.
+GgufModel open_gguf_model(const std::string& path, bool packed, std::int64_t context);
 /// Writes a file like `source` with the tensors of `state`, which has the Decoder's names. ValueError if a tensor is
 /// not there, or packed.
 void save_gguf_model(const std::string& source, const io::TensorMap& state, const std::string& path);

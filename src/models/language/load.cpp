@@ -21,6 +21,7 @@
 #include "models/language/gguf_model.h"
 #include "models/language/packed_folder.h"
 #include "models/language/rwkv.h"
+#include "models/language/rwkv7.h"
 #include "models/language/states.h"
 
 namespace lockstep {
@@ -34,8 +35,8 @@ struct OtherFamily {
   std::unique_ptr<LanguageModel> (*create)(const io::JsonFields& config);
 };
 constexpr std::array kOthers = {OtherFamily{"mamba", create_mamba}, OtherFamily{"mamba2", create_mamba2},
-                                OtherFamily{"rwkv", create_rwkv4}, OtherFamily{"t5", create_t5},
-                                OtherFamily{"whisper", create_whisper}};
+                                OtherFamily{"rwkv", create_rwkv4},  OtherFamily{"rwkv7", create_rwkv7},
+                                OtherFamily{"t5", create_t5},       OtherFamily{"whisper", create_whisper}};
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
@@ -71,7 +72,7 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
 bool is_unused(const std::string& name, const LanguageModel& model) {
   if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
   if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
-  if (name.starts_with("mtp.")) return true;
+  if (name.starts_with("mtp.") || name.find(".layers.0.attn.v_lora.") != std::string::npos) return true;
   if (name.starts_with("pooler.") && model.encoder()) return true;
   return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
@@ -186,6 +187,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
     decode_packed(io::JsonFields(document, config), tensors);
+    split_rwkv7_shares(tensors);
     load_into(*model, std::move(tensors));
   } else {
     const os::FileBytes bytes = os::map_file(path);
@@ -194,16 +196,15 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
       model = load_rwkv_file(bytes);
       return ready(std::move(model), device, options);
     }
-    const std::string format = io::list_tensors(path).format;
+    const std::string_view format = io::readable_format(bytes).name;
     if (format != "GGUF") {
       throw FormatError(
           fmt::format("{}: a language model is a GGUF file, or a folder with config.json and "
                       "model.safetensors; this is a file of {}",
                       path, format));
     }
-    GgufModel file = open_gguf_model(path, options.packed);
-    use_context(file.config, options.context);
-    model = std::make_unique<Decoder>(std::move(file.config));
+    GgufModel file = open_gguf_model(path, options.packed, options.context);
+    model = std::move(file.model);
     load_into(*model, std::move(file.tensors));
   }
   return ready(std::move(model), device, options);

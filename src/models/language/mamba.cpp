@@ -5,6 +5,7 @@
 #include <lockstep/ops.h>
 
 #include "models/language/families.h"
+#include "models/language/mamba.h"
 #include "models/language/mixers.h"
 #include "models/language/states.h"
 
@@ -12,26 +13,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
-
-struct MambaConfig {
-  int version = 1;
-  std::string family;
-  std::int64_t vocabulary = 0;
-  std::int64_t hidden = 0;
-  std::int64_t inner = 0;
-  std::int64_t layers = 0;
-  std::int64_t state = 0;
-  std::int64_t kernel = 0;
-  std::int64_t step_rank = 0;  ///< 1
-  std::int64_t heads = 0;      ///< 2
-  std::int64_t groups = 1;     ///< 2
-  bool bias = false;
-  bool convolution_bias = true;
-  bool tied = true;
-  double eps = 1e-5;
-  double longest_step = 0;  ///< 2; 0: no limit
-  double shortest_step = 0;
-};
 
 enum MambaPlace : std::size_t { kInputs, kState, kMambaPlaces };
 
@@ -41,7 +22,7 @@ class Mamba final : public StateModel {
 
  protected:
   Tensor embed(const Tensor& ids) const override { return embedding(embedding_, ids); }
-  Tensor run(std::size_t index, const Tensor& x, State& state) const override;
+  Tensor run(std::size_t index, const Tensor& x, State& state, Tensor& aside) const override;
   Tensor logits(const Tensor& x) const override;
 
  private:
@@ -51,6 +32,7 @@ class Mamba final : public StateModel {
     CausalConvolution convolution;
     nn::Parameter decay, skip, step_bias;
   };
+  Tensor decay_of(const Layer& layer) const { return config_.logarithms ? -exp(layer.decay) : Tensor(layer.decay); }
   Tensor mix1(const Layer& layer, const Tensor& x, State& state) const;
   Tensor mix2(const Layer& layer, const Tensor& x, State& state) const;
 
@@ -66,6 +48,7 @@ Mamba::Mamba(const MambaConfig& config)
     : StateModel(config.family, config.vocabulary, static_cast<std::size_t>(config.layers)), config_(config) {
   const bool second = config.version == 2;
   const NormConfig norm{.eps = config.eps};
+  const char* decay = config.logarithms ? "A_log" : "A";
   const std::int64_t between = config.inner + (second ? 2 * config.groups * config.state : 0);
   embedding_ = tree_.matrix("backbone.embeddings.weight", {config.vocabulary, config.hidden});
   for (std::int64_t i = 0; i < config.layers; ++i) {
@@ -78,12 +61,12 @@ Mamba::Mamba(const MambaConfig& config)
     layer.convolution = CausalConvolution(tree_, mixer + "conv1d", between, config.kernel, config.convolution_bias);
     layer.out = Projection(tree_, mixer + "out_proj", config.inner, config.hidden, config.bias);
     if (second) {
-      layer.decay = tree_.filled(mixer + "A_log", {config.heads}, 0);
+      layer.decay = tree_.filled(mixer + decay, {config.heads}, 0);
       layer.skip = tree_.filled(mixer + "D", {config.heads}, 1);
       layer.step_bias = tree_.filled(mixer + "dt_bias", {config.heads}, 1);
       layer.gated_norm = Norm(tree_, mixer + "norm", config.inner, norm);
     } else {
-      layer.decay = tree_.filled(mixer + "A_log", {config.inner, config.state}, 0);
+      layer.decay = tree_.filled(mixer + decay, {config.inner, config.state}, 0);
       layer.skip = tree_.filled(mixer + "D", {config.inner}, 1);
       layer.selected = Projection(tree_, mixer + "x_proj", config.inner, config.step_rank + 2 * config.state, false);
       layer.step = Projection(tree_, mixer + "dt_proj", config.step_rank, config.inner, true);
@@ -99,7 +82,7 @@ Tensor Mamba::mix1(const Layer& layer, const Tensor& x, State& state) const {
   const std::vector<Tensor> parts =
       layer.selected(input).split(std::vector<std::int64_t>{config_.step_rank, config_.state, config_.state}, -1);
   const Tensor step = softplus(layer.step(parts[0]));
-  const Tensor decay = -exp(layer.decay);
+  const Tensor decay = decay_of(layer);
   if (!state[kState].defined()) {
     state[kState] = zeros({x.size(0), config_.inner, config_.state}, {.device = x.device()});
   }
@@ -132,7 +115,7 @@ Tensor Mamba::mix2(const Layer& layer, const Tensor& x, State& state) const {
   Tensor step = softplus(parts[2] + Tensor(layer.step_bias));
   step = maximum(step, config_.shortest_step);
   if (config_.longest_step > 0) step = minimum(step, config_.longest_step);
-  const Tensor decay = -exp(layer.decay);
+  const Tensor decay = decay_of(layer);
   if (!state[kState].defined()) {
     state[kState] = zeros({x.size(0), config_.heads, size, config_.state}, {.device = x.device()});
   }
@@ -147,7 +130,7 @@ Tensor Mamba::mix2(const Layer& layer, const Tensor& x, State& state) const {
   return layer.out(layer.gated_norm(skipped.flatten(-2, -1) * silu(parts[0])));
 }
 
-Tensor Mamba::run(std::size_t index, const Tensor& x, State& state) const {
+Tensor Mamba::run(std::size_t index, const Tensor& x, State& state, Tensor&) const {
   const Layer& layer = layers_[index];
   state.resize(kMambaPlaces);
   const Tensor input = layer.norm(x);
@@ -177,11 +160,15 @@ MambaConfig read_common_mamba(const io::JsonFields& config) {
 
 }  // namespace
 
+std::unique_ptr<LanguageModel> make_mamba(const MambaConfig& config) {
+  return std::make_unique<Mamba>(config);
+}
+
 std::unique_ptr<LanguageModel> create_mamba(const io::JsonFields& config) {
   MambaConfig result = read_common_mamba(config);
   result.step_rank = config.integer_or("time_step_rank", (result.hidden + 15) / 16, 1, kMaxSize);
   result.tied = config.flag_or("tie_word_embeddings", true);
-  return std::make_unique<Mamba>(result);
+  return make_mamba(result);
 }
 
 std::unique_ptr<LanguageModel> create_mamba2(const io::JsonFields& config) {
@@ -199,7 +186,7 @@ std::unique_ptr<LanguageModel> create_mamba2(const io::JsonFields& config) {
     // Infinity has no number in JSON: what is none is no limit.
     if (limits[1].is_number()) result.longest_step = limits[1].get<double>();
   }
-  return std::make_unique<Mamba>(result);
+  return make_mamba(result);
 }
 
 }  // namespace models

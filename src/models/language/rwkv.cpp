@@ -135,7 +135,7 @@ Tensor Rwkv::feed(const Layer& layer, const Tensor& x, State& state) const {
   return receptance * layer.feed_value(key * key);
 }
 
-Tensor Rwkv::run(std::size_t index, const Tensor& x, State& state) const {
+Tensor Rwkv::run(std::size_t index, const Tensor& x, State& state, Tensor&) const {
   const Layer& layer = layers_[index];
   state.resize(kPlaces);
   const Tensor input = layer.before(x);

@@ -26,7 +26,7 @@ class Rwkv final : public StateModel {
 
  protected:
   Tensor embed(const Tensor& ids) const override;
-  Tensor run(std::size_t layer, const Tensor& x, State& state) const override;
+  Tensor run(std::size_t layer, const Tensor& x, State& state, Tensor& aside) const override;
   Tensor logits(const Tensor& x) const override;
 
  private:

@@ -16,9 +16,10 @@ Tensor StateModel::forward(const Tensor& ids, LanguageCache* cache, CallSite sit
   }
   LayeredCache* own = LayeredCache::of(cache, *this);
   Tensor x = embed(ids);
+  Tensor aside;
   for (std::size_t layer = 0; layer < layers_; ++layer) {
     State none;
-    x = run(layer, x, own == nullptr ? none : own->layers[layer].state);
+    x = run(layer, x, own == nullptr ? none : own->layers[layer].state, aside);
   }
   if (own != nullptr) own->grow(ids.size(1));
   return logits(x);
@@ -26,9 +27,10 @@ Tensor StateModel::forward(const Tensor& ids, LanguageCache* cache, CallSite sit
 
 Tensor StateModel::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
   Tensor x = embed(ids.transpose(0, 1));
+  Tensor aside;
   for (std::size_t layer = 0; layer < layers_; ++layer) {
     State after = held[layer].state;
-    x = run(layer, x, after);
+    x = run(layer, x, after, aside);
     places.choose(held[layer].state, after);
   }
   return logits(x).transpose(0, 1);

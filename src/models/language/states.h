@@ -1,4 +1,4 @@
-// Models with a state instead of keys and values: RWKV 4 and 5, Mamba 1 and 2. What happens at one position is a
+// Models with a state instead of keys and values: RWKV 4, 5 and 7, Mamba 1 and 2. What happens at one position is a
 // function of the position's inputs and the state before it, so that a cache is nothing but the state.
 #pragma once
 
@@ -28,7 +28,8 @@ class StateModel : public LayeredModel {
   /// [N, L] to [N, L, hidden].
   virtual Tensor embed(const Tensor& ids) const = 0;
   /// x [N, L, hidden] to the same; `state` is that before the first position, and becomes that behind the last.
-  virtual Tensor run(std::size_t layer, const Tensor& x, State& state) const = 0;
+  /// `aside` is what layers of the same pass leave for those behind them, undefined for the first.
+  virtual Tensor run(std::size_t layer, const Tensor& x, State& state, Tensor& aside) const = 0;
   virtual Tensor logits(const Tensor& x) const = 0;
   std::vector<std::int64_t> head_widths() const final { return {}; }
 

@@ -7,28 +7,14 @@
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
-#include "models/language/encoder_decoder.h"
 #include "models/language/families.h"
 #include "models/language/feed_forward.h"
+#include "models/language/t5.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace models {
 namespace {
-
-struct T5Config {
-  std::int64_t vocabulary = 0;
-  std::int64_t hidden = 0;
-  std::int64_t encoder_layers = 0;
-  std::int64_t decoder_layers = 0;
-  std::int64_t buckets = 32;
-  std::int64_t farthest = 128;
-  PlainAttention::Options attention;
-  FeedForwardConfig feed;
-  NormConfig norm;
-  bool tied = true;
-  bool scaled = true;  ///< Hidden states are scaled before the product with the embedding.
-};
 
 class T5 final : public EncoderDecoder {
  public:
@@ -145,6 +131,10 @@ Tensor T5::forward_pair(const Tensor& input, const Tensor& ids, CallSite site) c
 
 }  // namespace
 
+std::unique_ptr<LanguageModel> make_t5(const T5Config& config) {
+  return std::make_unique<T5>(config);
+}
+
 std::unique_ptr<LanguageModel> create_t5(const io::JsonFields& config) {
   T5Config result;
   result.vocabulary = config.integer("vocab_size", 1, kMaxSize);
@@ -163,7 +153,7 @@ std::unique_ptr<LanguageModel> create_t5(const io::JsonFields& config) {
   result.feed.activation = result.feed.gated ? Activation::gelu_tanh : Activation::relu;
   result.tied = config.flag_or("tie_word_embeddings", true);
   result.scaled = config.flag_or("scale_decoder_outputs", result.tied);
-  return std::make_unique<T5>(result);
+  return make_t5(result);
 }
 
 }  // namespace models

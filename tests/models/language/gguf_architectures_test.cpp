@@ -28,8 +28,9 @@ using testing::HasSubstr;
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "needs " << (root) << ": scripts/make_test_data makes it"
 
 const std::vector<std::string> kConverted = {
-    "bert",       "cohere", "falcon", "gemma", "gemma2", "gemma3", "glm4",      "gpt2",     "gpt_oss",   "gptneox",
-    "nomic_bert", "olmo2",  "phi",    "phi3",  "qwen2",  "qwen3",  "qwen3_moe", "stablelm", "starcoder2"};
+    "bert", "cohere", "deepseek_v2", "deepseek_v3", "falcon",    "gemma",      "gemma2",     "gemma3",
+    "glm4", "gpt2",   "gpt_oss",     "gptneox",     "lfm2",      "modernbert", "nomic_bert", "olmo2",
+    "phi",  "phi3",   "qwen2",       "qwen3",       "qwen3_moe", "stablelm",   "starcoder2"};
 // Heads are stored for pairs of neighbours, so that scores are sums in another order; or frequencies are divided by
 // factors that were rounded to f32.
 const std::vector<std::string> kReordered = {"granite", "llama", "llama3rope", "mixtral", "olmo", "smollm3"};
@@ -60,6 +61,64 @@ TEST(GgufArchitectures, BlocksOfGptOssAreThoseOfItsFolder) {
   EXPECT_EQ(load_language_model(file, {}, {.packed = false})->forward(ids).hash(), published);
   const auto whole = test::test_data("lm") / "gpt_oss";
   EXPECT_NE(load_language_model(whole.string())->forward(ids).hash(), published);
+}
+
+// Mamba's decays are stored as they are used: exponentials of another library. All else is exact.
+TEST(GgufArchitectures, OtherModelsAreThoseOfTheirFolders) {
+  const auto root = test::made_data("lm_gguf_other");
+  LOCKSTEP_NEEDS_GGUF(root);
+  for (const std::string name : {"mamba", "mamba2", "rwkv7", "t5", "t5v11"}) {
+    const auto folder = name == "rwkv7" ? test::repository_data("language/models/rwkv7") : test::test_data("lm") / name;
+    const io::TensorMap golden = io::load_safetensors((folder / "golden.safetensors").string()).tensors;
+    const Tensor ids = golden.at("ids").narrow(1, 0, 16);
+    const bool pair = name.starts_with("t5");
+    const auto logits = [&](const LanguageModel& model) {
+      return pair ? model.forward_pair(ids, ids.narrow(1, 0, 12)) : model.forward(ids);
+    };
+    const auto model = load_language_model((root / (name + ".gguf")).string());
+    const Tensor ours = logits(*model);
+    if (name.starts_with("mamba")) {
+      const Tensor exact = golden.at("f64").narrow(1, 0, 16);
+      EXPECT_LE(largest_difference(ours, exact), 4 * largest_difference(golden.at("f32").narrow(1, 0, 16), exact))
+          << name;
+    } else {
+      EXPECT_EQ(ours.hash(), logits(*load_language_model(folder.string())).hash()) << name;
+    }
+    if (pair) continue;
+    const auto cache = model->make_cache();
+    std::vector<Tensor> parts;
+    for (const Tensor& part : ids.split(9, 1)) parts.push_back(model->forward(part, cache.get()).eval());
+    EXPECT_EQ(cat(parts, 1).hash(), ours.hash()) << name;
+  }
+}
+
+// DeepSeek's scores are scaled beside its rotary embeddings; ModernBERT has windows; LFM2's layers are convolutions and
+// attention.
+TEST(GgufArchitectures, OtherMadeModelsGiveTheBitsOfTheirFolders) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root / "deepseek_yarn");
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 47, 5, 8}, {1, 6});
+  const auto hash = [&](const std::filesystem::path& path) {
+    return load_language_model(path.string())->forward(ids).hash();
+  };
+  EXPECT_EQ(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_yarn"));
+  EXPECT_NE(hash(root / "deepseek_yarn.gguf"), hash(root / "deepseek_v3.gguf"));
+  EXPECT_EQ(hash(root / "modernbert_windows.gguf"), hash(root / "modernbert_windows"));
+  EXPECT_NE(hash(root / "modernbert_windows.gguf"), hash(root / "modernbert.gguf"));
+  EXPECT_EQ(hash(root / "lfm2_conv.gguf"), hash(test::repository_data("language/models/lfm2")));
+}
+
+// What was joined or reshaped when it was read is what it was when it is written.
+TEST(GgufArchitectures, SavedModelsAreTheirFiles) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root / "deepseek_yarn");
+  const test::TemporaryFolder folder;
+  for (const std::string name : {"deepseek_v3", "lfm2_conv"}) {
+    const std::string path = (root / (name + ".gguf")).string();
+    save_language_model(*load_language_model(path), path, folder.path("saved.gguf"));
+    const io::TensorMap saved = io::load_weights(folder.path("saved.gguf"));
+    for (const auto& [key, tensor] : io::load_weights(path)) EXPECT_BITS_EQ(saved.at(key), tensor) << name << key;
+  }
 }
 
 // Factors for short texts, and for long ones, by the length that a model is loaded for.
@@ -188,7 +247,7 @@ TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
   };
   EXPECT_EQ(refusal([](SmallGguf&) {}), "no error");
   EXPECT_THAT(with_key("general.architecture", "magic"),
-              HasSubstr("\"magic\" is not supported in GGUF files (bert, command-r, falcon, gemma, gemma2, gemma3"));
+              HasSubstr("\"magic\" is not supported in GGUF files (bert, command-r, deepseek2, falcon, gemma, gemma2"));
   EXPECT_THAT(with_key("llama.attention.head_count", "two"), HasSubstr("is text, not an integer"));
   EXPECT_THAT(with_key("llama.rope.scaling.type", "magic"), HasSubstr("\"magic\" is not supported"));
   EXPECT_EQ(with_factors(full({2}, 2)), "no error");
@@ -199,6 +258,53 @@ TEST(GgufArchitectures, RefuseWhatMakesNoSense) {
   EXPECT_THAT(with_key("llama.expert_count", std::uint32_t{4}), HasSubstr("llama.expert_used_count: is missing"));
   EXPECT_THAT(refusal([](SmallGguf& model) { model.metadata["general.architecture"] = "gemma2"; }),
               HasSubstr("gemma2.embedding_length: is missing"));
+}
+
+// One thing of a good file changed, in the architectures that are read in other ways than most.
+TEST(GgufArchitectures, RefuseOtherModelsThatMakeNoSense) {
+  const auto root = test::made_data("lm_gguf");
+  const auto others = test::made_data("lm_gguf_other");
+  LOCKSTEP_NEEDS_GGUF(others);
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const std::filesystem::path& path, auto change) {
+    SmallGguf model{io::load_weights(path.string()), io::list_tensors(path.string()).metadata};
+    change(model);
+    io::save_gguf(folder.path("x.gguf"), model.tensors, model.metadata);
+    return message_of<Error>([&] { load_language_model(folder.path("x.gguf")); });
+  };
+  const auto with_key = [&](const std::filesystem::path& path, const std::string& key, io::MetadataValue value) {
+    return refusal(path, [&](SmallGguf& model) { model.metadata[key] = value; });
+  };
+  const auto without = [&](const std::filesystem::path& path, const std::string& tensor) {
+    return refusal(path, [&](SmallGguf& model) { model.tensors.erase(tensor); });
+  };
+  const auto u32 = [](int value) { return io::MetadataValue(static_cast<std::uint32_t>(value)); };
+  const auto deepseek = root / "deepseek_v3.gguf";
+  EXPECT_EQ(refusal(deepseek, [](SmallGguf&) {}), "no error");
+  EXPECT_THAT(without(deepseek, "blk.1.attn_v_b.weight"), HasSubstr("do not belong to these keys"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.rope.dimension_count", u32(24)), HasSubstr("leaves nothing of a head"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.expert_group_count", u32(3)), HasSubstr("does not divide the experts"));
+  EXPECT_THAT(with_key(deepseek, "deepseek2.expert_gating_func", u32(1)), HasSubstr("groups need the gate sigmoid"));
+  const auto lfm2 = root / "lfm2_conv.gguf";
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>{0, 2}),
+              HasSubstr("has 2 numbers for 4 layers"));
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>{0, 2, 1, 0}),
+              HasSubstr("different numbers of heads are not supported"));
+  EXPECT_THAT(with_key(lfm2, "lfm2.attention.head_count_kv", std::vector<std::int32_t>(4)), HasSubstr("is 0"));
+  EXPECT_THAT(with_key(others / "mamba.gguf", "mamba.ssm.dt_b_c_rms", true), HasSubstr("is not supported"));
+  EXPECT_THAT(without(others / "mamba.gguf", "blk.0.ssm_a"), HasSubstr("backbone.layers.0.mixer.A"));
+  EXPECT_THAT(without(others / "mamba.gguf", "token_embd.weight"),
+              HasSubstr("there is no tensor \"token_embd.weight\""));
+  EXPECT_THAT(with_key(others / "mamba2.gguf", "mamba2.ssm.time_step_rank", u32(7)), HasSubstr("does not divide"));
+  EXPECT_THAT(with_key(others / "rwkv7.gguf", "rwkv7.wkv.head_size", u32(15)), HasSubstr("does not divide"));
+  EXPECT_THAT(without(others / "rwkv7.gguf", "blk.1.time_mix_lerp_fused.weight"), HasSubstr("attn.x_"));
+  EXPECT_THAT(with_key(others / "t5.gguf", "t5.attention.relative_buckets_count", u32(1000)),
+              HasSubstr("1000 is not from 4 to 255"));
+  EXPECT_THAT(message_of<FormatError>([&] {
+                const std::string path = (others / "t5.gguf").string();
+                save_language_model(*load_language_model(path), path, folder.path("y.gguf"));
+              }),
+              HasSubstr("has no adapters and is not saved"));
 }
 
 TEST(GgufArchitectures, RefuseSplitFilesThatDoNotFit) {

@@ -59,6 +59,39 @@ TEST(GoldenModels, ConvolutionLayersOfLfm2) {
   }
 }
 
+// By tools/make_rwkv7_golden.py, whose formulas were held against the package of RWKV's author.
+TEST(GoldenModels, Rwkv7) {
+  const auto model = load_language_model(golden_folder("rwkv7"));
+  EXPECT_EQ(model->family(), "rwkv7");
+  expect_golden("rwkv7", *model);
+  io::TensorMap published = io::load_weights(golden_folder("rwkv7") + "/model.safetensors");
+  EXPECT_EQ(model->state_dict().size(), published.size());
+  for (const auto& [key, tensor] : model->state_dict()) EXPECT_TRUE(published.contains(key)) << key;
+  const std::vector<std::vector<std::int64_t>> prompts = {{4, 8}, {15, 16, 23, 42}};
+  const auto together = generate_together(*model, prompts, {.max_tokens = 5}, 2);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto alone = generate(*model, prompts[i], {.max_tokens = 5});
+    for (std::size_t t = 0; t < alone.size(); ++t) {
+      EXPECT_EQ(together[i][t].log_probability, alone[t].log_probability);
+    }
+  }
+  // Older folders have the shares of the token before in one tensor.
+  const test::TemporaryFolder folder;
+  for (const char* layer : {"0", "1", "2"}) {
+    const std::string path = std::string("model.layers.") + layer + ".attn.x_";
+    std::vector<Tensor> shares;
+    for (const char letter : {'r', 'w', 'k', 'v', 'a', 'g'}) {
+      shares.push_back(published.at(path + letter).flatten());
+      published.erase(path + letter);
+    }
+    published.emplace(path + "x", stack(shares, 0));
+  }
+  io::save_safetensors(folder.path("model.safetensors"), published);
+  folder.write("config.json", test::read_whole_file(golden_folder("rwkv7") + "/config.json"));
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{3, 5, 8}, {1, 3});
+  EXPECT_EQ(load_language_model(folder.path(""))->forward(ids).hash(), model->forward(ids).hash());
+}
+
 // The factors are those of the context that a model is loaded for, so that a text has the same bits however it is cut.
 TEST(GoldenModels, LongRope) {
   const std::string folder = golden_folder("phi3_longrope");

@@ -276,7 +276,8 @@ TEST(Lora, RefusesGgufFilesThatAreNoAdaptersOfTheModel) {
   EXPECT_THAT(with("adapter.type", std::string("ia3")), HasSubstr("adapter.type: \"ia3\" is not supported"));
   EXPECT_THAT(with("adapter.lora.alpha", 0.0F), HasSubstr("adapter.lora.alpha: 0 is not positive"));
   EXPECT_THAT(with("adapter.alora.invocation_tokens", std::uint32_t{1}), HasSubstr("alora.invocation_tokens"));
-  EXPECT_THAT(with("general.architecture", std::string("mamba")), HasSubstr("\"mamba\" is not supported"));
+  EXPECT_THAT(with("general.architecture", std::string("mamba")),
+              HasSubstr("\"mamba\" has no adapters and is not saved"));
   io::Metadata metadata = gguf_adapter("llama", 6);
   metadata.erase("adapter.lora.alpha");
   EXPECT_THAT(message(good, metadata), HasSubstr("adapter.lora.alpha: is missing"));
