@@ -1,7 +1,7 @@
 // Contractions in q8 numerics (docs/numerics.md section 14). Few rows have a form of their own
-// (contraction_q8_few.cpp). Else one kernel rounds the activations and writes them to scratch memory, per row and block
-// of 32: eight words of four codes [block][word][row], the scale and the sums of codes of either half [block][row].
-// Then workgroups multiply tiles, whose weights they take apart into shared memory.
+// (contraction_packed_few.cpp). Else one kernel rounds the activations and writes them to scratch memory, per row and
+// block of 32: eight words of four codes [block][word][row], the scale and the sums of codes of either half
+// [block][row]. Then workgroups multiply tiles, whose weights they take apart into shared memory.
 #include <algorithm>
 #include <utility>
 
@@ -291,8 +291,8 @@ class Q8Contraction {
 
 }  // namespace
 
-void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
-                 const std::string& block) {
+void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                const std::string& block) {
   const bool wide = geometry.wide;
   const char* index = wide ? "LONG" : "int";
   const int rank = geometry.shape.rank();
@@ -306,7 +306,6 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
   a.access.declare(lines, words, "b", "", 0, geometry.m, "i");
   a.access.declare(lines, words, "r", "b", a.first, a.last, "i");
   lines.add("float x[{}];", order::kQ8Block);
-  lines.add("UINT largest = 0u;");
   lines.add("UNROLL");
   lines.open("for (int k = 0; k < {}; k += {}) {{", order::kQ8Block, vectors ? 4 : 1);
   lines.add("{0} at = {0}({1}) * {0}({2}) + {0}(k);", index, block, order::kQ8Block);
@@ -329,6 +328,12 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
     lines.add("x[k] = {};", decoded(dtype, "word", a.input->canonical));
   }
   lines.close();
+}
+
+void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                 const std::string& block) {
+  load_block(lines, words, geometry, a, row, block);
+  lines.add("UINT largest = 0u;");
   lines.add("UNROLL");
   lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
   lines.add("UINT magnitude = BITS(x[k]) & 0x7fffffffu;");
@@ -354,7 +359,7 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
 }
 
 Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
-  if (std::optional<Rendered> few = render_q8_few(kernel, geometry, limits)) return std::move(*few);
+  if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
   return Q8Contraction(kernel, geometry, limits).render();
 }
 

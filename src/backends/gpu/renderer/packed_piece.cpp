@@ -62,6 +62,11 @@ int PackedPiece::bias() const {
   return 0;
 }
 
+bool PackedPiece::has_signed_codes() const {
+  return encoding_ == Encoding::q8_0 || encoding_ == Encoding::iq4_nl || encoding_ == Encoding::iq4_xs ||
+         encoding_ == Encoding::mxfp4;
+}
+
 // Levels of four codes, as the bytes of a word; and 2^(byte - 128) as group_mxfp4 has it.
 std::string PackedPiece::functions() const {
   const bool float4 = encoding_ == Encoding::mxfp4;

@@ -26,6 +26,7 @@ class PackedPiece {
   /// UINT: the codes of elements 32 · block + 4 · word and its three successors, plus bias() each, as signed bytes.
   std::string codes(int block, int word) const;
   int bias() const;
+  bool has_signed_codes() const;
 
   // Of the block of 32, or of either half of it, with the meaning that group_<name> has: value = scale · factor · code
   // + offset · share.

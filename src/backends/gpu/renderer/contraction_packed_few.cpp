@@ -1,9 +1,10 @@
-// Contractions of up to 8 rows in q8 numerics (docs/numerics.md section 14): all of the time goes into reading the
-// weights, so they pass through the device once, in order, as wide as they come. A workgroup has some columns at a
-// time, whose blocks lie side by side. It copies them to shared memory as they are; each thread takes 256 k of a column
-// from there into registers, and while it multiplies them the next columns are on their way. Block results stay in
-// shared memory, where they are added. What the rows are rounded to is made by every workgroup itself, while the first
-// weights are on their way; where that is too much for shared memory, by a kernel before.
+// Up to 8 rows times packed weights, in q8 numerics (docs/numerics.md section 14) or with decoded weights (section 6):
+// all of the time goes into reading the weights, so they pass through the device once, in order, as wide as they come.
+// A workgroup has some columns at a time, whose blocks lie side by side. It copies them to shared memory as they are;
+// each thread takes 256 k of a column from there into registers, and while it multiplies them the next columns are on
+// their way. Block results stay in shared memory, where they are added. What the rows are made first (rounded to 8
+// bits, or put in another order) is made by every workgroup itself, while the first weights are on their way; where
+// that is too much for shared memory, by a kernel before.
 #include <algorithm>
 #include <utility>
 
@@ -17,28 +18,32 @@ namespace gpu {
 namespace {
 
 constexpr std::int64_t kFewRows = 8;
-constexpr int kRowsAtOnce = 4;
-constexpr int kThreadsOfUnit = 512;                    ///< with the registers that pieces need
-constexpr std::int64_t kMostRounded = 24 << 10;        ///< bytes of rounded rows in shared memory
-constexpr std::int64_t kMostRoundedBefore = 64 << 20;  ///< and elsewhere
+constexpr int kRowsAtOnce = 4;                          ///< half of them if compilers load ahead from memory
+constexpr int kThreadsOfUnit = 512;                     ///< with the registers that pieces need
+constexpr std::int64_t kMostPrepared = 32 << 10;        ///< bytes of prepared rows in shared memory
+constexpr std::int64_t kMostPreparedBefore = 64 << 20;  ///< and elsewhere
 
-// Whether columns are neighbours, each as long as k, and batches somewhere.
-bool lie_side_by_side(const Side& b, const Geometry& geometry) {
+// Whether columns are neighbours, each as long as k and made of whole blocks, and so are batches, wherever they are.
+bool has_whole_blocks(const Side& b, const Geometry& geometry) {
   if (b.bounded()) return false;
   std::int64_t step = 1;
   for (int d = geometry.shape.rank() - 1; d >= geometry.n; --d) {
     if (b.view.shape[d] > 1 && b.view.strides[d] != step) return false;
     step *= b.view.shape[d];
   }
-  return true;
+  const auto elements = static_cast<std::int64_t>(info_of(b.input->encoding).elements);
+  bool whole = geometry.length % elements == 0 && b.view.offset % elements == 0;
+  for (int d = 0; d < geometry.m; ++d) whole = whole && b.view.strides[d] % elements == 0;
+  return whole;
 }
 
-class FewRows {
+class PackedFew {
  public:
-  FewRows(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
+  PackedFew(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
       : kernel_(kernel),
         geometry_(geometry),
         limits_(limits),
+        exact_(kernel.numerics != Numerics::q8),
         encoding_(kernel.b_operand.encoding),
         piece_(encoding_),
         groups_(order::kQ8Block / group_size(encoding_)),
@@ -50,11 +55,11 @@ class FewRows {
         index_(geometry.wide ? "LONG" : "int"),
         a_("a", kernel.a, geometry.a, geometry, true),
         b_("b", kernel.b_operand, geometry.b, geometry, false) {
-    const std::int64_t rounded = 4 * rows_ * row_words();
-    rounds_ = geometry.batches == 1 && rounded <= kMostRounded;
+    const std::int64_t prepared = 4 * rows_ * row_words();
+    prepares_ = geometry.batches == 1 && prepared <= kMostPrepared;
     for (threads_ = limits.threads; threads_ > 32; threads_ /= 2) {
       choose_columns();
-      const std::int64_t bytes = 4 * (span_words() + partial_words()) + (rounds_ ? rounded : 0);
+      const std::int64_t bytes = 4 * (span_words() + partial_words()) + (prepares_ ? prepared : 0);
       const bool fits = bytes + 64 <= static_cast<std::int64_t>(limits.shared_bytes);
       const bool enough = threads_ <= kLeastThreads || bands() >= std::int64_t{2} * limits.units;
       if (fits && enough) break;
@@ -64,13 +69,13 @@ class FewRows {
     while (alignment_ > 1 && !is_aligned(alignment_)) alignment_ /= 4;
   }
 
-  bool is_for_this() const { return 4 * rows_ * row_words() <= kMostRoundedBefore; }
+  bool is_for_this() const { return 4 * rows_ * row_words() <= kMostPreparedBefore; }
 
   Rendered render() {
     Rendered rendered;
-    if (!rounds_) {
+    if (!prepares_) {
       rendered.scratch_bytes = static_cast<std::size_t>(4 * rows_ * row_words());
-      rendered.launches.push_back(round_rows());
+      rendered.launches.push_back(prepare_rows());
     }
     rendered.launches.push_back(multiply());
     return rendered;
@@ -105,9 +110,15 @@ class FewRows {
   }
   int sums_stride() const { return at_once_ | 1; }
   std::int64_t partial_words() const { return geometry_.rows * columns_ * sums_stride(); }
-  // What rows are rounded to: codes of 16 neighbours [row][block of 8][half][piece], then scales, and sums of the codes
-  // of either half [row][block of 8][piece].
-  std::int64_t row_words() const { return pieces_ * kQ8BlocksOfSum * (kWordsOfBlock + 1 + sums_); }
+  // What rows are prepared to: codes of 16 neighbours [row][block of 8][half][piece], then scales, and sums of the
+  // codes of either half [row][block of 8][piece]. Or, where weights are decoded, the numbers themselves: [row][block
+  // of 8][4 neighbours of 8][piece].
+  std::int64_t row_words() const { return pieces_ * (exact_ ? kBlock : kQ8BlocksOfSum * (kWordsOfBlock + 1 + sums_)); }
+  std::string numbers_at(const std::string& row, const std::string& block, const std::string& four,
+                         const std::string& piece) const {
+    return fmt::format("((({0}) * {1} + ({2})) * {3} + ({4})) * {5} + {6}", row, kQ8BlocksOfSum, block, kWordsOfBlock,
+                       four, pieces_, piece);
+  }
   std::string codes_at(const std::string& row, const std::string& block, const std::string& side,
                        const std::string& piece) const {
     return fmt::format("((({0}) * {1} + ({2})) * 2 + ({3})) * {4} + {5}", row, kQ8BlocksOfSum, block, side, pieces_,
@@ -120,17 +131,26 @@ class FewRows {
   }
 
   // Rounds what is left for thread `first` of `step`.
-  void round_all(Lines& lines, Words& words, const std::string& first, const std::string& step, bool shared) {
+  void prepare_all(Lines& lines, Words& words, const std::string& first, const std::string& step, bool shared) {
     const auto store = [&](const std::string& at, const std::string& word) {
-      if (shared) return lines.add("rounded[{}] = int({});", at, word);
+      if (shared) return lines.add("prepared[{}] = int({});", at, word);
       lines.add("STORE_U32(scratch, {}, {});", at, word);
     };
     lines.open("for (int e = {}; e < {}; e += {}) {{", first, words.int32(rows_ * blocks_), step);
     lines.add("int own_row = {};", quotient(words, "e", blocks_, false));
     lines.add("int block = e - own_row * {};", words.int32(blocks_));
-    round_block(lines, words, geometry_, a_, "own_row", "block");
     lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
     lines.add("int piece_of = block / {};", kQ8BlocksOfSum);
+    if (exact_) {
+      load_block(lines, words, geometry_, a_, "own_row", "block");
+      lines.add("UNROLL");
+      lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
+      store(fmt::format("4 * ({}) + (k & 3)", numbers_at("own_row", "of_piece", "k >> 2", "piece_of")), "BITS(x[k])");
+      lines.close();
+      lines.close();
+      return;
+    }
+    round_block(lines, words, geometry_, a_, "own_row", "block");
     lines.add("UNROLL");
     lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
     store(fmt::format("4 * ({}) + (w & 3)", codes_at("own_row", "of_piece", "w >> 2", "piece_of")), "code[w]");
@@ -140,13 +160,13 @@ class FewRows {
       store(single_at(1 + s, "own_row", "of_piece", "piece_of"), fmt::format("UINT(half_sum[{}])", s));
     lines.close();
   }
-  Launch round_rows() {
+  Launch prepare_rows() {
     Words words;
     Lines lines;
     lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
     lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
-    round_all(lines, words, fmt::format("int(GROUP) * {} + int(THREAD)", kLeastThreads),
-              fmt::format("int(GROUPS) * {}", kLeastThreads), false);
+    prepare_all(lines, words, fmt::format("int(GROUP) * {} + int(THREAD)", kLeastThreads),
+                fmt::format("int(GROUPS) * {}", kLeastThreads), false);
     Launch result;
     result.text.body = lines.take();
     result.text.threads = kLeastThreads;
@@ -233,10 +253,47 @@ class FewRows {
     lines.close();
   }
 
+  // 32 weights, decoded as word_<name> does it: what is no number nor zero is 2^-24 at least, so nothing has to be made
+  // canonical. Added to 2^23, the codes are the low bits of floats.
+  template <typename Numbers> void multiply_decoded(Lines& lines, int block, int rows, const Numbers& numbers) const {
+    const bool is_signed = piece_.has_signed_codes();
+    lines.add("FLOAT weight_scale = {};", piece_.scale(block));
+    if (has_offsets(encoding_)) lines.add("FLOAT weight_offset = {};", piece_.offset(block));
+    for (int w = 0; w < kWordsOfBlock; ++w) {
+      const int group = w * groups_ / kWordsOfBlock;
+      if (w * groups_ % kWordsOfBlock == 0) {
+        lines.add("FLOAT scale_{} = weight_scale * float({});", group, piece_.factor(block, group));
+        if (has_offsets(encoding_)) {
+          const std::string share = piece_.share(block, group);
+          lines.add("FLOAT offset_{} = {};", group,
+                    share == "1" ? "weight_offset" : fmt::format("-(weight_offset * float(-({})))", share));
+        }
+      }
+      lines.open("{{");
+      lines.add("UINT codes = {}{};", piece_.codes(block, w), is_signed ? " ^ 0x80808080u" : "");
+      lines.add("FLOAT weight[4];");
+      lines.add("UNROLL");
+      lines.open("for (int c = 0; c < 4; c++) {{");
+      lines.add("FLOAT code = FROM_BITS(0x4b000000u | (codes >> UINT(8 * c) & 255u)) - {}.0f;",
+                (1 << 23) + (is_signed ? 128 : piece_.bias()));
+      lines.add("FLOAT product = scale_{} * code;", group);
+      lines.add("weight[c] = product{};", has_offsets(encoding_) ? fmt::format(" + offset_{}", group) : "");
+      lines.close();
+      lines.add("UNROLL");
+      lines.open("for (int r = 0; r < {}; r++) {{", rows);
+      numbers(w);
+      lines.add("UNROLL");
+      lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
+                fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
+      lines.close();
+      lines.close();
+    }
+  }
+
   // The block result of this thread's piece with every row, a few of which share the codes that are taken apart.
   void multiply_piece(Lines& lines) const {
     const auto all = static_cast<int>(geometry_.rows);
-    const int rows = std::min(all, kRowsAtOnce);
+    const int rows = std::min(all, prepares_ ? kRowsAtOnce : kRowsAtOnce / 2);
     const bool loops = all > rows;
     if (loops) {
       lines.add("UNROLL_BY(1)");
@@ -251,9 +308,21 @@ class FewRows {
                             : all % rows == 0 ? "(from_row + r)"
                                               : fmt::format("SELECT(from_row + r < {0}, from_row + r, {0} - 1)", all);
     const std::string row = geometry_.batches == 1 ? own : fmt::format("(first_row + {})", own);
+    // Reads 4 words of the rows.
+    const auto four = [&](const std::string& at, const char* to) {
+      lines.add("UINT {}[4];", to);
+      if (!prepares_) {
+        lines.add("LOAD4_U32(scratch, 4 * ({}), {})", at, to);
+      } else if (limits_.copies_to_shared) {
+        lines.add("TAKE4_U32(prepared, {}, {})", at, to);
+      } else {
+        lines.add("UNROLL");
+        lines.add("for (int i = 0; i < 4; i++) {}[i] = UINT(prepared[4 * ({}) + i]);", to, at);
+      }
+    };
     const auto single = [&](int which, int block) {
       const std::string at = single_at(which, row, std::to_string(block), "piece_of");
-      return rounds_ ? fmt::format("UINT(rounded[{}])", at) : fmt::format("LOAD_U32(scratch, {})", at);
+      return prepares_ ? fmt::format("UINT(prepared[{}])", at) : fmt::format("LOAD_U32(scratch, {})", at);
     };
     const bool whole = geometry_.length % kBlock == 0;
     lines.add("float partial[{}];", rows);
@@ -264,6 +333,13 @@ class FewRows {
       } else {
         lines.open("if (piece_of * {} + {} < blocks) {{", kQ8BlocksOfSum, block);
       }
+      if (exact_) {
+        multiply_decoded(lines, block, rows, [&](int w) {
+          four(numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
+        });
+        lines.close();
+        continue;
+      }
       for (int side = 0; side < 2; ++side) {
         lines.add("int dots_{}[{}];", side, rows);
         each_row(fmt::format("dots_{}[r] = 0;", side));
@@ -271,16 +347,7 @@ class FewRows {
         for (int w = 0; w < 4; ++w) lines.add("UINT four_{} = {};", w, piece_.codes(block, 4 * side + w));
         lines.add("UNROLL");
         lines.open("for (int r = 0; r < {}; r++) {{", rows);
-        lines.add("UINT codes[4];");
-        const std::string at = codes_at(row, std::to_string(block), std::to_string(side), "piece_of");
-        if (!rounds_) {
-          lines.add("LOAD4_U32(scratch, 4 * ({}), codes)", at);
-        } else if (limits_.copies_to_shared) {
-          lines.add("TAKE4_U32(rounded, {}, codes)", at);
-        } else {
-          lines.add("UNROLL");
-          lines.add("for (int i = 0; i < 4; i++) codes[i] = UINT(rounded[4 * ({}) + i]);", at);
-        }
+        four(codes_at(row, std::to_string(block), std::to_string(side), "piece_of"), "codes");
         for (int w = 0; w < 4; ++w) lines.add("dots_{0}[r] = DOT4(codes[{1}], four_{1}, dots_{0}[r]);", side, w);
         lines.close();
         lines.close();
@@ -350,7 +417,7 @@ class FewRows {
     Lines lines;
     ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
     lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
-    if (rounds_) {
+    if (prepares_) {
       lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
     } else {
       lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
@@ -371,7 +438,7 @@ class FewRows {
     lines.open("if (band < bands) {{");
     start_copies(lines, words);
     lines.close();
-    if (rounds_) round_all(lines, words, "thread_id", std::to_string(threads_), true);
+    if (prepares_) prepare_all(lines, words, "thread_id", std::to_string(threads_), true);
     lines.open("while (band < bands) {{");
     declare_band(lines, words);
     declare_span(lines, words);
@@ -409,7 +476,7 @@ class FewRows {
     result.text.copies = limits_.copies_to_shared;
     result.text.shared.push_back({ComputeType::i32, "span", static_cast<int>(span_words())});
     result.text.shared.push_back({ComputeType::f32, "partials", static_cast<int>(partial_words())});
-    if (rounds_) result.text.shared.push_back({ComputeType::i32, "rounded", static_cast<int>(rows_ * row_words())});
+    if (prepares_) result.text.shared.push_back({ComputeType::i32, "prepared", static_cast<int>(rows_ * row_words())});
     const auto bytes = static_cast<std::int64_t>(shared_bytes_of(result.text)) + 1024;
     const std::int64_t of_memory = std::max<std::int64_t>(static_cast<std::int64_t>(limits_.shared_bytes) / bytes, 1);
     const int resident = static_cast<int>(std::clamp<std::int64_t>(of_memory, 1, kThreadsOfUnit / threads_));
@@ -426,6 +493,7 @@ class FewRows {
   const ContractionKernel& kernel_;
   const Geometry& geometry_;
   const RenderLimits& limits_;
+  const bool exact_;  ///< weights are decoded
   const Encoding encoding_;
   const PackedPiece piece_;
   const int groups_;           ///< of a block of 32 weights
@@ -436,7 +504,7 @@ class FewRows {
   const std::int64_t column_bytes_;
   const char* index_;
   const Side a_, b_;
-  bool rounds_ = false;  ///< workgroups round the rows themselves
+  bool prepares_ = false;  ///< workgroups round the rows themselves
   int threads_ = 256;
   int at_once_ = 1;              ///< pieces of a column
   std::int64_t parts_ = 1;       ///< of a column, one after the other
@@ -446,11 +514,16 @@ class FewRows {
 
 }  // namespace
 
-std::optional<Rendered> render_q8_few(const ContractionKernel& kernel, const Geometry& geometry,
-                                      const RenderLimits& limits) {
-  if (geometry.rows > kFewRows) return std::nullopt;
-  if (!lie_side_by_side(Side("b", kernel.b_operand, geometry.b, geometry, false), geometry)) return std::nullopt;
-  FewRows few(kernel, geometry, limits);
+std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const Geometry& geometry,
+                                          const RenderLimits& limits) {
+  const Encoding encoding = kernel.b_operand.encoding;
+  if (encoding == Encoding::dense || geometry.rows > kFewRows || kernel.type != ComputeType::f32) return std::nullopt;
+  if (!has_whole_blocks(Side("b", kernel.b_operand, geometry.b, geometry, false), geometry)) return std::nullopt;
+  // Scales of mxfp4 need not be normal numbers.
+  if (kernel.numerics != Numerics::q8 && (encoding == Encoding::mxfp4 || is_guarded(kernel, limits))) {
+    return std::nullopt;
+  }
+  PackedFew few(kernel, geometry, limits);
   if (!few.is_for_this()) return std::nullopt;
   return few.render();
 }
