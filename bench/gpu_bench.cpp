@@ -280,27 +280,35 @@ void products(Bench& bench) {
   }
 }
 
-// A row, and 64, times quantised weights.
+// A row, a few, and 64, times quantised weights in q8 numerics; a row times weights that are decoded.
 void packed_products(Bench& bench) {
   constexpr std::int64_t kSize = 8192;
   for (const ls::Encoding encoding : {ls::Encoding::q8_0, ls::Encoding::q4_0, ls::Encoding::q4_k, ls::Encoding::q6_k}) {
-    for (const std::int64_t rows : {1, 64}) {
-      const auto bytes = static_cast<double>(ls::encoded_bytes(encoding, ls::DType::f32, kSize * kSize));
-      const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
-      bench.run("linear_8192_" + std::string(ls::name_of(encoding)) + "_b" + std::to_string(rows), bytes, flops, [&] {
-        const ls::EncodingInfo& info = ls::info_of(encoding);
-        std::vector<std::uint8_t> blocks(ls::encoded_bytes(encoding, ls::DType::f32, kSize * kSize));
-        std::uint32_t state = 1;
-        for (std::uint8_t& byte : blocks)
-          byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
-        for (std::size_t at = info.first_half; at < blocks.size(); at += info.bytes) {
-          for (std::size_t h = 0; h < info.halves; ++h) blocks[at + 2 * h + 1] = 0x24;  // scales of about 0.016
-        }
-        const ls::Tensor w =
-            ls::Tensor::from_blocks(blocks.data(), blocks.size(), {kSize, kSize}, encoding, bench.device());
-        const ls::Tensor x = random(bench, {rows, kSize});
-        return [=] { ls::linear(x, w).eval(); };
-      });
+    const auto bytes = static_cast<double>(ls::encoded_bytes(encoding, ls::DType::f32, kSize * kSize));
+    const ls::EncodingInfo& info = ls::info_of(encoding);
+    const std::string name = "linear_8192_" + std::string(info.name);
+    if (!bench.wants("linear_8192") && !bench.wants(name)) continue;
+    std::vector<std::uint8_t> blocks(static_cast<std::size_t>(bytes));
+    std::uint32_t state = 1;
+    for (std::uint8_t& byte : blocks) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+    for (std::size_t at = info.first_half; at < blocks.size(); at += info.bytes) {
+      for (std::size_t h = 0; h < info.halves; ++h) blocks[at + 2 * h + 1] = 0x24;  // scales of about 0.016
+    }
+    const ls::Tensor w =
+        ls::Tensor::from_blocks(blocks.data(), blocks.size(), {kSize, kSize}, encoding, bench.device());
+    for (const ls::Numerics numerics : {ls::Numerics::q8, ls::Numerics::exact}) {
+      for (const std::int64_t rows : {1, 4, 8, 64}) {
+        if (numerics == ls::Numerics::exact && rows != 1 && rows != 64) continue;
+        const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
+        const std::string suffix = std::string("_") + ls::name_of(numerics) + "_b" + std::to_string(rows);
+        bench.run(name + suffix, bytes, flops, [&] {
+          const ls::Tensor x = random(bench, {rows, kSize});
+          return [=] {
+            const ls::NumericsScope scope(numerics);
+            ls::linear(x, w).eval();
+          };
+        });
+      }
     }
   }
 }

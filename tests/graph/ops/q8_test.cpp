@@ -193,11 +193,32 @@ TEST(Q8Numerics, ViewsAndBatchesAreTheSameEverywhere) {
     const Tensor part = weights.narrow(1, 64, 320).slice(0, {.start = 1, .step = 3});
     return q8([&] { return linear(x, part); });
   });
+  same_everywhere([](Device device) {  // more k than a workgroup has at once
+    const Tensor x = random_tensor({2, 66048}, DType::f32, 1, device);
+    const Tensor weights = random_packed({3, 66048}, Encoding::q4_1, 2, device);
+    return q8([&] { return linear(x, weights); });
+  });
   same_everywhere([](Device device) {  // many rows
     const Tensor x = random_tensor({133, 768}, DType::f32, 1, device);
     const Tensor weights = random_packed({150, 768}, Encoding::q6_k, 2, device);
     return q8([&] { return linear(x, weights); });
   });
+}
+
+// Outside of the scope a few rows have the same kernel, with decoded weights.
+TEST(Q8Numerics, FewRowsTimesDecodedWeightsAreTheSameEverywhere) {
+  std::uint64_t seed = 0;
+  for (const Encoding encoding : kQ8Encodings) {
+    for (const bool special : {false, true}) {
+      ++seed;
+      SCOPED_TRACE(std::string(info_of(encoding).name) + (special ? " special" : ""));
+      const std::int64_t k = info_of(encoding).elements == 256 || special ? 1024 : 800;
+      same_everywhere([&](Device device) {
+        const Tensor x = random_tensor({special ? 1 : 5, k}, DType::f32, seed, device, special);
+        return linear(x, random_packed({37, k}, encoding, seed, device, special)) * 2;
+      });
+    }
+  }
 }
 
 TEST(Q8Numerics, ARowDoesNotDependOnTheOthers) {

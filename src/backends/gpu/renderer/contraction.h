@@ -5,6 +5,7 @@
 //   split    few outputs, long k: workgroups compute blocks of k in parallel, a second kernel adds their results
 //   skinny   a matrix times a few vectors: it is read once, straight from memory; as split, or with rows enough each
 //            workgroup has all of k for some of them
+//   packed   a few rows times packed weights, which stream through shared memory (contraction_packed_few.cpp)
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 //
 // In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
@@ -13,6 +14,7 @@
 // of codes (contraction_q8.cpp).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backends/gpu/renderer/program.h"
@@ -119,6 +121,10 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
 
 /// In blocked numerics.
 Rendered render_blocked(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+/// A few rows times packed weights, in any numerics, by which workgroups multiply columns as they stream in; none where
+/// columns are not neighbours in memory.
+std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const Geometry& geometry,
+                                          const RenderLimits& limits);
 /// In q8 numerics.
 Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 

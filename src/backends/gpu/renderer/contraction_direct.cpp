@@ -24,13 +24,17 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   ProgramWriter writer(kernel.epilogue, geometry.epilogue, words);
   const Side a("a", kernel.a, geometry.a, geometry, true);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
+  // Few outputs wait for memory: the loads of more steps are under way together, and on more of the device's units.
+  const bool few = elements <= std::int64_t{2} * limits.units * limits.threads;
+  const int threads = few ? kLeastThreads : limits.threads;
+  const char* in_flight = few && !a.bounded() && !b.bounded() ? "UNROLL_BY(16)" : "UNROLL_BY(4)";
   lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, kernel.a.slot));
   lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, kernel.b_operand.slot));
   writer.declare_buffers(lines);
   declare_zero(lines, words, kernel.type);
   lines.add("{} elements = {};", index, words.index(elements, wide));
   lines.open("for ({0} e = {0}(GROUP) * {0}({1}) + {0}(THREAD); e < elements; e += {0}(GROUPS) * {0}({1})) {{", index,
-             limits.threads);
+             threads);
   decompose(lines, words, geometry.shape, 0, geometry.k, "e", "i", wide);
   for (const Side* side : {&a, &b}) side->access.declare(lines, words, "own", "", 0, geometry.k, "i");
   lines.add("{} total = zero;", type);
@@ -39,7 +43,7 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   // The positions of a convolution's window belong to the text: unrolled, most of their checks fall together.
   const bool window = (a.bounded() || b.bounded()) && geometry.length <= kLongestWindow;
   for (int d = geometry.k; d < rank; ++d) {
-    if (window || d + 1 == rank) lines.add("{}", window ? "UNROLL" : "UNROLL_BY(4)");
+    if (window || d + 1 == rank) lines.add("{}", window ? "UNROLL" : in_flight);
     const std::string size = window ? std::to_string(geometry.shape[d]) : words.index(geometry.shape[d], wide);
     lines.open("for ({0} i{1} = {0}(0); i{1} < {2}; i{1}++) {{", index, d, size);
   }
@@ -84,9 +88,8 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   Launch result;
   result.text.body = lines.take();
   result.text.functions = writer.functions();
-  result.text.threads = limits.threads;
-  result.groups = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((elements + limits.threads - 1) / limits.threads, 1, limits.groups));
+  result.text.threads = threads;
+  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(over(elements, threads), 1, limits.groups));
   words.move_to(result);
   return result;
 }

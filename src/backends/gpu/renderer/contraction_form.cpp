@@ -130,6 +130,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
     rendered.launches.push_back(render_direct(kernel, geometry, limits));
     return rendered;
   }
+  if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
   if (is_skinny(kernel, geometry) && scratch_bytes(kernel, geometry, 1, 1) <= kMostScratch) {
     return render_skinny(kernel, geometry, limits);
   }

@@ -1,11 +1,11 @@
-// Contractions in q8 numerics (docs/numerics.md section 14). One kernel rounds the activations and writes them to
-// scratch memory, per row and block of 32: eight words of four codes [block][word][row], the scale and the sums of
-// codes of either half [block][row]. Then, where rows are few, a thread multiplies 256 k of a column (those of the same
-// column stand side by side, as its weights do), and render_sums adds them; else workgroups multiply tiles, whose
-// weights they take apart into shared memory.
+// Contractions in q8 numerics (docs/numerics.md section 14). Few rows have a form of their own
+// (contraction_packed_few.cpp). Else one kernel rounds the activations and writes them to scratch memory, per row and
+// block of 32: eight words of four codes [block][word][row], the scale and the sums of codes of either half
+// [block][row]. Then workgroups multiply tiles, whose weights they take apart into shared memory.
 #include <algorithm>
+#include <utility>
 
-#include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/contraction_q8.h"
 #include "kernels/storage.h"
 
 namespace lockstep {
@@ -13,13 +13,9 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kFewRows = 8;
-constexpr int kRowsOfThread = 4;  ///< that share the codes which a thread takes apart
 constexpr std::size_t kMostQ8Scratch = std::size_t{256} << 20;
-constexpr int kWords = order::kQ8Block / 4;
-constexpr int kParts = kWords + 3;                      ///< words of a block of activations
-constexpr int kBlocksOfSum = kBlock / order::kQ8Block;  ///< blocks of 32 in one of 256
-constexpr int kQ8Each = 4;                              ///< rows, and columns, of a thread in tiles
+constexpr int kParts = kWordsOfBlock + 3;  ///< words of a block of activations
+constexpr int kQ8Each = 4;                 ///< rows, and columns, of a thread in tiles
 
 class Q8Contraction {
  public:
@@ -40,21 +36,13 @@ class Q8Contraction {
   }
 
   Rendered render() {
-    const std::size_t sums = scratch_bytes(kernel_, geometry_, 1, 1);
     const std::int64_t row_bytes = 4 * kParts * blocks_;
-    if (geometry_.rows <= kFewRows && sums + static_cast<std::size_t>(rows_ * row_bytes) <= kMostQ8Scratch) {
-      rendered_.scratch_bytes = sums + static_cast<std::size_t>(rows_ * row_bytes);
-      rendered_.launches = {activations(0, rows_, static_cast<std::int64_t>(sums)),
-                            multiply_few(static_cast<std::int64_t>(sums)),
-                            render_sums(kernel_, geometry_, 1, 1, limits_)};
-      return std::move(rendered_);
-    }
     const std::int64_t most = std::max<std::int64_t>(static_cast<std::int64_t>(kMostQ8Scratch) / row_bytes, 1);
     const std::int64_t part = std::min(rows_, most);
     rendered_.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < rows_; first += part) {
       const std::int64_t count = std::min(part, rows_ - first);
-      rendered_.launches.push_back(activations(first, count, 0));
+      rendered_.launches.push_back(activations(first, count));
       // Tiles do not reach into another batch.
       for (std::int64_t row = first; row < first + count;) {
         const std::int64_t batch = row / geometry_.rows;
@@ -81,68 +69,26 @@ class Q8Contraction {
   };
 
   // A thread rounds a block of a row; neighbouring threads have neighbouring rows.
-  Launch activations(std::int64_t first, std::int64_t count, std::int64_t at) {
-    const bool wide = geometry_.wide;
-    const int rank = geometry_.shape.rank();
+  Launch activations(std::int64_t first, std::int64_t count) {
     Words words;
     Lines lines;
     lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
-    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0, at));
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
     lines.add("int rows = {};", words.int32(count));
     lines.add("int blocks = {};", words.int32(blocks_));
     lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{",
                limits_.threads);
     lines.add("int block = {};", quotient(words, "e", count, false));
     lines.add("int row = e - block * rows;");
-    lines.add("{0} all = {0}(row) + {1};", index_, words.index(first, wide));
-    lines.add("{} batch = {};", index_, quotient(words, "all", geometry_.rows, wide));
-    lines.add("{} own = all - batch * {};", index_, words.index(geometry_.rows, wide));
-    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
-    decompose(lines, words, geometry_.shape, a_.first, a_.last, "own", "i", wide);
-    a_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
-    a_.access.declare(lines, words, "r", "b", a_.first, a_.last, "i");
-    const auto read = [&](const char* k) {
-      lines.add("{0} at = {0}(block) * {0}({1}) + {0}({2});", index_, order::kQ8Block, k);
-      decompose(lines, words, geometry_.shape, geometry_.k, rank, "at", "i", wide);
-      a_.access.declare(lines, words, "e", "r", geometry_.k, rank, "i");
-      a_.access.check_bounds(lines, words, "e");
-      const DType dtype = a_.input->dtype;
-      const std::string load = fmt::format("{}(a_at, a_e)", load_of(dtype));
-      if (a_.bounded()) {
-        lines.add("{} word = {};", word_type_of(dtype), words.uint32(a_.view.fill));
-        lines.add("if ({}) word = {};", a_.access.inside("e"), load);
-      } else {
-        lines.add("{} word = {};", word_type_of(dtype), load);
-      }
-      lines.add("FLOAT value = {};", decoded(dtype, "word", a_.input->canonical));
-    };
-    lines.add("UINT largest = 0u;");
-    lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
-    read("k");
-    lines.add("UINT magnitude = BITS(value) & 0x7fffffffu;");
-    lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
-    lines.close();
-    lines.add("FLOAT scale = q8_scale(largest);");
-    lines.add("FLOAT inverse = FROM_BITS(0u);");
-    lines.add("if (scale > FROM_BITS(0u)) inverse = DIV(1.0f, scale);");
-    lines.add("int sum_0 = 0;");
-    lines.add("int sum_1 = 0;");
-    lines.open("for (int w = 0; w < {}; w++) {{", kWords);
-    lines.add("UINT four = 0u;");
-    lines.add("int sum = 0;");
-    lines.open("for (int k = 0; k < 4; k++) {{");
-    read("4 * w + k");
-    lines.add("int code = q8_code(value, inverse);");
-    lines.add("sum += code;");
-    lines.add("four = four | (UINT(code) & 255u) << UINT(8 * k);");
-    lines.close();
-    lines.add("if (w < {0}) sum_0 += sum; else sum_1 += sum;", kWords / 2);
-    lines.add("STORE_U32(scratch, (block * {} + w) * rows + row, four);", kWords);
-    lines.close();
-    lines.add("int place = blocks * rows * {} + e;", kWords);
+    lines.add("{0} all = {0}(row) + {1};", index_, words.index(first, geometry_.wide));
+    round_block(lines, words, geometry_, a_, "all", "block");
+    lines.add("UNROLL");
+    lines.add("for (int w = 0; w < {0}; w++) STORE_U32(scratch, (block * {0} + w) * rows + row, code[w]);",
+              kWordsOfBlock);
+    lines.add("int place = blocks * rows * {} + e;", kWordsOfBlock);
     lines.add("STORE_U32(scratch, place, BITS(scale));");
-    lines.add("STORE_U32(scratch, place + blocks * rows, UINT(sum_0));");
-    lines.add("STORE_U32(scratch, place + 2 * blocks * rows, UINT(sum_1));");
+    lines.add("STORE_U32(scratch, place + blocks * rows, UINT(half_sum[0]));");
+    lines.add("STORE_U32(scratch, place + 2 * blocks * rows, UINT(half_sum[1]));");
     lines.close();
     Launch result;
     result.text.body = lines.take();
@@ -165,102 +111,6 @@ class Q8Contraction {
     lines.open("for (int c = 0; c < 4; c++) {{");
     lines.add("four = four | (UINT(code_{}(b_at, element + LONG(4 * ({}) + c))) & 255u) << UINT(8 * c);", name_, word);
     lines.close();
-  }
-
-  // A thread has a block of 256 k of a column, and a few rows.
-  Launch multiply_few(std::int64_t at) {
-    const bool wide = true;
-    const int each = static_cast<int>(std::min<std::int64_t>(kRowsOfThread, geometry_.rows));
-    const std::int64_t row_groups = over(geometry_.rows, each);
-    const std::int64_t partials = over(geometry_.length, kBlock);
-    const std::int64_t all = geometry_.batches * row_groups * geometry_.columns * partials;
-    Words words;
-    Lines lines;
-    lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
-    lines.add("MEMORY sums = {};", words.memory(Patch::Kind::scratch, 0));
-    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0, at));
-    declare_zero(lines, words, ComputeType::f32);
-    lines.add("int blocks = {};", words.int32(blocks_));
-    lines.add("int rows = {};", words.int32(rows_));
-    lines.add("int size_m = {};", words.int32(geometry_.rows));
-    lines.add("LONG all = {};", words.index(all, wide));
-    lines.open("for (LONG e = LONG(GROUP) * LONG({0}) + LONG(THREAD); e < all; e += LONG(GROUPS) * LONG({0})) {{",
-               limits_.threads);
-    lines.add("LONG column = {};", quotient(words, "e", partials, wide));
-    lines.add("int number = int(e - column * {});", words.index(partials, wide));
-    lines.add("LONG row_group = {};", quotient(words, "column", geometry_.columns, wide));
-    lines.add("{0} own = {0}(column - row_group * {1});", index_, words.index(geometry_.columns, wide));
-    lines.add("LONG own_batch = {};", quotient(words, "row_group", row_groups, wide));
-    lines.add("int first_m = int(row_group - own_batch * {}) * {};", words.index(row_groups, wide), each);
-    lines.add("{0} batch = {0}(own_batch);", index_);
-    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", geometry_.wide);
-    decompose(lines, words, geometry_.shape, b_.first, b_.last, "own", "i", geometry_.wide);
-    b_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
-    b_.access.declare(lines, words, "r", "b", b_.first, b_.last, "i");
-    lines.add("int row[{}];", each);
-    lines.add("float partial[{}];", each);
-    lines.add("UNROLL");
-    lines.open("for (int r = 0; r < {}; r++) {{", each);
-    lines.add("row[r] = int(batch) * size_m + SELECT(first_m + r < size_m, first_m + r, size_m - 1);");
-    lines.add("partial[r] = zero;");
-    lines.close();
-    lines.open("for (int b = 0; b < {}; b++) {{", kBlocksOfSum);
-    lines.add("int block = number * {} + b;", kBlocksOfSum);
-    lines.open("if (block < blocks) {{");
-    lines.add("LONG element = LONG(b_r) + LONG(block) * LONG({});", order::kQ8Block);
-    lines.add("FLOAT scale, offset;");
-    for (int g = 0; g < groups_; ++g) declare_group(lines, g);
-    lines.add("int sum[{}];", each);
-    lines.add("UNROLL");
-    lines.add("for (int r = 0; r < {}; r++) sum[r] = 0;", each);
-    lines.add("UNROLL");
-    lines.open("for (int side = 0; side < 2; side++) {{");
-    lines.add("int dots[{}];", each);
-    lines.add("UNROLL");
-    lines.add("for (int r = 0; r < {}; r++) dots[r] = 0;", each);
-    lines.add("UNROLL");
-    lines.open("for (int w = 0; w < {}; w++) {{", kWords / 2);
-    declare_codes(lines, fmt::format("{} * side + w", kWords / 2).c_str());
-    lines.add("UNROLL");
-    lines.add(
-        "for (int r = 0; r < {0}; r++) dots[r] = DOT4(LOAD_U32(scratch, (block * {1} + {2} * side + w) * rows + "
-        "row[r]), "
-        "four, dots[r]);",
-        each, kWords, kWords / 2);
-    lines.close();
-    lines.add("UNROLL");
-    lines.add("for (int r = 0; r < {}; r++) sum[r] += {} * dots[r];", each,
-              groups_ == 2 ? "SELECT(side == 0, factor_0, factor_1)" : "factor_0");
-    lines.close();
-    lines.add("UNROLL");
-    lines.open("for (int r = 0; r < {}; r++) {{", each);
-    lines.add("int place = blocks * rows * {} + block * rows + row[r];", kWords);
-    lines.add("FLOAT own_scale = FROM_BITS(LOAD_U32(scratch, place));");
-    lines.add("FLOAT product = CANONICAL_F32(scale * own_scale);");
-    lines.add("partial[r] = {};", fused(ComputeType::f32, "float(sum[r])", "product", "partial[r]"));
-    if (has_offsets(encoding_)) {
-      lines.add(
-          "int shared_sum = share_0 * int(LOAD_U32(scratch, place + blocks * rows)) + {} * "
-          "int(LOAD_U32(scratch, place + 2 * blocks * rows));",
-          groups_ == 2 ? "share_1" : "share_0");
-      lines.add("FLOAT below = CANONICAL_F32(offset * own_scale);");
-      lines.add("partial[r] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[r]"));
-    }
-    lines.close();
-    lines.close();
-    lines.close();
-    lines.open("for (int r = 0; r < {}; r++) {{", each);
-    lines.add("LONG to = (LONG(number) * LONG(rows) + LONG(row[r])) * {} + LONG(own);",
-              words.index(geometry_.columns, wide));
-    lines.add("if (first_m + r < size_m) STORE_U32(sums, to, BITS(partial[r]));");
-    lines.close();
-    lines.close();
-    Launch result;
-    result.text.body = lines.take();
-    result.text.threads = limits_.threads;
-    result.groups = groups_of(over(all, limits_.threads));
-    words.move_to(result);
-    return result;
   }
 
   Launch multiply_tiles(const Part& part) {
@@ -317,14 +167,15 @@ class Q8Contraction {
     lines.close();
     lines.open("for (int block = 0; block < blocks; block++) {{");
     lines.add("BARRIER();");
-    lines.open("for (int e = thread_id; e < {}; e += {}) {{", kWords * tile_m, threads);
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", kWordsOfBlock * tile_m, threads);
     lines.add("int w = e / {};", tile_m);
     lines.add("int row = first_m + (e & {});", tile_m - 1);
     lines.add("row = first_row + SELECT(row < size_m, row, size_m - 1);");
-    lines.add("tile_a[e] = int(LOAD_U32(scratch, (block * {} + w) * rows + row));", kWords);
+    lines.add("tile_a[e] = int(LOAD_U32(scratch, (block * {} + w) * rows + row));", kWordsOfBlock);
     lines.close();
     lines.add("LONG element = LONG(b_r) + LONG(block) * LONG({});", order::kQ8Block);
-    lines.open("for (int w = thread_id / {0}; w < {1}; w += {2}) {{", tile_n, kWords, std::max(threads / tile_n, 1));
+    lines.open("for (int w = thread_id / {0}; w < {1}; w += {2}) {{", tile_n, kWordsOfBlock,
+               std::max(threads / tile_n, 1));
     declare_codes(lines, "w");
     lines.add("tile_b[w * {} + fill_n] = int(four);", tile_n);
     lines.close();
@@ -349,7 +200,7 @@ class Q8Contraction {
       each_output();
       lines.add("dots[x] = 0;");
       lines.close();
-      lines.open("for (int w = {}; w < {}; w++) {{", g * kWords / groups_, (g + 1) * kWords / groups_);
+      lines.open("for (int w = {}; w < {}; w++) {{", g * kWordsOfBlock / groups_, (g + 1) * kWordsOfBlock / groups_);
       lines.add("int a_word[{}];", kQ8Each);
       lines.add("int b_word[{}];", kQ8Each);
       lines.add("UNROLL");
@@ -370,7 +221,7 @@ class Q8Contraction {
     lines.open("for (int i = 0; i < {}; i++) {{", kQ8Each);
     lines.add("int row = first_m + thread_m + i * {};", threads_m_);
     lines.add("row = first_row + SELECT(row < size_m, row, size_m - 1);");
-    lines.add("int place = blocks * rows * {} + block * rows + row;", kWords);
+    lines.add("int place = blocks * rows * {} + block * rows + row;", kWordsOfBlock);
     lines.add("FLOAT own_scale = FROM_BITS(LOAD_U32(scratch, place));");
     if (offsets) {
       lines.add("int sum_0 = int(LOAD_U32(scratch, place + blocks * rows));");
@@ -390,9 +241,9 @@ class Q8Contraction {
     }
     lines.close();
     lines.close();
-    lines.open("if ((block & {0}) == {0} || block + 1 == blocks) {{", kBlocksOfSum - 1);
+    lines.open("if ((block & {0}) == {0} || block + 1 == blocks) {{", kQ8BlocksOfSum - 1);
     each_output();
-    lines.add("if (block < {0}) total[x] = partial[x]; else total[x] = {1};", kBlocksOfSum,
+    lines.add("if (block < {0}) total[x] = partial[x]; else total[x] = {1};", kQ8BlocksOfSum,
               added(ComputeType::f32, "total[x]", "partial[x]"));
     lines.add("partial[x] = zero;");
     lines.close();
@@ -411,8 +262,8 @@ class Q8Contraction {
     result.text.body = lines.take();
     result.text.functions = writer.functions();
     result.text.threads = threads;
-    result.text.shared.push_back({ComputeType::i32, "tile_a", kWords * tile_m});
-    result.text.shared.push_back({ComputeType::i32, "tile_b", kWords * tile_n});
+    result.text.shared.push_back({ComputeType::i32, "tile_a", kWordsOfBlock * tile_m});
+    result.text.shared.push_back({ComputeType::i32, "tile_b", kWordsOfBlock * tile_n});
     result.text.shared.push_back({ComputeType::i32, "groups", 4 * tile_n});
     result.text.shared.push_back({ComputeType::f32, "scales", 2 * tile_n});
     result.groups = groups_of(tiles);
@@ -440,7 +291,75 @@ class Q8Contraction {
 
 }  // namespace
 
+void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                const std::string& block) {
+  const bool wide = geometry.wide;
+  const char* index = wide ? "LONG" : "int";
+  const int rank = geometry.shape.rank();
+  const DType dtype = a.input->dtype;
+  const bool vectors = size_of(dtype) == 4 && a.has_k_vectors(geometry);
+  lines.add("{0} own = {0}({1});", index, row);
+  lines.add("{} batch_of_row = {};", index, quotient(words, "own", geometry.rows, wide));
+  lines.add("own = own - batch_of_row * {};", words.index(geometry.rows, wide));
+  decompose(lines, words, geometry.shape, 0, geometry.m, "batch_of_row", "i", wide);
+  decompose(lines, words, geometry.shape, a.first, a.last, "own", "i", wide);
+  a.access.declare(lines, words, "b", "", 0, geometry.m, "i");
+  a.access.declare(lines, words, "r", "b", a.first, a.last, "i");
+  lines.add("float x[{}];", order::kQ8Block);
+  lines.add("UNROLL");
+  lines.open("for (int k = 0; k < {}; k += {}) {{", order::kQ8Block, vectors ? 4 : 1);
+  lines.add("{0} at = {0}({1}) * {0}({2}) + {0}(k);", index, block, order::kQ8Block);
+  decompose(lines, words, geometry.shape, geometry.k, rank, "at", "i", wide);
+  a.access.declare(lines, words, "e", "r", geometry.k, rank, "i");
+  if (vectors) {
+    lines.add("UINT four[4];");
+    lines.add("LOAD4_U32(a_at, a_e, four)");
+    lines.add("UNROLL");
+    lines.add("for (int i = 0; i < 4; i++) x[k + i] = {};", decoded(dtype, "four[i]", a.input->canonical));
+  } else {
+    a.access.check_bounds(lines, words, "e");
+    const std::string load = fmt::format("{}(a_at, a_e)", load_of(dtype));
+    if (a.bounded()) {
+      lines.add("{} word = {};", word_type_of(dtype), words.uint32(a.view.fill));
+      lines.add("if ({}) word = {};", a.access.inside("e"), load);
+    } else {
+      lines.add("{} word = {};", word_type_of(dtype), load);
+    }
+    lines.add("x[k] = {};", decoded(dtype, "word", a.input->canonical));
+  }
+  lines.close();
+}
+
+void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                 const std::string& block) {
+  load_block(lines, words, geometry, a, row, block);
+  lines.add("UINT largest = 0u;");
+  lines.add("UNROLL");
+  lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
+  lines.add("UINT magnitude = BITS(x[k]) & 0x7fffffffu;");
+  lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
+  lines.close();
+  lines.add("FLOAT scale = q8_scale(largest);");
+  lines.add("FLOAT inverse = FROM_BITS(0u);");
+  lines.add("if (scale > FROM_BITS(0u)) inverse = DIV(1.0f, scale);");
+  lines.add("UINT code[{}];", kWordsOfBlock);
+  lines.add("int half_sum[2];");
+  lines.add("half_sum[0] = 0;");
+  lines.add("half_sum[1] = 0;");
+  lines.add("UNROLL");
+  lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
+  lines.add("code[w] = 0u;");
+  lines.add("UNROLL");
+  lines.open("for (int i = 0; i < 4; i++) {{");
+  lines.add("int one = q8_code(x[4 * w + i], inverse);");
+  lines.add("half_sum[w / {}] += one;", kWordsOfBlock / 2);
+  lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * i);");
+  lines.close();
+  lines.close();
+}
+
 Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+  if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
   return Q8Contraction(kernel, geometry, limits).render();
 }
 

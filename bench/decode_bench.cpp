@@ -1,0 +1,132 @@
+// Decoding, a token at a time, by a model of Llama-3.1-8B's shape with random weights: tokens a second, and what share
+// that is of the limit, at which the device does nothing but read the weights.
+//
+//   decode_bench [device] [encoding] [GB/s] [tokens] [layers] [folder]    default: cuda:0 q8_0 4800 64 32
+//
+// The encoding is one of `encodings.def`, or bf16; packed weights are multiplied in q8 numerics, bf16 ones exactly.
+// GB/s is the speed of the device's memory. In the folder goes a trace of one more token, its sums to stdout.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <lockstep/lockstep.h>
+#include <lockstep/models/generate.h>
+#include <lockstep/models/language.h>
+
+namespace ls = lockstep;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": LAYERS, "vocab_size": 128256,
+  "max_position_embeddings": 131072, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "hidden_act": "silu",
+  "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": false})";
+
+ls::Encoding encoding_of(const std::string& name) {
+  for (const ls::Encoding encoding : {
+#define ENCODING(row, ...) ls::Encoding::row,
+#include <lockstep/encodings.def>
+#undef ENCODING
+       }) {
+    if (ls::name_of(encoding) == name) return encoding;
+  }
+  throw ls::ValueError(name + ": neither bf16 nor an encoding");
+}
+
+// Any codes, under scales with which elements are about 0.01.
+ls::Tensor random_blocks(const ls::Shape& shape, ls::Encoding encoding, ls::Device device) {
+  const ls::EncodingInfo& info = ls::info_of(encoding);
+  static std::map<std::size_t, std::vector<std::uint8_t>> made;
+  const std::size_t bytes = ls::encoded_bytes(encoding, ls::DType::f32, shape.numel());
+  std::vector<std::uint8_t>& blocks = made[bytes];
+  if (blocks.empty()) {
+    blocks.resize(bytes);
+    std::uint32_t state = 1;
+    for (std::uint8_t& byte : blocks) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+    for (std::size_t at = info.first_half; at < bytes; at += info.bytes) {
+      for (std::size_t h = 0; h < info.halves; ++h) blocks[at + 2 * h + 1] = 0x08;
+    }
+  }
+  return ls::Tensor::from_blocks(blocks.data(), blocks.size(), shape, encoding, device);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const auto argument = [&](int i, const char* otherwise) { return std::string(count > i ? arguments[i] : otherwise); };
+  try {
+    const ls::Device device = ls::Device::parse(argument(1, "cuda:0"));
+    const std::string name = argument(2, "q8_0");
+    const double speed = std::atof(argument(3, "4800").c_str()) * 1e9;
+    const int tokens = std::atoi(argument(4, "64").c_str());
+    std::string config = kConfig;
+    config.replace(config.find("LAYERS"), 6, argument(5, "32"));
+    const std::string folder = argument(6, "");
+    const bool packed = name != "bf16";
+    const ls::Encoding encoding = packed ? encoding_of(name) : ls::Encoding::dense;
+    const ls::NoGrad no_grad;
+    const ls::NumericsScope scope(packed ? ls::Numerics::q8 : ls::Numerics::exact);
+    const std::unique_ptr<ls::models::LanguageModel> model =
+        ls::models::create_language_model(config, "config.json", 0);
+    double bytes = 0;
+    for (auto& [path, parameter] : model->named_parameters()) {
+      if (parameter.tensor().shape().rank() != 2) continue;
+      const ls::Shape shape = parameter.tensor().shape();
+      parameter.requires_grad(false);
+      if (packed) {
+        parameter.set(random_blocks(shape, encoding, device));
+      } else {
+        parameter.set((ls::randn(shape, {.device = device}) * 0.01).to(ls::DType::bf16).eval());
+      }
+      const auto size = static_cast<double>(ls::encoded_bytes(encoding, ls::DType::bf16, shape.numel()));
+      // Of the embedding a row is read.
+      if (path.find("embed_tokens") == std::string::npos) bytes += size;
+    }
+    model->to(device);
+    model->eval();
+    ls::models::PromptCache cache(*model);
+    std::vector<std::int64_t> text = {1};
+    double recording = 0;  // until the result is asked for
+    const auto step = [&] {
+      const auto start = Clock::now();
+      const ls::Tensor next = ls::argmax(cache.logits(text, 1, device), 1);
+      recording += std::chrono::duration<double>(Clock::now() - start).count();
+      text.push_back(next.item<std::int64_t>());
+    };
+    const auto timed = [&](int times) {
+      const auto start = Clock::now();
+      for (int i = 0; i < times; ++i) step();
+      return std::chrono::duration<double>(Clock::now() - start).count();
+    };
+    const double first = timed(1);
+    std::printf("first token after %.2f s\n", first);
+    const double warm = timed(8);
+    std::printf("8 more in %.3f s\n", warm);
+    recording = 0;
+    const double seconds = timed(tokens) / tokens;
+    recording /= tokens;
+    std::printf(
+        "%s: %.1f tokens/s, %.3f ms each (%.3f until it is waited for); limit %.1f, share %.3f; last token %lld\n",
+        name.c_str(), 1 / seconds, seconds * 1e3, recording * 1e3, speed / bytes, bytes / seconds / speed,
+        static_cast<long long>(text.back()));
+    std::fflush(stdout);
+    if (!folder.empty()) {
+      ls::Trace trace(folder + "/decode_" + name + ".json");
+      step();
+      trace.finish();
+      for (const ls::TraceTotal& total : trace.totals()) {
+        std::printf("%9.3f ms %5llu x %s\n", total.seconds * 1e3, static_cast<unsigned long long>(total.count),
+                    total.what.c_str());
+      }
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,533 @@
+// Up to 8 rows times packed weights, in q8 numerics (docs/numerics.md section 14) or with decoded weights (section 6):
+// all of the time goes into reading the weights, so they pass through the device once, in order, as wide as they come.
+// A workgroup has some columns at a time, whose blocks lie side by side. It copies them to shared memory as they are;
+// each thread takes 256 k of a column from there into registers, and while it multiplies them the next columns are on
+// their way. Block results stay in shared memory, where they are added. What the rows are made first (rounded to 8
+// bits, or put in another order) is made by every workgroup itself, while the first weights are on their way; where
+// that is too much for shared memory, by a kernel before.
+#include <algorithm>
+#include <utility>
+
+#include "backends/gpu/renderer/contraction_q8.h"
+#include "backends/gpu/renderer/packed_piece.h"
+#include "kernels/storage.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr std::int64_t kFewRows = 8;
+constexpr int kRowsAtOnce = 4;                          ///< half of them if compilers load ahead from memory
+constexpr int kThreadsOfUnit = 512;                     ///< with the registers that pieces need
+constexpr std::int64_t kMostPrepared = 32 << 10;        ///< bytes of prepared rows in shared memory
+constexpr std::int64_t kMostPreparedBefore = 64 << 20;  ///< and elsewhere
+
+// Whether columns are neighbours, each as long as k and made of whole blocks, and so are batches, wherever they are.
+bool has_whole_blocks(const Side& b, const Geometry& geometry) {
+  if (b.bounded()) return false;
+  std::int64_t step = 1;
+  for (int d = geometry.shape.rank() - 1; d >= geometry.n; --d) {
+    if (b.view.shape[d] > 1 && b.view.strides[d] != step) return false;
+    step *= b.view.shape[d];
+  }
+  const auto elements = static_cast<std::int64_t>(info_of(b.input->encoding).elements);
+  bool whole = geometry.length % elements == 0 && b.view.offset % elements == 0;
+  for (int d = 0; d < geometry.m; ++d) whole = whole && b.view.strides[d] % elements == 0;
+  return whole;
+}
+
+class PackedFew {
+ public:
+  PackedFew(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
+      : kernel_(kernel),
+        geometry_(geometry),
+        limits_(limits),
+        exact_(kernel.numerics != Numerics::q8),
+        encoding_(kernel.b_operand.encoding),
+        piece_(encoding_),
+        groups_(order::kQ8Block / group_size(encoding_)),
+        sums_(has_offsets(encoding_) || piece_.bias() != 0 ? 2 : 0),
+        blocks_(geometry.length / order::kQ8Block),
+        pieces_(over(geometry.length, kBlock)),
+        rows_(geometry.batches * geometry.rows),
+        column_bytes_(bytes_of(geometry.length)),
+        index_(geometry.wide ? "LONG" : "int"),
+        a_("a", kernel.a, geometry.a, geometry, true),
+        b_("b", kernel.b_operand, geometry.b, geometry, false) {
+    const std::int64_t prepared = 4 * rows_ * row_words();
+    prepares_ = geometry.batches == 1 && prepared <= kMostPrepared;
+    for (threads_ = limits.threads; threads_ > 32; threads_ /= 2) {
+      choose_columns();
+      const std::int64_t bytes = 4 * (span_words() + partial_words()) + (prepares_ ? prepared : 0);
+      const bool fits = bytes + 64 <= static_cast<std::int64_t>(limits.shared_bytes);
+      const bool enough = threads_ <= kLeastThreads || bands() >= std::int64_t{2} * limits.units;
+      if (fits && enough) break;
+    }
+    choose_columns();
+    alignment_ = 16;
+    while (alignment_ > 1 && !is_aligned(alignment_)) alignment_ /= 4;
+  }
+
+  bool is_for_this() const { return 4 * rows_ * row_words() <= kMostPreparedBefore; }
+
+  Rendered render() {
+    Rendered rendered;
+    if (!prepares_) {
+      rendered.scratch_bytes = static_cast<std::size_t>(4 * rows_ * row_words());
+      rendered.launches.push_back(prepare_rows());
+    }
+    rendered.launches.push_back(multiply());
+    return rendered;
+  }
+
+ private:
+  std::int64_t bytes_of(std::int64_t elements) const {
+    const EncodingInfo& info = info_of(encoding_);
+    return elements / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
+  }
+  // A workgroup's threads have the pieces of 256 k of some columns, or of a part of one.
+  void choose_columns() {
+    at_once_ = static_cast<int>(std::min<std::int64_t>(pieces_, threads_));
+    parts_ = over(pieces_, at_once_);
+    columns_ = parts_ > 1 ? 1 : threads_ / at_once_;
+  }
+  std::int64_t bands_of_batch() const { return over(geometry_.columns, columns_); }
+  std::int64_t bands() const { return geometry_.batches * bands_of_batch(); }
+  bool is_aligned(std::int64_t bytes) const {
+    if (piece_.bytes() % bytes != 0 || column_bytes_ % bytes != 0 || bytes_of(b_.view.offset) % bytes != 0)
+      return false;
+    for (int d = 0; d < geometry_.m; ++d)
+      if (bytes_of(b_.view.strides[d]) % bytes != 0) return false;
+    return true;
+  }
+
+  // Sizes in words of what is in shared memory; one more at the end of weights, which are read in pairs.
+  std::int64_t span_words() const {
+    std::int64_t bytes = parts_ > 1 ? std::int64_t{threads_} * piece_.bytes() : columns_ * column_bytes_;
+    if (geometry_.length % kBlock != 0) bytes += piece_.bytes();  // the last piece is read as a whole
+    return over(bytes + 15, 16) * 4 + 4;
+  }
+  int sums_stride() const { return at_once_ | 1; }
+  std::int64_t partial_words() const { return geometry_.rows * columns_ * sums_stride(); }
+  // What rows are prepared to: codes of 16 neighbours [row][block of 8][half][piece], then scales, and sums of the
+  // codes of either half [row][block of 8][piece]. Or, where weights are decoded, the numbers themselves: [row][block
+  // of 8][4 neighbours of 8][piece].
+  std::int64_t row_words() const { return pieces_ * (exact_ ? kBlock : kQ8BlocksOfSum * (kWordsOfBlock + 1 + sums_)); }
+  std::string numbers_at(const std::string& row, const std::string& block, const std::string& four,
+                         const std::string& piece) const {
+    return fmt::format("((({0}) * {1} + ({2})) * {3} + ({4})) * {5} + {6}", row, kQ8BlocksOfSum, block, kWordsOfBlock,
+                       four, pieces_, piece);
+  }
+  std::string codes_at(const std::string& row, const std::string& block, const std::string& side,
+                       const std::string& piece) const {
+    return fmt::format("((({0}) * {1} + ({2})) * 2 + ({3})) * {4} + {5}", row, kQ8BlocksOfSum, block, side, pieces_,
+                       piece);
+  }
+  std::string single_at(int which, const std::string& row, const std::string& block, const std::string& piece) const {
+    return fmt::format("{0} + (({1}) * {2} + ({3})) * {4} + {5}",
+                       rows_ * pieces_ * kQ8BlocksOfSum * (kWordsOfBlock + which), row, kQ8BlocksOfSum, block, pieces_,
+                       piece);
+  }
+
+  // Rounds what is left for thread `first` of `step`.
+  void prepare_all(Lines& lines, Words& words, const std::string& first, const std::string& step, bool shared) {
+    const auto store = [&](const std::string& at, const std::string& word) {
+      if (shared) return lines.add("prepared[{}] = int({});", at, word);
+      lines.add("STORE_U32(scratch, {}, {});", at, word);
+    };
+    lines.open("for (int e = {}; e < {}; e += {}) {{", first, words.int32(rows_ * blocks_), step);
+    lines.add("int own_row = {};", quotient(words, "e", blocks_, false));
+    lines.add("int block = e - own_row * {};", words.int32(blocks_));
+    lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
+    lines.add("int piece_of = block / {};", kQ8BlocksOfSum);
+    if (exact_) {
+      load_block(lines, words, geometry_, a_, "own_row", "block");
+      lines.add("UNROLL");
+      lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
+      store(fmt::format("4 * ({}) + (k & 3)", numbers_at("own_row", "of_piece", "k >> 2", "piece_of")), "BITS(x[k])");
+      lines.close();
+      lines.close();
+      return;
+    }
+    round_block(lines, words, geometry_, a_, "own_row", "block");
+    lines.add("UNROLL");
+    lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
+    store(fmt::format("4 * ({}) + (w & 3)", codes_at("own_row", "of_piece", "w >> 2", "piece_of")), "code[w]");
+    lines.close();
+    store(single_at(0, "own_row", "of_piece", "piece_of"), "BITS(scale)");
+    for (int s = 0; s < sums_; ++s)
+      store(single_at(1 + s, "own_row", "of_piece", "piece_of"), fmt::format("UINT(half_sum[{}])", s));
+    lines.close();
+  }
+  Launch prepare_rows() {
+    Words words;
+    Lines lines;
+    lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    prepare_all(lines, words, fmt::format("int(GROUP) * {} + int(THREAD)", kLeastThreads),
+                fmt::format("int(GROUPS) * {}", kLeastThreads), false);
+    Launch result;
+    result.text.body = lines.take();
+    result.text.threads = kLeastThreads;
+    result.groups = groups_of(over(rows_ * blocks_, kLeastThreads));
+    words.move_to(result);
+    return result;
+  }
+
+  // Declares where band `band`'s weights are: `batch_of`, its first column `first_n`, and for part `part` of its k the
+  // place `from`, with the first byte at `lead`, and the last one's place `end`, counted from there.
+  void declare_band(Lines& lines, Words& words) const {
+    lines.add("{} batch_of = {};", index_, quotient(words, "band", bands_of_batch(), geometry_.wide));
+    lines.add("{0} first_n = (band - batch_of * {1}) * {0}({2});", index_,
+              words.index(bands_of_batch(), geometry_.wide), columns_);
+  }
+  void declare_span(Lines& lines, Words& words) const {
+    const EncodingInfo& info = info_of(encoding_);
+    lines.add("{} batch = batch_of;", index_);
+    decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", geometry_.wide);
+    b_.access.declare(lines, words, "b", "", 0, geometry_.m, "i");
+    lines.add("LONG begin = LONG(b_b) / LONG({}) * LONG({}) + LONG(first_n) * {}{};", info.elements, info.bytes,
+              words.int64(column_bytes_),
+              parts_ == 1 ? "" : fmt::format(" + LONG(part) * LONG({})", threads_ * piece_.bytes()));
+    lines.add("int lead = {};", alignment_ == 16 ? "0" : "int(begin & LONG(15))");
+  }
+  // Starts to copy the weights of `band` and `part`.
+  void start_copies(Lines& lines, Words& words) const {
+    declare_band(lines, words);
+    declare_span(lines, words);
+    if (parts_ == 1) {
+      lines.add("int here = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1})));", index_, columns_);
+      lines.add("int vectors = (lead + here * {} + 15) / 16;", words.int32(column_bytes_));
+    } else {
+      lines.add("int rest = {} - part * {};", words.int32(column_bytes_), threads_ * piece_.bytes());
+      lines.add("int vectors = (lead + SELECT(rest < {0}, rest, {0}) + 15) / 16;", threads_ * piece_.bytes());
+    }
+    lines.add("MEMORY from = b_at + ULONG(begin - LONG(lead));");
+    const auto most = static_cast<int>(over(over(span_words(), 4), threads_));
+    lines.add("UNROLL");
+    lines.open("for (int j = 0; j < {}; j++) {{", most);
+    lines.add("int v = j * {} + thread_id;", threads_);
+    lines.open("if (v < vectors) {{");
+    if (limits_.copies_to_shared) {
+      lines.add("COPY_TO_SHARED(span, v, 16, from + ULONG(v) * ULONG(16))");
+    } else {
+      lines.add("UINT four[4];");
+      lines.add("LOAD4_U32(from, 4 * v, four)");
+      lines.add("UNROLL");
+      lines.add("for (int i = 0; i < 4; i++) span[4 * v + i] = int(four[i]);");
+    }
+    lines.close();
+    lines.close();
+  }
+  // This thread's 256 k.
+  void take_piece(Lines& lines, Words& words) const {
+    const int count = piece_.words();
+    lines.add("UINT piece[{}];", count);
+    lines.add("int place = lead + own_piece * {};", piece_.bytes());
+    if (columns_ > 1) lines.add("if (own_column < {}) place += own_column * {};", columns_, words.int32(column_bytes_));
+    if (alignment_ == 16) {
+      lines.add("UNROLL");
+      lines.open("for (int j = 0; j < {}; j++) {{", count / 4);
+      lines.add("UINT four[4];");
+      if (limits_.copies_to_shared) {
+        lines.add("TAKE4_U32(span, (place >> 4) + j, four)");
+      } else {
+        lines.add("UNROLL");
+        lines.add("for (int i = 0; i < 4; i++) four[i] = UINT(span[(place >> 2) + 4 * j + i]);");
+      }
+      lines.add("UNROLL");
+      lines.add("for (int i = 0; i < 4; i++) piece[4 * j + i] = four[i];");
+      lines.close();
+      return;
+    }
+    lines.add("UNROLL");
+    if (alignment_ == 4) {
+      lines.add("for (int j = 0; j < {}; j++) piece[j] = UINT(span[(place >> 2) + j]);", count);
+      return;
+    }
+    lines.open("for (int j = 0; j < {}; j++) {{", count);
+    lines.add("UINT low = UINT(span[(place >> 2) + j]);");
+    lines.add("UINT high = UINT(span[(place >> 2) + j + 1]);");
+    lines.add("piece[j] = low >> UINT(8 * (place & 3)) | high << 1 << UINT(31 - 8 * (place & 3));");
+    lines.close();
+  }
+
+  // 32 weights, decoded as word_<name> does it: what is no number nor zero is 2^-24 at least, so nothing has to be made
+  // canonical. Added to 2^23, the codes are the low bits of floats.
+  template <typename Numbers> void multiply_decoded(Lines& lines, int block, int rows, const Numbers& numbers) const {
+    const bool is_signed = piece_.has_signed_codes();
+    lines.add("FLOAT weight_scale = {};", piece_.scale(block));
+    if (has_offsets(encoding_)) lines.add("FLOAT weight_offset = {};", piece_.offset(block));
+    for (int w = 0; w < kWordsOfBlock; ++w) {
+      const int group = w * groups_ / kWordsOfBlock;
+      if (w * groups_ % kWordsOfBlock == 0) {
+        lines.add("FLOAT scale_{} = weight_scale * float({});", group, piece_.factor(block, group));
+        if (has_offsets(encoding_)) {
+          const std::string share = piece_.share(block, group);
+          lines.add("FLOAT offset_{} = {};", group,
+                    share == "1" ? "weight_offset" : fmt::format("-(weight_offset * float(-({})))", share));
+        }
+      }
+      lines.open("{{");
+      lines.add("UINT codes = {}{};", piece_.codes(block, w), is_signed ? " ^ 0x80808080u" : "");
+      lines.add("FLOAT weight[4];");
+      lines.add("UNROLL");
+      lines.open("for (int c = 0; c < 4; c++) {{");
+      lines.add("FLOAT code = FROM_BITS(0x4b000000u | (codes >> UINT(8 * c) & 255u)) - {}.0f;",
+                (1 << 23) + (is_signed ? 128 : piece_.bias()));
+      lines.add("FLOAT product = scale_{} * code;", group);
+      lines.add("weight[c] = product{};", has_offsets(encoding_) ? fmt::format(" + offset_{}", group) : "");
+      lines.close();
+      lines.add("UNROLL");
+      lines.open("for (int r = 0; r < {}; r++) {{", rows);
+      numbers(w);
+      lines.add("UNROLL");
+      lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
+                fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
+      lines.close();
+      lines.close();
+    }
+  }
+
+  // The block result of this thread's piece with every row, a few of which share the codes that are taken apart.
+  void multiply_piece(Lines& lines) const {
+    const auto all = static_cast<int>(geometry_.rows);
+    const int rows = std::min(all, prepares_ ? kRowsAtOnce : kRowsAtOnce / 2);
+    const bool loops = all > rows;
+    if (loops) {
+      lines.add("UNROLL_BY(1)");
+      lines.open("for (int from_row = 0; from_row < {0}; from_row += {1}) {{", all, rows);
+    }
+    const auto each_row = [&](const std::string& what) {
+      lines.add("UNROLL");
+      lines.add("for (int r = 0; r < {}; r++) {}", rows, what);
+    };
+    // The last rows are those of all before them where there are fewer.
+    const std::string own = !loops            ? "r"
+                            : all % rows == 0 ? "(from_row + r)"
+                                              : fmt::format("SELECT(from_row + r < {0}, from_row + r, {0} - 1)", all);
+    const std::string row = geometry_.batches == 1 ? own : fmt::format("(first_row + {})", own);
+    // Reads 4 words of the rows.
+    const auto four = [&](const std::string& at, const char* to) {
+      lines.add("UINT {}[4];", to);
+      if (!prepares_) {
+        lines.add("LOAD4_U32(scratch, 4 * ({}), {})", at, to);
+      } else if (limits_.copies_to_shared) {
+        lines.add("TAKE4_U32(prepared, {}, {})", at, to);
+      } else {
+        lines.add("UNROLL");
+        lines.add("for (int i = 0; i < 4; i++) {}[i] = UINT(prepared[4 * ({}) + i]);", to, at);
+      }
+    };
+    const auto single = [&](int which, int block) {
+      const std::string at = single_at(which, row, std::to_string(block), "piece_of");
+      return prepares_ ? fmt::format("UINT(prepared[{}])", at) : fmt::format("LOAD_U32(scratch, {})", at);
+    };
+    const bool whole = geometry_.length % kBlock == 0;
+    lines.add("float partial[{}];", rows);
+    each_row("partial[r] = zero;");
+    for (int block = 0; block < kQ8BlocksOfSum; ++block) {
+      if (whole) {
+        lines.open("{{");
+      } else {
+        lines.open("if (piece_of * {} + {} < blocks) {{", kQ8BlocksOfSum, block);
+      }
+      if (exact_) {
+        multiply_decoded(lines, block, rows, [&](int w) {
+          four(numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
+        });
+        lines.close();
+        continue;
+      }
+      for (int side = 0; side < 2; ++side) {
+        lines.add("int dots_{}[{}];", side, rows);
+        each_row(fmt::format("dots_{}[r] = 0;", side));
+        lines.open("{{");
+        for (int w = 0; w < 4; ++w) lines.add("UINT four_{} = {};", w, piece_.codes(block, 4 * side + w));
+        lines.add("UNROLL");
+        lines.open("for (int r = 0; r < {}; r++) {{", rows);
+        four(codes_at(row, std::to_string(block), std::to_string(side), "piece_of"), "codes");
+        for (int w = 0; w < 4; ++w) lines.add("dots_{0}[r] = DOT4(codes[{1}], four_{1}, dots_{0}[r]);", side, w);
+        lines.close();
+        lines.close();
+      }
+      lines.add("FLOAT weight_scale = {};", piece_.scale(block));
+      for (int g = 0; g < groups_; ++g) lines.add("int factor_{} = {};", g, piece_.factor(block, g));
+      if (has_offsets(encoding_)) {
+        lines.add("FLOAT weight_offset = {};", piece_.offset(block));
+        for (int g = 0; g < groups_; ++g) lines.add("int share_{} = {};", g, piece_.share(block, g));
+      }
+      lines.add("UNROLL");
+      lines.open("for (int r = 0; r < {}; r++) {{", rows);
+      lines.add("FLOAT own_scale = FROM_BITS({});", single(0, block));
+      for (int s = 0; s < sums_; ++s) lines.add("int sum_{} = int({});", s, single(1 + s, block));
+      if (piece_.bias() != 0) {
+        for (int s = 0; s < 2; ++s) lines.add("dots_{0}[r] -= {1} * sum_{0};", s, piece_.bias());
+      }
+      lines.add("int sum = {};",
+                groups_ == 2 ? "factor_0 * dots_0[r] + factor_1 * dots_1[r]" : "factor_0 * (dots_0[r] + dots_1[r])");
+      lines.add("FLOAT product = CANONICAL_F32(weight_scale * own_scale);");
+      lines.add("partial[r] = {};", fused(ComputeType::f32, "float(sum)", "product", "partial[r]"));
+      if (has_offsets(encoding_)) {
+        lines.add("int shared_sum = {};",
+                  groups_ == 2 ? "share_0 * sum_0 + share_1 * sum_1" : "share_0 * (sum_0 + sum_1)");
+        lines.add("FLOAT below = CANONICAL_F32(weight_offset * own_scale);");
+        lines.add("partial[r] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[r]"));
+      }
+      lines.close();
+      lines.close();
+    }
+    each_row(
+        fmt::format("partials[({} * {} + own_column) * {} + own_piece] = partial[r];", own, columns_, sums_stride()));
+    if (loops) lines.close();
+  }
+
+  // Adds block results in ascending order.
+  void add_partials(Lines& lines, Words& words, ProgramWriter& writer) const {
+    const auto rows = static_cast<int>(geometry_.rows);
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", columns_ * rows, threads_);
+    lines.add("{0} m = {0}(e / {1});", index_, columns_);
+    lines.add("{0} n = first_n + {0}(e % {1});", index_, columns_);
+    lines.open("if (n < size_n) {{");
+    if (parts_ == 1) {
+      lines.add("float total = FROM_BITS(0x80000000u);");
+    } else {
+      lines.add("if (part == 0) total = FROM_BITS(0x80000000u);");
+    }
+    const std::string value = fmt::format("partials[e * {} + i]", sums_stride());
+    if (parts_ == 1) {
+      lines.add("UNROLL_BY(16)");
+      lines.add("for (int i = 0; i < {}; i++) total = {};", at_once_, added(ComputeType::f32, "total", value));
+    } else {
+      lines.add("int last = SELECT({0} - part * {1} < {1}, {0} - part * {1}, {1});", pieces_, at_once_);
+      lines.add("for (int i = 0; i < last; i++) total = {};", added(ComputeType::f32, "total", value));
+      lines.open("if (part == {}) {{", parts_ - 1);
+    }
+    lines.add("{} batch = batch_of;", index_);
+    write_result(lines, words, writer, kernel_, geometry_, geometry_.wide, "total");
+    if (parts_ > 1) lines.close();
+    lines.close();
+    lines.close();
+  }
+
+  Launch multiply() {
+    const bool wide = geometry_.wide;
+    Words words;
+    Lines lines;
+    ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
+    lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
+    if (prepares_) {
+      lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
+    } else {
+      lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    }
+    writer.declare_buffers(lines);
+    declare_zero(lines, words, ComputeType::f32);
+    lines.add("int thread_id = int(THREAD);");
+    lines.add("int own_column = thread_id / {};", at_once_);
+    lines.add("int own_piece = thread_id - own_column * {};", at_once_);
+    if (geometry_.length % kBlock != 0) lines.add("int blocks = {};", words.int32(blocks_));
+    lines.add("{} size_n = {};", index_, words.index(geometry_.columns, wide));
+    lines.add("{} bands = {};", index_, words.index(bands(), wide));
+    lines.add("{0} band = {0}(GROUP);", index_);
+    if (parts_ > 1) {
+      lines.add("int part = 0;");
+      lines.add("float total = FROM_BITS(0x80000000u);");
+    }
+    lines.open("if (band < bands) {{");
+    start_copies(lines, words);
+    lines.close();
+    if (prepares_) prepare_all(lines, words, "thread_id", std::to_string(threads_), true);
+    lines.open("while (band < bands) {{");
+    declare_band(lines, words);
+    declare_span(lines, words);
+    if (limits_.copies_to_shared) lines.add("COPIES_ARRIVED();");
+    lines.add("BARRIER();");
+    take_piece(lines, words);
+    lines.add("BARRIER();");
+    lines.add("{} next = band;", index_);
+    if (parts_ > 1) lines.add("int next_part = part + 1;");
+    if (parts_ > 1) lines.open("if (next_part == {}) {{", parts_);
+    lines.add("next = band + {}(GROUPS);", index_);
+    if (parts_ > 1) {
+      lines.add("next_part = 0;");
+      lines.close();
+    }
+    lines.open("if (next < bands) {{");
+    lines.add("{} band = next;", index_);
+    if (parts_ > 1) lines.add("int part = next_part;");
+    start_copies(lines, words);
+    lines.close();
+    lines.add("int piece_of = own_piece{};", parts_ == 1 ? "" : fmt::format(" + part * {}", at_once_));
+    if (geometry_.batches > 1) lines.add("int first_row = int(batch_of) * {};", geometry_.rows);
+    lines.open("if (own_column < {}{}) {{", columns_, parts_ == 1 ? "" : fmt::format(" && piece_of < {}", pieces_));
+    multiply_piece(lines);
+    lines.close();
+    lines.add("BARRIER();");
+    add_partials(lines, words, writer);
+    lines.add("band = next;");
+    if (parts_ > 1) lines.add("part = next_part;");
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.functions = writer.functions() + piece_.functions();
+    result.text.threads = threads_;
+    result.text.copies = limits_.copies_to_shared;
+    result.text.shared.push_back({ComputeType::i32, "span", static_cast<int>(span_words())});
+    result.text.shared.push_back({ComputeType::f32, "partials", static_cast<int>(partial_words())});
+    if (prepares_) result.text.shared.push_back({ComputeType::i32, "prepared", static_cast<int>(rows_ * row_words())});
+    const auto bytes = static_cast<std::int64_t>(shared_bytes_of(result.text)) + 1024;
+    const std::int64_t of_memory = std::max<std::int64_t>(static_cast<std::int64_t>(limits_.shared_bytes) / bytes, 1);
+    const int resident = static_cast<int>(std::clamp<std::int64_t>(of_memory, 1, kThreadsOfUnit / threads_));
+    if (limits_.copies_to_shared) result.text.groups_per_unit = resident;
+    result.groups = groups_of(std::min(bands(), std::int64_t{limits_.units} * resident));
+    words.move_to(result);
+    return result;
+  }
+
+  std::uint32_t groups_of(std::int64_t groups) const {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
+  }
+
+  const ContractionKernel& kernel_;
+  const Geometry& geometry_;
+  const RenderLimits& limits_;
+  const bool exact_;  ///< weights are decoded
+  const Encoding encoding_;
+  const PackedPiece piece_;
+  const int groups_;           ///< of a block of 32 weights
+  const int sums_;             ///< of codes of a block of activations that are needed
+  const std::int64_t blocks_;  ///< of 32 k
+  const std::int64_t pieces_;  ///< of 256 k
+  const std::int64_t rows_;    ///< of all batches
+  const std::int64_t column_bytes_;
+  const char* index_;
+  const Side a_, b_;
+  bool prepares_ = false;  ///< workgroups round the rows themselves
+  int threads_ = 256;
+  int at_once_ = 1;              ///< pieces of a column
+  std::int64_t parts_ = 1;       ///< of a column, one after the other
+  int columns_ = 1;              ///< of a workgroup at once
+  std::int64_t alignment_ = 16;  ///< of columns and pieces in memory
+};
+
+}  // namespace
+
+std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const Geometry& geometry,
+                                          const RenderLimits& limits) {
+  const Encoding encoding = kernel.b_operand.encoding;
+  if (encoding == Encoding::dense || geometry.rows > kFewRows || kernel.type != ComputeType::f32) return std::nullopt;
+  if (!has_whole_blocks(Side("b", kernel.b_operand, geometry.b, geometry, false), geometry)) return std::nullopt;
+  // Scales of mxfp4 need not be normal numbers.
+  if (kernel.numerics != Numerics::q8 && (encoding == Encoding::mxfp4 || is_guarded(kernel, limits))) {
+    return std::nullopt;
+  }
+  PackedFew few(kernel, geometry, limits);
+  if (!few.is_for_this()) return std::nullopt;
+  return few.render();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
