@@ -11,8 +11,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-// How long a thread looks for work before it sleeps: longer than the host takes from one kernel to the next. Waking one takes some
-// 50 microseconds; where other processes want the processor, looking costs them and, by its share of time, the thread itself.
+// How long a thread looks for work before it sleeps: longer than the host takes from one kernel to the next. Waking one
+// takes some 50 microseconds; where other processes want the processor, looking costs them and, by its share of time,
+// the thread itself.
 constexpr auto kWarm = std::chrono::microseconds(200);
 // Looks between two looks at the clock, and before a waiting caller lets others run on its processor.
 constexpr int kLooks = 64;

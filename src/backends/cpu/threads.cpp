@@ -53,7 +53,8 @@ struct Pool {
   explicit Pool(int threads_, ParallelExecutor executor_ = {})
       : threads(threads_), executor(std::move(executor_)) {
     // More threads than processors would only take turns.
-    if (!executor) built_in = std::make_unique<ThreadPool>(static_cast<std::size_t>(std::min(threads, usable_processors())));
+    if (!executor)
+      built_in = std::make_unique<ThreadPool>(static_cast<std::size_t>(std::min(threads, usable_processors())));
   }
 
   void run(std::size_t tasks, const std::function<void(std::size_t)>& task) {

@@ -117,7 +117,8 @@ TEST(ThreadPool, RunsEveryTaskOnceForManyCallersAwakeOrAsleep) {
       std::array<std::atomic<int>, 17> seen{};
       pool.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
       for (const auto& times : seen) EXPECT_EQ(times, 1);
-      if (call % 100 == 99) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // longer than threads look for work
+      if (call % 100 == 99)
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));  // longer than threads look for work
     }
   };
   std::vector<std::thread> callers;  // more than the pool keeps calls of

@@ -19,8 +19,8 @@ constexpr std::int64_t kMinPixels = 8;
 constexpr std::int64_t kDirectResultBytes = 192 << 10;
 // Units of work beyond the fewest, for threads of which one comes late or has the slower core.
 constexpr std::int64_t kUnitsPerThread = 4;
-// What a unit costs beside its multiply-adds of whole vectors: lines of pixels that its neighbours copy, too, and rows of the
-// epilogue, each so much; and of its length what others wait for at the end.
+// What a unit costs beside its multiply-adds of whole vectors: lines of pixels that its neighbours copy, too, and rows
+// of the epilogue, each so much; and of its length what others wait for at the end.
 constexpr double kSegment = 400;
 constexpr std::int64_t kSharedLines = 2;
 constexpr double kWaiting = 0.1;
