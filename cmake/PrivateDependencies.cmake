@@ -3,13 +3,13 @@
 # list below.
 
 # Packages by find_package name, and the same by pkg-config name for lockstep.pc.
-set(lockstep_private_packages Threads fmt hwy TBB PNG JPEG ZLIB CURL OpenSSL)
-set(lockstep_private_pkgconfig fmt libhwy tbb libpng libjpeg zlib libcurl libcrypto)
+set(lockstep_private_packages Threads fmt hwy PNG JPEG ZLIB CURL OpenSSL)
+set(lockstep_private_pkgconfig fmt libhwy libpng libjpeg zlib libcurl libcrypto)
 foreach(package IN LISTS lockstep_private_packages)
   find_package(${package} REQUIRED)
 endforeach()
 set(lockstep_private_libraries
-  Threads::Threads fmt::fmt hwy::hwy TBB::tbb PNG::PNG JPEG::JPEG ZLIB::ZLIB CURL::libcurl
+  Threads::Threads fmt::fmt hwy::hwy PNG::PNG JPEG::JPEG ZLIB::ZLIB CURL::libcurl
   OpenSSL::Crypto ${CMAKE_DL_LIBS})
 
 # Headers only: nothing is left of them after the compilation.

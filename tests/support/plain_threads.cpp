@@ -1,5 +1,5 @@
-// Under ThreadSanitizer the tests' parallel work runs on plain threads instead of the built-in pool: the system's TBB
-// is not instrumented, so the sanitizer cannot see that it waits, and would report races that are none.
+// Under ThreadSanitizer the tests' parallel work runs on plain threads instead of the built-in pool, whose threads take
+// tasks from shared counters: that orders tasks, and so hides their races.
 #if defined(__SANITIZE_THREAD__)
 
 #include <cstddef>

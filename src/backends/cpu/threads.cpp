@@ -8,14 +8,10 @@
 #include <mutex>
 #include <string>
 
-#include <tbb/parallel_for.h>
-#include <tbb/info.h>
-#include <tbb/partitioner.h>
-#include <tbb/task_arena.h>
-
 #include <lockstep/error.h>
 
 #include "backends/cpu/cpu_limits.h"
+#include "backends/cpu/thread_pool.h"
 #include "core/fp_state.h"
 
 namespace lockstep {
@@ -56,20 +52,18 @@ int initial_threads() {
 struct Pool {
   explicit Pool(int threads_, ParallelExecutor executor_ = {})
       : threads(threads_), executor(std::move(executor_)) {
-    // TBB has no more workers than processors, and says so on stderr when asked for more.
-    if (!executor) arena = std::make_unique<tbb::task_arena>(std::min(threads, tbb::info::default_concurrency()));
+    // More threads than processors would only take turns.
+    if (!executor)
+      built_in = std::make_unique<ThreadPool>(static_cast<std::size_t>(std::min(threads, usable_processors())));
   }
 
   void run(std::size_t tasks, const std::function<void(std::size_t)>& task) {
-    if (executor) return executor(tasks, task);
-    arena->execute([&] {
-      tbb::parallel_for(std::size_t{0}, tasks, [&](std::size_t i) { task(i); }, tbb::simple_partitioner());
-    });
+    executor ? executor(tasks, task) : built_in->run(tasks, task);
   }
 
   int threads;
   ParallelExecutor executor;
-  std::unique_ptr<tbb::task_arena> arena;  // starts its threads at the first execute
+  std::unique_ptr<ThreadPool> built_in;
 };
 
 std::mutex pool_mutex;

@@ -1,4 +1,5 @@
-// The process's one thread pool (oneTBB, or the application's: include/lockstep/threads.h) as the CPU kernels see it.
+// The process's one thread pool (thread_pool.h, or the application's: include/lockstep/threads.h) as the CPU kernels
+// see it.
 #pragma once
 
 #include <cstdint>

@@ -638,7 +638,7 @@ TEST(CpuContraction, ConvolutionsOfFewRowsAndWideImages) {
   }
 }
 
-// Pixels broadcast from where they are, or from padded copies of as many images as fit.
+// Pixels broadcast from where they are, or from the threads' padded copies of the lines that a unit reads.
 TEST(CpuContraction, ConvolutionsOfManyChannels) {
   for (const std::int64_t padding : {0, 2}) {
     for (const std::int64_t stride : {1, 2, 3}) {
@@ -659,7 +659,8 @@ TEST(CpuContraction, ConvolutionsOfManyChannels) {
   for (const Convolution& convolution : std::vector<Convolution>{
            {.in = 40, .out = 70, .size = {7, 7}, .special = true},
            {.batch = 2, .groups = 2, .in = 30, .out = 20},
-           {.batch = 5, .in = 40, .out = 20, .size = {60, 60}, .stride = 4},  // more than one copy holds
+           {.batch = 5, .in = 40, .out = 20, .size = {60, 60}, .stride = 4},
+           {.batch = 2, .in = 24, .out = 72, .size = {40, 37}, .padding = 2, .dilation = 2},  // units of some lines
            {.batch = 2, .in = 60, .out = 70, .size = {90}, .kernel = {9}, .padding = 4},
            {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}}}) {
     Problem problem = convolution_problem(convolution);

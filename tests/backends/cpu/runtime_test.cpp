@@ -1,16 +1,20 @@
 // What the CPU backend's kernels stand on: instruction sets, threads, floating-point state and memory.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include <lockstep/error.h>
 #include <lockstep/threads.h>
 
 #include "backends/cpu/cpu_limits.h"
 #include "backends/cpu/memory_pool.h"
+#include "backends/cpu/thread_pool.h"
 #include "backends/cpu/threads.h"
 #include "core/fp_state.h"
 #include "support/program_builder.h"
@@ -104,6 +108,50 @@ TEST(Threads, ConcurrentRunsOfOneProgram) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ThreadPool, RunsEveryTaskOnceForManyCallersAwakeOrAsleep) {
+  ThreadPool pool(3);
+  const auto call_often = [&pool] {
+    for (int call = 0; call < 200; ++call) {
+      std::array<std::atomic<int>, 17> seen{};
+      pool.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
+      for (const auto& times : seen) EXPECT_EQ(times, 1);
+      if (call % 100 == 99)
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));  // longer than threads look for work
+    }
+  };
+  std::vector<std::thread> callers;  // more than the pool keeps calls of
+  for (int i = 0; i < 12; ++i) callers.emplace_back(call_often);
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(ThreadPool, NeighboursRunOnOneThreadAndIdleOnesTakeFromOthers) {
+  ThreadPool pool(2);
+  std::array<std::thread::id, 8> ran{};
+  std::atomic<bool> last_ran = false;
+  // The first task ends only when the last has run: on the other thread, which gets to it first.
+  pool.run(ran.size(), [&](std::size_t i) {
+    ran[i] = std::this_thread::get_id();
+    if (i + 1 == ran.size()) last_ran = true;
+    while (i == 0 && !last_ran) std::this_thread::yield();
+  });
+  EXPECT_EQ(ran[0], std::this_thread::get_id());
+  for (std::size_t i = 4; i < ran.size(); ++i) EXPECT_NE(ran[i], ran[0]) << i;
+}
+
+TEST(ThreadPool, AfterAnExceptionItLeavesTasksOutAndGoesOn) {
+  ThreadPool pool(2);
+  std::atomic<int> ran = 0;
+  const auto failing = [&](std::size_t) {
+    ++ran;
+    throw std::runtime_error("task");
+  };
+  EXPECT_THROW(pool.run(1000, failing), std::runtime_error);
+  EXPECT_LE(ran, 2);
+  ran = 0;
+  pool.run(1000, [&](std::size_t) { ++ran; });
+  EXPECT_EQ(ran, 1000);
 }
 
 TEST(Threads, TheCallersFloatingPointStateDoesNotMatterAndIsKept) {

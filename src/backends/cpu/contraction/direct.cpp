@@ -17,6 +17,22 @@ constexpr std::int64_t kWide = 16;
 constexpr std::int64_t kMinPixels = 8;
 // Bytes of raw results that stay in cache from one block of k to the next.
 constexpr std::int64_t kDirectResultBytes = 192 << 10;
+// Units of work beyond the fewest, for threads of which one comes late or has the slower core.
+constexpr std::int64_t kUnitsPerThread = 4;
+// What a unit costs beside its multiply-adds of whole vectors: lines of pixels that its neighbours copy, too, and rows
+// of the epilogue, each so much; and of its length what others wait for at the end.
+constexpr double kSegment = 400;
+constexpr std::int64_t kSharedLines = 2;
+constexpr double kWaiting = 0.1;
+
+// Planes of an image that a copy has; 0 if there is none.
+std::int64_t copied_planes(const Plan& plan) {
+  const Geometry& geometry = plan.row_side.geometry;
+  if (geometry.bounds() == 0) return 0;
+  std::int64_t planes = 1;
+  for (int d = 0; d < geometry.k.sizes.rank(); ++d) planes *= is_checked(geometry.k, d) ? 1 : geometry.k.sizes[d];
+  return planes;
+}
 
 }  // namespace
 
@@ -49,19 +65,26 @@ DirectTiling choose_direct_tiling(const Plan& plan, std::int64_t images, std::in
                                   std::int64_t tile_columns, std::int64_t threads) {
   const std::int64_t row_tiles = divide_up(plan.n, tile_rows);
   const std::int64_t panels = divide_up(plan.columns, tile_columns);
+  // In tiles, which are tile_rows x k multiply-adds of vectors for each vector of a panel.
+  const double segment = kSegment / static_cast<double>(2 * tile_rows * plan.k);
+  const std::int64_t shared = kSharedLines * copied_planes(plan);
   DirectTiling best;
   double best_cost = -1;
   for (std::int64_t column_blocks = 1; column_blocks <= std::min<std::int64_t>(panels, 4 * threads); ++column_blocks) {
     const std::int64_t panels_each = divide_up(panels, column_blocks);
     const std::int64_t most_rows = kDirectResultBytes / 4 / (panels_each * tile_columns);
     const std::int64_t least = divide_up(row_tiles, std::max<std::int64_t>(1, most_rows / tile_rows));
-    for (std::int64_t row_blocks = least; row_blocks <= std::min(row_tiles, least + threads); ++row_blocks) {
+    const std::int64_t most = threads == 1 ? least + 1 : std::max(least + threads, kUnitsPerThread * threads);
+    for (std::int64_t row_blocks = least; row_blocks <= std::min(row_tiles, most); ++row_blocks) {
       const std::int64_t tiles_each = divide_up(row_tiles, row_blocks);
       const std::int64_t units = images * divide_up(row_tiles, tiles_each) * divide_up(panels, panels_each);
       // Tiles of the longest thread; what each block reads anew counts a little.
-      const auto tiles = static_cast<double>(divide_up(units, threads) * tiles_each * panels_each);
+      const std::int64_t longest = divide_up(units, threads);
+      const auto tiles = static_cast<double>(longest * tiles_each * panels_each);
       const double read = static_cast<double>(units) * static_cast<double>(tiles_each + panels_each);
-      const double cost = tiles + 0.02 * read;
+      const auto segments = static_cast<double>(longest * (shared + panels_each * tile_columns));
+      const double waiting = threads == 1 ? 0 : kWaiting * static_cast<double>(tiles_each * panels_each);
+      const double cost = tiles + 0.02 * read + segment * segments + waiting;
       if (best_cost >= 0 && cost >= best_cost) continue;
       best_cost = cost;
       best = {.rows = tiles_each * tile_rows,

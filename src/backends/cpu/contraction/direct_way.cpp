@@ -22,7 +22,7 @@ class DirectWay final : public Way {
  private:
   struct Job {
     const Binding& binding;
-    std::uint64_t number = 0;             ///< of this run
+    std::uint64_t number = 0;            ///< of this run
     const std::byte* columns = nullptr;  ///< packed
     std::int64_t batch = 0;
     Position position;            ///< of the batch
@@ -61,9 +61,8 @@ class DirectWay final : public Way {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           const std::int64_t block = unit / tiling.column_blocks;
           const std::int64_t first = block % tiling.row_blocks * tiling.rows;
-          const Rows rows{.image = block / tiling.row_blocks,
-                          .first = first,
-                          .count = std::min(tiling.rows, plan_.n - first)};
+          const Rows rows{
+              .image = block / tiling.row_blocks, .first = first, .count = std::min(tiling.rows, plan_.n - first)};
           compute_block(job, rows, unit % tiling.column_blocks * tiling.columns);
         }
       });
@@ -75,8 +74,8 @@ class DirectWay final : public Way {
     return ++number;
   }
 
-  // The elements of an image, at least those that `rows` read. A padded copy is the thread's own: it stays in that core's
-  // cache, and nobody waits for the others' parts of it.
+  // The elements of an image, at least those that `rows` read. A padded copy is the thread's own: it stays in that
+  // core's cache, and nobody waits for the others' parts of it.
   const float* pixels(const Job& job, const Rows& rows, Workspace& workspace) const {
     const Images& images = table_.images;
     if (!images.copy) {
