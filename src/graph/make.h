@@ -63,6 +63,12 @@ Tensor update(const Tensor& self, const View& region, const Tensor& values);
 /// The transform along dim 1 of x [before, elements, after] or [before, elements, after, 2], with the roots of its plan
 /// (kernels/fourier.h), times `scale`.
 Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots);
+/// What Attend makes, of operands as it says, scores times `scale`. `behind`: absent where every query sees all keys.
+Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
+              double scale);
+/// And the gradients that belong to the gradient `upstream` of its results; `made` is what attend() made.
+Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
+                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim);
 

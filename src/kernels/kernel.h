@@ -10,6 +10,7 @@
 //   SortKernel         the stable permutation that sorts each row
 //   UpdateKernel       one region of a tensor replaced
 //   FourierKernel      discrete Fourier transforms of lines
+//   AttentionKernel    attention and its gradients by a device's own library (fast numerics)
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <lockstep/shape.h>
 
 #include "core/view.h"
+#include "kernels/attention.h"
 #include "kernels/fourier.h"
 
 namespace lockstep {
@@ -285,8 +287,25 @@ struct FourierKernel {
   Shape out_strides;    ///< over (lines..., results[, 2])
 };
 
+/// Attention in fast numerics, on a device whose backend says that it has it. Or, with `gradients`, what belongs to the
+/// gradient `upstream` of its results.
+struct AttentionKernel {
+  AttentionSizes sizes;
+  bool gradients = false;
+  bool causal = false;         ///< query i sees the keys up to i + behind, else all
+  std::int64_t behind = 0;     ///< 0, or all keys behind the queries': keys - rows
+  int scale = 0;               ///< parameter, f32: of the scores
+  Input query, key, value;     ///< of one 16-bit dtype, over (batches, heads, positions, width)
+  int made = -1;               ///< gradients: slot of what the forward kernel made
+  Input upstream;              ///< gradients: as the query
+  int out = 0;                 ///< slot: AttentionSizes::made(), or gradients()
+};
+
 using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel,
-                            FourierKernel>;
+                            FourierKernel, AttentionKernel>;
+
+/// Whether a device's own library computes it (fast numerics), so that its bits are not specified.
+bool is_fast(const Kernel& kernel);
 
 /// How many indices a kernel checks: for each there is one word that it sets to 1 when it meets a bad one.
 std::size_t faults_of(const Kernel& kernel);

@@ -108,6 +108,18 @@ void count(Traffic& traffic, const FourierKernel& kernel, bool) {
   traffic.add(kernel.out, bytes, kernel.lines.numel() * plan.outputs() * (plan.writes_pairs() ? 2 : 1));
 }
 
+void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
+  const std::size_t bytes = size_of(kernel.query.dtype);
+  traffic.add(kernel.query);
+  traffic.add(kernel.key);
+  traffic.add(kernel.value);
+  if (kernel.gradients) {
+    traffic.add(kernel.made, bytes, kernel.sizes.made());
+    traffic.add(kernel.upstream);
+  }
+  traffic.add(kernel.out, bytes, kernel.gradients ? kernel.sizes.gradients() : kernel.sizes.made());
+}
+
 }  // namespace
 
 std::size_t bytes_moved(const Kernel& kernel, std::span<const std::size_t> slot_bytes, bool in_place) {

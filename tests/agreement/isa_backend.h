@@ -35,6 +35,9 @@ class IsaBackend : public Backend {
                           [&](const SortKernel& k) { return compile_sort(k, isa_, memory_); },
                           [&](const UpdateKernel& k) { return compile_update(k, isa_); },
                           [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
+                          [&](const AttentionKernel&) -> std::unique_ptr<Executable> {
+                            throw BackendError("no fast numerics");
+                          },
                       },
                       kernel);
   }

@@ -34,6 +34,7 @@ class ReplayingDriver : public Driver {
   std::unique_ptr<Module> load(std::span<const std::byte> binary, const KernelText& kernel) override;
   std::string missing_for_products() const override { return driver_->missing_for_products(); }
   std::string missing_for_convolutions() const override { return driver_->missing_for_convolutions(); }
+  bool has_attention() const override { return driver_->has_attention(); }
   std::string libraries() const override { return driver_->libraries(); }
   std::unique_ptr<Module> load_call(const LibraryCall& call) override;
   void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,

@@ -245,5 +245,9 @@ void run_kernel(const UpdateKernel& kernel, const Binding& binding) {
   }
 }
 
+void run_kernel(const AttentionKernel&, const Binding&) {
+  throw BackendError("ref: fast numerics have no specified bits");
+}
+
 }  // namespace v0
 }  // namespace lockstep

@@ -66,6 +66,22 @@ Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, 
   return make(Fourier{kind, n, {element_bits(scale, x.dtype())}}, {node_of(x), node_of(roots)}, shape, x.dtype());
 }
 
+Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
+              double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+  return make(Attend{false, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+              {node_of(query), node_of(key), node_of(value)}, {sizes.made()}, query.dtype());
+}
+
+Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
+                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+  LOCKSTEP_ASSERT(made.shape() == Shape{sizes.made()} && upstream.shape() == query.shape());
+  return make(Attend{true, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+              {node_of(query), node_of(key), node_of(value), node_of(made), node_of(upstream)}, {sizes.gradients()},
+              query.dtype());
+}
+
 Tensor sort_indices(const Tensor& a, int dim, bool descending) {
   if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()});
   return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64);
