@@ -16,7 +16,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-inline const NodeRef& node_of(const Tensor& tensor) { return Access::node(tensor); }
+inline const NodeRef& node_of(const Tensor& tensor) {
+  return Access::node(tensor);
+}
 
 /// An elementwise op with all checks: devices, dtypes, broadcasting, scalars. Its call is named after its row, where no
 /// other is open.
@@ -95,7 +97,9 @@ template <typename Change> Tensor change_view(const Tensor& tensor, Change chang
 }
 
 /// A composition's working type: f16 and bf16 compute in f32 and round once at the end.
-inline DType wide(DType dtype) { return is_float(dtype) ? dtype_of(compute_type(dtype)) : dtype; }
+inline DType wide(DType dtype) {
+  return is_float(dtype) ? dtype_of(compute_type(dtype)) : dtype;
+}
 
 /// The bits of an element of `dtype` with this value.
 std::uint64_t element_bits(double value, DType dtype);

@@ -251,8 +251,8 @@ struct Sort {
 };
 
 /// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
-/// in the region twice. It lies `start` elements further on: a multiple of kAligned, so that how it is aligned is part of
-/// the structure and where it lies is not. A cache that is filled step by step is filled by one plan.
+/// in the region twice. It lies `start` elements further on: a multiple of kAligned, so that how it is aligned is part
+/// of the structure and where it lies is not. A cache that is filled step by step is filled by one plan.
 struct Update {
   static constexpr std::int64_t kAligned = 64;
   View region;
@@ -289,8 +289,8 @@ struct Fourier {
 };
 
 /// Attention by the device's own library (fast numerics): inputs query, key and value, of a 16-bit dtype and the shapes
-/// of AttentionSizes; the node's elements lie as that says, in one dimension. Or its gradients: inputs query, key, value,
-/// what the forward node made, and the gradient of the results, of the query's shape.
+/// of AttentionSizes; the node's elements lie as that says, in one dimension. Or its gradients: inputs query, key,
+/// value, what the forward node made, and the gradient of the results, of the query's shape.
 struct Attend {
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all

@@ -1,4 +1,5 @@
-// The sizes of attention that one kernel computes (fast numerics, docs/numerics.md section 13), and where its values lie.
+// The sizes of attention that one kernel computes (fast numerics, docs/numerics.md section 13), and where its values
+// lie.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// Query [batches, heads, rows, width]; key and value [batches, key_heads, keys, width], each for heads / key_heads heads
-/// of the query that are neighbours. Elements have 16 bits.
+/// Query [batches, heads, rows, width]; key and value [batches, key_heads, keys, width], each for heads / key_heads
+/// heads of the query that are neighbours. Elements have 16 bits.
 struct AttentionSizes {
   std::int64_t batches = 1, heads = 1, key_heads = 1, rows = 1, keys = 1, width = 1;
 

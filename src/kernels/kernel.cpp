@@ -96,7 +96,9 @@ std::string describe(const ScanKernel& kernel) {
   return std::string("scan") + rows_by(kernel.rows, kernel.n) + " " + name_of(kernel.op);
 }
 
-std::string describe(const SortKernel& kernel) { return "sort" + rows_by(kernel.rows, kernel.n); }
+std::string describe(const SortKernel& kernel) {
+  return "sort" + rows_by(kernel.rows, kernel.n);
+}
 
 std::string describe(const FourierKernel& kernel) {
   constexpr std::array<const char*, 4> kNames = {"", " inverse", " real", " real inverse"};

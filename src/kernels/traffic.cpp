@@ -13,8 +13,7 @@ class Traffic {
   explicit Traffic(std::span<const std::size_t> slot_bytes) : slot_bytes_(slot_bytes), moved_(slot_bytes.size()) {}
 
   void add(const Input& input) {
-    moved_[static_cast<std::size_t>(input.slot)] +=
-        encoded_bytes(input.encoding, input.dtype, elements_of(input.view));
+    moved_[static_cast<std::size_t>(input.slot)] += encoded_bytes(input.encoding, input.dtype, elements_of(input.view));
   }
   void add(int slot, DType dtype, const Shape& shape, const Shape& strides) {
     View view;

@@ -131,11 +131,12 @@ struct LibraryConvolution {
   Shape stride, dilation, before, after;
 };
 
-constexpr std::int64_t kAttentionWorkBytes = std::int64_t{1} << 30;  ///< its memory for attention, unless one batch needs more
+constexpr std::int64_t kAttentionWorkBytes = std::int64_t{1}
+                                             << 30;  ///< its memory for attention, unless one batch needs more
 
-/// Attention, or its gradients, by the library: softmax(scale · query · keyᵀ) · value, with query i seeing the keys up to
-/// i + behind where it is causal. Operands are [batches, heads, positions, width], with these steps between elements of
-/// the first three; made and gradients lie as AttentionSizes says. The launch's words are the places of query, key,
+/// Attention, or its gradients, by the library: softmax(scale · query · keyᵀ) · value, with query i seeing the keys up
+/// to i + behind where it is causal. Operands are [batches, heads, positions, width], with these steps between elements
+/// of the first three; made and gradients lie as AttentionSizes says. The launch's words are the places of query, key,
 /// value, results and each query's f32; for gradients those of the results' gradient and of the three gradients,
 /// too; the working memory, and the scale.
 struct LibraryAttention {
@@ -149,7 +150,9 @@ struct LibraryAttention {
   std::int64_t work_bytes = 0;
 
   /// Of the working memory's begin: an f32 for each query, in gradients.
-  std::int64_t share_bytes() const { return gradients ? (4 * sizes.batches * sizes.heads * sizes.rows + 255) / 256 * 256 : 0; }
+  std::int64_t share_bytes() const {
+    return gradients ? (4 * sizes.batches * sizes.heads * sizes.rows + 255) / 256 * 256 : 0;
+  }
 };
 
 using LibraryCall = std::variant<LibraryProduct, LibraryConvolution, LibraryAttention>;
@@ -160,9 +163,9 @@ struct Launch {
   std::uint32_t groups = 1;
   std::vector<std::uint32_t> words;
   std::vector<Patch> patches;
-  int copies_from = -1, copies_to = -1;        ///< slots: not launched where both are the same memory
-  std::optional<LibraryCall> call = {};        ///< instead of the text
-  int makes = -1;                              ///< a form: not launched where that was kept
+  int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
+  std::optional<LibraryCall> call = {};  ///< instead of the text
+  int makes = -1;                        ///< a form: not launched where that was kept
 };
 
 /// What launches make of an operand for later ones, which may be kept for the next run if the operand is the same then.

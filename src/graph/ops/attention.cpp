@@ -251,7 +251,9 @@ class Attention {
   std::int64_t heads() const { return lead_.empty() ? 1 : lead_.back(); }
   std::int64_t batches() const { return lead_.numel() / heads(); }
   Tensor joined_query() const { return query_.reshape({batches(), heads() * repeats_, rows_, query_.shape().back()}); }
-  Tensor joined(const Tensor& tensor) const { return tensor.reshape({batches(), heads(), keys_, tensor.shape().back()}); }
+  Tensor joined(const Tensor& tensor) const {
+    return tensor.reshape({batches(), heads(), keys_, tensor.shape().back()});
+  }
   // The elements from `first` on of what a fused kernel made, which lie as [batches, positions, heads, width].
   Tensor part_of_fused(const Tensor& made, std::int64_t first, std::int64_t head_count, std::int64_t positions) const {
     const std::int64_t width = query_.shape().back();

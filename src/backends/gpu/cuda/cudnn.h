@@ -1,7 +1,7 @@
-// Convolutions and attention by cuDNN, NVIDIA's library, opened at run time: what fast numerics (docs/numerics.md section
-// 13) give it. Through its graph interface (cuda/cudnn_graph.h): a description of operations, the library's proposals
-// for them, and the first of those that keeps our promises. As in cuda/blaslt.h its few functions and constants are
-// declared in the sources.
+// Convolutions and attention by cuDNN, NVIDIA's library, opened at run time: what fast numerics (docs/numerics.md
+// section 13) give it. Through its graph interface (cuda/cudnn_graph.h): a description of operations, the library's
+// proposals for them, and the first of those that keeps our promises. As in cuda/blaslt.h its few functions and
+// constants are declared in the sources.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// Attention as a graph of cuDNN's operations, in the form that its fused kernels are found by: products, and between them
-// the softmax step by step. The gradients' dq is a product of stored dP, not a sum by atomic operations: so they repeat.
+// Attention as a graph of cuDNN's operations, in the form that its fused kernels are found by: products, and between
+// them the softmax step by step. The gradients' dq is a product of stored dP, not a sum by atomic operations: so they
+// repeat.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -32,8 +33,8 @@ constexpr int kDnnReductionDoes = 1600, kDnnReductionIn = 1601, kDnnReductionX =
               kDnnReductionBy = 1612;
 constexpr int kDnnReshapeX = 2200, kDnnReshapeY = 2201;
 // for what pointwise operations do,
-constexpr int kDnnAdd = 0, kDnnMul = 1, kDnnDiv = 6, kDnnSub = 9, kDnnExp = 13, kDnnLog = 15,
-              kDnnAtLeast = 303, kDnnIndex = 501, kDnnSelect = 601;
+constexpr int kDnnAdd = 0, kDnnMul = 1, kDnnDiv = 6, kDnnSub = 9, kDnnExp = 13, kDnnLog = 15, kDnnAtLeast = 303,
+              kDnnIndex = 501, kDnnSelect = 601;
 // and reductions.
 constexpr int kDnnSum = 0, kDnnMax = 3;
 
@@ -75,7 +76,8 @@ struct Cudnn::Attention::Plan {
   }
   Value scores() {
     const AttentionSizes& s = attention.sizes;
-    return inside(kDnnF32, {s.batches, s.heads, s.rows, s.keys}, {s.heads * s.rows * s.keys, s.rows * s.keys, s.keys, 1});
+    return inside(kDnnF32, {s.batches, s.heads, s.rows, s.keys},
+                  {s.heads * s.rows * s.keys, s.rows * s.keys, s.keys, 1});
   }
   /// An f32 for each query: inside, or in memory.
   Value per_query(std::int64_t number = 0) {
@@ -120,7 +122,7 @@ struct Cudnn::Attention::Plan {
   void product_of_keys(const Value& weights, const Value& right, const Value& out);
 
   LibraryAttention attention;
-  std::vector<DnnObject> parts, steps;
+  std::vector<DnnObject> parts, sequence;
   Value scale;
   std::int64_t next_inside = 100;
   std::vector<std::int64_t> numbers;  ///< of what is given at a run
@@ -137,7 +139,7 @@ std::vector<DnnObject> Cudnn::Attention::Plan::operations() {
   } else {
     forward();
   }
-  return std::move(steps);
+  return std::move(sequence);
 }
 
 Cudnn::Attention::Plan::Value Cudnn::Attention::Plan::tensor(int type, const Shape& sizes, const Shape& strides,
@@ -156,7 +158,7 @@ void Cudnn::Attention::Plan::point(int does, int in, const Value& x, const Value
   rule.set(kDnnPointwiseDoes, kDnnPointwiseMode, does).set(kDnnPointwiseIn, kDnnDataType, in);
   if (axis >= 0) rule.set(kDnnPointwiseAxis, kDnnInt64, std::int64_t{axis});
   rule.finish();
-  DnnObject& step = steps.emplace_back(kDnnPointwiseOperation);
+  DnnObject& step = sequence.emplace_back(kDnnPointwiseOperation);
   step.set(kDnnPointwiseBy, rule).set(kDnnPointwiseX, object(x));
   if (b != nullptr) step.set(kDnnPointwiseB, object(*b));
   if (t != nullptr) step.set(kDnnPointwiseT, object(*t));
@@ -166,7 +168,7 @@ void Cudnn::Attention::Plan::point(int does, int in, const Value& x, const Value
 void Cudnn::Attention::Plan::multiply(const Value& a, const Value& b, const Value& c) {
   DnnObject& rule = parts.emplace_back(kDnnMatmul);
   rule.set(kDnnMatmulIn, kDnnDataType, kDnnF32).finish();
-  DnnObject& step = steps.emplace_back(kDnnMatmulOperation);
+  DnnObject& step = sequence.emplace_back(kDnnMatmulOperation);
   step.set(kDnnMatmulA, object(a)).set(kDnnMatmulB, object(b)).set(kDnnMatmulC, object(c)).set(kDnnMatmulBy, rule);
   step.finish();
 }
@@ -174,12 +176,12 @@ void Cudnn::Attention::Plan::multiply(const Value& a, const Value& b, const Valu
 void Cudnn::Attention::Plan::reduce(int does, const Value& x, const Value& y) {
   DnnObject& rule = parts.emplace_back(kDnnReduction);
   rule.set(kDnnReductionDoes, kDnnReductionMode, does).set(kDnnReductionIn, kDnnDataType, kDnnF32).finish();
-  DnnObject& step = steps.emplace_back(kDnnReductionOperation);
+  DnnObject& step = sequence.emplace_back(kDnnReductionOperation);
   step.set(kDnnReductionX, object(x)).set(kDnnReductionY, object(y)).set(kDnnReductionBy, rule).finish();
 }
 
 void Cudnn::Attention::Plan::reshape(const Value& x, const Value& y) {
-  DnnObject& step = steps.emplace_back(kDnnReshapeOperation);
+  DnnObject& step = sequence.emplace_back(kDnnReshapeOperation);
   step.set(kDnnReshapeX, object(x)).set(kDnnReshapeY, object(y)).finish();
 }
 
@@ -231,13 +233,12 @@ void Cudnn::Attention::Plan::forward() {
 void Cudnn::Attention::Plan::product_of_keys(const Value& weights, const Value& right, const Value& out) {
   const AttentionSizes& s = attention.sizes;
   const int type = cudnn_type(attention.dtype);
-  const Value turned = inside(type, {s.batches, s.heads, s.keys, s.rows},
-                              {s.heads * s.rows * s.keys, s.rows * s.keys, 1, s.keys});
+  const Value turned =
+      inside(type, {s.batches, s.heads, s.keys, s.rows}, {s.heads * s.rows * s.keys, s.rows * s.keys, 1, s.keys});
   reshape(weights, turned);
   if (s.heads == s.key_heads) return multiply(turned, right, out);
   const std::int64_t of_head = s.keys * s.width;
-  const Value of_heads =
-      inside(type, {s.batches, s.heads, s.keys, s.width}, {s.heads * of_head, of_head, s.width, 1});
+  const Value of_heads = inside(type, {s.batches, s.heads, s.keys, s.width}, {s.heads * of_head, of_head, s.width, 1});
   multiply(turned, right, of_heads);
   reduce(kDnnSum, of_heads, out);
 }
@@ -255,7 +256,8 @@ void Cudnn::Attention::Plan::backward() {
   const Value of_value = made(kDnnValueGradient, s.key_heads, s.keys);
 
   // What softmax subtracts from the gradients of its results, weighted: sum_j w_j dw_j = sum_v out_v dout_v.
-  const Value both = inside(kDnnF32, upstream.sizes, {s.heads * s.rows * s.width, s.rows * s.width, s.heads * s.width, 1});
+  const Value both =
+      inside(kDnnF32, upstream.sizes, {s.heads * s.rows * s.width, s.rows * s.width, s.heads * s.width, 1});
   point(kDnnMul, kDnnF32, upstream, &result, nullptr, both);
   const Value sums = per_query();
   reduce(kDnnSum, both, sums);
