@@ -34,7 +34,7 @@ using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
-/// What a node is computed from, in place: no primitive has more than three. An operand that is a scalar is null.
+/// What a node is computed from, in place: no primitive has more than five. An operand that is a scalar is null.
 class Inputs {
  public:
   Inputs() = default;
@@ -65,7 +65,7 @@ class Inputs {
   const NodeRef* end() const { return nodes_.data() + size_; }
 
  private:
-  std::array<NodeRef, 3> nodes_;
+  std::array<NodeRef, 5> nodes_;
   std::size_t size_ = 0;
 };
 
