@@ -288,9 +288,9 @@ Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const T
     if (index.shape()[dim] == 1) {
       Shape line = Shape::filled(shape.rank(), 1);
       line[dim] = shape[dim];
-      const TensorOptions options{.dtype = index.dtype(), .device = index.device()};
-      const Tensor places = arange(0, static_cast<double>(shape[dim]), 1, options).reshape(line);
-      return Gradients{where(places == index, g + 0.0, 0.0)};
+      const Tensor places =
+          Access::tensor(make_node(Iota{}, {}, {shape[dim]}, DType::i64, index.device())).reshape(line);
+      return Gradients{where(places == cast(index, DType::i64), g + 0.0, 0.0)};
     }
     return Gradients{scatter(ScatterOp::add, zeros_of(shape, g), dim, index, g, true)};
   });
