@@ -7,6 +7,7 @@
 // --misbehave kill|stop|mismatch: after warming up the last rank is killed, is stopped, or calls something else; what
 // the others say within --deadline seconds is the result.
 // --sums nccl: the gradients are added by ncclAllReduce, beside the backward pass, too; only to compare with.
+// --trace FILE: one more step is traced, and what took longest goes to the standard error, in ms.
 // --model copies measures copies between the devices of one process instead.
 //   run_ranks.sh 2 dist_bench --model resnet50 --device cuda --batch 64 [--bf16] [--numerics fast] [--zero 1]
 //     [--steps 20] [--buckets BYTES]
@@ -46,6 +47,7 @@ struct Options {
   std::int64_t buckets = ls::dist::ParallelOptions{}.bucket_bytes;
   int deadline = 120;
   std::string misbehave;
+  std::string trace;
   std::string sums = "ours";
   std::int64_t gather = 16 << 20;
   int depth = 12;
@@ -91,6 +93,8 @@ Options options_of(int count, char** words) {
       options.numerics = ls::numerics_from_name(value);
     else if (word == "--misbehave")
       options.misbehave = value;
+    else if (word == "--trace")
+      options.trace = value;
     else if (word == "--sums")
       options.sums = value;
     else if (word == "--gather")
@@ -262,6 +266,22 @@ void misbehave(const std::string& how, const ls::dist::Group& group, ls::Device 
   }
 }
 
+template <typename Step> void trace_of(const std::string& file, Step step) {
+  ls::Trace trace(file);
+  step();
+  double rest = 0;
+  int left = 60;
+  for (const ls::TraceTotal& total : trace.totals()) {
+    if (left-- > 0) {
+      std::fprintf(stderr, "%8.3f %5llu %s\n", 1e3 * total.seconds, static_cast<unsigned long long>(total.count),
+                   total.what.c_str());
+    } else {
+      rest += 1e3 * total.seconds;
+    }
+  }
+  std::fprintf(stderr, "%8.3f all others\n", rest);
+}
+
 int run(const Options& options) {
   if (options.model == "copies") return copy_between_devices();
   const ls::dist::Group group = ls::dist::init({.deadline = std::chrono::seconds(options.deadline)});
@@ -320,6 +340,7 @@ int run(const Options& options) {
     }
   }
   const double peak = static_cast<double>(ls::memory_statistics(device).peak) / 1e6;
+  if (!options.trace.empty()) trace_of(options.trace, step_once);
   const double alone = options.zero == 0 ? exchange_alone(group, work.module->parameters()) : 0;
   const std::uint64_t hash = ls::nn::state_hash(parallel.module_state());
   if (!is_library) parallel.compare();

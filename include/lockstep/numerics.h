@@ -41,9 +41,9 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 /// measurements: docs/numerics.md section 12). A block with an infinity, a NaN or an element of 2^119 and more makes
 /// every result that reads it NaN.
 ///
-/// Numerics::fast: products of cuBLASLt and convolutions of cuDNN on a CUDA device. Results stay within the bound of
-/// section 13, repeat on the same device with the same library, and differ elsewhere. It is never chosen by itself: an
-/// op whose operands are on another device, or without the library, throws DeviceError.
+/// Numerics::fast: products of cuBLASLt, convolutions and attention of cuDNN on a CUDA device. Results stay within the
+/// bound of section 13, repeat on the same device with the same library, and differ elsewhere. It is never chosen by
+/// itself: an op whose operands are on another device, or without the library, throws DeviceError.
 ///
 /// Numerics::q8 concerns products whose right operand is packed (Tensor::encoding) with its blocks along the summed
 /// dimension, as the weight of linear() is. Every 32 elements of the left operand along it share a scale and are

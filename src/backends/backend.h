@@ -71,6 +71,8 @@ class Backend {
   virtual std::string missing_for_fast() const { return "only CUDA devices have fast numerics"; }
   /// The same for convolutions.
   virtual std::string missing_for_fast_convolutions() const { return missing_for_fast(); }
+  /// Whether AttentionKernels can be run.
+  virtual bool has_fast_attention() const { return false; }
   /// Whether tensors of a dtype can live on the device.
   virtual bool holds(DType) const { return true; }
   /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.

@@ -99,7 +99,8 @@ class Fuser : private Groups {
                      const int outer = contract.b.rank() + contract.m.rank();
                      for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
                    },
-                   [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update, Fourier> auto&) {},
+                   [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update, Fourier,
+                                  Attend> auto&) {},
                    [](const OneOf<Data, ViewOf> auto&) { fail_not_computed(); },
                },
                *entry.op);
@@ -120,7 +121,9 @@ class Fuser : private Groups {
         overloaded{
             [&](const OneOf<Elementwise, Cast, Gather> auto&) { return join_elements(e, g); },
             [&](const Reduce& reduce) { return join_reduction(e, g, reduce); },
-            [](const OneOf<Full, Iota, Random, Contract, Scatter, Scan, Sort, Update, Fourier> auto&) { return false; },
+            [](const OneOf<Full, Iota, Random, Contract, Scatter, Scan, Sort, Update, Fourier, Attend> auto&) {
+              return false;
+            },
             [](const OneOf<Data, ViewOf> auto&) -> bool { fail_not_computed(); },
         },
         *entry.op);

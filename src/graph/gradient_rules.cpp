@@ -284,6 +284,14 @@ Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const
 Tensor trace_gather(const Tensor& result, const Tensor& source, int dim, const Tensor& index) {
   if (!is_tracing({&source}) || !is_float(result.dtype())) return result;
   return traced(result, {&source}, [index, dim, shape = source.shape()](const Tensor& g, const Wanted&, const Tensor&) {
+    // One place of each line: a comparison joins what reads it. Like the sum of a scatter, it has no -0.
+    if (index.shape()[dim] == 1) {
+      Shape line = Shape::filled(shape.rank(), 1);
+      line[dim] = shape[dim];
+      const Tensor places =
+          Access::tensor(make_node(Iota{}, {}, {shape[dim]}, DType::i64, index.device())).reshape(line);
+      return Gradients{where(places == cast(index, DType::i64), g + 0.0, 0.0)};
+    }
     return Gradients{scatter(ScatterOp::add, zeros_of(shape, g), dim, index, g, true)};
   });
 }

@@ -225,8 +225,7 @@ void check_rule(const Contract& op, const CaseValue& v) {
          "its dtypes are not those of a contraction");
   demand(op.numerics == Numerics::exact || compute_type(v.dtype(0)) == ComputeType::f32,
          "its numerics do not take the dtype");
-  demand(op.numerics != Numerics::q8 ||
-             has_q8_form(v.base(1).encoding, op.b_view, op.b.rank(), op.k.rank()),
+  demand(op.numerics != Numerics::q8 || has_q8_form(v.base(1).encoding, op.b_view, op.b.rank(), op.k.rank()),
          "its numerics do not take the weights");
   demand_inside(op.a_view, v.base(0).shape.numel());
   demand_inside(op.b_view, v.base(1).shape.numel());
@@ -307,6 +306,27 @@ void check_rule(const Fourier& op, const CaseValue& v) {
   demand((v.value.dtype == DType::f32 || v.value.dtype == DType::f64) && v.dtype(0) == v.value.dtype &&
              v.dtype(1) == v.value.dtype,
          "its dtypes are not those of a transform");
+}
+
+void check_rule(const Attend& op, const CaseValue& v) {
+  v.demand_count(op.gradients ? 5 : 3);
+  const bool ranks = v.shape(0).rank() == 4 && v.shape(1).rank() == 4 && v.shape(1) == v.shape(2);
+  demand(ranks, "its operands are not those of attention");
+  const AttentionSizes sizes = attention_sizes(v.shape(0), v.shape(1));
+  demand(sizes.key_heads > 0 && sizes.heads % sizes.key_heads == 0 && v.shape(1)[0] == sizes.batches &&
+             v.shape(1)[3] == sizes.width,
+         "its operands are not those of attention");
+  if (op.gradients) {
+    v.demand_direct(3);
+    demand(v.shape(3) == Shape{sizes.made()} && v.shape(4) == v.shape(0), "its operands are not those of attention");
+  }
+  demand(v.value.shape == Shape{op.gradients ? sizes.gradients() : sizes.made()} &&
+             (op.behind == 0 || op.behind == sizes.keys - sizes.rows) && op.behind >= 0,
+         "its shape is not that of attention");
+  demand(v.value.dtype == DType::f16 || v.value.dtype == DType::bf16, "its dtypes are not those of attention");
+  for (std::size_t i = 0; i < (op.gradients ? 5u : 3u); ++i) {
+    demand(v.dtype(i) == v.value.dtype, "its dtypes are not those of attention");
+  }
 }
 
 }  // namespace

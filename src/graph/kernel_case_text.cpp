@@ -64,9 +64,9 @@ requires(std::is_enum_v<T> && !std::is_same_v<T, Op>) CaseJson json_of(T word) {
 }
 
 // What a primitive's struct is called in files.
-constexpr const char* kPrimitiveNames[] = {"data",        "full", "iota",   "random",   "view",
-                                           "elementwise", "cast", "reduce", "contract", "gather",
-                                           "scatter",     "scan", "sort",   "update",   "fourier"};
+constexpr const char* kPrimitiveNames[] = {"data", "full",   "iota",     "random", "view",    "elementwise",
+                                           "cast", "reduce", "contract", "gather", "scatter", "scan",
+                                           "sort", "update", "fourier",  "attend"};
 static_assert(std::size(kPrimitiveNames) == std::variant_size_v<Primitive>);
 
 // ---- reading

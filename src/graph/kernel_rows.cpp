@@ -70,6 +70,7 @@ std::optional<Kernel> some_rows(const Kernel& kernel, std::int64_t count, std::u
                         [](const SortKernel&) { return std::optional<Kernel>(); },
                         [](const UpdateKernel&) { return std::optional<Kernel>(); },
                         [](const FourierKernel&) { return std::optional<Kernel>(); },
+                        [](const AttentionKernel&) { return std::optional<Kernel>(); },
                     },
                     kernel);
 }

@@ -203,17 +203,18 @@ class Lowering {
   // A source computed at the positions `view` selects of its dense value.
   int source_value(int e, const View& view) {
     const Entry& source = entry(e);
-    return std::visit(
-        overloaded{
-            [&](const Full&) {
-              return constant({e, 0}, compute_type(source.dtype), source.dtype);
-            },
-            [&](const Iota&) { return position(view); },
-            [&](const Random& random) { return random_value(e, random, view); },
-            [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan, Sort,
-                           Update, Fourier> auto&) -> int { fail_invariant("a source has no operands", __FILE__, __LINE__); },
-        },
-        *source.op);
+    return std::visit(overloaded{
+                          [&](const Full&) {
+                            return constant({e, 0}, compute_type(source.dtype), source.dtype);
+                          },
+                          [&](const Iota&) { return position(view); },
+                          [&](const Random& random) { return random_value(e, random, view); },
+                          [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan, Sort,
+                                         Update, Fourier, Attend> auto&) -> int {
+                            fail_invariant("a source has no operands", __FILE__, __LINE__);
+                          },
+                      },
+                      *source.op);
   }
 
   int position(const View& view) {
@@ -268,7 +269,7 @@ class Lowering {
                          add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
                    },
                    [&](const Gather& gather) { emit_gather(e, gather, map); },
-                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier> auto&) {
+                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier, Attend> auto&) {
                      fail_invariant("a member of a group is an instruction of its program", __FILE__, __LINE__);
                    },
                },

@@ -39,6 +39,7 @@ class IrregularLowering {
             },
             [&](const Update& update) -> Kernel { return update_kernel(update); },
             [&](const Fourier& fourier) -> Kernel { return fourier_kernel(fourier); },
+            [&](const Attend& attend) -> Kernel { return attention_kernel(attend); },
             [](const OneOf<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather> auto&)
                 -> Kernel { fail_invariant("an irregular entry has a kernel of its own", __FILE__, __LINE__); },
         },
@@ -112,6 +113,27 @@ class IrregularLowering {
     kernel.table = table.slot;
     kernel.out = slot_of(step_, entry_);
     kernel.out_strides = View::contiguous(self_.shape).permuted(lines_first(self_.shape.rank())).strides;
+    return kernel;
+  }
+
+  AttentionKernel attention_kernel(const Attend& attend) {
+    AttentionKernel kernel;
+    kernel.gradients = attend.gradients;
+    kernel.causal = attend.causal;
+    kernel.behind = attend.behind;
+    kernel.scale = static_cast<int>(step_.parameters.size());
+    step_.parameters.push_back({entry_, 0});
+    kernel.query = input(0);
+    kernel.key = input(1);
+    kernel.value = input(2);
+    kernel.sizes = attention_sizes(kernel.query.view.shape, kernel.key.view.shape);
+    if (attend.gradients) {
+      const Input made = input(3);
+      LOCKSTEP_ASSERT(made.view.offset == 0 && made.view.is_contiguous());
+      kernel.made = made.slot;
+      kernel.upstream = input(4);
+    }
+    kernel.out = slot_of(step_, entry_);
     return kernel;
   }
 

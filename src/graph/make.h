@@ -16,7 +16,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 
-inline const NodeRef& node_of(const Tensor& tensor) { return Access::node(tensor); }
+inline const NodeRef& node_of(const Tensor& tensor) {
+  return Access::node(tensor);
+}
 
 /// An elementwise op with all checks: devices, dtypes, broadcasting, scalars. Its call is named after its row, where no
 /// other is open.
@@ -63,6 +65,12 @@ Tensor update(const Tensor& self, const View& region, const Tensor& values);
 /// The transform along dim 1 of x [before, elements, after] or [before, elements, after, 2], with the roots of its plan
 /// (kernels/fourier.h), times `scale`.
 Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots);
+/// What Attend makes, of operands as it says, scores times `scale`. `behind`: absent where every query sees all keys.
+Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
+              double scale);
+/// And the gradients that belong to the gradient `upstream` of its results; `made` is what attend() made.
+Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
+                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim);
 
@@ -89,7 +97,9 @@ template <typename Change> Tensor change_view(const Tensor& tensor, Change chang
 }
 
 /// A composition's working type: f16 and bf16 compute in f32 and round once at the end.
-inline DType wide(DType dtype) { return is_float(dtype) ? dtype_of(compute_type(dtype)) : dtype; }
+inline DType wide(DType dtype) {
+  return is_float(dtype) ? dtype_of(compute_type(dtype)) : dtype;
+}
 
 /// The bits of an element of `dtype` with this value.
 std::uint64_t element_bits(double value, DType dtype);

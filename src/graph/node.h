@@ -34,7 +34,7 @@ using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
-/// What a node is computed from, in place: no primitive has more than three. An operand that is a scalar is null.
+/// What a node is computed from, in place: no primitive has more than five. An operand that is a scalar is null.
 class Inputs {
  public:
   Inputs() = default;
@@ -65,15 +65,15 @@ class Inputs {
   const NodeRef* end() const { return nodes_.data() + size_; }
 
  private:
-  std::array<NodeRef, 3> nodes_;
+  std::array<NodeRef, 5> nodes_;
   std::size_t size_ = 0;
 };
 
 /// What a computed place was called with, for the error of a bad index (graph/index_check.h).
 struct IndexStory {
-  const char* label = "input";     ///< what the op calls the table
-  std::weak_ptr<Handle> table;     ///< shown in the error if somebody holds it still
-  Shape given;                     ///< of the index as it was given, before it was flattened or spread
+  const char* label = "input";  ///< what the op calls the table
+  std::weak_ptr<Handle> table;  ///< shown in the error if somebody holds it still
+  Shape given;                  ///< of the index as it was given, before it was flattened or spread
 };
 
 struct Node {
@@ -83,11 +83,11 @@ struct Node {
   DType dtype = DType::f32;
   Encoding encoding = Encoding::dense;  ///< of given data, and of views of them; what is computed is dense
   Device device;
-  CallSite where;            ///< of the call that made it
-  const char* name = "";     ///< of the op that was called
-  std::uint64_t id = 0;      ///< creation order
-  int depth = 0;             ///< longest chain of pending nodes below
-  bool source = false;       ///< computed from nothing but Full, Iota and Random
+  CallSite where;         ///< of the call that made it
+  const char* name = "";  ///< of the op that was called
+  std::uint64_t id = 0;   ///< creation order
+  int depth = 0;          ///< longest chain of pending nodes below
+  bool source = false;    ///< computed from nothing but Full, Iota and Random
 
   std::atomic<int> handles{0};
   /// Set once, when the value is computed; published by `ready`.

@@ -251,8 +251,8 @@ struct Sort {
 };
 
 /// inputs[0], dense, with the elements `region` replaced by inputs[1], which has the region's shape. No element is
-/// in the region twice. It lies `start` elements further on: a multiple of kAligned, so that how it is aligned is part of
-/// the structure and where it lies is not. A cache that is filled step by step is filled by one plan.
+/// in the region twice. It lies `start` elements further on: a multiple of kAligned, so that how it is aligned is part
+/// of the structure and where it lies is not. A cache that is filled step by step is filled by one plan.
 struct Update {
   static constexpr std::int64_t kAligned = 64;
   View region;
@@ -288,8 +288,29 @@ struct Fourier {
   static bool is_cheap() { return false; }
 };
 
+/// Attention by the device's own library (fast numerics): inputs query, key and value, of a 16-bit dtype and the shapes
+/// of AttentionSizes; the node's elements lie as that says, in one dimension. Or its gradients: inputs query, key,
+/// value, what the forward node made, and the gradient of the results, of the query's shape.
+struct Attend {
+  bool gradients = false;
+  bool causal = false;      ///< query i sees the keys up to i + behind, else all
+  std::int64_t behind = 0;  ///< 0, or keys - rows
+  Scalar scale;             ///< f32: of the scores
+
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
+  static constexpr std::tuple fields{key(&Attend::gradients), key(&Attend::causal), key(&Attend::behind),
+                                     bound(&Attend::scale)};
+  static const char* op_name() { return "attention"; }
+  static Results results() { return Results::mixed; }
+  static bool is_cheap() { return false; }
+};
+
 using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
-                               Scan, Sort, Update, Fourier>;
+                               Scan, Sort, Update, Fourier, Attend>;
 
 /// What the compiler asks of each alternative of a variant of primitives.
 template <typename Variant> struct TraitsTable;

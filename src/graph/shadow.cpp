@@ -67,12 +67,6 @@ std::size_t place(int entry) {
   return static_cast<std::size_t>(entry);
 }
 
-// What has no specified bits is not compared by them.
-bool is_fast(const Kernel& kernel) {
-  const auto* const contraction = std::get_if<ContractionKernel>(&kernel);
-  return contraction != nullptr && contraction->numerics == Numerics::fast;
-}
-
 }  // namespace
 
 bool Shadow::Impl::is_named(const graph::KernelNames& names, const graph::Step& step) const {
@@ -86,6 +80,7 @@ bool Shadow::Impl::is_chosen(const graph::KernelNames& names, const graph::Step&
   const std::string module = names.module_of(step);
   const std::lock_guard lock(mutex);
   if (!module.empty()) last_module = module;
+  // What has no specified bits is not compared by them.
   if (!is_named(names, step) || is_fast(step.kernel)) return false;
   return options.every == 1 || seen[names.ops_of(step)]++ % options.every == 0;
 }

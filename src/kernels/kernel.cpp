@@ -96,11 +96,19 @@ std::string describe(const ScanKernel& kernel) {
   return std::string("scan") + rows_by(kernel.rows, kernel.n) + " " + name_of(kernel.op);
 }
 
-std::string describe(const SortKernel& kernel) { return "sort" + rows_by(kernel.rows, kernel.n); }
+std::string describe(const SortKernel& kernel) {
+  return "sort" + rows_by(kernel.rows, kernel.n);
+}
 
 std::string describe(const FourierKernel& kernel) {
   constexpr std::array<const char*, 4> kNames = {"", " inverse", " real", " real inverse"};
   return "fourier" + rows_by(kernel.lines, kernel.n) + kNames[static_cast<std::size_t>(kernel.kind)];
+}
+
+std::string describe(const AttentionKernel& kernel) {
+  const AttentionSizes& sizes = kernel.sizes;
+  return "attention" + rows_by({sizes.batches, sizes.heads, sizes.rows}, sizes.keys) + "x" +
+         std::to_string(sizes.width) + (kernel.causal ? " causal" : "") + (kernel.gradients ? " gradients" : "");
 }
 
 std::string describe(const UpdateKernel& kernel) {
@@ -139,6 +147,11 @@ const char* name_of(ScatterOp op) {
 
 const char* name_of(ScanOp op) {
   return kScanNames[static_cast<std::size_t>(op)];
+}
+
+bool is_fast(const Kernel& kernel) {
+  if (const auto* contraction = std::get_if<ContractionKernel>(&kernel)) return contraction->numerics == Numerics::fast;
+  return std::holds_alternative<AttentionKernel>(kernel);
 }
 
 std::size_t faults_of(const Kernel& kernel) {

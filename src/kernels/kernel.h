@@ -10,6 +10,7 @@
 //   SortKernel         the stable permutation that sorts each row
 //   UpdateKernel       one region of a tensor replaced
 //   FourierKernel      discrete Fourier transforms of lines
+//   AttentionKernel    attention and its gradients by a device's own library (fast numerics)
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <lockstep/shape.h>
 
 #include "core/view.h"
+#include "kernels/attention.h"
 #include "kernels/fourier.h"
 
 namespace lockstep {
@@ -115,13 +117,16 @@ enum class Extent : std::uint8_t { row, vector };
 /// One step of a Program, in SSA form: it defines the value with its own index.
 struct Instruction {
   enum class Kind : std::uint8_t {
-    load,         ///< input `index`, decoded to compute_type(dtype) (f32, bf16: subnormals read as zero unless the input says canonical)
-    load_bits,    ///< input `index`, the unsigned words as they are
-    constant,     ///< parameter `index`, already converted to `type`
-    iota,         ///< linear position: offset + sum strides[d] * i[d] of `positions[index]`, as i64
-    random,       ///< Philox word; operand a is an i64 element position, parameters index, index + 1: seed, draw. As i32 bits
+    load,  ///< input `index`, decoded to compute_type(dtype) (f32, bf16: subnormals read as zero unless the input says
+           ///< canonical)
+    load_bits,  ///< input `index`, the unsigned words as they are
+    constant,   ///< parameter `index`, already converted to `type`
+    iota,       ///< linear position: offset + sum strides[d] * i[d] of `positions[index]`, as i64
+    random,     ///< Philox word; operand a is an i64 element position, parameters index, index + 1: seed, draw. As i32
+                ///< bits
     elementwise,  ///< op(a, b, c), canonical for arithmetic ops, in `type`
-    cast,         ///< operand a from dtype `from` to dtype `dtype`, rounded once. from == dtype rounds a result to its storage type
+    cast,  ///< operand a from dtype `from` to dtype `dtype`, rounded once. from == dtype rounds a result to its storage
+           ///< type
     to_bits,      ///< value -> words of `dtype`
     from_bits,    ///< words of `dtype` -> value (as load does)
     reduce,       ///< reduce(a) (dot: a, b) over the row; extent becomes row
@@ -132,11 +137,11 @@ struct Instruction {
   Kind kind = Kind::load;
   ComputeType type = ComputeType::f32;  ///< of the value defined (comparisons: i32; argmax: i64)
   DType dtype = DType::f32;
-  DType from = DType::f32;              ///< casts, reductions, comparisons: dtype of the operands (i32 widens to i64)
+  DType from = DType::f32;  ///< casts, reductions, comparisons: dtype of the operands (i32 widens to i64)
   Extent extent = Extent::vector;
   Op op = Op::add;
   ReduceOp reduce = ReduceOp::sum;
-  int a = -1, b = -1, c = -1;           ///< operands: earlier instructions. A row operand of a vector op is broadcast.
+  int a = -1, b = -1, c = -1;  ///< operands: earlier instructions. A row operand of a vector op is broadcast.
   int index = -1;
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
@@ -147,7 +152,7 @@ struct Input {
   int slot = 0;
   DType dtype = DType::f32;
   View view;
-  bool canonical = false;  ///< known to hold no subnormal f32/bf16 (so that loading need not look)
+  bool canonical = false;               ///< known to hold no subnormal f32/bf16 (so that loading need not look)
   Encoding encoding = Encoding::dense;  ///< packed only as a contraction's b; `view` is over the elements
   friend bool operator==(const Input&, const Input&) = default;
 };
@@ -157,8 +162,8 @@ struct Input {
 struct Output {
   int slot = 0;
   DType dtype = DType::f32;
-  int value = 0;           ///< instruction
-  bool bits = false;       ///< the value is words (from MOVE ops or load_bits), else it is encoded
+  int value = 0;      ///< instruction
+  bool bits = false;  ///< the value is words (from MOVE ops or load_bits), else it is encoded
   Shape strides;
   std::int64_t offset = 0;
   friend bool operator==(const Output&, const Output&) = default;
@@ -207,8 +212,8 @@ struct RowKernel {
   Program program;
 };
 
-/// Whether products with packed weights may be in q8 numerics (docs/numerics.md section 14): k walks along whole blocks,
-/// from the beginning of one on. `view` is over groups of `b`, `k` and some more dims.
+/// Whether products with packed weights may be in q8 numerics (docs/numerics.md section 14): k walks along whole
+/// blocks, from the beginning of one on. `view` is over groups of `b`, `k` and some more dims.
 bool has_q8_form(Encoding encoding, const View& view, int b, int k);
 
 /// b, m, n, k are groups of up to four dims each; either may be empty (size 1).
@@ -217,26 +222,27 @@ struct ContractionKernel {
   ComputeType type = ComputeType::f32;  ///< of accumulators; operands convert exactly (i8 .. i32 -> i32 wrapping)
   /// But exact: type is f32, operands are f16, bf16 or f32. q8: b_operand has_q8_form.
   Numerics numerics = Numerics::exact;
-  Input a, b_operand;                   ///< views over (b, m, k) and (b, k, n); dims in the groups' order
+  Input a, b_operand;  ///< views over (b, m, k) and (b, k, n); dims in the groups' order
   /// Iteration space rows = (b, m), inner = n. At least one output.
   Program epilogue;
 };
 
 /// out = self, and then for each index p of `space` in row-major order: out[sum strides[d] * p[d] + stride * index[p]]
 /// op= values[p]. Values for one place are combined by R in ascending order of p, then with self's (unless it is left
-/// out), and rounded once: docs/numerics.md section 7. `set`: the last one. Places that nothing goes to keep self's bits.
+/// out), and rounded once: docs/numerics.md section 7. `set`: the last one. Places that nothing goes to keep self's
+/// bits.
 struct ScatterKernel {
   ScatterOp op = ScatterOp::set;
-  bool include_self = true;     ///< else places that values go to forget self's
-  DType dtype = DType::f32;     ///< of self, values and out
+  bool include_self = true;  ///< else places that values go to forget self's
+  DType dtype = DType::f32;  ///< of self, values and out
   Shape space;
-  Shape strides;                ///< of out, in elements; 0 along the axis
-  std::int64_t stride = 0;      ///< of the axis
-  std::int64_t size = 0;        ///< of the axis; an index outside it is a fault and writes nothing
-  Input self;                   ///< view over out's shape
-  Input index;                  ///< i32 or i64, over `space`
-  Input values;                 ///< over `space`
-  int out = 0;                  ///< slot; dense, of self.view's shape
+  Shape strides;            ///< of out, in elements; 0 along the axis
+  std::int64_t stride = 0;  ///< of the axis
+  std::int64_t size = 0;    ///< of the axis; an index outside it is a fault and writes nothing
+  Input self;               ///< view over out's shape
+  Input index;              ///< i32 or i64, over `space`
+  Input values;             ///< over `space`
+  int out = 0;              ///< slot; dense, of self.view's shape
 };
 
 /// Each row's running sum, product, largest or smallest element, or the position of that, in the order of
@@ -245,9 +251,9 @@ struct ScanKernel {
   ScanOp op = ScanOp::sum;
   Shape rows;
   std::int64_t n = 0;
-  Input input;          ///< over (rows..., n)
-  int out = 0;          ///< slot; the input's dtype, i64 for positions
-  Shape out_strides;    ///< over (rows..., n)
+  Input input;        ///< over (rows..., n)
+  int out = 0;        ///< slot; the input's dtype, i64 for positions
+  Shape out_strides;  ///< over (rows..., n)
 };
 
 /// The permutation (i64) that sorts each row: stable, by the key of docs/numerics.md section 4.
@@ -255,9 +261,9 @@ struct SortKernel {
   bool descending = false;
   Shape rows;
   std::int64_t n = 0;
-  Input input;          ///< over (rows..., n)
-  int out = 0;          ///< slot
-  Shape out_strides;    ///< over (rows..., n)
+  Input input;        ///< over (rows..., n)
+  int out = 0;        ///< slot
+  Shape out_strides;  ///< over (rows..., n)
 };
 
 /// out = self with its elements `region` replaced by values, bit for bit. Where both are the same memory, self's other
@@ -269,7 +275,7 @@ struct UpdateKernel {
   View region;                ///< over values' shape, into out; no bounds, no element twice
   int start = -1;             ///< parameter: how many elements further on the region lies (i64); -1: none
   Input values;
-  int out = 0;                ///< slot
+  int out = 0;  ///< slot
 };
 
 /// The transform of each line, times a factor: docs/numerics.md section 4. What is complex has one dim more, the last,
@@ -277,16 +283,33 @@ struct UpdateKernel {
 struct FourierKernel {
   FourierKind kind = FourierKind::forward;
   std::int64_t n = 1;
-  int scale = 0;        ///< parameter, f32 or f64
+  int scale = 0;  ///< parameter, f32 or f64
   Shape lines;
-  Input input;          ///< f32 or f64, over (lines..., elements[, 2])
-  int table = 0;        ///< slot: the roots, dense, as FourierPlan has them
-  int out = 0;          ///< slot
-  Shape out_strides;    ///< over (lines..., results[, 2])
+  Input input;        ///< f32 or f64, over (lines..., elements[, 2])
+  int table = 0;      ///< slot: the roots, dense, as FourierPlan has them
+  int out = 0;        ///< slot
+  Shape out_strides;  ///< over (lines..., results[, 2])
+};
+
+/// Attention in fast numerics, on a device whose backend says that it has it. Or, with `gradients`, what belongs to the
+/// gradient `upstream` of its results.
+struct AttentionKernel {
+  AttentionSizes sizes;
+  bool gradients = false;
+  bool causal = false;      ///< query i sees the keys up to i + behind, else all
+  std::int64_t behind = 0;  ///< 0, or all keys behind the queries': keys - rows
+  int scale = 0;            ///< parameter, f32: of the scores
+  Input query, key, value;  ///< of one 16-bit dtype, over (batches, heads, positions, width)
+  int made = -1;            ///< gradients: slot of what the forward kernel made
+  Input upstream;           ///< gradients: as the query
+  int out = 0;              ///< slot: AttentionSizes::made(), or gradients()
 };
 
 using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel,
-                            FourierKernel>;
+                            FourierKernel, AttentionKernel>;
+
+/// Whether a device's own library computes it (fast numerics), so that its bits are not specified.
+bool is_fast(const Kernel& kernel);
 
 /// How many indices a kernel checks: for each there is one word that it sets to 1 when it meets a bad one.
 std::size_t faults_of(const Kernel& kernel);

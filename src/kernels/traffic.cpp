@@ -13,8 +13,7 @@ class Traffic {
   explicit Traffic(std::span<const std::size_t> slot_bytes) : slot_bytes_(slot_bytes), moved_(slot_bytes.size()) {}
 
   void add(const Input& input) {
-    moved_[static_cast<std::size_t>(input.slot)] +=
-        encoded_bytes(input.encoding, input.dtype, elements_of(input.view));
+    moved_[static_cast<std::size_t>(input.slot)] += encoded_bytes(input.encoding, input.dtype, elements_of(input.view));
   }
   void add(int slot, DType dtype, const Shape& shape, const Shape& strides) {
     View view;
@@ -106,6 +105,18 @@ void count(Traffic& traffic, const FourierKernel& kernel, bool) {
   traffic.add(kernel.input);
   traffic.add(kernel.table, bytes, plan.table);
   traffic.add(kernel.out, bytes, kernel.lines.numel() * plan.outputs() * (plan.writes_pairs() ? 2 : 1));
+}
+
+void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
+  const std::size_t bytes = size_of(kernel.query.dtype);
+  traffic.add(kernel.query);
+  traffic.add(kernel.key);
+  traffic.add(kernel.value);
+  if (kernel.gradients) {
+    traffic.add(kernel.made, bytes, kernel.sizes.made());
+    traffic.add(kernel.upstream);
+  }
+  traffic.add(kernel.out, bytes, kernel.gradients ? kernel.sizes.gradients() : kernel.sizes.made());
 }
 
 }  // namespace

@@ -24,19 +24,21 @@ class IsaBackend : public Backend {
   }
   std::string description() const override { return std::string(name_of(isa_)); }
   std::unique_ptr<Executable> compile(const Kernel& kernel) override {
-    return std::visit(overloaded{
-                          [&](const RowKernel& k) -> std::unique_ptr<Executable> {
-                            if (auto gather = compile_gather(k.program, isa_)) return gather;
-                            return std::make_unique<Rows>(k.program, isa_);
-                          },
-                          [&](const ContractionKernel& k) { return compile_contraction(k, isa_, kept_); },
-                          [&](const ScatterKernel& k) { return compile_scatter(k, isa_, memory_); },
-                          [&](const ScanKernel& k) { return compile_scan(k, isa_); },
-                          [&](const SortKernel& k) { return compile_sort(k, isa_, memory_); },
-                          [&](const UpdateKernel& k) { return compile_update(k, isa_); },
-                          [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
-                      },
-                      kernel);
+    return std::visit(
+        overloaded{
+            [&](const RowKernel& k) -> std::unique_ptr<Executable> {
+              if (auto gather = compile_gather(k.program, isa_)) return gather;
+              return std::make_unique<Rows>(k.program, isa_);
+            },
+            [&](const ContractionKernel& k) { return compile_contraction(k, isa_, kept_); },
+            [&](const ScatterKernel& k) { return compile_scatter(k, isa_, memory_); },
+            [&](const ScanKernel& k) { return compile_scan(k, isa_); },
+            [&](const SortKernel& k) { return compile_sort(k, isa_, memory_); },
+            [&](const UpdateKernel& k) { return compile_update(k, isa_); },
+            [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
+            [&](const AttentionKernel&) -> std::unique_ptr<Executable> { throw BackendError("no fast numerics"); },
+        },
+        kernel);
   }
 
  private:

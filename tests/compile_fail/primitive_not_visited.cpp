@@ -13,6 +13,7 @@ int operands_of(const Primitive& primitive) {
                         [](const Reduce& reduce) { return reduce.op == ReduceOp::dot ? 2 : 1; },
                         [](const OneOf<Contract, Gather> auto&) { return 2; },
                         [](const Scatter&) { return 3; },
+                        [](const Attend& attend) { return attend.gradients ? 5 : 3; },
 #ifndef LOCKSTEP_MUST_FAIL
                         [](const Update&) { return 2; },
 #endif

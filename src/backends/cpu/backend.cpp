@@ -51,6 +51,9 @@ struct Compiler {
   std::unique_ptr<Executable> operator()(const FourierKernel& kernel) const {
     return compile_fourier(kernel, isa, memory);
   }
+  std::unique_ptr<Executable> operator()(const AttentionKernel&) const {
+    throw BackendError("cpu: only CUDA devices have fast numerics");
+  }
 };
 
 }  // namespace

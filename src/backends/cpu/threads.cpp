@@ -50,8 +50,7 @@ int initial_threads() {
 
 /// What parallel_for uses. Replaced as a whole, so that work under way keeps what it started with.
 struct Pool {
-  explicit Pool(int threads_, ParallelExecutor executor_ = {})
-      : threads(threads_), executor(std::move(executor_)) {
+  explicit Pool(int threads_, ParallelExecutor executor_ = {}) : threads(threads_), executor(std::move(executor_)) {
     // More threads than processors would only take turns.
     if (!executor)
       built_in = std::make_unique<ThreadPool>(static_cast<std::size_t>(std::min(threads, usable_processors())));
@@ -98,9 +97,13 @@ void set_num_threads(int count) {
   the_pool() = std::make_shared<Pool>(count, before ? before->executor : ParallelExecutor());
 }
 
-int num_threads() { return pool()->threads; }
+int num_threads() {
+  return pool()->threads;
+}
 
-bool in_parallel_region() { return inside_parallel_for; }
+bool in_parallel_region() {
+  return inside_parallel_for;
+}
 
 void parallel_for(std::int64_t count, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& fn) {
   if (count <= 0) return;

@@ -258,8 +258,7 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
     refuse_beyond_memory(driver_->info(),
                          sizeof(std::int64_t) * static_cast<std::size_t>(sort->rows.numel() * sort->n));
   }
-  const auto* const product = std::get_if<ContractionKernel>(&kernel);
-  if (product != nullptr && product->numerics == Numerics::fast && !missing_for_fast().empty()) {
+  if (is_fast(kernel) && !missing_for_fast().empty()) {
     throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
   const RenderLimits limits{.threads = threads,

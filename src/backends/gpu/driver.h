@@ -103,6 +103,8 @@ class Driver {
   /// Why `load_call` cannot be used for products, and for convolutions; empty where it can.
   virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
   virtual std::string missing_for_convolutions() const { return missing_for_products(); }
+  /// Whether it can for attention.
+  virtual bool has_attention() const { return false; }
   /// With which libraries, or that they are missing, in words; empty on other devices.
   virtual std::string libraries() const { return ""; }
   /// What the vendor's library computes, to be launched as a kernel of one group.

@@ -35,6 +35,7 @@ class ReplayingDriver : public Driver {
   std::vector<std::byte> to_keep(std::vector<std::byte> binary, const Module& module) const override;
   std::string missing_for_products() const override { return driver_->missing_for_products(); }
   std::string missing_for_convolutions() const override { return driver_->missing_for_convolutions(); }
+  bool has_attention() const override { return driver_->has_attention(); }
   std::string libraries() const override { return driver_->libraries(); }
   std::unique_ptr<Module> load_call(const LibraryCall& call) override;
   void launch(const Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,

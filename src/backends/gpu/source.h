@@ -35,6 +35,7 @@
 //   FMA_OF_SUMS(x, y, z)     FMA_EXACT of factors that may be subnormal themselves, as those of a contraction are not
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -130,7 +131,31 @@ struct LibraryConvolution {
   Shape stride, dilation, before, after;
 };
 
-using LibraryCall = std::variant<LibraryProduct, LibraryConvolution>;
+constexpr std::int64_t kAttentionWorkBytes = std::int64_t{1}
+                                             << 30;  ///< its memory for attention, unless one batch needs more
+
+/// Attention, or its gradients, by the library: softmax(scale · query · keyᵀ) · value, with query i seeing the keys up
+/// to i + behind where it is causal. Operands are [batches, heads, positions, width], with these steps between elements
+/// of the first three; made and gradients lie as AttentionSizes says. The launch's words are the places of query, key,
+/// value, results and each query's f32; for gradients those of the results' gradient and of the three gradients,
+/// too; the working memory, and the scale.
+struct LibraryAttention {
+  using Steps = std::array<std::int64_t, 3>;
+  bool gradients = false;
+  bool causal = false;
+  std::int64_t behind = 0;    ///< 0, or keys - rows
+  DType dtype = DType::bf16;  ///< or f16
+  AttentionSizes sizes;
+  Steps query{}, key{}, value{}, upstream{};
+  std::int64_t work_bytes = 0;
+
+  /// Of the working memory's begin: an f32 for each query, in gradients.
+  std::int64_t share_bytes() const {
+    return gradients ? (4 * sizes.batches * sizes.heads * sizes.rows + 255) / 256 * 256 : 0;
+  }
+};
+
+using LibraryCall = std::variant<LibraryProduct, LibraryConvolution, LibraryAttention>;
 
 /// One launch: which text, how many workgroups, and the parameter words.
 struct Launch {
@@ -138,9 +163,9 @@ struct Launch {
   std::uint32_t groups = 1;
   std::vector<std::uint32_t> words;
   std::vector<Patch> patches;
-  int copies_from = -1, copies_to = -1;        ///< slots: not launched where both are the same memory
-  std::optional<LibraryCall> call = {};        ///< instead of the text
-  int makes = -1;                              ///< a form: not launched where that was kept
+  int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
+  std::optional<LibraryCall> call = {};  ///< instead of the text
+  int makes = -1;                        ///< a form: not launched where that was kept
 };
 
 /// What launches make of an operand for later ones, which may be kept for the next run if the operand is the same then.

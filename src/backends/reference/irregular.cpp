@@ -15,7 +15,8 @@ inline namespace v0 {
 namespace reference {
 namespace {
 
-// --- scatter ----------------------------------------------------------------------------------------------------------
+// --- scatter
+// ----------------------------------------------------------------------------------------------------------
 
 /// "R(contributions in ascending source position)"
 template <typename T> T combined(ScatterOp op, const std::vector<T>& values) {
@@ -84,7 +85,8 @@ void run_kernel(const ScatterKernel& kernel, const Binding& binding) {
   }
 }
 
-// --- scan -------------------------------------------------------------------------------------------------------------
+// --- scan
+// -------------------------------------------------------------------------------------------------------------
 
 namespace reference {
 namespace {
@@ -92,8 +94,8 @@ namespace {
 constexpr std::size_t kScanLane = 64;
 
 /// Section 5: "chunks of 4096 = 64 lanes of 64 consecutive elements. Sequential inside a lane; lane prefixes sequential
-/// over the lane totals; chunk prefixes by the same scan of chunk totals; out = op(op(chunk prefix, lane prefix), local),
-/// absent prefixes skipped."
+/// over the lane totals; chunk prefixes by the same scan of chunk totals; out = op(op(chunk prefix, lane prefix),
+/// local), absent prefixes skipped."
 template <typename T, typename Combine> std::vector<T> scan_in_order(const std::vector<T>& x, Combine combine) {
   std::vector<T> local = x;
   std::vector<T> lane_prefix(x.size() / kScanLane + 1);  // of each lane, over the lanes of its chunk before it
@@ -202,7 +204,8 @@ void run_kernel(const ScanKernel& kernel, const Binding& binding) {
   });
 }
 
-// --- sort -------------------------------------------------------------------------------------------------------------
+// --- sort
+// -------------------------------------------------------------------------------------------------------------
 
 void run_kernel(const SortKernel& kernel, const Binding& binding) {
   std::byte* out = slot(binding, kernel.out);
@@ -228,13 +231,15 @@ void run_kernel(const SortKernel& kernel, const Binding& binding) {
   });
 }
 
-// --- update -----------------------------------------------------------------------------------------------------------
+// --- update
+// -----------------------------------------------------------------------------------------------------------
 
 void run_kernel(const UpdateKernel& kernel, const Binding& binding) {
   std::byte* out = slot(binding, kernel.out);
   const std::byte* self = slot(binding, kernel.self);
   if (self != out) {
-    for (std::int64_t i = 0; i < kernel.elements; ++i) store_word(kernel.dtype, out, i, load_word(kernel.dtype, self, i));
+    for (std::int64_t i = 0; i < kernel.elements; ++i)
+      store_word(kernel.dtype, out, i, load_word(kernel.dtype, self, i));
   }
   Index index{};
   const std::int64_t start = start_of(kernel, binding);
@@ -243,6 +248,10 @@ void run_kernel(const UpdateKernel& kernel, const Binding& binding) {
     const std::int64_t place = start + kernel.region.address(index.data());
     store_word(kernel.dtype, out, place, word_at(kernel.values, binding, index.data()));
   }
+}
+
+void run_kernel(const AttentionKernel&, const Binding&) {
+  throw BackendError("ref: fast numerics have no specified bits");
 }
 
 }  // namespace v0

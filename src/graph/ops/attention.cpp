@@ -9,7 +9,9 @@
 #include <lockstep/autograd.h>
 #include <lockstep/ops/attention.h>
 
+#include "backends/backend.h"
 #include "graph/autocast.h"
+#include "graph/make.h"
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 #include "graph/recording.h"
@@ -31,6 +33,9 @@ constexpr std::int64_t kFewRows = 16;
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 // In fast numerics: enough work for a library's call.
 constexpr std::int64_t kFastBlockBytes = std::int64_t{256} << 20;
+// Of heads that fused kernels take.
+constexpr std::int64_t kFusedWidths = 8;
+constexpr std::int64_t kMostFusedWidth = 128;
 
 struct Range {
   std::int64_t first = 0;
@@ -56,6 +61,36 @@ class Attention {
     check_options();
     const std::int64_t features = query_.shape().back();
     scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
+  }
+
+  /// Whether the device's library has all of it as one kernel: fast numerics, enough rows for one, and no masks but by
+  /// the last key that a row sees.
+  bool is_fused() const {
+    const std::int64_t width = query_.shape().back();
+    const bool fits = width % kFusedWidths == 0 && width <= kMostFusedWidth && value_.shape().back() == width;
+    const bool plain = !options_.mask && !(options_.softcap > 0) && !before_ && !options_.first_query;
+    const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
+    return numerics_of(query_.dtype()) == Numerics::fast && size_of(query_.dtype()) == 2 && fits && plain && seen &&
+           rows_ > kFewRows && result_shape().numel() != 0 && keys_ != 0 &&
+           backend_of(query_.device()).has_fast_attention();
+  }
+
+  /// By that kernel; also what its gradients read again.
+  std::pair<Tensor, Tensor> run_fused() const {
+    const Tensor made = attend(joined_query(), joined(key_), joined(value_), behind_, scale_);
+    return {part_of_fused(made, 0, heads() * repeats_, rows_).reshape(result_shape()), made};
+  }
+
+  /// As gradients(), of query, key and value; `made` is from run_fused(). All three are computed in any case.
+  std::vector<Tensor> fused_gradients(const Tensor& upstream, const Tensor& made) const {
+    const Tensor query = joined_query();
+    const Tensor key = joined(key_);
+    const Tensor all = attend_gradients(query, key, joined(value_), made,
+                                        cast(upstream, query_.dtype()).reshape(query.shape()), behind_, scale_);
+    const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+    return {part_of_fused(all, 0, sizes.heads, rows_).reshape(joined_heads(query_.shape().back())),
+            part_of_fused(all, sizes.queries(), heads(), keys_).reshape(key_.shape()),
+            part_of_fused(all, sizes.queries() + sizes.each_keys(), heads(), keys_).reshape(value_.shape())};
   }
 
   Tensor run() {
@@ -210,6 +245,23 @@ class Attention {
     if (first < 0 || first > keys_ || rows_ > keys_ - first) {
       fail<ValueError>(fmt::format("{} queries from position {} on do not fit {} keys", rows_, first, keys_), shown_);
     }
+  }
+
+  // Fused kernels know [batches, heads, positions, width].
+  std::int64_t heads() const { return lead_.empty() ? 1 : lead_.back(); }
+  std::int64_t batches() const { return lead_.numel() / heads(); }
+  Tensor joined_query() const { return query_.reshape({batches(), heads() * repeats_, rows_, query_.shape().back()}); }
+  Tensor joined(const Tensor& tensor) const {
+    return tensor.reshape({batches(), heads(), keys_, tensor.shape().back()});
+  }
+  // The elements from `first` on of what a fused kernel made, which lie as [batches, positions, heads, width].
+  Tensor part_of_fused(const Tensor& made, std::int64_t first, std::int64_t head_count, std::int64_t positions) const {
+    const std::int64_t width = query_.shape().back();
+    return view_tensor(node_of(made),
+                       View{.shape = {batches(), head_count, positions, width},
+                            .strides = {positions * head_count * width, width, head_count * width, 1},
+                            .offset = first},
+                       made.dtype());
   }
 
   Shape result_shape() const { return joined_heads(value_.shape().back()); }
@@ -466,10 +518,12 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
-  const Tensor result = [&] {
+  const auto [result, made] = [&]() -> std::pair<Tensor, Tensor> {
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
-    return Attention(query, key, value, options).run();
+    Attention attention(query, key, value, options);
+    if (attention.is_fused()) return attention.run_fused();
+    return {attention.run(), Tensor()};
   }();
   const std::int64_t rows = query.tensor().shape()[query.tensor().rank() - 2];
   const std::int64_t keys = key.tensor().shape()[key.tensor().rank() - 2];
@@ -486,10 +540,13 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   if (!is_tracing(operands)) return result;
   return traced(
       result, operands,
-      [q = query.tensor(), k = key.tensor(), v = value.tensor(), options, numerics](
+      [q = query.tensor(), k = key.tensor(), v = value.tensor(), made, options, numerics](
           const Tensor& g, const std::vector<bool>& wanted, const Tensor& out) {
         const InnerNumerics inner(numerics);
-        return Attention({q}, {k}, {v}, options).gradients(g, out, wanted);
+        Attention attention({q}, {k}, {v}, options);
+        // Gradients of gradients are those of the composition.
+        const bool is_last = !is_tracing({&q, &k, &v, &g, &out});
+        return made.defined() && is_last ? attention.fused_gradients(g, made) : attention.gradients(g, out, wanted);
       },
       true);
 }

@@ -22,7 +22,8 @@ std::shared_ptr<const IndexStory> story_of(const std::optional<GivenIndex>& give
 }
 
 bool is_dense(const Reading& reading) {
-  return reading.view.offset == 0 && reading.view.is_contiguous() && reading.view.shape.numel() == reading.base->shape.numel();
+  return reading.view.offset == 0 && reading.view.is_contiguous() &&
+         reading.view.shape.numel() == reading.base->shape.numel();
 }
 
 }  // namespace
@@ -39,13 +40,13 @@ Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::opt
   LOCKSTEP_ASSERT(view.shape == index.shape());
   Gather op = primitive;
   op.source = std::move(view);
-  return trace_gather(make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(),
-                           story_of(given)),
-                      source, dim, index);
+  return trace_gather(
+      make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), story_of(given)), source, dim,
+      index);
 }
 
-Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values,
-               bool include_self, const std::optional<GivenIndex>& given) {
+Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,
+               const std::optional<GivenIndex>& given) {
   LOCKSTEP_ASSERT(index.shape() == values.shape() && self.rank() == index.rank() && self.dtype() == values.dtype());
   const Tensor result = make(Scatter{op, dim, include_self}, {node_of(self), node_of(index), node_of(values)},
                              self.shape(), self.dtype(), story_of(given));
@@ -60,10 +61,27 @@ Tensor scan(ScanOp op, const Tensor& a, int dim) {
 
 Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots) {
   const FourierPlan plan(kind, n);
-  LOCKSTEP_ASSERT(x.rank() == (plan.reads_pairs() ? 4 : 3) && x.size(1) == plan.inputs() && roots.numel() == plan.table);
+  LOCKSTEP_ASSERT(x.rank() == (plan.reads_pairs() ? 4 : 3) && x.size(1) == plan.inputs() &&
+                  roots.numel() == plan.table);
   Shape shape{x.size(0), plan.outputs(), x.size(2)};
   if (plan.writes_pairs()) shape.push_back(2);
   return make(Fourier{kind, n, {element_bits(scale, x.dtype())}}, {node_of(x), node_of(roots)}, shape, x.dtype());
+}
+
+Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
+              double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+  return make(Attend{false, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+              {node_of(query), node_of(key), node_of(value)}, {sizes.made()}, query.dtype());
+}
+
+Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
+                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+  LOCKSTEP_ASSERT(made.shape() == Shape{sizes.made()} && upstream.shape() == query.shape());
+  return make(Attend{true, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+              {node_of(query), node_of(key), node_of(value), node_of(made), node_of(upstream)}, {sizes.gradients()},
+              query.dtype());
 }
 
 Tensor sort_indices(const Tensor& a, int dim, bool descending) {

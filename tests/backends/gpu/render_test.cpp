@@ -402,6 +402,50 @@ struct ConvolutionViews {
 };
 
 // The library is asked for a convolution where a contraction of windows is one, and reads and writes channels last.
+// Attention reads what lies at multiples of 16 bytes as it is, copies the rest, and walks over batches whose gradients
+// need too much working memory at once.
+TEST(GpuRender, FastAttentionIsTheLibrarys) {
+  AttentionKernel kernel;
+  kernel.sizes = {.batches = 3, .heads = 4, .key_heads = 2, .rows = 32, .keys = 40, .width = 64};
+  const auto operand = [](int slot, std::int64_t heads, std::int64_t positions, std::int64_t offset) {
+    View view = View::contiguous({3, positions, heads, 64}).permuted({0, 2, 1, 3});
+    view.offset = offset;
+    return Input{.slot = slot, .dtype = DType::bf16, .view = view};
+  };
+  kernel.query = operand(0, 4, 32, 8);
+  kernel.key = operand(1, 2, 40, 0);
+  kernel.value = operand(2, 2, 40, 3);  // not at such a multiple
+  kernel.out = 3;
+  const Rendered forward = render(kernel, {});
+  ASSERT_EQ(forward.launches.size(), 2u);
+  EXPECT_FALSE(forward.launches[0].call.has_value());
+  const auto& call = std::get<LibraryAttention>(*forward.launches[1].call);
+  EXPECT_EQ(call.query, (LibraryAttention::Steps{32 * 4 * 64, 64, 4 * 64}));
+  const std::vector<Patch>& words = forward.launches[1].patches;
+  ASSERT_EQ(words.size(), 7u);  // query, key, value, results, an f32 for each query; working memory, the scale
+  EXPECT_EQ(words[0].offset, 16);
+  EXPECT_EQ(words[2].kind, Patch::Kind::scratch);
+  EXPECT_EQ(words[4].index, 3);
+  EXPECT_EQ(words[4].offset, 2 * kernel.sizes.queries());
+  EXPECT_EQ(words[6].kind, Patch::Kind::scalar);
+
+  kernel.gradients = true;
+  kernel.made = 4;
+  kernel.value.view.offset = 0;
+  kernel.upstream = operand(5, 4, 32, 0);
+  EXPECT_EQ(render(kernel, {}).launches.size(), 1u);
+  // 4 heads of 8192 x 8192 scores of 2 bytes are more than half of what is given at once.
+  kernel.sizes.rows = kernel.sizes.keys = 8192;
+  kernel.query = operand(0, 4, 8192, 0);
+  kernel.key = operand(1, 2, 8192, 0);
+  kernel.value = operand(2, 2, 8192, 0);
+  kernel.upstream = operand(5, 4, 8192, 0);
+  const Rendered parts = render(kernel, {});
+  ASSERT_EQ(parts.launches.size(), 3u);
+  EXPECT_LE(parts.scratch_bytes, std::size_t{1} << 30);
+  EXPECT_EQ(parts.launches[2].patches[0].offset, 2 * 4 * 8192 * 64 * 2);  // the third batch's query
+}
+
 TEST(GpuRender, FastConvolutionsAreTheLibrarys) {
   using Kind = LibraryConvolution::Kind;
   using V = ConvolutionViews;

@@ -226,6 +226,130 @@ TEST_F(FastOnCuda, EveryOpThatMultipliesTakesIt) {
   }
 }
 
+struct FastAttention {
+  std::int64_t batch, heads, key_heads, rows, keys, width;
+  bool causal;
+  CausalAlignment alignment = CausalAlignment::top_left;
+};
+
+// The bounds of fused attention and its gradients, element by element: lengths that are no multiples of anything, heads
+// that share keys, operands that are slices of one projection and some that lie otherwise, both dtypes.
+TEST_F(FastOnCuda, AttentionStaysBelowTheBound) {
+  if (!backend_of(device_).has_fast_attention()) GTEST_SKIP() << "attention of fast numerics is not fused here";
+  manual_seed(9);
+  const FastAttention cases[] = {
+      {2, 4, 4, 128, 128, 64, true},   {2, 3, 3, 77, 77, 64, false},
+      {1, 6, 2, 100, 333, 128, false}, {2, 4, 2, 130, 130, 40, true},
+      {1, 2, 2, 70, 200, 64, true},    {1, 2, 2, 70, 200, 64, true, CausalAlignment::bottom_right},
+      {3, 2, 1, 50, 300, 32, false},
+  };
+  const Device cpu{DeviceKind::cpu, 0};
+  for (const FastAttention& c : cases) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const AttentionOptions options{
+          .causal = c.causal, .alignment = c.alignment, .enable_gqa = c.heads != c.key_heads};
+      const auto heads_of = [&](std::int64_t heads, std::int64_t positions) {
+        return random({c.batch, positions, heads, c.width}, dtype).transpose(1, 2);
+      };
+      std::vector<Tensor> given{heads_of(c.heads, c.rows), heads_of(c.key_heads, c.keys),
+                                heads_of(c.key_heads, c.keys)};
+      if (c.rows == c.keys && c.heads == c.key_heads) {
+        const Tensor all = random({c.batch, c.rows, 3, c.heads, c.width}, dtype).permute({2, 0, 3, 1, 4});
+        for (int i = 0; i < 3; ++i) given[static_cast<std::size_t>(i)] = all.select(0, i);
+      }
+      if (c.width == 32) given[1] = random({c.batch, c.key_heads, c.width, c.keys}, dtype).transpose(2, 3);
+      const Tensor upstream = heads_of(c.heads, c.rows);
+      const auto computed = [&] {
+        std::vector<Tensor> x;
+        for (const Tensor& one : given) x.push_back(requires_grad(one));
+        const Tensor result = in_fast([&] { return scaled_dot_product_attention(x[0], x[1], x[2], options); });
+        std::vector<Tensor> all = gradients(sum(result.to(DType::f32) * upstream.to(DType::f32)), x);
+        all.push_back(detach(result));
+        for (Tensor& one : all) one = one.eval();
+        return all;
+      };
+      const std::vector<Tensor> got = computed();
+      for (int again = 0; again < 3; ++again) {
+        const std::vector<Tensor> repeated = computed();
+        for (std::size_t i = 0; i < got.size(); ++i) EXPECT_BITS_EQ(got[i], repeated[i]);
+      }
+
+      // In f64, and the same with magnitudes.
+      const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      const double smallest = dtype == DType::bf16 ? 0x1p-126 : 0x1p-14;
+      const auto wide = [&](const Tensor& x, bool repeats) {
+        const Tensor all = x.to(cpu).to(DType::f64);
+        if (!repeats) return all;
+        const Shape shape{c.batch, c.key_heads, c.heads / c.key_heads, c.keys, c.width};
+        return all.unsqueeze(2).expand(shape).reshape({c.batch, c.heads, c.keys, c.width});
+      };
+      const Tensor q = wide(given[0], false), k = wide(given[1], true), v = wide(given[2], true);
+      const Tensor g = wide(upstream, false);
+      const double scale = 1 / std::sqrt(static_cast<double>(c.width));
+      const std::int64_t behind = c.alignment == CausalAlignment::bottom_right ? c.keys - c.rows : 0;
+      const Tensor seen = c.causal ? tril(ones({c.rows, c.keys}, {.dtype = DType::f64}), behind)
+                                   : ones({c.rows, c.keys}, {.dtype = DType::f64});
+      const auto turned = [](const Tensor& x) { return x.transpose(-1, -2); };
+      const Tensor scores = where(seen > 0.0, matmul(q, turned(k)) * scale, -1e300);
+      const Tensor w = softmax(scores, -1);
+      const Tensor out = matmul(w, v);
+      // Of every score: what the products and the exponential err by, relative to its weight.
+      const Tensor delta = amax(matmul(abs(q), turned(abs(k))) * seen, {-1}, true) *
+                           (scale * static_cast<double>(c.width + 16) * 0x1p-23);
+      const Tensor of_weights = w * (delta * 4.0 + (unit + static_cast<double>(c.keys + 16) * 0x1p-23));
+      const Tensor bound = matmul(of_weights, abs(v)) + matmul(seen, abs(v)) * (unit * smallest) + abs(out) * unit;
+      const Tensor of_dots = matmul(abs(g), turned(abs(v))) + sum(abs(g) * abs(out), {-1}, true);
+      const Tensor ds = w * (matmul(g, turned(v)) - sum(g * out, {-1}, true));
+      const Tensor of_ds = (of_weights * 3.0 * of_dots + seen * (of_dots * (unit * smallest))) * scale;
+      const auto added = [&](const Tensor& x) {
+        return sum(x.reshape({c.batch, c.key_heads, c.heads / c.key_heads, c.keys, c.width}), {2}, false);
+      };
+      const Tensor dq = matmul(ds, k) * scale, dk = added(matmul(turned(ds), q) * scale),
+                   dv = added(matmul(turned(w), g));
+      const std::vector<Tensor> exact{dq, dk, dv, out};
+      const std::vector<Tensor> bounds{
+          matmul(of_ds, abs(k)) + abs(dq) * unit, added(matmul(turned(of_ds), abs(q))) + abs(dk) * unit,
+          added(matmul(turned(of_weights) * 2.0, abs(g)) + matmul(turned(seen), abs(g)) * (unit * smallest)) +
+              abs(dv) * unit,
+          bound};
+      constexpr const char* kNames[] = {"query", "key", "value", "result"};
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const std::vector<double> x = got[i].to(cpu).to(DType::f64).to_vector<double>();
+        const std::vector<double> y = exact[i].to_vector<double>();
+        const std::vector<double> most = bounds[i].to_vector<double>();
+        ASSERT_EQ(x.size(), y.size());
+        double worst = 0;
+        // Results below the smallest normal number are rounded, too.
+        for (std::size_t e = 0; e < x.size(); ++e) {
+          worst = std::max(worst, std::fabs(x[e] - y[e]) / (most[e] + unit * smallest));
+        }
+        EXPECT_LE(worst, 1) << kNames[i] << " " << name_of(dtype) << " " << c.rows << " " << c.keys << " " << c.width;
+      }
+    }
+  }
+}
+
+// What has other masks, and few rows, keep the composition; gradients of gradients do, too.
+TEST_F(FastOnCuda, OtherAttentionIsComposed) {
+  manual_seed(10);
+  const auto operand = [&](std::int64_t rows) { return random({1, 2, rows, 64}, DType::bf16); };
+  const Tensor q = operand(40), k = operand(40), v = operand(40), few = operand(8);
+  const Tensor mask = (arange(0, 40).to(device_) < 20).expand({40, 40});
+  const auto expect_near = [&](const std::function<Tensor()>& compute) {
+    EXPECT_LT(error_of(in_fast(compute), compute()), 8e-3);
+  };
+  expect_near([&] { return scaled_dot_product_attention(q, k, v, {.mask = mask}); });
+  expect_near([&] { return scaled_dot_product_attention(q, k, v, {.window_left = 5}); });
+  expect_near([&] { return scaled_dot_product_attention(q, k, v, {.softcap = 3}); });
+  expect_near([&] { return scaled_dot_product_attention(few, k, v); });
+  expect_near([&] {
+    const Tensor x = requires_grad(q);
+    const Tensor once =
+        gradients(sum(scaled_dot_product_attention(x, k, v).to(DType::f32)), {x}, {.create_graph = true})[0];
+    return gradients(sum(once.to(DType::f32) * once.to(DType::f32)), {x})[0];
+  });
+}
+
 TEST_F(FastOnCuda, GradientsHaveThoseOfTheirOp) {
   manual_seed(7);
   const Tensor picture = random({4, 16, 20, 20}, DType::bf16);

@@ -46,6 +46,25 @@ TEST(Indexing, SumsRoundOnce) {
   });
 }
 
+// One index for a slice: one, some, more than 64 and more than 4096 values for one place, along either dimension.
+TEST(Indexing, SlicesAreCombinedInTheOrderOfTheirValues) {
+  std::vector<std::int64_t> rows(4400, 1);
+  for (std::size_t i = 0; i < 200; ++i) rows[i * 7] = static_cast<std::int64_t>(i % 3 == 0 ? 4 : i % 70 == 1 ? 5 : 2);
+  rows[9] = 0;
+  const auto count = static_cast<std::int64_t>(rows.size());
+  same_everywhere([&](Device device) {
+    const Tensor at = ids(rows, {count}, device);
+    const Tensor x = random_tensor({count, 3}, DType::f32, 4, device, true);
+    const Tensor self = random_tensor({7, 3}, DType::f32, 5, device, true);
+    const Tensor turned = index_add(self.transpose(0, 1), 1, at, x.transpose(0, 1));
+    const Tensor halves = index_add(self.to(DType::bf16), 0, at, x.to(DType::bf16)).to(DType::f32);
+    const Tensor largest =
+        scatter_reduce(self, 0, at.unsqueeze(1).expand({count, 3}), x, ReduceMode::amax, /*include_self=*/false);
+    return cat({index_add(self, 0, at, x).reshape({-1}), turned.reshape({-1}), halves.reshape({-1}),
+                largest.reshape({-1}), index_copy(self, 0, at, x).reshape({-1})});
+  });
+}
+
 TEST(Indexing, UntouchedEntriesKeepTheirBits) {
   same_everywhere([](Device device) {
     const Tensor self = Tensor::from<float>({1e-40f, 1, -0.0f, 2}, {4}, device);

@@ -25,7 +25,7 @@ class DirectWay final : public Way {
     std::uint64_t number = 0;            ///< of this run
     const std::byte* columns = nullptr;  ///< packed
     std::int64_t batch = 0;
-    Position position;            ///< of the batch
+    Position position;                ///< of the batch
     const std::byte* data = nullptr;  ///< of the pixels
     DirectTiling tiling;
   };
@@ -101,11 +101,12 @@ class DirectWay final : public Way {
     args.columns = std::min(job.tiling.columns, plan_.columns - column);
     // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
     args.results_stride = round_up(args.columns, kernels_.tile_columns) + 64 / element_size();
-    args.results = reinterpret_cast<float*>(workspace.results.reserve(args.rows * args.results_stride * element_size()));
+    args.results =
+        reinterpret_cast<float*>(workspace.results.reserve(args.rows * args.results_stride * element_size()));
     const Position position = plan_.column_side.geometry.batch_position(job.batch);
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
-      args.column_panels = static_cast<const float*>(panels(job.binding, Operand::columns, job.columns, position, job.batch,
-                                                            column, args.columns, k, workspace));
+      args.column_panels = static_cast<const float*>(
+          panels(job.binding, Operand::columns, job.columns, position, job.batch, column, args.columns, k, workspace));
       args.k_address = table_.images.k_address.data() + k * kBlock;
       args.k_count = k_count(k);
       args.first = k == 0;

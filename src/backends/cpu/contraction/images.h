@@ -1,5 +1,6 @@
 // The images that a convolution reads: where they are, or as copies with their padding written out (padded_copy.h). An
-// element's address is then the sum of its pixel's and its term's. For the ways that do not pack them: direct.h, lines.h.
+// element's address is then the sum of its pixel's and its term's. For the ways that do not pack them: direct.h,
+// lines.h.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct Images {
   std::vector<std::int64_t> planes;   ///< source addresses of an image's planes; the copy has them in this order
   std::vector<std::int64_t> sources;  ///< source address of each image
   std::vector<std::int64_t> k_address;
-  std::vector<std::int64_t> taps;     ///< addresses of terms in their plane of the copy, ascending
+  std::vector<std::int64_t> taps;  ///< addresses of terms in their plane of the copy, ascending
 
   std::int64_t count() const { return static_cast<std::int64_t>(sources.size()); }
   /// Elements of an image's copy.

@@ -44,8 +44,8 @@ class InPlaceWay final : public Way {
     if (!table_.copy && plan_.rows >= plan_.k) return compute_rows(binding, batch, threads, stride);
     const std::int64_t step = std::min(blocks_of_a_task(), divide_up(k_blocks(), threads));
     const Range all{0, plan_.rows};
-    auto* const results = reinterpret_cast<float*>(
-        SharedPanels::of_this_thread().results.reserve(plan_.rows * stride * element_size()));
+    auto* const results =
+        reinterpret_cast<float*>(SharedPanels::of_this_thread().results.reserve(plan_.rows * stride * element_size()));
     if (threads == 1) {
       for (std::int64_t block = 0; block < k_blocks(); block += step) {
         multiply(binding, batch, all, {block, std::min(block + step, k_blocks())}, stride, results, 0);
@@ -134,8 +134,7 @@ class InPlaceWay final : public Way {
     }
     const std::int64_t panel_stride = in_place_panel_stride(kernels_.lanes);
     const std::int64_t vectors = stride / kernels_.lanes;
-    auto* const panels =
-        reinterpret_cast<float*>(workspace.columns.reserve(vectors * panel_stride * element_size()));
+    auto* const panels = reinterpret_cast<float*>(workspace.columns.reserve(vectors * panel_stride * element_size()));
     InPlaceRun runs[kBlock];
     InPlaceArgs args;
     args.data = rows;

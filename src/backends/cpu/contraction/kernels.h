@@ -31,10 +31,10 @@ struct KernelSet {
   void (*pack_columns)(const PackArgs&) = nullptr;
   void (*pack_lanes)(const PackArgs&) = nullptr;  ///< columns, in panels of one vector; f32 only
   void (*multiply)(const MultiplyArgs&) = nullptr;
-  ThinFunction thin = nullptr;         ///< f32 on vector instruction sets, otherwise null
-  WindowFunction window = nullptr;     ///< f32 where loads have masks, otherwise null
-  LineFunction lines = nullptr;        ///< f32 on vector instruction sets, otherwise null
-  DirectFunction direct = nullptr;     ///< f32 on vector instruction sets, otherwise null
+  ThinFunction thin = nullptr;      ///< f32 on vector instruction sets, otherwise null
+  WindowFunction window = nullptr;  ///< f32 where loads have masks, otherwise null
+  LineFunction lines = nullptr;     ///< f32 on vector instruction sets, otherwise null
+  DirectFunction direct = nullptr;  ///< f32 on vector instruction sets, otherwise null
 };
 
 /// Whether the processor has AVX-512 VNNI, which Isa::avx512 does not promise.

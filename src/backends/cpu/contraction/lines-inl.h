@@ -112,8 +112,8 @@ template <int kVectors, int kMostRows> void multiply_lines(const LineArgs& args)
     std::int64_t row = 0;
     for (std::int64_t i = 0; i < tiles; ++i) {
       const std::int64_t rows = least + (i < higher ? 1 : 0);
-      const LineTile tile = whole ? line_tile_of<kVectors, true>(rows, Heights{})
-                                  : line_tile_of<kVectors, false>(rows, Heights{});
+      const LineTile tile =
+          whole ? line_tile_of<kVectors, true>(rows, Heights{}) : line_tile_of<kVectors, false>(rows, Heights{});
       tile(args, row, vector);
       row += rows;
     }

@@ -19,7 +19,9 @@ constexpr std::int64_t kMinLineTerms = 16;
 constexpr std::int64_t kLineResultBytes = 128 << 10;
 
 // Lanes that are loaded for a line, beside its pixels.
-bool fills_vectors(std::int64_t line, std::int64_t lanes) { return 4 * divide_up(line, lanes) * lanes <= 5 * line; }
+bool fills_vectors(std::int64_t line, std::int64_t lanes) {
+  return 4 * divide_up(line, lanes) * lanes <= 5 * line;
+}
 
 }  // namespace
 
@@ -57,7 +59,8 @@ std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes) {
 std::int64_t choose_line_segment(const LineTable& table, std::int64_t rows, std::int64_t lanes, std::int64_t images,
                                  std::int64_t threads) {
   const auto vectors = static_cast<std::int64_t>(table.vectors.size());
-  const std::int64_t most = std::max<std::int64_t>(1, kLineResultBytes / (rows * lanes * static_cast<std::int64_t>(sizeof(float))));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kLineResultBytes / (rows * lanes * static_cast<std::int64_t>(sizeof(float))));
   const std::int64_t least = divide_up(vectors, most);
   // As many units as keep all threads busy to the end.
   std::int64_t segments = least;

@@ -1,7 +1,8 @@
-// Convolutions of few channels whose pixels are the columns: vectors of neighbouring pixels are read from the image where
-// it is, or from a padded copy in which those that a stride takes apart are neighbours (images.h), and multiplied by
-// broadcast weights (lines-inl.h). Packing would copy every pixel once for each tap of the kernel, which a handful of
-// channels do not pay back. Unlike windows (window.h) it needs no masks, and takes any stride and layout of the image.
+// Convolutions of few channels whose pixels are the columns: vectors of neighbouring pixels are read from the image
+// where it is, or from a padded copy in which those that a stride takes apart are neighbours (images.h), and multiplied
+// by broadcast weights (lines-inl.h). Packing would copy every pixel once for each tap of the kernel, which a handful
+// of channels do not pay back. Unlike windows (window.h) it needs no masks, and takes any stride and layout of the
+// image.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct LineTable {
 };
 
 struct LineArgs {
-  const float* data = nullptr;  ///< the image
+  const float* data = nullptr;              ///< the image
   const std::int64_t* k_address = nullptr;  ///< one block of k
   std::int64_t k_count = 0;
   const float* row_panels = nullptr;

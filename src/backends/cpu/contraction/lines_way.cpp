@@ -1,5 +1,5 @@
-// The way of convolutions of few channels: weights are packed, vectors of pixels come from the image or its padded copy,
-// and segments of an image's pixels, with all channels, are the unit of work.
+// The way of convolutions of few channels: weights are packed, vectors of pixels come from the image or its padded
+// copy, and segments of an image's pixels, with all channels, are the unit of work.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ class LinesWay final : public Way {
     const Binding& binding;
     const std::byte* rows = nullptr;  ///< packed
     std::int64_t batch = 0;
-    Position position;            ///< of the batch
+    Position position;                ///< of the batch
     const std::byte* data = nullptr;  ///< of the pixels
   };
 
@@ -32,9 +32,9 @@ class LinesWay final : public Way {
                         static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const bool serial = work < kSerialWork;
     const KeptPanels::Panels kept_rows = kept(binding, Operand::rows, serial);
-    const std::byte* const rows =
-        kept_rows != nullptr ? kept_rows.get()
-                             : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
+    const std::byte* const rows = kept_rows != nullptr
+                                      ? kept_rows.get()
+                                      : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
     const std::int64_t images = table_.images.count();
     const std::int64_t segment =
         choose_line_segment(table_, plan_.rows, kernels_.lanes, images, serial ? 1 : num_threads());
@@ -64,7 +64,8 @@ class LinesWay final : public Way {
              images.sources[static_cast<std::size_t>(image)];
     }
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve(images.size() * element_size()));
-    images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1, job.data, to);
+    images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1, job.data,
+                      to);
     return to;
   }
 
@@ -80,7 +81,8 @@ class LinesWay final : public Way {
     const std::int64_t columns = last.column + last.count - args.vectors[0].column;
     // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
     args.results_stride = round_up(columns, kernels_.lanes) + kernels_.lanes;
-    args.results = reinterpret_cast<float*>(workspace.results.reserve(args.rows * args.results_stride * element_size()));
+    args.results =
+        reinterpret_cast<float*>(workspace.results.reserve(args.rows * args.results_stride * element_size()));
     const Position position = plan_.row_side.geometry.batch_position(job.batch);
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
       args.row_panels = static_cast<const float*>(

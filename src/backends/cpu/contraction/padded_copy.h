@@ -30,7 +30,8 @@ struct PaddedCopy {
   std::vector<Axis> axes;  ///< by descending source stride
   std::int64_t plane = 0;  ///< elements
 
-  /// Where a position of a group is, by its coordinates. Addresses of two groups add up if one has multiples of the phases.
+  /// Where a position of a group is, by its coordinates. Addresses of two groups add up if one has multiples of the
+  /// phases.
   std::int64_t address(const Position& position) const;
   /// Its lines along the last axis, for the coordinates of a batch.
   struct Line {
@@ -64,7 +65,8 @@ enum class Phases : std::uint8_t {
   of_outer,  ///< as many as neighbours in `outer` are apart
 };
 
-/// Nothing for views without limits or with steps, and where source addresses do not follow from the checked coordinates.
+/// Nothing for views without limits or with steps, and where source addresses do not follow from the checked
+/// coordinates.
 std::optional<PaddedCopy> make_padded_copy(const Geometry& geometry, Phases phases = Phases::one);
 
 }  // namespace contraction

@@ -43,8 +43,8 @@ std::optional<std::int64_t> single_stride(const Shape& sizes, const Shape& strid
   return group.inner_stride();
 }
 
-// Whether the epilogue's only output is the accumulator itself in the accumulators' own type, so that the tile may make it
-// canonical and store it. Lemma: a cast from a compute type to itself keeps every canonical value.
+// Whether the epilogue's only output is the accumulator itself in the accumulators' own type, so that the tile may make
+// it canonical and store it. Lemma: a cast from a compute type to itself keeps every canonical value.
 bool stores_accumulator(const ContractionKernel& kernel) {
   const Program& program = kernel.epilogue;
   if (program.outputs.size() != 1 || program.outputs[0].bits) return false;
@@ -138,10 +138,11 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   plan.rows = plan.m * plan.m_batch_map.sizes.numel();
   plan.columns = plan.n * plan.n_batch_map.sizes.numel();
 
-  plan.swapped = plan.numerics != Numerics::q8 && should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
+  plan.swapped =
+      plan.numerics != Numerics::q8 && should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
   if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
-    const bool in_windows = kernels.window != nullptr && !plan.swapped &&
-                            suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
+    const bool in_windows =
+        kernels.window != nullptr && !plan.swapped && suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
     if (kernels.lines != nullptr && !in_windows && suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
       plan.swapped = false;
     } else if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {

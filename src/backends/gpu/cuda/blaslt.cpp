@@ -208,13 +208,13 @@ BlasLt::Product::Product(const BlasLt& library, const LibraryProduct& of)
 
 BlasLt::Product::~Product() = default;
 
-void BlasLt::Product::run(Address a, Address b, Address out, Address work, Handle stream) const {
+void BlasLt::Product::run(std::span<const Address> words, Handle stream) const {
   const float one = 1.0f;
   const float zero = 0.0f;
-  const auto place = [](Address address) { return reinterpret_cast<void*>(address); };
-  check_blaslt(plan_->api.run(library_.handle_, plan_->product.handle, &one, place(a), plan_->a.handle, place(b),
-                              plan_->b.handle, &zero, place(out), plan_->out.handle, place(out), plan_->out.handle,
-                              &plan_->algorithm, place(work), kLibraryWorkBytes, stream),
+  const auto place = [&](std::size_t word) { return reinterpret_cast<void*>(words[word]); };
+  check_blaslt(plan_->api.run(library_.handle_, plan_->product.handle, &one, place(0), plan_->a.handle, place(1),
+                              plan_->b.handle, &zero, place(2), plan_->out.handle, place(2), plan_->out.handle,
+                              &plan_->algorithm, place(3), kLibraryWorkBytes, stream),
                "cublasLtMatmul");
 }
 

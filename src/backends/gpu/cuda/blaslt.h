@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/gpu/cuda/api.h"
@@ -35,7 +36,8 @@ class BlasLt {
     ~Product();
     Product(const Product&) = delete;
     Product& operator=(const Product&) = delete;
-    void run(Address a, Address b, Address out, Address work, Handle stream) const;
+    /// The launch's words: places of a, b, out and working memory.
+    void run(std::span<const Address> words, Handle stream) const;
 
    private:
     struct Plan;

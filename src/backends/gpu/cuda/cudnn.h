@@ -1,9 +1,11 @@
-// Convolutions by cuDNN, NVIDIA's library, opened at run time: what fast numerics (docs/numerics.md section 13) give
-// it. Through its graph interface: a description of one operation, the library's proposals for it, and the first of
-// those that keeps our promises. As in cuda/blaslt.h its few functions and constants are declared in the source.
+// Convolutions and attention by cuDNN, NVIDIA's library, opened at run time: what fast numerics (docs/numerics.md
+// section 13) give it. Through its graph interface (cuda/cudnn_graph.h): a description of operations, the library's
+// proposals for them, and the first of those that keeps our promises. As in cuda/blaslt.h its few functions and
+// constants are declared in the sources.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/gpu/cuda/api.h"
@@ -35,13 +37,32 @@ class Cudnn {
     ~Convolution();
     Convolution(const Convolution&) = delete;
     Convolution& operator=(const Convolution&) = delete;
-    void run(Address x, Address w, Address y, Address work, Handle stream) const;
+    /// The launch's words, as LibraryConvolution says.
+    void run(std::span<const Address> words, Handle stream) const;
 
    private:
     struct Plan;
     const Cudnn& library_;
     std::unique_ptr<Plan> plan_;
   };
+
+  /// Attention, or its gradients by the kernels that have the same result in every run (cuda/cudnn_attention.cpp).
+  class Attention {
+   public:
+    Attention(const Cudnn& library, const LibraryAttention& attention);
+    ~Attention();
+    Attention(const Attention&) = delete;
+    Attention& operator=(const Attention&) = delete;
+    /// The launch's words, as LibraryAttention says.
+    void run(std::span<const Address> words, Handle stream) const;
+
+   private:
+    struct Plan;
+    const Cudnn& library_;
+    std::unique_ptr<Plan> plan_;
+  };
+  /// Whether this version of the library has what Attention describes; on devices of Hopper's kind.
+  static bool has_attention();
 
  private:
   Handle handle_ = nullptr;

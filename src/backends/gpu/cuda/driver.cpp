@@ -15,6 +15,7 @@
 #include "backends/gpu/cuda/driver.h"
 #include "backends/gpu/cuda/nvrtc.h"
 #include "backends/gpu/dialect.h"
+#include "core/assert.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -54,7 +55,7 @@ class CudaCall : public Module {
   virtual void launch(std::span<const std::uint32_t> words, Handle stream) const = 0;
 };
 
-/// A product of cuBLASLt's, or a convolution of cuDNN's: both have three operands and working memory.
+/// A product of cuBLASLt's, a convolution or attention of cuDNN's.
 template <typename Library, typename Call> class CudaCallOf : public CudaCall {
  public:
   template <typename Of>
@@ -65,9 +66,10 @@ template <typename Library, typename Call> class CudaCallOf : public CudaCall {
     call_.reset();
   }
   void launch(std::span<const std::uint32_t> words, Handle stream) const override {
-    std::array<Address, 4> places{};
-    std::memcpy(places.data(), words.data(), sizeof places);
-    call_->run(places[0], places[1], places[2], places[3], stream);
+    std::array<Address, 16> wide{};
+    LOCKSTEP_ASSERT(words.size_bytes() <= sizeof wide);
+    std::memcpy(wide.data(), words.data(), words.size_bytes());
+    call_->run(std::span(wide).first(words.size() / 2), stream);
   }
 
  private:
@@ -242,6 +244,10 @@ class CudaDriver : public Driver {
   std::string missing_for_convolutions() const override {
     return missing_blaslt().empty() ? missing_cudnn() : missing_blaslt();
   }
+  // Of Hopper, where it was tried.
+  bool has_attention() const override {
+    return info_.integer_tiles && missing_for_convolutions().empty() && Cudnn::has_attention();
+  }
   std::string libraries() const override {
     if (!missing_blaslt().empty()) return missing_blaslt();
     return fmt::format("{}; {}", blaslt_version(), missing_cudnn().empty() ? cudnn_version() : missing_cudnn());
@@ -253,6 +259,9 @@ class CudaDriver : public Driver {
       return std::make_unique<CudaCallOf<BlasLt, BlasLt::Product>>(api_, context_, *blaslt_, *product);
     }
     if (cudnn_ == nullptr) cudnn_ = std::make_unique<Cudnn>();
+    if (const auto* const attention = std::get_if<LibraryAttention>(&call)) {
+      return std::make_unique<CudaCallOf<Cudnn, Cudnn::Attention>>(api_, context_, *cudnn_, *attention);
+    }
     return std::make_unique<CudaCallOf<Cudnn, Cudnn::Convolution>>(api_, context_, *cudnn_,
                                                                    std::get<LibraryConvolution>(call));
   }

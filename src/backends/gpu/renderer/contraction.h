@@ -77,8 +77,8 @@ std::string beyond_word(const Side& side);
 void declare_zero(Lines& lines, Words& words, ComputeType type);
 /// Whether the device's fma flushes subnormals, so that FMA_EXACT is slow. If all elements that are multiplied are zero
 /// or 2^-40 and more, every product of two is a multiple of 2^-126, and so is every sum: none is subnormal, and the
-/// device's fma is exact. Tiles look at both operands of each block of k; elsewhere the slower one is used from the first
-/// smaller element on, until the workgroup turns to other outputs.
+/// device's fma is exact. Tiles look at both operands of each block of k; elsewhere the slower one is used from the
+/// first smaller element on, until the workgroup turns to other outputs.
 bool is_guarded(const ContractionKernel& kernel, const RenderLimits& limits);
 std::string is_small(const std::string& value);
 /// acc + x * y, fused, and the sum of block results.

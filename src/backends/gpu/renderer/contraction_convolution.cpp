@@ -238,12 +238,14 @@ Rendered FastConvolution::finish(std::vector<Patch> places, int result, const Sh
   for (int d = 0; d < steps.rank(); ++d) direct = direct && (program.rows[d] == 1 || out.strides[d] == steps[d]);
   if (direct) {
     places[static_cast<std::size_t>(result)] = place_in_slot(result, out.slot, out.offset * size);
-    parts_.append_call(call_, std::move(places), kConvolutionWorkBytes);
+    places.push_back(place_in_scratch(3, parts_.reserve(std::int64_t{kConvolutionWorkBytes}, DType::u8)));
+    parts_.append_call(call_, std::move(places));
     return parts_.take();
   }
   const std::int64_t at = parts_.reserve(elements, dtype_);
   places[static_cast<std::size_t>(result)] = place_in_scratch(result, at);
-  parts_.append_call(call_, std::move(places), kConvolutionWorkBytes);
+  places.push_back(place_in_scratch(3, parts_.reserve(std::int64_t{kConvolutionWorkBytes}, DType::u8)));
+  parts_.append_call(call_, std::move(places));
   View sums{.shape = program.rows, .strides = steps, .offset = at / size};
   parts_.append_epilogue(std::move(program), std::move(sums), dtype_);
   return parts_.take();

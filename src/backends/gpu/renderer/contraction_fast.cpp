@@ -215,11 +215,10 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
     const std::int64_t bytes = matrix.offset * static_cast<std::int64_t>(size_of(dtype));
     return scratch ? place_in_scratch(number, bytes) : place_in_slot(number, slot, bytes);
   };
-  parts_.append_call(product,
-                     {place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
-                      place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
-                      place(2, !direct, kernel_.epilogue.outputs[0].slot, out, result_)},
-                     kLibraryWorkBytes);
+  parts_.append_call(product, {place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
+                               place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
+                               place(2, !direct, kernel_.epilogue.outputs[0].slot, out, result_),
+                               place_in_scratch(3, parts_.reserve(std::int64_t{kLibraryWorkBytes}, DType::u8))});
 }
 
 // The epilogue as a kernel over the results in scratch memory.

@@ -57,12 +57,10 @@ void FastParts::append_epilogue(Program program, View sums, DType dtype) {
   append(std::move(program));
 }
 
-void FastParts::append_call(LibraryCall call, std::vector<Patch> places, std::size_t work_bytes) {
-  const auto work = reserve(static_cast<std::int64_t>(work_bytes), DType::u8);
-  places.push_back(place_in_scratch(static_cast<int>(places.size()), work));
+void FastParts::append_call(LibraryCall call, std::vector<Patch> words) {
   Launch launch;
-  launch.words.resize(2 * places.size());
-  launch.patches = std::move(places);
+  launch.words.resize(2 * words.size());
+  launch.patches = std::move(words);
   launch.call = std::move(call);
   rendered_.launches.push_back(std::move(launch));
 }

@@ -27,8 +27,8 @@ class FastParts {
   void append_copy(const Input& input, const View& view, const Shape& strides, std::int64_t offset, DType dtype);
   /// A contraction's epilogue over `rows` dimensions alone, with the results in scratch memory at `sums`.
   void append_epilogue(Program program, View sums, DType dtype);
-  /// A call whose words are these places and, last, working memory.
-  void append_call(LibraryCall call, std::vector<Patch> places, std::size_t work_bytes);
+  /// A call with its words.
+  void append_call(LibraryCall call, std::vector<Patch> words);
 
   Rendered take() { return std::move(rendered_); }
 

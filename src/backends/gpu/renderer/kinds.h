@@ -14,6 +14,7 @@ Rendered render_kernel(const ScanKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const SortKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const UpdateKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const FourierKernel& kernel, const RenderLimits& limits);
+Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits);
 
 }  // namespace gpu
 }  // namespace v0

@@ -341,6 +341,7 @@ std::string write_primitive(GraphBuilder& builder, const Node& node, const std::
           },
           [&](const graph::Update& op) { return update(builder, node, op, inputs, problem); },
           [&](const graph::Fourier& op) { return fourier(builder, node, op, inputs, problem); },
+          [&](const graph::Attend&) { return refuse("attention in fast numerics"); },
       },
       node.op);
 }
