@@ -518,13 +518,15 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
-  const auto [result, made] = [&]() -> std::pair<Tensor, Tensor> {
+  const std::pair<Tensor, Tensor> both = [&]() -> std::pair<Tensor, Tensor> {
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
     Attention attention(query, key, value, options);
     if (attention.is_fused()) return attention.run_fused();
     return {attention.run(), Tensor()};
   }();
+  const Tensor& result = both.first;
+  const Tensor& made = both.second;  // by a fused kernel, for its gradients
   const std::int64_t rows = query.tensor().shape()[query.tensor().rank() - 2];
   const std::int64_t keys = key.tensor().shape()[key.tensor().rank() - 2];
   const bool aligned = options.alignment == CausalAlignment::top_left || rows == keys;

@@ -12,10 +12,12 @@
 #include <lockstep/io/safetensors.h>
 #include <lockstep/io/weights.h>
 #include <lockstep/models/language.h>
+#include <lockstep/models/lora.h>
 #include <lockstep/ops.h>
 
 #include "support/data.h"
 #include "support/files.h"
+#include "support/tensors.h"
 
 namespace lockstep::models {
 namespace {
