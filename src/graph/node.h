@@ -34,38 +34,51 @@ using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
-/// What a node is computed from, in place: no primitive has more than five. An operand that is a scalar is null.
+/// What a node is computed from, in place: no primitive has more than five, and hardly one more than three, so that
+/// only as many as there are cost anything. An operand that is a scalar is null.
 class Inputs {
  public:
-  Inputs() = default;
+  Inputs() {}
   Inputs(std::initializer_list<NodeRef> nodes) {
     for (const NodeRef& node : nodes) push_back(node);
   }
-  Inputs(Inputs&& other) noexcept : nodes_(std::move(other.nodes_)), size_(std::exchange(other.size_, 0)) {}
+  Inputs(Inputs&& other) noexcept { take(other); }
   Inputs& operator=(Inputs&& other) noexcept {
-    nodes_ = std::move(other.nodes_);
-    size_ = std::exchange(other.size_, 0);
+    if (this == &other) return *this;
+    clear();
+    take(other);
     return *this;
   }
+  ~Inputs() { clear(); }
 
   void push_back(NodeRef node) {
-    LOCKSTEP_ASSERT(size_ < nodes_.size());
-    nodes_[size_++] = std::move(node);
+    LOCKSTEP_ASSERT(size_ < kMost);
+    std::construct_at(nodes_ + size_, std::move(node));
+    ++size_;
   }
   void clear() {
-    while (size_ > 0) nodes_[--size_] = nullptr;
+    while (size_ > 0) std::destroy_at(nodes_ + --size_);
   }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   NodeRef& operator[](std::size_t i) { return nodes_[i]; }
   const NodeRef& operator[](std::size_t i) const { return nodes_[i]; }
-  NodeRef* begin() { return nodes_.data(); }
-  NodeRef* end() { return nodes_.data() + size_; }
-  const NodeRef* begin() const { return nodes_.data(); }
-  const NodeRef* end() const { return nodes_.data() + size_; }
+  NodeRef* begin() { return nodes_; }
+  NodeRef* end() { return nodes_ + size_; }
+  const NodeRef* begin() const { return nodes_; }
+  const NodeRef* end() const { return nodes_ + size_; }
 
  private:
-  std::array<NodeRef, 5> nodes_;
+  static constexpr std::size_t kMost = 5;
+
+  void take(Inputs& other) {
+    for (NodeRef& node : other) std::construct_at(nodes_ + size_++, std::move(node));
+    other.clear();
+  }
+
+  union {
+    NodeRef nodes_[kMost];  ///< the first size_
+  };
   std::size_t size_ = 0;
 };
 
