@@ -40,6 +40,16 @@ std::function<void()> network(const char* name, const ls::Shape& shape) {
   };
 }
 
+std::function<void()> replayed_network(const char* name, const ls::Shape& shape) {
+  const auto& architecture = ls::models::architecture(name);
+  const std::shared_ptr<ls::nn::Layer> model = architecture.create(architecture.classes);
+  model->eval();
+  return [model, replayed = std::make_shared<ls::nn::Replayed>(*model), x = ls::randn(shape).eval()] {
+    const ls::NoGrad no_grad;
+    (*replayed)(x).eval();
+  };
+}
+
 template <typename Op> std::function<void()> of_matrix(std::int64_t rows, std::int64_t columns, Op op) {
   return [x = ls::randn({rows, columns}).eval(), op] {
     const ls::Tensor y = op(x);
@@ -86,6 +96,10 @@ const Work kWork[] = {
     {"mobilenet_v3", 1,
      [] {
        return network("mobilenet_v3_small", {1, 3, 64, 64});
+     }},
+    {"replayed", 1,
+     [] {
+       return replayed_network("mobilenet_v3_small", {1, 3, 64, 64});
      }},
 };
 

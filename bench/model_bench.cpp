@@ -19,7 +19,16 @@ template <typename Step> void measure(benchmark::State& state, Step step) {
   for (auto _ : state) step();
 }
 
+// Prepared as the peers' sessions are, or (*_recorded) with its nodes recorded in every run.
 void run_model(benchmark::State& state, const char* name, const ls::Shape& input) {
+  const auto model = ls::models::architecture(name).create(ls::models::architecture(name).classes);
+  model->eval();
+  const ls::nn::Replayed replayed(*model);
+  const ls::Tensor x = ls::randn(input).eval();
+  const ls::NoGrad no_grad;
+  measure(state, [&] { replayed(x).eval(); });
+}
+void record_model(benchmark::State& state, const char* name, const ls::Shape& input) {
   const auto model = ls::models::architecture(name).create(ls::models::architecture(name).classes);
   model->eval();
   const ls::Tensor x = ls::randn(input).eval();
@@ -35,6 +44,16 @@ BENCHMARK_CAPTURE(run_model, resnet50_b8, "resnet50", {8, 3, 224, 224})->Name("r
 BENCHMARK_CAPTURE(run_model, squeezenet_b1, "squeezenet1_1", {1, 3, 224, 224})->Name("squeezenet_b1")->UseRealTime();
 BENCHMARK_CAPTURE(run_model, mobilenet_v3_b1, "mobilenet_v3_large", {1, 3, 224, 224})
     ->Name("mobilenet_v3_b1")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(record_model, resnet20_b1, "resnet20-cifar", {1, 3, 32, 32})
+    ->Name("resnet20_b1_recorded")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(record_model, resnet18_b1, "resnet18", {1, 3, 224, 224})->Name("resnet18_b1_recorded")->UseRealTime();
+BENCHMARK_CAPTURE(record_model, squeezenet_b1, "squeezenet1_1", {1, 3, 224, 224})
+    ->Name("squeezenet_b1_recorded")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(record_model, mobilenet_v3_b1, "mobilenet_v3_large", {1, 3, 224, 224})
+    ->Name("mobilenet_v3_b1_recorded")
     ->UseRealTime();
 BENCHMARK_CAPTURE(run_model, vit_b16_b1, "vit_b_16", {1, 3, 224, 224})->Name("vit_b16_b1")->UseRealTime();
 

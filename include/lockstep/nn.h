@@ -15,6 +15,7 @@
 #include <lockstep/nn/normalization.h>
 #include <lockstep/nn/pooling.h>
 #include <lockstep/nn/recurrent.h>
+#include <lockstep/nn/replayed.h>
 #include <lockstep/nn/sequential.h>
 #include <lockstep/nn/stats.h>
 #include <lockstep/nn/transformer.h>

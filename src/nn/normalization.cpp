@@ -1,13 +1,37 @@
 #include <lockstep/nn/normalization.h>
 
+#include <array>
+#include <cstdint>
+#include <mutex>
+
 #include <fmt/format.h>
 
 #include <lockstep/check.h>
 #include <lockstep/ops.h>
 
+#include "graph/autocast.h"
+#include "graph/ops/normalization.h"
+#include "graph/recording.h"
+#include "graph/tape.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
+
+// They hold for inputs of one rank, and as long as the weights are the same values. Training lets go of them: they hold
+// memory that optimisers write in place.
+struct BatchNorm::Terms {
+  std::mutex mutex;
+  std::array<std::uint64_t, 4> weights{};  ///< numbers of their nodes
+  int rank = 0;                            ///< 0: there are none
+  graph::BatchNormTerms terms;
+
+  void clear() {
+    const std::lock_guard lock(mutex);
+    rank = 0;
+    terms = {};
+  }
+};
 
 BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, const BatchNormOptions& options,
                      int least_rank, int most_rank)
@@ -15,7 +39,8 @@ BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, co
       eps_(options.eps),
       momentum_(options.momentum),
       least_rank_(least_rank),
-      most_rank_(most_rank) {
+      most_rank_(most_rank),
+      terms_(std::make_shared<Terms>()) {
   if (options.track_running_stats) {
     running_mean = Buffer(*this, "running_mean", zeros({channels}));
     running_var = Buffer(*this, "running_var", ones({channels}));
@@ -38,7 +63,8 @@ Tensor BatchNorm::forward(const Operand& x) const {
   if (!running_mean.defined()) {
     return batch_norm_training(x, {}, {}, weight.optional(), bias.optional(), 0, eps_).output;
   }
-  if (!training()) return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
+  if (!training()) return inference(x);
+  terms_->clear();
   const Tensor batches = num_batches_tracked.tensor() + 1;
   const double momentum = momentum_ ? *momentum_ : 1.0 / static_cast<double>(batches.item<std::int64_t>());
   const BatchNormResult result =
@@ -48,6 +74,38 @@ Tensor BatchNorm::forward(const Operand& x) const {
   Buffer(running_var).set(result.running_var);
   Buffer(num_batches_tracked).set(batches);
   return result.output;
+}
+
+// batch_norm with what depends on the weights alone computed once, where only the result is wanted of it.
+Tensor BatchNorm::inference(const Operand& x) const {
+  std::array<std::uint64_t, 4> weights{};
+  bool fits = !x.is_scalar() && x.tensor().defined() && !graph::is_autocasting() && !graph::is_recording() &&
+              !graph::is_tracing({&x.tensor()}) &&
+              (x.tensor().dtype() == DType::f32 || x.tensor().dtype() == DType::f64) &&
+              x.tensor().shape()[1] == running_mean.shape()[0];
+  const std::array<const Cell*, 4> cells{&running_mean, &running_var, &weight, &bias};
+  for (std::size_t i = 0; i < cells.size() && fits; ++i) {
+    if (!cells[i]->defined()) continue;
+    const Tensor& value = cells[i]->tensor();
+    weights[i] = graph::node_of(value)->id;
+    fits = value.dtype() == x.tensor().dtype() && value.device() == x.tensor().device() && !graph::is_tracing({&value});
+  }
+  if (!fits) {
+    terms_->clear();
+    return batch_norm(x, running_mean, running_var, weight.optional(), bias.optional(), eps_);
+  }
+  const auto terms = [&] {
+    const std::lock_guard lock(terms_->mutex);
+    const int rank = x.tensor().rank();
+    if (terms_->weights != weights || terms_->rank != rank) {
+      terms_->terms =
+          graph::batch_norm_terms(x.tensor(), running_mean, running_var, weight.optional(), bias.optional(), eps_);
+      terms_->weights = weights;
+      terms_->rank = rank;
+    }
+    return terms_->terms;
+  };
+  return graph::batch_norm_by(x.tensor(), terms());
 }
 
 LayerNorm::LayerNorm(Module& parent, std::string name, const Shape& normalized_shape, LayerNormOptions options)

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include <lockstep/autograd.h>
 #include <lockstep/nn.h>
 #include <lockstep/ops.h>
 
@@ -52,6 +53,34 @@ TEST(BatchNorm2d, EvaluatesWithItsStatistics) {
   norm.eval();
   const Tensor x = rand({3, 2, 4, 5});
   EXPECT_BITS_EQ(norm(x), batch_norm(x, norm.running_mean, norm.running_var, norm.weight.tensor(), norm.bias.tensor()));
+}
+
+// What depends on the weights alone is kept from one inference to the next.
+TEST(BatchNorm, InferenceFollowsItsWeights) {
+  nn::BatchNorm1d norm(2);
+  norm.running_mean.set(Tensor::from<float>({1, 2}, {2}));
+  norm.running_var.set(Tensor::from<float>({4, 9}, {2}));
+  norm.eval();
+  const NoGrad no_grad;
+  const Tensor x = rand({3, 2, 4}).eval(), flat = rand({3, 2}).eval();
+  const auto expected = [&](const Tensor& input) {
+    return batch_norm(input, norm.running_mean, norm.running_var, norm.weight.tensor(), norm.bias.tensor());
+  };
+  for (Cell* const cell :
+       std::initializer_list<Cell*>{&norm.weight, &norm.bias, &norm.running_mean, &norm.running_var}) {
+    for (int run = 0; run < 2; ++run) {
+      EXPECT_BITS_EQ(norm(x), expected(x));
+      EXPECT_BITS_EQ(norm(flat), expected(flat));
+    }
+    cell->set(cell->tensor() * 3.0 + 0.5);
+  }
+  EXPECT_BITS_EQ(norm(x), expected(x));
+  norm.train();
+  norm(x).eval();
+  norm.eval();
+  EXPECT_BITS_EQ(norm(x), expected(x));
+  norm.to(DType::f64);
+  EXPECT_BITS_EQ(norm(x.to(DType::f64)), expected(x.to(DType::f64)));
 }
 
 TEST(BatchNorm2d, TrainingUsesTheBatchAndMovesTheRunningStatistics) {

@@ -1,6 +1,7 @@
 // Normalisation layers.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -39,10 +40,14 @@ class LOCKSTEP_API BatchNorm : public Layer {
             int most_rank);
 
  private:
+  struct Terms;
+  Tensor inference(const Operand& x) const;
+
   double eps_;
   std::optional<double> momentum_;
   int least_rank_;
   int most_rank_;
+  std::shared_ptr<Terms> terms_;  ///< what evaluation has computed of the weights alone
 };
 
 /// x [N, channels] or [N, channels, L].  PyTorch: nn.BatchNorm1d.

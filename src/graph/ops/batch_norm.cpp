@@ -39,16 +39,21 @@ Tensor moved(const char* label, const Tensor& old, const Tensor& statistic, cons
   return cast(before * (1 - momentum) + statistic.reshape(channels.shape) * momentum, old.dtype());
 }
 
-// deviation * (1 / sqrt(variance + eps) * weight) + bias.
+Tensor shaped(const char* label, const Tensor& value, const Channels& channels) {
+  return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
+}
+
+// 1 / sqrt(variance + eps) * weight.
+Tensor scale_of(const Channels& channels, const Tensor& variance, const std::optional<Tensor>& weight, double eps) {
+  const Tensor scale = rsqrt(variance + eps);
+  return weight ? scale * shaped("weight", *weight, channels) : scale;
+}
+
+// deviation * scale + bias.
 Tensor scaled(const Channels& channels, const Tensor& deviation, const Tensor& variance,
               const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
-  const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
-  };
-  Tensor scale = rsqrt(variance + eps);
-  if (weight) scale = scale * shaped("weight", *weight);
-  Tensor y = deviation * scale;
-  if (bias) y = y + shaped("bias", *bias);
+  Tensor y = deviation * scale_of(channels, variance, weight, eps);
+  if (bias) y = y + shaped("bias", *bias, channels);
   return cast(y, channels.input.dtype());
 }
 
@@ -66,14 +71,30 @@ Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& ru
   const CallScope call("batch_norm", a);
   if (is_autocasting()) return with_autocast(DType::f32, batch_norm, a, running_mean, running_var, weight, bias, eps);
   const Channels channels = check_channels(a);
-  const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
-  };
-  const Tensor variance = shaped("running_var", running_var);
-  const Tensor deviation = channels.x - shaped("running_mean", running_mean);
+  const Tensor variance = shaped("running_var", running_var, channels);
+  const Tensor deviation = channels.x - shaped("running_mean", running_mean, channels);
   return recorded(scaled(channels, deviation, variance, weight, bias, eps), "batch_norm",
                   {&channels.input, &running_mean, &running_var, pointer_to(weight), pointer_to(bias)}, {}, {eps});
 }
+
+namespace graph {
+
+BatchNormTerms batch_norm_terms(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                                const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
+  const Channels channels = check_channels(x);
+  BatchNormTerms terms{.mean = shaped("running_mean", running_mean, channels),
+                       .scale = scale_of(channels, shaped("running_var", running_var, channels), weight, eps),
+                       .bias = {}};
+  if (bias) terms.bias = shaped("bias", *bias, channels);
+  return terms;
+}
+
+Tensor batch_norm_by(const Tensor& x, const BatchNormTerms& terms) {
+  const Tensor y = (x - terms.mean) * terms.scale;
+  return terms.bias.defined() ? y + terms.bias : y;
+}
+
+}  // namespace graph
 
 BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor>& running_mean,
                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
@@ -123,12 +144,9 @@ InstanceNormResult instance_norm_training(const Operand& a, const std::optional<
   const Tensor mean = mean_of(channels.x, channels.positions);
   const Tensor deviation = channels.x - mean;
   const Tensor squares = reduce(ReduceOp::dot, deviation, channels.positions, &deviation);
-  const auto shaped = [&](const char* label, const Tensor& value) {
-    return per_channel(parameter(label, value, channels.input, channels.shape, channels.x.dtype()), channels.x.rank());
-  };
   Tensor y = deviation * rsqrt(squares / count + eps);
-  if (weight) y = y * shaped("weight", *weight);
-  if (bias) y = y + shaped("bias", *bias);
+  if (weight) y = y * shaped("weight", *weight, channels);
+  if (bias) y = y + shaped("bias", *bias, channels);
   InstanceNormResult result;
   result.output = cast(y, channels.input.dtype());
   if (running_mean) {

@@ -7,13 +7,12 @@
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/io/onnx.h>
-#include <lockstep/numerics.h>
 #include <lockstep/random.h>
 
 #include "core/assert.h"
 #include "core/checked.h"
-#include "graph/autocast.h"
 #include "graph/make.h"
+#include "nn/replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -107,10 +106,6 @@ class FromDraw {
 };
 
 }  // namespace
-
-bool changes_arithmetic() {
-  return graph::is_autocasting() || current_numerics() != Numerics::exact;
-}
 
 std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const Value> inputs) {
   LOCKSTEP_ASSERT(node.row != nullptr);
@@ -215,7 +210,7 @@ std::vector<Value> Execution::run(const Plan& plan, std::vector<Value> inputs, s
   for (std::size_t i = 0; i < captured.size(); ++i) {
     frame[static_cast<std::size_t>(plan.captures[i].inner)] = std::move(captured[i]);
   }
-  const bool scoped = changes_arithmetic();
+  const bool scoped = nn::changes_arithmetic();
   const bool restored = !scoped && restore_fixed(plan, frame);
   for (const PlannedNode& node : plan.nodes) {
     const bool known = node.folded ? !scoped : restored && node.fixed;

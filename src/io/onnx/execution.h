@@ -23,9 +23,6 @@ HostRule find_host_rule(std::string_view name);
 /// exporters compute shapes with.
 bool computes_shapes(std::string_view name);
 
-/// Whether scopes of the thread change what ops compute: values that were kept outside of them are not theirs.
-bool changes_arithmetic();
-
 /// One node that has run, and what it was given.
 struct NodeRun {
   const PlannedNode& node;

@@ -10,6 +10,7 @@
 #include "io/onnx/execution.h"
 #include "io/onnx/fixed.h"
 #include "io/onnx/plan.h"
+#include "nn/replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -113,7 +114,7 @@ class Folder {
 }  // namespace
 
 void fold_constants(Program& program) {
-  if (program.folded || !program.problems.empty() || changes_arithmetic()) return;
+  if (program.folded || !program.problems.empty() || nn::changes_arithmetic()) return;
   Folder(program).fold();
   program.folded = true;
 }

@@ -12,7 +12,7 @@
 #include <lockstep/nn/module.h>
 
 #include "io/onnx/plan.h"
-#include "io/onnx/replays.h"
+#include "nn/replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -23,9 +23,9 @@ using ValueMap = std::map<std::string, Value, std::less<>>;
 struct LoadedProgram {
   std::shared_ptr<Program> program;
   Device loaded_on;
-  std::vector<std::unique_ptr<nn::Module>> modules;        ///< Below the model, parents first.
-  std::vector<Cell> cells;                                 ///< By constant; undefined for those that have none.
-  mutable Replays replays;
+  std::vector<std::unique_ptr<nn::Module>> modules;  ///< Below the model, parents first.
+  std::vector<Cell> cells;                           ///< By constant; undefined for those that have none.
+  mutable nn::Replays replays;
   mutable std::mutex mutex;                                ///< Guards what follows.
   mutable std::map<Device, std::vector<Value>> on_device;  ///< The constants without cells.
 };

@@ -7,12 +7,13 @@
 #include <lockstep/io/onnx.h>
 
 #include "core/checked.h"
+#include "graph/captured.h"
 #include "graph/make.h"
-#include "graph/recording.h"
 #include "io/onnx/execution.h"
 #include "io/onnx/fixed.h"
 #include "io/onnx/loaded.h"
 #include "io/reading.h"
+#include "nn/replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -138,13 +139,31 @@ std::vector<Value> constants_on(const LoadedProgram& loaded, Device device) {
   return values;
 }
 
-// Whether this run is more than its outputs: somebody wants gradients, other arithmetic, or to see nodes.
-bool looks_at_nodes(const LoadedProgram& loaded, const TensorMap& inputs) {
-  if (changes_arithmetic() || graph::is_recording() || graph::looks_at_new_nodes()) return true;
-  const auto is_traced = [](const Tensor& tensor) { return graph::is_tracing({&tensor}); };
-  return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return is_traced(input.second); }) ||
-         std::any_of(loaded.cells.begin(), loaded.cells.end(),
-                     [&](const Cell& cell) { return cell.defined() && is_traced(cell.tensor()); });
+// An input whose only element, a number of integers or a truth, is known without waiting: models ask for it.
+bool is_known(const Tensor& input) {
+  const graph::Node& node = *graph::node_of(input);
+  return input.numel() == 1 && input.rank() <= 1 && is_host(input.device()) && !is_float(input.dtype()) &&
+         fits_host(input.dtype(), input.shape()) && graph::form_of(node.op) == graph::Form::given;
+}
+
+// What tells runs apart: shapes, dtypes, and the values of inputs that are known on the host.
+std::string kind_of(const TensorMap& inputs) {
+  std::string kind;
+  for (const auto& [name, tensor] : inputs) {
+    kind += name;
+    nn::append_kind(kind, tensor);
+    if (is_known(tensor)) nn::append_kind(kind, read_to_host(tensor).integers.front());
+  }
+  return kind;
+}
+
+// The others: what a run that comes again is given.
+std::vector<Tensor> unknown_of(const TensorMap& inputs) {
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : inputs) {
+    if (!is_known(tensor)) tensors.push_back(tensor);
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -216,17 +235,19 @@ TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
                         {{"input", tensor}}, "move it, e.g. input.to(model.device())", site);
     }
   }
-  onnx::Replays& replays = program_->replays;
-  if (training() || onnx::looks_at_nodes(*program_, inputs)) {
+  nn::Replays& replays = program_->replays;
+  const std::vector<Cell>& weights = program_->cells;
+  if (training() || nn::looks_at_nodes(nn::tensors_of(inputs), weights)) {
     replays.clear();
     return run_nodes(inputs);
   }
-  std::string kind = onnx::Replays::kind_of(inputs);
-  if (std::optional<TensorMap> outputs = replays.run(program_->cells, kind, inputs)) return std::move(*outputs);
+  std::string kind = onnx::kind_of(inputs);
+  const std::vector<Tensor> unknown = onnx::unknown_of(inputs);
+  if (std::optional<TensorMap> outputs = replays.run(weights, kind, unknown)) return std::move(*outputs);
   if (!replays.wants(kind)) return run_nodes(inputs);
-  graph::Capture capture(onnx::unknown_of(inputs));
+  graph::Capture capture(unknown);
   TensorMap outputs = run_nodes(inputs);
-  replays.keep(program_->cells, std::move(kind), outputs, capture.finish(onnx::tensors_of(outputs)));
+  replays.keep(weights, std::move(kind), outputs, capture.finish(nn::tensors_of(outputs)));
   return outputs;
 }
 

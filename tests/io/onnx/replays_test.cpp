@@ -1,5 +1,5 @@
 // Runs of a model that are run again without its nodes.
-#include "io/onnx/replays.h"
+#include "nn/replays.h"
 
 #include <gtest/gtest.h>
 

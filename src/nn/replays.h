@@ -1,6 +1,6 @@
 // Runs of a model that come again: with inputs of the same shapes as before, and the same weights, the kernels of a
 // recorded run are run on the new elements, and no node is looked at (graph/captured.h). The third run of its kind is
-// recorded; before, what depends on weights alone is not there yet.
+// recorded; before, what depends on weights alone is not there yet. Used by nn::Replayed and by ONNX models.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,31 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <lockstep/io/weights.h>
 #include <lockstep/nn/cell.h>
+#include <lockstep/nn/module.h>
 
 #include "graph/captured.h"
 
 namespace lockstep {
 inline namespace v0 {
-namespace io::onnx {
+namespace nn {
 
 class Replays {
  public:
-  /// What tells runs apart: shapes, dtypes, and the values of inputs that are known on the host.
-  static std::string kind_of(const TensorMap& inputs);
+  /// Values by their names.
+  using Map = StateDict::Map;
 
   /// The outputs of a run like one that was recorded; nothing if there is none, or it does not fit. From any thread.
-  std::optional<TensorMap> run(const std::vector<Cell>& weights, const std::string& kind, const TensorMap& inputs);
+  /// `kind` is what tells runs apart beside their inputs' elements.
+  std::optional<Map> run(const std::vector<Cell>& weights, const std::string& kind, std::span<const Tensor> inputs);
   /// Whether a run should be recorded, and given to keep().
   bool wants(const std::string& kind);
   /// `captured`: null if the run cannot come again.
-  void keep(const std::vector<Cell>& weights, std::string kind, const TensorMap& outputs,
+  void keep(const std::vector<Cell>& weights, std::string kind, const Map& outputs,
             std::unique_ptr<graph::Captured> captured);
   /// For runs of another sort, such as steps of training: lets go of the weights.
   void clear();
@@ -48,12 +50,16 @@ class Replays {
   std::map<std::string, int> ordinary_;  ///< runs that recorded nodes, by kind
 };
 
-/// An input whose only element, a number of integers or a truth, is known without waiting: models ask for it.
-bool is_known(const Tensor& input);
-/// The others: what a run that comes again is given.
-std::vector<Tensor> unknown_of(const TensorMap& inputs);
-std::vector<Tensor> tensors_of(const TensorMap& map);
+/// Adds a number to a kind, or the dtype and shape of an input.
+void append_kind(std::string& kind, std::int64_t number);
+void append_kind(std::string& kind, const Tensor& input);
+std::vector<Tensor> tensors_of(const Replays::Map& map);
 
-}  // namespace io::onnx
+/// Whether a run is more than its outputs: somebody wants gradients, other arithmetic, or to see nodes.
+bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& weights);
+/// Whether scopes of the thread change what ops compute: values that were kept outside of them are not theirs.
+bool changes_arithmetic();
+
+}  // namespace nn
 }  // namespace v0
 }  // namespace lockstep

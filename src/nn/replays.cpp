@@ -1,14 +1,19 @@
-#include "io/onnx/replays.h"
+#include "nn/replays.h"
 
 #include <algorithm>
 #include <utility>
 
+#include <lockstep/numerics.h>
+
+#include "graph/autocast.h"
 #include "graph/make.h"
-#include "io/onnx/value.h"
+#include "graph/record.h"
+#include "graph/recording.h"
+#include "graph/tape.h"
 
 namespace lockstep {
 inline namespace v0 {
-namespace io::onnx {
+namespace nn {
 namespace {
 
 constexpr std::size_t kMostEntries = 4;
@@ -16,10 +21,6 @@ constexpr std::size_t kMostKinds = 64;
 // Runs of a kind before one is recorded, and how many more are tried where that fails.
 constexpr int kBefore = 2;
 constexpr int kTries = 2;
-
-void append(std::string& kind, std::int64_t number) {
-  kind.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
 
 std::vector<std::uint64_t> numbers_of(const std::vector<Cell>& weights) {
   std::vector<std::uint64_t> numbers;
@@ -30,40 +31,36 @@ std::vector<std::uint64_t> numbers_of(const std::vector<Cell>& weights) {
 
 }  // namespace
 
-bool is_known(const Tensor& input) {
-  const graph::Node& node = *graph::node_of(input);
-  return input.numel() == 1 && input.rank() <= 1 && is_host(input.device()) && !is_float(input.dtype()) &&
-         fits_host(input.dtype(), input.shape()) && graph::form_of(node.op) == graph::Form::given;
+void append_kind(std::string& kind, std::int64_t number) {
+  kind.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-std::vector<Tensor> unknown_of(const TensorMap& inputs) {
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : inputs) {
-    if (!is_known(tensor)) tensors.push_back(tensor);
-  }
-  return tensors;
+void append_kind(std::string& kind, const Tensor& input) {
+  append_kind(kind, static_cast<std::int64_t>(input.dtype()));
+  append_kind(kind, input.rank());
+  for (const std::int64_t size : input.shape()) append_kind(kind, size);
 }
 
-std::vector<Tensor> tensors_of(const TensorMap& map) {
+std::vector<Tensor> tensors_of(const Replays::Map& map) {
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : map) tensors.push_back(tensor);
   return tensors;
 }
 
-std::string Replays::kind_of(const TensorMap& inputs) {
-  std::string kind;
-  for (const auto& [name, tensor] : inputs) {
-    kind += name;
-    append(kind, static_cast<std::int64_t>(tensor.dtype()));
-    append(kind, tensor.rank());
-    for (const std::int64_t size : tensor.shape()) append(kind, size);
-    if (is_known(tensor)) append(kind, read_to_host(tensor).integers.front());
-  }
-  return kind;
+bool changes_arithmetic() {
+  return graph::is_autocasting() || current_numerics() != Numerics::exact;
 }
 
-std::optional<TensorMap> Replays::run(const std::vector<Cell>& weights, const std::string& kind,
-                                      const TensorMap& inputs) {
+bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& weights) {
+  if (changes_arithmetic() || graph::is_recording() || graph::looks_at_new_nodes()) return true;
+  const auto is_traced = [](const Tensor& tensor) { return graph::is_tracing({&tensor}); };
+  return std::any_of(inputs.begin(), inputs.end(), is_traced) ||
+         std::any_of(weights.begin(), weights.end(),
+                     [&](const Cell& cell) { return cell.defined() && is_traced(cell.tensor()); });
+}
+
+std::optional<Replays::Map> Replays::run(const std::vector<Cell>& weights, const std::string& kind,
+                                         std::span<const Tensor> inputs) {
   std::shared_ptr<graph::Captured> captured;
   std::vector<std::string> names;
   {
@@ -78,9 +75,9 @@ std::optional<TensorMap> Replays::run(const std::vector<Cell>& weights, const st
     captured = found->captured;
     names = found->outputs;
   }
-  std::optional<std::vector<Tensor>> results = captured->run(unknown_of(inputs));
+  std::optional<std::vector<Tensor>> results = captured->run(inputs);
   if (!results) return std::nullopt;
-  TensorMap outputs;
+  Map outputs;
   for (std::size_t i = 0; i < names.size(); ++i) outputs.emplace(std::move(names[i]), std::move((*results)[i]));
   return outputs;
 }
@@ -93,7 +90,7 @@ bool Replays::wants(const std::string& kind) {
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.kind == kind; });
 }
 
-void Replays::keep(const std::vector<Cell>& weights, std::string kind, const TensorMap& outputs,
+void Replays::keep(const std::vector<Cell>& weights, std::string kind, const Map& outputs,
                    std::unique_ptr<graph::Captured> captured) {
   if (captured == nullptr) return;
   Entry entry{std::move(kind), numbers_of(weights), {}, std::move(captured)};
@@ -109,6 +106,6 @@ void Replays::clear() {
   ordinary_.clear();
 }
 
-}  // namespace io::onnx
+}  // namespace nn
 }  // namespace v0
 }  // namespace lockstep
