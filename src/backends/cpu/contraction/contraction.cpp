@@ -42,7 +42,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
     }
   }
   if (kernels.lines != nullptr) {
-    if (auto table = make_line_table(plan, kernels.lanes)) {
+    if (auto table = make_line_table(plan, kernels.lanes, kernels.tile_columns)) {
       return make_lines_way(std::move(task), std::move(*table));
     }
   }

@@ -44,8 +44,9 @@ class DirectWay final : public Way {
         kept_columns != nullptr ? kept_columns.get()
                                 : pack_all(binding, Operand::columns, serial, SharedPanels::of_this_thread().columns);
     const std::int64_t images = table_.images.count();
-    const DirectTiling tiling =
-        choose_direct_tiling(plan_, images, kernels_.tile_rows, kernels_.tile_columns, serial ? 1 : num_threads());
+    const DirectTiling& tiling = tiling_.get(serial ? 1 : num_threads(), [&](int threads) {
+      return choose_direct_tiling(plan_, images, kernels_.tile_rows, kernels_.tile_columns, threads);
+    });
     const std::int64_t units = images * tiling.row_blocks * tiling.column_blocks;
     for (std::int64_t batch = 0; batch < plan_.batches; ++batch) {
       const Position position = plan_.row_side.geometry.batch_position(batch);
@@ -121,6 +122,7 @@ class DirectWay final : public Way {
   }
 
   DirectTable table_;
+  mutable OfThreads<DirectTiling> tiling_;
 };
 
 }  // namespace

@@ -65,18 +65,19 @@ std::optional<std::int64_t> Images::address(const Position& pixel) const {
 
 void Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
                         std::int64_t last, const std::byte* data, float* to) const {
-  std::vector<PaddedCopy::Line> lines = copy->lines(batch);
-  std::erase_if(lines, [&](const PaddedCopy::Line& line) {
+  std::vector<PaddedCopy::Line> wanted;
+  wanted.reserve(lines.size());
+  for (const PaddedCopy::Line& line : lines) {
     const auto tap = std::lower_bound(taps.begin(), taps.end(), line.to - last);
-    return tap == taps.end() || first + *tap >= line.to + line.size;
-  });
+    if (tap != taps.end() && first + *tap < line.to + line.size) wanted.push_back(line);
+  }
   const auto size = static_cast<std::int64_t>(size_of(side.dtype));
   for (const std::int64_t plane : planes) {
     const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + plane) * size;
     if (side.is_plain_f32() && !side.flush) {
-      write_padded(lines, reinterpret_cast<const float*>(from), to);
+      write_padded(wanted, reinterpret_cast<const float*>(from), to);
     } else {
-      write_padded(lines, side.dtype, side.flush, from, to);
+      write_padded(wanted, side.dtype, side.flush, from, to);
     }
     to += copy->plane;
   }
@@ -99,6 +100,7 @@ std::optional<Images> make_images(const Geometry& geometry, std::int64_t count, 
   if (geometry.bounds() > 0) {
     images.copy = make_padded_copy(geometry, phases);
     if (!images.copy) return std::nullopt;
+    images.lines = images.copy->lines(geometry.batch_position(0));  // not bounded in the batch (has_images)
   }
   if (count > kMaxTable || !find_sources(geometry, count, pixels, images)) return std::nullopt;
   find_terms(geometry, k, images);

@@ -16,9 +16,10 @@ inline namespace v0 {
 namespace contraction {
 
 struct Images {
-  std::optional<PaddedCopy> copy;     ///< one plane; without it the operand is read where it is
-  std::vector<std::int64_t> planes;   ///< source addresses of an image's planes; the copy has them in this order
-  std::vector<std::int64_t> sources;  ///< source address of each image
+  std::optional<PaddedCopy> copy;       ///< one plane; without it the operand is read where it is
+  std::vector<PaddedCopy::Line> lines;  ///< of a plane: the same in every batch
+  std::vector<std::int64_t> planes;     ///< source addresses of an image's planes; the copy has them in this order
+  std::vector<std::int64_t> sources;    ///< source address of each image
   std::vector<std::int64_t> k_address;
   std::vector<std::int64_t> taps;  ///< addresses of terms in their plane of the copy, ascending
 

@@ -26,16 +26,16 @@ bool fills_vectors(std::int64_t line, std::int64_t lanes) {
 }  // namespace
 
 bool suits_lines(const Side& pixels, std::int64_t channels, std::int64_t pixels_per_image, std::int64_t k,
-                 std::int64_t lanes) {
+                 std::int64_t lanes, std::int64_t tile_columns) {
   const Geometry& geometry = pixels.geometry;
   return has_images(pixels) && (geometry.bounds() > 0 || geometry.outer.inner_stride() == 1) && channels > kThinRows &&
-         channels <= kMaxChannels && k >= kMinLineTerms && k <= kMaxTable && pixels_per_image <= kMaxTable &&
-         fills_vectors(std::min(geometry.outer.inner_size(), pixels_per_image), lanes);
+         channels <= kMaxChannels && channels % tile_columns != 0 && k >= kMinLineTerms && k <= kMaxTable &&
+         pixels_per_image <= kMaxTable && fills_vectors(std::min(geometry.outer.inner_size(), pixels_per_image), lanes);
 }
 
-std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes) {
+std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_columns) {
   if (plan.type != ComputeType::f32 || plan.swapped || plan.columns == 0 ||
-      !suits_lines(plan.column_side, plan.rows, plan.n, plan.k, lanes)) {
+      !suits_lines(plan.column_side, plan.rows, plan.n, plan.k, lanes, tile_columns)) {
     return std::nullopt;
   }
   const Geometry& geometry = plan.column_side.geometry;

@@ -45,11 +45,12 @@ struct LineArgs {
 
 using LineFunction = void (*)(const LineArgs&);
 
-/// Whether f32 contractions of `pixels` suit this way as its columns; decides the roles in make_plan.
+/// Whether f32 contractions of `pixels` suit this way as its columns; decides the roles in make_plan. Channels that
+/// fill the columns of whole tiles (`tile_columns`) take fewer instructions there, in the packed and the direct way.
 bool suits_lines(const Side& pixels, std::int64_t channels, std::int64_t pixels_per_image, std::int64_t k,
-                 std::int64_t lanes);
+                 std::int64_t lanes, std::int64_t tile_columns);
 /// Nothing where suits_lines does not hold or the view is of another form.
-std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes);
+std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_columns);
 
 /// Vectors of an image that are a unit of work, of `images` at once.
 std::int64_t choose_line_segment(const LineTable& table, std::int64_t rows, std::int64_t lanes, std::int64_t images,

@@ -31,8 +31,9 @@ class PackedWay final : public Way {
   };
 
   void compute(const Binding& binding) const override {
-    Job job{.binding = binding, .tiling = choose_tiling(plan_, kernels_, num_threads())};
-    const Tiling& tiling = job.tiling;
+    const Tiling& tiling =
+        tiling_.get(num_threads(), [&](int threads) { return choose_tiling(plan_, kernels_, threads); });
+    Job job{.binding = binding, .tiling = tiling};
     SharedPanels& shared = SharedPanels::of_this_thread();
     const KeptPanels::Panels rows = kept(binding, Operand::rows, tiling.serial);
     const KeptPanels::Panels columns = kept(binding, Operand::columns, tiling.serial);
@@ -118,7 +119,8 @@ class PackedWay final : public Way {
       epilogue_.run(binding, part, args.results, args.results_stride, workspace);
       args.row_panels = static_cast<const std::byte*>(args.row_panels) +
                         strip / kernels_.tile_rows * args.row_panel_stride * element_size();
-      if (!args.first) args.results = static_cast<std::byte*>(args.results) + strip * args.results_stride * element_size();
+      if (!args.first)
+        args.results = static_cast<std::byte*>(args.results) + strip * args.results_stride * element_size();
     }
   }
 
@@ -132,6 +134,8 @@ class PackedWay final : public Way {
     }
     return binding.slots[static_cast<std::size_t>(direct.slot)] + address * element_size();
   }
+
+  mutable OfThreads<Tiling> tiling_;
 };
 
 }  // namespace

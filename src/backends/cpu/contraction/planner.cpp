@@ -143,7 +143,8 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
     const bool in_windows =
         kernels.window != nullptr && !plan.swapped && suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
-    if (kernels.lines != nullptr && !in_windows && suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
+    if (kernels.lines != nullptr && !in_windows &&
+        suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes, kernels.tile_columns)) {
       plan.swapped = false;
     } else if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;

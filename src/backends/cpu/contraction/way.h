@@ -47,6 +47,23 @@ std::unique_ptr<Executable> make_direct_way(Task task, DirectTable table);
 /// Few columns and a long k: columns packed, rows from the view or a padded copy of it.
 std::unique_ptr<Executable> make_in_place_way(Task task, InPlaceTable table, InPlaceFunction loop);
 
+/// What depends on the number of threads alone, made again only when that changes: choosing among tilings takes as long
+/// as a small kernel.
+template <typename Choice> class OfThreads {
+ public:
+  template <typename Choose> const Choice& get(int threads, const Choose& choose) {
+    if (threads != threads_) {
+      choice_ = choose(threads);
+      threads_ = threads;
+    }
+    return choice_;
+  }
+
+ private:
+  int threads_ = 0;
+  Choice choice_{};
+};
+
 class Way : public Executable {
  public:
   void run(const Binding& binding) const final {

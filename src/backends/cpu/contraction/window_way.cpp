@@ -23,11 +23,13 @@ class WindowWay final : public Way {
     const double work = static_cast<double>(plan_.batches) * static_cast<double>(plan_.rows) *
                         static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const bool serial = work < kSerialWork;
-    const WindowTiling tiling = choose_window_tiling(plan_, table_, kernels_.tile_rows, serial ? 1 : num_threads());
+    const WindowTiling& tiling = tiling_.get(serial ? 1 : num_threads(), [&](int threads) {
+      return choose_window_tiling(plan_, table_, kernels_.tile_rows, threads);
+    });
     const KeptPanels::Panels kept_rows = kept(binding, Operand::rows, serial);
-    const std::byte* const rows =
-        kept_rows != nullptr ? kept_rows.get()
-                             : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
+    const std::byte* const rows = kept_rows != nullptr
+                                      ? kept_rows.get()
+                                      : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);
     const std::int64_t per_plane = tiling.segments * tiling.row_groups;
     const std::int64_t units = plan_.batches * table_.planes * per_plane;
     parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
@@ -76,6 +78,7 @@ class WindowWay final : public Way {
   }
 
   WindowTable table_;
+  mutable OfThreads<WindowTiling> tiling_;
 };
 
 }  // namespace
