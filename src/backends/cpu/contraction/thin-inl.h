@@ -141,7 +141,7 @@ HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t
 // Lines go kLines at a time, the last ones some of them once more: a line alone waits for its own sums.
 template <bool kFlush, int kRows, int kLines, int kVectors>
 HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
-  const std::int64_t lines = args.lines;
+  const std::int64_t lines = args.table->lines;
   if constexpr (kLines > 1) {
     if (lines < kLines) return thin_strip_of<kFlush, kRows, kLines / 2, kVectors>(args, vector);
   }

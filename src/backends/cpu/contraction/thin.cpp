@@ -12,8 +12,9 @@ namespace {
 bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
   const Side& side = plan.column_side;
   const bool is_read = side.is_plain_f32() || (side.encoding != Encoding::dense && side.order == Side::Order::along_k);
-  return plan.type == ComputeType::f32 && is_read && plan.rows <= std::min(kThinRowsAlongK, tile_rows) &&
-         plan.rows * plan.columns * plan.batches > 0 && plan.k <= kMaxTable && plan.columns <= kMaxTable;
+  return plan.type == ComputeType::f32 && is_read &&
+         plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
+         plan.k <= kMaxTable && plan.columns <= kMaxTable;
 }
 
 bool suits_along_k(const Plan& plan) {
@@ -93,20 +94,6 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
 }
 
 }  // namespace
-
-std::vector<PaddedCopy::Line> ThinTable::lines_read(std::int64_t first, std::int64_t count) const {
-  std::vector<PaddedCopy::Line> read;
-  const std::int64_t from = first * line_stride;
-  const std::int64_t last = (first + count - 1) * line_stride + line - 1;
-  for (const PaddedCopy::Line& one : copied_lines) {
-    const bool is_read = std::any_of(k_address.begin(), k_address.end(), [&](std::int64_t term) {
-      const std::int64_t tap = term % copy->plane;
-      return from + tap < one.to + one.size && last + tap >= one.to;
-    });
-    if (is_read) read.push_back(one);
-  }
-  return read;
-}
 
 std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, std::int64_t tile_rows) {
   if (!suits_thin(plan, tile_rows)) return std::nullopt;

@@ -36,15 +36,12 @@ struct ThinTable {
   std::int64_t line = 0;
   std::int64_t line_stride = 0;  ///< from line to line in the copy
 
-  /// What these lines of columns read of each plane of the copy.
-  std::vector<PaddedCopy::Line> lines_read(std::int64_t first, std::int64_t count) const;
-
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };
 
 struct ThinArgs {
   const ThinTable* table = nullptr;
-  const float* data = nullptr;  ///< of the columns, at the batch's address; or the first line in the copy
+  const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
   /// Of packed columns, instead of `data`, which are contiguous along k: their blocks, and the batch's first element.
   Encoding encoding = Encoding::dense;
   const std::byte* blocks = nullptr;
@@ -58,7 +55,6 @@ struct ThinArgs {
   bool flush = false;
   std::int64_t piece_begin = 0;
   std::int64_t piece_end = 0;
-  std::int64_t lines = 0;       ///< of a copy, instead of pieces: from `data` on
   const float* rows = nullptr;  ///< [k][row]
   std::int64_t rows_stride = 0;
   std::int64_t row_count = 1;  ///< at most kThinRows or kThinRowsAlongK

@@ -23,8 +23,6 @@ constexpr std::int64_t kMostThinBytes = 8 << 20;
 constexpr std::int64_t kThinOverhead = 24;
 // Pieces of neighbouring columns that a thread takes at least: one or two pages of each row.
 constexpr std::int64_t kThinStretch = 64;
-// Lines of each plane that a thread takes at least: fewer do not pay for those that two threads copy.
-constexpr std::int64_t kThinLines = 14;
 
 class ThinWay final : public Way {
  public:
@@ -36,71 +34,22 @@ class ThinWay final : public Way {
     // the caches. Larger ones wait for memory either way.
     const bool keeps = table_.along_k && packed_bytes(Operand::columns) <= kMostThinBytes;
     const KeptPanels::Panels panels = keeps ? kept(binding, Operand::columns, false) : nullptr;
-    if (table_.copy) return compute_images(binding);
     const std::int64_t pieces = table_.pieces();
-    const std::int64_t step = divide_up(pieces, parts_of_a_batch(pieces));
+    const bool whole = table_.copy.has_value();  // parts of a batch would copy it again
+    const std::int64_t per_batch = whole ? 1 : parts_of_a_batch(pieces);
+    const std::int64_t step = divide_up(pieces, per_batch);
     const std::int64_t units = plan_.batches * divide_up(pieces, step);
     const std::int64_t work =
         step * (table_.along_k ? std::max<std::int64_t>(plan_.k, 1) : plan_.k + kThinOverhead) * plan_.rows;
-    const std::int64_t together = step == pieces ? batches_of_a_call(pieces) : 1;
+    const std::int64_t together = step == pieces ? batches_of_a_call() : 1;
     parallel_for(units, std::max<std::int64_t>(1, task_work() / work), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; unit += together) {
         const std::int64_t piece = unit % divide_up(pieces, step) * step;
-        const std::int64_t piece_end = std::min(piece + step, pieces);
-        const std::int64_t column = table_.begin[static_cast<std::size_t>(piece)];
-        const Stretch stretch{.pieces = piece,
-                              .pieces_end = piece_end,
-                              .column = column,
-                              .columns = table_.begin[static_cast<std::size_t>(piece_end)] - column};
-        compute_stretch(binding, panels.get(), unit / divide_up(pieces, step), std::min(together, end - unit), stretch);
+        const std::int64_t batches = std::min(together, end - unit);
+        compute_pieces(binding, panels.get(), unit / divide_up(pieces, step), batches, piece,
+                       std::min(piece + step, pieces));
       }
     });
-  }
-
-  // Some columns of a batch.
-  struct Stretch {
-    std::int64_t pieces = 0, pieces_end = 0;
-    std::int64_t column = 0, columns = 0;
-    std::int64_t first_line = 0, lines = 0;  ///< of a padded copy
-    std::vector<PaddedCopy::Line> copied;    ///< what they read of it
-  };
-
-  // A thread computes the same lines of every plane, as in the convolutions around, where pixels are cut: what one core
-  // has written is far from the others.
-  void compute_images(const Binding& binding) const {
-    const std::vector<Stretch>& stretches =
-        stretches_.get(num_threads(), [&](int threads) { return parts_of_an_image(threads); });
-    const auto parts = static_cast<std::int64_t>(stretches.size());
-    const std::int64_t pieces = stretches.back().pieces_end;
-    const std::int64_t work = pieces * (plan_.k + kThinOverhead) * plan_.rows;
-    const std::int64_t together = batches_of_a_call(pieces);
-    parallel_for(plan_.batches * parts, std::max<std::int64_t>(1, task_work() / work),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t unit = begin; unit < end;) {
-                     const std::int64_t batch = unit % plan_.batches;
-                     const std::int64_t batches = std::min({together, end - unit, plan_.batches - batch});
-                     compute_stretch(binding, nullptr, batch, batches,
-                                     stretches[static_cast<std::size_t>(unit / plan_.batches)]);
-                     unit += batches;
-                   }
-                 });
-  }
-
-  std::vector<Stretch> parts_of_an_image(int threads) const {
-    const std::int64_t parts =
-        epilogue_.takes_rows() ? std::clamp<std::int64_t>(table_.lines / kThinLines, 1, threads) : 1;
-    std::vector<Stretch> stretches;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const std::int64_t line = table_.lines * part / parts;
-      const std::int64_t lines = table_.lines * (part + 1) / parts - line;
-      stretches.push_back({.pieces_end = divide_up(lines * table_.line, kernels_.lanes),
-                           .column = line * table_.line,
-                           .columns = lines * table_.line,
-                           .first_line = line,
-                           .lines = lines,
-                           .copied = table_.lines_read(line, lines)});
-    }
-    return stretches;
   }
 
   std::int64_t task_work() const { return table_.along_k ? kThinWorkAlongK : kThinWork; }
@@ -118,14 +67,14 @@ class ThinWay final : public Way {
   }
 
   // How many batches fit in one call: their results stay in the first cache.
-  std::int64_t batches_of_a_call(std::int64_t pieces) const {
+  std::int64_t batches_of_a_call() const {
     const bool rows_follow = plan_.rows == 1 && !plan_.swapped && plan_.batch_map.identity();
-    return rows_follow ? std::clamp<std::int64_t>(kThinPieces / pieces, 1, 64) : 1;
+    return rows_follow ? std::clamp<std::int64_t>(kThinPieces / table_.pieces(), 1, 64) : 1;
   }
 
   // Several batches only if each is one row of the kernel (batches_of_a_call).
-  void compute_stretch(const Binding& binding, const std::byte* panels, std::int64_t batch, std::int64_t batches,
-                       const Stretch& stretch) const {
+  void compute_pieces(const Binding& binding, const std::byte* panels, std::int64_t batch, std::int64_t batches,
+                      std::int64_t piece_begin, std::int64_t piece_end) const {
     Workspace& workspace = Workspace::of_this_thread();
     const std::int64_t lanes = kernels_.lanes;
     const auto panel_bytes = (plan_.k + 1) * kernels_.tile_rows * element_size() + kPanelSlack;
@@ -134,13 +83,12 @@ class ThinWay final : public Way {
     ThinArgs args;
     args.table = &table_;
     args.flush = side.flush;
-    args.piece_begin = stretch.pieces;
-    args.piece_end = stretch.pieces_end;
-    args.lines = stretch.lines;
+    args.piece_begin = piece_begin;
+    args.piece_end = piece_end;
     args.rows = rows;
     args.row_count = plan_.rows;
     args.k = plan_.k;
-    args.results_stride = (stretch.pieces_end - stretch.pieces + 1) * lanes;
+    args.results_stride = (piece_end - piece_begin + 1) * lanes;
     args.panel_stride = panel_stride(Operand::columns);
     args.block_stride = block_stride(Operand::columns);
     args.panel_width = width(Operand::columns);
@@ -156,19 +104,24 @@ class ThinWay final : public Way {
       } else if (panels != nullptr) {
         args.panels = reinterpret_cast<const float*>(panels) + (batch + b) * k_blocks() * args.block_stride;
       } else {
-        args.data = table_.copy ? copied(binding, batch + b, stretch, workspace)
+        args.data = table_.copy ? copied(binding, batch + b, workspace)
                                 : reinterpret_cast<const float*>(data(binding, Operand::columns)) +
                                       side.geometry.batch_address(batch + b);
       }
       args.results = results + b * plan_.rows * args.results_stride;
       kernels_.thin(args);
     }
-    const Block block{.batch = batch, .row = 0, .rows = count, .column = stretch.column, .columns = stretch.columns};
+    const std::int64_t column = table_.begin[static_cast<std::size_t>(piece_begin)];
+    const Block block{.batch = batch,
+                      .row = 0,
+                      .rows = count,
+                      .column = column,
+                      .columns = table_.begin[static_cast<std::size_t>(piece_end)] - column};
     epilogue_.run(binding, block, results, args.results_stride, workspace);
   }
 
-  // The first line of a stretch in the padded planes of one batch.
-  const float* copied(const Binding& binding, std::int64_t batch, const Stretch& stretch, Workspace& workspace) const {
+  // The padded planes of one batch.
+  const float* copied(const Binding& binding, std::int64_t batch, Workspace& workspace) const {
     const float* const from = reinterpret_cast<const float*>(data(binding, Operand::columns)) +
                               plan_.column_side.geometry.batch_address(batch);
     const PaddedCopy& copy = *table_.copy;
@@ -178,10 +131,10 @@ class ThinWay final : public Way {
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve((size + slack) * element_size()));
     float* plane = to;
     for (const std::int64_t address : table_.k_planes) {
-      write_padded(stretch.copied, from + address, plane);
+      write_padded(table_.copied_lines, from + address, plane);
       plane += copy.plane;
     }
-    return to + stretch.first_line * table_.line_stride;
+    return to;
   }
 
   // The rows of one batch for all of k, as [k][row]. Returns the distance between neighbouring k.
@@ -202,7 +155,6 @@ class ThinWay final : public Way {
   }
 
   ThinTable table_;
-  mutable OfThreads<std::vector<Stretch>> stretches_;  ///< of an image
 };
 
 }  // namespace
