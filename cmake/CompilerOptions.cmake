@@ -2,7 +2,10 @@
 # (docs/numerics.md): without them two compilers may give two answers.
 #   lockstep_compile_options(target)   C++20, arithmetic, warnings, hidden symbols, sanitizers
 #   lockstep_sanitize(target)          the sanitizers alone, for a target that only links
+#   lockstep_folder_options(folder result)   how much a folder of src is optimised in a release build
+#   lockstep_link_options(target)      what makes a shared library smaller
 include(CheckCXXSourceCompiles)
+include(CheckLinkerFlag)
 
 # No contraction into fma, which would round once where the specification rounds twice. The other two change no value;
 # they free the compiler from errno and from floating-point traps, which nobody reads.
@@ -60,6 +63,43 @@ set(lockstep_optimisation "")
 if(NOT CMAKE_CXX_FLAGS MATCHES "-O[0-9sgz]")
   set(lockstep_optimisation $<$<STREQUAL:$<CONFIG>,>:-O3> $<$<STREQUAL:$<CONFIG>,>:-DNDEBUG>)
 endif()
+
+# What a folder of the library has in a release build instead of CMake's -O3: what composes ops, reads descriptions or
+# writes kernels' texts is made small, which takes two fifths of its code away; what also goes through tokens, masks or
+# boxes on the host is between. Kernels, recording, planning, parsers and tokenizers have -O3.
+set(lockstep_small_folders
+  "^(cli.*|server|models|models/clip|nn|optim|parallel|train|io/(hub|onnx/.+)|text/jinja|backends/gpu/(renderer|metal))$")
+set(lockstep_middle_folders "^(models/(language|detection|sam)|io/onnx)$")
+function(lockstep_folder_options folder result)
+  set(options "")
+  if(LOCKSTEP_SANITIZE)
+    if(NOT folder MATCHES "^(core|data|graph|kernels|backends/(cpu|reference)|io|text)")
+      set(options -O0)  # what computes little takes longer to optimise than to run
+    endif()
+  elseif(folder MATCHES "${lockstep_small_folders}")
+    set(options $<$<CONFIG:Release>:-Os>)
+  elseif(folder MATCHES "${lockstep_middle_folders}")
+    set(options $<$<CONFIG:Release>:-O2>)
+  endif()
+  set(${result} "${options}" PARENT_SCOPE)
+endfunction()
+
+# Relocations of the shared library are packed where the C library can read that, which it can since 2.36.
+set(lockstep_link_flags "")
+check_linker_flag(CXX -Wl,-z,pack-relative-relocs LOCKSTEP_LINKER_PACKS)
+check_cxx_source_compiles("
+#include <features.h>
+#if !__GLIBC_PREREQ(2, 36)
+#error cannot read packed relocations
+#endif
+int main() {}
+" LOCKSTEP_LIBC_READS_PACKED)
+if(LOCKSTEP_LINKER_PACKS AND LOCKSTEP_LIBC_READS_PACKED)
+  set(lockstep_link_flags -Wl,-z,pack-relative-relocs)
+endif()
+function(lockstep_link_options target)
+  target_link_options(${target} PRIVATE ${lockstep_link_flags})
+endfunction()
 
 set(lockstep_sanitizer_flags "")
 if(LOCKSTEP_SANITIZE)
