@@ -17,6 +17,8 @@
 #include "graph/leaf_watch.h"
 #include "graph/make.h"
 #include "graph/numerics.h"
+#include "graph/slice_sums.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -32,6 +34,34 @@ thread_local const LeafWatch* leaf_watch = nullptr;
 const RecordRef& record_of(const Tensor& tensor) {
   return Access::handle(tensor)->record;
 }
+
+// The gradients of one value, from all that it went into.
+class GradientSum {
+ public:
+  bool defined() const { return total_.defined() || !slices_.empty(); }
+  void add_gradient(const Tensor& gradient, bool is_tracked) {
+    if (!is_tracked && is_slice(gradient)) {
+      slices_.push_back(gradient);
+      return;
+    }
+    add_slices();
+    total_ = total_.defined() ? add(total_, gradient) : gradient;
+  }
+  Tensor sum() {
+    add_slices();
+    return total_;
+  }
+
+ private:
+  void add_slices() {
+    if (const Tensor joined = joined_slices(slices_); joined.defined()) slices_ = {joined};
+    for (const Tensor& slice : slices_) total_ = total_.defined() ? add(total_, slice) : slice;
+    slices_.clear();
+  }
+
+  Tensor total_;
+  std::vector<Tensor> slices_;  ///< since the last other gradient
+};
 
 // Walks from a value to its leaves: every record once, consumers before what they consume.
 class Backward {
@@ -93,6 +123,7 @@ class Backward {
   /// The same, but what was computed before `ends` hold is another's: records there are given their gradients, hooks
   /// do not see them, and nothing passes on.
   template <typename Done, typename Ends> void run(Done done, Ends ends) {
+    if (!options_.create_graph) flush_if_large(seed_.device());
     const bool before = set_gradients_on(options_.create_graph);
     struct Restore {
       bool value;
@@ -100,15 +131,15 @@ class Backward {
     } restore{before};
     // The root keeps all records alive. Those with a gradient, the one with the highest id first.
     std::priority_queue<std::pair<std::uint64_t, Record*>> pending;
-    std::vector<Tensor> sums(on_path_.size());
+    std::vector<GradientSum> sums(on_path_.size());
     const auto add_to = [&](Record* record, const Tensor& gradient) {
-      Tensor& sum = sums[index_of(record)];
+      GradientSum& sum = sums[index_of(record)];
       if (!sum.defined()) pending.emplace(record->id, record);
-      sum = sum.defined() ? add(sum, gradient) : gradient;
+      sum.add_gradient(gradient, options_.create_graph);
     };
     if (reaches(root_.get())) add_to(root_.get(), seed_);
     const auto take = [&](Record* record) {
-      Tensor g = std::exchange(sums[index_of(record)], Tensor());
+      Tensor g = std::exchange(sums[index_of(record)], GradientSum()).sum();
       for (const auto& hook : record->hooks) {
         const Tensor changed = [&] {
           const CallExchange users(nullptr);
@@ -130,7 +161,7 @@ class Backward {
       pending.pop();
       if (!sums[index_of(record)].defined()) continue;  // a leaf that was taken before its turn
       if (ends(*record)) {
-        done(*record, std::exchange(sums[index_of(record)], Tensor()));
+        done(*record, std::exchange(sums[index_of(record)], GradientSum()).sum());
         continue;
       }
       const Tensor g = take(record);
@@ -157,10 +188,8 @@ class Backward {
     const Call call{record.name, record.where, true};
     const CallExchange exchange(&call);
     Tensor result;
-    if (record.result != nullptr) {
-      // With its history, so that gradients of gradients reach it.
-      result = Access::from_handle(make_pooled<Handle>(record.result->node, keep_alive(record)));
-    }
+    // With its history, so that gradients of gradients reach it.
+    if (record.result.is_set()) result = record.result.tensor(keep_alive(record));
     const std::vector<Tensor> gradients = record.rule(g, wanted, result);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i] || !gradients[i].defined()) continue;
@@ -170,7 +199,7 @@ class Backward {
     if (!options_.retain_graph && !options_.create_graph) {
       record.released = true;
       record.rule = nullptr;
-      record.result = nullptr;
+      record.result = {};
     }
   }
 

@@ -5,14 +5,14 @@
 #include "core/assert.h"
 #include "core/overloaded.h"
 #include "graph/maps.h"
+#include "graph/recompute.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
 namespace {
 
-// Limits of the smallest devices (docs/design.md); a kernel also stays small enough to compile quickly.
-constexpr int kMaxBuffers = 12;
+// A kernel stays small enough to compile quickly.
 constexpr int kMaxMembers = 48;
 // A broadcast producer that is evaluated once per row pays off from rows of this length on.
 constexpr std::int64_t kHoistLength = 16;
@@ -349,7 +349,9 @@ class Fuser : private Groups {
 }  // namespace
 
 Fusion fuse(const std::vector<Entry>& entries) {
-  return Fuser(entries).run();
+  Fusion fusion = Fuser(entries).run();
+  choose_recomputed(entries, fusion);
+  return fusion;
 }
 
 }  // namespace graph

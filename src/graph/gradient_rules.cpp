@@ -31,7 +31,7 @@ Tensor sum_to(const Tensor& g, const Shape& shape) {
   const int added = g.rank() - shape.rank();
   std::uint32_t dims = 0;
   for (int d = 0; d < g.rank(); ++d) {
-    if (d < added || (shape[d - added] == 1 && g.shape()[d] != 1)) dims |= 1u << d;
+    if (g.shape()[d] != 1 && (d < added || shape[d - added] == 1)) dims |= 1u << d;
   }
   if (dims == 0) return g.reshape(shape);
   const Tensor wide_sum = reduce(ReduceOp::sum, cast(g, wide(g.dtype())), dims);
@@ -60,17 +60,21 @@ Tensor trace_elementwise(const Tensor& result, Op op, std::span<const lockstep::
     if (i >= gradient_count(op)) fail_no_gradient(operands[i]->tensor());
     reads |= gradient_reads(op, i);
   }
-  std::array<Tensor, kMost> kept;
+  std::array<Kept, kMost> kept;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if ((reads >> i & 1u) == 0) continue;
-    kept[i] = operands[i]->is_scalar()
-                  ? full({}, operands[i]->scalar(), {.dtype = result.dtype(), .device = result.device()})
-                  : operands[i]->tensor();
+    kept[i] = Kept(operands[i]->is_scalar()
+                       ? full({}, operands[i]->scalar(), {.dtype = result.dtype(), .device = result.device()})
+                       : operands[i]->tensor());
   }
   Rule rule = [op, kept = std::move(kept), position](const Tensor& g, const Wanted& wanted, const Tensor& value) {
     Gradients gradients(wanted.size());
+    std::array<Tensor, kMost> read;
+    for (std::size_t i = 0; i < kMost; ++i) {
+      if (kept[i].is_set()) read[i] = kept[i].tensor();
+    }
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) gradients[i] = elementwise_gradient(op, position[i], kept, value, g);
+      if (wanted[i]) gradients[i] = elementwise_gradient(op, position[i], read, value, g);
     }
     return gradients;
   };
@@ -269,8 +273,8 @@ Tensor trace_reduce(const Tensor& result, ReduceOp op, std::uint32_t dims, const
           },
           true);
     case ReduceOp::dot:
-      return traced(result, {&a, b}, [a, b = *b](const Tensor& g, const Wanted& wanted, const Tensor&) {
-        return Gradients{wanted[0] ? g * b : Tensor(), wanted[1] ? g * a : Tensor()};
+      return traced(result, {&a, b}, [x = Kept(a), y = Kept(*b)](const Tensor& g, const Wanted& wanted, const Tensor&) {
+        return Gradients{wanted[0] ? g * y.tensor() : Tensor(), wanted[1] ? g * x.tensor() : Tensor()};
       });
     case ReduceOp::argmax:
     case ReduceOp::argmin: break;

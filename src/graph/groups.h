@@ -25,11 +25,15 @@ struct Group {
   std::vector<Member> members;
 };
 
+/// Buffers of a kernel: a limit of the smallest devices (docs/design.md).
+inline constexpr int kMaxBuffers = 12;
+
 /// Groups in an order that respects their dependencies.
 struct Fusion {
-  std::vector<Group> groups;
+  std::vector<Group> groups;  ///< one whose values are all computed where they are read has no members
   std::vector<int> group_of;  ///< per entry; -1 for given entries and sources that are computed where they are used
   std::vector<bool> stored;   ///< per entry: wanted, or read by another group
+  std::vector<bool> recomputed;  ///< per entry: other groups compute it where they read it (graph/recompute.h)
 };
 
 /// Groups while they are made: members are added by whoever has asked what that would mean.

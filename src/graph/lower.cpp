@@ -136,7 +136,22 @@ class Lowering {
     if (!entry(source.entry).given && fusion_.group_of[index(source.entry)] < 0) {
       return as_bits_if(bits, source_value(source.entry, ordered(*positions)));
     }
+    if (fusion_.recomputed[index(source.entry)]) return again(source.entry, *positions, bits);
     return load(source.entry, ordered(*positions), bits);
+  }
+
+  // A value of another group that is not stored, at `positions` of its dense elements.
+  int again(int e, const View& positions, bool bits) {
+    for (Again& earlier : again_) {
+      if (earlier.entry == e && same_positions(earlier.positions, positions)) {
+        return as_wanted(earlier.value, entry(e).dtype, bits);
+      }
+    }
+    emit({e, positions});
+    Value value = values_.extract(e).mapped();
+    const int result = as_wanted(value, entry(e).dtype, bits);
+    again_.push_back({e, positions, value});
+    return result;
   }
 
   int scalar_operand(int reader, int position, bool bits) {
@@ -158,13 +173,13 @@ class Lowering {
         {.kind = Kind::to_bits, .type = word_type(of.dtype), .dtype = of.dtype, .extent = of.extent, .a = number});
   }
 
-  int member_value(int e, bool bits) {
-    Value& value = values_[e];
+  int member_value(int e, bool bits) { return as_wanted(values_[e], entry(e).dtype, bits); }
+
+  int as_wanted(Value& value, DType dtype, bool bits) {
     int& wanted = bits ? value.bits : value.number;
     const int other = bits ? value.number : value.bits;
     if (wanted < 0) {
       LOCKSTEP_ASSERT(other >= 0);
-      const DType dtype = entry(e).dtype;
       const int made = add({.kind = bits ? Kind::to_bits : Kind::from_bits,
                             .type = bits ? word_type(dtype) : compute_type(dtype),
                             .dtype = dtype,
@@ -413,6 +428,12 @@ class Lowering {
   Program program_;
   Step step_;
   std::map<int, Value> values_;
+  struct Again {
+    int entry = 0;
+    View positions;
+    Value value;
+  };
+  std::vector<Again> again_;
 };
 
 }  // namespace

@@ -37,6 +37,8 @@ inline Tensor elementwise(Op op, const Operand& a, const Operand& b, const Opera
 }
 /// dtype conversion without checks of devices; the same tensor if nothing changes.
 Tensor cast(const Tensor& tensor, DType dtype);
+/// The 16-bit value that `value` is a pending copy of in f32, in the same order; null if it is none.
+NodeRef widened_from(const NodeRef& value);
 /// Keeps dims with size 1. Dtypes as the primitive wants them (sums of integers: i64).
 Tensor reduce(ReduceOp op, const Tensor& a, std::uint32_t dims, const Tensor* b = nullptr);
 /// The table and the index that an op was given, as its error of a bad index shows them.

@@ -99,10 +99,12 @@ struct Node {
   CallSite where;         ///< of the call that made it
   const char* name = "";  ///< of the op that was called
   std::uint64_t id = 0;   ///< creation order
-  int depth = 0;          ///< longest chain of pending nodes below
+  std::atomic<int> depth{0};  ///< longest chain of pending nodes below
   bool source = false;    ///< computed from nothing but Full, Iota and Random
 
   std::atomic<int> handles{0};
+  /// A gradient keeps what it is made of (graph/kept.h): a flush leaves it pending if no user holds it.
+  std::atomic<bool> again{false};
   /// Set once, when the value is computed; published by `ready`.
   BufferRef buffer;
   std::atomic<bool> ready{false};

@@ -112,16 +112,18 @@ NodeRef make_node(Primitive op, Inputs inputs, const Shape& shape, DType dtype, 
   const Form form = form_of(node->op);
   if (form == Form::view) node->encoding = node->inputs[0]->encoding;
   bool from_sources = form == Form::source || !node->inputs.empty();
+  int depth = 0;
   for (const NodeRef& input : node->inputs) {
     const Node* const value = value_behind(input);
     if (value == nullptr || value->ready.load(std::memory_order_acquire)) {
       from_sources = from_sources && value == nullptr;
       continue;
     }
-    node->depth = std::max(node->depth, value->depth + 1);
+    depth = std::max(depth, value->depth.load(std::memory_order_relaxed) + 1);
     from_sources = from_sources && input->source;
   }
-  node->source = from_sources && chains(node->op) && node->depth < kMaxSourceDepth;
+  node->depth.store(depth, std::memory_order_relaxed);
+  node->source = from_sources && chains(node->op) && depth < kMaxSourceDepth;
   const bool is_work = form != Form::given && form != Form::view;
   if (is_work && !node->source) enter_window(node);
   if (is_work && watch != nullptr && is_float(dtype)) watch(node);

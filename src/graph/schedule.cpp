@@ -10,7 +10,9 @@ namespace graph {
 std::vector<Step> schedule(const std::vector<Entry>& entries) {
   const Fusion fusion = fuse(entries);
   std::vector<Step> steps;
-  for (int g = 0; g < static_cast<int>(fusion.groups.size()); ++g) steps.push_back(lower(entries, fusion, g));
+  for (std::size_t g = 0; g < fusion.groups.size(); ++g) {
+    if (!fusion.groups[g].members.empty()) steps.push_back(lower(entries, fusion, static_cast<int>(g)));
+  }
   return steps;
 }
 

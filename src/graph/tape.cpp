@@ -88,7 +88,7 @@ Tensor traced(const Tensor& result, std::span<const Tensor* const> operands, Rul
     if (handle->record != nullptr) record->id = std::max(record->id, handle->record->id + 1);
   }
   record->rule = std::move(rule);
-  if (reads_result) record->result = make_pooled<Handle>(node);
+  if (reads_result) record->result = Kept(make_pooled<Handle>(node), nullptr);
   auto handle = make_pooled<Handle>(node, std::move(record));
   handle->name = result.name();
   remember_name(handle);

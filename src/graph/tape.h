@@ -15,6 +15,7 @@
 
 #include <lockstep/tensor.h>
 
+#include "graph/kept.h"
 #include "graph/node.h"
 
 namespace lockstep {
@@ -40,7 +41,7 @@ struct Record : std::enable_shared_from_this<Record> {
   };
   std::vector<Operand> operands;
   Rule rule;
-  std::shared_ptr<Handle> result;  ///< of no record, so that there is no cycle
+  Kept result;  ///< of no record, so that there is no cycle
   bool is_leaf = false;
   bool released = false;
   std::shared_ptr<Tensor> sink;  ///< leaves: where backward() adds the gradient

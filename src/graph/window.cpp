@@ -97,13 +97,19 @@ std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& hel
   return taken;
 }
 
-// Values that another thread is recording, and that nobody held yet, are left for the next flush.
+// Values that another thread is recording, and that nobody held yet, are left for the next flush. Those that gradients
+// compute again are found by what reads them; what they are made of is computed now.
 void leave_unheld(DeviceWindow& state, const std::vector<NodeRef>& taken) {
   const std::lock_guard lock(state.record);
   for (const NodeRef& node : taken) {
     const bool is_left =
         !node->ready.load(std::memory_order_relaxed) && node->failure == nullptr && node.use_count() > 1;
-    if (is_left) state.pending.push_back(node);
+    if (!is_left) continue;
+    if (node->again.load(std::memory_order_relaxed) && node->handles.load(std::memory_order_relaxed) == 0) {
+      node->depth.store(1, std::memory_order_relaxed);
+    } else {
+      state.pending.push_back(node);
+    }
   }
 }
 
@@ -197,7 +203,7 @@ void enter_window(const NodeRef& node) {
   const std::lock_guard lock(state.record);
   state.pending.push_back(node);
   state.bytes += node->bytes();
-  state.depth = std::max(state.depth, node->depth);
+  state.depth = std::max(state.depth, node->depth.load(std::memory_order_relaxed));
 }
 
 RecordsToTheEnd::RecordsToTheEnd() {
@@ -207,28 +213,54 @@ RecordsToTheEnd::~RecordsToTheEnd() {
   --recordings_to_the_end;
 }
 
-void flush_if_full(Device device) {
-  if (recordings_to_the_end > 0) return;
+namespace {
+
+WindowLimits limits_of(DeviceWindow& state, Device device) {
   WindowLimits limits = window_limits();
-  DeviceWindow& state = window_of(device);
   if (limits.bytes == 0) {
     limits.bytes = state.limit_bytes.load(std::memory_order_relaxed);
     if (limits.bytes == 0) state.limit_bytes = limits.bytes = backend_of(device).window_bytes();
   }
+  return limits;
+}
+
+// Most recorded values are gone or never stored: forgets those, and counts the bytes of those that are held.
+void look_closer(DeviceWindow& state) {
+  state.bytes = 0;
+  std::erase_if(state.pending, [&](const std::weak_ptr<Node>& weak) {
+    const NodeRef node = weak.lock();
+    if (node == nullptr) return true;
+    if (node->handles.load(std::memory_order_relaxed) > 0) state.bytes += node->bytes();
+    return false;
+  });
+}
+
+}  // namespace
+
+void flush_if_full(Device device) {
+  if (recordings_to_the_end > 0) return;
+  DeviceWindow& state = window_of(device);
+  const WindowLimits limits = limits_of(state, device);
   {
     const std::lock_guard lock(state.record);
     if (state.pending.size() < limits.nodes && state.depth < limits.depth && state.bytes < limits.bytes) return;
-    // Most recorded values are gone or never stored: look closer before deciding.
-    std::size_t held_bytes = 0;
-    std::erase_if(state.pending, [&](const std::weak_ptr<Node>& weak) {
-      const NodeRef node = weak.lock();
-      if (node == nullptr) return true;
-      if (node->handles.load(std::memory_order_relaxed) > 0) held_bytes += node->bytes();
-      return false;
-    });
-    state.bytes = held_bytes;
+    look_closer(state);
     const bool crowded = limits.nodes == 1 ? !state.pending.empty() : state.pending.size() > limits.nodes / 2;
-    if (!crowded && state.depth < limits.depth && held_bytes < limits.bytes) return;
+    if (!crowded && state.depth < limits.depth && state.bytes < limits.bytes) return;
+  }
+  flush(device);
+}
+
+void flush_if_large(Device device) {
+  constexpr std::size_t kLarge = 8;  // so many make a full one
+  if (recordings_to_the_end > 0 || is_host(device)) return;
+  DeviceWindow& state = window_of(device);
+  const WindowLimits limits = limits_of(state, device);
+  {
+    const std::lock_guard lock(state.record);
+    if (state.bytes < limits.bytes / kLarge) return;
+    look_closer(state);
+    if (state.bytes < limits.bytes / kLarge) return;
   }
   flush(device);
 }
@@ -236,6 +268,10 @@ void flush_if_full(Device device) {
 void run_exclusively(Device device, const std::function<void()>& action) {
   const std::lock_guard executing(window_of(device).execute);
   action();
+}
+
+std::unique_lock<std::mutex> hold_pending(Device device) {
+  return {window_of(device).execute, std::try_to_lock};
 }
 
 void flush(Device device, const NodeRef& wanted) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ WindowLimits window_limits();
 void enter_window(const NodeRef& node);
 /// Flushes `device` if its window is over a limit. Called when a new node is safely held.
 void flush_if_full(Device device);
+/// On a GPU: flushes a window of much work already, so that the device computes it while the host records what comes
+/// next, which is as much again.
+void flush_if_large(Device device);
 /// While one lives, nothing this thread records makes a window flush itself: between what names intermediate values and
 /// what replaces the operands, a flush would store the former and could not drop the latter.
 class RecordsToTheEnd {
@@ -39,6 +43,8 @@ class RecordsToTheEnd {
 void flush(Device device, const NodeRef& wanted = nullptr);
 /// Runs `action` while no flush of this device does.
 void run_exclusively(Device device, const std::function<void()>& action);
+/// Owned while no flush of this device runs, which would let go of what pending nodes read; not owned where one does.
+std::unique_lock<std::mutex> hold_pending(Device device);
 /// Computes `node`, which is no view. Throws what went wrong with it, bad indices of what it depends on among that.
 void compute(const NodeRef& node);
 /// The same without waiting for the device: what is told of bad indices is told by a later reading.

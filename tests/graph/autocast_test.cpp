@@ -261,6 +261,19 @@ TEST(Autocast, ScopesNestAndEnd) {
   EXPECT_THROW(Autocast{DType::i32}, DTypeError);
 }
 
+TEST(Autocast, BatchNormsGiveSixteenBitsInFastNumericsAlone) {
+  const Tensor x = random_tensor({2, 3, 4, 4}, DType::bf16, 1);
+  const Tensor mean = random_tensor({3}, DType::f32, 2);
+  const Tensor variance = abs(random_tensor({3}, DType::f32, 3));
+  const Autocast scope(DType::bf16);
+  const Tensor wide = batch_norm(x, mean, variance);
+  EXPECT_EQ(wide.dtype(), DType::f32);
+  const NumericsScope fast(Numerics::fast);
+  EXPECT_BITS_EQ(batch_norm(x, mean, variance), wide.to(DType::bf16));
+  EXPECT_EQ(batch_norm_training(x, mean, variance).output.dtype(), DType::bf16);
+  EXPECT_EQ(batch_norm(x.to(DType::f32), mean, variance).dtype(), DType::f32);
+}
+
 TEST(Autocast, IntegersAndErrorsAreAsOutside) {
   const Autocast scope(DType::bf16);
   const Tensor i = arange(0, 6, 1, {.dtype = DType::i64}).reshape({2, 3});

@@ -1,7 +1,10 @@
 // How many kernels things take: the promise of the scheduler, counted without running anything.
 #include "graph/fusion.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <lockstep/lockstep.h>
 
 #include "support/tensors.h"
 
@@ -95,6 +98,40 @@ TEST(Fusion, RowsOfDifferentKindsAreSeparate) {
   const Tensor x = given({8, 8});
   const Tensor y = sum(x, {0}) + sum(x, {1});
   EXPECT_KERNELS(2, y);
+}
+
+// What is widened is stored as narrow as it was: two kernels read the product, in f32.
+TEST(Fusion, WidenedValuesAreWidenedWhereTheyAreRead) {
+  const Tensor a = given({64, 64}, DType::bf16);
+  const auto widened = [&] { return matmul(a, given({64, 96}, DType::bf16)).to(DType::f32); };
+  const auto sums = [](const Tensor& of) { return std::vector<Tensor>{sum(of, {0}), sum(of * of, {1})}; };
+  const std::vector<Tensor> both = sums(widened());
+  const std::vector<std::string> kernels = plan({both[0], both[1]});
+  ASSERT_EQ(kernels.size(), 3u) << text(kernels);
+  EXPECT_THAT(kernels[0], testing::EndsWith("+ to_bf16")) << text(kernels);
+  // A value that somebody holds is stored as it is, and what is as wide as what it is made of is not computed again.
+  const Tensor x = widened();
+  EXPECT_THAT(plan({x, sum(x, {0})})[0], testing::EndsWith("to_f32"));
+  const std::vector<Tensor> wide = sums(matmul(given({64, 64}), given({64, 96})) + 1.0);
+  EXPECT_THAT(plan({wide[0], wide[1]})[0], testing::HasSubstr("add"));
+}
+
+// Gradients of slices are laid side by side: nothing is filled with zeros, and one kernel joins what three compute.
+TEST(Fusion, GradientsOfSlicesAreJoinedInOneKernel) {
+  const WithWindow window(kUnbounded);
+  const Tensor x = requires_grad(given({4, 6, 30}));
+  const Tensor parts = x.reshape({4, 6, 3, 10});
+  const Tensor y = sum(parts.select(2, 0) * given({4, 6, 10}) + parts.select(2, 1) * given({4, 6, 10}) +
+                       parts.select(2, 2) * given({4, 6, 10}));
+  const Tensor joined = gradients(y, {x})[0];
+  const std::vector<std::string> kernels = plan({joined});
+  ASSERT_EQ(kernels.size(), 4u) << text(kernels);
+  EXPECT_THAT(kernels[3], testing::HasSubstr("merge merge add")) << text(kernels);
+  EXPECT_THAT(text(kernels), testing::Not(testing::HasSubstr("update")));
+
+  // Some overlap: those are added, as before.
+  const Tensor narrow = sum(x.narrow(2, 0, 20) * given({4, 6, 20}) + x.narrow(2, 10, 20) * given({4, 6, 20}));
+  EXPECT_THAT(text(plan({gradients(narrow, {x})[0]})), testing::HasSubstr("update"));
 }
 
 TEST(Fusion, LongChainsAreCutIntoBoundedKernels) {

@@ -58,5 +58,41 @@ TEST(SavedValues, SlowResNet50NeitherLosesNorRecomputesNorHoardsThem) {
   EXPECT_LT(flushed.kernels, whole.kernels + whole.kernels / 4);
 }
 
+// Of f32 values that are made of 16-bit ones a gradient keeps those. Slices are joined, also with -0 in them.
+TEST(SavedValues, WidenedOnesAreKeptAsNarrowAsTheyWere) {
+  const auto measured = [](std::size_t nodes) {
+    const graph::WindowLimits before = graph::window_limits();
+    graph::WindowLimits limits = before;
+    limits.nodes = nodes;
+    graph::set_window_limits(limits);
+    Measured run;
+    const Tensor w = requires_grad((random_tensor({24, 8, 3, 3}, DType::f32, 5) * 0.1).eval());
+    const Tensor scale = requires_grad(random_tensor({24}, DType::f32, 6).eval());
+    const Tensor x = random_tensor({4, 8, 40, 40}, DType::f32, 7).to(DType::bf16).eval();
+    const Tensor classes = (arange(4 * 38 * 38) % 8).reshape({4, 38, 38}).to(DType::i64).eval();
+    const std::size_t live = memory_statistics().live;
+    Tensor loss;
+    {
+      const Autocast autocast(DType::bf16);
+      const Tensor y = batch_norm_training(conv2d(x, w), std::nullopt, std::nullopt, scale).output;
+      const Tensor parts = relu(y).to(DType::bf16).reshape({4, 3, 8, 38, 38});
+      loss = cross_entropy(parts.select(1, 0) * parts.select(1, 2) - parts.select(1, 1), classes);
+    }
+    loss.eval();
+    run.peak = memory_statistics().live - live;
+    run.gradients = gradients(loss, {w, scale});
+    for (const Tensor& gradient : run.gradients) gradient.eval();
+    graph::set_window_limits(before);
+    return run;
+  };
+  const Measured eager = measured(1);
+  for (const std::size_t nodes : {std::size_t{12}, std::size_t{1} << 20}) {
+    const Measured run = measured(nodes);
+    for (std::size_t i = 0; i < eager.gradients.size(); ++i) EXPECT_BITS_EQ(run.gradients[i], eager.gradients[i]);
+    // Where a window ends, some are there as well.
+    EXPECT_LE(run.peak, nodes == 12 ? eager.peak + eager.peak / 4 : eager.peak / 2);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -114,6 +114,8 @@ struct LibraryProduct {
   DType result = DType::f32;  ///< f32, or `dtype`
   std::int64_t batches = 1, rows = 1, columns = 1, length = 1;
   Matrix a, b, out;
+  bool bias = false;  ///< a vector of `result`, one element for each row, is added before the rounding: the launch's
+                      ///< last word is its place
 };
 
 constexpr std::size_t kConvolutionWorkBytes = std::size_t{128} << 20;  ///< its memory for convolutions

@@ -29,10 +29,17 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t kTileRows = 128;
 // Rows of a step that is one of many alike. With more, hidden keys would cost more than a plan.
 constexpr std::int64_t kFewRows = 16;
-// Scores of one block, in bytes: within the caches, and enough work for all threads.
+// Scores of one block, in bytes. On the CPU: within the caches, and enough work for all threads; on a GPU: enough for
+// all of its units, but a small part of its memory.
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
-// In fast numerics: enough work for a library's call.
-constexpr std::int64_t kFastBlockBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kGpuBlockBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kBlocksInWindow = 16;
+
+std::int64_t block_bytes_on(Device device) {
+  if (is_host(device)) return kBlockBytes;
+  const auto window = static_cast<std::int64_t>(backend_of(device).window_bytes());
+  return std::clamp(window / kBlocksInWindow, kBlockBytes, kGpuBlockBytes);
+}
 // Of heads that fused kernels take.
 constexpr std::int64_t kFusedWidths = 8;
 constexpr std::int64_t kMostFusedWidth = 128;
@@ -60,6 +67,7 @@ class Attention {
     check_shapes();
     check_options();
     const std::int64_t features = query_.shape().back();
+    block_bytes_ = block_bytes_on(query_.device());
     scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
   }
 
@@ -98,7 +106,6 @@ class Attention {
     std::vector<Range> ranges = all_indices();
     const std::int64_t row_bytes = std::max<std::int64_t>(keys_, 1) * 4;
     // Without a mask by position all tiles see all keys, and blocks may be as long as they like.
-    if (numerics_of(wide(query_.dtype())) == Numerics::fast) block_bytes_ = kFastBlockBytes;
     const std::int64_t of_one = block_bytes_ / (repeats_ * row_bytes);
     const std::int64_t most_rows = by_position() ? kTileRows : std::max(kTileRows, of_one);
     const Walk walk = walk_of(std::min(most_rows, rows_));

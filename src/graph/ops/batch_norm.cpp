@@ -3,10 +3,13 @@
 // statistics.
 #include <fmt/format.h>
 
+#include <lockstep/numerics.h>
+
 #include "graph/autocast.h"
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 #include "graph/recording.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -31,6 +34,13 @@ Channels check_channels(const Operand& a) {
   result.shape = {result.input.shape()[1]};
   result.positions = ((1u << rank) - 1u) & ~0b11u;
   return result;
+}
+
+// In fast numerics Autocast leaves 16-bit pictures as they are, and so are the results: sums are f32 in any case.
+bool casts(const Operand& a) {
+  if (!is_autocasting()) return false;
+  const bool is_narrow = !a.is_scalar() && a.tensor().defined() && size_of(a.tensor().dtype()) == 2;
+  return !(is_narrow && is_float(a.tensor().dtype()) && current_numerics() == Numerics::fast);
 }
 
 // old * (1 - momentum) + new * momentum, in the dtype of the old value.
@@ -69,7 +79,8 @@ void check_count(const Channels& channels, std::uint32_t dims) {
 Tensor batch_norm(const Operand& a, const Tensor& running_mean, const Tensor& running_var,
                   const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps) {
   const CallScope call("batch_norm", a);
-  if (is_autocasting()) return with_autocast(DType::f32, batch_norm, a, running_mean, running_var, weight, bias, eps);
+  if (casts(a)) return with_autocast(DType::f32, batch_norm, a, running_mean, running_var, weight, bias, eps);
+  const AutocastExchange outside(DType::f32);
   const Channels channels = check_channels(a);
   const Tensor variance = shaped("running_var", running_var, channels);
   const Tensor deviation = channels.x - shaped("running_mean", running_mean, channels);
@@ -100,9 +111,11 @@ BatchNormResult batch_norm_training(const Operand& a, const std::optional<Tensor
                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& weight,
                                     const std::optional<Tensor>& bias, double momentum, double eps) {
   const CallScope call("batch_norm_training", a);
-  if (is_autocasting()) {
+  if (casts(a)) {
     return with_autocast(DType::f32, batch_norm_training, a, running_mean, running_var, weight, bias, momentum, eps);
   }
+  const AutocastExchange outside(DType::f32);
+  const RecordsToTheEnd to_the_end;  // so that no flush stores what is widened here
   const Channels channels = check_channels(a);
   const std::uint32_t dims = channels.positions | 1u;
   check_count(channels, dims);

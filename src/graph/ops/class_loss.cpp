@@ -5,6 +5,8 @@
 #include "graph/autocast.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/normalization.h"
+#include "graph/ops/reduction.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -13,9 +15,10 @@ using namespace graph;
 
 namespace {
 
-// Scores or log-probabilities with their classes as dimension 1 (0 for a single sample).
+// Log-probabilities, or scores with what makes them such, with their classes as dimension 1 (0 for a single sample).
 struct Classes {
-  Tensor x;                      ///< in the working dtype
+  Tensor x;                         ///< in the working dtype
+  std::optional<ShiftedExp> parts;  ///< of scores
   std::optional<Tensor> weight;  ///< [C, 1, ...]: broadcasts along the classes
   DType dtype = DType::f32;
   int dim = 1;
@@ -59,7 +62,13 @@ Tensor total_of(const Tensor& x) {
   return reduced(x, Reduction::sum);
 }
 
-// The loss of classes by their indices, from log-probabilities.
+// The log-probabilities at `index`.
+Tensor at_index(const Classes& classes, const Tensor& index) {
+  const Tensor x = gather(classes.x, classes.dim, index);
+  return classes.parts ? x - classes.parts->shift - log(classes.parts->total) : x;
+}
+
+// The loss of classes by their indices.
 Tensor by_index(const Classes& classes, const Operand& target, const ClassLossOptions& options) {
   const Tensor& given = target.tensor();
   const std::vector<Shown> shown{{"input", classes.x}, {"target", given}};
@@ -78,7 +87,7 @@ Tensor by_index(const Classes& classes, const Operand& target, const ClassLossOp
   const std::int64_t ignored = representable ? options.ignore_index : -100;
   const Tensor counts = ne(index, ignored);
   const Tensor safe = where(counts, index, 0);
-  Tensor losses = neg(gather(classes.x, classes.dim, safe));
+  Tensor losses = neg(at_index(classes, safe));
   Tensor weights;
   if (classes.weight) {
     Shape like = classes.x.shape();
@@ -120,9 +129,16 @@ Tensor nll_loss(const Operand& input, const Operand& target, const ClassLossOpti
 Tensor cross_entropy(const Operand& input, const Operand& target, const ClassLossOptions& options) {
   const CallScope call("cross_entropy", input);
   if (is_autocasting()) return with_autocast(DType::f32, cross_entropy, input, target, options);
+  const RecordsToTheEnd to_the_end;  // so that no flush stores what is widened here
   Classes classes = check_classes(input, target, options);
-  classes.x = log_softmax(classes.x, classes.dim);
-  if (!is_float(target.tensor().dtype())) {
+  const bool by_classes = !is_float(target.tensor().dtype());
+  if (by_classes && options.label_smoothing == 0 && classes.x.numel() > 0) {
+    // Those of the right classes alone: no log-probabilities are stored.
+    classes.parts = shifted_exp(classes.x, 1u << classes.dim);
+  } else {
+    classes.x = log_softmax(classes.x, classes.dim);
+  }
+  if (by_classes) {
     return cast(by_index(classes, target.tensor(), options), classes.dtype);
   }
   const std::vector<Shown> shown{{"input", input}, {"target", target}};

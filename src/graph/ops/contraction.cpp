@@ -229,11 +229,14 @@ Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b) {
     if (wanted[1]) {
       const BatchRoles roles = batch_roles(b.shape(), g.shape());
       const Shape k = with(roles.summed, rank - 2);
-      gradients[1] =
-          contract_dims(
-              spread(a), g,
-              {.batch_a = roles.kept, .batch_b = roles.kept, .m = {rank - 1}, .n = {rank - 1}, .k_a = k, .k_b = k})
-              .reshape(b.shape());
+      const ContractionDims dims{
+          .batch_a = roles.kept, .batch_b = roles.kept, .m = {rank - 1}, .n = {rank - 1}, .k_a = k, .k_b = k};
+      // As b lies: a transposed weight's gradient is stored as the weight is.
+      const Shape strides = read(b).view.strides;
+      const bool transposed = strides[b.rank() - 2] < strides[b.rank() - 1];
+      const Tensor of_b =
+          transposed ? contract_dims(g, spread(a), dims).transpose(-1, -2) : contract_dims(spread(a), g, dims);
+      gradients[1] = of_b.reshape(b.shape());
     }
     return gradients;
   });

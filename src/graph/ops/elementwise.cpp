@@ -150,6 +150,12 @@ Tensor elementwise(Op op, std::span<const Operand* const> operands) {
 Tensor cast(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   for (const DType end : {tensor.dtype(), dtype}) check_computes(end, {{"input", tensor}});
+  // Back to what was widened.
+  const Reading reading = reading_of(node_of(tensor));
+  if (const NodeRef narrow = widened_from(reading.base);
+      narrow != nullptr && narrow->dtype == dtype && results_of(narrow->op) == Results::computed) {
+    return trace_cast(view_tensor(narrow, reading.view, dtype), tensor);
+  }
   return trace_cast(made_in_order(Cast{}, {node_of(tensor)}, tensor.shape(), dtype, tensor.device()), tensor);
 }
 

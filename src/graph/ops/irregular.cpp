@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -28,6 +29,14 @@ bool is_dense(const Reading& reading) {
 
 }  // namespace
 
+NodeRef widened_from(const NodeRef& value) {
+  if (!std::holds_alternative<Cast>(value->op) || value->dtype != DType::f32) return nullptr;
+  const std::unique_lock<std::mutex> lock = hold_pending(value->device);
+  if (!lock.owns_lock() || value->ready.load(std::memory_order_acquire)) return nullptr;
+  const NodeRef& from = value->inputs[0];
+  return size_of(from->dtype) == 2 && is_dense(reading_of(from)) ? reading_of(from).base : nullptr;
+}
+
 Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::optional<GivenIndex>& given,
               Failure failure) {
   LOCKSTEP_ASSERT(source.rank() == index.rank() && (index.dtype() == DType::i64 || index.dtype() == DType::i32));
@@ -40,9 +49,12 @@ Tensor gather(const Tensor& source, int dim, const Tensor& index, const std::opt
   LOCKSTEP_ASSERT(view.shape == index.shape());
   Gather op = primitive;
   op.source = std::move(view);
-  return trace_gather(
-      make(std::move(op), {reading.base, node_of(index)}, index.shape(), source.dtype(), story_of(given)), source, dim,
-      index);
+  // What is read is widened, not the table.
+  const NodeRef narrow = widened_from(reading.base);
+  const NodeRef& table = narrow == nullptr ? reading.base : narrow;
+  Tensor result = make(std::move(op), {table, node_of(index)}, index.shape(), table->dtype, story_of(given));
+  if (narrow != nullptr) result = make(Cast{}, {node_of(result)}, index.shape(), source.dtype());
+  return trace_gather(result, source, dim, index);
 }
 
 Tensor scatter(ScatterOp op, const Tensor& self, int dim, const Tensor& index, const Tensor& values, bool include_self,

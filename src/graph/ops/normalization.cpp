@@ -8,6 +8,7 @@
 #include "graph/ops/normalization.h"
 #include "graph/ops/reduction.h"
 #include "graph/recording.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -52,6 +53,7 @@ Tensor layer_norm(const Operand& a, const Shape& normalized_shape, const std::op
   const CallScope call("layer_norm", a);
   if (is_autocasting()) return with_autocast(DType::f32, layer_norm, a, normalized_shape, weight, bias, eps);
   const Tensor input = check_float_input(a, {}).input;
+  const RecordsToTheEnd to_the_end;  // so that no flush stores what is widened here
   const std::uint32_t dims = trailing_dims(input, normalized_shape);
   const DType working = wide(input.dtype());
   const Tensor x = cast(input, working);

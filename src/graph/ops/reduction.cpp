@@ -10,6 +10,7 @@
 #include "graph/ops/operand.h"
 #include "graph/ops/reduction.h"
 #include "graph/recording.h"
+#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -60,6 +61,16 @@ Moments moments(const Tensor& x, std::uint32_t dims, double correction) {
   const Tensor deviation = x - mean_of(x, dims);
   const Tensor squares = reduce(ReduceOp::dot, deviation, dims, &deviation);
   return {deviation, squares / std::max(0.0, count_of(x, dims) - correction)};
+}
+
+ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
+  const Tensor largest = reduce(ReduceOp::max, untraced(x), dims);
+  ShiftedExp parts;
+  parts.shift = where(isfinite(largest), largest, 0.0);
+  parts.shifted = x - parts.shift;
+  parts.exponential = exp(parts.shifted);
+  parts.total = reduce(ReduceOp::sum, parts.exponential, dims);
+  return parts;
 }
 
 Tensor root_of_squares(const Tensor& squares) {
@@ -208,28 +219,6 @@ Tensor all(const Operand& a, const Dims& dims, bool keepdim) {
   return drop_dims(ne(product, 0), in.dims, keepdim);
 }
 
-namespace {
-
-// exp(x - m) with m the largest value of each row, 0 where that is not finite. Results do not depend on m but for
-// rounding, so no gradient goes through it.
-struct ShiftedExp {
-  Tensor shift;
-  Tensor shifted;
-  Tensor exponential;
-  Tensor total;
-};
-ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims) {
-  const Tensor largest = reduce(ReduceOp::max, untraced(x), dims);
-  ShiftedExp parts;
-  parts.shift = where(isfinite(largest), largest, 0.0);
-  parts.shifted = x - parts.shift;
-  parts.exponential = exp(parts.shifted);
-  parts.total = reduce(ReduceOp::sum, parts.exponential, dims);
-  return parts;
-}
-
-}  // namespace
-
 Tensor logsumexp(const Operand& a, const Dims& dims, bool keepdim) {
   const CallScope call("logsumexp", a);
   if (is_autocasting()) return with_autocast(DType::f32, logsumexp, a, dims, keepdim);
@@ -253,6 +242,7 @@ namespace {
 Tensor softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
+  const RecordsToTheEnd to_the_end;  // so that no flush stores what is widened here
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const ShiftedExp parts = shifted_exp(x, in.dims);
   return recorded(cast(parts.exponential / parts.total, in.input.dtype()), "softmax", {&in.input}, {{in.dims}});
@@ -261,6 +251,7 @@ Tensor softmax_over(const Operand& a, const Dims& dims) {
 Tensor log_softmax_over(const Operand& a, const Dims& dims) {
   const Checked in = check_float_input(a, dims);
   if (in.input.numel() == 0) return in.input;
+  const RecordsToTheEnd to_the_end;  // so that no flush stores what is widened here
   const Tensor x = cast(in.input, wide(in.input.dtype()));
   const ShiftedExp parts = shifted_exp(x, in.dims);
   return recorded(cast(parts.shifted - log(parts.total), in.input.dtype()), "log_softmax", {&in.input}, {{in.dims}});

@@ -29,6 +29,16 @@ struct Moments {
 };
 Moments moments(const Tensor& x, std::uint32_t dims, double correction);
 
+/// exp(x - shift) with the largest value of each row as its shift, 0 where that is not finite. Results do not depend on
+/// the shift but for rounding, so no gradient goes through it.
+struct ShiftedExp {
+  Tensor shift;
+  Tensor shifted;
+  Tensor exponential;
+  Tensor total;
+};
+ShiftedExp shifted_exp(const Tensor& x, std::uint32_t dims);
+
 /// The square root of a sum of squares. Its gradient at 0 is 0, as in PyTorch: that of sqrt would be inf times 0.
 Tensor root_of_squares(const Tensor& squares);
 

@@ -386,6 +386,49 @@ TEST(GpuRender, FastProductsOfWindowsCopyThem) {
   EXPECT_EQ(product_at(direct, 0).b.batch_stride, 0);
 }
 
+// A bias of the columns is the library's to add, which then stores results as they are wanted.
+TEST(GpuRender, FastProductsAddTheirBias) {
+  ContractionKernel kernel = std::get<ContractionKernel>(matmul(256, 192, 128, DType::bf16));
+  kernel.numerics = Numerics::fast;
+  Program& epilogue = kernel.epilogue;
+  const int rank = epilogue.rank();
+  View along = View::contiguous(epilogue.rows);
+  for (const std::int64_t size : epilogue.inner) along.shape.push_back(size);
+  along.strides = Shape::filled(rank, 0);
+  along.strides[rank - 1] = 1;
+  using Kind = Instruction::Kind;
+  epilogue.inputs.push_back({.slot = 3, .dtype = DType::f32, .view = along});
+  const auto round = [](int of, DType from) {
+    return Instruction{.kind = Kind::cast, .type = ComputeType::f32, .dtype = DType::bf16, .from = from, .a = of};
+  };
+  epilogue.code = {{.kind = Kind::accumulator},
+                   {.kind = Kind::load, .index = static_cast<int>(epilogue.inputs.size()) - 1},
+                   round(1, DType::f32),
+                   {.kind = Kind::elementwise, .op = Op::add, .a = 0, .b = 2},
+                   round(3, DType::f32)};
+  epilogue.outputs[0].value = 4;
+  epilogue.outputs[0].dtype = DType::bf16;
+  const Rendered rendered = render(kernel, {.units = 132});
+  ASSERT_EQ(rendered.launches.size(), 2U);  // the bias in bf16, and the product
+  EXPECT_TRUE(product_at(rendered, 1).bias);
+  EXPECT_EQ(product_at(rendered, 1).rows, 192);
+  EXPECT_EQ(product_at(rendered, 1).result, DType::bf16);
+  EXPECT_EQ(rendered.launches[1].patches.size(), 5U);
+
+  // Not one that is not rounded, nor one of the rows.
+  const auto has_bias = [&] {
+    const Rendered other = render(kernel, {.units = 132});
+    return std::any_of(other.launches.begin(), other.launches.end(), [](const Launch& launch) {
+      return launch.call.has_value() && std::get<LibraryProduct>(*launch.call).bias;
+    });
+  };
+  epilogue.code[3].b = 1;
+  EXPECT_FALSE(has_bias());
+  epilogue.code[3].b = 2;
+  std::swap(epilogue.inputs.back().view.strides[rank - 1], epilogue.inputs.back().view.strides[rank - 2]);
+  EXPECT_FALSE(has_bias());
+}
+
 /// What convolutions of 32 x 12 x 10 pictures, 3 x 3, and their gradients are to a kernel; `x` lies channels last.
 struct ConvolutionViews {
   static constexpr std::int64_t kImages = 4, kChannels = 32, kOutputs = 64, kHeight = 12, kWidth = 10;

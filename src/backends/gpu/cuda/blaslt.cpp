@@ -19,6 +19,8 @@ namespace {
 constexpr int kBlasF32 = 0, kBlasF16 = 2, kBlasBf16 = 14;
 constexpr int kBlasSumsInF32 = 68, kBlasTf32 = 77;
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4;  // of a product
+constexpr int kBlasEpilogue = 7, kBlasBiasPlace = 8;
+constexpr std::int32_t kBlasAddsBias = 4;                // an epilogue
 constexpr int kBlasBatches = 5, kBlasBatchStride = 6;    // of a matrix
 constexpr int kBlasWorkBytes = 1, kBlasReductions = 3;   // of a choice
 constexpr int kBlasAlignmentA = 5, kBlasAlignmentB = 6, kBlasAlignmentC = 7, kBlasAlignmentOut = 8;
@@ -149,6 +151,7 @@ struct BlasLt::Product::Plan {
   BlasLtObject b{api.matrix_destroy};
   BlasLtObject out{api.matrix_destroy};
   BlasLtAlgorithm algorithm{};
+  bool has_bias = false;
 
   void set(int attribute, const void* value, std::size_t bytes) {
     check_blaslt(api.product_set(product.handle, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
@@ -177,6 +180,8 @@ BlasLt::Product::Product(const BlasLt& library, const LibraryProduct& of)
   const std::int32_t transpose_b = of.b.transposed;
   plan.set(kBlasTransposeA, &transpose_a, sizeof transpose_a);
   plan.set(kBlasTransposeB, &transpose_b, sizeof transpose_b);
+  plan.has_bias = of.bias;
+  if (of.bias) plan.set(kBlasEpilogue, &kBlasAddsBias, sizeof kBlasAddsBias);
   plan.describe(plan.a, of.dtype, of.rows, of.length, of.batches, of.a);
   plan.describe(plan.b, of.dtype, of.length, of.columns, of.batches, of.b);
   plan.describe(plan.out, of.result, of.rows, of.columns, of.batches, of.out);
@@ -212,6 +217,11 @@ void BlasLt::Product::run(std::span<const Address> words, Handle stream) const {
   const float one = 1.0f;
   const float zero = 0.0f;
   const auto place = [&](std::size_t word) { return reinterpret_cast<void*>(words[word]); };
+  constexpr std::size_t kBiasWord = 4;
+  if (plan_->has_bias) {
+    const void* const bias = place(kBiasWord);
+    plan_->set(kBlasBiasPlace, &bias, sizeof(void*));
+  }
   check_blaslt(plan_->api.run(library_.handle_, plan_->product.handle, &one, place(0), plan_->a.handle, place(1),
                               plan_->b.handle, &zero, place(2), plan_->out.handle, place(2), plan_->out.handle,
                               &plan_->algorithm, place(3), kLibraryWorkBytes, stream),

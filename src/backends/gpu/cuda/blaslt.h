@@ -36,7 +36,7 @@ class BlasLt {
     ~Product();
     Product(const Product&) = delete;
     Product& operator=(const Product&) = delete;
-    /// The launch's words: places of a, b, out and working memory.
+    /// The launch's words: places of a, b, out, working memory and the bias, where there is one.
     void run(std::span<const Address> words, Handle stream) const;
 
    private:

@@ -233,7 +233,7 @@ Rendered FastConvolution::finish(std::vector<Patch> places, int result, const Sh
   for (const std::int64_t inner : program.inner) program.rows.push_back(inner);
   program.inner = {};
   const Output& out = program.outputs[0];
-  bool direct = only_stores(kernel_, dtype_) && out.dtype == dtype_ && elements == program.rows.numel() &&
+  bool direct = only_stores(kernel_.epilogue, dtype_) && out.dtype == dtype_ && elements == program.rows.numel() &&
                 out.offset % unit_ == 0;
   for (int d = 0; d < steps.rank(); ++d) direct = direct && (program.rows[d] == 1 || out.strides[d] == steps[d]);
   if (direct) {

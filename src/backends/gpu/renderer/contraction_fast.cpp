@@ -63,6 +63,7 @@ class FastContraction {
       : kernel_(kernel),
         parts_(limits),
         geometry_(geometry_of(kernel)),
+        epilogue_(kernel.epilogue),
         dtype_(kernel.a.dtype == kernel.b_operand.dtype ? kernel.a.dtype : DType::f32) {}
 
   Rendered render();
@@ -75,7 +76,9 @@ class FastContraction {
 
   std::optional<FastMatrix> as_it_lies(bool is_a) const;
   FastMatrix copied(bool is_a);
+  void give_bias();
   std::optional<FastMatrix> direct_result() const;
+  bool rows_are_near() const;
   FastMatrix scratch_result();
   void append_product(const FastMatrix& a, const FastMatrix& b, const FastMatrix& out, bool direct);
   void append_epilogue(const FastMatrix& result);
@@ -83,6 +86,8 @@ class FastContraction {
   const ContractionKernel& kernel_;
   FastParts parts_;
   Geometry geometry_;
+  Program epilogue_;  ///< that is not the library's
+  std::optional<Patch> bias_;
   DType dtype_;                ///< that is multiplied
   DType result_ = DType::f32;  ///< that the library writes
   bool is_copied_[2] = {};     ///< a, b: read from scratch memory
@@ -106,11 +111,12 @@ Rendered FastContraction::render() {
   }
   if (!a) a = copied(true);
   if (!b) b = copied(false);
+  give_bias();
   if (const std::optional<FastMatrix> out = direct_result()) {
-    result_ = kernel_.epilogue.outputs[0].dtype;
+    result_ = epilogue_.outputs[0].dtype;
     append_product(*a, *b, *out, true);
   } else {
-    if (rounds_first(kernel_, dtype_)) result_ = dtype_;
+    if (rounds_first(epilogue_, dtype_)) result_ = dtype_;
     const FastMatrix result = scratch_result();
     append_product(*a, *b, result, false);
     append_epilogue(result);
@@ -169,22 +175,49 @@ FastMatrix FastContraction::copied(bool is_a) {
   return matrix;
 }
 
+// A vector along the columns, where rows of the result are stored in `dtype_`: the library adds it.
+void FastContraction::give_bias() {
+  std::optional<AddedInput> added = added_input(epilogue_, dtype_);
+  if (!added || !rounds_first(added->rest, dtype_) || rows_are_near() || geometry_.n == geometry_.k) return;
+  const View& view = geometry_.epilogue.inputs[static_cast<std::size_t>(added->input)];
+  if (!view.bounds.empty()) return;
+  for (int d = 0; d < geometry_.n; ++d) {
+    if (geometry_.shape[d] != 1 && view.strides[d] != 0) return;
+  }
+  View source{.shape = {}, .strides = {}, .offset = view.offset};
+  for (int d = geometry_.n; d < geometry_.k; ++d) {
+    source.shape.push_back(geometry_.shape[d]);
+    source.strides.push_back(view.strides[d]);
+  }
+  const Shape steps = View::contiguous(source.shape).strides;
+  const std::int64_t at = parts_.reserve(geometry_.columns, dtype_);
+  parts_.append_copy(kernel_.epilogue.inputs[static_cast<std::size_t>(added->input)], source, steps,
+                     at / static_cast<std::int64_t>(size_of(dtype_)), dtype_);
+  constexpr int kBiasPlace = 4;
+  bias_ = place_in_scratch(kBiasPlace, at);
+  epilogue_ = std::move(added->rest);
+}
+
 // Where the library may write what the kernel stores.
 std::optional<FastMatrix> FastContraction::direct_result() const {
-  if (!only_stores(kernel_, dtype_)) return std::nullopt;
-  const DType dtype = kernel_.epilogue.outputs[0].dtype;
+  if (!only_stores(epilogue_, dtype_) || (bias_ && rows_are_near())) return std::nullopt;
+  const DType dtype = epilogue_.outputs[0].dtype;
   return matrix_of(geometry_.epilogue.outputs[0], geometry_, rows(), columns(), dtype);
+}
+
+// Whether the first output has neighbours along the rows.
+bool FastContraction::rows_are_near() const {
+  const View& out = geometry_.epilogue.outputs[0];
+  return geometry_.n > geometry_.m && out.strides[geometry_.n - 1] == 1 &&
+         (geometry_.k == geometry_.n || out.strides[geometry_.k - 1] != 1);
 }
 
 FastMatrix FastContraction::scratch_result() {
   const auto unit = static_cast<std::int64_t>(kLibraryAlignment / size_of(result_));
-  // Neighbours where the first output has them.
-  const View& out = geometry_.epilogue.outputs[0];
-  const bool rows_are_near = geometry_.n > geometry_.m && out.strides[geometry_.n - 1] == 1 &&
-                             (geometry_.k == geometry_.n || out.strides[geometry_.k - 1] != 1);
-  FastMatrix matrix{.first_is_near = rows_are_near};
-  matrix.leading = aligned(rows_are_near ? geometry_.rows : geometry_.columns, unit);
-  const std::int64_t each = matrix.leading * (rows_are_near ? geometry_.columns : geometry_.rows);
+  const bool near = rows_are_near();
+  FastMatrix matrix{.first_is_near = near};
+  matrix.leading = aligned(near ? geometry_.rows : geometry_.columns, unit);
+  const std::int64_t each = matrix.leading * (near ? geometry_.columns : geometry_.rows);
   matrix.batch_stride = geometry_.m == 0 ? 0 : each;
   matrix.offset = parts_.reserve(each * geometry_.batches, result_) / static_cast<std::int64_t>(size_of(result_));
   return matrix;
@@ -215,15 +248,18 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
     const std::int64_t bytes = matrix.offset * static_cast<std::int64_t>(size_of(dtype));
     return scratch ? place_in_scratch(number, bytes) : place_in_slot(number, slot, bytes);
   };
-  parts_.append_call(product, {place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
-                               place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
-                               place(2, !direct, kernel_.epilogue.outputs[0].slot, out, result_),
-                               place_in_scratch(3, parts_.reserve(std::int64_t{kLibraryWorkBytes}, DType::u8))});
+  product.bias = bias_.has_value();
+  std::vector<Patch> places{place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
+                            place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
+                            place(2, !direct, epilogue_.outputs[0].slot, out, result_),
+                            place_in_scratch(3, parts_.reserve(std::int64_t{kLibraryWorkBytes}, DType::u8))};
+  if (bias_) places.push_back(*bias_);
+  parts_.append_call(product, std::move(places));
 }
 
 // The epilogue as a kernel over the results in scratch memory.
 void FastContraction::append_epilogue(const FastMatrix& result) {
-  Program program = kernel_.epilogue;
+  Program program = epilogue_;
   program.rows = geometry_.epilogue.shape;
   program.inner = {};
   for (std::size_t i = 0; i < program.inputs.size(); ++i) program.inputs[i].view = geometry_.epilogue.inputs[i];

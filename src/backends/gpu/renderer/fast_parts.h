@@ -2,6 +2,7 @@
 // library cannot read as it lies, and that run a contraction's epilogue on what it wrote.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,10 +42,18 @@ class FastParts {
 Patch place_in_scratch(int number, std::int64_t offset);
 Patch place_in_slot(int number, int slot, std::int64_t offset);
 
-/// Whether the epilogue does nothing with the sum but round it to `dtype`, first of all.
-bool rounds_first(const ContractionKernel& kernel, DType dtype);
-/// Whether the epilogue stores the sum, as `dtype` (rounded first) or f32, and does nothing else.
-bool only_stores(const ContractionKernel& kernel, DType dtype);
+/// Whether a contraction's epilogue does nothing with the sum but round it to `dtype`, first of all.
+bool rounds_first(const Program& epilogue, DType dtype);
+/// Whether it stores the sum, as `dtype` (rounded first) or f32, and does nothing else.
+bool only_stores(const Program& epilogue, DType dtype);
+
+/// An epilogue that begins by adding an input, whose elements are rounded to `dtype` before: which one, and the rest,
+/// whose accumulator is the sum with it.
+struct AddedInput {
+  int input = 0;
+  Program rest;
+};
+std::optional<AddedInput> added_input(const Program& epilogue, DType dtype);
 
 constexpr std::int64_t aligned(std::int64_t size, std::int64_t to) {
   return over(size, to) * to;

@@ -27,6 +27,10 @@ bool stays_the_same(const Program& program, const Instruction& step) {
   }
 }
 
+bool is_position(const Instruction& step) {
+  return step.reduce == ReduceOp::argmax || step.reduce == ReduceOp::argmin;
+}
+
 bool has_few_extrema(const Program& program) {
   const std::int64_t elements = program.inner.numel();
   if (elements < 2 || elements > kFewElements || !program.positions.empty() || !program.tables.empty()) return false;
@@ -34,7 +38,8 @@ bool has_few_extrema(const Program& program) {
   for (const Instruction& step : program.code) {
     switch (step.kind) {
       case FewKind::reduce:
-        if (step.reduce != ReduceOp::max && step.reduce != ReduceOp::min) return false;
+        if (step.reduce != ReduceOp::max && step.reduce != ReduceOp::min && !is_position(step)) return false;
+        if (is_position(step) && is_integer(program.code[static_cast<std::size_t>(step.a)].type)) return false;
         if (!stays_the_same(program, program.code[static_cast<std::size_t>(step.a)])) return false;
         any = true;
         break;
@@ -100,17 +105,50 @@ std::optional<Program> unrolled_extrema(const Program& program) {
     const Instruction& step = program.code[i];
     if (step.kind == FewKind::reduce) {
       const std::vector<int>& values = made[static_cast<std::size_t>(step.a)];
+      const bool largest = step.reduce == ReduceOp::max || step.reduce == ReduceOp::argmax;
+      const Instruction of = result.code[static_cast<std::size_t>(values[0])];
+      const auto compare = [&](Op op, DType dtype, int a, int b) {
+        return add({.kind = FewKind::elementwise,
+                    .type = ComputeType::i32,
+                    .dtype = DType::boolean,
+                    .from = dtype,
+                    .op = op,
+                    .a = a,
+                    .b = b});
+      };
+      const auto number = [&](std::size_t e) {
+        result.positions.push_back({static_cast<std::int64_t>(e), Shape::filled(rows, 0)});
+        return add({.kind = FewKind::iota,
+                    .type = ComputeType::i64,
+                    .dtype = DType::i64,
+                    .index = static_cast<int>(result.positions.size()) - 1});
+      };
       int winner = values[0];
+      int place = is_position(step) ? number(0) : -1;
       for (std::size_t e = 1; e < elements; ++e) {
+        if (place >= 0) {
+          // A later element wins that is better or a NaN, but not over a NaN.
+          const int no_better = compare(largest ? Op::le : Op::ge, of.dtype, values[e], winner);
+          const int is_number = compare(Op::eq, of.dtype, winner, winner);
+          const int wins = compare(Op::gt, DType::boolean, is_number, no_better);
+          place = add({.kind = FewKind::elementwise,
+                       .type = ComputeType::i64,
+                       .dtype = DType::i64,
+                       .op = Op::where,
+                       .a = wins,
+                       .b = number(e),
+                       .c = place});
+        }
+        if (place >= 0 && e + 1 == elements) break;
         winner = add({.kind = FewKind::elementwise,
-                      .type = step.type,
-                      .dtype = step.dtype,
-                      .from = step.dtype,
-                      .op = step.reduce == ReduceOp::max ? Op::maximum : Op::minimum,
+                      .type = of.type,
+                      .dtype = of.dtype,
+                      .from = of.dtype,
+                      .op = largest ? Op::maximum : Op::minimum,
                       .a = winner,
                       .b = values[e]});
       }
-      made[i].assign(elements, winner);
+      made[i].assign(elements, place >= 0 ? place : winner);
       continue;
     }
     const std::size_t count = step.extent == Extent::row ? 1 : elements;

@@ -1,5 +1,5 @@
-// Rows of a few elements of which the extremum is wanted, as those of max pools: a thread computes a whole row, whose
-// elements are so many operands of `maximum`, in registers.
+// Rows of a few elements of which the extremum or its position is wanted, as those of max pools: a thread computes a
+// whole row, whose elements are so many operands of `maximum`, in registers.
 #pragma once
 
 #include <optional>

@@ -56,8 +56,8 @@ bool prefers_columns(const Program& program, const RenderLimits& limits) {
 }
 
 Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
-  const SplitPlan plan(program, limits);
   const bool columns = prefers_columns(program, limits);
+  const SplitPlan plan(program, limits, columns);
   Rendered rendered;
   rendered.scratch_bytes = plan.scratch_bytes;
   for (int phase = 0; phase <= plan.last_phase; ++phase) {
@@ -66,7 +66,7 @@ Rendered render_long_rows(const Program& program, const RenderLimits& limits) {
       SplitKernel kernel(plan);
       rendered.launches.push_back(columns ? kernel.columns(phase) : kernel.chunks(phase));
     }
-    if ((reduces && plan.chunks > 1) || (phase == 0 && plan.last_reductions < 0 && !plan.row_outputs().empty())) {
+    if ((reduces && plan.has_parts()) || (phase == 0 && plan.last_reductions < 0 && !plan.row_outputs().empty())) {
       rendered.launches.push_back(SplitKernel(plan).sums(reduces ? phase : -1));
     }
   }

@@ -37,7 +37,8 @@ class SplitKernel {
   Launch chunks(int phase);
 
   // The same where neighbours in memory are of different rows: 32 rows side by side, or 32 pairs of rows whose elements
-  // have 2 bytes, each by 8 threads with 8 lanes (l, l + 8, ...) in registers. For sums and products.
+  // have 2 bytes, each by 8 threads with 8 lanes (l, l + 8, ...) in registers; of s slices of a chunk each has every s-th
+  // lane, and its threads 8 / s of them. For sums and products.
   Launch columns(int phase);
 
   // Reduces the chunks' results of a phase by R, and stores row values if nothing is to come after it.

@@ -15,20 +15,23 @@ Launch SplitKernel::chunks(int phase) {
   const std::int64_t units = plan_.space.row_count * plan_.chunks;
   const bool ordered = std::all_of(reductions.begin(), reductions.end(),
                                    [](const Reduction& reduction) { return reduction.is_ordered(); });
+  const bool extrema = !reductions.empty() && std::none_of(reductions.begin(), reductions.end(),
+                                                           [](const Reduction& r) { return r.is_ordered(); });
   const bool fits = shared_bytes_of(reductions, plan_.limits.threads, 8) <= plan_.limits.shared_bytes;
-  const int width = ordered && fits && writer_.choose_vectors() ? writer_.width() : 1;
+  const int width = (ordered || extrema) && fits && writer_.choose_vectors() ? writer_.width() : 1;
   team_ = kLanes / width;
   begin(units);
   lines_.add("{} row = {};", index_, quotient(words_, "unit", plan_.chunks, wide_));
   lines_.add("{0} chunk = unit - row * {1};", index_, words_.index(plan_.chunks, wide_));
   write_row_values(phase, computed, stored_in(phase, stored));
   for (const Reduction& reduction : reductions) {
-    if (width > 1) {
+    if (width > 1 && ordered) {
       reduction.start_lanes(lines_, width);
     } else {
       reduction.start(lines_, "");
     }
-    for (SharedArray& array : reduction.shared(plan_.limits.threads * width)) shared_.push_back(std::move(array));
+    const int places = plan_.limits.threads * (ordered ? width : 1);
+    for (SharedArray& array : reduction.shared(places)) shared_.push_back(std::move(array));
   }
   if (width > 1) {
     write_vectors(reductions, computed, stored, width);
@@ -42,12 +45,12 @@ Launch SplitKernel::chunks(int phase) {
     lines_.close();
     lines_.close();
   }
-  if (width > 1) {
+  if (width > 1 && ordered) {
     combine_sums(lines_, reductions, kLanes, width, team_);
   } else {
-    combine_lanes(lines_, reductions, "", kLanes, kLanes);
+    combine_lanes(lines_, reductions, "", team_, team_);
   }
-  write_results(phase, numbers, reductions, width > 1 ? "_sum" : "");
+  write_results(phase, numbers, reductions, width > 1 && ordered ? "_sum" : "");
   Launch result = end(units);
   if (computed.size() <= kShortCode) result.text.groups_per_unit = kGroupsPerUnit;
   return result;
@@ -110,7 +113,10 @@ void SplitKernel::write_group(const std::vector<Reduction>& reductions, const st
   lines_.add("UNROLL");
   lines_.open("for (int q = 0; q < {}; q++) {{", width);
   lines_.add("{0} i{1} = first + {0}(q);", index_, last);
-  write_element(reductions, computed, stored, "v", last, "[q]");
+  // Sums have an accumulator for each neighbour; the order of extrema does not matter.
+  const bool extrema = !reductions.empty() && !reductions[0].is_ordered();
+  if (extrema) lines_.add("{0} element = group * {0}({1}) + {0}(q);", index_, width);
+  write_element(reductions, computed, stored, "v", last, extrema ? "" : "[q]");
   lines_.close();
   if (stored.empty()) return;
   lines_.open("if (live) {{");

@@ -22,13 +22,15 @@ Launch SplitKernel::columns(int phase) {
   const std::vector<Reduction> reductions = reductions_of(numbers);
   const std::set<int> computed = needed_by(numbers, stored);
   // A workgroup for each of the device's units at least.
-  const bool enough = plan_.space.row_count * plan_.chunks >= std::int64_t{2} * kColumns * plan_.limits.units;
+  const int slices = plan_.slices;
+  const bool enough = plan_.space.row_count * plan_.chunks * slices >= std::int64_t{2} * kColumns * plan_.limits.units;
   const bool pairs = enough && stored.empty() && !reads_row_values(numbers, computed) &&
                      writer_.choose_pairs(plan_.space.rows - 1, computed);
   const int width = pairs ? writer_.width() : 1;
   const int columns = kColumns * width;
   const std::int64_t blocks = (plan_.space.row_count + columns - 1) / columns;
-  const std::int64_t items = blocks * plan_.chunks;
+  const std::int64_t items = blocks * plan_.chunks * slices;
+  const int lanes = kColumnLanes / slices;  // of a thread
   teams_ = columns;
   writer_.declare_buffers(lines_);
   lines_.add("int part = int(THREAD) / {};", kColumns);
@@ -37,11 +39,13 @@ Launch SplitKernel::columns(int phase) {
   lines_.add("{} rows = {};", index_, words_.index(plan_.space.row_count, wide_));
   lines_.add("{} items = {};", index_, words_.index(items, wide_));
   lines_.open("for ({0} item = {0}(GROUP); item < items; item += {0}(GROUPS)) {{", index_);
-  lines_.add("{} chunk = {};", index_, quotient(words_, "item", blocks, wide_));
-  lines_.add("{0} first_row = (item - chunk * {1}) * {0}({2});", index_, words_.index(blocks, wide_), columns);
+  lines_.add("{} slices = {};", index_, quotient(words_, "item", blocks, wide_));
+  lines_.add("{0} first_row = (item - slices * {1}) * {0}({2});", index_, words_.index(blocks, wide_), columns);
+  lines_.add("{0} chunk = slices / {0}({1});", index_, slices);
+  lines_.add("{0} slice = slices & {0}({1});", index_, slices - 1);
   for (const Reduction& reduction : reductions) {
     for (SharedArray& array : reduction.shared(plan_.limits.threads * width)) shared_.push_back(std::move(array));
-    reduction.start_lanes(lines_, kColumnLanes * width);
+    reduction.start_lanes(lines_, lanes * width);
   }
   const std::set<int> outputs = stored_in(phase, stored);
   if (pairs) lines_.open("{{");
@@ -50,21 +54,23 @@ Launch SplitKernel::columns(int phase) {
   lines_.add("{0} first = chunk * {0}({1});", index_, static_cast<int>(kChunk));
   lines_.add("{0} end = SELECT(length - first < {0}({1}), length, first + {0}({1}));", index_,
              static_cast<int>(kChunk));
-  lines_.add("{0} s = first + {0}(part);", index_);
+  lines_.add("{0} s = first + slice + {0}(part * {1});", index_, slices);
   const int loads = column_loads(computed, width);
   lines_.add("UNROLL_BY(1)");
-  lines_.open("for (; s + {0}({1}) < end; s += {0}({2})) {{", index_, (loads - 1) * kColumnLanes, loads * kColumnLanes);
+  const int step = kColumnLanes * slices;
+  lines_.open("for (; s + {0}({1}) < end; s += {0}({2})) {{", index_, (loads - 1) * step, loads * step);
   write_column(numbers, reductions, computed, stored, loads, false);
   lines_.close();
   if (plan_.space.length % kChunk != 0) {
     lines_.add("UNROLL_BY(1)");
     lines_.open("for (; s < end; s += {}({})) {{", index_, kLanes);
-    write_column(numbers, reductions, computed, stored, kColumnLanes, true);
+    write_column(numbers, reductions, computed, stored, lanes, true);
     lines_.close();
   }
   if (pairs) lines_.close();
-  // Lanes 32, 16 and 8 apart are in one thread, those less apart in others.
-  for (const Reduction& reduction : reductions) reduction.halve(lines_, kColumnLanes * width, width);
+  // Without slices lanes 32, 16 and 8 apart are in one thread, those less apart in others; with 8, lanes 32, 16 and 8
+  // apart are in other threads, and those less apart in other workgroups.
+  for (const Reduction& reduction : reductions) reduction.halve(lines_, lanes * width, width);
   if (!reductions.empty()) {
     lines_.add("BARRIER();");
     for (int q = 0; q < width; ++q) {
@@ -86,7 +92,7 @@ Launch SplitKernel::columns(int phase) {
     }
   }
   if (pairs) write_row_of(fmt::format("int(THREAD) & {}", columns - 1), 1, phase, {}, outputs);
-  lines_.add("{} unit = row * {} + chunk;", index_, words_.index(plan_.chunks, wide_));
+  lines_.add("{0} unit = (row * {1} + chunk) * {0}({2}) + slice;", index_, words_.index(plan_.chunks, wide_), slices);
   write_results(phase, numbers, reductions, "[0]");
   Launch result = end(items);
   result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
@@ -122,7 +128,7 @@ void SplitKernel::write_column(const std::vector<int>& numbers, const std::vecto
   }
   lines_.add("UNROLL");
   lines_.open("for (int b = 0; b < {}; b++) {{", count);
-  lines_.add("{0} element = s + {0}(b * {1});", index_, kColumnLanes);
+  lines_.add("{0} element = s + {0}(b * {1});", index_, kColumnLanes * plan_.slices);
   if (checked) lines_.open("if (element < end) {{");
   decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
   writer_.declare_places(lines_, "e", "row", plan_.space.rows, plan_.space.shape.rank(), computed,
@@ -147,12 +153,12 @@ void SplitKernel::write_column(const std::vector<int>& numbers, const std::vecto
   lines_.close();
   lines_.add("UNROLL");
   lines_.open("for (int b = 0; b < {}; b++) {{", count);
-  if (checked) lines_.open("if (s + {}(b * {}) < end) {{", index_, kColumnLanes);
+  if (checked) lines_.open("if (s + {}(b * {}) < end) {{", index_, kColumnLanes * plan_.slices);
   lines_.add("UNROLL");
   lines_.open("for (int q = 0; q < {}; q++) {{", width);
   for (std::size_t r = 0; r < reductions.size(); ++r) {
     const std::string at = fmt::format("[b * {} + q]", width);
-    reductions[r].accumulate(lines_, fmt::format("[(b & {}) * {} + q]", kColumnLanes - 1, width),
+    reductions[r].accumulate(lines_, fmt::format("[(b & {}) * {} + q]", kColumnLanes / plan_.slices - 1, width),
                              fmt::format("x{}{}", r, at), fmt::format("y{}{}", r, at), "");
   }
   lines_.close();

@@ -118,14 +118,14 @@ void SplitKernel::write_element(const std::vector<Reduction>& reductions, const 
 }
 
 std::set<int> SplitKernel::stored_in(int phase, const std::vector<int>& stored) const {
-  std::set<int> outputs = plan_.chunks == 1 ? plan_.row_outputs(phase) : std::set<int>();
+  std::set<int> outputs = plan_.has_parts() ? std::set<int>() : plan_.row_outputs(phase);
   outputs.insert(stored.begin(), stored.end());
   return outputs;
 }
 
 void SplitKernel::write_results(int phase, const std::vector<int>& numbers, const std::vector<Reduction>& reductions,
                                 const std::string& suffix) {
-  if (plan_.chunks > 1) return write_parts(numbers, reductions, suffix);
+  if (plan_.has_parts()) return write_parts(numbers, reductions, suffix);
   for (const Reduction& reduction : reductions) {
     reduction.finish(lines_, reduction.is_ordered() ? suffix : "", "length == 0");
   }
@@ -153,7 +153,7 @@ void SplitKernel::write_parts(const std::vector<int>& numbers, const std::vector
                               const std::string& suffix) {
   if (reductions.empty()) return;
   lines_.open("if (live && lane == 0) {{");
-  const std::string count = words_.int64(plan_.space.row_count * plan_.chunks);
+  const std::string count = words_.int64(plan_.space.row_count * plan_.chunks * plan_.slices);
   for (std::size_t r = 0; r < reductions.size(); ++r) {
     const std::string at = words_.memory(Patch::Kind::scratch, 0, plan_.parts[static_cast<std::size_t>(numbers[r])]);
     lines_.add("MEMORY parts{} = {};", numbers[r], at);

@@ -6,9 +6,21 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-SplitPlan::SplitPlan(const Program& of, const RenderLimits& with)
+namespace {
+
+constexpr std::int64_t kColumnsOfGroup = 32;
+constexpr int kMostSlices = 8;
+constexpr std::int64_t kGroupsOfUnit = 3;  ///< so many keep a unit busy
+
+}  // namespace
+
+SplitPlan::SplitPlan(const Program& of, const RenderLimits& with, bool columns)
     : program(of), limits(with), space(Space::of(of, true)) {
   chunks = (space.length + kChunk - 1) / kChunk;
+  if (columns) {
+    const std::int64_t groups = (space.row_count + kColumnsOfGroup - 1) / kColumnsOfGroup * chunks;
+    while (slices < kMostSlices && groups * slices < kGroupsOfUnit * limits.units) slices *= 2;
+  }
   for (int i = 0; i < size(); ++i) {
     int phase = 0;
     for (const int operand : {code(i).a, code(i).b, code(i).c}) {
@@ -28,7 +40,7 @@ SplitPlan::SplitPlan(const Program& of, const RenderLimits& with)
   for (int i = 0; i < size(); ++i) {
     if (code(i).kind != Instruction::Kind::reduce) continue;
     parts[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
-    scratch_bytes += static_cast<std::size_t>(3 * 8 * space.row_count * chunks);
+    scratch_bytes += static_cast<std::size_t>(8 * std::max(3, slices) * space.row_count * chunks);
     values[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(scratch_bytes);
     scratch_bytes += static_cast<std::size_t>(8 * space.row_count);
   }

@@ -26,14 +26,18 @@ struct SplitPlan {
   int last_phase = 0;        ///< of vector outputs and reductions
   int last_reductions = -1;  ///< the last phase with reductions
   std::int64_t chunks = 1;
+  int slices = 1;  ///< of a chunk of columns: every so many lanes are another workgroup's
   std::size_t scratch_bytes = 0;
   std::vector<std::int64_t> parts;   ///< of reductions, by instruction: offset of the chunks' results
   std::vector<std::int64_t> values;  ///< offset of the rows' values
 
-  SplitPlan(const Program& of, const RenderLimits& with);
+  /// `columns`: chunks by SplitKernel::columns().
+  SplitPlan(const Program& of, const RenderLimits& with, bool columns = false);
 
   const Instruction& code(int i) const { return program.code[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(program.code.size()); }
+  /// Whether what workgroups reduce are parts of rows.
+  bool has_parts() const { return chunks * slices > 1; }
   bool is_row(int i) const { return code(i).extent == Extent::row; }
   int phase(int i) const { return phases[static_cast<std::size_t>(i)]; }
   std::vector<int> reductions(int of_phase) const;

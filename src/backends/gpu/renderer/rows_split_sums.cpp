@@ -20,6 +20,22 @@ void SplitKernel::take_chunks(const std::vector<int>& numbers, const std::vector
     return fmt::format("LOAD_U64(parts{}, LONG(row) * LONG(chunks) + LONG({}) + LONG({}) * {})", numbers[r], at, field,
                        count);
   };
+  // Slices of a chunk are lanes that still have to be combined.
+  const auto slices = [&](std::size_t r) {
+    std::vector<std::string> lanes;
+    for (int s = 0; s < plan_.slices; ++s) {
+      lanes.push_back(
+          from_word(reductions[r].operand_type(),
+                    fmt::format("LOAD_U64(parts{}, (LONG(row) * LONG(chunks) + LONG(c)) * LONG({}) + LONG({}))",
+                                numbers[r], plan_.slices, s)));
+    }
+    for (; lanes.size() > 1; lanes.resize(lanes.size() / 2)) {
+      for (std::size_t s = 0; s < lanes.size() / 2; ++s) {
+        lanes[s] = reductions[r].combined(lanes[s], lanes[s + lanes.size() / 2]);
+      }
+    }
+    return lanes[0];
+  };
   const auto take = [&](const std::function<std::string(std::size_t, int)>& word_of) {
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       std::vector<std::string> fields;
@@ -33,7 +49,7 @@ void SplitKernel::take_chunks(const std::vector<int>& numbers, const std::vector
       }
     }
   };
-  if (plan_.chunks > kBatch * kLanes) {
+  if (plan_.chunks > kBatch * kLanes && plan_.slices == 1) {
     lines_.add("UNROLL_BY(1)");
     lines_.open("for (; c + {} < end; c += {}) {{", (2 * kBatch - 1) * team_, 2 * kBatch * team_);
     for (std::size_t r = 0; r < reductions.size(); ++r) {
@@ -52,7 +68,11 @@ void SplitKernel::take_chunks(const std::vector<int>& numbers, const std::vector
   }
   lines_.add("UNROLL_BY(1)");
   lines_.open("for (; c < end; c += {}) {{", team_);
-  take([&](std::size_t r, int field) { return word(r, field, "c"); });
+  if (plan_.slices > 1) {
+    for (std::size_t r = 0; r < reductions.size(); ++r) reductions[r].add(lines_, "", slices(r));
+  } else {
+    take([&](std::size_t r, int field) { return word(r, field, "c"); });
+  }
   lines_.close();
   if (!ordered.empty()) {
     combine_lanes(lines_, ordered, "", team_, team_);
