@@ -662,6 +662,9 @@ TEST(CpuContraction, ConvolutionsOfManyChannels) {
            {.batch = 5, .in = 40, .out = 20, .size = {60, 60}, .stride = 4},
            {.batch = 2, .in = 24, .out = 72, .size = {40, 37}, .padding = 2, .dilation = 2},  // units of some lines
            {.batch = 2, .in = 60, .out = 70, .size = {90}, .kernel = {9}, .padding = 4},
+           {.in = 8, .out = 20, .size = {60, 60}},  // copies of some lines, segment by segment
+           {.in = 8, .out = 40, .size = {80, 60}},
+           {.in = 1, .out = 32, .size = {40, 61}},
            {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}}}) {
     Problem problem = convolution_problem(convolution);
     expect_reference_bits(problem, {1, 3});

@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.h>
 
 #include "backends/cpu/backend.h"
+#include "backends/cpu/isa.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -60,6 +61,24 @@ TEST(KeptPanels, FewRowsMeetPackedColumnsWithTheSameBits) {
     }
   }
   set_num_threads(threads_before);
+}
+
+// Integers of 16 bits take as many bytes as those of 8, if all fit.
+TEST(KeptPanels, SmallIntegersTakeHalfTheBytes) {
+  for (const int most : {127, 128}) {
+    for (const int rows : {1, 9}) {
+      const std::size_t before = kept_bytes();
+      const Tensor weight = (arange(256 * 64).remainder(most + 129) - 128).to(DType::i16).reshape({256, 64}).eval();
+      const Tensor x = arange(rows * 256).remainder(511).sub(255).to(DType::i16).reshape({rows, 256}).eval();
+      const Tensor expected = matmul(x.to(kRef), weight.to(kRef));
+      for (int use = 0; use < 3; ++use) {
+        EXPECT_EQ(matmul(x + 0, weight).eval().hash(), expected.hash()) << most << ", use " << use;
+      }
+      if (selected_isa() != Isa::scalar) {
+        EXPECT_EQ(kept_bytes() - before < 256 * 64 * sizeof(std::int16_t), most == 127);
+      }
+    }
+  }
 }
 
 // They are multiplied as they lie, in a mapped file above all.

@@ -34,7 +34,7 @@ void expect_same_bits(Random& random, std::int64_t planes, const Window& height,
   const int threads_before = num_threads();
   for (const Isa isa : available_isas()) {
     const auto pool = compile_pool(builder.program(), isa);
-    EXPECT_EQ(pool == nullptr, isa == Isa::scalar);
+    EXPECT_EQ(pool == nullptr, isa == Isa::scalar || (width.stride == 4 && width.results() < 16));
     if (pool == nullptr) continue;
     for (const int threads : {1, 2}) {
       set_num_threads(threads);
@@ -54,7 +54,7 @@ void expect_same_bits(Random& random, std::int64_t planes, const Window& height,
 TEST(Pool, WindowsOfEveryWidth) {
   Random random(11);
   for (std::int64_t size = 3; size < 150; size += size < 40 ? 1 : 17) {
-    for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t stride : {1, 2, 4}) {
       const Window width{size, 3, stride, 1, 1};
       expect_same_bits(random, 2, {5, 3, stride, 1, 1}, width, size % 2 == 0);
     }
@@ -64,7 +64,7 @@ TEST(Pool, WindowsOfEveryWidth) {
 TEST(Pool, WindowsOfEveryForm) {
   Random random(12);
   for (const std::int64_t kernel : {1, 2, 5}) {
-    for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t stride : {1, 2, 4}) {
       for (const std::int64_t dilation : {1, 2}) {
         for (std::int64_t padding = 0; padding <= kernel / 2; ++padding) {
           expect_same_bits(random, 3, {11, kernel, 2, padding, 1}, {37, kernel, stride, padding, dilation}, false);

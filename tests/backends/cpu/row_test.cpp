@@ -149,6 +149,36 @@ TEST(Row, ChainsOfCheapOpsKeepEveryRounding) {
   }
 }
 
+// where(x > z, x, x * y) becomes one op where nothing else sees its parts.
+TEST(Row, LeakyReluKeepsEveryRounding) {
+  Random random(14);
+  for (int i = 0; i < 40; ++i) {
+    ProgramBuilder builder({3}, {random.pick(kSizes)});
+    const std::vector<int> others = {dense_input(builder, random), builder.constant(0.0f), builder.constant(1.5f),
+                                     builder.constant(FROM_BITS(0x00800001u))};
+    const int x = builder.op(Op::add, f32, dense_input(builder, random), random.pick(others));
+    const int z = builder.constant(random.one_in(2) ? 0.0f : -0.25f);
+    const int y = builder.constant(random.pick(std::vector<float>{0.01f, -1.5f, FROM_BITS(0x00800001u)}));
+    const int part = random.one_in(2) ? builder.op(Op::mul, f32, x, y) : builder.op(Op::mul, f32, y, x);
+    const int above = builder.op(Op::gt, f32, x, z);
+    const auto words = [&](int value) {
+      return builder.add(
+          {.kind = Instruction::Kind::to_bits, .type = ComputeType::i32, .dtype = DType::f32, .a = value});
+    };
+    const int whole = words(x);
+    const int word = builder.op(Op::where, ComputeType::i32, above, whole, words(part));
+    if (random.one_in(3)) {
+      builder.output(word, DType::f32, true);
+    } else {
+      const int number =
+          builder.add({.kind = Instruction::Kind::from_bits, .type = f32, .dtype = DType::f32, .a = word});
+      builder.output(random.one_in(2) ? builder.op(Op::add, f32, number, y) : number, DType::f32);
+    }
+    if (random.one_in(4)) builder.output(random.one_in(2) ? x : part, DType::f32);
+    EXPECT_TRUE(builder.agrees_everywhere()) << i;
+  }
+}
+
 TEST(Row, ExpAndGeluOfTinySumsAndDifferences) {
   // Sums and differences of neighbours around the smallest normal are subnormal, which the functions must not see.
   ProgramBuilder builder({3}, {4099});

@@ -25,6 +25,20 @@ constexpr double kSegment = 400;
 constexpr std::int64_t kSharedLines = 2;
 constexpr double kWaiting = 0.1;
 
+std::int64_t most_rows(std::int64_t columns) {
+  return kDirectResultBytes / static_cast<std::int64_t>(sizeof(float)) / columns;
+}
+
+// How far apart `count` neighbouring rows are.
+std::int64_t reach_of(const std::vector<std::int64_t>& addresses, std::int64_t count) {
+  std::int64_t reach = 0;
+  for (std::size_t first = 0; first < addresses.size(); ++first) {
+    reach = std::max(reach, addresses[std::min(first + static_cast<std::size_t>(count), addresses.size()) - 1] -
+                                addresses[first] + 1);
+  }
+  return reach;
+}
+
 // Planes of an image that a copy has; 0 if there is none.
 std::int64_t copied_planes(const Plan& plan) {
   const Geometry& geometry = plan.row_side.geometry;
@@ -58,6 +72,7 @@ std::optional<DirectTable> make_direct_table(const Plan& plan, std::int64_t lane
     if (!address) return std::nullopt;
     table.row_address.push_back(*address);
   }
+  table.images.narrow(reach_of(table.row_address, most_rows(2 * lanes)));
   return table;
 }
 
@@ -72,19 +87,19 @@ DirectTiling choose_direct_tiling(const Plan& plan, std::int64_t images, std::in
   double best_cost = -1;
   for (std::int64_t column_blocks = 1; column_blocks <= std::min<std::int64_t>(panels, 4 * threads); ++column_blocks) {
     const std::int64_t panels_each = divide_up(panels, column_blocks);
-    const std::int64_t most_rows = kDirectResultBytes / 4 / (panels_each * tile_columns);
-    const std::int64_t least = divide_up(row_tiles, std::max<std::int64_t>(1, most_rows / tile_rows));
+    const std::int64_t tiles = std::max<std::int64_t>(1, most_rows(panels_each * tile_columns) / tile_rows);
+    const std::int64_t least = divide_up(row_tiles, tiles);
     const std::int64_t most = threads == 1 ? least + 1 : std::max(least + threads, kUnitsPerThread * threads);
     for (std::int64_t row_blocks = least; row_blocks <= std::min(row_tiles, most); ++row_blocks) {
       const std::int64_t tiles_each = divide_up(row_tiles, row_blocks);
       const std::int64_t units = images * divide_up(row_tiles, tiles_each) * divide_up(panels, panels_each);
       // Tiles of the longest thread; what each block reads anew counts a little.
       const std::int64_t longest = divide_up(units, threads);
-      const auto tiles = static_cast<double>(longest * tiles_each * panels_each);
+      const auto work = static_cast<double>(longest * tiles_each * panels_each);
       const double read = static_cast<double>(units) * static_cast<double>(tiles_each + panels_each);
       const auto segments = static_cast<double>(longest * (shared + panels_each * tile_columns));
       const double waiting = threads == 1 ? 0 : kWaiting * static_cast<double>(tiles_each * panels_each);
-      const double cost = tiles + 0.02 * read + segment * segments + waiting;
+      const double cost = work + 0.02 * read + segment * segments + waiting;
       if (best_cost >= 0 && cost >= best_cost) continue;
       best_cost = cost;
       best = {.rows = tiles_each * tile_rows,

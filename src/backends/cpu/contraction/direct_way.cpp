@@ -85,11 +85,11 @@ class DirectWay final : public Way {
     }
     auto* const to = reinterpret_cast<float*>(workspace.image.reserve(images.size() * element_size()));
     const ImageRows wanted{.run = job.number, .image = rows.image, .first_row = rows.first};
-    if (std::exchange(workspace.image_rows, wanted) == wanted) return to;
+    if (std::exchange(workspace.image_rows, wanted) == wanted) return workspace.image_origin;
     const auto addresses = table_.row_address.begin() + rows.first;
     const auto [least, most] = std::minmax_element(addresses, addresses + rows.count);
-    images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, to);
-    return to;
+    workspace.image_origin = images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, to);
+    return workspace.image_origin;
   }
 
   void compute_block(const Job& job, const Rows& rows, std::int64_t column) const {

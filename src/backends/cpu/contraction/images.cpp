@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "backends/cpu/contraction/plan.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 namespace {
+
+constexpr std::int64_t kCacheLine = 64 / sizeof(float);
 
 // What of a position's address its checked coordinates do not explain.
 std::int64_t plain_address(const std::optional<PaddedCopy>& copy, const Position& position) {
@@ -63,24 +67,43 @@ std::optional<std::int64_t> Images::address(const Position& pixel) const {
   return copy->address(pixel);
 }
 
-void Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                        std::int64_t last, const std::byte* data, float* to) const {
+void Images::narrow(std::int64_t reach) {
+  if (!copy) return;
+  // Lines are written as wholes.
+  std::int64_t line = 0;
+  for (const PaddedCopy::Line& each : lines) line = std::max(line, each.size);
+  // Planes an odd number of cache lines apart lie in all sets of a cache.
+  const auto spread = [](std::int64_t size) { return round_up(size, kCacheLine) | kCacheLine; };
+  const std::int64_t narrowed = spread(std::min(copy->plane, reach + taps.back() - taps.front() + 2 * line));
+  for (std::int64_t& address : k_address) address = address / plane * narrowed + address % plane;
+  plane = narrowed;
+}
+
+const float* Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
+                                std::int64_t last, const std::byte* data, float* to) const {
   std::vector<PaddedCopy::Line> wanted;
   wanted.reserve(lines.size());
   for (const PaddedCopy::Line& line : lines) {
     const auto tap = std::lower_bound(taps.begin(), taps.end(), line.to - last);
     if (tap != taps.end() && first + *tap < line.to + line.size) wanted.push_back(line);
   }
+  std::int64_t begin = 0;
+  if (plane < copy->plane) {
+    begin = std::min_element(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.to < b.to; })->to;
+    for (PaddedCopy::Line& line : wanted) line.to -= begin;
+  }
+  const float* const origin = to - begin;
   const auto size = static_cast<std::int64_t>(size_of(side.dtype));
-  for (const std::int64_t plane : planes) {
-    const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + plane) * size;
+  for (const std::int64_t source : planes) {
+    const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + source) * size;
     if (side.is_plain_f32() && !side.flush) {
       write_padded(wanted, reinterpret_cast<const float*>(from), to);
     } else {
       write_padded(wanted, side.dtype, side.flush, from, to);
     }
-    to += copy->plane;
+    to += plane;
   }
+  return origin;
 }
 
 bool has_images(const Side& side) {
@@ -101,6 +124,7 @@ std::optional<Images> make_images(const Geometry& geometry, std::int64_t count, 
     images.copy = make_padded_copy(geometry, phases);
     if (!images.copy) return std::nullopt;
     images.lines = images.copy->lines(geometry.batch_position(0));  // not bounded in the batch (has_images)
+    images.plane = images.copy->plane;
   }
   if (count > kMaxTable || !find_sources(geometry, count, pixels, images)) return std::nullopt;
   find_terms(geometry, k, images);

@@ -22,15 +22,20 @@ struct Images {
   std::vector<std::int64_t> sources;    ///< source address of each image
   std::vector<std::int64_t> k_address;
   std::vector<std::int64_t> taps;  ///< addresses of terms in their plane of the copy, ascending
+  std::int64_t plane = 0;          ///< elements from plane to plane of a copy
 
   std::int64_t count() const { return static_cast<std::int64_t>(sources.size()); }
   /// Elements of an image's copy.
-  std::int64_t size() const { return copy ? static_cast<std::int64_t>(planes.size()) * copy->plane : 0; }
+  std::int64_t size() const { return static_cast<std::int64_t>(planes.size()) * plane; }
   /// The address of a pixel of an image; nothing where it does not follow from the checked coordinates.
   std::optional<std::int64_t> address(const Position& pixel) const;
+  /// Makes room for only what pixels read whose addresses are at most `reach` apart, if that is less: a copy that stays
+  /// in cache, and is written again for others.
+  void narrow(std::int64_t reach);
   /// Writes of an image's copy the lines that pixels at addresses [first, last] read. `data`: the whole operand.
-  void write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first, std::int64_t last,
-                  const std::byte* data, float* to) const;
+  /// Returns what to take addresses from.
+  const float* write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
+                          std::int64_t last, const std::byte* data, float* to) const;
 };
 
 /// Whether a side of f32, or of what a copy can decode to it, can be read so. An element must meet several terms, or

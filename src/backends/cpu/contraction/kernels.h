@@ -31,6 +31,10 @@ struct KernelSet {
   void (*pack_columns)(const PackArgs&) = nullptr;
   void (*pack_lanes)(const PackArgs&) = nullptr;  ///< columns, in panels of one vector; f32 only
   void (*multiply)(const MultiplyArgs&) = nullptr;
+  /// Columns in half as many bytes, strides still counted in words; null where there is no such form. `halve` makes
+  /// them of `count` words, unless there is one that does not fit.
+  void (*multiply_halves)(const MultiplyArgs&) = nullptr;
+  bool (*halve)(const std::int32_t* words, std::int64_t count, std::int16_t* halves) = nullptr;
   ThinFunction thin = nullptr;      ///< f32 on vector instruction sets, otherwise null
   WindowFunction window = nullptr;  ///< f32 where loads have masks, otherwise null
   LineFunction lines = nullptr;     ///< f32 on vector instruction sets, otherwise null

@@ -36,8 +36,8 @@ inline constexpr int kMostLineVectors = 3;
 // Low tiles take a vector more: their sums fill the same registers.
 inline constexpr int kLowLineRows = 2 * kTileRows / kMostLineVectors;
 
-// kWhole: all vectors have all lanes. Otherwise no element behind the last one of a line is touched.
-template <int kRows, int kVectors, bool kWhole>
+// kMasked: no element behind the last one of a line is touched.
+template <int kRows, int kVectors, bool kMasked>
 HWY_NOINLINE void line_tile(const LineArgs& args, std::int64_t row, std::int64_t vector) {
   const Tag<float> d;
   hn::Vec<Tag<float> > acc[kRows][kVectors];
@@ -67,7 +67,7 @@ HWY_NOINLINE void line_tile(const LineArgs& args, std::int64_t row, std::int64_t
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
       const float* const from = pixels[v] + offset;
-      column[v] = kWhole ? hn::LoadU(d, from) : load_lanes(d, from, reinterpret_cast<const std::uint8_t*>(bits + v));
+      column[v] = kMasked ? load_lanes(d, from, reinterpret_cast<const std::uint8_t*>(bits + v)) : hn::LoadU(d, from);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -80,10 +80,11 @@ HWY_NOINLINE void line_tile(const LineArgs& args, std::int64_t row, std::int64_t
   for (int v = 0; v < kVectors; ++v) {
     if (counts[v] == 0) break;
     float* to = args.results + row * args.results_stride + args.vectors[vector + v].column - args.vectors[0].column;
+    const bool whole = counts[v] == kLanes<float>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r, to += args.results_stride) {
       const auto sum = args.first ? acc[r][v] : hn::Add(hn::LoadU(d, to), acc[r][v]);
-      if (kWhole) {
+      if (whole) {
         hn::StoreU(sum, d, to);
       } else {
         hn::BlendedStore(sum, hn::FirstN(d, static_cast<std::size_t>(counts[v])), d, to);
@@ -94,26 +95,27 @@ HWY_NOINLINE void line_tile(const LineArgs& args, std::int64_t row, std::int64_t
 
 using LineTile = void (*)(const LineArgs&, std::int64_t, std::int64_t);
 
-template <int kVectors, bool kWhole, int... kHeights>
+template <int kVectors, bool kMasked, int... kHeights>
 LineTile line_tile_of(std::int64_t rows, std::integer_sequence<int, kHeights...>) {
-  static constexpr LineTile kTiles[] = {&line_tile<kLeastLineRows + kHeights, kVectors, kWhole>...};
+  static constexpr LineTile kTiles[] = {&line_tile<kLeastLineRows + kHeights, kVectors, kMasked>...};
   return kTiles[rows - kLeastLineRows];
 }
 
 template <int kVectors, int kMostRows> void multiply_lines(const LineArgs& args) {
   using Heights = std::make_integer_sequence<int, kMostRows - kLeastLineRows + 1>;
-  const std::int64_t tiles = (args.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t tiles = (args.rows + kMostRows - 1) / kMostRows;
   const std::int64_t least = args.rows / tiles;
   const std::int64_t higher = args.rows % tiles;  // this many have a row more
   for (std::int64_t vector = 0; vector < args.vector_count; vector += kVectors) {
-    const bool whole = vector + kVectors <= args.vector_count &&
-                       std::all_of(args.vectors + vector, args.vectors + vector + kVectors,
-                                   [](const LineVector& line) { return line.count == kLanes<float>; });
+    const std::int64_t end = std::min(vector + kVectors, args.vector_count);
+    const bool masked =
+        !args.may_read_on && !std::all_of(args.vectors + vector, args.vectors + end,
+                                          [](const LineVector& line) { return line.count == kLanes<float>; });
     std::int64_t row = 0;
     for (std::int64_t i = 0; i < tiles; ++i) {
       const std::int64_t rows = least + (i < higher ? 1 : 0);
       const LineTile tile =
-          whole ? line_tile_of<kVectors, true>(rows, Heights{}) : line_tile_of<kVectors, false>(rows, Heights{});
+          masked ? line_tile_of<kVectors, true>(rows, Heights{}) : line_tile_of<kVectors, false>(rows, Heights{});
       tile(args, row, vector);
       row += rows;
     }
@@ -121,9 +123,11 @@ template <int kVectors, int kMostRows> void multiply_lines(const LineArgs& args)
 }
 
 inline void lines(const LineArgs& args) {
-  static_assert(kTileRows >= 2 * kLeastLineRows);
-  const std::int64_t tiles = (args.rows + kTileRows - 1) / kTileRows;
-  const bool low = (args.rows + tiles - 1) / tiles <= kLowLineRows;
+  static_assert(kTileRows >= 2 * kLeastLineRows && kLowLineRows > kLeastLineRows);
+  // The tiles whose sums fill more of the registers.
+  const std::int64_t high_tiles = (args.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t low_tiles = (args.rows + kLowLineRows - 1) / kLowLineRows;
+  const bool low = kMostLineVectors * high_tiles > 2 * low_tiles;
   low ? multiply_lines<kMostLineVectors, kLowLineRows>(args) : multiply_lines<2, kTileRows>(args);
 }
 

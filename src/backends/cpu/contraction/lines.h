@@ -38,6 +38,7 @@ struct LineArgs {
   std::int64_t rows = 0;  ///< more than kThinRows
   const LineVector* vectors = nullptr;
   std::int64_t vector_count = 0;
+  bool may_read_on = false;  ///< behind the last element of a line there are others, which may be read
   float* results = nullptr;  ///< of the first vector's first column; with room for a vector more
   std::int64_t results_stride = 0;
   bool first = true;  ///< store the partial sums; otherwise add them to what is there

@@ -63,10 +63,10 @@ class LinesWay final : public Way {
       return reinterpret_cast<const float*>(job.data) + job.position.address +
              images.sources[static_cast<std::size_t>(image)];
     }
-    auto* const to = reinterpret_cast<float*>(workspace.columns.reserve(images.size() * element_size()));
-    images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1, job.data,
-                      to);
-    return to;
+    auto* const to =
+        reinterpret_cast<float*>(workspace.columns.reserve((images.size() + kernels_.lanes) * element_size()));
+    return images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1,
+                             job.data, to);
   }
 
   void compute_segment(const Job& job, std::int64_t image, std::int64_t vector, std::int64_t most) const {
@@ -78,6 +78,7 @@ class LinesWay final : public Way {
     args.vector_count = std::min(most, static_cast<std::int64_t>(table_.vectors.size()) - vector);
     const LineVector& last = args.vectors[args.vector_count - 1];
     args.data = pixels(job, image, args.vectors[0], last, workspace);
+    args.may_read_on = table_.images.copy.has_value();
     const std::int64_t columns = last.column + last.count - args.vectors[0].column;
     // A distance that is no multiple of 4096 bytes keeps the rows of a tile in different cache sets.
     args.results_stride = round_up(columns, kernels_.lanes) + kernels_.lanes;

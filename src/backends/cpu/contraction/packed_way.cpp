@@ -28,6 +28,7 @@ class PackedWay final : public Way {
     Tiling tiling;
     const std::byte* rows = nullptr;  ///< packed as a whole, or null
     const std::byte* columns = nullptr;
+    bool halves = false;  ///< columns are in half as many bytes
   };
 
   void compute(const Binding& binding) const override {
@@ -36,9 +37,10 @@ class PackedWay final : public Way {
     Job job{.binding = binding, .tiling = tiling};
     SharedPanels& shared = SharedPanels::of_this_thread();
     const KeptPanels::Panels rows = kept(binding, Operand::rows, tiling.serial);
-    const KeptPanels::Panels columns = kept(binding, Operand::columns, tiling.serial);
+    const Kept columns = kept_columns(binding, tiling.serial);
     job.rows = rows.get();
-    job.columns = columns.get();
+    job.columns = columns.panels.get();
+    job.halves = columns.halves;
     if (job.rows == nullptr && tiling.pack_rows_once) {
       job.rows = pack_all(binding, Operand::rows, tiling.serial, shared.rows);
     }
@@ -88,17 +90,26 @@ class PackedWay final : public Way {
     for (std::int64_t k = 0; k < k_blocks(); ++k) {
       args.row_panels =
           panels(job.binding, Operand::rows, job.rows, row_batch, block.batch, block.row, block.rows, k, workspace);
-      args.column_panels = panels(job.binding, Operand::columns, job.columns, column_batch, block.batch, block.column,
-                                  block.columns, k, workspace);
+      if (job.halves) {
+        args.column_panels =
+            job.columns + panel_at(Operand::columns, block.batch, block.column, k) * element_size() / 2;
+      } else {
+        args.column_panels = panels(job.binding, Operand::columns, job.columns, column_batch, block.batch, block.column,
+                                    block.columns, k, workspace);
+      }
       args.k_count = k_count(k);
       args.first = k == 0;
       args.finish = plan_.direct.has_value() && k + 1 == k_blocks();
       if (k + 1 == k_blocks() && !plan_.direct) {
-        multiply_strips(job.binding, block, strip, args, workspace);
+        multiply_strips(job, block, strip, args, workspace);
       } else {
-        kernels_.multiply(args);
+        multiply(job, args);
       }
     }
+  }
+
+  void multiply(const Job& job, const MultiplyArgs& args) const {
+    (job.halves ? kernels_.multiply_halves : kernels_.multiply)(args);
   }
 
   /// The rows whose results go through the epilogue together. Where it turns or joins rows, long stretches count more.
@@ -109,14 +120,14 @@ class PackedWay final : public Way {
   }
 
   /// The last block of k, and the epilogue. The partial sums of earlier blocks are all there.
-  void multiply_strips(const Binding& binding, const Block& block, std::int64_t strip, MultiplyArgs args,
+  void multiply_strips(const Job& job, const Block& block, std::int64_t strip, MultiplyArgs args,
                        Workspace& workspace) const {
     for (std::int64_t row = 0; row < block.rows; row += strip) {
       Block part = block;
       part.row += row;
       part.rows = args.rows = std::min(strip, block.rows - row);
-      kernels_.multiply(args);
-      epilogue_.run(binding, part, args.results, args.results_stride, workspace);
+      multiply(job, args);
+      epilogue_.run(job.binding, part, args.results, args.results_stride, workspace);
       args.row_panels = static_cast<const std::byte*>(args.row_panels) +
                         strip / kernels_.tile_rows * args.row_panel_stride * element_size();
       if (!args.first)

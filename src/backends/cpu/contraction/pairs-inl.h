@@ -106,15 +106,31 @@ template <int kWidth> void pack_pairs(const PackArgs& args) {
 struct PairTileArgs {
   std::int64_t pairs;
   const std::int32_t* rows;
-  const std::int32_t* columns;
+  const std::byte* columns;
   std::int32_t* results;
   std::int64_t stride;
   bool first;
 };
 using PairTile = void (*)(const PairTileArgs&);
 
-template <int kRows, int kVectors> HWY_NOINLINE void pair_tile(const PairTileArgs& args) {
+// Bytes of a word of columns.
+constexpr std::int64_t bytes_of_word(bool halves) {
+  return halves ? 2 : 4;
+}
+
+template <bool kHalves> HWY_INLINE auto load_pairs(const std::byte* from) {
+  const hn::Repartition<std::int16_t, Tag<std::int32_t>> d16;
+  if constexpr (kHalves) {
+    const hn::Rebind<std::int8_t, decltype(d16)> d8;
+    return hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(from)));
+  } else {
+    return hn::LoadU(d16, reinterpret_cast<const std::int16_t*>(from));
+  }
+}
+
+template <bool kHalves, int kRows, int kVectors> HWY_NOINLINE void pair_tile(const PairTileArgs& args) {
   constexpr int kN = kLanes<std::int32_t>;
+  constexpr std::int64_t kBytes = bytes_of_word(kHalves);
   const Tag<std::int32_t> d;
   const hn::Repartition<std::int16_t, Tag<std::int32_t>> d16;
   hn::Vec<Tag<std::int32_t>> sum[kRows][kVectors];
@@ -126,12 +142,12 @@ template <int kRows, int kVectors> HWY_NOINLINE void pair_tile(const PairTileArg
     }
   }
   const std::int32_t* HWY_RESTRICT a = args.rows;
-  const std::int32_t* HWY_RESTRICT b = args.columns;
+  const std::byte* HWY_RESTRICT b = args.columns;
 #pragma GCC unroll 2
-  for (std::int64_t p = 0; p < args.pairs; ++p, a += kTileRows, b += 2 * kN) {
+  for (std::int64_t p = 0; p < args.pairs; ++p, a += kTileRows, b += 2 * kN * kBytes) {
     hn::Vec<decltype(d16)> column[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) column[v] = hn::BitCast(d16, hn::LoadU(d, b + v * kN));
+    for (int v = 0; v < kVectors; ++v) column[v] = load_pairs<kHalves>(b + v * kN * kBytes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const auto row = hn::BitCast(d16, hn::Set(d, a[r]));
@@ -147,14 +163,14 @@ template <int kRows, int kVectors> HWY_NOINLINE void pair_tile(const PairTileArg
 }
 
 struct PairTiles {
-  template <int kVectors, int... kRowsMinusOne>
+  template <bool kHalves, int kVectors, int... kRowsMinusOne>
   static PairTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-    static constexpr PairTile kTiles[] = {&pair_tile<kRowsMinusOne + 1, kVectors>...};
+    static constexpr PairTile kTiles[] = {&pair_tile<kHalves, kRowsMinusOne + 1, kVectors>...};
     return kTiles[rows - 1];
   }
 };
 
-template <typename Tiles> void multiply_pairs(const MultiplyArgs& args) {
+template <typename Tiles, bool kHalves> void multiply_pairs(const MultiplyArgs& args) {
   constexpr int kWidth = kTileColumns<std::int32_t>;
   using Heights = std::make_integer_sequence<int, kTileRows>;
   auto* const results = static_cast<std::int32_t*>(args.results);
@@ -167,10 +183,11 @@ template <typename Tiles> void multiply_pairs(const MultiplyArgs& args) {
                     .first = args.first};
   for (std::int64_t row = 0; row < args.rows; row += kTileRows, tile.rows += args.row_panel_stride) {
     const std::int64_t rows = std::min<std::int64_t>(kTileRows, args.rows - row);
-    const PairTile whole = Tiles::template of<2>(rows, Heights{});
-    const PairTile half = Tiles::template of<1>(rows, Heights{});
-    tile.columns = static_cast<const std::int32_t*>(args.column_panels);
-    for (std::int64_t column = 0; column < args.columns; column += kWidth, tile.columns += args.column_panel_stride) {
+    const PairTile whole = Tiles::template of<kHalves, 2>(rows, Heights{});
+    const PairTile half = Tiles::template of<kHalves, 1>(rows, Heights{});
+    tile.columns = static_cast<const std::byte*>(args.column_panels);
+    const std::int64_t panel = args.column_panel_stride * bytes_of_word(kHalves);
+    for (std::int64_t column = 0; column < args.columns; column += kWidth, tile.columns += panel) {
       const std::int64_t columns = std::min<std::int64_t>(kWidth, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<std::int32_t> - 1) / kLanes<std::int32_t>;
       const PairTile function = vectors == 2 ? whole : half;
@@ -194,6 +211,18 @@ template <typename Tiles> void multiply_pairs(const MultiplyArgs& args) {
   }
 }
 
+// Words that are pairs of 16 bits, as pairs of bytes.
+inline bool halve_pairs(const std::int32_t* words, std::int64_t count, std::int16_t* halves) {
+  const auto* const from = reinterpret_cast<const std::int16_t*>(words);
+  auto* const to = reinterpret_cast<std::int8_t*>(halves);
+  int lost = 0;
+  for (std::int64_t i = 0; i < 2 * count; ++i) {
+    to[i] = static_cast<std::int8_t>(from[i]);
+    lost |= to[i] ^ from[i];
+  }
+  return lost == 0;
+}
+
 template <typename Tiles> constexpr KernelSet pair_kernels_of() {
   static_assert(kTileColumns<std::int32_t> == 2 * kLanes<std::int32_t>);
   return {.lanes = kLanes<std::int32_t>,
@@ -203,7 +232,9 @@ template <typename Tiles> constexpr KernelSet pair_kernels_of() {
           .panel_words = &pair_panel_words,
           .pack_rows = &pack_pairs<kTileRows>,
           .pack_columns = &pack_pairs<kTileColumns<std::int32_t>>,
-          .multiply = &multiply_pairs<Tiles>};
+          .multiply = &multiply_pairs<Tiles, false>,
+          .multiply_halves = &multiply_pairs<Tiles, true>,
+          .halve = &halve_pairs};
 }
 
 }  // namespace HWY_NAMESPACE

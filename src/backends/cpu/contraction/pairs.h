@@ -2,6 +2,9 @@
 // multiply-add of pairs. Sums wrap at 32 bits, so their order does not matter. Everything else, the packed way, its
 // tiling and epilogues, is that of other contractions.
 //
+// Kept columns that fit signed bytes, as most weights do, stay in half as many bytes, pair by pair: with few rows
+// reading them is what takes the time.
+//
 // A panel holds pairs [k / 2][lane] of 16 bits, the even k in the low half of a word; a last k without a partner has
 // zeros. It has room for a multiple of 8 k, since transposing moves four words at a time.
 #pragma once

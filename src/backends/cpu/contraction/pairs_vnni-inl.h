@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 #define LOCKSTEP_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,fma"), noinline))
 
-template <int kRows, int kVectors> LOCKSTEP_VNNI void vnni_pair_tile(const PairTileArgs& args) {
+template <bool kHalves, int kRows, int kVectors> LOCKSTEP_VNNI void vnni_pair_tile(const PairTileArgs& args) {
   __m512i sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -27,11 +27,19 @@ template <int kRows, int kVectors> LOCKSTEP_VNNI void vnni_pair_tile(const PairT
     }
   }
   const std::int32_t* a = args.rows;
-  const std::int32_t* b = args.columns;
-  for (std::int64_t p = 0; p < args.pairs; ++p, a += kTileRows, b += 32) {
+  const std::byte* b = args.columns;
+  constexpr std::int64_t kBytes = 16 * bytes_of_word(kHalves);  // of a vector
+  for (std::int64_t p = 0; p < args.pairs; ++p, a += kTileRows, b += 2 * kBytes) {
     __m512i column[kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) column[v] = _mm512_loadu_si512(b + 16 * v);
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kHalves) {
+        const auto* const bytes = reinterpret_cast<const __m256i*>(b + v * kBytes);
+        column[v] = _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes));
+      } else {
+        column[v] = _mm512_loadu_si512(b + v * kBytes);
+      }
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const __m512i row = _mm512_set1_epi32(a[r]);
@@ -47,9 +55,9 @@ template <int kRows, int kVectors> LOCKSTEP_VNNI void vnni_pair_tile(const PairT
 }
 
 struct VnniPairTiles {
-  template <int kVectors, int... kRowsMinusOne>
+  template <bool kHalves, int kVectors, int... kRowsMinusOne>
   static PairTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-    static constexpr PairTile kTiles[] = {&vnni_pair_tile<kRowsMinusOne + 1, kVectors>...};
+    static constexpr PairTile kTiles[] = {&vnni_pair_tile<kHalves, kRowsMinusOne + 1, kVectors>...};
     return kTiles[rows - 1];
   }
 };

@@ -94,41 +94,71 @@ std::string Way::form(Operand operand) const {
 }
 
 KeptPanels::Panels Way::kept(const Binding& binding, Operand operand, bool serial) const {
-  if (kept_ == nullptr || binding.given.empty()) return nullptr;
+  return kept(binding, operand, serial, false).panels;
+}
+Way::Kept Way::kept_columns(const Binding& binding, bool serial) const {
+  return kept(binding, Operand::columns, serial, kernels_.halve != nullptr);
+}
+
+bool Way::halve_all(const std::byte* panels, std::byte* halves) const {
+  const std::int64_t blocks = plan_.batches * k_blocks();
+  const std::int64_t stride = panel_stride(Operand::columns);
+  const std::int64_t count = block_stride(Operand::columns) / stride;
+  for (std::int64_t panel = 0; panel < blocks * count; ++panel) {
+    // What lies behind a panel's last k was never written.
+    const std::int64_t k = k_count(panel / count % k_blocks());
+    const auto* const from = reinterpret_cast<const std::int32_t*>(panels) + panel * stride;
+    auto* const to = reinterpret_cast<std::int16_t*>(halves) + panel * stride;
+    if (!kernels_.halve(from, (k + 1) / 2 * width(Operand::columns), to)) return false;
+  }
+  return true;
+}
+
+Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool may_halve) const {
+  if (kept_ == nullptr || binding.given.empty()) return {};
   const Side& side = this->side(operand);
   Buffer* const buffer = binding.given[static_cast<std::size_t>(side.slot)];
   const std::int64_t uses = outer(operand == Operand::rows ? Operand::columns : Operand::rows);
   // Blocks of packed weights are a fraction of their panels.
-  if (buffer == nullptr || side.encoding != Encoding::dense || uses > kMostUses) return nullptr;
+  if (buffer == nullptr || side.encoding != Encoding::dense || uses > kMostUses) return {};
   const std::int64_t bytes = packed_bytes(operand);
-  if (bytes < kLeastBytes) return nullptr;
+  if (bytes < kLeastBytes) return {};
   const std::uint64_t contents = buffer->contents();
   const std::size_t which = operand == Operand::rows ? 0 : 1;
   if (std::exchange(last_contents_[which], contents) != contents) {
     last_panels_[which].reset();
-    return nullptr;
+    return {};
   }
-  if (auto panels = last_panels_[which].lock()) return panels;
+  if (auto panels = last_panels_[which].lock()) return {std::move(panels), may_halve && last_halves_};
   std::string name = form(operand);
-  KeptPanels::Panels panels = kept_->find(contents, name);
-  if (panels == nullptr) {
-    panels = kept_->allocate(static_cast<std::size_t>(bytes));
-    if (panels == nullptr) return nullptr;
-    pack_all(binding, operand, serial, panels.get());
-    kept_->keep(*buffer, std::move(name), panels, static_cast<std::size_t>(bytes));
+  Kept found;
+  if (may_halve) found = {kept_->find(contents, name + "halves"), true};
+  if (found.panels == nullptr) found = {kept_->find(contents, name), false};
+  if (found.panels == nullptr && may_halve) {
+    GrowingBuffer whole;
+    pack_all(binding, operand, serial, whole.reserve(bytes));
+    KeptPanels::Panels halves = kept_->allocate(static_cast<std::size_t>(bytes / 2));
+    if (halves == nullptr) return {};
+    if (halve_all(whole.reserve(bytes), halves.get())) {
+      found = {std::move(halves), true};
+      kept_->keep(*buffer, name + "halves", found.panels, static_cast<std::size_t>(bytes / 2));
+    }
   }
-  last_panels_[which] = panels;
-  return panels;
+  if (found.panels == nullptr) {
+    found.panels = kept_->allocate(static_cast<std::size_t>(bytes));
+    if (found.panels == nullptr) return {};
+    pack_all(binding, operand, serial, found.panels.get());
+    kept_->keep(*buffer, std::move(name), found.panels, static_cast<std::size_t>(bytes));
+  }
+  last_panels_[which] = found.panels;
+  if (may_halve) last_halves_ = found.halves;
+  return found;
 }
 
 const void* Way::panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,
                         std::int64_t batch, std::int64_t begin, std::int64_t count, std::int64_t k_block,
                         Workspace& workspace) const {
-  if (packed != nullptr) {
-    const std::int64_t panel = begin / width(operand);
-    return packed +
-           ((batch * k_blocks() + k_block) * block_stride(operand) + panel * panel_stride(operand)) * element_size();
-  }
+  if (packed != nullptr) return packed + panel_at(operand, batch, begin, k_block) * element_size();
   GrowingBuffer& buffer = operand == Operand::rows ? workspace.rows : workspace.columns;
   std::byte* to = buffer.reserve(divide_up(count, width(operand)) * panel_stride(operand) * element_size());
   pack(binding, operand, position, begin, count, k_block, to, workspace);

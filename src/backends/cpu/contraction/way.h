@@ -101,6 +101,12 @@ class Way : public Executable {
   /// The whole operand as pack_all leaves it, if it is a value that this kernel met before, and few enough results use
   /// an element for packing to matter; otherwise null.
   KeptPanels::Panels kept(const Binding& binding, Operand operand, bool serial) const;
+  /// The same, in half as many bytes where kernels_ has such a form and the elements fit.
+  struct Kept {
+    KeptPanels::Panels panels;
+    bool halves = false;
+  };
+  Kept kept_columns(const Binding& binding, bool serial) const;
   std::int64_t packed_bytes(Operand operand) const {
     return plan_.batches * k_blocks() * block_stride(operand) * element_size();
   }
@@ -121,6 +127,10 @@ class Way : public Executable {
   const void* panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,
                      std::int64_t batch, std::int64_t begin, std::int64_t count, std::int64_t k_block,
                      Workspace& workspace) const;
+  /// Words before a panel of a block of k in what pack_all returned.
+  std::int64_t panel_at(Operand operand, std::int64_t batch, std::int64_t begin, std::int64_t k_block) const {
+    return (batch * k_blocks() + k_block) * block_stride(operand) + begin / width(operand) * panel_stride(operand);
+  }
 
   const KernelSet& kernels_;
   const Plan plan_;
@@ -133,11 +143,14 @@ class Way : public Executable {
 
  private:
   void pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const;
+  Kept kept(const Binding& binding, Operand operand, bool serial, bool may_halve) const;
+  bool halve_all(const std::byte* panels, std::byte* halves) const;
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
   // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
   mutable std::array<std::uint64_t, 2> last_contents_{};
   mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;
+  mutable bool last_halves_ = false;
 };
 
 }  // namespace contraction

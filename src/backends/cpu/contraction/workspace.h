@@ -55,6 +55,7 @@ struct Workspace {
   GrowingBuffer rows, columns, results, transposed, compacted;
   GrowingBuffer image;  ///< of direct_way.cpp alone, so that units of one run share it
   ImageRows image_rows;
+  const float* image_origin = nullptr;  ///< where addresses in it begin
 
   static Workspace& of_this_thread() { return v0::of_this_thread<Workspace>(); }
 };

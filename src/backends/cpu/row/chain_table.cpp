@@ -168,6 +168,7 @@ HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, const Magnitudes& magnit
       drift = is_scalar && magnitude.all_zero() && drift.canonical ? Drift::flushed() : Drift::unflushed();
       return true;
     case ChainOp::into:
+    case ChainOp::leaky:
       if (!drift.is_exact()) return false;
       drift = Drift::unflushed();
       return true;
@@ -203,7 +204,7 @@ ChainForm form_of(const ChainLink* links, std::size_t count, std::size_t rows) {
 }
 
 /// Calls fn(function of two vectors).
-template <class Fn> HWY_INLINE void with_op(ChainOp op, Fn fn) {
+template <class Fn> HWY_INLINE void with_op(ChainOp op, const ChainLink& link, Fn fn) {
   switch (op) {
     case ChainOp::add: return fn([](V x, V y) HWY_ATTR { return hn::Add(x, y); });
     case ChainOp::sub: return fn([](V x, V y) HWY_ATTR { return hn::Sub(x, y); });
@@ -215,6 +216,10 @@ template <class Fn> HWY_INLINE void with_op(ChainOp op, Fn fn) {
     case ChainOp::min: return fn([](V x, V y) HWY_ATTR { return smaller(x, y); });
     case ChainOp::max_of: return fn([](V x, V y) HWY_ATTR { return larger(y, x); });
     case ChainOp::min_of: return fn([](V x, V y) HWY_ATTR { return smaller(y, x); });
+    case ChainOp::leaky: {
+      const V z = hn::Set(D(), *link.z);
+      return fn([z](V x, V y) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, z), x, hn::Mul(x, y)); });
+    }
     case ChainOp::relu: return fn([](V x, V) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(D())), x); });
 #if HWY_ARCH_X86
     // x86 gives the second operand where one is NaN and where both are zero.
@@ -250,7 +255,7 @@ HWY_INLINE Quad through(const float* first, const Prepared& chain, std::size_t c
   for (std::size_t l = 0; l < count; ++l) {
     const ChainLink& link = chain.links[l];
     const Quad y = link.scalar ? Quad::of(hn::Set(D(), *link.operand)) : load(link.operand);
-    with_op(chain.op(l), [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
+    with_op(chain.op(l), link, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
     if (chain.flushes(l)) x = x.flushed_all();
   }
   return x;
@@ -298,7 +303,7 @@ template <ChainOp op_, bool scalar_> struct Known {
   template <class Vectors, class Load>
   static HWY_INLINE Vectors apply(Vectors x, const ChainLink& link, V all, bool flushes, Load load) {
     const Vectors y = scalar ? Vectors::of(all) : load(link.operand);
-    with_op(op, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
+    with_op(op, link, [&](auto fn) HWY_ATTR { x = x.with(y, fn); });
     return flushes ? x.flushed_all() : x;
   }
 };
@@ -358,6 +363,7 @@ using Canonical = Known<ChainOp::canonical, false>;
 using Relu = Known<ChainOp::relu, false>;
 using Shift = Known<ChainOp::add, true>;
 using Center = Known<ChainOp::sub, true>;
+using Leaky = Known<ChainOp::leaky, true>;
 using Scale = Known<ChainOp::mul, true>;
 using Residual = Known<ChainOp::add, false>;
 using LayerNorm = KnownChain<Center, Scale, Known<ChainOp::mul, false>, Known<ChainOp::add, false>>;
@@ -367,6 +373,7 @@ bool store_known(const Prepared& chain, float* out, const float* first, std::siz
   return KnownChain<Canonical, Scale>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift, Relu>::run(chain, out, first, count, n) ||
+         KnownChain<Canonical, Shift, Leaky>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Shift, Residual>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Residual>::run(chain, out, first, count, n) ||
          KnownChain<Canonical, Residual, Residual>::run(chain, out, first, count, n) ||

@@ -234,7 +234,8 @@ void Frame::find_links(const Step& step, ChainLink* links) const {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
     const std::byte* operand = values_[link.value < 0 ? step.a : link.value];
-    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand), link.stride / sizeof(float)};
+    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand), link.stride / sizeof(float),
+                link.z < 0 ? nullptr : reinterpret_cast<const float*>(values_[link.z])};
   }
 }
 

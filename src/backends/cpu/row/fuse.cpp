@@ -35,8 +35,76 @@ ChainOp chain_op_of(Op op) {
   }
 }
 
+// where(x > z, x, x * y), as leaky_relu and prelu are: five steps become one. Lemma: an x that is above z is no NaN,
+// and the words of a value that arithmetic made are those of the value, so a loop on numbers gives the same bits.
+void Planner::find_leaky(Pass& pass) const {
+  std::vector<int> uses(plan_.types.size(), 0), made_by(plan_.types.size(), -1);
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+    for_each_value_read(pass.steps[s], [&](int value) { ++uses[idx(value)]; });
+    if (pass.steps[s].out >= 0) made_by[idx(pass.steps[s].out)] = static_cast<int>(s);
+  }
+  const auto maker = [&](int value) {
+    return made_by[idx(value)] < 0 ? nullptr : &pass.steps[idx(made_by[idx(value)])];
+  };
+  // The step, if nothing but one other step of the pass sees what it makes.
+  const auto only = [&](int value) -> const Step* {
+    const Step* const step = maker(value);
+    const bool hidden = step != nullptr && step->kind == Step::Kind::compute && uses[idx(value)] == 1 &&
+                        step->place.kind == Place::Kind::none && step->direct < 0;
+    return hidden ? step : nullptr;
+  };
+  const auto is_word = [&](int value) {
+    const Instruction& made = analysis_.code[idx(value)];
+    return made.kind == Instruction::Kind::to_bits && made.dtype == DType::f32;
+  };
+  const auto is_made = [&](int value) {
+    const Step* const step = maker(value);
+    return step != nullptr && (step->kind == Step::Kind::accumulator || step->op != Op::copy);
+  };
+  std::vector<bool> joined(pass.steps.size(), false);
+  for (Step& step : pass.steps) {
+    if (step.kind != Step::Kind::compute || step.scalars != 0 || idx(step.out) >= analysis_.code.size()) continue;
+    const Instruction& made = analysis_.code[idx(step.out)];
+    if (made.kind != Instruction::Kind::elementwise || made.op != Op::where || made.type != ComputeType::i32) continue;
+    const Step *const above = only(step.a), *const whole = only(step.b), *const word = only(step.c);
+    if (above == nullptr || whole == nullptr || word == nullptr || !is_word(whole->out) || !is_word(word->out))
+      continue;
+    const Step* const part = only(word->a);
+    if (part == nullptr || part->op != Op::mul || above->op != Op::gt || above->scalars != 2) continue;
+    const int x = whole->a;
+    const int y = part->scalars == 2 ? part->b : part->scalars == 1 ? part->a : -1;
+    if (above->a != x || y < 0 || (part->scalars == 2 ? part->a : part->b) != x || !is_made(x)) continue;
+    if (analysis_.classes[idx(above->b)] != Class::uniform) continue;
+    for (const Step* gone : {above, whole, word, part}) joined[idx(made_by[idx(gone->out)])] = true;
+    step.type = ComputeType::f32;
+    step.op = Op::where;
+    step.chain_op = ChainOp::leaky;
+    step.scalars = 2;
+    step.c = above->b;
+    step.a = x;
+    step.b = y;
+    // What goes on computing with it takes the number.
+    for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+      Step& next = pass.steps[s];
+      if (next.kind != Step::Kind::compute || next.a != step.out || only(step.out) == nullptr) continue;
+      const Instruction& number = analysis_.code[idx(next.out)];
+      if (number.kind != Instruction::Kind::from_bits || number.dtype != DType::f32) continue;
+      step.out = next.out;
+      step.place = next.place;
+      step.direct = next.direct;
+      joined[s] = true;
+    }
+  }
+  std::vector<Step> steps;
+  for (std::size_t s = 0; s < pass.steps.size(); ++s) {
+    if (!joined[s]) steps.push_back(std::move(pass.steps[s]));
+  }
+  pass.steps = std::move(steps);
+}
+
 void Planner::fuse_chains(Pass& pass) {
   if (plan_.chain->store == nullptr) return;
+  find_leaky(pass);
   std::vector<int> uses(plan_.types.size(), 0);
   for (const Step& step : pass.steps) {
     for_each_value_read(step, [&](int value) { ++uses[idx(value)]; });
@@ -67,11 +135,11 @@ void Planner::fuse_chains(Pass& pass) {
       const bool scalar_a = (step.scalars & 1) != 0, scalar_b = (step.scalars & 2) != 0;
       const bool second = scalar_a || (!joinable(step.a, 1) && joinable(step.b, 1));
       const int live = second ? step.b : step.a;
-      const Link link{second ? turned(step.chain_op) : step.chain_op, second ? step.a : step.b,
-                      second ? scalar_a : scalar_b};
+      Link link{second ? turned(step.chain_op) : step.chain_op, second ? step.a : step.b, second ? scalar_a : scalar_b};
       step.kind = Step::Kind::chain;
       step.a = live;
       step.b = -1;
+      if (step.chain_op == ChainOp::leaky) link.z = std::exchange(step.c, -1);
       if (joinable(live, 1)) {
         join(live, step);
       } else if (accumulated[idx(live)] >= 0 && uses[idx(live)] == 1) {

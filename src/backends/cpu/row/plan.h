@@ -47,6 +47,7 @@ struct Link {
   int value = -1;          ///< the operand, if the op has a second one
   bool scalar = false;     ///< it is one value rather than an array
   std::size_t stride = 0;  ///< blocks of rows: as Step::strides; epilogues: of scalars in a batch of rows
+  int z = -1;              ///< leaky: its bound, a uniform
 };
 
 struct Step {
@@ -92,6 +93,7 @@ template <typename Fn> void for_each_value_read(const Step& step, Fn fn) {
   }
   for (const Link& link : step.links) {
     if (link.value >= 0) fn(link.value);
+    if (link.z >= 0) fn(link.z);
   }
 }
 

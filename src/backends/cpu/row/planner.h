@@ -54,6 +54,7 @@ class Planner {
   void emit_row_steps(int pass, std::vector<Step>& steps);
   void emit_pass(int pass);
   void emit_reduce(int value, int pass);
+  void find_leaky(Pass& pass) const;
   void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
   void find_row_strides(Pass& pass) const;

@@ -39,32 +39,37 @@ template <int stride> HWY_INLINE V some_elements(const float* from, std::int64_t
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   begin = std::clamp<std::int64_t>(begin, 0, lanes);
   end = std::clamp<std::int64_t>(end, begin, lanes);
-#if HWY_ARCH_X86
-  const auto between = [&](std::int64_t first, std::int64_t last) HWY_ATTR {
-    const auto first_n = [&](std::int64_t n) HWY_ATTR {
-      return hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, lanes)));
+#if HWY_ARCH_X86  // elsewhere what a mask leaves out may be read all the same
+  if constexpr (stride <= 2) {
+    const auto between = [&](std::int64_t first, std::int64_t last) HWY_ATTR {
+      const auto first_n = [&](std::int64_t n) HWY_ATTR {
+        return hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, lanes)));
+      };
+      return hn::AndNot(first_n(first), first_n(last));
     };
-    return hn::AndNot(first_n(first), first_n(last));
-  };
-  const auto mask = between(begin, end);
-  const V nothing = hn::Set(d, -std::numeric_limits<float>::infinity());
-  if constexpr (stride == 1) return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), nothing);
-  const std::int64_t first = 2 * begin, last = 2 * end - 1;
-  const V low = hn::MaskedLoad(between(first, last), d, from);
-  const V high = hn::MaskedLoad(between(first - lanes, last - lanes), d, from + lanes);
-  return hn::IfThenElse(mask, hn::ConcatEven(d, high, low), nothing);
-#else  // elsewhere what a mask leaves out may be read all the same
+    const auto mask = between(begin, end);
+    const V nothing = hn::Set(d, -std::numeric_limits<float>::infinity());
+    if constexpr (stride == 1) return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), nothing);
+    const std::int64_t first = 2 * begin, last = 2 * end - 1;
+    const V low = hn::MaskedLoad(between(first, last), d, from);
+    const V high = hn::MaskedLoad(between(first - lanes, last - lanes), d, from + lanes);
+    return hn::IfThenElse(mask, hn::ConcatEven(d, high, low), nothing);
+  }
+#endif
   HWY_ALIGN float elements[hn::MaxLanes(d)];
   std::fill_n(elements, lanes, -std::numeric_limits<float>::infinity());
   for (std::int64_t i = begin; i < end; ++i) elements[i] = from[i * stride];
   return hn::Load(d, elements);
-#endif
 }
 
 template <int stride> HWY_INLINE V all_elements(const float* from) {
   const D d;
-  if constexpr (stride == 1) return hn::LoadU(d, from);
-  return hn::ConcatEven(d, hn::LoadU(d, from + hn::Lanes(d)), hn::LoadU(d, from));
+  if constexpr (stride == 1) {
+    return hn::LoadU(d, from);
+  } else {
+    constexpr int half = stride / 2;
+    return hn::ConcatEven(d, all_elements<half>(from + half * hn::Lanes(d)), all_elements<half>(from));
+  }
 }
 
 /// `count` vectors of results from result `at` on.
@@ -80,7 +85,7 @@ HWY_INLINE void largest_of_vectors(float* out, std::int64_t n, std::int64_t at, 
     for (int v = 0; v < count; ++v) {
       const std::int64_t first = at + v * lanes;
       const float* const from = tap->from + first * stride;
-      // A step of two reads one element past the last, which must not be the end of the memory.
+      // Vectors of steps reach past the last element, which must not be the end of the memory.
       const bool whole = tap->begin <= first && first + lanes + (stride - 1) <= tap->end;
       V x = whole ? all_elements<stride>(from) : some_elements<stride>(from, tap->begin - first, tap->end - first);
       if constexpr (flush) x = zero_below(x, 0x00800000u);
@@ -111,8 +116,10 @@ void largest_of_line(float* out, std::int64_t n, const PoolTap* taps, std::int64
 void largest(float* out, std::int64_t n, const PoolTap* taps, std::int64_t count, std::int64_t stride, bool flush) {
   if (stride == 1) {
     flush ? largest_of_line<1, true>(out, n, taps, count) : largest_of_line<1, false>(out, n, taps, count);
-  } else {
+  } else if (stride == 2) {
     flush ? largest_of_line<2, true>(out, n, taps, count) : largest_of_line<2, false>(out, n, taps, count);
+  } else {
+    flush ? largest_of_line<4, true>(out, n, taps, count) : largest_of_line<4, false>(out, n, taps, count);
   }
 }
 

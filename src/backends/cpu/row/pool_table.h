@@ -15,8 +15,8 @@ struct PoolTap {
 };
 
 struct PoolTable {
-  /// out[i], i < n: the first winner of its taps (docs/numerics.md section 4), -infinity without any. `stride`: 1 or 2.
-  /// `flush`: subnormal elements read as zero.
+  /// out[i], i < n: the first winner of its taps (docs/numerics.md section 4), -infinity without any. `stride`: 1, 2
+  /// or 4. `flush`: subnormal elements read as zero.
   using Fn = void (*)(float* out, std::int64_t n, const PoolTap* taps, std::int64_t count, std::int64_t stride,
                       bool flush);
   Fn largest = nullptr;

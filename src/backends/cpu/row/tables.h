@@ -124,6 +124,7 @@ enum class ChainOp : std::uint8_t {
   max_of,      ///< maximum(y, x)
   min_of,      ///< minimum(y, x)
   relu,        ///< 0 where x is not above it
+  leaky,       ///< x where x > z, else x * y; z is one value
   canonical,   ///< x: first of a chain that begins with raw results of a contraction
   max_number,  ///< within the loops: max where y is no NaN,
   min_number,  ///< and min
@@ -133,6 +134,7 @@ struct ChainLink {
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
   std::size_t stride = 0;  ///< scalars: elements from the one of a row to that of the next
+  const float* z = nullptr;  ///< leaky
 };
 inline constexpr std::size_t kMostLinks = 10;
 
