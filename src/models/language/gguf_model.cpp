@@ -15,7 +15,7 @@
 #include "io/formats.h"
 #include "io/reading.h"
 #include "models/language/decoder.h"
-#include "models/language/gguf_architectures.h"
+#include "models/language/gguf_config.h"
 #include "models/language/gguf_fields.h"
 #include "models/language/gguf_other.h"
 
