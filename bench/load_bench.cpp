@@ -74,9 +74,9 @@ std::vector<Weight> weights(std::int64_t layers, std::int64_t words) {
   return result;
 }
 
-// Of Llama-3.2-1B's shape in Q8_0, with as many tokens and merges.
-std::string gguf_model(const Folder& folder) {
-  constexpr std::int64_t kLayers = 16;
+// Of Llama-3.2-1B's shape, with as many tokens and merges.
+std::string gguf_model(const Folder& folder, bool is_q8_0) {
+  const std::int64_t layers = is_q8_0 ? 16 : 4;
   constexpr std::uint64_t kWords = 128'256;
   const auto number = [](const std::string& key, std::int64_t value) {
     return ls::test::gguf_value("llama." + key, 4, bytes_of(static_cast<std::uint32_t>(value)));
@@ -106,45 +106,68 @@ std::string gguf_model(const Folder& folder) {
   };
   const std::vector<std::string> values = {
       text("general.architecture", "llama"), number("embedding_length", kHidden),
-      number("block_count", kLayers),        number("feed_forward_length", kFeed),
+      number("block_count", layers),         number("feed_forward_length", kFeed),
       number("attention.head_count", 32),    number("attention.head_count_kv", 8),
       text("tokenizer.ggml.model", "gpt2"),  text("tokenizer.ggml.pre", "llama-bpe"),
       list("tokenizer.ggml.tokens", tokens), list("tokenizer.ggml.token_type", kinds),
       list("tokenizer.ggml.merges", merges)};
   std::vector<std::string> tensors;
   std::uint64_t end = 0;
-  for (const Weight& weight : weights(kLayers, kWords)) {
+  for (const Weight& weight : weights(layers, kWords)) {
     const std::vector<std::uint64_t> sizes(weight.shape.rbegin(), weight.shape.rend());
     const bool matrix = sizes.size() == 2;
-    tensors.push_back(ls::test::gguf_tensor(weight.stored + ".weight", sizes, matrix ? 8 : 0, end));
-    end += matrix ? sizes[0] / 32 * 34 * sizes[1] : sizes[0] * 4;
+    constexpr std::uint32_t kF32 = 0;
+    constexpr std::uint32_t kQ8_0 = 8;
+    constexpr std::uint32_t kBF16 = 30;
+    tensors.push_back(ls::test::gguf_tensor(weight.stored + ".weight", sizes,
+                                            !matrix   ? kF32
+                                            : is_q8_0 ? kQ8_0
+                                                      : kBF16,
+                                            end));
+    end += !matrix ? sizes[0] * 4 : is_q8_0 ? sizes[0] / 32 * 34 * sizes[1] : sizes[0] * sizes[1] * 2;
   }
   const std::string head = ls::test::gguf_file(values, tensors);
   return folder.write("model.gguf", head, end);
 }
 
-// A folder with f32 weights.
-std::string model_folder(const Folder& folder) {
-  constexpr std::int64_t kLayers = 2;
+std::string gguf_q8_0(const Folder& folder) {
+  return gguf_model(folder, true);
+}
+std::string gguf_bf16(const Folder& folder) {
+  return gguf_model(folder, false);
+}
+
+// A folder with weights of f32 or bf16.
+std::string model_folder(const Folder& folder, bool is_f32) {
+  const std::int64_t layers = is_f32 ? 2 : 6;
   constexpr std::int64_t kWords = 64'000;
   std::string header = "{";
   std::int64_t end = 0;
-  for (const Weight& weight : weights(kLayers, kWords)) {
-    std::int64_t bytes = 4;
+  for (const Weight& weight : weights(layers, kWords)) {
+    std::int64_t bytes = is_f32 ? 4 : 2;
     for (const std::int64_t size : weight.shape) bytes *= size;
-    header += fmt::format(R"({}"{}.weight":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", end == 0 ? "" : ",",
-                          weight.published, fmt::join(weight.shape, ","), end, end + bytes);
+    header += fmt::format(R"({}"{}.weight":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", end == 0 ? "" : ",",
+                          weight.published, is_f32 ? "F32" : "BF16", fmt::join(weight.shape, ","), end, end + bytes);
     end += bytes;
   }
-  const std::string head = ls::test::safetensors_bytes(header + "}");
+  header += "}";
+  header.append(-header.size() % 8, ' ');  // elements are aligned, as its own writer has them
+  const std::string head = ls::test::safetensors_bytes(header);
   folder.write("model.safetensors", head, static_cast<std::uint64_t>(end));
   folder.write("config.json",
                fmt::format(R"({{"model_type":"llama","vocab_size":{},"hidden_size":{},"num_hidden_layers":{},
       "intermediate_size":{},"num_attention_heads":32,"num_key_value_heads":8,"rms_norm_eps":1e-5,"max_position_embeddings":2048,
       "tie_word_embeddings":true}})",
-                           kWords, kHidden, kLayers, kFeed),
+                           kWords, kHidden, layers, kFeed),
                0);
   return folder.path();
+}
+
+std::string folder_f32(const Folder& folder) {
+  return model_folder(folder, true);
+}
+std::string folder_bf16(const Folder& folder) {
+  return model_folder(folder, false);
 }
 
 void load(benchmark::State& state, std::string (*make)(const Folder&)) {
@@ -168,12 +191,17 @@ void load(benchmark::State& state, std::string (*make)(const Folder&)) {
     state.ResumeTiming();
   }
 }
-BENCHMARK_CAPTURE(load, gguf, gguf_model)->Name("load_gguf")->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(load, folder, model_folder)->Name("load_safetensors")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, gguf, gguf_q8_0)->Name("load_gguf")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, gguf, gguf_bf16)->Name("load_gguf_bf16")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, folder, folder_f32)->Name("load_safetensors")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, folder, folder_bf16)
+    ->Name("load_safetensors_bf16")
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 void tokenizer(benchmark::State& state) {
   const Folder folder;
-  const std::string path = gguf_model(folder);
+  const std::string path = gguf_q8_0(folder);
   for (auto _ : state) benchmark::DoNotOptimize(ls::text::Tokenizer::load(path));
 }
 BENCHMARK(tokenizer)->Name("load_tokenizer_gguf")->UseRealTime()->Unit(benchmark::kMillisecond);

@@ -699,6 +699,25 @@ def make_gguf():
         "alignment-2-31": gguf([gguf_value("general.alignment", 4, u32(2**31))], one, bytes(16)),
         "alignment-text": gguf([gguf_value("general.alignment", 8, gguf_text("32"))], one, bytes(16)),
     }
+    # Models of two layers, without what fills most of a file: their descriptions are read all the same.
+    sizes = {"embedding_length": 8, "block_count": 2, "feed_forward_length": 16, "context_length": 64,
+             "attention.head_count": 2, "attention.head_count_kv": 1}
+    mixture = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 8}
+    window = {"attention.sliding_window": 4}
+    latent = {"attention.kv_lora_rank": 4, "attention.key_length": 6, "attention.value_length": 4,
+              "rope.dimension_count": 2}
+    more = {"llama": {}, "qwen3moe": mixture, "gemma3": window, "gpt-oss": mixture | window, "modern-bert": window,
+            "deepseek2": mixture | latent | {"expert_gating_func": 2, "expert_group_count": 2}, "gpt2": {}, "bert": {},
+            "lfm2": {"shortconv.l_cache": 3}, "granite": {}, "falcon": {}, "phi3": {}}
+    for label, own in more.items():
+        values = [gguf_value("general.architecture", 8, gguf_text(label))]
+        values += [gguf_value(f"{label}.{key}", 4, u32(value)) for key, value in (sizes | own).items()]
+        values += [gguf_value(f"{label}.rope.scaling.type", 8, gguf_text("yarn")),
+                   gguf_value(f"{label}.rope.scaling.factor", 6, struct.pack("<f", 4)),
+                   gguf_value(f"{label}.rope.scaling.original_context_length", 4, u32(16))]
+        pairs = 1 if label == "deepseek2" else 2
+        tensors = [gguf_tensor("position_embd.weight", [8, 4], 0, 0), gguf_tensor("rope_freqs.weight", [pairs], 0, 128)]
+        cases[f"model-{label}"] = gguf(values, tensors, bytes(128) + struct.pack("<2f", 1, 2)[:4 * pairs])
     for label, content in cases.items():
         write("gguf", label, content)
 

@@ -76,7 +76,8 @@ def methods():
 def enum_values(macro, name):
     """The rows of dtypes.def or encodings.def as values of an enum."""
     lines = []
-    for row in rows_of(macro, name):
+    narrow = rows_of("NARROW", name) if name == "encodings.def" else []
+    for row in rows_of(macro, name) + narrow:
         if name == "dtypes.def":
             what = f'"{row[1].strip(chr(34))}", `{row[2]}`, {row[3]} bytes' + ("; storage only" if row[5] == "stored" else "")
         else:
@@ -95,6 +96,7 @@ def with_rows(text):
             return f"    + {len(rows_of(macro, name))}"
         return enum_values(macro, name) if body.strip() == "name," else ""
     text = re.sub(r"#define (?:LOCKSTEP_PARAMETERS|LOCKSTEP_OR)\(.*\n|#undef (?:LOCKSTEP_PARAMETERS|LOCKSTEP_OR)\n", "", text)
+    text = re.sub(r"#define NARROW\((?:.*\\\n)*.*\n", "", text)  # enum_values has its rows
     text = re.sub(r"^#define (\w+)\([^)]*\)((?:.*\\\n)*.*)\n#include <lockstep/(\w+\.def)>\n#undef \w+$", replacement, text,
                   flags=re.MULTILINE)
     text = re.sub(r"#define LOCKSTEP_DEFINE_ERROR(?:.*\\\n)*.*\n|#undef LOCKSTEP_DEFINE_ERROR\n", "", text)

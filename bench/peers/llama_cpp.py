@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """llama.cpp beside Lockstep: decoding and reading prompts with a model of Llama-3.2-1B's shape and random weights.
 
-    llama_cpp.py make FOLDER           random-Q4_0.gguf, random-Q8_0.gguf, random-Q4_K_M.gguf (2.8 GB)
+    llama_cpp.py make FOLDER           random-Q4_0.gguf, random-Q8_0.gguf, random-Q4_K_M.gguf (2.8 GB), random-BF16.gguf (2.5 GB)
     llama_cpp.py run FILE.gguf [N]     llama.cpp's tokens a second, CPU, two threads: a prompt of 128 tokens, then N
 
 Lockstep's numbers: `lockstep generate --model FILE.gguf --max-tokens N PROMPT` and `model_bench`. Needs: gguf, numpy; to
@@ -17,7 +17,10 @@ HIDDEN, LAYERS, HEADS, KV_HEADS, FEED, WORDS = 2048, 16, 32, 8, 8192, 128256
 
 
 def blocks(kind, rows, columns, random):
-    """Random codes, with scales that give elements of about 0.02."""
+    """Random codes, with scales that give elements of about 0.02; or such elements."""
+    if kind.name == "BF16":
+        made = random.integers(0, 1 << 16, (rows, columns), np.uint16) & 0x80ff | 0x3c00
+        return made.view(np.uint8)
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     made = random.integers(0, 256, (rows * columns // elements, size), np.uint8)
     name = kind.name
@@ -31,7 +34,7 @@ def blocks(kind, rows, columns, random):
 
 def make(folder):
     q = gguf.GGMLQuantizationType
-    for name in ("Q4_0", "Q8_0", "Q4_K_M"):
+    for name in ("Q4_0", "Q8_0", "Q4_K_M", "BF16"):
         random = np.random.default_rng(1)
         writer = gguf.GGUFWriter(folder / f"random-{name}.gguf", "llama")
         writer.add_context_length(4096)

@@ -1,4 +1,5 @@
-// How the elements of a tensor lie in memory: one by one, or packed in blocks that are decoded where they are read.
+// How the elements of a tensor lie in memory: one by one, or packed (in blocks, or in fewer bits), and then decoded
+// where they are read.
 // A packed tensor has the dtype, shape and views of its values; few ops read it (Tensor::encoding).
 #pragma once
 
@@ -16,6 +17,7 @@ inline namespace v0 {
 enum class Encoding : std::uint8_t {
   dense,  ///< One element after another, row-major.
 #define ENCODING(name, ...) name,
+#define NARROW(name, ...) name,
 #include <lockstep/encodings.def>
 #undef ENCODING
 };
@@ -33,6 +35,33 @@ struct EncodingInfo {
 
 /// Of a packed encoding; `dense` has no blocks.
 LOCKSTEP_API const EncodingInfo& info_of(Encoding encoding);
+/// Whether elements are packed in blocks; else each lies in memory on its own.
+constexpr bool is_blocks(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::dense: return false;
+#define ENCODING(name, ...) \
+  case Encoding::name: return true;
+#define NARROW(name, ...) \
+  case Encoding::name: return false;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return false;
+}
+/// The dtype of the elements in memory, where the values are of `dtype`; of blocks `dtype`.
+constexpr DType held_dtype(Encoding encoding, DType dtype) {
+  switch (encoding) {
+    case Encoding::dense: return dtype;
+#define ENCODING(name, ...) \
+  case Encoding::name: return dtype;
+#define NARROW(name, held, ...) \
+  case Encoding::name: return DType::held;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return dtype;
+}
+
 /// "dense", "q8_0", ...
 LOCKSTEP_API std::string_view name_of(Encoding encoding);
 /// What people are shown of a tensor: "f32", "f32 (q8_0)", ...
@@ -45,6 +74,8 @@ constexpr std::size_t encoded_bytes(Encoding encoding, DType dtype, std::int64_t
 #define ENCODING(name, block, bytes, ...) \
   case Encoding::name:                           \
     return static_cast<std::size_t>((elements + (block)-1) / (block)) * (bytes);
+#define NARROW(name, held, ...) \
+  case Encoding::name: return static_cast<std::size_t>(elements) * size_of(DType::held);
 #include <lockstep/encodings.def>
 #undef ENCODING
   }

@@ -32,13 +32,14 @@ bool makes_canonical(const Node& node) {
 }  // namespace
 
 bool find_canonical(Node& node) {
-  if (!zeroes_subnormals(node.dtype) || node.encoding != Encoding::dense) return true;  // words are decoded canonical
+  const DType held = held_dtype(node.encoding, node.dtype);
+  if (!zeroes_subnormals(held) || is_blocks(node.encoding)) return true;  // words of blocks are decoded canonical
   const std::int8_t known = node.canonical.load(std::memory_order_relaxed);
   if (known >= 0) return known == 1;
   bool canonical = false;
   if (form_of(node.op) != Form::source && node.ready.load(std::memory_order_acquire)) {
     canonical = is_host(node.device) &&  // GPUs look while they load
-                !has_subnormals(node.dtype, node.buffer->data(), static_cast<std::size_t>(node.shape.numel()));
+                !has_subnormals(held, node.buffer->data(), static_cast<std::size_t>(node.shape.numel()));
   } else {
     canonical = makes_canonical(node);
   }

@@ -20,7 +20,8 @@ namespace {
 const BufferRef& readable_buffer(Node& node, Backend& backend) {
   const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
   if (!is_host(node.device)) return node.buffer;  // never borrowed
-  if (node.encoding != Encoding::dense || address % size_of(node.dtype) == 0) return node.buffer;  // blocks: bytes
+  const std::size_t size = is_blocks(node.encoding) ? 1 : size_of(held_dtype(node.encoding, node.dtype));
+  if (address % size == 0) return node.buffer;
   if (node.aligned == nullptr) {
     BufferRef copy = backend.allocate(node.bytes());
     backend.upload(*copy, node.buffer->data(), node.bytes());

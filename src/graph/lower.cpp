@@ -316,32 +316,47 @@ class Lowering {
                              .a = a});
   }
 
-  // Gathers move words: whoever computes with them converts.
+  // Gathers move words: whoever computes with them converts. Of elements that are held in fewer bits that is the
+  // gather.
   void emit_gather(int e, const Gather& gather, const View& map) {
     const Entry::Operand& source = entry(e).operands[0];
     const std::optional<View> composed = compose(map, source.view);
     LOCKSTEP_ASSERT(composed && composed->bounds.empty());
     const View first = ordered(*composed);
     const Entry& from = entry(source.entry);
+    const DType held = held_dtype(from.encoding, from.dtype);
     program_.tables.push_back({.slot = slot_of(step_, source.entry),
-                               .dtype = from.dtype,
+                               .dtype = held,
                                .canonical = from.canonical,
                                .stride = gather.stride,
                                .size = gather.size,
-                               .encoding = from.encoding});
+                               .encoding = is_blocks(from.encoding) ? from.encoding : Encoding::dense});
     step_.checks.push_back(e);
     const int table = static_cast<int>(program_.tables.size()) - 1;
     const int element = position(first);
     const int at = operand(e, 1, map, false);
     // Where there are no elements there is no index to be found bad, not even one that all would share.
     const bool vector = extent(element) == Extent::vector || extent(at) == Extent::vector || group_.space.numel() == 0;
-    values_[e].bits = add({.kind = Kind::gather_bits,
-                           .type = word_type(from.dtype),
-                           .dtype = from.dtype,
-                           .extent = vector ? Extent::vector : Extent::row,
-                           .a = at,
-                           .b = element,
-                           .index = table});
+    const Extent where = vector ? Extent::vector : Extent::row;
+    const int bits = add({.kind = Kind::gather_bits,
+                          .type = word_type(held),
+                          .dtype = held,
+                          .extent = where,
+                          .a = at,
+                          .b = element,
+                          .index = table});
+    if (held == from.dtype) {
+      values_[e].bits = bits;
+      return;
+    }
+    const ComputeType type = compute_type(held);
+    const int number = add({.kind = Kind::from_bits, .type = type, .dtype = held, .extent = where, .a = bits});
+    values_[e].number = add({.kind = Kind::cast,
+                             .type = compute_type(from.dtype),
+                             .dtype = from.dtype,
+                             .from = held,
+                             .extent = where,
+                             .a = number});
   }
 
   void emit_elementwise(int e, const Elementwise& elementwise, const View& map) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/assert.h"
 #include "kernels/storage.h"
 
 namespace lockstep {
@@ -17,11 +18,13 @@ int slot_of(Step& step, int entry) {
 
 Input input_through(Step& step, const std::vector<Entry>& entries, int read, const View& view) {
   const Entry& from = entries[static_cast<std::size_t>(read)];
+  const DType held = held_dtype(from.encoding, from.dtype);
+  LOCKSTEP_ASSERT(held == from.dtype || view.bounds.empty() || view.fill == 0);  // else it would be another value
   return {.slot = slot_of(step, read),
-          .dtype = from.dtype,
+          .dtype = held,
           .view = view,
-          .canonical = from.canonical && (view.bounds.empty() || is_canonical(from.dtype, view.fill)),
-          .encoding = from.encoding};
+          .canonical = from.canonical && (view.bounds.empty() || is_canonical(held, view.fill)),
+          .encoding = is_blocks(from.encoding) ? from.encoding : Encoding::dense};
 }
 
 Input input_of(Step& step, const std::vector<Entry>& entries, int entry, std::size_t operand) {

@@ -169,6 +169,21 @@ Tensor graph::stored_tensor(BufferRef buffer, const Shape& shape, DType dtype, D
   return v0::leaf(std::move(buffer), shape, dtype, device);
 }
 
+Tensor graph::packed_as_f32(const Tensor& tensor) {
+  Encoding encoding = Encoding::dense;
+#define ENCODING(...)
+#define NARROW(name, held, ...) \
+  if (tensor.dtype() == DType::held) encoding = Encoding::name;
+#include <lockstep/encodings.def>
+#undef ENCODING
+  if (encoding == Encoding::dense) return tensor;
+  const Reading reading = read(tensor.eval());
+  const Node& base = *reading.base;
+  const Tensor all = v0::leaf(base.buffer, base.shape, DType::f32, base.device, encoding);
+  if (reading.view.shape == base.shape && reading.view.is_contiguous() && reading.view.offset == 0) return all;
+  return view_tensor(node_of(all), reading.view, DType::f32);
+}
+
 Tensor Tensor::from_bytes(const void* data, std::size_t bytes, const Shape& shape, DType dtype, Device device,
                           CallSite site) {
   const CallScope call("Tensor::from", site);

@@ -118,7 +118,7 @@ std::string describe(const UpdateKernel& kernel) {
 }  // namespace
 
 bool has_q8_form(Encoding encoding, const View& view, int b, int k) {
-  if (encoding == Encoding::dense || !view.bounds.empty()) return false;
+  if (!is_blocks(encoding) || !view.bounds.empty()) return false;
   const std::int64_t elements = info_of(encoding).elements;
   std::int64_t length = 1;  // of the dims of k that are within
   for (int d = b + k - 1; d >= b; --d) {

@@ -24,18 +24,6 @@ inline std::uint64_t load_word(DType dtype, const std::byte* data, std::int64_t 
   return word;
 }
 
-/// The same of an element that may be packed.
-inline std::uint64_t load_word(Encoding encoding, DType dtype, const std::byte* data, std::int64_t index) {
-  switch (encoding) {
-    case Encoding::dense: return load_word(dtype, data, index);
-#define ENCODING(name, ...) \
-  case Encoding::name: return scalar::word_##name(data, index);
-#include <lockstep/encodings.def>
-#undef ENCODING
-  }
-  return 0;
-}
-
 /// What an encoding's blocks say of an element (kernels/encodings.h).
 struct BlockGroup {
   float scale = 0;
@@ -51,6 +39,8 @@ inline BlockGroup load_group(Encoding encoding, const std::byte* data, std::int6
   case Encoding::name:                                                                                \
     scalar::group_##name(data, index, group.scale, group.factor, group.offset, group.share); \
     break;
+#define NARROW(name, ...) \
+  case Encoding::name: break;
 #include <lockstep/encodings.def>
 #undef ENCODING
   }
@@ -62,6 +52,8 @@ constexpr bool has_offsets(Encoding encoding) {
     case Encoding::dense: break;
 #define ENCODING(name, elements, bytes, first_half, halves, ...) \
   case Encoding::name: return (halves) == 2;
+#define NARROW(name, ...) \
+  case Encoding::name: break;
 #include <lockstep/encodings.def>
 #undef ENCODING
   }
@@ -76,6 +68,8 @@ inline int load_code(Encoding encoding, const std::byte* data, std::int64_t inde
     case Encoding::dense: break;
 #define ENCODING(name, ...) \
   case Encoding::name: return scalar::code_##name(data, index);
+#define NARROW(name, ...) \
+  case Encoding::name: break;
 #include <lockstep/encodings.def>
 #undef ENCODING
   }
@@ -110,6 +104,21 @@ template <typename T> T decode(DType dtype, std::uint64_t word) {
     case DType::complex64: break;  // never in kernels: kernel_dtype
   }
   return T(0);
+}
+
+/// The bits of element `index` that may be packed, as a value of `dtype`.
+inline std::uint64_t load_word(Encoding encoding, DType dtype, const std::byte* data, std::int64_t index) {
+  switch (encoding) {
+    case Encoding::dense: return load_word(dtype, data, index);
+#define ENCODING(name, ...) \
+  case Encoding::name: return scalar::word_##name(data, index);
+#define NARROW(name, held, ...) \
+  case Encoding::name:          \
+    return BITS(scalar::canonical_f32(decode<float>(DType::held, load_word(DType::held, data, index))));
+#include <lockstep/encodings.def>
+#undef ENCODING
+  }
+  return 0;
 }
 
 /// The bits of a value in the compute type of `dtype`. Floats round to nearest even; integers lose their upper bits.
@@ -154,29 +163,29 @@ inline bool is_canonical(DType dtype, std::uint64_t bits) {
   return magnitude == 0 || magnitude > smallest_normal;
 }
 
-/// Whether any of `count` elements is not canonical.
-inline bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
+/// The same of a dtype whose elements are Words.
+template <typename Word> bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
+  LOCKSTEP_ASSERT(sizeof(Word) == size_of(dtype));
+  constexpr auto kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
+  const auto smallest_normal = static_cast<Word>(Word{1} << (limits_of(dtype).digits - 1));
   bool found = false;
-  if (dtype == DType::f32) {
-    // Without early exit in the inner loop, so that it vectorises.
-    for (std::size_t start = 0; start < count && !found; start += 4096) {
-      std::uint32_t any = 0;
-      for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
-        std::uint32_t bits;
-        std::memcpy(&bits, data + 4 * i, 4);
-        any |= static_cast<std::uint32_t>((bits & 0x7fffffffu) - 1u < 0x00800000u);
-      }
-      found = any != 0;
+  // Without early exit in the inner loop, so that it vectorises.
+  for (std::size_t start = 0; start < count && !found; start += 4096) {
+    Word any = 0;
+    for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
+      Word bits;
+      std::memcpy(&bits, data + sizeof bits * i, sizeof bits);
+      any = static_cast<Word>(any | (static_cast<Word>((bits & kMagnitude) - 1u) < smallest_normal));
     }
-  } else if (zeroes_subnormals(dtype)) {
-    LOCKSTEP_ASSERT(size_of(dtype) == 2);
-    for (std::size_t i = 0; i < count && !found; ++i) {
-      std::uint16_t bits;
-      std::memcpy(&bits, data + 2 * i, 2);
-      found = !is_canonical(dtype, bits);
-    }
+    found = any != 0;
   }
   return found;
+}
+/// Whether any of `count` elements is not canonical.
+inline bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
+  if (!zeroes_subnormals(dtype)) return false;
+  return size_of(dtype) == 4 ? has_subnormals<std::uint32_t>(dtype, data, count)
+                             : has_subnormals<std::uint16_t>(dtype, data, count);
 }
 
 }  // namespace v0

@@ -11,6 +11,7 @@
 #include <lockstep/threads.h>
 
 #include "graph/make.h"
+#include "graph/stored_tensor.h"
 #include "support/files.h"
 #include "support/tensors.h"
 
@@ -190,6 +191,82 @@ TEST(Packed, EveryEncodingHasTheBitsOfItsElements) {
         }
       }
     }
+  }
+}
+
+// f32 numbers held in 16 bits, subnormals and what is no number among them: one row to many, along k and across it.
+TEST(Packed, SixteenBitsHaveTheBitsOfTheirNumbers) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Encoding encoding = dtype == DType::f16 ? Encoding::f16 : Encoding::bf16;
+    const auto numbers = [&](bool packed, const Shape& shape, Device device, bool special) {
+      const Tensor held = random_tensor(shape, dtype, 31, device, special);
+      const Tensor result = packed ? packed_as_f32(held) : held.to(DType::f32);
+      EXPECT_EQ(result.dtype(), DType::f32);
+      EXPECT_EQ(result.encoding(), packed ? encoding : Encoding::dense);
+      return result;
+    };
+    const auto compare = [&](const std::function<Tensor(const Tensor& weight, Device device)>& compute,
+                             const Shape& shape, bool special) {
+      const auto by = [&](bool packed) {
+        return same_everywhere([&](Device device) { return compute(numbers(packed, shape, device, special), device); });
+      };
+      EXPECT_BITS_EQ(by(true), by(false)) << name_of(dtype) << " " << shape.to_string();
+    };
+    for (const bool special : {false, true}) {
+      for (const std::int64_t rows : {1, 2, 7, 70}) {
+        const std::int64_t k = rows == 7 ? 37 : 520;
+        compare(
+            [&](const Tensor& w, Device device) {
+              return linear(random_tensor({rows, k}, DType::f32, 5, device), w);
+            },
+            {35, k}, special);
+        if (rows == 2 || rows == 7) continue;
+        compare(
+            [&](const Tensor& w, Device device) {
+              const Tensor cut = w.narrow(1, 3, k - 5);  // begins anywhere
+              return linear(random_tensor({rows, k - 5}, DType::f32, 5, device), cut, ones({18}, {.device = device}));
+            },
+            {18, k}, special);
+      }
+      compare(
+          [&](const Tensor& w, Device device) {
+            return matmul(random_tensor({3, 21}, DType::f32, 5, device), w);
+          },
+          {21, 40}, special);
+      compare(
+          [&](const Tensor& w, Device device) {
+            return matmul(random_tensor({3, 2, 21}, DType::f32, 5, device), w.select(1, 1).transpose(1, 2));
+          },
+          {3, 2, 9, 21}, special);
+      compare(
+          [&](const Tensor& w, Device device) {
+            return embedding(w, Tensor::from<std::int64_t>({3, 9, 0, 3}, {2, 2}, device)) * 0.5;
+          },
+          {10, 24}, special);
+      compare([&](const Tensor& w, Device) { return dequantize(w.flip({0}).slice(1, {.step = 3})); }, {5, 11}, special);
+    }
+  }
+}
+
+TEST(Packed, SixteenBitsStayWhereTheyLie) {
+  const Tensor held = random_tensor({6, 40}, DType::bf16, 3, {});
+  const Tensor packed = packed_as_f32(held.narrow(0, 2, 3));
+  EXPECT_EQ(graph::read(packed).base->buffer->data(), node_of(held)->buffer->data());
+  EXPECT_BITS_EQ(dequantize(packed), held.narrow(0, 2, 3).to(DType::f32));
+  const Tensor whole = ones({2});
+  EXPECT_EQ(node_of(packed_as_f32(whole)), node_of(whole));
+  expect_error<DTypeError>([&] { packed + 1.0; }, {"packed as bf16", "f32 (bf16)", "dequantize("});
+  // Elements that start at an odd byte, as files may have them.
+  std::vector<std::byte> bytes(1 + 2 * 240);
+  std::vector<BFloat16> values = held.to_vector<BFloat16>();
+  std::memcpy(bytes.data() + 1, values.data(), 2 * values.size());
+  const Tensor odd = Tensor::from_blob(bytes.data() + 1, {6, 40}, Encoding::bf16);
+  const Tensor x = random_tensor({2, 40}, DType::f32, 4, {});
+  EXPECT_BITS_EQ(linear(x, odd), linear(x, held.to(DType::f32)));
+  for (const Device& device : test_devices()) {
+    EXPECT_EQ(packed.to(device).encoding(), Encoding::bf16);
+    EXPECT_EQ(node_of(packed.to(device))->bytes(), 240u);
+    EXPECT_BITS_EQ(dequantize(packed.to(device)), dequantize(packed));
   }
 }
 

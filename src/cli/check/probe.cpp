@@ -99,8 +99,11 @@ void put_value(std::byte* to, DType dtype, double value) {
   });
 }
 
-// A block whose values are like those of floats.
+// A block, or an element, whose values are like those of floats.
 void put_block(std::byte* to, Encoding encoding, Generator64& random, bool special) {
+  if (!is_blocks(encoding)) {
+    return put_value(to, held_dtype(encoding, DType::f32), float_value(random.next(), special));
+  }
   const EncodingInfo& info = info_of(encoding);
   for (std::size_t i = 0; i < info.bytes; ++i) to[i] = static_cast<std::byte>(random.next());
   for (std::size_t i = 0; i < info.halves; ++i) {

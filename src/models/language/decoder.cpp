@@ -83,7 +83,7 @@ Tensor Decoder::run_state(const Layer& layer, const Tensor& x, State& state) {
 Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions) const {
   Tensor x = embedding_part_ ? embedding_part_->rows(ids) : embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
-  if (config_.token_types > 0) x = x + Tensor(token_types_).select(0, 0);
+  if (config_.token_types > 0) x = x + dequantize(Tensor(token_types_).select(0, 0));
   if (config_.position_count > 0) {
     // Looked up, not cut out: where they stand is no part of a step's plan then.
     std::vector<std::int64_t> places(positions.begin(), positions.end());

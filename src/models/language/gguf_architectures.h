@@ -1,7 +1,9 @@
-// The architectures of GGUF files, a row each: what their metadata mean, as a DecoderConfig.
+// The architectures of GGUF files, a row each: what one adds to the description that all have (gguf_config.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <lockstep/io/tensor_file.h>
 
@@ -12,13 +14,23 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// The description of the model that `metadata` and the names of `tensors` (those of the file) give; vocabulary and
-/// learned positions are left to be counted. Throws FormatError, naming the file and the key, for architectures that
-/// are not supported, and for metadata that are missing or make no sense.
-DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap& tensors, const std::string& path);
-/// Whether files of the architecture that `metadata` name have the rows of queries and keys as neighbours where
-/// published weights have halves. Throws like the above.
-bool has_paired_rows(const io::Metadata& metadata, const std::string& path);
+/// A bound of sizes in metadata.
+inline constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
+
+/// What an architecture's rule reads.
+struct GgufSource {
+  const GgufFields& fields;
+  const io::TensorMap& tensors;
+};
+
+struct GgufArchitecture {
+  std::string_view name;
+  void (*adapt)(const GgufSource& source, DecoderConfig& config);
+  bool paired = false;  ///< AttentionConfig::paired
+};
+
+/// The row that `metadata` name. FormatError, with those that are known, where there is none.
+const GgufArchitecture& gguf_architecture_of(const io::Metadata& metadata, const std::string& path);
 
 }  // namespace models
 }  // namespace v0

@@ -15,7 +15,7 @@
 #include "io/formats.h"
 #include "io/reading.h"
 #include "models/language/decoder.h"
-#include "models/language/gguf_architectures.h"
+#include "models/language/gguf_config.h"
 #include "models/language/gguf_fields.h"
 #include "models/language/gguf_other.h"
 
@@ -95,12 +95,12 @@ bool is_of_config(std::string_view name) {
 
 // Puts a tensor under the Decoder's names.
 void add_tensor(const ModelNames& names, const std::string& name, Tensor tensor, io::TensorMap& result) {
-  // Products and look-ups read blocks; nothing else does.
-  if (tensor.rank() != 2 || name.ends_with(".bias") || name.ends_with(".shortconv.conv.weight")) {
-    tensor = dequantize(tensor);
-  }
-  if (name.ends_with(".shortconv.conv.weight") && tensor.rank() == 2) tensor = tensor.unsqueeze(1);
+  const bool convolves = name.ends_with(".shortconv.conv.weight");
   const OwnNames own = own_names(names, name, tensor.shape());
+  // Products and look-ups read blocks; nothing else does.
+  const int rank = own.experts ? tensor.rank() - 1 : tensor.rank();
+  if (rank != 2 || name.ends_with(".bias") || convolves) tensor = dequantize(tensor);
+  if (convolves && tensor.rank() == 2) tensor = tensor.unsqueeze(1);
   std::int64_t number = 0;
   for (const std::string& one : own.names) {
     if (!result.emplace(one, own.experts ? tensor.select(0, number++) : tensor).second) {

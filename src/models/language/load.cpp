@@ -13,6 +13,7 @@
 #include <lockstep/models/lora.h>
 
 #include "core/checked.h"
+#include "graph/stored_tensor.h"
 #include "io/formats.h"
 #include "io/json_fields.h"
 #include "models/language/decoder.h"
@@ -77,7 +78,13 @@ bool is_unused(const std::string& name, const LanguageModel& model) {
   return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
 
-void load_into(LanguageModel& model, io::TensorMap tensors) {
+// Whether a model reads a parameter by products and look-ups alone: these read packed weights where they lie.
+bool is_read_packed(const std::string& name, const Tensor& tensor) {
+  if (tensor.rank() == 3) return name.ends_with(".experts.gate_up_proj") || name.ends_with(".experts.down_proj");
+  return tensor.rank() == 2 && name.ends_with(".weight");
+}
+
+void load_into(LanguageModel& model, io::TensorMap tensors, bool packed) {
   std::set<std::string, std::less<>> wanted;
   for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
   // Weights of some encoders stand below the name of the model that they were saved with.
@@ -98,7 +105,9 @@ void load_into(LanguageModel& model, io::TensorMap tensors) {
                 [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
   for (auto& [name, parameter] : model.named_parameters()) {
     const auto found = tensors.find(name);
-    if (found != tensors.end() && found->second.encoding() != Encoding::dense) parameter.requires_grad(false);
+    if (found == tensors.end()) continue;
+    if (packed && is_read_packed(name, found->second)) found->second = graph::packed_as_f32(found->second);
+    if (found->second.encoding() != Encoding::dense) parameter.requires_grad(false);
   }
   model.load_state_dict(tensors);
 }
@@ -188,7 +197,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     io::TensorMap tensors = load_model_folder(path);
     decode_packed(io::JsonFields(document, config), tensors);
     split_rwkv7_shares(tensors);
-    load_into(*model, std::move(tensors));
+    load_into(*model, std::move(tensors), options.packed);
   } else {
     const os::FileBytes bytes = os::map_file(path);
     if (is_rwkv_file(bytes)) {
@@ -205,7 +214,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     }
     GgufModel file = open_gguf_model(path, options.packed, options.context);
     model = std::move(file.model);
-    load_into(*model, std::move(file.tensors));
+    load_into(*model, std::move(file.tensors), options.packed);
   }
   return ready(std::move(model), device, options);
 }

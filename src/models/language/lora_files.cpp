@@ -12,7 +12,7 @@
 #include "core/checked.h"
 #include "core/os.h"
 #include "io/json_fields.h"
-#include "models/language/gguf_architectures.h"
+#include "models/language/gguf_config.h"
 #include "models/language/gguf_fields.h"
 #include "models/language/gguf_model.h"
 #include "models/language/parameters.h"

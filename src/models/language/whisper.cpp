@@ -68,7 +68,7 @@ WhisperMemory Whisper::encode(const Tensor& features) const {
   }
   Tensor x = gelu(conv1d(features, conv1_, Tensor(conv1_bias_), {.padding = {1}}));
   x = gelu(conv1d(x, conv2_, Tensor(conv2_bias_), {.stride = {2}, .padding = {1}}));
-  x = x.transpose(1, 2) + Tensor(frames_);
+  x = x.transpose(1, 2) + dequantize(Tensor(frames_));
   for (const Layer& layer : encoder_) {
     const Tensor normal = layer.first(x);
     x = x + layer.attention(normal, normal, false, {});

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/isa.h"
+#include "graph/stored_tensor.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -36,6 +37,20 @@ TEST(KeptPanels, WeightsArePackedOnceAndLeaveWithTheirValue) {
     for (const Tensor& result : {first, second, third}) EXPECT_EQ(result.hash(), expected.hash());
   }
   EXPECT_EQ(kept_bytes(), before);
+}
+
+// Panels would take twice the memory of weights of 16 bits beside f32.
+TEST(KeptPanels, WeightsOfFewerBitsAreNotKept) {
+  const std::size_t before = kept_bytes();
+  for (const std::int64_t rows : {1, 40}) {
+    const Tensor weight = randn({64, 300}).to(DType::bf16).eval();
+    const Tensor x = randn({rows, 300}).eval();
+    const Tensor expected = linear(x * 1.5, weight.to(DType::f32)).eval();
+    for (int use = 0; use < 3; ++use) {
+      EXPECT_EQ(linear(x * 1.5, graph::packed_as_f32(weight)).eval().hash(), expected.hash());
+      EXPECT_EQ(kept_bytes(), before) << rows << " rows, use " << use;
+    }
+  }
 }
 
 // Products of so few rows read columns where they are, until they meet them again.

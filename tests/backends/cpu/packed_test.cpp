@@ -103,6 +103,33 @@ TEST(PackedContraction, SizesAroundTilesAndBlocks) {
   }
 }
 
+// f32 rows and columns of 16 bits, of any bits; subnormals of bf16 are zeros, or there are none.
+TEST(PackedContraction, ColumnsOfSixteenBits) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const std::int64_t m : {1, 2, 3, 8, 33}) {
+      for (const std::int64_t n : {1, 17, 70}) {
+        for (const std::int64_t k : {0, 1, 31, 264, 600}) {
+          Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), (n * k + 31) / 32 * 32);
+          std::mt19937_64 random(static_cast<std::uint64_t>(m + n + k));
+          problem.buffers[1].resize(static_cast<std::size_t>(2 * n * k));
+          for (std::byte& byte : problem.buffers[1]) byte = static_cast<std::byte>(random());
+          const bool canonical = dtype == DType::bf16 && m == 2;
+          for (std::size_t i = 1; i < problem.buffers[1].size(); i += 2) {
+            std::byte& high = problem.buffers[1][i];
+            high = (high & std::byte{0xbf}) | std::byte{0x30};  // of moderate size
+            if (!canonical && random() % 8 == 0) high &= std::byte{0x80};
+          }
+          Input& columns = problem.kernel.b_operand;
+          columns.dtype = dtype;
+          columns.encoding = Encoding::dense;
+          columns.canonical = canonical;
+          expect_reference_bits(problem);
+        }
+      }
+    }
+  }
+}
+
 TEST(PackedContraction, BatchesAndStrides) {
   for (const std::int64_t m : {1, 20}) {
     const View whole = View::contiguous({3, 40, 64});

@@ -15,6 +15,7 @@
 #include "core/os.h"
 #include "support/data.h"
 #include "support/files.h"
+#include "support/tensors.h"
 
 namespace lockstep::models {
 namespace {
@@ -57,6 +58,37 @@ TEST(LanguageModel, GivesTheLogitsOfTransformers) {
     ++compared;
   }
   EXPECT_GE(compared, 39);
+}
+
+// Weights of 16 bits stay so, and are the numbers that they are decoded to: experts in one tensor and in many, types of
+// tokens, tables that are added, convolutions, states.
+TEST(LanguageModel, SixteenBitsGiveTheBitsOfDecodedOnes) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  for (const std::string name : {"bert", "gpt2", "gpt_oss", "mamba", "qwen3_moe", "rwkv4", "t5", "whisper"}) {
+    const DType dtype = name.size() % 2 == 0 ? DType::f16 : DType::bf16;
+    const test::TemporaryFolder folder;
+    io::TensorMap tensors = io::load_weights((root / name / "model.safetensors").string());
+    for (auto& [key, tensor] : tensors) tensor = tensor.to(dtype);
+    io::save_safetensors(folder.path("model.safetensors"), tensors);
+    folder.write("config.json", test::read_whole_file(root / name / "config.json"));
+    const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77}, {1, 4});
+    const auto logits = [&](bool packed) {
+      const auto model = load_language_model(folder.path(""), {}, {.packed = packed});
+      std::int64_t narrow = 0;
+      std::int64_t others = 0;
+      for (auto& [key, parameter] : model->named_parameters()) {
+        const Tensor& tensor = parameter.tensor();
+        EXPECT_EQ(tensor.dtype(), DType::f32);
+        (tensor.encoding() == Encoding::dense ? others : narrow) += tensor.numel();
+      }
+      EXPECT_TRUE(packed ? narrow > 4 * others : narrow == 0) << name << ": " << narrow << " of " << others;
+      return kPairs.contains(name)
+                 ? model->forward_pair(name == "whisper" ? linspace(-1, 1, 80 * 100).reshape({1, 80, 100}) : ids, ids)
+                 : model->forward(ids);
+    };
+    EXPECT_BITS_EQ(logits(true), logits(false)) << name;
+  }
 }
 
 // With a cache: in one piece, in chunks and token by token, and each row of a batch alone.

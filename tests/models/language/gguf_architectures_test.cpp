@@ -199,6 +199,31 @@ TEST(GgufArchitectures, PackedWeightsGiveTheBitsOfDecodedOnes) {
   }
 }
 
+// Latent attention is joined, experts are cut out of one tensor.
+TEST(GgufArchitectures, SixteenBitsGiveTheBitsOfDecodedOnes) {
+  const auto root = test::made_data("lm_gguf");
+  LOCKSTEP_NEEDS_GGUF(root);
+  const test::TemporaryFolder folder;
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77}, {1, 4});
+  for (const std::string name : {"deepseek_v2", "lfm2", "qwen3_moe"}) {
+    const std::string source = (root / (name + ".gguf")).string();
+    io::TensorMap tensors = io::load_weights(source);
+    for (auto& [key, tensor] : tensors) {
+      if (tensor.rank() >= 2) tensor = tensor.to(DType::bf16);
+    }
+    const std::string path = folder.path(name + ".gguf");
+    io::save_gguf(path, tensors, io::list_tensors(source).metadata);
+    const auto packed = load_language_model(path);
+    const auto decoded = load_language_model(path, {}, {.packed = false});
+    std::int64_t narrow = 0;
+    for (auto& [key, parameter] : packed->named_parameters()) {
+      if (parameter.tensor().encoding() == Encoding::bf16) narrow += parameter.tensor().numel();
+    }
+    EXPECT_GT(narrow, packed->parameter_count() * 9 / 10) << name;
+    EXPECT_EQ(packed->forward(ids).hash(), decoded->forward(ids).hash()) << name;
+  }
+}
+
 TEST(GgufArchitectures, SplitFilesAreOneModel) {
   const auto root = test::made_data("lm_gguf");
   LOCKSTEP_NEEDS_GGUF(root);

@@ -226,7 +226,9 @@ inline const Form* form_of(Encoding encoding) {
     case Encoding::q3_k:
     case Encoding::iq4_nl:
     case Encoding::iq4_xs:
-    case Encoding::mxfp4: break;
+    case Encoding::mxfp4:
+    case Encoding::f16:
+    case Encoding::bf16: break;
   }
   return nullptr;
 }

@@ -417,6 +417,8 @@ template <int kWidth> void pack_blocks(const PackArgs& args) {
   case Encoding::name:                                                                                   \
     return pack_by_element<float, kWidth>(                                                               \
         args, [&](std::int64_t at) { return std::bit_cast<float>(scalar::word_##name(args.data, at)); });
+#define NARROW(name, ...) \
+  case Encoding::name: break;
 #include <lockstep/encodings.def>
 #undef ENCODING
   }

@@ -60,7 +60,9 @@ struct Q8Form {
     return first_half;
 #include <lockstep/encodings.def>
 #undef ENCODING
-      case Encoding::dense: break;
+      case Encoding::dense:
+      case Encoding::f16:
+      case Encoding::bf16: break;
     }
     return 0;
   }
@@ -222,7 +224,9 @@ constexpr Q8Pieces pieces_of(Encoding encoding) {
     case Encoding::q5_k: return {11, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160}};
     case Encoding::q6_k: return {13, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}};
     case Encoding::iq4_xs: return {9, {0, 8, 24, 40, 56, 72, 88, 104, 120}};
-    case Encoding::dense: break;
+    case Encoding::dense:
+    case Encoding::f16:
+    case Encoding::bf16: break;
   }
   return {};
 }

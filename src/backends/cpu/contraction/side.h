@@ -25,6 +25,8 @@ struct Side {
 
   /// f32 that can be read where it lies.
   bool is_plain_f32() const { return dtype == DType::f32 && encoding == Encoding::dense; }
+  /// Floats of 16 bits, one by one.
+  bool is_half() const { return (dtype == DType::f16 || dtype == DType::bf16) && encoding == Encoding::dense; }
 };
 
 /// Whether elements of the operand may read as f32 subnormals, which then become zeros of their sign. Where not,

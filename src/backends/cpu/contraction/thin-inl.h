@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "backends/cpu/contraction/block_columns-inl.h"
+#include "backends/cpu/contraction/half_columns-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin.h"
 
@@ -331,6 +332,7 @@ template <int kRows> void thin_blocks(const ThinArgs& args) {
 template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.encoding != Encoding::dense) return thin_blocks<kRows>(args);
   if (args.panels != nullptr) return thin_panels<kRows>(args);
+  if (args.halves != nullptr) return thin_halves<kRows>(args);
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }

@@ -9,18 +9,19 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
-  const Side& side = plan.column_side;
-  const bool is_read = side.is_plain_f32() || (side.encoding != Encoding::dense && side.order == Side::Order::along_k);
-  return plan.type == ComputeType::f32 && is_read &&
-         plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
-         plan.k <= kMaxTable && plan.columns <= kMaxTable;
-}
-
 bool suits_along_k(const Plan& plan) {
   const Side& side = plan.column_side;
   return side.order == Side::Order::along_k && side.geometry.limits.empty() && side.geometry.k.sizes.rank() == 1 &&
          side.geometry.k.inner_stride() == 1;
+}
+
+bool suits_thin(const Plan& plan, std::int64_t tile_rows) {
+  const Side& side = plan.column_side;
+  const bool is_read = side.is_plain_f32() || (side.is_half() && suits_along_k(plan)) ||
+                       (side.encoding != Encoding::dense && side.order == Side::Order::along_k);
+  return plan.type == ComputeType::f32 && is_read &&
+         plan.rows <= std::min(kThinRowsAlongK, tile_rows) && plan.rows * plan.columns * plan.batches > 0 &&
+         plan.k <= kMaxTable && plan.columns <= kMaxTable;
 }
 
 bool suits_along_outer(const Plan& plan) {

@@ -42,6 +42,9 @@ struct ThinTable {
 struct ThinArgs {
   const ThinTable* table = nullptr;
   const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
+  /// Of columns of f16 or bf16, instead of `data`, which are contiguous along k: at the batch's address.
+  const std::uint16_t* halves = nullptr;
+  bool is_f16 = false;
   /// Of packed columns, instead of `data`, which are contiguous along k: their blocks, and the batch's first element.
   Encoding encoding = Encoding::dense;
   const std::byte* blocks = nullptr;

@@ -103,6 +103,10 @@ class ThinWay final : public Way {
         args.first = side.geometry.batch_address(batch + b);
       } else if (panels != nullptr) {
         args.panels = reinterpret_cast<const float*>(panels) + (batch + b) * k_blocks() * args.block_stride;
+      } else if (side.is_half()) {
+        args.halves = reinterpret_cast<const std::uint16_t*>(data(binding, Operand::columns)) +
+                      side.geometry.batch_address(batch + b);
+        args.is_f16 = side.dtype == DType::f16;
       } else {
         args.data = table_.copy ? copied(binding, batch + b, workspace)
                                 : reinterpret_cast<const float*>(data(binding, Operand::columns)) +

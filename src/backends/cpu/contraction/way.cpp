@@ -117,10 +117,12 @@ bool Way::halve_all(const std::byte* panels, std::byte* halves) const {
 Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool may_halve) const {
   if (kept_ == nullptr || binding.given.empty()) return {};
   const Side& side = this->side(operand);
+  const Side& other = this->side(operand == Operand::rows ? Operand::columns : Operand::rows);
   Buffer* const buffer = binding.given[static_cast<std::size_t>(side.slot)];
   const std::int64_t uses = outer(operand == Operand::rows ? Operand::columns : Operand::rows);
-  // Blocks of packed weights are a fraction of their panels.
-  if (buffer == nullptr || side.encoding != Encoding::dense || uses > kMostUses) return {};
+  // Weights that are packed, or of fewer bits than what they meet, are a fraction of their panels.
+  const bool is_packed = side.encoding != Encoding::dense || size_of(side.dtype) < size_of(other.dtype);
+  if (buffer == nullptr || is_packed || uses > kMostUses) return {};
   const std::int64_t bytes = packed_bytes(operand);
   if (bytes < kLeastBytes) return {};
   const std::uint64_t contents = buffer->contents();

@@ -57,7 +57,9 @@ int PackedPiece::bias() const {
     case Encoding::q5_k:
     case Encoding::iq4_nl:
     case Encoding::iq4_xs:
-    case Encoding::mxfp4: break;
+    case Encoding::mxfp4:
+    case Encoding::f16:
+    case Encoding::bf16: break;
   }
   return 0;
 }
@@ -124,7 +126,9 @@ std::string PackedPiece::codes(int block, int w) const {
     case Encoding::iq4_nl: return fmt::format("levels_of({})", nibbles(first + 2, w));
     case Encoding::iq4_xs: return fmt::format("levels_of({})", nibbles(8 + 16 * block, w));
     case Encoding::mxfp4: return fmt::format("levels_of({})", nibbles(first + 1, w));
-    case Encoding::dense: break;
+    case Encoding::dense:
+    case Encoding::f16:
+    case Encoding::bf16: break;
   }
   LOCKSTEP_ASSERT(false);
   return "";
@@ -161,7 +165,9 @@ std::string PackedPiece::factor(int block, int half_of) const {
     case Encoding::q5_0:
     case Encoding::q5_1:
     case Encoding::iq4_nl:
-    case Encoding::mxfp4: break;
+    case Encoding::mxfp4:
+    case Encoding::f16:
+    case Encoding::bf16: break;
   }
   return "1";
 }
