@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,22 @@ class HasSideQueues {
   /// Kernels that are run from now on wait for the mark, which is one of this device's.
   virtual void wait_for(const WorkMark& mark) = 0;
   virtual std::unique_ptr<SideQueue> side_queue() = 0;
+};
+
+/// Bytes on their way to the host.
+class HostCopy {
+ public:
+  virtual ~HostCopy() = default;
+  /// Waits for them, and for nothing that came later. Throws BackendError where the device failed.
+  virtual std::span<const std::byte> bytes() = 0;
+};
+
+class CopiesToHost {
+ public:
+  virtual ~CopiesToHost() = default;
+  /// Bytes [offset, offset + bytes) of a buffer of this device, as all work so far leaves them. Begins what was run so
+  /// far. Null where the API has nothing for that.
+  virtual std::unique_ptr<HostCopy> begin_download(const Buffer& from, std::size_t bytes, std::size_t offset) = 0;
 };
 
 /// How memory of one device reaches another one of its kind.

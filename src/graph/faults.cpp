@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "backends/backend.h"
 
@@ -55,7 +56,7 @@ std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& 
     }
   }
   if (words != nullptr) {
-    Flush flush{words, {}, 0};
+    Flush flush{words, {}, 0, {}};
     for (const Plan::Prepared& prepared : plan.steps) {
       for (const int entry : prepared.step.checks) {
         const auto e = static_cast<std::size_t>(entry);
@@ -78,11 +79,27 @@ std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& 
   return lists;
 }
 
-void UnreadFaults::settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
-  while (!flushes_.empty()) {
+void UnreadFaults::begin_reading(CopiesToHost& device) {
+  for (Flush& flush : flushes_) {
+    if (flush.arriving == nullptr) flush.arriving = device.begin_download(*flush.words, 4 * flush.checks.size(), 0);
+  }
+}
+
+void UnreadFaults::settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
+  const auto later =
+      std::find_if(flushes_.begin(), flushes_.end(), [](const Flush& f) { return f.arriving == nullptr; });
+  settle(backend, compute, released, static_cast<std::size_t>(later - flushes_.begin()));
+}
+
+void UnreadFaults::settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released, std::size_t count) {
+  for (; count > 0; --count) {
     const Flush& oldest = flushes_.front();
     std::vector<std::uint32_t> faults(oldest.checks.size());
-    backend.download(faults.data(), *oldest.words, 4 * faults.size());
+    if (oldest.arriving != nullptr) {
+      std::memcpy(faults.data(), oldest.arriving->bytes().data(), 4 * faults.size());
+    } else {
+      backend.download(faults.data(), *oldest.words, 4 * faults.size());
+    }
     for (std::size_t i = 0; i < faults.size(); ++i) {
       IndexCheck& check = *oldest.checks[i];
       if (check.settled.load(std::memory_order_relaxed)) continue;

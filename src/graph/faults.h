@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/side_work.h"
 #include "core/buffer.h"
 #include "graph/describe.h"
 #include "graph/index_check.h"
@@ -36,13 +37,21 @@ class UnreadFaults {
   using Compute = std::function<BufferRef(const NodeRef&)>;
   /// Reads all words, and finds the errors of those that are set. Waits for the device. `released`: destroyed by the
   /// caller after the locks, like all values that are given up.
-  void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released);
+  void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
+    settle(backend, compute, released, flushes_.size());
+  }
+  /// Begins to copy all words to the host. Then those are read that were there: waits for nothing that came later.
+  void begin_reading(CopiesToHost& device);
+  void settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released);
 
  private:
+  void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released, std::size_t count);
+
   struct Flush {
     BufferRef words;
-    IndexChecks checks;     ///< what each word stands for
-    std::size_t bytes = 0;  ///< kept in memory for the checks
+    IndexChecks checks;                       ///< what each word stands for
+    std::size_t bytes = 0;                    ///< kept in memory for the checks
+    std::unique_ptr<HostCopy> arriving = {};  ///< the words
   };
   std::deque<Flush> flushes_;  ///< oldest first
   std::size_t bytes_ = 0;      ///< of all

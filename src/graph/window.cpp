@@ -67,14 +67,18 @@ DeviceWindow& window_of(Device device) {
   return *window;
 }
 
-// Reads the fault words of all flushes that nobody has looked at.
-void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& released) {
+// Reads the fault words of all flushes that nobody has looked at, or of those for which that has begun.
+void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& released, bool read_ones = false) {
   const auto compute = [&](const NodeRef& node) {
     const Window window = describe({&node, 1});
     const std::shared_ptr<const Plan> plan = state.plans.plan_for(backend, window);
     return execute(backend, window, *plan, state.faults.take_words(backend, plan->checks), state.work).back();
   };
-  state.faults.settle(backend, compute, released);
+  if (read_ones) {
+    state.faults.settle_read(backend, compute, released);
+  } else {
+    state.faults.settle(backend, compute, released);
+  }
 }
 
 // `held`: those with a handle now. Who records an op holds its operands until the new node is in the window, so
@@ -289,15 +293,34 @@ void start_computing(const NodeRef& node) {
   if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
 }
 
+namespace {
+
+void settle_checks_of(const Node& node, bool read_ones) {
+  DeviceWindow& state = window_of(node.device);
+  std::vector<NodeRef> released;
+  const std::lock_guard executing(state.execute);
+  settle(state, backend_of(node.device), released, read_ones);
+  if (const std::exception_ptr error = error_of(node)) std::rethrow_exception(error);
+}
+
+}  // namespace
+
 void compute(const NodeRef& node) {
   start_computing(node);
-  if (is_unsettled(*node)) {
-    DeviceWindow& state = window_of(node->device);
-    std::vector<NodeRef> released;
-    const std::lock_guard executing(state.execute);
-    settle(state, backend_of(node->device), released);
-    if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
-  }
+  if (is_unsettled(*node)) settle_checks_of(*node, false);
+}
+
+std::unique_ptr<HostCopy> begin_reading(const NodeRef& node, CopiesToHost& device,
+                                        const std::function<std::unique_ptr<HostCopy>()>& copy) {
+  DeviceWindow& state = window_of(node->device);
+  const std::lock_guard executing(state.execute);
+  if (is_unsettled(*node)) state.faults.begin_reading(device);
+  return copy();
+}
+
+void finish_reading(const NodeRef& node) {
+  if (is_unsettled(*node)) settle_checks_of(*node, true);
+  if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
 }
 
 std::optional<std::vector<BufferRef>> run_plan(Device device, const Window& window, const Plan& plan) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backends/side_work.h"
 #include "graph/node.h"
 
 namespace lockstep {
@@ -49,6 +51,11 @@ std::unique_lock<std::mutex> hold_pending(Device device);
 void compute(const NodeRef& node);
 /// The same without waiting for the device: what is told of bad indices is told by a later reading.
 void start_computing(const NodeRef& node);
+/// What `copy` begins beside a reading of `node`, whose computing was started; and the end of that reading: throws what
+/// went wrong, as `compute` does, without waiting for what came after its beginning.
+std::unique_ptr<HostCopy> begin_reading(const NodeRef& node, CopiesToHost& device,
+                                        const std::function<std::unique_ptr<HostCopy>()>& copy);
+void finish_reading(const NodeRef& node);
 /// The kernels that reading `nodes` would run now, one line each, device by device. Computes nothing.
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes);
 

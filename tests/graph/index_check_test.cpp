@@ -8,6 +8,8 @@
 
 #include "backends/backend.h"
 #include "backends/reference/backend.h"
+#include "backends/side_work.h"
+#include "graph/early_read.h"
 #include "graph/make.h"
 #include "graph/window.h"
 #include "support/tensors.h"
@@ -16,7 +18,7 @@ namespace lockstep {
 namespace {
 
 // A GPU as the graph sees it: the reference, with memory that only downloads can read. Counts them.
-class Remote : public Backend {
+class Remote : public Backend, public CopiesToHost {
  public:
   static constexpr Device kDevice{DeviceKind::cuda, 900};
   static std::atomic<int> downloads;
@@ -31,6 +33,16 @@ class Remote : public Backend {
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override {
     ++downloads;
     reference_->download(to, from, bytes, offset);
+  }
+  std::unique_ptr<HostCopy> begin_download(const Buffer& from, std::size_t bytes, std::size_t offset) override {
+    struct Copy : HostCopy {
+      std::vector<std::byte> then;
+      std::span<const std::byte> bytes() override { return then; }
+    };
+    auto copy = std::make_unique<Copy>();
+    copy->then.resize(bytes);
+    reference_->download(copy->then.data(), from, bytes, offset);
+    return copy;
   }
   std::unique_ptr<Executable> compile(const Kernel& kernel) override { return reference_->compile(kernel); }
   std::string description() const override { return "the reference, far away"; }
@@ -65,6 +77,20 @@ TEST_F(IndexChecks, NothingIsReadBeforeSomebodyReads) {
   EXPECT_EQ(Remote::downloads, 2) << "the fault words, then the value";
   EXPECT_EQ(good.to_vector<float>(), (std::vector<float>{3, 0}));
   EXPECT_EQ(Remote::downloads, 3) << "the words were read already";
+}
+
+TEST_F(IndexChecks, AReadingThatBeganEarlyWaitsForNothingThatCameLater) {
+  const Tensor good = picked({3, 0});
+  graph::EarlyRead first(good * 2.0);
+  graph::EarlyRead bad(picked({1, 4}) + 1.0);
+  const Tensor later = picked({9}) * 3.0;
+  graph::flush(device_);
+  EXPECT_EQ(first.to_vector<float>(), (std::vector<float>{6, 0}));
+  expect_error<IndexError>([&] { bad.bytes(); }, {"index 4 at position [1] is outside a dimension of size 4"});
+  graph::EarlyRead column(good.reshape({2, 1}).expand({2, 2}));
+  EXPECT_EQ(Remote::downloads, 1) << "of the bad index: nothing else was waited for";
+  EXPECT_EQ(column.to_vector<float>(), (std::vector<float>{3, 3, 0, 0}));
+  expect_error<IndexError>([&] { later.item<float>(); }, {"index 9"});
 }
 
 TEST_F(IndexChecks, ErrorsComeWithWhateverDependsOnThem) {

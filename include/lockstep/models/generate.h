@@ -15,22 +15,23 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// Applied in this order: penalties, logit_bias, a constraint, temperature, top_k, typical_p, top_p, min_p, draw. Of equal
-/// logits the lower token comes first.
+/// Applied in this order: penalties, logit_bias, a constraint, temperature, top_k, typical_p, top_p, min_p, draw. Of
+/// equal logits the lower token comes first.
 struct SamplingOptions {
   double temperature = 0;  ///< 0: always the most probable token.
   std::int64_t top_k = 0;  ///< So many of the most probable ones; 0: all.
   double top_p = 1;        ///< The fewest most probable ones that have this probability together.
   double min_p = 0;        ///< Those with at least this share of the most probable one's probability.
   std::uint64_t seed = 0;
-  double typical_p = 1;           ///< The fewest with this probability whose surprise is nearest the entropy (Meister, 2022).
-  double repetition_penalty = 1;  ///< Logits of tokens of the text: divided by it, negative ones multiplied (Keskar, 2019).
-  double presence_penalty = 0;    ///< Taken from logits of tokens that were drawn,  OpenAI
-  double frequency_penalty = 0;   ///< and this as many times as they were drawn.  OpenAI
-  std::int64_t penalty_window = 0;             ///< Penalties look at so many last tokens; 0: at all.
+  double typical_p = 1;  ///< The fewest with this probability whose surprise is nearest the entropy (Meister, 2022).
+  double repetition_penalty =
+      1;  ///< Logits of tokens of the text: divided by it, negative ones multiplied (Keskar, 2019).
+  double presence_penalty = 0;                     ///< Taken from logits of tokens that were drawn,  OpenAI
+  double frequency_penalty = 0;                    ///< and this as many times as they were drawn.  OpenAI
+  std::int64_t penalty_window = 0;                 ///< Penalties look at so many last tokens; 0: at all.
   std::map<std::int64_t, double> logit_bias = {};  ///< Added to a token's logit.
-  double mirostat_tau = 0;                     ///< Surprise to aim at, in bits, instead of top_k to min_p; 0: off.
-  double mirostat_eta = 0.1;                   ///< How fast (Mirostat 2; Basu, 2021).
+  double mirostat_tau = 0;                         ///< Surprise to aim at, in bits, instead of top_k to min_p; 0: off.
+  double mirostat_eta = 0.1;                       ///< How fast (Mirostat 2; Basu, 2021).
 };
 
 /// A token that was drawn.
@@ -86,14 +87,24 @@ class LOCKSTEP_API PromptCache {
   /// Logits [rows, vocabulary] of the last `rows` positions of `tokens`, of which the cache keeps as many as it can;
   /// afterwards it remembers all of them. ValueError for no tokens.
   Tensor logits(std::span<const std::int64_t> tokens, std::int64_t rows, Device device);
+  /// Logits [1, vocabulary] behind one more token, an i64 of any shape on the model's device whose value nobody needs
+  /// to know yet: the device may still have to find it. It has to be told with `add` before anything else is asked, or
+  /// is forgotten then. ValueError where `looks_ahead` is false.
+  Tensor logits_behind(const Tensor& token);
+  void add(std::int64_t token);
+  /// Whether there is something to look ahead from, and a way back.
+  bool looks_ahead() const { return !tokens_.empty() && cache_->truncates(); }
   /// How many of these tokens it would not have to read again, with `rows` to tell.
   std::size_t known(std::span<const std::int64_t> tokens, std::int64_t rows) const;
   const LanguageModel& model() const { return *model_; }
 
  private:
+  void forget_untold();
+
   const LanguageModel* model_;
   std::unique_ptr<LanguageCache> cache_;
   std::vector<std::int64_t> tokens_;
+  std::int64_t untold_ = 0;  // tokens that the cache knows more
 };
 
 /// Tokens are guessed, and what the model itself draws at their places is computed in one pass: the result is that of

@@ -60,7 +60,8 @@ class GpuExecutable : public Executable {
       for (const Patch& patch : ready.patches) {
         const bool writes = patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
                             (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
-        if (patch.kind != Patch::Kind::scalar) ready.accesses.push_back({0, patch.word, writes});
+        if (patch.kind != Patch::Kind::scalar)
+          ready.accesses.push_back({0, patch.word, writes, patch.word == launch.early});
       }
     }
   }
@@ -316,6 +317,12 @@ void GpuBackend::wait_for(const WorkMark& mark) {
 std::unique_ptr<SideQueue> GpuBackend::side_queue() {
   const std::lock_guard lock(mutex_);
   return driver_->side_queue();
+}
+
+std::unique_ptr<HostCopy> GpuBackend::begin_download(const Buffer& from, std::size_t bytes, std::size_t offset) {
+  LOCKSTEP_ASSERT(offset + bytes <= from.bytes());
+  const std::lock_guard lock(mutex_);
+  return driver_->begin_download(reinterpret_cast<std::uint64_t>(from.data()) + offset, bytes);
 }
 
 bool GpuBackend::copy_from_peer(Buffer& to, const Buffer& from, std::size_t bytes, std::size_t offset) {

@@ -18,7 +18,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, public CopiesToPeers {
+class GpuBackend : public Backend,
+                   public ReportsMemory,
+                   public HasSideQueues,
+                   public CopiesToHost,
+                   public CopiesToPeers {
  public:
   /// Runs the start-up probe. Throws BackendError where no variant gives exact results.
   GpuBackend(Device device, std::unique_ptr<Driver> driver, std::string cache_directory);
@@ -45,6 +49,7 @@ class GpuBackend : public Backend, public ReportsMemory, public HasSideQueues, p
   std::unique_ptr<WorkMark> mark() override;
   void wait_for(const WorkMark& mark) override;
   std::unique_ptr<SideQueue> side_queue() override;
+  std::unique_ptr<HostCopy> begin_download(const Buffer& from, std::size_t bytes, std::size_t offset) override;
   bool copy_from_peer(Buffer& to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   bool reads_directly(int other) override;
 

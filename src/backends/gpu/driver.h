@@ -55,6 +55,7 @@ struct Access {
   std::uint64_t address = 0;  ///< as `allocate` gave it; what stands in the words may lie inside that memory
   int word = 0;               ///< the first of the two parameter words that hold it, the low half first
   bool writes = false;        ///< words that report faults don't count: they are set to one value only
+  bool early = false;         ///< read before the launches before are known to be over: AFTER_EARLIER
 
   friend bool operator==(const Access&, const Access&) = default;
 };
@@ -65,6 +66,7 @@ struct Command {
   std::uint32_t groups = 0;
   std::span<const std::uint32_t> words;
   std::span<const Access> accesses;
+  bool overlaps = false;  ///< may begin while earlier ones run: none of the list writes what it reads early
 };
 
 /// Launches that were prepared to be repeated with one call.
@@ -130,6 +132,8 @@ class Driver {
   virtual std::unique_ptr<WorkMark> mark() { return nullptr; }
   virtual void wait_for(const WorkMark& /*mark*/) {}
   virtual std::unique_ptr<SideQueue> side_queue() { return nullptr; }
+  /// In the order of the calls, but that whoever asks for the bytes waits for nothing behind. Null: use `download`.
+  virtual std::unique_ptr<HostCopy> begin_download(std::uint64_t /*from*/, std::size_t /*bytes*/) { return nullptr; }
   /// From another device of this API, after all that is in its queue, which goes on after the copy.
   virtual bool copy_from(Driver& /*other*/, std::uint64_t /*to*/, std::uint64_t /*from*/, std::size_t /*bytes*/) {
     return false;

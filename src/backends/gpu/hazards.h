@@ -2,26 +2,51 @@
 // or writes. For APIs whose queues run commands side by side unless a barrier stands between them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backends/gpu/driver.h"
+#include "core/assert.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
+
+/// Whether one of two commands writes what the other touches.
+inline bool conflict(std::span<const Access> later, std::span<const Access> earlier) {
+  return std::any_of(later.begin(), later.end(), [&](const Access& x) {
+    return std::any_of(earlier.begin(), earlier.end(),
+                       [&](const Access& y) { return x.address == y.address && (x.writes || y.writes); });
+  });
+}
+
+/// For each command of a list of at most 64 the earlier ones that it has to wait for, the latest first, without those
+/// that these wait for themselves.
+inline std::vector<std::vector<std::size_t>> needed_by(std::span<const Command> commands) {
+  LOCKSTEP_ASSERT(commands.size() <= 64);
+  std::vector<std::vector<std::size_t>> needed(commands.size());
+  std::vector<std::uint64_t> before;  // bits of all earlier ones that are over when a command begins
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    std::uint64_t all = 0;
+    for (std::size_t j = i; j-- > 0;) {
+      if ((all >> j & 1) != 0 || !conflict(commands[i].accesses, commands[j].accesses)) continue;
+      needed[i].push_back(j);
+      all |= before[j] | std::uint64_t{1} << j;
+    }
+    before.push_back(all);
+  }
+  return needed;
+}
 
 class Hazards {
  public:
   /// Remembers a command. Returns whether a barrier must stand before it, after which all earlier ones are forgotten.
   bool add(std::span<const Access> accesses) {
     bool waits = unknown_ || open_.size() + accesses.size() > kMost;
-    for (const Access& later : accesses) {
-      for (const Access& earlier : open_) {
-        waits = waits || (later.address == earlier.address && (later.writes || earlier.writes));
-      }
-    }
+    waits = waits || conflict(accesses, open_);
     if (waits) open_.clear();
     unknown_ = false;
     open_.insert(open_.end(), accesses.begin(), accesses.end());

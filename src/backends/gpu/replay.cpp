@@ -13,13 +13,23 @@ namespace gpu {
 Command ReplayingDriver::List::command(std::size_t launch) const {
   const Launch& at = launches[launch];
   return {at.module.get(), at.groups, std::span(words).subspan(at.first_word, at.words),
-          std::span(accesses).subspan(at.first_access, at.accesses)};
+          std::span(accesses).subspan(at.first_access, at.accesses), at.overlaps};
+}
+
+// Whether a launch of this list writes what one with these accesses reads early.
+bool ReplayingDriver::List::writes_early_ones(std::span<const Access> later) const {
+  return std::any_of(later.begin(), later.end(), [&](const Access& read) {
+    return read.early && std::any_of(accesses.begin(), accesses.end(), [&](const Access& earlier) {
+             return earlier.writes && earlier.address == read.address;
+           });
+  });
 }
 
 bool ReplayingDriver::List::has_kernels_of(const List& other) const {
   return hash == other.hash && std::equal(launches.begin(), launches.end(), other.launches.begin(),
                                           other.launches.end(), [](const Launch& a, const Launch& b) {
-                                            return a.module == b.module && a.groups == b.groups && a.words == b.words;
+                                            return a.module == b.module && a.groups == b.groups && a.words == b.words &&
+                                                   a.overlaps == b.overlaps;
                                           });
 }
 
@@ -76,10 +86,13 @@ void ReplayingDriver::launch(const Module& module, std::uint32_t groups, std::sp
                              std::span<const Access> accesses) {
   const std::shared_ptr<const Module>& shared = static_cast<const Shared&>(module).module;
   List& list = collected_;
-  list.launches.push_back({shared, groups, list.words.size(), words.size(), list.accesses.size(), accesses.size()});
+  const bool overlaps = !list.launches.empty() && !list.writes_early_ones(accesses);
+  list.launches.push_back(
+      {shared, groups, list.words.size(), words.size(), list.accesses.size(), accesses.size(), overlaps});
   list.words.insert(list.words.end(), words.begin(), words.end());
   list.accesses.insert(list.accesses.end(), accesses.begin(), accesses.end());
-  list.hash = (list.hash ^ std::hash<const void*>()(shared.get()) ^ groups) * 0x9e3779b97f4a7c15u;
+  list.hash =
+      (list.hash ^ std::hash<const void*>()(shared.get()) ^ groups ^ (overlaps ? 1u << 31 : 0u)) * 0x9e3779b97f4a7c15u;
   list.hash ^= list.hash >> 29;
   if (list.launches.size() >= kMostLaunches) start();
 }
@@ -115,6 +128,11 @@ std::unique_ptr<WorkMark> ReplayingDriver::mark() {
 void ReplayingDriver::wait_for(const WorkMark& mark) {
   start();
   driver_->wait_for(mark);
+}
+
+std::unique_ptr<HostCopy> ReplayingDriver::begin_download(std::uint64_t from, std::size_t bytes) {
+  start();
+  return driver_->begin_download(from, bytes);
 }
 
 bool ReplayingDriver::copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) {

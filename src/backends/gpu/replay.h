@@ -45,6 +45,7 @@ class ReplayingDriver : public Driver {
   std::unique_ptr<WorkMark> mark() override;
   void wait_for(const WorkMark& mark) override;
   std::unique_ptr<SideQueue> side_queue() override { return driver_->side_queue(); }
+  std::unique_ptr<HostCopy> begin_download(std::uint64_t from, std::size_t bytes) override;
   bool copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) override;
   bool reads_directly(int other) override { return driver_->reads_directly(other); }
   Driver& inner() override { return driver_->inner(); }
@@ -66,6 +67,7 @@ class ReplayingDriver : public Driver {
       std::uint32_t groups = 0;
       std::size_t first_word = 0, words = 0;
       std::size_t first_access = 0, accesses = 0;
+      bool overlaps = false;
     };
     std::vector<Launch> launches;
     std::vector<std::uint32_t> words;
@@ -73,6 +75,7 @@ class ReplayingDriver : public Driver {
     std::uint64_t hash = 0;  ///< of the kernels and their grids
 
     Command command(std::size_t launch) const;
+    bool writes_early_ones(std::span<const Access> accesses) const;
     bool has_kernels_of(const List& other) const;
     bool has_words_of(const List& other, std::size_t launch) const;
     void clear();
@@ -90,8 +93,8 @@ class ReplayingDriver : public Driver {
 
   static constexpr std::size_t kMostLaunches = 64;  ///< of a list: what is collected longer leaves the device idle
   static constexpr std::size_t kLeastLaunches = 4;  ///< below, a list is not worth it
-  static constexpr std::size_t kMostKnown = 128;    ///< lists
-  static constexpr std::size_t kMostVariants = 4;   ///< of one list of kernels
+  static constexpr std::size_t kMostKnown = 256;    ///< lists
+  static constexpr std::size_t kMostVariants = 64;  ///< of one list of kernels, as equal layers have them
 
   std::unique_ptr<Driver> driver_;
   List collected_;

@@ -17,7 +17,11 @@
 //   P(i)                     parameter word i (UINT); i is a literal
 //   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one
 //   MEMORY_AT(n, w)          KernelText::addresses[n], whose words are w and w + 1; both are literals
-//   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at place a: UINT, 64: ULONG
+//   AFTER_EARLIER()          earlier launches are over behind it, whose writing is seen; where a body does not say it,
+//   it
+//                            stands at the beginning. In the outermost block of its uses, without a semicolon
+//   EARLY_MEMORY_AT(n, w)    MEMORY_AT, which is for behind AFTER_EARLIER, before it: memory that no earlier launch
+//   writes LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at place a: UINT, 64: ULONG
 //   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
 //   STORE_U8/16/32/64(a, i, word)
 //   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
@@ -167,6 +171,7 @@ struct Launch {
   std::vector<Patch> patches;
   int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
   std::optional<LibraryCall> call = {};  ///< instead of the text
+  int early = -1;                        ///< the word of the address that is read before AFTER_EARLIER
   int makes = -1;                        ///< a form: not launched where that was kept
 };
 

@@ -1,12 +1,17 @@
 #include <lockstep/models/generate.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
+
+#include "core/device.h"
+#include "graph/early_read.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,6 +30,7 @@ std::size_t PromptCache::known(std::span<const std::int64_t> tokens, std::int64_
 Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t rows, Device device) {
   if (tokens.empty()) throw ValueError("PromptCache: there are no tokens");
   const NoGrad no_grad;
+  forget_untold();
   const std::size_t same = known(tokens, rows);
   if (same < tokens_.size()) {
     if (cache_->truncates()) {
@@ -40,6 +46,22 @@ Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t ro
   tokens_.assign(tokens.begin(), tokens.end());
   const std::int64_t told = std::min(std::max<std::int64_t>(rows, 1), length);
   return all.select(0, 0).narrow(0, length - told, told);
+}
+
+Tensor PromptCache::logits_behind(const Tensor& token) {
+  if (!looks_ahead()) throw ValueError("PromptCache: there are no tokens, or no way back to them");
+  const NoGrad no_grad;
+  ++untold_;
+  return model_->forward(token.reshape({1, 1}), cache_.get()).select(0, 0);
+}
+
+void PromptCache::add(std::int64_t token) {
+  tokens_.push_back(token);
+  --untold_;
+}
+
+void PromptCache::forget_untold() {
+  if (untold_ > 0) cache_->truncate(cache_->length() - std::exchange(untold_, 0));
 }
 
 namespace {
@@ -69,6 +91,7 @@ class Guesser {
     draft_.emplace_back(*own.draft);
   }
 
+  bool guesses() const { return options_->speculation.draft != nullptr || options_->speculation.lookup > 0; }
   /// At most `most` tokens behind `history`.
   std::vector<std::int64_t> guess(std::vector<std::int64_t> history, std::int64_t most) {
     most = std::min(most, options_->speculation.tokens);
@@ -125,6 +148,12 @@ class Continuation {
     history_.push_back(token.token);
     return (!*on_token_ || (*on_token_)(token)) && !full();
   }
+  /// Whether the next token is the one with the largest logit, whatever the text.
+  bool takes_largest() const {
+    const SamplingOptions& own = options_->sampling;
+    const bool as_they_are = own.repetition_penalty == 1 && own.presence_penalty == 0 && own.frequency_penalty == 0;
+    return own.temperature == 0 && as_they_are && own.logit_bias.empty() && options_->constraint == nullptr;
+  }
   bool full() const { return left() <= 0 || sampler_.ended(); }
   std::int64_t left() const { return options_->max_tokens - static_cast<std::int64_t>(drawn_.size()); }
   const std::vector<std::int64_t>& history() const { return history_; }
@@ -137,6 +166,33 @@ class Continuation {
   std::vector<std::int64_t> history_;
   std::vector<SampledToken> drawn_;
 };
+
+// Where the device knows the next token as well as the host does, it goes on while the host draws it: each step is
+// begun before the token of the one before is read. Whether the text has ended; else the model has no way back.
+bool continue_ahead(PromptCache& cache, Continuation& text, Device device) {
+  const LanguageModel& model = cache.model();
+  const auto fits = [&](std::int64_t length) { return model.context() <= 0 || length <= model.context(); };
+  auto length = static_cast<std::int64_t>(text.history().size());
+  if (!fits(length)) return true;
+  struct Step {
+    Tensor best;
+    graph::EarlyRead logits;
+  };
+  const auto begin = [](const Tensor& logits) {
+    const Tensor best = argmax(logits, -1);
+    return Step{best, graph::EarlyRead(logits)};
+  };
+  Step now = begin(cache.logits(text.history(), 1, device));
+  for (;; ++length) {
+    std::optional<Step> next;
+    const bool goes_on = text.left() > 1 && fits(length + 1);
+    if (goes_on && cache.looks_ahead()) next = begin(cache.logits_behind(now.best));
+    if (!text.draw(now.logits.to_vector<float>()) || !goes_on) return true;
+    if (!next) return false;
+    cache.add(text.history().back());
+    now = *std::move(next);
+  }
+}
 
 }  // namespace
 
@@ -152,6 +208,8 @@ std::vector<SampledToken> generate(const LanguageModel& model, const std::vector
   PromptCache& cache = options.cache == nullptr ? own : *options.cache;
   Guesser guesser(model, options, device);
   Continuation text(prompt, options, on_token);
+  const bool ahead = !is_host(device) && text.takes_largest() && !guesser.guesses() && !text.full();
+  if (ahead && continue_ahead(cache, text, device)) return text.take();
   while (!text.full()) {
     const auto length = static_cast<std::int64_t>(text.history().size());
     if (model.context() > 0 && length > model.context()) break;

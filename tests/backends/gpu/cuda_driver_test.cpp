@@ -211,12 +211,21 @@ TEST_F(CudaContext, ACopyBetweenDevicesComesAfterTheSourcesWorkAndBeforeWhatTheS
   std::uint32_t from[4] = {1, 2, 3, 4};
   std::uint32_t to[4] = {};
   for (int copy = 0; copy < 2; ++copy) {
-    EXPECT_TRUE(target->copy_from(*source, reinterpret_cast<std::uint64_t>(to), reinterpret_cast<std::uint64_t>(from), sizeof to));
+    EXPECT_TRUE(target->copy_from(*source, reinterpret_cast<std::uint64_t>(to), reinterpret_cast<std::uint64_t>(from),
+                                  sizeof to));
   }
   EXPECT_EQ(to[3], 4U);
-  const std::vector<std::string> expected{
-      "enable", "record 304 on 272", "288 waits for 304", "copy on 288", "record 320 on 288", "272 waits for 320",
-      "record 336 on 272", "288 waits for 336", "copy on 288", "record 352 on 288", "272 waits for 352"};
+  const std::vector<std::string> expected{"enable",
+                                          "record 304 on 272",
+                                          "288 waits for 304",
+                                          "copy on 288",
+                                          "record 320 on 288",
+                                          "272 waits for 320",
+                                          "record 336 on 272",
+                                          "288 waits for 336",
+                                          "copy on 288",
+                                          "record 352 on 288",
+                                          "272 waits for 352"};
   EXPECT_EQ(noted, expected);
 }
 
@@ -252,6 +261,69 @@ TEST_F(CudaContext, IntegerTilesAreHoppersOwn) {
   EXPECT_NE(cuda::make_driver(api, "13.0", 0)->info().identity.find("sm_100 "), std::string::npos);
   major = 9;
   EXPECT_NE(cuda::make_driver(api, "13.0", 0)->info().identity.find("sm_90a "), std::string::npos);
+}
+
+// From Hopper on, where the driver can, kernels of a graph begin while the one before them ends.
+TEST_F(CudaContext, KernelsOfAGraphOverlap) {
+  static int waits = 0;
+  static int overlaps = 0;
+  waits = overlaps = 0;
+  cuda::Api api = fake_cuda();
+  api.graph_add_kernel = [](Handle* node, Handle, const Handle*, std::size_t count, const cuda::KernelNode*) {
+    waits += static_cast<int>(count);
+    return *node = kThing, 0;
+  };
+  api.graph_add_edges = [](Handle, const Handle*, const Handle*, const cuda::GraphEdge* edge, std::size_t) {
+    overlaps += edge->from_port == 1 && edge->type == 1 ? 1 : 0;
+    return 0;
+  };
+  const auto record = [&](const cuda::Api& of) {
+    const std::unique_ptr<Driver> driver = cuda::make_driver(of, "13.0", 0);
+    const std::unique_ptr<Module> module = driver->load({}, {});
+    const Access same[] = {{.address = 64, .writes = true}};
+    const Command alone{.module = module.get(), .groups = 1, .words = {}, .accesses = same};
+    Command with = alone;
+    with.overlaps = true;
+    const Command commands[] = {alone, with, alone, with};
+    driver->record(commands);
+  };
+  record(api);
+  EXPECT_EQ(waits, 1);
+  EXPECT_EQ(overlaps, 2);
+  api.graph_add_edges = nullptr;
+  record(api);
+  EXPECT_EQ(waits, 4);
+  EXPECT_EQ(overlaps, 2);
+}
+
+TEST_F(CudaContext, ACopyToTheHostWaitsForItselfAlone) {
+  static int waits = 0;
+  waits = 0;
+  cuda::Api api = fake_cuda();
+  api.host_allocate = [](void** memory, std::size_t bytes, unsigned) { return *memory = std::malloc(bytes), 0; };
+  api.host_free = [](void* memory) { return std::free(memory), 0; };
+  api.event_create = [](Handle* event, unsigned) { return *event = kThing, 0; };
+  api.event_record = [](Handle, Handle) { return 0; };
+  api.event_destroy = [](Handle) { return 0; };
+  api.event_wait = [](Handle) { return ++waits, in_context(); };
+  api.stream_wait = [](Handle) -> Status { return kInvalidContext; };
+  const std::unique_ptr<Driver> driver = cuda::make_driver(api, "13.0", 0);
+  const std::uint32_t words[4] = {1, 2, 3, 4};
+  const std::uint64_t memory = driver->allocate(64);
+  driver->upload(memory, words, sizeof words);
+  const std::unique_ptr<HostCopy> all = driver->begin_download(memory, 16);
+  driver->begin_download(memory + 8, 8);
+  EXPECT_EQ(waits, 1) << "memory that the device may write to is not given to others";
+  const std::unique_ptr<HostCopy> some = driver->begin_download(memory + 8, 8);
+  std::uint32_t read[4] = {};
+  std::memcpy(read, all->bytes().data(), sizeof read);
+  EXPECT_EQ(read[3], 4U);
+  std::memcpy(read, some->bytes().data(), 8);
+  EXPECT_EQ(read[0], 3U);
+  some->bytes();
+  EXPECT_EQ(waits, 3);
+  driver->release(memory);
+  EXPECT_EQ(refused, 0);
 }
 
 TEST(CudaDevice, WorksThoughTheContextIsSwitched) {

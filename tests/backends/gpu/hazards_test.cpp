@@ -52,6 +52,19 @@ TEST(Hazards, LongRunsEndInABarrier) {
   EXPECT_LT(barriers, 20);
 }
 
+// Two values of one, and a third of both; then the memory of the first is written again.
+TEST(Hazards, ACommandWaitsForThoseThatNoOtherWaitsFor) {
+  const std::vector<std::vector<Access>> accesses = {{writes(1)},           {reads(1), writes(2)},
+                                                     {reads(1), writes(3)}, {reads(2), reads(3), writes(4)},
+                                                     {writes(1)},           {reads(9), writes(8)}};
+  std::vector<Command> commands;
+  for (const std::vector<Access>& own : accesses) {
+    commands.push_back({.module = nullptr, .groups = 1, .words = {}, .accesses = own});
+  }
+  const std::vector<std::vector<std::size_t>> expected = {{}, {0}, {0}, {2, 1}, {2, 1}, {}};
+  EXPECT_EQ(needed_by(commands), expected);
+}
+
 }  // namespace
 }  // namespace gpu
 }  // namespace v0

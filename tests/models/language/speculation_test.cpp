@@ -165,5 +165,31 @@ TEST(PromptCache, ReadsOnlyWhatIsNew) {
   EXPECT_THROW(of_one.logits({}, 1, {}), ValueError);
 }
 
+TEST(PromptCache, LooksBehindATokenThatNobodyKnowsYet) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  const auto model = load_language_model((root / "llama").string());
+  PromptCache cache(*model);
+  EXPECT_FALSE(cache.looks_ahead());
+  std::vector<std::int64_t> text = {5, 9, 2, 7};
+  Tensor next = argmax(cache.logits(text, 1, {}), -1);
+  for (int i = 0; i < 4; ++i) {
+    const Tensor behind = cache.logits_behind(next);
+    text.push_back(next.item<std::int64_t>());
+    cache.add(text.back());
+    EXPECT_EQ(behind.hash(), PromptCache(*model).logits(text, 1, {}).hash());
+    next = argmax(behind, -1);
+  }
+  // What it is not told was never there.
+  cache.logits_behind(next);
+  text.push_back(3);
+  EXPECT_EQ(cache.logits(text, 2, {}).hash(), PromptCache(*model).logits(text, 2, {}).hash());
+  const auto mamba = load_language_model((root / "mamba").string());
+  PromptCache of_state(*mamba);
+  of_state.logits(text, 1, {});
+  EXPECT_FALSE(of_state.looks_ahead());
+  EXPECT_THROW(of_state.logits_behind(next), ValueError);
+}
+
 }  // namespace
 }  // namespace lockstep::models

@@ -61,6 +61,8 @@ struct Loader {
     find_optional("cuGraphExecKernelNodeSetParams", api.graph_set_kernel);
     find_optional("cuGraphLaunch", api.graph_launch);
     find_optional("cuGraphExecDestroy", api.graph_exec_destroy);
+    api.graph_add_edges =
+        reinterpret_cast<decltype(api.graph_add_edges)>(library.function("cuGraphAddDependencies_v2"));
     find_side("cuStreamDestroy_v2", api.stream_destroy);
     find_side("cuStreamWaitEvent", api.stream_wait_event);
     find_side("cuEventCreate", api.event_create);
@@ -70,6 +72,9 @@ struct Loader {
     find_side("cuMemcpyPeerAsync", api.copy_peer);
     find_side("cuDeviceCanAccessPeer", api.can_access_peer);
     find_side("cuCtxEnablePeerAccess", api.enable_peer);
+    find_copies("cuMemHostAlloc", api.host_allocate);
+    find_copies("cuMemFreeHost", api.host_free);
+    find_copies("cuEventSynchronize", api.event_wait);
     const Status status = api.init(0);
     if (status != 0) api.missing = "cuInit: " + api.text_of(status);
   }
@@ -81,6 +86,10 @@ struct Loader {
   template <typename Function> void find_side(const char* name, Function& function) {
     function = reinterpret_cast<Function>(library.function(name));
     api.has_side_work = api.has_side_work && function != nullptr;
+  }
+  template <typename Function> void find_copies(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.function(name));
+    api.has_host_copies = api.has_host_copies && function != nullptr;
   }
   template <typename Function> void find(const char* name, Function& function) {
     function = reinterpret_cast<Function>(library.function(name));

@@ -22,7 +22,7 @@ constexpr Status kOutOfMemory = 2;
 constexpr Status kNotReady = 600;
 constexpr Status kPeerAlreadyEnabled = 704;
 constexpr unsigned kWithoutTimes = 2;  // of events
-constexpr int kMajor = 75;  // attributes of devices: compute capability
+constexpr int kMajor = 75;             // attributes of devices: compute capability
 constexpr int kMinor = 76;
 constexpr int kUnits = 16;               // multiprocessors
 constexpr int kSharedBytes = 97;         // of a workgroup, if asked for
@@ -37,6 +37,14 @@ struct KernelNode {
   void** parameters;
   void** extra;
 };
+
+/// How a node of a graph waits for another one (CUgraphEdgeData).
+struct GraphEdge {
+  std::uint8_t from_port = 0, to_port = 0, type = 0;
+  std::uint8_t reserved[5] = {};
+};
+/// A kernel that begins while the other one runs, and waits by itself (programmatic dependent launch).
+constexpr GraphEdge kOverlapping = {1, 0, 1};
 
 /// The driver's functions. Tests have some of their own.
 struct Api {
@@ -71,6 +79,8 @@ struct Api {
   Status (*graph_set_kernel)(Handle, Handle, const KernelNode*) = nullptr;
   Status (*graph_launch)(Handle, Handle) = nullptr;
   Status (*graph_exec_destroy)(Handle) = nullptr;
+  // Since CUDA 12.3; null where the driver lacks it.
+  Status (*graph_add_edges)(Handle, const Handle*, const Handle*, const GraphEdge*, std::size_t) = nullptr;
   // Work beside the stream, and other devices; null where the driver lacks them.
   Status (*stream_destroy)(Handle) = nullptr;
   Status (*stream_wait_event)(Handle, Handle, unsigned) = nullptr;
@@ -81,10 +91,15 @@ struct Api {
   Status (*copy_peer)(Address, Handle, Address, Handle, std::size_t, Handle) = nullptr;
   Status (*can_access_peer)(int*, DeviceNumber, DeviceNumber) = nullptr;
   Status (*enable_peer)(Handle, unsigned) = nullptr;
+  // Copies that the host does not wait for; null where the driver lacks them.
+  Status (*host_allocate)(void**, std::size_t, unsigned) = nullptr;
+  Status (*host_free)(void*) = nullptr;
+  Status (*event_wait)(Handle) = nullptr;
   Status (*error_name)(Status, const char**) = nullptr;
   Status (*error_text)(Status, const char**) = nullptr;
   bool has_graphs = true;
   bool has_side_work = true;
+  bool has_host_copies = true;
   std::string missing;  ///< why the library cannot be used
 
   std::string text_of(Status status) const;

@@ -149,7 +149,21 @@ FUNCTION UINT half_pair(float low, float high) {
 #define NEAR_BARRIER() __syncwarp()
 #define P(i) parameters.words[i]
 #define MEMORY ULONG
-#define MEMORY_AT(n, w) ((ULONG(P(w + 1)) << 32) | ULONG(P(w)))
+#define EARLY_MEMORY_AT(n, w) ((ULONG(P(w + 1)) << 32) | ULONG(P(w)))
+#define MEMORY_AT(n, w) (EARLY_MEMORY_AT(n, w) + after_earlier)
+#define AFTER_EARLIER() const ULONG after_earlier = zero_after_earlier();
+// Launched while the kernel before it still runs, a kernel waits for its end here, and then lets the next one come:
+// when that begins, all but this one is over. Places in memory are made of the result, so that no compiler moves loads
+// to before the wait, even if they are of memory that it takes for constant.
+FUNCTION ULONG zero_after_earlier() {
+  ULONG zero;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;\n\tmov.u64 %0, 0;" : "=l"(zero) :: "memory");
+#else
+  zero = 0;
+#endif
+  return zero;
+}
 #define LOAD_U8(a, i) UINT(__ldg((const unsigned char*)(a) + (i)))
 #define LOAD_U16(a, i) UINT(__ldg((const unsigned short*)(a) + (i)))
 #define LOAD_U32(a, i) __ldg((const UINT*)(a) + (i))
@@ -198,6 +212,8 @@ constexpr const char* kCopies = R"(
 #define TAKE8_U8(s, i, words8) { uint2 v = ((const uint2*)(s))[i]; PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
 )";
 
+constexpr const char* kAfterEarlier = "AFTER_EARLIER()";
+
 std::size_t bytes_of(const SharedArray& array) {
   const bool is_long = array.type == ComputeType::f64 || array.type == ComputeType::i64;
   return (static_cast<std::size_t>(array.size) * (is_long ? 8 : 4) + 15) / 16 * 16;
@@ -222,14 +238,16 @@ std::string cuda_source(const KernelText& kernel) {
                 : fmt::format("  __shared__ __align__(16) {} {}[{}];\n", type_name(array.type), array.name, array.size);
     at += bytes_of(array);
   }
+  const bool waits_itself = kernel.body.find(kAfterEarlier) != std::string::npos;
+  const std::string begin = waits_itself ? "" : fmt::format("  {}\n", kAfterEarlier);
   const std::string bounds = kernel.groups_per_unit == 0
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   return fmt::format(
       "{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
-      "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}}}\n",
+      "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
       kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "", std::max(kernel.words, 1),
-      needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, kernel.body);
+      needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
 }  // namespace gpu

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -15,6 +17,7 @@
 #include "backends/gpu/cuda/driver.h"
 #include "backends/gpu/cuda/nvrtc.h"
 #include "backends/gpu/dialect.h"
+#include "backends/gpu/hazards.h"
 #include "core/assert.h"
 
 namespace lockstep {
@@ -78,7 +81,7 @@ template <typename Library, typename Call> class CudaCallOf : public CudaCall {
   std::unique_ptr<Call> call_;
 };
 
-/// A graph of kernels, each after the one before it.
+/// A graph of kernels, each after those whose memory it touches, or while the one of these ends.
 class CudaRecording : public Recording {
  public:
   CudaRecording(const Api& api, Handle context) : api_(api), context_(context) {}
@@ -122,6 +125,76 @@ class CudaMark : public WorkMark {
   const Api& api_;
   Handle context_;
   Handle event_ = nullptr;
+};
+
+/// Memory of the host that the device writes to by itself, kept for the next copy.
+class PinnedMemory {
+ public:
+  PinnedMemory(const Api& api, Handle context) : api_(api), context_(context) {}
+  ~PinnedMemory() {
+    const Entered entered(api_, context_, std::nothrow);
+    for (const auto& [size, memory] : free_) api_.host_free(memory);
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  /// `size` of it, at least.
+  std::pair<std::size_t, void*> take(std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = free_.lower_bound(size); known != free_.end() && known->first <= 2 * size) {
+      std::pair<std::size_t, void*> found = *known;
+      free_.erase(known);
+      return found;
+    }
+    void* memory = nullptr;
+    api_.check(api_.host_allocate(&memory, size, 0), "cuMemHostAlloc");
+    return {size, memory};
+  }
+  void give_back(std::pair<std::size_t, void*> memory) {
+    const std::lock_guard lock(mutex_);
+    free_.insert(memory);
+    if (free_.size() <= kMostFree) return;
+    api_.host_free(free_.begin()->second);
+    free_.erase(free_.begin());
+  }
+
+ private:
+  static constexpr std::size_t kMostFree = 16;
+
+  const Api& api_;
+  Handle context_;
+  std::mutex mutex_;
+  std::multimap<std::size_t, void*> free_;
+};
+
+class CudaHostCopy : public HostCopy {
+ public:
+  CudaHostCopy(const Api& api, Handle context, Handle stream, std::shared_ptr<PinnedMemory> pinned, Address from,
+               std::size_t bytes)
+      : api_(api), context_(context), pinned_(std::move(pinned)), bytes_(bytes), memory_(pinned_->take(bytes)) {
+    // Whatever fails, the device may be writing already: then the memory is lost.
+    api_.check(api_.download(memory_.second, from, bytes, stream), "cuMemcpyDtoHAsync");
+    mark_.emplace(api, context, stream);
+  }
+  ~CudaHostCopy() override {
+    const Entered entered(api_, context_, std::nothrow);
+    if (is_there_ || api_.event_wait(mark_->event()) == 0) pinned_->give_back(memory_);
+  }
+  std::span<const std::byte> bytes() override {
+    const Entered entered(api_, context_);
+    if (!is_there_) api_.check(api_.event_wait(mark_->event()), "cuEventSynchronize");
+    is_there_ = true;
+    return {static_cast<const std::byte*>(memory_.second), bytes_};
+  }
+
+ private:
+  const Api& api_;
+  Handle context_;
+  std::shared_ptr<PinnedMemory> pinned_;
+  std::size_t bytes_;
+  std::pair<std::size_t, void*> memory_;
+  std::optional<CudaMark> mark_;  ///< behind the copy
+  bool is_there_ = false;
 };
 
 class CudaSideQueue : public SideQueue {
@@ -188,6 +261,7 @@ class CudaDriver : public Driver {
     info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
     info_.copies_to_shared = major >= 8;
     info_.integer_tiles = hopper;
+    overlaps_kernels_ = major >= 9 && api_.graph_add_edges != nullptr;
   }
 
   const DriverInfo& info() const override { return info_; }
@@ -286,15 +360,22 @@ class CudaDriver : public Driver {
     const Entered entered = enter();
     auto recording = std::make_unique<CudaRecording>(api_, context_);
     api_.check(api_.graph_create(&recording->graph, 0), "cuGraphCreate");
-    Handle last = nullptr;
-    for (const Command& command : commands) {
-      with_node(command, [&](const KernelNode& node) {
-        Handle added = nullptr;
-        api_.check(api_.graph_add_kernel(&added, recording->graph, &last, last == nullptr ? 0 : 1, &node),
+    const std::vector<std::vector<std::size_t>> needed = needed_by(commands);
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      // A kernel that waits by itself waits for one.
+      const bool overlaps = overlaps_kernels_ && commands[i].overlaps && needed[i].size() == 1;
+      std::vector<Handle> before;
+      for (const std::size_t earlier : needed[i]) before.push_back(recording->nodes[earlier]);
+      Handle added = nullptr;
+      with_node(commands[i], [&](const KernelNode& node) {
+        api_.check(api_.graph_add_kernel(&added, recording->graph, before.data(), overlaps ? 0 : before.size(), &node),
                    "cuGraphAddKernelNode");
-        last = added;
       });
-      recording->nodes.push_back(last);
+      if (overlaps) {
+        api_.check(api_.graph_add_edges(recording->graph, before.data(), &added, &kOverlapping, 1),
+                   "cuGraphAddDependencies");
+      }
+      recording->nodes.push_back(added);
     }
     api_.check(api_.graph_instantiate(&recording->executable, recording->graph, 0), "cuGraphInstantiate");
     return recording;
@@ -331,6 +412,12 @@ class CudaDriver : public Driver {
     if (!api_.has_side_work) return nullptr;
     const Entered entered = enter();
     return std::make_unique<CudaSideQueue>(api_, context_);
+  }
+  std::unique_ptr<HostCopy> begin_download(std::uint64_t from, std::size_t bytes) override {
+    if (!api_.has_side_work || !api_.has_host_copies) return nullptr;
+    const Entered entered = enter();
+    if (pinned_ == nullptr) pinned_ = std::make_shared<PinnedMemory>(api_, context_);
+    return std::make_unique<CudaHostCopy>(api_, context_, stream_, pinned_, from, bytes);
   }
   bool copy_from(Driver& other, std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
     auto* const source = dynamic_cast<CudaDriver*>(&other);
@@ -381,7 +468,9 @@ class CudaDriver : public Driver {
   DeviceNumber device_ = 0;
   std::set<DeviceNumber> readable_;  ///< whose memory copies may read directly
   std::string architecture_;
+  bool overlaps_kernels_ = false;  ///< which wait by themselves
   DriverInfo info_;
+  std::shared_ptr<PinnedMemory> pinned_;
   std::unique_ptr<BlasLt> blaslt_;  ///< from the first product on
   std::unique_ptr<Cudnn> cudnn_;    ///< from the first convolution on
 };

@@ -51,6 +51,8 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 #define P(i) parameters.words[i]
 #define MEMORY device uchar*
 #define MEMORY_AT(n, w) memory##n
+#define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
+#define AFTER_EARLIER()
 #define LOAD_U8(a, i) uint((a)[i])
 #define LOAD_U16(a, i) uint(((const device ushort*)(a))[i])
 #define LOAD_U32(a, i) ((const device uint*)(a))[i]

@@ -416,13 +416,7 @@ class PackedFew {
     Words words;
     Lines lines;
     ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
-    lines.add("MEMORY b_at = {};", words.memory(Patch::Kind::address, b_.input->slot));
-    if (prepares_) {
-      lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
-    } else {
-      lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
-    }
-    writer.declare_buffers(lines);
+    lines.add("MEMORY b_at = {};", words.early_memory(Patch::Kind::address, b_.input->slot));
     declare_zero(lines, words, ComputeType::f32);
     lines.add("int thread_id = int(THREAD);");
     lines.add("int own_column = thread_id / {};", at_once_);
@@ -438,6 +432,13 @@ class PackedFew {
     lines.open("if (band < bands) {{");
     start_copies(lines, words);
     lines.close();
+    lines.add("AFTER_EARLIER()");
+    if (prepares_) {
+      lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
+    } else {
+      lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    }
+    writer.declare_buffers(lines);
     if (prepares_) prepare_all(lines, words, "thread_id", std::to_string(threads_), true);
     lines.open("while (band < bands) {{");
     declare_band(lines, words);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostVectors = 8;
 constexpr int kSkinnyGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
-constexpr int kChainStride = 257;  ///< of chains in shared memory: transposed stores go to different banks
+constexpr int kChainStride = 257;        ///< of chains in shared memory: transposed stores go to different banks
 
 class SkinnyKernel {
  public:
@@ -34,7 +34,8 @@ class SkinnyKernel {
         paired_(transposed_ && size_of(matrix_.input->dtype) == 2 && matrix_.has_k_vectors(geometry, 8)),
         each_(transposed_ ? 1 : 4) {
     choose_lanes(32);
-    whole_ = transposed_ && over(matrix_.size, lanes_) * geometry.batches >= limits.units;
+    // Nearly all units, each with one workgroup, read as fast as memory gives.
+    whole_ = transposed_ && 4 * over(matrix_.size, lanes_) * geometry.batches >= std::int64_t{3} * limits.units;
     if (!whole_ && matrix_.size >= 512 * each_) choose_lanes(kTileThreads);
     const auto fits = [&](int words) {
       const int all = teams_ * vectors_ * kBlock + words * kChainStride;
@@ -49,15 +50,23 @@ class SkinnyKernel {
     const std::int64_t row_groups = over(matrix_.size, lanes_ * each_);
     const std::int64_t block_groups = whole_ ? 1 : over(blocks, teams_);
     const std::int64_t units = row_groups * block_groups * geometry_.batches;
-    lines_.add("MEMORY a_at = {};", words_.memory(Patch::Kind::address, kernel_.a.slot));
-    lines_.add("MEMORY b_at = {};", words_.memory(Patch::Kind::address, kernel_.b_operand.slot));
+    // Chains begin before earlier launches are over, unless both operands are one value.
+    const bool early = transposed_ && kernel_.a.slot != kernel_.b_operand.slot;
+    const int slot = matrix_.input->slot;
+    lines_.add("MEMORY {}_at = {};", matrix_.name,
+               early ? words_.early_memory(Patch::Kind::address, slot) : words_.memory(Patch::Kind::address, slot));
     std::optional<ProgramWriter> writer;
-    if (whole_) {
-      writer.emplace(kernel_.epilogue, geometry_.epilogue, words_);
-      writer->declare_buffers(lines_);
-    } else {
-      lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
-    }
+    if (whole_) writer.emplace(kernel_.epilogue, geometry_.epilogue, words_);
+    const auto declare_others = [&] {
+      if (early) lines_.add("AFTER_EARLIER()");
+      lines_.add("MEMORY {}_at = {};", vector_.name, words_.memory(Patch::Kind::address, vector_.input->slot));
+      if (whole_) {
+        writer->declare_buffers(lines_);
+      } else {
+        lines_.add("MEMORY scratch = {};", words_.memory(Patch::Kind::scratch, 0));
+      }
+    };
+    if (!early) declare_others();
     declare_zero(lines_, words_, kernel_.type);
     lines_.add("int thread_id = int(THREAD);");
     lines_.add("{} rows = {};", index_, words_.index(matrix_.size, wide));
@@ -75,6 +84,7 @@ class SkinnyKernel {
     vector_.access.declare(lines_, words_, "batch", "", 0, geometry_.m, "i");
     lines_.add("{0} row = first_row + {0}((thread_id & {1}) * {2});", index_, lanes_ - 1, each_);
     if (transposed_) begin_chains();
+    if (early) declare_others();
     if (whole_) {
       lines_.add("float total[{}];", vectors_);
       lines_.add("UNROLL");
@@ -164,8 +174,8 @@ class SkinnyKernel {
     vector_.access.check_bounds(lines_, words_, "e");
     lines_.add("UINT word = {};", beyond_word(vector_));
     lines_.open("if (i{} < size_k) {{", k_dim());
-    const std::string load = fmt::format("{0}({1}_at, {1}_e)", load_of(vector_.input->encoding, vector_.input->dtype),
-                                         vector_.name);
+    const std::string load =
+        fmt::format("{0}({1}_at, {1}_e)", load_of(vector_.input->encoding, vector_.input->dtype), vector_.name);
     if (vector_.bounded()) {
       lines_.add("word = {};", words_.uint32(vector_.view.fill));
       lines_.add("if ({}) word = {};", vector_.access.inside("e"), load);
@@ -261,7 +271,8 @@ class SkinnyKernel {
     if (paired_) {
       lines_.add("LOAD4_U32({0}_at, (start[j] + {1}({2})) / {1}(2), words)", name, index_, from);
     } else if (matrix_.input->encoding != Encoding::dense) {
-      // Four elements from a multiple of four on are of one block: the compiler sees it, and reads what they share once.
+      // Four elements from a multiple of four on are of one block: the compiler sees it, and reads what they share
+      // once.
       lines_.add("LONG first = LONG(start[j] + {}({})) & ~LONG(3);", index_, from);
       lines_.add("UNROLL");
       lines_.add("for (int i = 0; i < 4; i++) words[i] = {}({}_at, first + LONG(i));",

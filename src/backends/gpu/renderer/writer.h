@@ -79,18 +79,27 @@ class Words {
     return offset == 0 ? at : fmt::format("{} + {}", at, uint64(static_cast<std::uint64_t>(offset)));
   }
 
+  /// The same of the one buffer that is read before AFTER_EARLIER.
+  std::string early_memory(Patch::Kind kind, int index) {
+    const std::string at = "EARLY_" + memory(kind, index);
+    early_ = addresses_.back();
+    return at;
+  }
+
   /// Completes a launch with all that was named.
   void move_to(Launch& launch) const {
     launch.text.words = static_cast<int>(words_.size());
     launch.text.addresses = addresses_;
     launch.words = words_;
     launch.patches = patches_;
+    launch.early = early_;
   }
 
  private:
   std::vector<std::uint32_t> words_;
   std::vector<Patch> patches_;
   std::vector<int> addresses_;  ///< their first words
+  int early_ = -1;
 };
 
 }  // namespace gpu

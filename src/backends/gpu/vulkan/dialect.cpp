@@ -47,6 +47,8 @@ constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define GROUPS gl_NumWorkGroups.x
 #define MEMORY uint64_t
 #define MEMORY_AT(n, w) ((uint64_t(P(w + 1)) << 32) | uint64_t(P(w)))
+#define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
+#define AFTER_EARLIER()
 #define BARRIER() barrier()
 #define NEAR_BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
