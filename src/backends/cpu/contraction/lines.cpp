@@ -1,7 +1,6 @@
 #include "backends/cpu/contraction/lines.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "backends/cpu/contraction/panels.h"
@@ -45,7 +44,8 @@ bool suits_lines(const Side& pixels, std::int64_t channels, std::int64_t pixels_
                  std::int64_t lanes, std::int64_t tile_columns) {
   const Geometry& geometry = pixels.geometry;
   return has_images(pixels) && (geometry.bounds() > 0 || geometry.outer.inner_stride() == 1) && channels > kThinRows &&
-         channels <= kMaxChannels && (getenv("LINES_ALL") || channels % tile_columns != 0) && (k >= kMinLineTerms || k * channels >= kMinLineProducts) && k <= kMaxTable &&
+         channels <= kMaxChannels && channels % tile_columns != 0 &&
+         (k >= kMinLineTerms || k * channels >= kMinLineProducts) && k <= kMaxTable &&
          pixels_per_image <= kMaxTable && fills_vectors(std::min(geometry.outer.inner_size(), pixels_per_image), lanes);
 }
 
