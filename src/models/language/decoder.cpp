@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/autograd.h>
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
