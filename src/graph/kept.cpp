@@ -7,7 +7,6 @@
 #include "core/pool.h"
 #include "graph/describe.h"
 #include "graph/recompute.h"
-#include "graph/tape.h"
 #include "graph/window.h"
 
 namespace lockstep {

@@ -15,23 +15,22 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// Applied in this order: penalties, logit_bias, a constraint, temperature, top_k, typical_p, top_p, min_p, draw. Of
-/// equal logits the lower token comes first.
+/// Applied in this order: penalties, logit_bias, a constraint, temperature, top_k, typical_p, top_p, min_p, draw. Of equal
+/// logits the lower token comes first.
 struct SamplingOptions {
   double temperature = 0;  ///< 0: always the most probable token.
   std::int64_t top_k = 0;  ///< So many of the most probable ones; 0: all.
   double top_p = 1;        ///< The fewest most probable ones that have this probability together.
   double min_p = 0;        ///< Those with at least this share of the most probable one's probability.
   std::uint64_t seed = 0;
-  double typical_p = 1;  ///< The fewest with this probability whose surprise is nearest the entropy (Meister, 2022).
-  double repetition_penalty =
-      1;  ///< Logits of tokens of the text: divided by it, negative ones multiplied (Keskar, 2019).
-  double presence_penalty = 0;                     ///< Taken from logits of tokens that were drawn,  OpenAI
-  double frequency_penalty = 0;                    ///< and this as many times as they were drawn.  OpenAI
-  std::int64_t penalty_window = 0;                 ///< Penalties look at so many last tokens; 0: at all.
+  double typical_p = 1;           ///< The fewest with this probability whose surprise is nearest the entropy (Meister, 2022).
+  double repetition_penalty = 1;  ///< Logits of tokens of the text: divided by it, negative ones multiplied (Keskar, 2019).
+  double presence_penalty = 0;    ///< Taken from logits of tokens that were drawn,  OpenAI
+  double frequency_penalty = 0;   ///< and this as many times as they were drawn.  OpenAI
+  std::int64_t penalty_window = 0;             ///< Penalties look at so many last tokens; 0: at all.
   std::map<std::int64_t, double> logit_bias = {};  ///< Added to a token's logit.
-  double mirostat_tau = 0;                         ///< Surprise to aim at, in bits, instead of top_k to min_p; 0: off.
-  double mirostat_eta = 0.1;                       ///< How fast (Mirostat 2; Basu, 2021).
+  double mirostat_tau = 0;                     ///< Surprise to aim at, in bits, instead of top_k to min_p; 0: off.
+  double mirostat_eta = 0.1;                   ///< How fast (Mirostat 2; Basu, 2021).
 };
 
 /// A token that was drawn.
