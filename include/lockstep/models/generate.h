@@ -88,7 +88,7 @@ class LOCKSTEP_API PromptCache {
   Tensor logits(std::span<const std::int64_t> tokens, std::int64_t rows, Device device);
   /// Logits [1, vocabulary] behind one more token, an i64 of any shape on the model's device whose value nobody needs
   /// to know yet: the device may still have to find it. It has to be told with `add` before anything else is asked, or
-  /// is forgotten then. ValueError where `looks_ahead` is false.
+  /// is forgotten then. ValueError where `looks_ahead` is false, and from `add` where no token is left to be told.
   Tensor logits_behind(const Tensor& token);
   void add(std::int64_t token);
   /// Whether there is something to look ahead from, and a way back.
@@ -98,12 +98,12 @@ class LOCKSTEP_API PromptCache {
   const LanguageModel& model() const { return *model_; }
 
  private:
-  void forget_untold();
+  /// Tokens that the cache knows and nobody has told.
+  std::int64_t untold() const;
 
   const LanguageModel* model_;
   std::unique_ptr<LanguageCache> cache_;
   std::vector<std::int64_t> tokens_;
-  std::int64_t untold_ = 0;  // tokens that the cache knows more
 };
 
 /// Tokens are guessed, and what the model itself draws at their places is computed in one pass: the result is that of

@@ -30,7 +30,7 @@ std::size_t PromptCache::known(std::span<const std::int64_t> tokens, std::int64_
 Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t rows, Device device) {
   if (tokens.empty()) throw ValueError("PromptCache: there are no tokens");
   const NoGrad no_grad;
-  forget_untold();
+  if (untold() > 0) cache_->truncate(static_cast<std::int64_t>(tokens_.size()));
   const std::size_t same = known(tokens, rows);
   if (same < tokens_.size()) {
     if (cache_->truncates()) {
@@ -51,17 +51,16 @@ Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t ro
 Tensor PromptCache::logits_behind(const Tensor& token) {
   if (!looks_ahead()) throw ValueError("PromptCache: there are no tokens, or no way back to them");
   const NoGrad no_grad;
-  ++untold_;
   return model_->forward(token.reshape({1, 1}), cache_.get()).select(0, 0);
 }
 
 void PromptCache::add(std::int64_t token) {
+  if (untold() <= 0) throw ValueError("PromptCache: there is no token that is left to be told");
   tokens_.push_back(token);
-  --untold_;
 }
 
-void PromptCache::forget_untold() {
-  if (untold_ > 0) cache_->truncate(cache_->length() - std::exchange(untold_, 0));
+std::int64_t PromptCache::untold() const {
+  return cache_->truncates() ? cache_->length() - static_cast<std::int64_t>(tokens_.size()) : 0;
 }
 
 namespace {
