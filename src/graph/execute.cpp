@@ -10,6 +10,7 @@
 #include "graph/address_index.h"
 #include "graph/kernel_watch.h"
 #include "graph/trace.h"
+#include "graph/trace_kernels.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -15,7 +15,6 @@
 
 #include "core/call.h"
 #include "core/os.h"
-#include "kernels/kernel.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -52,10 +51,6 @@ nlohmann::ordered_json event_json(const TraceLog::Event& event, std::size_t trac
                               {"dur", microseconds(event.end - event.start)}};
   if (!event.details.empty()) json["args"] = nlohmann::ordered_json::parse(event.details);
   return json;
-}
-
-std::string shown(const Node& node) {
-  return fmt::format("{} {}", name_of(node.dtype), node.shape.to_string());
 }
 
 }  // namespace
@@ -124,29 +119,6 @@ TraceSpan::~TraceSpan() {
     log_->add({what_, what_, device_, start_, TraceClock::now(), details, memory_statistics(device_).live});
   } catch (...) {  // Out of memory: the trace lacks an event, the work is not lost.
   }
-}
-
-TraceKernels::TraceKernels(std::shared_ptr<TraceLog> log, const Window& window, const Plan& plan)
-    : log_(std::move(log)), window_(window), names_(window, plan) {}
-
-void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceClock::time_point start) const {
-  const TraceClock::time_point end = TraceClock::now();
-  const Node& result = *window_.nodes[static_cast<std::size_t>(prepared.step.writes.front())];
-  std::vector<std::string> reads;
-  std::vector<std::string> writes;
-  for (const int entry : prepared.step.slots) {
-    const auto& written = prepared.step.writes;
-    const bool writes_it = std::find(written.begin(), written.end(), entry) != written.end();
-    (writes_it ? writes : reads).push_back(shown(*window_.nodes[static_cast<std::size_t>(entry)]));
-  }
-  const nlohmann::ordered_json details{{"called at", fmt::format("{}:{}", result.where.file, result.where.line)},
-                                       {"module", names_.module_of(prepared.step)},
-                                       {"reads", reads},
-                                       {"writes", writes},
-                                       {"bytes", bytes},
-                                       {"kernel", to_string(prepared.step.kernel)}};
-  log_->add({names_.ops_of(prepared.step) + " " + shown(result), "kernel", result.device, start, end, dumped(details),
-             memory_statistics(result.device).live});
 }
 
 }  // namespace graph

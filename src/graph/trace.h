@@ -14,10 +14,6 @@
 #include <lockstep/device.h>
 #include <lockstep/trace.h>
 
-#include "graph/describe.h"
-#include "graph/kernel_watch.h"
-#include "graph/plan.h"
-
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -74,19 +70,6 @@ class TraceSpan {
   Device device_;
   std::size_t bytes_;
   TraceClock::time_point start_;
-};
-
-/// Names the kernels of one run of a plan.
-class TraceKernels {
- public:
-  TraceKernels(std::shared_ptr<TraceLog> log, const Window& window, const Plan& plan);
-  /// A kernel that has just been run and waited for.
-  void add(const Plan::Prepared& prepared, std::size_t bytes, TraceClock::time_point start) const;
-
- private:
-  std::shared_ptr<TraceLog> log_;
-  const Window& window_;
-  KernelNames names_;
 };
 
 }  // namespace graph

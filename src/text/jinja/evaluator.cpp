@@ -486,16 +486,6 @@ class Evaluator {
 
 }  // namespace
 
-void Budget::step(std::size_t count) {
-  steps_ += static_cast<std::int64_t>(std::min<std::size_t>(count, static_cast<std::size_t>(kMaxSteps)));
-  if (steps_ > kMaxSteps) fail("takes too many steps");
-}
-void Budget::text(std::size_t bytes) {
-  text_ += bytes;
-  step(1 + bytes / 256);
-  if (text_ > kMaxText) fail("makes too much text");
-}
-
 std::string render(const Block& block, const Dict& variables) { return Evaluator().run(block, variables); }
 
 }  // namespace text::jinja

@@ -5,31 +5,16 @@
 #include <map>
 #include <string>
 
+#include "text/jinja/limits.h"
 #include "text/jinja/syntax.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace text::jinja {
 
-inline constexpr std::int64_t kMaxSteps = 1'000'000;
-inline constexpr std::size_t kMaxText = std::size_t{16} << 20;
-inline constexpr std::int64_t kMaxRange = 100'000;
-
 /// The text of a template for the given variables. FormatError for what goes wrong in it, and where it goes beyond a
 /// limit; ValueError where it calls raise_exception.
 std::string render(const Block& block, const Dict& variables);
-
-/// Counts work and text of one run.
-class Budget {
- public:
-  void step(std::size_t count = 1);
-  /// A new text of so many bytes.
-  void text(std::size_t bytes);
-
- private:
-  std::int64_t steps_ = 0;
-  std::size_t text_ = 0;
-};
 
 /// What filters and tests with names of others call.
 struct Context {

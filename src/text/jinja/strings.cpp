@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "text/jinja/evaluator.h"
+#include "text/jinja/limits.h"
+#include "text/jinja/value.h"
 #include "text/unicode.h"
 
 namespace lockstep {
