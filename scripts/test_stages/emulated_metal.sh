@@ -29,6 +29,7 @@ metal_part() {
     situations) on_metal "$1" LOCKSTEP_METAL_SCHEDULE=7 LOCKSTEP_METAL_ADDRESS_SPACES=check \
       "$bin/lockstep_models_tests" --gtest_filter='Situations*' ;;
     segment) on_metal "$1" "$bin/lockstep_models_tests" --gtest_filter='Sam.EveryDeviceGivesTheSameBits' ;;
+    language) on_metal "$1" "$bin/lockstep_models_tests" --gtest_filter='*LanguageFamily*/llama:*LanguageFamily*/rwkv5' ;;
     # Random graphs, faults planted in them, and what went wrong elsewhere.
     agreement) on_metal "$1" LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
       --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*:*Incident*' ;;

@@ -38,6 +38,8 @@ vulkan_part() {
     training) validated training $bin/lockstep demo --device cpu --device vulkan:0 --steps 5 --out build/vulkan/demo ;;
     network) validated network $bin/lockstep_models_tests \
       --gtest_filter='Published.EveryDeviceGivesTheSameBits:Sam.EveryDeviceGivesTheSameBits' ;;
+    # One of keys and values, one of states; vulkan_full has all families.
+    language) validated language $bin/lockstep_models_tests --gtest_filter='*LanguageFamily*/llama:*LanguageFamily*/rwkv5' ;;
     # Random graphs, faults planted in them, and what went wrong elsewhere.
     agreement) validated "$1" env LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
       --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*:*Incident*' ;;
