@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the row kernels of docs/performance.md: compiled by NVRTC, disassembled by nvdisasm (both
+"""Counts the instructions of the row kernels of docs/performance/gpu.md: compiled by NVRTC, disassembled by nvdisasm (both
 come with CUDA; no GPU is needed).
 
     gpu_instructions.py [ROW_KERNELS] [--architecture sm_90] [--only NAME] [--opcodes]

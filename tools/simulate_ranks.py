@@ -17,7 +17,7 @@ import math
 INSIDE, BUS, MEMORY, CARD = 286e9, 305e9, 3.0e12, 45e9
 START, WAY, SEND = 40e-6, 5e-6, 0.8e-6
 NODE = 8
-# Compute of a step (one H100, docs/performance.md), bytes of gradients.
+# Compute of a step (one H100, docs/performance/several_gpus.md), bytes of gradients.
 # The last row: a step as fast as PyTorch's in bf16.
 MODELS = {"resnet50": (80.5e-3, 102e6), "gpt124m": (186.6e-3, 498e6), "gpt124m-fast": (29.5e-3, 498e6)}
 BUCKET = 128 * 2**20

@@ -3,7 +3,7 @@
 // before they sleep.
 //
 // Tasks of a call have places: neighbours run on one thread, and the same tasks of the next call on the same thread,
-// because what one core has written is far from the others (docs/performance.md). Who has nothing left takes from
+// because what one core has written is far from the others (docs/performance/cpu.md). Who has nothing left takes from
 // others' ends.
 #pragma once
 
