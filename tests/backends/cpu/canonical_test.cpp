@@ -109,14 +109,17 @@ TEST(Canonical, LoopsOfFunctionsEndWhereTheyShould) {
   for (const Isa isa : available_isas()) {
     const ElementwiseTable& table = elementwise_table(isa);
     std::vector<ElementwiseFn> loops;
-    for (const Op op : {Op::exp, Op::log, Op::tanh, Op::sigmoid, Op::erf, Op::gelu_erf}) loops.push_back(loop_of(op, isa));
-    for (const auto& of_two : {table.exp_of_sub, table.gelu_of_add}) loops.insert(loops.end(), of_two.begin(), of_two.end());
-    for (const ElementwiseFn loop : loops) {
+    for (const Op op : {Op::exp, Op::log, Op::tanh, Op::sigmoid, Op::erf, Op::gelu_erf})
+      loops.push_back(loop_of(op, isa));
+    for (const auto& of_two : {table.exp_of_sub, table.gelu_of_add})
+      loops.insert(loops.end(), of_two.begin(), of_two.end());
+    for (std::size_t which = 0; which < loops.size(); ++which) {
+      const ElementwiseFn loop = loops[which];
       std::vector<float> each(kMost), found(kMost + 1);
       for (std::size_t n = 0; n <= kMost; ++n) {
         const std::size_t first = n > 40 ? n - 40 : 0;
         for (std::size_t i = first; i < n; ++i) {
-          const std::size_t which = static_cast<std::size_t>(&loop - loops.data());
+          // One value: of the first operand in the second loop of three, of the second in the third.
           const float* const a = which == 7 || which == 10 ? x.data() : &x[i];
           const float* const b = which == 8 || which == 11 ? y.data() : &y[i];
           loop(&each[i], a, b, nullptr, 1);
