@@ -11,7 +11,6 @@ namespace {
 
 // More columns than this pay for packing the rows.
 constexpr std::int64_t kMaxColumns = 64;
-constexpr std::int64_t kMaxColumnsWithoutTaps = 32;
 constexpr std::int64_t kMinColumns = 3;
 constexpr std::int64_t kMinRows = 8;
 constexpr std::int64_t kMinRun = 4;
@@ -24,9 +23,8 @@ bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t colum
   // Lanes over one or two columns would lie idle: the thin way lays them over the rows.
   const bool is_thin = column_count < kMinColumns && row_count <= kMaxTable && k <= kMaxTable;
   if (is_thin && rows.geometry.limits.empty() && stride == 1 && terms.sizes.rank() == 1) return false;
-  const std::int64_t most = rows.geometry.limits.empty() ? kMaxColumnsWithoutTaps : kMaxColumns;
   return rows.is_plain_f32() && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
-         !rows.geometry.stepped() && column_count <= most && row_count >= std::max(kMinRows, column_count / 2) &&
+         !rows.geometry.stepped() && column_count <= kMaxColumns && row_count >= std::max(kMinRows, column_count / 2) &&
          k >= 2 * kBlock && (stride == 1 || stride == 2) && terms.inner_size() >= kMinRun &&
          rows.geometry.bounds() <= 3;
 }
