@@ -97,6 +97,45 @@ TEST(Canonical, ExhaustiveExpAndGeluOfEverySmallNumberAndNan) {
   }
 }
 
+TEST(Canonical, LoopsOfFunctionsEndWhereTheyShould) {
+  // Sizes around the steps of several vectors, results in another place and in that of an operand.
+  constexpr std::size_t kMost = 150;
+  const FloatingPointScope scope;
+  std::vector<float> x(kMost), y(kMost);
+  for (std::size_t i = 0; i < kMost; ++i) {
+    x[i] = static_cast<float>(i) * 0.07f - 4;
+    y[i] = static_cast<float>(i % 13) * 0.3f - 2;
+  }
+  for (const Isa isa : available_isas()) {
+    const ElementwiseTable& table = elementwise_table(isa);
+    std::vector<ElementwiseFn> loops;
+    for (const Op op : {Op::exp, Op::log, Op::tanh, Op::sigmoid, Op::erf, Op::gelu_erf})
+      loops.push_back(loop_of(op, isa));
+    for (const auto& of_two : {table.exp_of_sub, table.gelu_of_add})
+      loops.insert(loops.end(), of_two.begin(), of_two.end());
+    for (std::size_t which = 0; which < loops.size(); ++which) {
+      const ElementwiseFn loop = loops[which];
+      std::vector<float> each(kMost), found(kMost + 1);
+      for (std::size_t n = 0; n <= kMost; ++n) {
+        const std::size_t first = n > 40 ? n - 40 : 0;
+        for (std::size_t i = first; i < n; ++i) {
+          // One value: of the first operand in the second loop of three, of the second in the third.
+          const float* const a = which == 7 || which == 10 ? x.data() : &x[i];
+          const float* const b = which == 8 || which == 11 ? y.data() : &y[i];
+          loop(&each[i], a, b, nullptr, 1);
+        }
+        found.assign(kMost + 1, 77.0f);
+        loop(found.data(), x.data(), y.data(), nullptr, n);
+        for (std::size_t i = first; i < n; ++i) ASSERT_EQ(BITS(found[i]), BITS(each[i])) << name_of(isa) << " of " << n;
+        ASSERT_EQ(found[n], 77.0f) << "written behind the end";
+        std::vector<float> own = x;
+        loop(own.data(), own.data(), y.data(), nullptr, n);
+        for (std::size_t i = first; i < n; ++i) ASSERT_EQ(BITS(own[i]), BITS(each[i])) << "in place, of " << n;
+      }
+    }
+  }
+}
+
 struct ChainCase {
   ChainOp chain;
   Op op;

@@ -53,7 +53,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   }
   const InPlaceFunction loop = blocked ? nullptr : in_place_function(isa);
   if (loop != nullptr && plan.type == ComputeType::f32) {
-    if (auto table = make_in_place_table(plan.row_side, plan.rows, plan.columns, plan.k)) {
+    if (auto table = make_in_place_table(plan.row_side, plan.column_side, plan.rows, plan.columns, plan.k)) {
       return make_in_place_way(std::move(task), std::move(*table), loop);
     }
   }

@@ -11,30 +11,35 @@ namespace {
 
 // More columns than this pay for packing the rows.
 constexpr std::int64_t kMaxColumns = 64;
-constexpr std::int64_t kMaxColumnsWithoutTaps = 32;
+// Beside rows without taps: more only where they fill vectors, as the features of an attention's values do. Pixels
+// seldom do, and have better ways: the rows are weights then, which stay packed, or pixels are read where they are.
+constexpr std::int64_t kMaxPixels = 32;
+constexpr std::int64_t kWholeVectors = 16;
 constexpr std::int64_t kMinColumns = 3;
 constexpr std::int64_t kMinRows = 8;
 constexpr std::int64_t kMinRun = 4;
 
 }  // namespace
 
-bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k) {
+bool suits_in_place(const Side& rows, const Side& columns, std::int64_t row_count, std::int64_t column_count,
+                    std::int64_t k) {
   const Group& terms = rows.geometry.k;
   const std::int64_t stride = terms.inner_stride();
   // Lanes over one or two columns would lie idle: the thin way lays them over the rows.
   const bool is_thin = column_count < kMinColumns && row_count <= kMaxTable && k <= kMaxTable;
   if (is_thin && rows.geometry.limits.empty() && stride == 1 && terms.sizes.rank() == 1) return false;
-  const std::int64_t most = rows.geometry.limits.empty() ? kMaxColumnsWithoutTaps : kMaxColumns;
+  const bool are_features = columns.geometry.limits.empty() && column_count % kWholeVectors == 0;
+  const std::int64_t most = rows.geometry.limits.empty() && !are_features ? kMaxPixels : kMaxColumns;
   return rows.is_plain_f32() && !rows.flush && (rows.fill == 0 || rows.geometry.limits.empty()) &&
          !rows.geometry.stepped() && column_count <= most && row_count >= std::max(kMinRows, column_count / 2) &&
          k >= 2 * kBlock && (stride == 1 || stride == 2) && terms.inner_size() >= kMinRun &&
          rows.geometry.bounds() <= 3;
 }
 
-std::optional<InPlaceTable> make_in_place_table(const Side& side, std::int64_t row_count, std::int64_t column_count,
-                                                std::int64_t k) {
+std::optional<InPlaceTable> make_in_place_table(const Side& side, const Side& columns, std::int64_t row_count,
+                                                std::int64_t column_count, std::int64_t k) {
   const Geometry& geometry = side.geometry;
-  if (!suits_in_place(side, row_count, column_count, k)) return std::nullopt;
+  if (!suits_in_place(side, columns, row_count, column_count, k)) return std::nullopt;
   InPlaceTable table;
   Group rows = geometry.outer;
   Group terms = geometry.k;

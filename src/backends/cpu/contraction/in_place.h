@@ -62,10 +62,11 @@ using InPlaceFunction = void (*)(const InPlaceArgs&);
 InPlaceFunction in_place_function(Isa isa);
 
 /// Whether f32 contractions of `rows`, with so many rows, columns and k, suit this way; decides the roles in make_plan.
-bool suits_in_place(const Side& rows, std::int64_t row_count, std::int64_t column_count, std::int64_t k);
+bool suits_in_place(const Side& rows, const Side& columns, std::int64_t row_count, std::int64_t column_count,
+                    std::int64_t k);
 /// Nothing where suits_in_place does not hold or the view is of another form.
-std::optional<InPlaceTable> make_in_place_table(const Side& rows, std::int64_t row_count, std::int64_t column_count,
-                                                std::int64_t k);
+std::optional<InPlaceTable> make_in_place_table(const Side& rows, const Side& columns, std::int64_t row_count,
+                                                std::int64_t column_count, std::int64_t k);
 
 /// Elements of a padded copy for the given blocks of k's own dims.
 std::int64_t padded_size(const InPlaceTable& table, std::int64_t k_planes);

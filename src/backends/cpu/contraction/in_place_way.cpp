@@ -1,5 +1,6 @@
 // The way of few columns and a long k. Of many rows, some with all of their k are the unit of work; otherwise stretches
-// of k are: every block of k has its own partial sums, which are added in order; a single thread adds them at once.
+// of k are, batch by batch: every block of k has its own partial sums, which are added in order; a single thread adds
+// them at once.
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 // Blocks of k in a task that reads rows in place, elements of its padded copy, and bytes of all tasks' partial sums.
 constexpr std::int64_t kInPlaceBlocks = 16;
+// Rows of a thread from which on each packs the columns, rather than adds partial sums.
+constexpr std::int64_t kLeastRows = 32;
 constexpr std::int64_t kInPlaceCopy = 96 << 10;
 constexpr std::int64_t kInPlacePartialSums = 4 << 20;
 // Bytes of the results of some rows, which stay in cache from one block of k to the next.
@@ -33,15 +36,18 @@ class InPlaceWay final : public Way {
   };
 
   void compute(const Binding& binding) const override {
-    for (std::int64_t batch = 0; batch < plan_.batches; ++batch) compute_batch(binding, batch);
-  }
-
-  void compute_batch(const Binding& binding, std::int64_t batch) const {
     const double work =
         static_cast<double>(plan_.rows) * static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const std::int64_t threads = work < kSerialWork ? 1 : num_threads();
+    const std::int64_t of_a_batch = divide_up(threads, plan_.batches);
+    if (!table_.copy && plan_.rows >= std::min(plan_.k, kLeastRows * of_a_batch)) {
+      return compute_rows(binding, threads, of_a_batch);
+    }
+    for (std::int64_t batch = 0; batch < plan_.batches; ++batch) compute_batch(binding, batch, threads);
+  }
+
+  void compute_batch(const Binding& binding, std::int64_t batch, std::int64_t threads) const {
     const std::int64_t stride = round_up(plan_.columns, kernels_.lanes);
-    if (!table_.copy && plan_.rows >= plan_.k) return compute_rows(binding, batch, threads, stride);
     const std::int64_t step = std::min(blocks_of_a_task(), divide_up(k_blocks(), threads));
     const Range all{0, plan_.rows};
     auto* const results =
@@ -62,13 +68,18 @@ class InPlaceWay final : public Way {
     });
   }
 
-  void compute_rows(const Binding& binding, std::int64_t batch, std::int64_t threads, std::int64_t stride) const {
+  // `of_a_batch`: threads that share the rows of one.
+  void compute_rows(const Binding& binding, std::int64_t threads, std::int64_t of_a_batch) const {
+    const std::int64_t stride = round_up(plan_.columns, kernels_.lanes);
     const std::int64_t most = std::max<std::int64_t>(1, kInPlaceResults / (stride * element_size()));
-    const std::int64_t grain = divide_up(plan_.rows, round_up(divide_up(plan_.rows, most), threads));
-    const std::int64_t tasks = divide_up(plan_.rows, grain);
+    const std::int64_t grain = divide_up(plan_.rows, round_up(divide_up(plan_.rows, most), of_a_batch));
+    const std::int64_t parts = divide_up(plan_.rows, grain);
+    const std::int64_t tasks = plan_.batches * parts;
     parallel_for(tasks, threads == 1 ? tasks : 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const Range rows{task * grain, std::min((task + 1) * grain, plan_.rows)};
+        const std::int64_t batch = task / parts;
+        const std::int64_t first = task % parts * grain;
+        const Range rows{first, std::min(first + grain, plan_.rows)};
         auto* const results = reinterpret_cast<float*>(
             Workspace::of_this_thread().results.reserve(rows.count() * stride * element_size()));
         multiply(binding, batch, rows, {0, k_blocks()}, stride, results, 0);

@@ -146,9 +146,9 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
     if (kernels.lines != nullptr && !in_windows &&
         suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes, kernels.tile_columns)) {
       plan.swapped = false;
-    } else if (suits_in_place(c, plan.columns, plan.rows, plan.k)) {
+    } else if (suits_in_place(c, a, plan.columns, plan.rows, plan.k)) {
       plan.swapped = true;
-    } else if (suits_in_place(a, plan.rows, plan.columns, plan.k)) {
+    } else if (suits_in_place(a, c, plan.rows, plan.columns, plan.k)) {
       plan.swapped = false;
     } else if (kernels.direct != nullptr && suits_direct(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
       plan.swapped = !in_windows;

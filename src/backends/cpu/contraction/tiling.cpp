@@ -18,6 +18,8 @@ constexpr std::int64_t kSharedBytes = std::int64_t{96} << 20;
 // Relative costs: one multiply-add of a whole vector is 1.
 constexpr double kPackElement = 0.6;
 constexpr double kStartBlock = 1500;
+// Of rows of results that two threads compute, whoever reads them next has a part in the other's cache.
+constexpr double kSharedRows = 1.1;
 
 // `blocks` nearly equal blocks that are multiples of `unit`.
 std::int64_t block_size(std::int64_t count, std::int64_t blocks, std::int64_t unit) {
@@ -97,7 +99,8 @@ class Chooser {
     };
     packing(tiling.pack_rows_once, rows, plan_.rows);
     packing(tiling.pack_columns_once, columns, plan_.columns);
-    return shared + block * real(divide_up(units, threads_));
+    const bool shares_rows = !plan_.swapped && plan_.batches * tiling.row_blocks % threads_ != 0;
+    return (shared + block * real(divide_up(units, threads_))) * (shares_rows ? kSharedRows : 1);
   }
 
   const Plan& plan_;

@@ -12,6 +12,8 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr std::int64_t kTile = 512;
+// Rows up to this long are one tile: so many steps less.
+constexpr std::int64_t kWholeRow = 1024;
 // Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
 constexpr std::int64_t kBlockElements = 2048;
 // Rows of an epilogue whose values are computed together.
@@ -164,7 +166,8 @@ void Planner::choose_tiles() {
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
     if (options_.epilogue) plan_.row_batch = kRowBatch;
-    plan_.tile = only_reduces() ? kChunk : kTile;
+    const bool is_one = plan_.sequence > kTile && plan_.sequence <= kWholeRow;
+    plan_.tile = only_reduces() ? kChunk : is_one ? plan_.sequence : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
       const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;
       plan_.width = std::max<std::int64_t>(1, std::min(kBlockElements / plan_.sequence, plan_.units / enough_units));

@@ -1,7 +1,9 @@
-// The table of elementwise loops is compiled in three parts, side by side; here they become one.
+// The table of elementwise loops is compiled in four parts, side by side; here they become one.
 #include "backends/cpu/row/tables.h"
 
 #include <mutex>
+
+#include "backends/cpu/row/function_table.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,12 +19,16 @@ const ElementwiseTable& elementwise_table(Isa isa) {
   ElementwiseTable& table = tables[static_cast<std::size_t>(isa)];
   std::call_once(once[static_cast<std::size_t>(isa)], [&] {
     table = binary_table(isa);
+    const FunctionTable& functions = function_table(isa);
     const ElementwiseTable &early = unary_table(isa), &late = trig_table(isa);
     for (int op = 0; op < kOpCount; ++op) {
       if (info_of(static_cast<Op>(op)).arity != 1) continue;
       const auto i = static_cast<std::size_t>(op);
       table.op[i] = static_cast<Op>(op) < Op::sin ? early.op[i] : late.op[i];
+      if (functions.op[i] != nullptr) table.op[i][index_of(ComputeType::f32)][0] = functions.op[i];
     }
+    if (functions.exp_of_sub[0] != nullptr) table.exp_of_sub = functions.exp_of_sub;
+    if (functions.gelu_of_add[0] != nullptr) table.gelu_of_add = functions.gelu_of_add;
   });
   return table;
 }
