@@ -71,12 +71,14 @@ class Backend {
   virtual std::string missing_for_fast() const { return "only CUDA devices have fast numerics"; }
   /// The same for convolutions.
   virtual std::string missing_for_fast_convolutions() const { return missing_for_fast(); }
-  /// Whether AttentionKernels can be run.
+  /// Whether AttentionKernels in fast numerics can be run.
   virtual bool has_fast_attention() const { return false; }
   /// Whether tensors of a dtype can live on the device.
   virtual bool holds(DType) const { return true; }
   /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.
   virtual std::size_t window_bytes() const { return std::size_t{256} << 20; }
+  /// Whether AttentionKernels in blocked numerics can be run; others compute the composition, which has the same bits.
+  virtual bool has_blocked_attention() const { return false; }
 };
 
 /// A kind of device that this machine has none of, or none that can be used.

@@ -309,10 +309,12 @@ void check_rule(const Fourier& op, const CaseValue& v) {
 }
 
 void check_rule(const Attend& op, const CaseValue& v) {
-  v.demand_count(op.gradients ? 5 : 3);
+  demand(op.numerics == Numerics::blocked || op.numerics == Numerics::fast, "its numerics are not those of attention");
+  const std::size_t count = op.gradients ? 5 : 3;
+  v.demand_count(count);
   const bool ranks = v.shape(0).rank() == 4 && v.shape(1).rank() == 4 && v.shape(1) == v.shape(2);
   demand(ranks, "its operands are not those of attention");
-  const AttentionSizes sizes = attention_sizes(v.shape(0), v.shape(1));
+  const AttentionSizes sizes = attention_sizes(v.shape(0), v.shape(1), op.numerics);
   demand(sizes.key_heads > 0 && sizes.heads % sizes.key_heads == 0 && v.shape(1)[0] == sizes.batches &&
              v.shape(1)[3] == sizes.width,
          "its operands are not those of attention");
@@ -324,7 +326,7 @@ void check_rule(const Attend& op, const CaseValue& v) {
              (op.behind == 0 || op.behind == sizes.keys - sizes.rows) && op.behind >= 0,
          "its shape is not that of attention");
   demand(v.value.dtype == DType::f16 || v.value.dtype == DType::bf16, "its dtypes are not those of attention");
-  for (std::size_t i = 0; i < (op.gradients ? 5u : 3u); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     demand(v.dtype(i) == v.value.dtype, "its dtypes are not those of attention");
   }
 }

@@ -118,6 +118,7 @@ class IrregularLowering {
 
   AttentionKernel attention_kernel(const Attend& attend) {
     AttentionKernel kernel;
+    kernel.numerics = attend.numerics;
     kernel.gradients = attend.gradients;
     kernel.causal = attend.causal;
     kernel.behind = attend.behind;
@@ -126,7 +127,7 @@ class IrregularLowering {
     kernel.query = input(0);
     kernel.key = input(1);
     kernel.value = input(2);
-    kernel.sizes = attention_sizes(kernel.query.view.shape, kernel.key.view.shape);
+    kernel.sizes = attention_sizes(kernel.query.view.shape, kernel.key.view.shape, attend.numerics);
     if (attend.gradients) {
       const Input made = input(3);
       LOCKSTEP_ASSERT(made.view.offset == 0 && made.view.is_contiguous());

@@ -68,11 +68,11 @@ Tensor update(const Tensor& self, const View& region, const Tensor& values);
 /// (kernels/fourier.h), times `scale`.
 Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, const Tensor& roots);
 /// What Attend makes, of operands as it says, scores times `scale`. `behind`: absent where every query sees all keys.
-Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
-              double scale);
+Tensor attend(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
+              std::optional<std::int64_t> behind, double scale);
 /// And the gradients that belong to the gradient `upstream` of its results; `made` is what attend() made.
-Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
-                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale);
+Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
+                        const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim);
 

@@ -288,10 +288,12 @@ struct Fourier {
   static bool is_cheap() { return false; }
 };
 
-/// Attention by the device's own library (fast numerics): inputs query, key and value, of a 16-bit dtype and the shapes
-/// of AttentionSizes; the node's elements lie as that says, in one dimension. Or its gradients: inputs query, key,
-/// value, what the forward node made, and the gradient of the results, of the query's shape.
+/// Attention as one kernel, in blocked numerics or by the device's own library (fast): inputs query, key and value, of
+/// a 16-bit dtype and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Or its
+/// gradients: inputs query, key, value, what the forward node made, and the gradient of the results, of the query's
+/// shape.
 struct Attend {
+  Numerics numerics = Numerics::fast;
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
   std::int64_t behind = 0;  ///< 0, or keys - rows
@@ -302,8 +304,8 @@ struct Attend {
                                  .reads_packed = 0,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Attend::gradients), key(&Attend::causal), key(&Attend::behind),
-                                     bound(&Attend::scale)};
+  static constexpr std::tuple fields{key(&Attend::numerics), key(&Attend::gradients), key(&Attend::causal),
+                                     key(&Attend::behind), bound(&Attend::scale)};
   static const char* op_name() { return "attention"; }
   static Results results() { return Results::mixed; }
   static bool is_cheap() { return false; }

@@ -80,8 +80,8 @@ bool Shadow::Impl::is_chosen(const graph::KernelNames& names, const graph::Step&
   const std::string module = names.module_of(step);
   const std::lock_guard lock(mutex);
   if (!module.empty()) last_module = module;
-  // What has no specified bits is not compared by them.
-  if (!is_named(names, step) || is_fast(step.kernel)) return false;
+  // What has no specified bits is not compared by them, nor what the other device may not have.
+  if (!is_named(names, step) || is_fast(step.kernel) || is_whole(step.kernel)) return false;
   return options.every == 1 || seen[names.ops_of(step)]++ % options.every == 0;
 }
 

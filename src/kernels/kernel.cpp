@@ -108,7 +108,8 @@ std::string describe(const FourierKernel& kernel) {
 std::string describe(const AttentionKernel& kernel) {
   const AttentionSizes& sizes = kernel.sizes;
   return "attention" + rows_by({sizes.batches, sizes.heads, sizes.rows}, sizes.keys) + "x" +
-         std::to_string(sizes.width) + (kernel.causal ? " causal" : "") + (kernel.gradients ? " gradients" : "");
+         std::to_string(sizes.width) + (kernel.causal ? " causal" : "") + (kernel.gradients ? " gradients" : "") +
+         (kernel.numerics == Numerics::blocked ? " blocked" : "");
 }
 
 std::string describe(const UpdateKernel& kernel) {
@@ -151,6 +152,11 @@ const char* name_of(ScanOp op) {
 
 bool is_fast(const Kernel& kernel) {
   if (const auto* contraction = std::get_if<ContractionKernel>(&kernel)) return contraction->numerics == Numerics::fast;
+  const auto* attention = std::get_if<AttentionKernel>(&kernel);
+  return attention != nullptr && attention->numerics == Numerics::fast;
+}
+
+bool is_whole(const Kernel& kernel) {
   return std::holds_alternative<AttentionKernel>(kernel);
 }
 

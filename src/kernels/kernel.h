@@ -291,9 +291,10 @@ struct FourierKernel {
   Shape out_strides;  ///< over (lines..., results[, 2])
 };
 
-/// Attention in fast numerics, on a device whose backend says that it has it. Or, with `gradients`, what belongs to the
-/// gradient `upstream` of its results.
+/// Attention in blocked or fast numerics, on a device whose backend says that it has it. Or, with `gradients`, what
+/// belongs to the gradient `upstream` of its results.
 struct AttentionKernel {
+  Numerics numerics = Numerics::fast;
   AttentionSizes sizes;
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
@@ -310,6 +311,8 @@ using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKer
 
 /// Whether a device's own library computes it (fast numerics), so that its bits are not specified.
 bool is_fast(const Kernel& kernel);
+/// Whether only some devices have it, in place of a composition that all have.
+bool is_whole(const Kernel& kernel);
 
 /// How many indices a kernel checks: for each there is one word that it sets to 1 when it meets a bad one.
 std::size_t faults_of(const Kernel& kernel);

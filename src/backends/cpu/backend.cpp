@@ -52,7 +52,7 @@ struct Compiler {
     return compile_fourier(kernel, isa, memory);
   }
   std::unique_ptr<Executable> operator()(const AttentionKernel&) const {
-    throw BackendError("cpu: only CUDA devices have fast numerics");
+    throw BackendError("cpu: only CUDA devices have attention as one kernel");
   }
 };
 

@@ -81,7 +81,7 @@ class GpuExecutable : public Executable {
       auto access = launch.accesses.begin();
       for (const Patch& patch : launch.patches) {
         std::uint64_t value = value_of(patch, binding, scratch.address);
-        if (patch.kind != Patch::Kind::scalar) (access++)->address = value;
+        if (patch.kind != Patch::Kind::scalar) (access++)->address = memory_of(patch, value, scratch.address);
         value += patch.kind == Patch::Kind::faults ? 4 * binding.first_fault : static_cast<std::uint64_t>(patch.offset);
         if (patch.start >= 0) {
           value +=
@@ -162,6 +162,12 @@ class GpuExecutable : public Executable {
       case Patch::Kind::form: return forms_[index].address;
     }
     return 0;
+  }
+
+  // As it was allocated: what a later kernel makes of the same scratch memory may lie elsewhere in it.
+  std::uint64_t memory_of(const Patch& patch, std::uint64_t value, std::uint64_t scratch) const {
+    const bool is_scratch = patch.kind == Patch::Kind::form && value >= scratch && value < scratch + scratch_bytes_;
+    return is_scratch ? scratch : value;
   }
 
   GpuBackend& backend_;

@@ -64,11 +64,12 @@ struct KernelText {
   std::string body;
   std::vector<SharedArray> shared;
   int threads = 256;
-  int words = 0;               ///< of parameters
-  std::vector<int> addresses;  ///< the first words of those that are addresses
-  int groups_per_unit = 0;     ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
-  bool copies = false;         ///< to shared memory: RenderLimits::copies_to_shared
-  bool integer_tiles = false;  ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles
+  int words = 0;                 ///< of parameters
+  std::vector<int> addresses;    ///< the first words of those that are addresses
+  int groups_per_unit = 0;       ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
+  bool copies = false;           ///< to shared memory: RenderLimits::copies_to_shared
+  bool integer_tiles = false;    ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles
+  bool attention_tiles = false;  ///< calls what cuda/attention_tiles.cpp defines
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);

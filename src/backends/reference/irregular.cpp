@@ -251,7 +251,7 @@ void run_kernel(const UpdateKernel& kernel, const Binding& binding) {
 }
 
 void run_kernel(const AttentionKernel&, const Binding&) {
-  throw BackendError("ref: fast numerics have no specified bits");
+  throw BackendError("ref: attention is composed here, and fast numerics have no specified bits");
 }
 
 }  // namespace v0

@@ -40,9 +40,13 @@ std::int64_t block_bytes_on(Device device) {
   const auto window = static_cast<std::int64_t>(backend_of(device).window_bytes());
   return std::clamp(window / kBlocksInWindow, kBlockBytes, kGpuBlockBytes);
 }
-// Of heads that fused kernels take.
+// Of heads that fused kernels take: multiples, and the most.
 constexpr std::int64_t kFusedWidths = 8;
+constexpr std::int64_t kFusedBlockedWidths = 32;
 constexpr std::int64_t kMostFusedWidth = 128;
+// Of keys, whose sums of exponentials have as many chunks as lanes.
+constexpr std::int64_t kMostFusedElements = std::int64_t{1} << 31;
+constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kChunk;
 
 struct Range {
   std::int64_t first = 0;
@@ -71,31 +75,50 @@ class Attention {
     scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
   }
 
-  /// Whether the device's library has all of it as one kernel: fast numerics, enough rows for one, and no masks but by
+  /// Whether the device has all of it as one kernel: blocked or fast numerics, enough rows for one, and no masks but by
   /// the last key that a row sees.
   bool is_fused() const {
     const std::int64_t width = query_.shape().back();
-    const bool fits = width % kFusedWidths == 0 && width <= kMostFusedWidth && value_.shape().back() == width;
     const bool plain = !options_.mask && !(options_.softcap > 0) && !before_ && !options_.first_query;
     const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
-    return numerics_of(query_.dtype()) == Numerics::fast && size_of(query_.dtype()) == 2 && fits && plain && seen &&
-           rows_ > kFewRows && result_shape().numel() != 0 && keys_ != 0 &&
-           backend_of(query_.device()).has_fast_attention();
+    const bool fits = width <= kMostFusedWidth && value_.shape().back() == width && rows_ > kFewRows;
+    if (!plain || !seen || !fits || size_of(query_.dtype()) != 2 || result_shape().numel() == 0 || keys_ == 0) {
+      return false;
+    }
+    const Backend& backend = backend_of(query_.device());
+    switch (numerics_of(query_.dtype())) {
+      case Numerics::blocked:
+        return width % kFusedBlockedWidths == 0 && std::abs(scale_) <= 1 && keys_ <= kMostFusedKeys &&
+               result_shape().numel() <= kMostFusedElements && !is_broadcast() && backend.has_blocked_attention();
+      case Numerics::fast: return width % kFusedWidths == 0 && backend.has_fast_attention();
+      case Numerics::exact:
+      case Numerics::q8: break;
+    }
+    return false;
   }
 
   /// By that kernel; also what its gradients read again.
   std::pair<Tensor, Tensor> run_fused() const {
-    const Tensor made = attend(joined_query(), joined(key_), joined(value_), behind_, scale_);
+    const Numerics numerics = numerics_of(query_.dtype());
+    const Tensor made = attend(numerics, joined_query(), joined(key_), joined(value_), behind_, scale_);
     return {part_of_fused(made, 0, heads() * repeats_, rows_).reshape(result_shape()), made};
+  }
+
+  /// Whether gradients are, too. Blocks of rows of several heads of the query are those of one kernel if none is
+  /// shared.
+  bool has_fused_gradients(const Tensor& upstream) const {
+    const bool whole = repeats_ == 1 || rows_ % order::kSharedBlock == 0;
+    return numerics_of(query_.dtype()) == Numerics::fast || (whole && upstream.dtype() == query_.dtype());
   }
 
   /// As gradients(), of query, key and value; `made` is from run_fused(). All three are computed in any case.
   std::vector<Tensor> fused_gradients(const Tensor& upstream, const Tensor& made) const {
+    const Numerics numerics = numerics_of(query_.dtype());
     const Tensor query = joined_query();
     const Tensor key = joined(key_);
-    const Tensor all = attend_gradients(query, key, joined(value_), made,
-                                        cast(upstream, query_.dtype()).reshape(query.shape()), behind_, scale_);
-    const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+    const Tensor given = cast(upstream, query_.dtype()).reshape(query.shape());
+    const Tensor all = attend_gradients(numerics, query, key, joined(value_), made, given, behind_, scale_);
+    const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
     return {part_of_fused(all, 0, sizes.heads, rows_).reshape(joined_heads(query_.shape().back())),
             part_of_fused(all, sizes.queries(), heads(), keys_).reshape(key_.shape()),
             part_of_fused(all, sizes.queries() + sizes.each_keys(), heads(), keys_).reshape(value_.shape())};
@@ -252,6 +275,14 @@ class Attention {
     if (first < 0 || first > keys_ || rows_ > keys_ - first) {
       fail<ValueError>(fmt::format("{} queries from position {} on do not fit {} keys", rows_, first, keys_), shown_);
     }
+  }
+
+  // Gradients of what was broadcast are added in f32, before they are rounded.
+  bool is_broadcast() const {
+    const auto differs = [&](const Tensor& given, std::int64_t heads) {
+      return given.shape().numel() != lead_.numel() * heads * given.shape()[given.rank() - 2] * given.shape().back();
+    };
+    return differs(*shown_[0].tensor, repeats_) || differs(*shown_[1].tensor, 1) || differs(*shown_[2].tensor, 1);
   }
 
   // Fused kernels know [batches, heads, positions, width].
@@ -555,7 +586,8 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
         Attention attention({q}, {k}, {v}, options);
         // Gradients of gradients are those of the composition.
         const bool is_last = !is_tracing({&q, &k, &v, &g, &out});
-        return made.defined() && is_last ? attention.fused_gradients(g, made) : attention.gradients(g, out, wanted);
+        return made.defined() && is_last && attention.has_fused_gradients(g) ? attention.fused_gradients(g, made)
+                                                                             : attention.gradients(g, out, wanted);
       },
       true);
 }

@@ -80,18 +80,18 @@ Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, 
   return make(Fourier{kind, n, {element_bits(scale, x.dtype())}}, {node_of(x), node_of(roots)}, shape, x.dtype());
 }
 
-Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, std::optional<std::int64_t> behind,
-              double scale) {
-  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
-  return make(Attend{false, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+Tensor attend(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
+              std::optional<std::int64_t> behind, double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
+  return make(Attend{numerics, false, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value)}, {sizes.made()}, query.dtype());
 }
 
-Tensor attend_gradients(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& made,
-                        const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
-  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape());
+Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
+                        const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
   LOCKSTEP_ASSERT(made.shape() == Shape{sizes.made()} && upstream.shape() == query.shape());
-  return make(Attend{true, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+  return make(Attend{numerics, true, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value), node_of(made), node_of(upstream)}, {sizes.gradients()},
               query.dtype());
 }

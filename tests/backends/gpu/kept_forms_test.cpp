@@ -2,6 +2,8 @@
 // has integer tensor cores the digits of weights.
 #include "backends/gpu/kept_forms.h"
 
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +55,54 @@ TEST(KeptForms, AreBoundedAndGoWithTheContentsOfTheirOperand) {
   EXPECT_FALSE(kept->drop_all());
   EXPECT_EQ(kept->bytes(), 0U);
   EXPECT_EQ(memory.statistics().live, 0U);
+}
+
+// A GPU with integer tensor cores that looks at what launches say they touch.
+class WatchingDriver : public test::FakeDriver {
+ public:
+  explicit WatchingDriver(std::shared_ptr<test::FakeDevice> device) : FakeDriver(std::move(device)) {
+    info_.shared_bytes = 227 << 10;
+    info_.integer_tiles = true;
+  }
+  static inline int inside = 0;  ///< of a block of memory, but not its beginning
+  static inline int named = 0;
+
+  std::uint64_t allocate(std::size_t bytes) override {
+    const std::uint64_t address = FakeDriver::allocate(bytes);
+    // Small values share a larger block.
+    if (bytes != std::size_t{32} << 20) blocks_[address] = bytes;
+    return address;
+  }
+  void launch(const gpu::Module& module, std::uint32_t groups, std::span<const std::uint32_t> words,
+              std::span<const gpu::Access> accesses) override {
+    for (const gpu::Access& access : accesses) {
+      const auto after = blocks_.upper_bound(access.address);
+      if (after == blocks_.begin()) continue;
+      const auto& [begin, bytes] = *std::prev(after);
+      if (access.address >= begin + bytes) continue;
+      ++named;
+      inside += access.address != begin;
+    }
+    FakeDriver::launch(module, groups, words, accesses);
+  }
+
+ private:
+  std::map<std::uint64_t, std::size_t> blocks_;
+};
+
+// By its beginning launches of other kernels know scratch memory, too: in lists that are replayed they wait for no
+// others than those that name the same memory.
+TEST(KeptForms, MemoryIsNamedByItsBeginning) {
+  constexpr Device kDevice{DeviceKind::cuda, 951};
+  register_backend(std::make_unique<gpu::GpuBackend>(
+      kDevice, std::make_unique<WatchingDriver>(std::make_shared<test::FakeDevice>()), ""));
+  const NumericsScope scope(Numerics::blocked);
+  const Tensor a = zeros({300, 4000}, {DType::bf16, kDevice}).eval();
+  const Tensor b = zeros({4000, 500}, {DType::bf16, kDevice}).eval();
+  matmul(a, b).eval();
+  backend_of(kDevice).finish();
+  EXPECT_GT(WatchingDriver::named, 4);
+  EXPECT_EQ(WatchingDriver::inside, 0);
 }
 
 TEST(KeptForms, DigitsOfWeightsAreMadeOnce) {

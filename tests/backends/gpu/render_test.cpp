@@ -288,6 +288,41 @@ TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
   for (const Launch& launch : render(plain, limits).launches) EXPECT_FALSE(launch.text.integer_tiles);
 }
 
+// Digits of each operand, and a launch for the result or for each gradient; what lies otherwise is copied before.
+TEST(GpuRender, BlockedAttentionKeepsNoScores) {
+  AttentionKernel kernel{.numerics = Numerics::blocked,
+                         .sizes = attention_sizes({2, 6, 300, 64}, {2, 3, 200, 64}, Numerics::blocked),
+                         .causal = true};
+  kernel.query = {.slot = 0, .dtype = DType::bf16, .view = View::contiguous({2, 6, 300, 64})};
+  kernel.key = {.slot = 1, .dtype = DType::bf16, .view = View::contiguous({2, 3, 200, 64})};
+  kernel.value = kernel.key;
+  kernel.out = 2;
+  const RenderLimits limits{.units = 132};
+  const Rendered forward = render(kernel, limits);
+  ASSERT_EQ(forward.launches.size(), 4U);
+  EXPECT_EQ(forward.launches[3].groups, 12U * 5U);
+  // Two bytes for each element of an operand that is filled up to 128 positions, and scales.
+  const std::size_t digits = 2 * 64 * 128 * (12 * 3 + 2 * 6 * 2);
+  EXPECT_GT(forward.scratch_bytes, digits);
+  EXPECT_LT(forward.scratch_bytes, digits + digits / 8);
+
+  kernel.gradients = true;
+  kernel.made = 3;
+  kernel.upstream = kernel.query;
+  kernel.value.view = View{.shape = {2, 3, 200, 64}, .strides = {38400, 12800, 1, 200}};
+  const Rendered backward = render(kernel, limits);
+  ASSERT_EQ(backward.launches.size(), 8U);
+  for (const Launch& launch : backward.launches) {
+    EXPECT_LE(shared_bytes_of(launch.text), std::size_t{48} << 10);
+    EXPECT_LE(launch.text.words, 1000);
+  }
+  EXPECT_FALSE(backward.launches[0].text.attention_tiles);
+  EXPECT_TRUE(backward.launches[7].text.attention_tiles);
+  if (nvrtc().is_usable()) {
+    EXPECT_FALSE(nvrtc().compile(cuda_source(forward.launches[0].text), "sm_80").empty());
+  }
+}
+
 // What lies as matrices is multiplied as it lies, by the device's library.
 TEST(GpuRender, FastProductsReadWhatTheLibraryCan) {
   const RenderLimits limits{.units = 132};

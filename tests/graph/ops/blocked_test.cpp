@@ -14,6 +14,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "backends/backend.h"
 #include "graph/ops/contraction.h"
 #include "graph/values.h"
 #include "support/tensors.h"
@@ -159,6 +160,86 @@ TEST(BlockedNumerics, ConvolutionsAndAttentionAreTheSameEverywhere) {
       return cat({y, gradients(sum(y * key), {leaf})[0]}, 0);
     });
   });
+}
+
+struct WholeAttention {
+  std::int64_t batch, heads, key_heads, rows, keys, width;
+  bool causal;
+  CausalAlignment alignment = CausalAlignment::top_left;
+};
+
+// The bits of the composition on the CPU, where a device computes attention and its gradients as one kernel each: also
+// where hidden keys are no numbers, where values overflow, and where softmax's sums have several chunks.
+TEST(BlockedNumerics, AttentionAsOneKernelIsItsComposition) {
+  std::vector<Device> devices = test_devices();
+  std::erase_if(devices, [](Device device) { return !backend_of(device).has_blocked_attention(); });
+  if (devices.empty()) GTEST_SKIP() << "no device under test has it: LOCKSTEP_TEST_DEVICES";
+  const WholeAttention cases[] = {
+      {2, 3, 3, 128, 128, 64, true},
+      {1, 2, 2, 150, 150, 64, true},
+      {1, 2, 2, 77, 333, 32, false},
+      {2, 4, 2, 128, 300, 128, false},
+      {1, 4, 2, 130, 200, 64, true, CausalAlignment::bottom_right},
+      {1, 2, 2, 300, 140, 96, true},
+      {1, 2, 1, 256, 700, 64, true},
+      {1, 1, 1, 40, 9000, 64, false},
+      {1, 2, 2, 600, 600, 64, true},
+  };
+  const char* const kinds[] = {"plain",
+                               "a value that is NaN",
+                               "an infinite key",
+                               "an infinite upstream gradient",
+                               "a large query",
+                               "tiny values",
+                               "sharp"};
+  std::uint64_t seed = 0;
+  for (const WholeAttention& c : cases) {
+    for (int kind = 0; kind < 7; ++kind) {
+      const DType dtype = ++seed % 3 == 0 ? DType::f16 : DType::bf16;
+      const auto planted = [](const Tensor& x, double share, double value) {
+        const std::int64_t size = x.shape()[2];
+        const Tensor at = arange(0, static_cast<double>(size), 1, {.dtype = DType::i64, .device = x.device()});
+        const double place = std::floor(share * static_cast<double>(size));
+        return where(at.reshape({size, 1}) == place, full({}, value, {x.dtype(), x.device()}), x);
+      };
+      const auto compute = [&](Device device) {
+        std::vector<Tensor> x;
+        for (int i = 0; i < 4; ++i) {
+          const bool of_keys = i == 1 || i == 2;
+          const Shape shape{c.batch, of_keys ? c.keys : c.rows, of_keys ? c.key_heads : c.heads, c.width};
+          Tensor one = random_tensor(shape, dtype, 10 * seed + static_cast<std::uint64_t>(i), device).transpose(1, 2);
+          if (kind == 1 && i == 2) one = planted(one, 0.6, std::numeric_limits<double>::quiet_NaN());
+          if (kind == 2 && i == 1) one = planted(one, 0.5, std::numeric_limits<double>::infinity());
+          if (kind == 3 && i == 3) one = planted(one, 0.7, std::numeric_limits<double>::infinity());
+          if (kind == 4 && i == 0) one = planted(one, 0.3, dtype == DType::bf16 ? 1e30 : 6e4);
+          if (kind == 5 && i == 2) one = one * (dtype == DType::bf16 ? 1e-38 : 1e-7);
+          if (kind == 6 && i == 0) one = one * 40.0;
+          x.push_back(i == 3 ? one : requires_grad(one));
+        }
+        const NumericsScope scope(Numerics::blocked);
+        const Tensor y = scaled_dot_product_attention(
+            x[0], x[1], x[2], {.causal = c.causal, .alignment = c.alignment, .enable_gqa = c.heads != c.key_heads});
+        std::vector<Tensor> all = gradients(y, {x[0], x[1], x[2]}, {.seed = x[3]});
+        all.push_back(detach(y));
+        for (Tensor& one : all) one = one.to(Device{DeviceKind::cpu, 0}).eval();
+        return all;
+      };
+      const std::vector<Tensor> expected = compute(Device{DeviceKind::cpu, 0});
+      for (const Device device : devices) {
+        const std::vector<Tensor> got = compute(device);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_BITS_EQ(got[i], expected[i])
+              << (i == 3   ? "result"
+                  : i == 0 ? "of queries"
+                  : i == 1 ? "of keys"
+                           : "of values")
+              << " of " << kinds[kind] << " on " << device.to_string() << ": " << c.batch << " x " << c.heads << " / "
+              << c.key_heads << " heads, " << c.rows << " x " << c.keys << " x " << c.width
+              << (c.causal ? " causal" : "");
+        }
+      }
+    }
+  }
 }
 
 // A convolution is the product of its windows.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/cuda/attention_tiles.h"
 #include "backends/gpu/cuda/integer_tiles.h"
 #include "backends/gpu/texts.h"
 
@@ -243,11 +244,12 @@ std::string cuda_source(const KernelText& kernel) {
   const std::string bounds = kernel.groups_per_unit == 0
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
+  const std::string functions = kernel.functions + (kernel.attention_tiles ? kAttentionTilesText : "");
   return fmt::format(
       "{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
       kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "", std::max(kernel.words, 1),
-      needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, begin, kernel.body);
+      needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
 }  // namespace gpu

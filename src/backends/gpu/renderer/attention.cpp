@@ -111,7 +111,8 @@ Rendered FastAttention::render() {
 }  // namespace
 
 Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits) {
-  return FastAttention(kernel, limits).render();
+  return kernel.numerics == Numerics::blocked ? render_blocked_attention(kernel, limits)
+                                              : FastAttention(kernel, limits).render();
 }
 
 }  // namespace gpu
