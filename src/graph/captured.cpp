@@ -47,6 +47,14 @@ NodeRef made_of(const Node& computed) {
   return node;
 }
 
+// The error of whoever reads a value that was given up.
+std::shared_ptr<const IndexChecks> lost_value() {
+  auto check = std::make_shared<IndexCheck>();
+  check->error = std::make_exception_ptr(BackendError("the value was given up to a run that wrote over it"));
+  check->settled = true;
+  return std::make_shared<const IndexChecks>(IndexChecks{std::move(check)});
+}
+
 // What a kernel may read in the place of a captured input.
 bool is_plain(const Node& node, Device device) {
   const auto address = [&] { return reinterpret_cast<std::uintptr_t>(node.buffer->data()); };
@@ -250,9 +258,8 @@ void Captured::take(std::span<const Tensor> given_up) {
     Node& node = *handle->node;
     const bool is_ours = form_of(node.op) != Form::given || node.computed;
     if (!inputs_[first + i]->stands_in || !is_ours || handle.use_count() != 1 || handle->node.use_count() != 1) continue;
+    node.checks = lost_value();
     node.buffer = nullptr;
-    node.failure = std::make_exception_ptr(BackendError("the value was given up to a run that wrote over it"));
-    node.ready.store(false, std::memory_order_relaxed);
   }
 }
 
