@@ -34,6 +34,7 @@ struct DriverInfo {
   bool copies_to_shared = false;        ///< can be filled without registers (cp.async)
   bool loads_side_by_side = false;      ///< `load` compiles further, and may be called by several threads at once
   bool integer_tiles = false;           ///< of digits from there are multiplied asynchronously (wgmma, sm_90a)
+  bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
 };
 
 /// A compiled kernel, ready to be launched.

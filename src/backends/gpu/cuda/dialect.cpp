@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/cuda/byte_products.h"
 #include "backends/gpu/cuda/integer_tiles.h"
 #include "backends/gpu/texts.h"
 
@@ -244,9 +245,10 @@ std::string cuda_source(const KernelText& kernel) {
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   return fmt::format(
-      "{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
-      kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "", std::max(kernel.words, 1),
+      kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "",
+      kernel.byte_products ? kByteProductsText : "", std::max(kernel.words, 1),
       needed_functions(kernel.functions + kernel.body), kernel.functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
