@@ -6,8 +6,8 @@
 //
 // The encoding is one of `encodings.def`, or bf16; packed weights are multiplied in q8 numerics, bf16 ones exactly.
 // GB/s is the speed of the device's memory. `batch`: then as many texts a token at a time, together; `prompt`: then one
-// text of so many tokens at once, with the logits of all. In the folder goes a trace of one more token, its sums to
-// stdout.
+// text of so many tokens at once, with the logits of the last. In the folder goes a trace of one more token, its sums
+// to stdout.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -104,13 +104,13 @@ void step_together(const ls::models::LanguageModel& any, int rows, int tokens, l
 }
 
 void read_prompt(const ls::models::LanguageModel& model, int length, ls::Device device) {
-  const ls::Tensor ids = ls::Tensor::from(any_tokens(length), {1, length}, device);
+  const std::vector<std::int64_t> ids = any_tokens(length);
   double best = 1e9;
   std::uint64_t hash = 0;
   for (int i = 0; i < 3; ++i) {
-    const auto cache = model.make_cache();
+    ls::models::PromptCache cache(model);
     const auto start = Clock::now();
-    hash = ls::argmax(model.forward(ids, cache.get()), -1).hash();
+    hash = ls::argmax(cache.logits(ids, 1, device), -1).hash();
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
     std::printf("a prompt of %d tokens: %.1f tokens/s\n", length,
                 length / std::chrono::duration<double>(Clock::now() - start).count());

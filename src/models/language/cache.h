@@ -125,6 +125,10 @@ class LayeredModel : public LanguageModel {
   virtual Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const = 0;
   /// The same, without nodes if such a step was recorded before (step_replays.h).
   Tensor repeated_step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const;
+  /// forward's logits of the last `rows` tokens of each row: the head is as much work as several layers.
+  virtual Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const {
+    return forward(ids, cache, {}).narrow(1, ids.size(1) - rows, rows);
+  }
   /// What steps at these positions read: tables, indices; one row for each. ValueError for positions that the model
   /// does not have.
   virtual std::vector<Tensor> at_positions(std::span<const std::int64_t> positions, Device device) const;

@@ -136,6 +136,11 @@ Tensor Decoder::forward(const Tensor& ids, LanguageCache* cache, CallSite site) 
   return config_.encoder ? x : logits(x);
 }
 
+Tensor Decoder::last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const {
+  if (ids.rank() != 2 || rows >= ids.size(1)) return forward(ids, cache, {});
+  return logits(hidden(ids, cache).narrow(1, ids.size(1) - rows, rows));
+}
+
 Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) const {
   const CallScope call("LanguageModel", site);
   if (ids.rank() != 2 || ids.size(1) == 0) {

@@ -22,6 +22,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   /// What the logits are made of: the last hidden states [N, L, hidden].
   Tensor hidden(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const;
   Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const override;
+  Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const override;
   std::size_t layer_count() const override { return layers_.size(); }
   bool has_state() const override;
   std::vector<Tensor> at_positions(std::span<const std::int64_t> positions, Device device) const override;
