@@ -104,7 +104,7 @@ class Q8Tiles {
                        kFragmentRows, row);
   }
 
-  // A thread rounds a block of a row; rows beyond the last are zeros.
+  // A thread rounds a block of a row, neighbours those of neighbouring rows; rows beyond the last are zeros.
   Launch activations(std::int64_t first, std::int64_t count) const {
     Words words;
     Lines lines;
@@ -117,8 +117,8 @@ class Q8Tiles {
     lines.add("int floats_begin = blocks * rows * {};", kWordsOfBlock);
     lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{",
                limits_.threads);
-    lines.add("int row = {};", quotient(words, "e", blocks(), false));
-    lines.add("int block = e - row * blocks;");
+    lines.add("int block = {};", quotient(words, "e", row_tiles(count, form_) * kFragmentRows, false));
+    lines.add("int row = e - block * rows;");
     lines.add("int read = SELECT(row < count, row, count - 1);");
     lines.add("{0} all = {0}(read) + {1};", index_, words.index(first, geometry_.wide));
     round_block(lines, words, geometry_, a_, "all", "block");
