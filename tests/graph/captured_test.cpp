@@ -148,7 +148,7 @@ TEST(Captured, WritesOverWhatIsGivenUp) {
       return {after, sum(after)};
     };
     const Tensor at = indices({1}).to(device);
-    const Tensor more = input({1, 3}, 1, device);
+    const Tensor more = (input({1, 3}, 1, device) * 2.0).eval();  // as what is given might not be, free of subnormals
     Tensor cache = zeros({4, 3}, {.device = device}) + 1.0;
     const auto again = captured(put, {at, more, cache});
     ASSERT_NE(again, nullptr);
@@ -172,7 +172,7 @@ TEST(Captured, WritesOverWhatIsGivenUp) {
     EXPECT_EQ(cache.hash(), hash);
     const std::vector<float> numbers(12, 2);
     const std::vector<Tensor> users = {Tensor::from_blob(numbers.data(), {4, 3}, DType::f32).to(device)};
-    ASSERT_TRUE(again->run(std::vector<Tensor>{at, more}, users));
+    EXPECT_EQ(again->run(std::vector<Tensor>{at, more}, users).has_value(), is_host(device));
     EXPECT_EQ(numbers, std::vector<float>(12, 2));
   }
 }

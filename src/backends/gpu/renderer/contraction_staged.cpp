@@ -14,12 +14,13 @@ namespace {
 constexpr int kStagedColumns = 32;
 constexpr int kStagedStride = kStagedColumns + 1;  ///< of k in shared memory
 constexpr std::int64_t kStagedRows = 8;
+constexpr std::int64_t kSharingRows = 4;  ///< so many share what is loaded, which pays however many outputs there are
 constexpr std::int64_t kShortest = 64;
 constexpr std::int64_t kLongestStaged = 512;
 
 // Brings k of `count` of a side's own elements, from `first` on, to shared memory.
 void fill_stage(Lines& lines, Words& words, const Geometry& geometry, const Side& side, int count, const char* first,
-          const char* own_stride, const char* k_stride) {
+                const char* own_stride, const char* k_stride) {
   const int rank = geometry.shape.rank();
   const DType dtype = side.input->dtype;
   const bool by_four = size_of(dtype) == 4;
@@ -68,12 +69,13 @@ std::optional<Launch> render_staged(const ContractionKernel& kernel, const Geome
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   const std::int64_t outputs = geometry.batches * geometry.rows * geometry.columns;
   const std::int64_t floats = geometry.length * (kStagedStride + geometry.rows);
+  const bool is_few = outputs <= std::int64_t{2} * limits.units * limits.threads;
   // Measured on an H100.
   const bool is_for_this = limits.copies_to_shared && kernel.numerics == Numerics::exact &&
                            kernel.type == ComputeType::f32 && kernel.b_operand.encoding == Encoding::dense;
   const bool is_small = geometry.rows <= kStagedRows && geometry.columns >= kStagedColumns &&
                         geometry.length >= kShortest && geometry.length <= kLongestStaged &&
-                        outputs <= std::int64_t{2} * limits.units * limits.threads && !geometry.far && !geometry.wide;
+                        (geometry.rows >= kSharingRows || is_few) && !geometry.far && !geometry.wide;
   const bool fits = limits.threads >= kTileThreads && 4 * floats + 64 <= static_cast<std::int64_t>(limits.shared_bytes);
   if (!is_for_this || !is_small || !fits || a.bounded() || b.bounded() || is_guarded(kernel, limits)) {
     return std::nullopt;
