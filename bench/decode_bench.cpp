@@ -1,10 +1,14 @@
 // Decoding, a token at a time, by a model of Llama-3.1-8B's shape with random weights: tokens a second, and what share
 // that is of the limit, at which the device does nothing but read the weights.
 //
-//   decode_bench [device] [encoding] [GB/s] [tokens] [layers] [folder]    default: cuda:0 q8_0 4800 64 32
+//   decode_bench [device] [encoding] [GB/s] [tokens] [layers] [batch] [prompt] [folder]
+//   default: cuda:0 q8_0 4800 64 32 0 0
 //
 // The encoding is one of `encodings.def`, or bf16; packed weights are multiplied in q8 numerics, bf16 ones exactly.
-// GB/s is the speed of the device's memory. In the folder goes a trace of one more token, its sums to stdout.
+// GB/s is the speed of the device's memory. `batch`: then as many texts a token at a time, together; `prompt`: then one
+// text of so many tokens at once, with the logits of the last. In the folder goes a trace of one more token, its sums
+// to stdout.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +22,7 @@
 #include <lockstep/models/language.h>
 
 #include "graph/early_read.h"
+#include "models/language/cache.h"
 
 namespace ls = lockstep;
 
@@ -58,6 +63,64 @@ ls::Tensor random_blocks(const ls::Shape& shape, ls::Encoding encoding, ls::Devi
   return ls::Tensor::from_blocks(blocks.data(), blocks.size(), shape, encoding, device);
 }
 
+std::vector<std::int64_t> any_tokens(std::int64_t count) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < count; ++i) ids.push_back(i * 7919 % 128256);
+  return ids;
+}
+
+void step_together(const ls::models::LanguageModel& any, int rows, int tokens, ls::Device device, double single) {
+  const auto& model = dynamic_cast<const ls::models::LayeredModel&>(any);
+  constexpr std::int64_t kBefore = 9;
+  const auto cache = model.make_cache();
+  const ls::Tensor first = ls::Tensor::from(any_tokens(rows * kBefore), {rows, kBefore}, device);
+  std::vector<ls::models::LayerMemory>& held = ls::models::LayeredCache::of(cache.get(), model)->layers;
+  ls::Tensor next = ls::argmax(model.forward(first, cache.get()).select(1, kBefore - 1), -1).eval();
+  std::int64_t position = kBefore;
+  const auto step = [&] {
+    ls::models::RowPlaces places(model, std::vector<std::int64_t>(static_cast<std::size_t>(rows), position++),
+                                 std::vector<bool>(static_cast<std::size_t>(rows), true), device);
+    for (ls::models::LayerMemory& layer : held) {
+      layer.keys.reserve(position);
+      layer.values.reserve(position);
+    }
+    next = ls::argmax(model.repeated_step(next.reshape({1, rows}), places, held), -1);
+    return ls::graph::EarlyRead(next);
+  };
+  std::optional<ls::graph::EarlyRead> reading;
+  Clock::time_point start;
+  constexpr int kWarm = 8;
+  for (int i = 0; i < kWarm + tokens; ++i) {
+    if (i == kWarm) start = Clock::now();
+    ls::graph::EarlyRead of_next = step();
+    if (reading) reading->to_vector<std::int64_t>();
+    reading = std::move(of_next);
+  }
+  const std::uint64_t hash = next.hash();
+  const double each = std::chrono::duration<double>(Clock::now() - start).count() / tokens;
+  std::printf("%d texts together: %.1f tokens/s, %.3f ms each step, %.1f times one; hash %016llx\n", rows, rows / each,
+              each * 1e3, rows / each / single, static_cast<unsigned long long>(hash));
+  std::fflush(stdout);
+}
+
+void read_prompt(const ls::models::LanguageModel& model, int length, ls::Device device) {
+  const std::vector<std::int64_t> ids = any_tokens(length);
+  double best = 1e9;
+  std::uint64_t hash = 0;
+  for (int i = 0; i < 3; ++i) {
+    ls::models::PromptCache cache(model);
+    const auto start = Clock::now();
+    hash = ls::argmax(cache.logits(ids, 1, device), -1).hash();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    std::printf("a prompt of %d tokens: %.1f tokens/s\n", length,
+                length / std::chrono::duration<double>(Clock::now() - start).count());
+    std::fflush(stdout);
+  }
+  std::printf("prompt of %d tokens: %.1f tokens/s at best; hash %016llx\n", length, length / best,
+              static_cast<unsigned long long>(hash));
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -69,7 +132,9 @@ int main(int count, char** arguments) {
     const int tokens = std::atoi(argument(4, "64").c_str());
     std::string config = kConfig;
     config.replace(config.find("LAYERS"), 6, argument(5, "32"));
-    const std::string folder = argument(6, "");
+    const int batch = std::atoi(argument(6, "0").c_str());
+    const int prompt = std::atoi(argument(7, "0").c_str());
+    const std::string folder = argument(8, "");
     const bool packed = name != "bf16";
     const ls::Encoding encoding = packed ? encoding_of(name) : ls::Encoding::dense;
     const ls::NoGrad no_grad;
@@ -128,6 +193,8 @@ int main(int count, char** arguments) {
         name.c_str(), 1 / seconds, seconds * 1e3, recording * 1e3, speed / bytes, bytes / seconds / speed,
         static_cast<unsigned long long>(hash));
     std::fflush(stdout);
+    if (batch > 0) step_together(*model, batch, tokens, device, 1 / seconds);
+    if (prompt > 0) read_prompt(*model, prompt, device);
     if (!folder.empty()) {
       ls::Trace trace(folder + "/decode_" + name + ".json");
       step();

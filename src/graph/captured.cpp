@@ -30,6 +30,7 @@ NodeRef bare_copy(const Node& node) {
   copy->encoding = node.encoding;
   copy->device = node.device;
   copy->where = node.where;
+  copy->story = node.story;
   copy->name = node.name;
   copy->id = node.id;
   return copy;
@@ -38,10 +39,20 @@ NodeRef bare_copy(const Node& node) {
 // A value of its own, as if it were given.
 NodeRef made_of(const Node& computed) {
   NodeRef node = make_node(Data{}, {}, computed.shape, computed.dtype, computed.device);
+  node->computed = true;
   node->buffer = computed.buffer;
+  node->checks = computed.checks;
   node->canonical = computed.canonical.load(std::memory_order_relaxed);
   node->ready.store(true, std::memory_order_release);
   return node;
+}
+
+// The error of whoever reads a value that was given up.
+std::shared_ptr<const IndexChecks> lost_value() {
+  auto check = std::make_shared<IndexCheck>();
+  check->error = std::make_exception_ptr(BackendError("the value was given up to a run that wrote over it"));
+  check->settled = true;
+  return std::make_shared<const IndexChecks>(IndexChecks{std::move(check)});
 }
 
 // What a kernel may read in the place of a captured input.
@@ -49,7 +60,7 @@ bool is_plain(const Node& node, Device device) {
   const auto address = [&] { return reinterpret_cast<std::uintptr_t>(node.buffer->data()); };
   return form_of(node.op) != Form::view && node.device == device && node.encoding == Encoding::dense &&
          node.ready.load(std::memory_order_acquire) && node.buffer != nullptr && node.failure == nullptr &&
-         !is_unsettled(node) && error_of(node) == nullptr && (!is_host(device) || address() % size_of(node.dtype) == 0);
+         error_of(node) == nullptr && (!is_host(device) || address() % size_of(node.dtype) == 0);
 }
 
 }  // namespace
@@ -123,7 +134,7 @@ std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
   // What depends on no input is computed once; a source takes no longer than reading it would.
   for (const auto& [address, handle] : constants_) {
     const NodeRef& node = handle->node;
-    if (!node->source && form_of(node->op) != Form::source) compute(node);
+    if (!node->source && form_of(node->op) != Form::source) compute(node);  // settled: errors are not for later runs
     const bool has_value = node->ready.load(std::memory_order_acquire);
     if (has_value && node->buffer == nullptr) return nullptr;
     captured->constants_.push_back(handle);
@@ -154,9 +165,29 @@ std::vector<NodeRef> Capture::needed_by(std::span<const Captured::Output> output
   return needed;
 }
 
+// Inputs whose memory a run may write over: nothing is read of them later, and they are no results themselves.
+void Capture::find_stand_ins(std::span<const NodeRef> needed, const Captured& captured) const {
+  std::unordered_map<const Node*, std::size_t> pieces;  // the last that reads it, counted from 1
+  for (const NodeRef& input : inputs_) pieces[input.get()] = 0;
+  for (const Captured::Output& output : captured.outputs_) {
+    if (output.base != nullptr) pieces.erase(output.base.get());
+  }
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    for (const NodeRef& input : needed[i]->inputs) {
+      const auto read = input == nullptr ? pieces.end() : pieces.find(base_of(input).get());
+      if (read == pieces.end()) continue;
+      const std::size_t piece = i / kSegment + 1;
+      if (read->second == 0) read->second = piece;
+      if (read->second != piece) pieces.erase(read);
+    }
+  }
+  for (const NodeRef& input : inputs_) input->stands_in = pieces.contains(input.get());
+}
+
 // Plans for pieces of the computation, each of which stores what later ones read.
 bool Capture::cut(Captured& captured) const {
   const std::vector<NodeRef> needed = needed_by(captured.outputs_);
+  find_stand_ins(needed, captured);
   std::unordered_map<const Node*, std::size_t> segment, last_use;
   for (std::size_t i = 0; i < needed.size(); ++i) segment[needed[i].get()] = i / kSegment;
   for (const NodeRef& node : needed) {
@@ -181,7 +212,16 @@ bool Capture::cut(Captured& captured) const {
     Captured::Segment& made = captured.segments_[s];
     made.window = describe(roots);
     made.plan = make_plan(backend, made.window);
-    if (made.plan->checks > 0 && !is_host(device_)) return false;  // looking at its words would wait
+    // Whoever reads a result looks at the indices of the run, which have to be there still.
+    for (const Plan::Prepared& prepared : made.plan->steps) {
+      for (const int entry : prepared.step.checks) {
+        if (is_host(device_)) break;
+        const NodeRef& index = base_of(made.window.nodes[static_cast<std::size_t>(entry)]->inputs[1]);
+        const auto input = std::find(inputs_.begin(), inputs_.end(), index);
+        if (input == inputs_.end()) return false;
+        (*input)->stands_in = false;
+      }
+    }
     for (const NodeRef& root : roots) {
       root->ready = true;
       const std::size_t last = last_use[root.get()];
@@ -197,37 +237,75 @@ bool Captured::bind(std::span<const Tensor> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const NodeRef& node = Access::node(inputs[i]);
     if (form_of(node->op) == Form::view) return false;
-    if (!node->ready.load(std::memory_order_acquire)) compute(node);
+    if (!node->ready.load(std::memory_order_acquire)) start_computing(node);
     const Node& mine = *inputs_[i];
     if (node->shape != mine.shape || node->dtype != mine.dtype || !is_plain(*node, device_)) return false;
     if (find_canonical(*node) != (mine.canonical == 1)) return false;
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i]->buffer = Access::node(inputs[i])->buffer;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Node& node = *Access::node(inputs[i]);
+    inputs_[i]->buffer = node.buffer;
+    inputs_[i]->checks = is_unsettled(node) ? node.checks : nullptr;
+  }
   return true;
 }
 
-void Captured::let_go() {
-  for (const NodeRef& input : inputs_) input->buffer = nullptr;
-  for (const Output& output : outputs_) {
-    if (output.base != nullptr) output.base->buffer = nullptr;
-  }
-  for (const Segment& segment : segments_) {
-    for (const NodeRef& node : segment.released) node->buffer = nullptr;
+// The only references to the buffers are then those of what stands for them.
+void Captured::take(std::span<const Tensor> given_up) {
+  const std::size_t first = inputs_.size() - given_up.size();
+  for (std::size_t i = 0; i < given_up.size(); ++i) {
+    const auto& handle = Access::handle(given_up[i]);
+    Node& node = *handle->node;
+    const bool is_ours = form_of(node.op) != Form::given || node.computed;
+    if (!inputs_[first + i]->stands_in || !is_ours || handle.use_count() != 1 || handle->node.use_count() != 1) continue;
+    node.checks = lost_value();
+    node.buffer = nullptr;
   }
 }
 
-std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs) {
+void Captured::let_go() {
+  const auto forget = [](const NodeRef& node) {
+    node->buffer = nullptr;
+    node->checks = nullptr;
+  };
+  for (const NodeRef& input : inputs_) forget(input);
+  for (const Output& output : outputs_) {
+    if (output.base != nullptr) forget(output.base);
+  }
+  for (const Segment& segment : segments_) {
+    for (const NodeRef& node : segment.released) forget(node);
+  }
+}
+
+std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs, std::span<const Tensor> given_up) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !bind(inputs)) return std::nullopt;
+  if (!lock.owns_lock()) return std::nullopt;
+  std::vector<Tensor> all(inputs.begin(), inputs.end());
+  all.insert(all.end(), given_up.begin(), given_up.end());
   struct LetGo {
     Captured& captured;
     ~LetGo() { captured.let_go(); }
   } const at_the_end{*this};
+  if (!bind(all)) return std::nullopt;
+  all.clear();  // who shares a value's handle holds it
+  take(given_up);
+  const auto given_at = [&](std::size_t i) -> const NodeRef& {
+    return Access::node(i < inputs.size() ? inputs[i] : given_up[i - inputs.size()]);
+  };
+  const auto index_of = [&](const NodeRef& mine) -> NodeRef {
+    const Reading reading = reading_of(mine);
+    const auto found = std::find(inputs_.begin(), inputs_.end(), reading.base);
+    const NodeRef& given = given_at(static_cast<std::size_t>(found - inputs_.begin()));
+    if (form_of(mine->op) != Form::view) return given;
+    return make_node(ViewOf{reading.view}, {given}, reading.view.shape, given->dtype, device_);
+  };
   for (const Segment& segment : segments_) {
-    auto buffers = run_plan(device_, segment.window, *segment.plan);
-    if (!buffers) return std::nullopt;
-    for (std::size_t e = 0; e < buffers->size(); ++e) {
-      if (segment.window.values[e].wanted) segment.window.nodes[e]->buffer = std::move((*buffers)[e]);
+    auto run = run_plan(device_, segment.window, *segment.plan, index_of);
+    if (!run) return std::nullopt;
+    for (std::size_t e = 0; e < run->buffers.size(); ++e) {
+      if (!segment.window.values[e].wanted) continue;
+      segment.window.nodes[e]->buffer = std::move(run->buffers[e]);
+      if (!run->checks.empty()) segment.window.nodes[e]->checks = run->checks[e];
     }
     for (const NodeRef& node : segment.released) node->buffer = nullptr;
   }
@@ -241,7 +319,7 @@ std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs)
     }
     NodeRef& value = values[output.base.get()];
     if (value == nullptr) {
-      value = output.input >= 0 ? Access::node(inputs[static_cast<std::size_t>(output.input)]) : made_of(*output.base);
+      value = output.input >= 0 ? given_at(static_cast<std::size_t>(output.input)) : made_of(*output.base);
       if (output.input < 0) made.push_back(value);
     }
     results.push_back(Access::tensor(

@@ -28,9 +28,11 @@ namespace graph {
 class Captured {
  public:
   /// The outputs, computed. Nothing where the caller must record instead: an input differs in more than its elements
-  /// (it is a view, is on another device, has subnormals where there were none), an index is bad, or another thread
-  /// runs this. Throws what kernels throw.
-  std::optional<std::vector<Tensor>> run(std::span<const Tensor> inputs);
+  /// (it is a view, is on another device, has subnormals where there were none), an index is bad (on the host; the
+  /// outputs of other devices say it when they are read), or another thread runs this. Throws what kernels throw.
+  /// `given_up`: the last inputs. Those that kernels made and nobody else holds may be written over, as a cache is that
+  /// takes another token, and are lost then.
+  std::optional<std::vector<Tensor>> run(std::span<const Tensor> inputs, std::span<const Tensor> given_up = {});
 
  private:
   friend class Capture;
@@ -48,6 +50,7 @@ class Captured {
   };
 
   bool bind(std::span<const Tensor> inputs);
+  void take(std::span<const Tensor> given_up);
   void let_go();
 
   std::mutex mutex_;
@@ -76,6 +79,7 @@ class Capture final : CaptureWatch {
   NodeRef copy_of(const NodeRef& input);
   std::vector<NodeRef> needed_by(std::span<const Captured::Output> outputs) const;
   bool cut(Captured& captured) const;
+  void find_stand_ins(std::span<const NodeRef> needed, const Captured& captured) const;
 
   CaptureWatch* outer_;
   bool refused_ = false;

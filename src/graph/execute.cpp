@@ -31,10 +31,15 @@ const BufferRef& readable_buffer(Node& node, Backend& backend) {
   return node.aligned;
 }
 
+bool is_users(const Node& node) {
+  return form_of(node.op) == Form::given && !node.computed;
+}
+
 // Whether the memory of a given value may be written: it came from a kernel, and only its update still needs it.
 bool is_replaceable(const NodeRef& node) {
   constexpr int kWindowAndUpdate = 2;
-  return form_of(node->op) != Form::given && node->handles.load(std::memory_order_relaxed) == 0 &&
+  if (node->stands_in) return node->buffer.use_count() == 1;
+  return !is_users(*node) && node->handles.load(std::memory_order_relaxed) == 0 &&
          node.use_count() == kWindowAndUpdate && node->buffer.use_count() == 1;
 }
 
@@ -48,7 +53,7 @@ std::vector<bool> find_droppable(const Window& window) {
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     const Node& node = *window.nodes[e];
     droppable[e] =
-        window.values[e].given && form_of(node.op) != Form::given && node.handles.load(std::memory_order_relaxed) == 0;
+        window.values[e].given && !is_users(node) && node.handles.load(std::memory_order_relaxed) == 0;
     any = any || droppable[e];
   }
   if (!any) return droppable;

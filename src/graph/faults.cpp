@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/backend.h"
+#include "core/call.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -47,7 +48,8 @@ bool UnreadFaults::give_back(Backend& backend, const BufferRef& words, std::size
 }
 
 std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& window, const Plan& plan,
-                                                                  const BufferRef& words) {
+                                                                  const BufferRef& words,
+                                                                  const std::function<NodeRef(const NodeRef&)>& index_of) {
   CheckedValues values(window.nodes.size());
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     if (!window.values[e].given || !is_unsettled(*window.nodes[e])) continue;
@@ -61,6 +63,11 @@ std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& 
       for (const int entry : prepared.step.checks) {
         const auto e = static_cast<std::size_t>(entry);
         flush.checks.push_back(check_of(*window.nodes[e]));
+        if (index_of) {
+          IndexCheck& check = *flush.checks.back();
+          check.index = index_of(check.index);
+          if (current_call != nullptr) check.where = current_call->site;
+        }
         flush.bytes += bytes_kept_by(*flush.checks.back());
         values.add(e, flush.checks.back());
       }

@@ -28,7 +28,9 @@ class UnreadFaults {
   bool give_back(Backend& backend, const BufferRef& words, std::size_t count);
   /// To be called when the plan has run with these words. Returns for each value of the window the checks that it
   /// depends on, new ones and those of given values; nothing where there are none at all.
-  std::vector<std::shared_ptr<const IndexChecks>> add(const Window& window, const Plan& plan, const BufferRef& words);
+  /// `index_of`: for checks of what stands for another index, that.
+  std::vector<std::shared_ptr<const IndexChecks>> add(const Window& window, const Plan& plan, const BufferRef& words,
+                                                      const std::function<NodeRef(const NodeRef&)>& index_of = {});
 
   /// Whether a flush should settle them first, and whether they keep so much memory that it should settle its own.
   bool are_many() const;

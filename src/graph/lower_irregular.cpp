@@ -66,6 +66,9 @@ class IrregularLowering {
     kernel.size = self_.shape[scatter.dim];
     kernel.strides[scatter.dim] = 0;
     kernel.out = slot_of(step_, entry_);
+    const bool is_whole = kernel.self.view == View::contiguous(self_.shape);
+    const bool is_apart = kernel.values.slot != kernel.self.slot && kernel.index.slot != kernel.self.slot;
+    if (is_whole && is_apart) step_.replaces = self_.operands[0].entry;
     return kernel;
   }
 

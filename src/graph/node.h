@@ -101,6 +101,10 @@ struct Node {
   std::uint64_t id = 0;   ///< creation order
   std::atomic<int> depth{0};  ///< longest chain of pending nodes below
   bool source = false;    ///< computed from nothing but Full, Iota and Random
+  bool computed = false;  ///< of given data: kernels made it (graph/captured.h), so it is no memory of the user's
+  /// An input of what was captured: a window reads through it what a run was given, whose memory is the window's own
+  /// if nobody else refers to that.
+  bool stands_in = false;
 
   std::atomic<int> handles{0};
   /// A gradient keeps what it is made of (graph/kept.h): a flush leaves it pending if no user holds it.

@@ -24,7 +24,8 @@ struct Step {
   std::vector<int> writes;  ///< entries whose buffers this step fills
   std::vector<ParameterSource> parameters;
   std::vector<int> checks;  ///< entry behind each fault word of the kernel
-  /// Update: the entry whose buffer may become the result's, where nothing else needs it, the values neither.
+  /// Update and scatter: the entry whose buffer may become the result's, where nothing else needs it, the values
+  /// neither.
   int replaces = -1;
 };
 

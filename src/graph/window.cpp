@@ -323,19 +323,26 @@ void finish_reading(const NodeRef& node) {
   if (const std::exception_ptr error = error_of(*node)) std::rethrow_exception(error);
 }
 
-std::optional<std::vector<BufferRef>> run_plan(Device device, const Window& window, const Plan& plan) {
+std::optional<RunOfPlan> run_plan(Device device, const Window& window, const Plan& plan,
+                                  const std::function<NodeRef(const NodeRef&)>& index_of) {
   DeviceWindow& state = window_of(device);
   Backend& backend = backend_of(device);
-  std::vector<BufferRef> buffers;
+  RunOfPlan run;
   bool good = true;
+  std::vector<NodeRef> released;  // after the lock
   with_largest_tensors(device, [&] {
     const std::lock_guard executing(state.execute);
+    if (state.faults.are_many()) settle(state, backend, released);
     const BufferRef words = state.faults.take_words(backend, plan.checks);
-    buffers = execute(backend, window, plan, words, state.work);
+    run.buffers = execute(backend, window, plan, words, state.work);
     backend.start();
-    good = state.faults.give_back(backend, words, plan.checks);
+    if (is_host(device)) {
+      good = state.faults.give_back(backend, words, plan.checks);
+    } else {
+      run.checks = state.faults.add(window, plan, words, index_of);
+    }
   });
-  return good ? std::optional(std::move(buffers)) : std::nullopt;
+  return good ? std::optional(std::move(run)) : std::nullopt;
 }
 
 std::vector<std::string> planned_kernels(std::span<const NodeRef> nodes) {

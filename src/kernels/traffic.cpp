@@ -75,11 +75,12 @@ void count(Traffic& traffic, const ContractionKernel& kernel, bool) {
   traffic.add(kernel.epilogue);
 }
 
-void count(Traffic& traffic, const ScatterKernel& kernel, bool) {
-  traffic.add(kernel.self);
+void count(Traffic& traffic, const ScatterKernel& kernel, bool in_place) {
+  if (!in_place) traffic.add(kernel.self);
   traffic.add(kernel.index);
   traffic.add(kernel.values);
-  traffic.add(kernel.out, size_of(kernel.dtype), kernel.self.view.shape.numel());
+  const std::int64_t places = kernel.self.view.shape.numel();
+  traffic.add(kernel.out, size_of(kernel.dtype), in_place ? std::min(kernel.space.numel(), places) : places);
 }
 
 void count(Traffic& traffic, const ScanKernel& kernel, bool) {

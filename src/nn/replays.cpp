@@ -52,7 +52,11 @@ bool changes_arithmetic() {
 }
 
 bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& weights) {
-  if (changes_arithmetic() || graph::is_recording() || graph::looks_at_new_nodes()) return true;
+  return changes_arithmetic() || is_followed(inputs, weights);
+}
+
+bool is_followed(std::span<const Tensor> inputs, const std::vector<Cell>& weights) {
+  if (graph::is_recording() || graph::looks_at_new_nodes()) return true;
   const auto is_traced = [](const Tensor& tensor) { return graph::is_tracing({&tensor}); };
   return std::any_of(inputs.begin(), inputs.end(), is_traced) ||
          std::any_of(weights.begin(), weights.end(),
@@ -60,7 +64,7 @@ bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& wei
 }
 
 std::optional<Replays::Map> Replays::run(const std::vector<Cell>& weights, const std::string& kind,
-                                         std::span<const Tensor> inputs) {
+                                         std::span<const Tensor> inputs, std::span<const Tensor> given_up) {
   std::shared_ptr<graph::Captured> captured;
   std::vector<std::string> names;
   {
@@ -75,7 +79,7 @@ std::optional<Replays::Map> Replays::run(const std::vector<Cell>& weights, const
     captured = found->captured;
     names = found->outputs;
   }
-  std::optional<std::vector<Tensor>> results = captured->run(inputs);
+  std::optional<std::vector<Tensor>> results = captured->run(inputs, given_up);
   if (!results) return std::nullopt;
   Map outputs;
   for (std::size_t i = 0; i < names.size(); ++i) outputs.emplace(std::move(names[i]), std::move((*results)[i]));

@@ -28,7 +28,9 @@ class Replays {
 
   /// The outputs of a run like one that was recorded; nothing if there is none, or it does not fit. From any thread.
   /// `kind` is what tells runs apart beside their inputs' elements.
-  std::optional<Map> run(const std::vector<Cell>& weights, const std::string& kind, std::span<const Tensor> inputs);
+  /// `given_up`: more inputs, as of Captured::run.
+  std::optional<Map> run(const std::vector<Cell>& weights, const std::string& kind, std::span<const Tensor> inputs,
+                         std::span<const Tensor> given_up = {});
   /// Whether a run should be recorded, and given to keep().
   bool wants(const std::string& kind);
   /// `captured`: null if the run cannot come again.
@@ -55,6 +57,8 @@ void append_kind(std::string& kind, std::int64_t number);
 void append_kind(std::string& kind, const Tensor& input);
 std::vector<Tensor> tensors_of(const Replays::Map& map);
 
+/// Whether somebody wants gradients of a run, or to see its nodes.
+bool is_followed(std::span<const Tensor> inputs, const std::vector<Cell>& weights);
 /// Whether a run is more than its outputs: somebody wants gradients, other arithmetic, or to see nodes.
 bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& weights);
 /// Whether scopes of the thread change what ops compute: values that were kept outside of them are not theirs.

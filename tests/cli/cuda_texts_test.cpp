@@ -26,6 +26,7 @@ class CompilingDriver : public test::FakeDriver {
   CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {
     info_.shared_bytes = 160 << 10;
     info_.copies_to_shared = true;
+    info_.byte_products = true;
   }
   static std::atomic<int> texts;
 
@@ -93,6 +94,11 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
       {"contraction", [&] { return relu(matmul(x, x.transpose(0, 1))); }},
       {"contraction of packed weights", [&] { return linear(zeros({40, 64}, options).eval(), packed); }},
       {"product of a packed row", [&] { return matmul(zeros({64}, options).eval(), packed.transpose(0, 1)); }},
+      {"products of codes of many rows",
+       [&] {
+         const NumericsScope scope(Numerics::q8);
+         return linear(zeros({40, 256}, options).eval(), random_packed({70, 256}, Encoding::q2_k, 1, kDevice));
+       }},
       {"gather of packed elements", [&] { return dequantize(packed); }},
       {"convolution",
        [&] {

@@ -9,6 +9,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "core/device.h"
 #include "graph/make.h"
 #include "graph/window.h"
 #include "support/tensors.h"
@@ -137,6 +138,65 @@ TEST(Captured, LeavesBadIndicesToARecordedRun) {
   ASSERT_TRUE(good);
   EXPECT_BITS_EQ((*good)[0], index_select(table, 0, indices({1, 1})));
   EXPECT_FALSE(again->run(std::vector<Tensor>{indices({1, 3})}));
+}
+
+// As a cache that takes a token: written over where nobody else holds it, and only there.
+TEST(Captured, WritesOverWhatIsGivenUp) {
+  for (const Device device : test_devices()) {
+    const auto put = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      const Tensor after = scatter(in[2], 0, in[0].reshape({1, 1}).expand({1, 3}), in[1]);
+      return {after, sum(after)};
+    };
+    const Tensor at = indices({1}).to(device);
+    const Tensor more = (input({1, 3}, 1, device) * 2.0).eval();  // as what is given might not be, free of subnormals
+    Tensor cache = zeros({4, 3}, {.device = device}) + 1.0;
+    const auto again = captured(put, {at, more, cache});
+    ASSERT_NE(again, nullptr);
+    const std::byte* const memory = node_of(cache)->buffer->data();
+    for (const std::int64_t place : {2, 0, 3}) {
+      const Tensor index = indices({place}).to(device);
+      const std::vector<Tensor> expected = put({index, more, cache.clone().eval()});
+      const std::uint64_t hash = expected[0].hash();
+      const std::vector<Tensor> given_up = {std::exchange(cache, Tensor())};
+      const auto results = again->run(std::vector<Tensor>{index, more}, given_up);
+      ASSERT_TRUE(results);
+      cache = (*results)[0];
+      EXPECT_EQ(node_of(cache)->buffer->data(), memory);
+      EXPECT_EQ(cache.hash(), hash);
+      EXPECT_BITS_EQ((*results)[1], expected[1]);
+      EXPECT_THROW(given_up[0].eval(), BackendError);
+    }
+    const std::uint64_t hash = cache.hash();
+    const std::vector<Tensor> shared = {cache};
+    ASSERT_TRUE(again->run(std::vector<Tensor>{at, more}, shared));
+    EXPECT_EQ(cache.hash(), hash);
+    const std::vector<float> numbers(12, 2);
+    const std::vector<Tensor> users = {Tensor::from_blob(numbers.data(), {4, 3}, DType::f32).to(device)};
+    EXPECT_EQ(again->run(std::vector<Tensor>{at, more}, users).has_value(), is_host(device));
+    EXPECT_EQ(numbers, std::vector<float>(12, 2));
+  }
+}
+
+// Devices that run ahead of the host do not wait: the error comes when a result is read.
+TEST(Captured, SaysLaterThatAnIndexWasBadWhereTheDeviceRunsAhead) {
+  for (const Device device : test_devices()) {
+    if (is_host(device)) continue;
+    const Tensor table = input({3, 2}, 1, device);
+    const TensorsFunction look_up = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      return {embedding(table, in[0].reshape({1, 2})) * 2.0};
+    };
+    const auto again = captured(look_up, {indices({0, 2}).to(device)});
+    ASSERT_NE(again, nullptr);
+    const auto run = [&](const std::vector<std::int64_t>& at) {
+      return again->run(std::vector<Tensor>{indices(at).to(device)}).value()[0];
+    };
+    const Tensor good = run({1, 1});
+    const Tensor bad = run({1, 3});
+    const Tensor after = run({2, 2});
+    expect_error<IndexError>([&] { (bad + 1.0).eval(); }, {"index 3", "size 3", "from 0 to 2"});
+    EXPECT_BITS_EQ(good, look_up({indices({1, 1}).to(device)})[0]);
+    EXPECT_BITS_EQ(after, look_up({indices({2, 2}).to(device)})[0]);
+  }
 }
 
 TEST(Captured, HasNoGradients) {

@@ -94,6 +94,48 @@ TEST(Scatter, CombinesInTheOrderOfTheSources) {
   }
 }
 
+// As a cache takes a token of each row: nothing has to be put in order.
+TEST(Scatter, OfValuesWithPlacesOfTheirOwn) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::i8}) {
+    same_everywhere([&](Device device) {
+      const Tensor self = random_tensor({3, 2, 9, 4}, dtype, 1, device);
+      const Tensor values = random_tensor({3, 4, 1, 2}, dtype, 2, device).transpose(1, 3);
+      const Tensor index = indices({8, 0, 5}, {3, 1, 1, 1}, device).expand({3, 2, 1, 4});
+      const Tensor result = scatter(ScatterOp::set, self, 2, index, values, true);
+      EXPECT_BITS_EQ(result.select(0, 2).select(1, 5), values.select(0, 2).select(1, 0));
+      EXPECT_BITS_EQ(result.narrow(2, 1, 4), self.narrow(2, 1, 4));
+      return result;
+    });
+  }
+  for (const Device device : test_devices()) {
+    const CallScope call("scatter", CallSite());
+    const Tensor index = indices({3}, {1, 1}, device).expand({1, 2});
+    const Tensor result = scatter(ScatterOp::set, zeros({3, 2}, {.device = device}), 0, index,
+                                  ones({1, 2}, {.device = device}), true);
+    expect_error<IndexError>([&] { result.eval(); }, {"scatter", "index 3", "size 3"});
+  }
+}
+
+TEST(Scatter, IntoAValueThatNothingElseHoldsIsInPlace) {
+  for (const Device device : test_devices()) {
+    for (const ScatterOp op : {ScatterOp::set, ScatterOp::add}) {
+      Tensor cache = (zeros({16, 8}, {.device = device}) + 1.0).eval();
+      const std::byte* const memory = graph::node_of(cache)->buffer->data();
+      for (const std::int64_t row : {3, 0, 3, 15}) {
+        const Tensor index = indices({row}, {1, 1}, device).expand({1, 8});
+        cache = scatter(op, cache, 0, index, full({1, 8}, static_cast<double>(row), {.device = device}), true);
+        cache.eval();
+        EXPECT_EQ(graph::node_of(cache)->buffer->data(), memory);
+      }
+      EXPECT_EQ(sum(cache).item<float>(), 8 * (op == ScatterOp::set ? 13 + 3 + 15 : 16 + 3 + 3 + 15));
+      const Tensor held = cache;
+      const Tensor other = scatter(op, cache, 0, indices({1}, {1, 1}, device).expand({1, 8}),
+                                   ones({1, 8}, {.device = device}), true).eval();
+      EXPECT_NE(graph::node_of(other)->buffer->data(), memory);
+    }
+  }
+}
+
 TEST(Scatter, ABadIndexIsAnErrorAtTheRead) {
   const CallScope call("scatter", CallSite());
   const Tensor result = scatter(ScatterOp::add, zeros({2, 3}), 1, indices({0, 3}, {1, 2}, {}), ones({1, 2}), true);

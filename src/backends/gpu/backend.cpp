@@ -274,6 +274,7 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
                             .shared_bytes = driver_->info().shared_bytes,
                             .copies_to_shared = driver_->info().copies_to_shared,
                             .integer_tiles = driver_->info().integer_tiles,
+                            .byte_products = driver_->info().byte_products,
                             .arithmetic = arithmetic_};
   return render(kernel, limits);
 }

@@ -70,6 +70,7 @@ struct KernelText {
   bool copies = false;           ///< to shared memory: RenderLimits::copies_to_shared
   bool integer_tiles = false;    ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles
   bool attention_tiles = false;  ///< calls what cuda/attention_tiles.cpp defines
+  bool byte_products = false;    ///< needs cuda/byte_products.h: RenderLimits::byte_products
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -202,6 +203,7 @@ struct RenderLimits {
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup
   bool copies_to_shared = false;        ///< the device copies memory there without registers (cp.async)
   bool integer_tiles = false;           ///< it multiplies tiles of 8-bit digits asynchronously (wgmma, sm_90a)
+  bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
   Arithmetic arithmetic;
 };
 

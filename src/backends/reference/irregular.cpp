@@ -49,6 +49,7 @@ void run_kernel(const ScatterKernel& kernel, const Binding& binding) {
   std::byte* out = slot(binding, kernel.out);
   Index index{};
   for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    if (slot(binding, kernel.self.slot) == out) break;
     unravel(shape, i, index.data());
     store_word(kernel.dtype, out, i, word_at(kernel.self, binding, index.data()));
   }

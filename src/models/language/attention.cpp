@@ -209,7 +209,7 @@ Tensor Attention::rows(const Tensor& x, RowPlaces& places, const RopeTables* rot
   held.keys.put_rows(places.index(), apart(heads.key));
   held.values.put_rows(places.index(), apart(heads.value));
   const Tensor gate = heads.gate;
-  heads = {apart(heads.query), held.keys.all(), held.values.all(), {}};
+  heads = {apart(heads.query), held.keys.first(places.keys()), held.values.first(places.keys()), {}};
   AttentionOptions options;
   options.enable_gqa = heads.query.size(1) != heads.key.size(1);
   options.scale = config_.scale;

@@ -219,9 +219,10 @@ std::vector<std::vector<float>> StepBatch::step(const std::vector<std::pair<std:
     farthest = std::max(farthest, place);
   }
   parts_->reserve(farthest + 1);
-  RowPlaces places(positions, taken, parts_->places(), parts_->device);
+  RowPlaces places(*parts_->model, positions, taken, parts_->device);
   const auto count = static_cast<std::int64_t>(ids.size());
-  const Tensor logits = parts_->model->step(Tensor::from(ids, {1, count}, parts_->device), places, parts_->layers);
+  const Tensor logits =
+      parts_->model->repeated_step(Tensor::from(ids, {1, count}, parts_->device), places, parts_->layers);
   const std::vector<float> all = logits.to_vector<float>();
   const auto vocabulary = static_cast<std::ptrdiff_t>(all.size() / ids.size());
   std::vector<std::vector<float>> result;

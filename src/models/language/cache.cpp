@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <lockstep/ops.h>
 
 #include "core/checked.h"
+#include "models/language/step_replays.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -38,12 +38,17 @@ Tensor out_of_blocks(const std::vector<Tensor>& parts) {
   return (codes * parts[1].to(DType::f32).unsqueeze(-1)).flatten(-2, -1);
 }
 
+constexpr std::int64_t kBlockPlaces = 256;  // as many as attention takes at once
+
+std::int64_t in_whole_blocks(std::int64_t places) {
+  return (places + kBlockPlaces - 1) / kBlockPlaces * kBlockPlaces;
+}
+
 Tensor with_places(const Tensor& held, std::int64_t count) {
-  constexpr std::int64_t kPlaces = 256;  // as many as attention takes at once
   const std::int64_t there = held.size(2);
   if (count <= there) return held;
   Shape shape = held.shape();
-  shape[2] = (std::max(count, there + there / 2) + kPlaces - 1) / kPlaces * kPlaces - there;
+  shape[2] = in_whole_blocks(std::max(count, there + there / 2)) - there;
   const Tensor empty = zeros(shape, {held.dtype(), held.device()});
   return there == 0 ? empty : cat({held, empty}, 2);
 }
@@ -90,9 +95,13 @@ std::vector<Tensor> HeldHeads::encoded(const Tensor& more) const {
   return {};
 }
 
-Tensor HeldHeads::all() const {
-  if (type_ == CacheType::q8_0) return out_of_blocks(parts_);
-  return type_ == CacheType::f32 ? parts_.front() : parts_.front().to(DType::f32);
+Tensor HeldHeads::first(std::int64_t count) const {
+  std::vector<Tensor> read = parts_;
+  for (Tensor& part : read) {
+    if (count < places()) part = part.narrow(2, 0, count);
+  }
+  if (type_ == CacheType::q8_0) return out_of_blocks(read);
+  return type_ == CacheType::f32 ? read.front() : read.front().to(DType::f32);
 }
 
 std::int64_t HeldHeads::bytes() const {
@@ -178,23 +187,28 @@ void HeldHeads::eval() {
   for (Tensor& part : parts_) part.eval();
 }
 
-RowPlaces::RowPlaces(std::vector<std::int64_t> positions, const std::vector<bool>& taken, std::int64_t keys,
-                     Device device)
-    : positions_(std::move(positions)) {
-  const auto count = static_cast<std::int64_t>(positions_.size());
-  std::vector<std::int64_t> columns(static_cast<std::size_t>(keys));
-  std::iota(columns.begin(), columns.end(), 0);
-  columns_ = Tensor::from(columns, {keys}, device);
-  index_ = Tensor::from(positions_, {count}, device);
+RowPlaces::RowPlaces(const LayeredModel& model, const std::vector<std::int64_t>& positions,
+                     const std::vector<bool>& taken, Device device)
+    : keys_(in_whole_blocks(*std::max_element(positions.begin(), positions.end()) + 1)),
+      of_model_(model.at_positions(positions, device)) {
+  const auto count = static_cast<std::int64_t>(positions.size());
+  index_ = Tensor::from(positions, {count}, device);
   if (std::find(taken.begin(), taken.end(), false) == taken.end()) return;
   taken_ = Tensor::from(std::vector<std::int64_t>(taken.begin(), taken.end()), {count}, device) > 0;
+}
+
+std::vector<Tensor> RowPlaces::inputs() const {
+  std::vector<Tensor> all = of_model_;
+  all.push_back(index_);
+  if (taken_.defined()) all.push_back(taken_);
+  return all;
 }
 
 const Tensor& RowPlaces::visible(std::int64_t window) {
   Tensor& result = visible_[window];
   if (result.defined()) return result;
   const Tensor own = index_.reshape({-1, 1, 1, 1});
-  const Tensor columns = columns_.reshape({1, 1, 1, -1});
+  const Tensor columns = arange(static_cast<double>(keys_), {.dtype = DType::i64, .device = index_.device()});
   result = columns <= own;
   if (window > 0) result = bitwise_and(result, columns > own - window);
   return result;
@@ -211,6 +225,32 @@ void RowPlaces::choose(State& state, const State& after) const {
     for (int d = 1; d < shape.rank(); ++d) shape[d] = 1;
     state[i] = where(taken_.reshape(shape), after[i], state[i]);
   }
+}
+
+LayeredModel::LayeredModel() : replays_(std::make_unique<StepReplays>()) {}
+LayeredModel::~LayeredModel() = default;
+
+std::vector<Tensor> LayeredModel::at_positions(std::span<const std::int64_t>, Device) const {
+  return {};
+}
+
+Tensor LayeredModel::repeated_step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
+  return replays_->step(*this, ids, places, held);
+}
+
+std::optional<Tensor> LayeredModel::next_step(const Tensor& ids, LayeredCache* cache) const {
+  if (cache == nullptr || cache->length() == 0 || ids.shape() != Shape{1, 1} || cache->rows() != 1) return std::nullopt;
+  const std::int64_t position = cache->length();
+  if (position > last_that_sees_all().value_or(position) || !replays_->fit(*this)) return std::nullopt;
+  RowPlaces places(*this, {position}, {true}, ids.device());
+  for (LayerMemory& layer : cache->layers) {
+    if (!layer.keys.defined()) continue;
+    layer.keys.reserve(position + 1);
+    layer.values.reserve(position + 1);
+  }
+  Tensor logits = repeated_step(ids, places, cache->layers);
+  cache->grow(1);
+  return logits;
 }
 
 std::unique_ptr<LanguageCache> LayeredModel::make_cache() const {

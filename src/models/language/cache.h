@@ -3,6 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include <lockstep/models/language.h>
@@ -29,8 +32,11 @@ class HeldHeads {
   std::int64_t rows() const { return parts_.front().size(0); }
   std::int64_t places() const { return parts_.front().size(2); }
   std::int64_t bytes() const;
-  /// As they are remembered, in f32.
-  Tensor all() const;
+  /// As they are remembered, in f32; the first `count` ones.
+  Tensor all() const { return first(places()); }
+  Tensor first(std::int64_t count) const;
+  /// What they lie in: another token changes elements alone.
+  std::vector<Tensor>& parts() { return parts_; }
 
   /// Takes those of the tokens at `positions`, [N, heads, L, width].
   void put(Positions positions, const Tensor& more);
@@ -73,30 +79,43 @@ struct LayerMemory {
   State state;
 };
 
+class LayeredModel;
+class StepReplays;
+
 /// One token of each of several texts: row i is its text's token at positions[i].
 class RowPlaces {
  public:
-  /// Rows that are not `taken` are computed, too, but their states stay.
-  RowPlaces(std::vector<std::int64_t> positions, const std::vector<bool>& taken, std::int64_t keys, Device device);
+  /// Rows that are not `taken` are computed, too, but their states stay. Throws as LayeredModel::at_positions.
+  RowPlaces(const LayeredModel& model, const std::vector<std::int64_t>& positions, const std::vector<bool>& taken,
+            Device device);
 
-  const std::vector<std::int64_t>& positions() const { return positions_; }
   const Tensor& index() const { return index_; }
+  /// How many are read: those up to the farthest position, in whole blocks.
+  std::int64_t keys() const { return keys_; }
+  /// What the model has made of the positions.
+  std::span<const Tensor> of_model() const { return of_model_; }
+  /// All that tells one step from the next, beside tokens and memories.
+  std::vector<Tensor> inputs() const;
   /// Which keys a row sees, bool [N, 1, 1, keys]: the last `window` ones; all for 0.
   const Tensor& visible(std::int64_t window);
   /// `state` becomes `after` in the rows that are taken.
   void choose(State& state, const State& after) const;
 
  private:
-  std::vector<std::int64_t> positions_;
+  std::int64_t keys_ = 0;
+  std::vector<Tensor> of_model_;
   Tensor index_;    // [N]
-  Tensor columns_;  // [keys]
   Tensor taken_;    // [N]; undefined: all
   std::map<std::int64_t, Tensor> visible_;
 };
 
+class LayeredCache;
+
 /// A language model of layers that remember.
 class LayeredModel : public LanguageModel {
  public:
+  LayeredModel();
+  ~LayeredModel() override;
   std::unique_ptr<LanguageCache> make_cache() const final;
   CacheType cache_type() const final { return type_; }
   void set_cache_type(CacheType type) final;
@@ -104,6 +123,17 @@ class LayeredModel : public LanguageModel {
   /// Logits [1, N, vocabulary] of the tokens ids [1, N] of N texts, of which `held` remembers, layer by layer, a row
   /// each. Row by row the bits of forward.
   virtual Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const = 0;
+  /// The same, without nodes if such a step was recorded before (step_replays.h).
+  Tensor repeated_step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const;
+  /// forward's logits of the last `rows` tokens of each row: the head is as much work as several layers.
+  virtual Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const {
+    return forward(ids, cache, {}).narrow(1, ids.size(1) - rows, rows);
+  }
+  /// What steps at these positions read: tables, indices; one row for each. ValueError for positions that the model
+  /// does not have.
+  virtual std::vector<Tensor> at_positions(std::span<const std::int64_t> positions, Device device) const;
+  /// Whether steps are made of the model's own parameters and buffers alone.
+  virtual bool repeats_steps() const { return true; }
   virtual std::size_t layer_count() const = 0;
   /// Whether some layer has a state, which cannot go back to an earlier token.
   virtual bool has_state() const = 0;
@@ -111,8 +141,13 @@ class LayeredModel : public LanguageModel {
  protected:
   /// The numbers of a key's and of a value's elements that one head has; empty where there are none.
   virtual std::vector<std::int64_t> head_widths() const = 0;
+  /// The last position at which a token sees all keys before it; none: all do.
+  virtual std::optional<std::int64_t> last_that_sees_all() const { return std::nullopt; }
+  /// One token more, ids [1, 1], as a step that may come again; nothing where forward has to be computed otherwise.
+  std::optional<Tensor> next_step(const Tensor& ids, LayeredCache* cache) const;
 
  private:
+  std::unique_ptr<StepReplays> replays_;
   CacheType type_ = CacheType::f32;
 };
 

@@ -81,16 +81,12 @@ Tensor Decoder::run_state(const Layer& layer, const Tensor& x, State& state) {
   return layer.kind.mixer == Mixer::convolution ? layer.convolution(x, state) : layer.delta(x, state);
 }
 
-Tensor Decoder::embed(const Tensor& ids, std::span<const std::int64_t> positions) const {
+Tensor Decoder::embed(const Tensor& ids, std::span<const Tensor> at) const {
   Tensor x = embedding_part_ ? embedding_part_->rows(ids) : embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
   if (config_.token_types > 0) x = x + dequantize(Tensor(token_types_).select(0, 0));
-  if (config_.position_count > 0) {
-    // Looked up, not cut out: where they stand is no part of a step's plan then.
-    std::vector<std::int64_t> places(positions.begin(), positions.end());
-    for (std::int64_t& place : places) place += config_.position_offset;
-    x = x + embedding(positions_, Tensor::from(places, {static_cast<std::int64_t>(places.size())}, x.device()));
-  }
+  // Looked up, not cut out: where they stand is no part of a step's plan then.
+  if (config_.position_count > 0) x = x + embedding(positions_, at.back());
   return embedding_norm_(x);
 }
 
@@ -135,8 +131,14 @@ Tensor Decoder::logits(const Tensor& x) const {
 
 Tensor Decoder::forward(const Tensor& ids, LanguageCache* cache, CallSite site) const {
   const CallScope call("LanguageModel", site);
+  if (const std::optional<Tensor> result = next_step(ids, LayeredCache::of(cache, *this))) return *result;
   const Tensor x = hidden(ids, cache, site);
   return config_.encoder ? x : logits(x);
+}
+
+Tensor Decoder::last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const {
+  if (ids.rank() != 2 || rows >= ids.size(1)) return forward(ids, cache, {});
+  return logits(hidden(ids, cache).narrow(1, ids.size(1) - rows, rows));
 }
 
 Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) const {
@@ -147,11 +149,11 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
   }
   LayeredCache* own = LayeredCache::of(cache, *this);
   const Positions positions{own == nullptr ? 0 : own->length(), ids.size(1)};
-  check_positions(positions.end() - 1);
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(positions.length));
   std::iota(numbers.begin(), numbers.end(), positions.first);
-  Tensor x = embed(ids, numbers);
-  const std::vector<RopeTables> tables = tables_of(numbers, ids.device());
+  const std::vector<Tensor> at = at_positions(numbers, ids.device());
+  Tensor x = embed(ids, at);
+  const std::vector<RopeTables> tables = tables_in(at);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     LayerMemory* past = own == nullptr ? nullptr : &own->layers[i];
     x = run_layer(layers_[i], x, tables,
@@ -166,10 +168,42 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
   return norm_(x);
 }
 
-std::vector<RopeTables> Decoder::tables_of(std::span<const std::int64_t> positions, Device device) const {
+std::vector<Tensor> Decoder::at_positions(std::span<const std::int64_t> positions, Device device) const {
+  for (const std::int64_t position : positions) check_positions(position);
+  std::vector<Tensor> at;
+  for (const RotaryConfig& rotary : config_.rotary) {
+    const RopeTables tables = rotary_tables(rotary, positions, device);
+    at.push_back(tables.cos);
+    at.push_back(tables.sin);
+  }
+  if (config_.position_count > 0) {
+    std::vector<std::int64_t> places(positions.begin(), positions.end());
+    for (std::int64_t& place : places) place += config_.position_offset;
+    at.push_back(Tensor::from(places, {static_cast<std::int64_t>(places.size())}, device));
+  }
+  return at;
+}
+
+std::vector<RopeTables> Decoder::tables_in(std::span<const Tensor> at) const {
   std::vector<RopeTables> tables;
-  for (const RotaryConfig& rotary : config_.rotary) tables.push_back(rotary_tables(rotary, positions, device));
+  for (std::size_t i = 0; i < config_.rotary.size(); ++i) tables.push_back({at[2 * i], at[2 * i + 1]});
   return tables;
+}
+
+bool Decoder::repeats_steps() const {
+  const auto has_more = [](const auto& projection) {
+    return projection.second->down.defined() || projection.second->part != nullptr || projection.second->is_one_ranks;
+  };
+  return embedding_part_ == nullptr && std::none_of(projections().begin(), projections().end(), has_more);
+}
+
+std::optional<std::int64_t> Decoder::last_that_sees_all() const {
+  std::optional<std::int64_t> last;
+  for (const Layer& layer : layers_) {
+    const std::int64_t window = layer.kind.window;
+    if (window > 0) last = std::min(last.value_or(window - 1), window - 1);
+  }
+  return last;
 }
 
 void Decoder::check_positions(std::int64_t last) const {
@@ -179,9 +213,8 @@ void Decoder::check_positions(std::int64_t last) const {
 }
 
 Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
-  for (const std::int64_t position : places.positions()) check_positions(position);
-  const std::vector<RopeTables> tables = tables_of(places.positions(), ids.device());
-  Tensor x = embed(ids, places.positions());
+  const std::vector<RopeTables> tables = tables_in(places.of_model());
+  Tensor x = embed(ids, places.of_model());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     x = run_layer(layers_[i], x, tables,
                   [&](const Layer& layer, const Tensor& input, const RopeTables* rotary, bool interleaved) {

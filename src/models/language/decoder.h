@@ -22,8 +22,11 @@ class Decoder final : public LayeredModel, public HasProjections {
   /// What the logits are made of: the last hidden states [N, L, hidden].
   Tensor hidden(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const;
   Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const override;
+  Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const override;
   std::size_t layer_count() const override { return layers_.size(); }
   bool has_state() const override;
+  std::vector<Tensor> at_positions(std::span<const std::int64_t> positions, Device device) const override;
+  bool repeats_steps() const override;
   bool encoder() const override { return config_.encoder; }
   const std::string& family() const override { return config_.family; }
   std::int64_t vocabulary() const override { return config_.vocabulary; }
@@ -34,6 +37,7 @@ class Decoder final : public LayeredModel, public HasProjections {
 
  protected:
   std::vector<std::int64_t> head_widths() const override;
+  std::optional<std::int64_t> last_that_sees_all() const override;
 
  private:
   struct Layer {
@@ -49,10 +53,11 @@ class Decoder final : public LayeredModel, public HasProjections {
   /// Attention of a layer, or what it has instead, however its memory is kept.
   using Mix = std::function<Tensor(const Layer&, const Tensor& x, const RopeTables* rotary, bool interleaved)>;
 
-  Tensor embed(const Tensor& ids, std::span<const std::int64_t> positions) const;
+  /// `at`: from at_positions.
+  Tensor embed(const Tensor& ids, std::span<const Tensor> at) const;
   Tensor run_layer(const Layer& layer, const Tensor& x, const std::vector<RopeTables>& tables, const Mix& mix) const;
   static Tensor run_state(const Layer& layer, const Tensor& x, State& state);
-  std::vector<RopeTables> tables_of(std::span<const std::int64_t> positions, Device device) const;
+  std::vector<RopeTables> tables_in(std::span<const Tensor> at) const;
   void check_positions(std::int64_t last) const;
   Tensor logits(const Tensor& x) const;
 

@@ -12,6 +12,7 @@
 
 #include "core/device.h"
 #include "graph/early_read.h"
+#include "models/language/cache.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -42,10 +43,13 @@ Tensor PromptCache::logits(std::span<const std::int64_t> tokens, std::int64_t ro
   }
   const std::vector<std::int64_t> rest(tokens.begin() + static_cast<std::ptrdiff_t>(same), tokens.end());
   const auto length = static_cast<std::int64_t>(rest.size());
-  const Tensor all = model_->forward(Tensor::from(rest, {1, length}, device), cache_.get());
-  tokens_.assign(tokens.begin(), tokens.end());
   const std::int64_t told = std::min(std::max<std::int64_t>(rows, 1), length);
-  return all.select(0, 0).narrow(0, length - told, told);
+  const Tensor ids = Tensor::from(rest, {1, length}, device);
+  const auto* layered = dynamic_cast<const LayeredModel*>(model_);
+  const Tensor last = layered == nullptr ? model_->forward(ids, cache_.get()).narrow(1, length - told, told)
+                                         : layered->last_logits(ids, told, cache_.get());
+  tokens_.assign(tokens.begin(), tokens.end());
+  return last.select(0, 0);
 }
 
 Tensor PromptCache::logits_behind(const Tensor& token) {

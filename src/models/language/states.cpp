@@ -15,6 +15,7 @@ Tensor StateModel::forward(const Tensor& ids, LanguageCache* cache, CallSite sit
         fmt::format("LanguageModel: ids have the shape {}, not [N, L] with L > 0", ids.shape().to_string()));
   }
   LayeredCache* own = LayeredCache::of(cache, *this);
+  if (const std::optional<Tensor> result = next_step(ids, own)) return *result;
   Tensor x = embed(ids);
   Tensor aside;
   for (std::size_t layer = 0; layer < layers_; ++layer) {

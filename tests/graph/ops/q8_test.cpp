@@ -16,6 +16,7 @@
 #include <lockstep/io/safetensors.h>
 #include <lockstep/lockstep.h>
 
+#include "core/device.h"
 #include "core/fp_state.h"
 #include "graph/numerics.h"
 #include "graph/values.h"
@@ -229,6 +230,28 @@ TEST(Q8Numerics, ARowDoesNotDependOnTheOthers) {
     for (std::int64_t row = 0; row < 11; ++row) {
       EXPECT_BITS_EQ(q8([&] { return linear(x.narrow(0, row, 1), weight); }), all.narrow(0, row, 1));
     }
+  }
+}
+
+// Tiles with rows and columns that fill none, columns that begin at any byte, groups, offsets; and every form of them.
+TEST(Q8Numerics, ManyRowsAreTheRowsOfAFew) {
+  const auto check = [](Encoding encoding, std::int64_t rows, const Shape& shape, bool special, Device device) {
+    SCOPED_TRACE(device.to_string() + " " + std::string(info_of(encoding).name) + " " + std::to_string(rows));
+    const Tensor weight = random_packed(shape, encoding, 2, device, special);
+    const Tensor x = random_tensor({rows, shape[1]}, DType::f32, 1, device, special);
+    const auto product = [&](const Tensor& some) { return q8([&] { return (linear(some, weight) * 3).eval(); }); };
+    const Tensor all = product(x);
+    for (const std::int64_t row : {std::int64_t{0}, rows / 2, rows - 7}) {
+      EXPECT_BITS_EQ(product(x.narrow(0, row, 7)), all.narrow(0, row, 7));
+    }
+  };
+  for (const Device device : test_devices()) {
+    if (is_host(device) && device != Device{}) continue;
+    for (const Encoding encoding : kQ8Encodings) check(encoding, 20, {150, 512}, true, device);
+    if (is_host(device)) continue;
+    for (const std::int64_t rows : {14, 64, 300, 1400}) check(Encoding::q6_k, rows, {2100, 1024}, false, device);
+    check(Encoding::q4_k, 1400, {2100, 1024}, false, device);
+    check(Encoding::q8_0, 1400, {2100, 1024}, false, device);
   }
 }
 

@@ -12,7 +12,10 @@
 #include <lockstep/models/batch.h>
 #include <lockstep/ops.h>
 
+#include "core/device.h"
+#include "graph/window.h"
 #include "support/files.h"
+#include "support/tensors.h"
 
 namespace lockstep::models {
 namespace {
@@ -119,6 +122,54 @@ TEST(LanguageCache, OfEveryTypeGivesTheSameBitsHoweverItIsFilled) {
   }
   EXPECT_EQ(hashes[0], model->forward(ids).hash());
   EXPECT_EQ(std::set(hashes.begin(), hashes.end()).size(), 4u);
+}
+
+// Steps that come again, without nodes: over a block's end, beside a copy that stays what it was, back and on again,
+// with other weights.
+TEST(LanguageCache, RepeatsStepsWithTheSameBits) {
+  const NoGrad no_grad;
+  const auto model = small_model();
+  constexpr std::int64_t kLength = 264;
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < kLength; ++i) numbers.push_back((i * i * 7 + 3 * i) % 64);
+  const Tensor ids = Tensor::from(numbers, {1, kLength});
+  for (const Device device : test_devices()) {
+    model->to(device);
+    const Tensor there = ids.to(device);
+    const Tensor whole = model->forward(there).eval();
+    const auto cache = model->make_cache();
+    const std::int64_t begin = is_host(device) && device != Device{} ? 250 : 245;
+    model->forward(there.narrow(1, 0, begin), cache.get()).eval();
+    std::unique_ptr<LanguageCache> copy;
+    const auto step = [&](LanguageCache& of, std::int64_t position) {
+      const Tensor token = Tensor::from(std::vector{numbers[static_cast<std::size_t>(position)]}, {1, 1}, device);
+      const Tensor logits = model->forward(token, &of);
+      EXPECT_BITS_EQ(logits, whole.narrow(1, position, 1)) << device.to_string() << " " << position;
+    };
+    const auto plans = [&] {
+      const graph::WindowStatistics now = graph::window_statistics(device);
+      return now.plans_made + now.plans_reused;
+    };
+    for (std::int64_t position = begin; position < kLength; ++position) {
+      if (position == begin + 4) copy = cache->clone();
+      const std::uint64_t before = plans();
+      step(*cache, position);
+      if (position == begin + 5) {
+        EXPECT_EQ(plans(), before) << device.to_string();
+      }
+    }
+    step(*copy, begin + 4);
+    cache->truncate(258);
+    step(*cache, 258);
+    step(*copy, begin + 5);
+    const Tensor bad = Tensor::from(std::vector<std::int64_t>{64}, {1, 1}, device);
+    EXPECT_THROW(model->forward(bad, copy.get()).eval(), IndexError);
+  }
+  model->to(Device{});
+  for (auto& [name, parameter] : model->named_parameters()) {
+    if (name == "model.norm.weight") parameter = Tensor(parameter) * 2;
+  }
+  EXPECT_EQ(cached(*model, ids.narrow(1, 0, 8), 1).hash(), model->forward(ids.narrow(1, 0, 8)).hash());
 }
 
 TEST(LanguageCache, GoesBackInEveryType) {

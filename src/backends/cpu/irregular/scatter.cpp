@@ -21,7 +21,8 @@ class ScatterExecutable final : public Executable {
 
   void run(const Binding& binding) const override {
     const FloatingPointScope scope;
-    self_.run(binding, slot_of(binding, plan_.kernel.out));
+    std::byte* out = slot_of(binding, plan_.kernel.out);
+    if (slot_of(binding, plan_.kernel.self.slot) != out) self_.run(binding, out);
     if (scatter_) scatter_->run(binding);
     // Indices into an axis of size 0.
     if (plan_.places == 0 && plan_.kernel.space.numel() != 0) report_fault(binding, 0);

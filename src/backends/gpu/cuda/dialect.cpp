@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/cuda/attention_tiles.h"
+#include "backends/gpu/cuda/byte_products.h"
 #include "backends/gpu/cuda/integer_tiles.h"
 #include "backends/gpu/texts.h"
 
@@ -246,10 +247,11 @@ std::string cuda_source(const KernelText& kernel) {
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   const std::string functions = kernel.functions + (kernel.attention_tiles ? kAttentionTilesText : "");
   return fmt::format(
-      "{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
-      kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "", std::max(kernel.words, 1),
-      needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin, kernel.body);
+      kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "",
+      kernel.byte_products ? kByteProductsText : "", std::max(kernel.words, 1), needed_functions(functions + kernel.body),
+      functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
 }  // namespace gpu

@@ -262,6 +262,7 @@ class CudaDriver : public Driver {
     info_.copies_to_shared = major >= 8;
     info_.integer_tiles = hopper;
     info_.attention_tiles = major >= 8;
+    info_.byte_products = major >= 8;
     overlaps_kernels_ = major >= 9 && api_.graph_add_edges != nullptr;
   }
 

@@ -7,6 +7,7 @@
 //            workgroup has all of k for some of them
 //   packed   a few rows times packed weights, which stream through shared memory (contraction_packed_few.cpp)
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
+//   staged   short k, few rows and outputs (attention of a token): the same, out of shared memory
 //
 // In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
 // integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says. In fast
@@ -118,6 +119,11 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 /// Without tiles, so that positions stay within the operands: sets `geometry.wide` anew.
 Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits);
+
+/// Few rows with a short k, by way of shared memory; none where there is too much of anything, or the device is none
+/// that this is for.
+std::optional<Launch> render_staged(const ContractionKernel& kernel, const Geometry& geometry,
+                                    const RenderLimits& limits);
 
 /// In blocked numerics.
 Rendered render_blocked(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);

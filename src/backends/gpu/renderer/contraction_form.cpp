@@ -126,6 +126,10 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   }
   if (kernel.numerics == Numerics::q8) return render_q8(kernel, geometry, limits);
   Rendered rendered;
+  if (std::optional<Launch> staged = render_staged(kernel, geometry, limits)) {
+    rendered.launches.push_back(std::move(*staged));
+    return rendered;
+  }
   if (is_direct(geometry, limits)) {
     rendered.launches.push_back(render_direct(kernel, geometry, limits));
     return rendered;

@@ -23,20 +23,6 @@ constexpr int kThreadsOfUnit = 512;                     ///< with the registers 
 constexpr std::int64_t kMostPrepared = 32 << 10;        ///< bytes of prepared rows in shared memory
 constexpr std::int64_t kMostPreparedBefore = 64 << 20;  ///< and elsewhere
 
-// Whether columns are neighbours, each as long as k and made of whole blocks, and so are batches, wherever they are.
-bool has_whole_blocks(const Side& b, const Geometry& geometry) {
-  if (b.bounded()) return false;
-  std::int64_t step = 1;
-  for (int d = geometry.shape.rank() - 1; d >= geometry.n; --d) {
-    if (b.view.shape[d] > 1 && b.view.strides[d] != step) return false;
-    step *= b.view.shape[d];
-  }
-  const auto elements = static_cast<std::int64_t>(info_of(b.input->encoding).elements);
-  bool whole = geometry.length % elements == 0 && b.view.offset % elements == 0;
-  for (int d = 0; d < geometry.m; ++d) whole = whole && b.view.strides[d] % elements == 0;
-  return whole;
-}
-
 class PackedFew {
  public:
   PackedFew(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits)
@@ -514,6 +500,19 @@ class PackedFew {
 };
 
 }  // namespace
+
+bool has_whole_blocks(const Side& b, const Geometry& geometry) {
+  if (b.bounded()) return false;
+  std::int64_t step = 1;
+  for (int d = geometry.shape.rank() - 1; d >= geometry.n; --d) {
+    if (b.view.shape[d] > 1 && b.view.strides[d] != step) return false;
+    step *= b.view.shape[d];
+  }
+  const auto elements = static_cast<std::int64_t>(info_of(b.input->encoding).elements);
+  bool whole = geometry.length % elements == 0 && b.view.offset % elements == 0;
+  for (int d = 0; d < geometry.m; ++d) whole = whole && b.view.strides[d] % elements == 0;
+  return whole;
+}
 
 std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const Geometry& geometry,
                                           const RenderLimits& limits) {

@@ -1,6 +1,8 @@
-// What forms of contractions with packed weights share (contraction_q8.cpp, contraction_packed_few.cpp).
+// What forms of contractions with packed weights share (contraction_q8.cpp, contraction_q8_tiles.cpp,
+// contraction_packed_few.cpp).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backends/gpu/renderer/contraction.h"
@@ -20,6 +22,15 @@ void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side
 /// `int half_sum[2]` of either half.
 void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
                  const std::string& block);
+
+/// Whether columns of packed weights are neighbours, each as long as k and made of whole blocks, and so are batches,
+/// wherever they are.
+bool has_whole_blocks(const Side& b, const Geometry& geometry);
+
+/// Many rows by integer tensor cores (contraction_q8_tiles.cpp); none where the device has none, or k is not made of
+/// whole 256.
+std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const Geometry& geometry,
+                                        const RenderLimits& limits);
 
 }  // namespace gpu
 }  // namespace v0

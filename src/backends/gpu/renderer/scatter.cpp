@@ -1,5 +1,6 @@
 // Scatters: the places are sorted, and a thread per place combines its values in the canonical order of reductions.
-// Where one index stands for a slice of places, as in an embedding's gradient, the slices are sorted.
+// Where one index stands for a slice of places, as in an embedding's gradient, the slices are sorted. Where no two
+// values can go to one place, as those of a token in a cache of keys, nothing is.
 #include <bit>
 
 #include "backends/gpu/renderer/irregular.h"
@@ -206,12 +207,61 @@ class ScatterWriter {
   Reader reader_;
 };
 
+// Whether each value has a place of its own, whatever the index says.
+bool has_places_apart(const ScatterKernel& kernel) {
+  for (int d = 0; d < kernel.space.rank(); ++d) {
+    if (kernel.strides[d] == 0 && kernel.space[d] != 1) return false;
+  }
+  return true;
+}
+
+// A thread per value, which moves it.
+Launch move_to_places(const ScatterKernel& kernel, const RenderLimits& limits) {
+  Words words;
+  Lines lines;
+  Reader reader({kernel.index, kernel.values}, words, true);
+  reader.declare(lines);
+  lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel.out));
+  lines.add("MEMORY faults = {};", words.memory(Patch::Kind::faults, 0));
+  const std::int64_t count = kernel.space.numel();
+  open_loop(lines, words, count, limits);
+  lines.add("LONG at = LONG(0);");
+  lines.open("{{");
+  reader.read(lines, 0, "e");
+  lines.add("at = {};", kernel.index.dtype == DType::i64 ? "LONG(v0)" : "LONG(int(v0))");
+  lines.close();
+  lines.open("if (ULONG(at) < {}) {{", words.uint64(static_cast<std::uint64_t>(kernel.size)));
+  decompose(lines, words, kernel.space, 0, kernel.space.rank(), "e", "s", false);
+  std::string place = fmt::format("{} * at", words.int64(kernel.stride));
+  for (int d = 0; d < kernel.space.rank(); ++d) {
+    if (kernel.space[d] != 1) place += fmt::format(" + {} * LONG(s{})", words.int64(kernel.strides[d]), d);
+  }
+  lines.add("LONG place = {};", place);
+  reader.read(lines, 1, "e");
+  lines.add("{}(out_at, place, {}(v1));", store_of(kernel.dtype), word_type_of(kernel.dtype));
+  lines.close();
+  lines.open("else {{");
+  lines.add("STORE_U32(faults, 0, 1u);");
+  lines.close();
+  lines.close();
+  return launch_of(lines, words, count, limits);
+}
+
 }  // namespace
 
 Rendered render_kernel(const ScatterKernel& kernel, const RenderLimits& limits) {
   Rendered rendered =
       render_kernel(move_kernel(kernel.self, kernel.out, dense_strides(kernel.self.view.shape)), limits);
+  for (Launch& copy : rendered.launches) {
+    copy.copies_from = kernel.self.slot;
+    copy.copies_to = kernel.out;
+  }
   if (kernel.space.numel() == 0) return rendered;
+  if (kernel.op == ScatterOp::set && has_places_apart(kernel)) {
+    check_size(kernel, kernel.space.numel());
+    rendered.launches.push_back(move_to_places(kernel, limits));
+    return rendered;
+  }
   const SlicedScatter scatter(kernel);
   check_size(kernel, kernel.space.numel());
   Pairs pairs;

@@ -1,0 +1,38 @@
+// Steps of a language model that come again: from one token to the next nothing but positions and elements differ, so
+// the kernels of a step that was recorded run without nodes. Positions are elements, too (RowPlaces); keys are counted
+// in whole blocks, so a recording lasts for as many tokens as a block has places.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include <lockstep/nn/cell.h>
+
+#include "models/language/cache.h"
+#include "nn/replays.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace models {
+
+class StepReplays {
+ public:
+  /// Whether steps of the model may come again: no gradients, no adapters, arithmetic whose bits do not depend on how
+  /// many hidden keys are read, and nothing in a step that needs the host.
+  bool fit(const LayeredModel& model) const;
+  /// model.step(ids, places, held) where it fits. Memories that nobody else holds are written over.
+  Tensor step(const LayeredModel& model, const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held);
+
+ private:
+  void find_weights(const LayeredModel& model);
+
+  std::once_flag found_;
+  std::vector<Cell> weights_;
+  nn::Replays replays_;
+  std::atomic<int> refused_{0};  ///< recordings that cannot come again, since the last that can
+};
+
+}  // namespace models
+}  // namespace v0
+}  // namespace lockstep
