@@ -47,7 +47,7 @@ bool is_replaceable(const NodeRef& node) {
 // thread may be recording a node that reads a value whose handles are gone already: only the counts tell.) Not memory
 // of the user's, whose deleters must not run here, nor what indices are computed from, which is looked at after a
 // fault.
-std::vector<bool> find_droppable(const Window& window) {
+std::vector<bool> find_droppable(const Window& window, bool has_checks) {
   std::vector<bool> droppable(window.nodes.size(), false);
   bool any = false;
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
@@ -86,7 +86,7 @@ std::vector<bool> find_droppable(const Window& window) {
     if (use.view->use_count() != use.uses) droppable[use.base] = false;
   }
   std::vector<bool> kept(window.nodes.size(), false);
-  for (std::size_t e = window.nodes.size(); e-- > 0;) {
+  for (std::size_t e = has_checks ? window.nodes.size() : 0; e-- > 0;) {
     const bool checked = traits_of(window.nodes[e]->op).checks_index;
     const std::span<const int> operands = window.operands(e);
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -102,6 +102,7 @@ std::vector<bool> find_droppable(const Window& window) {
 // Before anything is computed: of a product of 4 PB the operands may have gigabytes.
 void check_every_value_fits(const Backend& backend, const Window& window, const Plan& plan) {
   const std::size_t limit = backend.memory_bytes();
+  if (plan.largest <= limit) return;
   for (const Plan::Prepared& prepared : plan.steps) {
     for (const int entry : prepared.step.writes) {
       const Node& node = *window.nodes[static_cast<std::size_t>(entry)];
@@ -126,7 +127,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
                                WorkCount& work) {
   check_every_value_fits(backend, window, plan);
   std::vector<BufferRef> buffers(window.nodes.size());
-  const std::vector<bool> droppable = find_droppable(window);
+  const std::vector<bool> droppable = find_droppable(window, plan.checks > 0);
   // Given values that were overwritten or dropped: lost if a later kernel throws.
   struct Lost {
     std::vector<Node*> nodes;
@@ -172,10 +173,8 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
         buffers[from] = readable_buffer(*window.nodes[from], backend);
       }
     }
-    for (const int entry : prepared.step.writes) {
-      if (replaced) break;
-      buffers[static_cast<std::size_t>(entry)] =
-          backend.allocate(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    for (std::size_t i = 0; i < prepared.made.size() && !replaced; ++i) {
+      buffers[static_cast<std::size_t>(prepared.step.writes[i])] = backend.allocate(prepared.made[i]);
     }
     slots.clear();
     given.clear();

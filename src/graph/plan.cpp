@@ -1,5 +1,7 @@
 #include "graph/plan.h"
 
+#include <algorithm>
+
 #include "graph/schedule.h"
 #include "graph/trace.h"
 #include "kernels/traffic.h"
@@ -24,9 +26,14 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
       slot_bytes.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
     }
     plan->checks += step.checks.size();
+    std::vector<std::size_t> made;
+    for (const int entry : step.writes) {
+      made.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+      plan->largest = std::max(plan->largest, made.back());
+    }
     const std::size_t bytes = bytes_moved(step.kernel, slot_bytes);
     const std::size_t in_place = bytes_moved(step.kernel, slot_bytes, true);
-    plan->steps.push_back({std::move(step), std::move(executables[s]), {}, false, bytes, in_place});
+    plan->steps.push_back({std::move(step), std::move(executables[s]), std::move(made), {}, false, bytes, in_place});
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;

@@ -19,13 +19,15 @@ struct Plan {
   struct Prepared {
     Step step;
     std::unique_ptr<Executable> executable;
+    std::vector<std::size_t> made;   ///< bytes of what step.writes
     std::vector<int> released;       ///< entries that no later step reads, given ones among them
     bool may_replace = false;        ///< no later step reads what step.replaces
     std::size_t bytes = 0;           ///< that the kernel moves
     std::size_t bytes_in_place = 0;  ///< where it replaces
   };
   std::vector<Prepared> steps;
-  std::size_t checks = 0;  ///< fault words of all steps
+  std::size_t checks = 0;   ///< fault words of all steps
+  std::size_t largest = 0;  ///< bytes of the largest value that is made
 };
 
 std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window);

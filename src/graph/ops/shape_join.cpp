@@ -1,5 +1,6 @@
 // Tensors side by side.
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,41 @@ void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
 
 }  // namespace
 
+namespace {
+
+// As many tensors as a kernel has buffers for, beside the result.
+constexpr std::size_t kMostJoined = 11;
+
+// Every tensor as a zero-padded view of the whole; the words of one are joined with the zero words of the others. Many
+// are joined in groups first: a kernel that adds some to what is there copies all of that.
+Tensor join(std::span<const Tensor> tensors, int dim, std::int64_t total) {
+  if (tensors.size() == 1) return tensors[0];
+  std::vector<Tensor> groups;
+  if (tensors.size() > kMostJoined) {
+    std::size_t each = kMostJoined;
+    while (each * kMostJoined < tensors.size()) each *= kMostJoined;
+    for (std::size_t i = 0; i < tensors.size(); i += each) {
+      const std::span<const Tensor> group = tensors.subspan(i, std::min(each, tensors.size() - i));
+      std::int64_t size = 0;
+      for (const Tensor& tensor : group) size += tensor.shape()[dim];
+      groups.push_back(join(group, dim, size));
+    }
+    tensors = groups;
+  }
+  Tensor result;
+  std::int64_t before = 0;
+  for (const Tensor& tensor : tensors) {
+    const std::int64_t size = tensor.shape()[dim];
+    const Tensor padded =
+        change_view(tensor, [&](const View& view) { return view.padded(dim, before, total - before - size, 0); });
+    result = result.defined() ? elementwise(Op::merge, result, padded) : padded;
+    before += size;
+  }
+  return result;
+}
+
+}  // namespace
+
 Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
   const CallScope call("cat", site);
   if (is_autocasting() && is_mixed_list(tensors)) {
@@ -51,16 +87,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim, CallSite site) {
     }
   }
   if (tensors.size() == 1) return tensors[0];
-  // Every tensor as a zero-padded view of the whole; the words of one are joined with the zero words of the others.
-  Tensor result;
-  std::int64_t before = 0;
-  for (const Tensor& tensor : tensors) {
-    const std::int64_t size = tensor.shape()[d];
-    const Tensor padded =
-        change_view(tensor, [&](const View& view) { return view.padded(d, before, total - before - size, 0); });
-    result = result.defined() ? elementwise(Op::merge, result, padded) : padded;
-    before += size;
-  }
+  const Tensor result = join(tensors, d, total);
   if (is_recording()) {
     RecordedCall joins{.op = "cat", .operands = {}, .lists = {{d}}, .numbers = {}};
     for (const Tensor& tensor : tensors) joins.operands.push_back(node_of(tensor));
