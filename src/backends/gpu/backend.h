@@ -42,7 +42,7 @@ class GpuBackend : public Backend,
   std::string missing_for_fast() const override { return driver_->missing_for_products(); }
   std::string missing_for_fast_convolutions() const override { return driver_->missing_for_convolutions(); }
   bool has_fast_attention() const override { return driver_->has_attention(); }
-  bool has_blocked_attention() const override { return driver_->info().attention_tiles; }
+  bool has_blocked_attention() const override { return driver_->info().byte_products; }
 
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;

@@ -34,7 +34,6 @@ struct DriverInfo {
   bool copies_to_shared = false;        ///< can be filled without registers (cp.async)
   bool loads_side_by_side = false;      ///< `load` compiles further, and may be called by several threads at once
   bool integer_tiles = false;           ///< of digits from there are multiplied asynchronously (wgmma, sm_90a)
-  bool attention_tiles = false;         ///< warps multiply digits in registers (mma.sync of 8 bits, sm_80)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
 };
 

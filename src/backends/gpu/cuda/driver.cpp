@@ -261,7 +261,6 @@ class CudaDriver : public Driver {
     info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
     info_.copies_to_shared = major >= 8;
     info_.integer_tiles = hopper;
-    info_.attention_tiles = major >= 8;
     info_.byte_products = major >= 8;
     overlaps_kernels_ = major >= 9 && api_.graph_add_edges != nullptr;
   }
