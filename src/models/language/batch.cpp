@@ -9,7 +9,7 @@
 #include <lockstep/error.h>
 #include <lockstep/ops.h>
 
-#include "models/language/cache.h"
+#include "models/language/layered.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -219,7 +219,7 @@ std::vector<std::vector<float>> StepBatch::step(const std::vector<std::pair<std:
     farthest = std::max(farthest, place);
   }
   parts_->reserve(farthest + 1);
-  RowPlaces places(*parts_->model, positions, taken, parts_->device);
+  RowPlaces places(positions, taken, parts_->model->at_positions(positions, parts_->device), parts_->device);
   const auto count = static_cast<std::int64_t>(ids.size());
   const Tensor logits =
       parts_->model->repeated_step(Tensor::from(ids, {1, count}, parts_->device), places, parts_->layers);

@@ -8,6 +8,7 @@
 
 #include "models/language/attention.h"
 #include "models/language/feed_forward.h"
+#include "models/language/layered.h"
 #include "models/language/mixers.h"
 
 namespace lockstep {

@@ -12,7 +12,7 @@
 
 #include "core/device.h"
 #include "graph/early_read.h"
-#include "models/language/cache.h"
+#include "models/language/layered.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -11,7 +11,7 @@
 #include <lockstep/models/batch.h>
 #include <lockstep/ops.h>
 
-#include "models/language/cache.h"
+#include "models/language/layered.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/json_fields.h"
-#include "models/language/cache.h"
+#include "models/language/layered.h"
 #include "models/language/parameters.h"
 
 namespace lockstep {

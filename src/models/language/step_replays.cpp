@@ -100,28 +100,28 @@ nn::Replays::Map as_map(const Tensor& logits, const Slots& slots) {
 
 }  // namespace
 
-bool StepReplays::fit(const LayeredModel& model) const {
+bool StepReplays::fit(const LanguageModel& model) const {
   const Numerics numerics = current_numerics();
   const bool is_known = numerics == Numerics::exact || numerics == Numerics::q8;
   return is_known && refused_ < kMostRefused && !model.training() && !graph::is_autocasting() &&
-         !graph::has_module_watch() && model.repeats_steps();
+         !graph::has_module_watch();
 }
 
-void StepReplays::find_weights(const LayeredModel& model) {
+void StepReplays::find_weights(const LanguageModel& model) {
   for (const auto& [name, parameter] : model.named_parameters()) weights_.push_back(parameter);
   for (const auto& [name, buffer] : model.named_buffers()) weights_.push_back(buffer);
 }
 
-Tensor StepReplays::step(const LayeredModel& model, const Tensor& ids, RowPlaces& places,
-                         std::vector<LayerMemory>& held) {
+Tensor StepReplays::step(const LanguageModel& model, const std::function<Tensor(const Tensor&)>& compute,
+                         const Tensor& ids, const RowPlaces& places, std::vector<LayerMemory>& held) {
   std::call_once(found_, [&] { find_weights(model); });
   const Tensor tokens = elements_of(ids);
   std::vector<Tensor> inputs = places.inputs();
   inputs.push_back(tokens);
   // A bad token on the host would be found when the memories are written over already.
-  const bool is_plain = fit(model) && !nn::is_followed(inputs, weights_) &&
+  const bool is_plain = !nn::is_followed(inputs, weights_) &&
                         (!is_host(ids.device()) || are_tokens(tokens, model.vocabulary()));
-  if (!is_plain) return model.step(ids, places, held);
+  if (!is_plain) return compute(ids);
   const Slots slots = slots_of(held);
   std::string kind = kind_of(places, inputs, slots);
   {
@@ -133,12 +133,12 @@ Tensor StepReplays::step(const LayeredModel& model, const Tensor& ids, RowPlaces
       return logits;
     }
   }
-  if (!replays_.wants(kind)) return model.step(ids, places, held);
+  if (!replays_.wants(kind)) return compute(ids);
   for (const Tensor* part : slots) inputs.push_back(*part);
   for (const Tensor& input : inputs) input.eval();
   graph::Capture capture(inputs);
   inputs.clear();
-  Tensor logits = model.step(tokens.reshape(ids.shape()), places, held);
+  Tensor logits = compute(tokens.reshape(ids.shape()));
   const Slots after = slots_of(held);
   const nn::Replays::Map outputs = as_map(logits, after);
   std::unique_ptr<graph::Captured> captured = capture.finish(nn::tensors_of(outputs));

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <vector>
 
+#include <lockstep/models/language.h>
 #include <lockstep/nn/cell.h>
 
 #include "models/language/cache.h"
@@ -18,14 +20,16 @@ namespace models {
 
 class StepReplays {
  public:
-  /// Whether steps of the model may come again: no gradients, no adapters, arithmetic whose bits do not depend on how
-  /// many hidden keys are read, and nothing in a step that needs the host.
-  bool fit(const LayeredModel& model) const;
-  /// model.step(ids, places, held) where it fits. Memories that nobody else holds are written over.
-  Tensor step(const LayeredModel& model, const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held);
+  /// Whether steps of the model may come again: no gradients, arithmetic whose bits do not depend on how many hidden keys
+  /// are read, and nothing in a step that needs the host.
+  bool fit(const LanguageModel& model) const;
+  /// The logits compute(ids), which also changes `held`, of a model that fits. Memories that nobody else holds are
+  /// written over.
+  Tensor step(const LanguageModel& model, const std::function<Tensor(const Tensor&)>& compute, const Tensor& ids,
+              const RowPlaces& places, std::vector<LayerMemory>& held);
 
  private:
-  void find_weights(const LayeredModel& model);
+  void find_weights(const LanguageModel& model);
 
   std::once_flag found_;
   std::vector<Cell> weights_;

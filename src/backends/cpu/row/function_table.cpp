@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/row/function_table.h"
+#include "backends/cpu/row/tables.h"
 #include "kernels/prelude.h"
 
 LOCKSTEP_TARGET_BEGIN()

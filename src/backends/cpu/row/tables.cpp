@@ -1,9 +1,7 @@
-// The table of elementwise loops is compiled in four parts, side by side; here they become one.
+// The table of elementwise loops is compiled in parts, side by side; here they become one.
 #include "backends/cpu/row/tables.h"
 
 #include <mutex>
-
-#include "backends/cpu/row/function_table.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -11,6 +9,7 @@ inline namespace v0 {
 const ElementwiseTable& unary_table(Isa isa);   // unary_table.cpp: before sin
 const ElementwiseTable& trig_table(Isa isa);    // trig_table.cpp: from sin on
 const ElementwiseTable& binary_table(Isa isa);  // binary_table.cpp: everything else
+const FunctionTable& function_table(Isa isa);   // function_table.cpp
 
 const ElementwiseTable& elementwise_table(Isa isa) {
   constexpr std::size_t count = static_cast<std::size_t>(Isa::avx512) + 1;

@@ -57,6 +57,12 @@ struct ElementwiseTable {
   std::array<ElementwiseFn, 3> exp_of_sub{}, gelu_of_add{};
 };
 
+/// Loops that take the places of those that the compiler makes of the kernel texts; null: no such loop. Of f32.
+struct FunctionTable {
+  std::array<ElementwiseFn, kOpCount> op{};                  ///< of one operand
+  std::array<ElementwiseFn, 3> exp_of_sub{}, gelu_of_add{};  ///< as in ElementwiseTable
+};
+
 struct ConvertTable {
   std::array<LoadFn, kDTypeCount> load;            ///< decodes; f32 and bf16: subnormals read as zero
   std::array<LoadFn, kDTypeCount> load_canonical;  ///< decodes data known to hold no subnormals
