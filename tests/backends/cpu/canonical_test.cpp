@@ -97,6 +97,75 @@ TEST(Canonical, ExhaustiveExpAndGeluOfEverySmallNumberAndNan) {
   }
 }
 
+/// What ops read, several of every upper half. The smallest normal number is an operand, but no result.
+std::vector<float> many_operands() {
+  std::vector<float> values;
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0xffffu}) {
+      values.push_back(scalar::operand_f32(FROM_BITS(word << 16 | low)));
+    }
+  }
+  return values;
+}
+
+TEST(Canonical, ExhaustiveTanhSigmoidAndErfAre) {
+  const FloatingPointScope scope;
+  const std::vector<float> operands = many_operands();
+  std::vector<float> found(operands.size());
+  for (const Op op : {Op::tanh, Op::sigmoid, Op::erf}) {
+    std::vector<float> expected;
+    for (const float x : operands) {
+      const float value = op == Op::tanh      ? scalar::ls_tanh(x)
+                          : op == Op::sigmoid ? scalar::ls_sigmoid(x)
+                                              : scalar::ls_erf(x);
+      expected.push_back(scalar::canonical(value));
+    }
+    for (const Isa isa : available_isas()) {
+      loop_of(op, isa)(found.data(), operands.data(), nullptr, nullptr, operands.size());
+      expect_equal_bits(expected, found, info_of(op).name, isa);
+    }
+  }
+}
+
+// f16 by the processor's own conversions: every f16, and what lies at and beside the middle between two.
+TEST(Canonical, ExhaustiveHalvesAreThoseOfTheTexts) {
+  const FloatingPointScope scope;
+  std::vector<float> values;
+  std::vector<std::uint16_t> words;
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    words.push_back(static_cast<std::uint16_t>(word));
+    const std::uint32_t bits = BITS(scalar::decode_f16(word));
+    for (const std::uint32_t more : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x1fffu}) {
+      values.push_back(scalar::canonical(FROM_BITS(bits + more)));
+    }
+    const float step = FROM_BITS(0x33000000u /* 2^-25, half of a subnormal's unit */);
+    if ((word & 0x7fffu) < 0x400u) values.push_back(scalar::decode_f16(word) + step);
+  }
+  for (const float special : {FROM_BITS(0xffc00001u), FROM_BITS(0x7f812345u), 65519.99f, 65520.0f, 1e-30f, -1e38f}) {
+    values.push_back(special);
+  }
+  std::vector<float> rounded, decoded;
+  std::vector<std::uint16_t> encoded;
+  for (const float x : values) {
+    encoded.push_back(static_cast<std::uint16_t>(scalar::encode_f16(x)));
+    rounded.push_back(scalar::decode_f16(encoded.back()));
+  }
+  for (const std::uint16_t word : words) decoded.push_back(scalar::decode_f16(word));
+  for (const Isa isa : available_isas()) {
+    const ConvertTable& table = convert_table(isa);
+    std::vector<float> found(values.size());
+    table.cast[index_of(DType::f32)][index_of(DType::f16)](found.data(), values.data(), nullptr, nullptr,
+                                                           values.size());
+    expect_equal_bits(rounded, found, "the nearest f16", isa);
+    std::vector<std::uint16_t> stored(values.size());
+    table.store[index_of(DType::f16)](reinterpret_cast<std::byte*>(stored.data()), 1, values.data(), values.size());
+    EXPECT_EQ(stored, encoded) << name_of(isa);
+    found.resize(words.size());
+    table.load[index_of(DType::f16)](found.data(), reinterpret_cast<const std::byte*>(words.data()), 1, words.size());
+    expect_equal_bits(decoded, found, "as f32", isa);
+  }
+}
+
 struct ChainCase {
   ChainOp chain;
   Op op;

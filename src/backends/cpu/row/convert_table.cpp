@@ -75,6 +75,52 @@ HWY_INLINE void write(std::byte* to, Word word) {
   std::memcpy(to, &word, sizeof word);
 }
 
+// Vectors of f16 where the processor converts them: to nearest even, subnormals kept, as encode_f16 and decode_f16 do
+// one by one. Each returns how many of n elements it took.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+using F32 = hn::ScalableTag<float>;
+using F16 = hn::Rebind<hwy::float16_t, F32>;
+using Floats = hn::Vec<F32>;
+
+HWY_INLINE Floats with_one_nan(Floats x) {
+  const auto nan = hn::BitCast(F32(), hn::Set(hn::RebindToUnsigned<F32>(), 0x7fc00000u));
+  return hn::IfThenElse(hn::IsNaN(x), nan, x);
+}
+HWY_INLINE hn::Vec<F16> halves_at(const float* x) {
+  return hn::DemoteTo(F16(), with_one_nan(hn::LoadU(F32(), x)));
+}
+template <class Fn> HWY_INLINE std::size_t each_vector(std::size_t n, Fn fn) {
+  const std::size_t width = hn::Lanes(F32());
+  std::size_t i = 0;
+  for (; i + width <= n; i += width) fn(i);
+  return i;
+}
+std::size_t load_halves(float* out, const std::byte* from, std::size_t n) {
+  const auto* const words = reinterpret_cast<const hwy::float16_t*>(from);
+  return each_vector(n, [&](std::size_t i) HWY_ATTR {
+    hn::StoreU(with_one_nan(hn::PromoteTo(F32(), hn::LoadU(F16(), words + i))), F32(), out + i);
+  });
+}
+std::size_t store_halves(std::byte* to, const float* values, std::size_t n) {
+  auto* const words = reinterpret_cast<hwy::float16_t*>(to);
+  return each_vector(n, [&](std::size_t i) HWY_ATTR { hn::StoreU(halves_at(values + i), F16(), words + i); });
+}
+std::size_t round_to_halves(float* out, const float* values, std::size_t n) {
+  return each_vector(
+      n, [&](std::size_t i) HWY_ATTR { hn::StoreU(hn::PromoteTo(F32(), halves_at(values + i)), F32(), out + i); });
+}
+#else
+std::size_t load_halves(float*, const std::byte*, std::size_t) {
+  return 0;
+}
+std::size_t store_halves(std::byte*, const float*, std::size_t) {
+  return 0;
+}
+std::size_t round_to_halves(float*, const float*, std::size_t) {
+  return 0;
+}
+#endif
+
 struct Decode {
   template <DType d>
   static HWY_INLINE auto apply(typename Format<d>::Word word) {
@@ -100,8 +146,10 @@ void load(void* out, const std::byte* from, std::int64_t stride, std::size_t n) 
   using Value = decltype(How::template apply<d>(Word()));
   auto* value = static_cast<Value*>(out);
   if (stride == 1) {
+    std::size_t first = 0;
+    if constexpr (d == DType::f16 && std::is_same_v<Value, float>) first = load_halves(value, from, n);
     LOCKSTEP_INDEPENDENT
-    for (std::size_t i = 0; i < n; ++i) value[i] = How::template apply<d>(read<Word>(from + i * sizeof(Word)));
+    for (std::size_t i = first; i < n; ++i) value[i] = How::template apply<d>(read<Word>(from + i * sizeof(Word)));
   } else if (stride == 0) {
     const Value one = n == 0 ? Value(0) : How::template apply<d>(read<Word>(from));
     for (std::size_t i = 0; i < n; ++i) value[i] = one;
@@ -133,8 +181,10 @@ void store(std::byte* to, std::int64_t stride, const void* values, std::size_t n
   using Word = typename Format<d>::Word;
   const auto* value = static_cast<const typename How::template Source<d>*>(values);
   if (stride == 1) {
+    std::size_t first = 0;
+    if constexpr (d == DType::f16 && std::is_same_v<How, Encode>) first = store_halves(to, value, n);
     LOCKSTEP_INDEPENDENT
-    for (std::size_t i = 0; i < n; ++i) write<Word>(to + i * sizeof(Word), How::template apply<d>(value[i]));
+    for (std::size_t i = first; i < n; ++i) write<Word>(to + i * sizeof(Word), How::template apply<d>(value[i]));
   } else {
     const std::int64_t step = stride * static_cast<std::int64_t>(sizeof(Word));
     for (std::size_t i = 0; i < n; ++i, to += step) write<Word>(to, How::template apply<d>(value[i]));
@@ -145,8 +195,10 @@ template <DType from, DType to>
 void cast(void* out, const void* a, const void*, const void*, std::size_t n) {
   const auto* x = static_cast<const typename Format<from>::Value*>(a);
   auto* result = static_cast<typename Format<to>::Value*>(out);
+  std::size_t first = 0;
+  if constexpr (from == DType::f32 && to == DType::f16) first = round_to_halves(result, x, n);
   LOCKSTEP_INDEPENDENT
-  for (std::size_t i = 0; i < n; ++i) result[i] = Format<to>::cast(x[i]);
+  for (std::size_t i = first; i < n; ++i) result[i] = Format<to>::cast(x[i]);
 }
 
 template <DType d>
