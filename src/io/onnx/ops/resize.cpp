@@ -112,6 +112,13 @@ Tensor resize_axis(const Call& call, const Tensor& x, const Axis& axis, std::str
       const double at = nearest_place(call, source(call, axis, static_cast<double>(y), mode), rounding);
       places.push_back(static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(axis.input - 1))));
     }
+    // By a whole factor, as most models do it: copies of neighbours need no index that is looked up and checked.
+    const std::int64_t factor = axis.output / axis.input;
+    bool repeats = axis.output > 0 && axis.output % axis.input == 0;
+    for (std::size_t y = 0; y < places.size() && repeats; ++y) {
+      repeats = places[y] == static_cast<std::int64_t>(y) / factor;
+    }
+    if (repeats) return repeat_interleave(x, factor, axis.dim);
     return index_select(x, axis.dim, places_tensor(call, places));
   }
   const Table table = table_of(call, axis, kind == "cubic", mode);
