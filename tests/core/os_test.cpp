@@ -1,4 +1,5 @@
 #include "core/os.h"
+#include "core/os_pages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,6 +48,17 @@ TEST(Files, MappingOutlivesTheFile) {
   FileBytes file = map_file(folder.write("file", "content"));
   std::filesystem::remove(folder.path("file"));
   EXPECT_EQ(text_of(file), "content");
+}
+
+TEST(Files, MappedPagesThatAreLeftComeBack) {
+  const TemporaryFolder folder;
+  std::string text(100'000, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
+  const FileBytes file = map_file(folder.write("file", text));
+  EXPECT_EQ(text_of(file), text);
+  leave_mapped_pages(file.bytes.subspan(100, 90'000));
+  leave_mapped_pages(file.bytes.subspan(5000, 10));  // within a page: nothing to leave
+  EXPECT_EQ(text_of(file), text);
 }
 
 TEST(Files, ErrorsNameTheFileAndTheReason) {

@@ -13,6 +13,7 @@
 
 #include "core/assert.h"
 #include "core/os_confined.h"
+#include "core/os_pages.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
 
@@ -155,6 +156,18 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
   return other.bytes.subspan(tensor.offset, bytes);
 }
 
+// Elements in a message begin anywhere, and kernels read at multiples of their size: a copy now, whose place in the
+// file need not stay in memory, instead of one beside it at the first run.
+void align(RawTensor& elements, bool is_mapped) {
+  constexpr std::size_t kLeast = 64 << 10;
+  const auto address = reinterpret_cast<std::uintptr_t>(elements.bytes.data());
+  if (elements.bytes.size() < kLeast || address % size_of(elements.type) == 0) return;
+  auto copy = std::make_shared<const std::vector<std::byte>>(elements.bytes.begin(), elements.bytes.end());
+  if (is_mapped) os::leave_mapped_pages(elements.bytes);
+  elements.bytes = *copy;
+  elements.owner = std::move(copy);
+}
+
 }  // namespace
 
 std::optional<StoredType> stored_type_of(std::int64_t data_type) {
@@ -290,7 +303,9 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
 }
 
 Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external) {
-  Tensor elements = io::to_tensor(elements_of(tensor, file, external), file.path, tensor.name);
+  RawTensor raw = elements_of(tensor, file, external);
+  align(raw, external != nullptr && external->map);
+  Tensor elements = io::to_tensor(raw, file.path, tensor.name);
   return {std::move(elements), find_data_type(tensor.type)->narrow};
 }
 
