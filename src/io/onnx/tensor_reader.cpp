@@ -158,12 +158,12 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
 
 // Elements in a message begin anywhere, and kernels read at multiples of their size: a copy now, whose place in the
 // file need not stay in memory, instead of one beside it at the first run.
-void align(RawTensor& elements, bool is_mapped) {
+void align_mapped(RawTensor& elements) {
   constexpr std::size_t kLeast = 64 << 10;
   const auto address = reinterpret_cast<std::uintptr_t>(elements.bytes.data());
   if (elements.bytes.size() < kLeast || address % size_of(elements.type) == 0) return;
   auto copy = std::make_shared<const std::vector<std::byte>>(elements.bytes.begin(), elements.bytes.end());
-  if (is_mapped) os::leave_mapped_pages(elements.bytes);
+  os::leave_mapped_pages(elements.bytes);
   elements.bytes = *copy;
   elements.owner = std::move(copy);
 }
@@ -304,7 +304,7 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
 
 Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external) {
   RawTensor raw = elements_of(tensor, file, external);
-  align(raw, external != nullptr && external->map);
+  if (external != nullptr && external->map) align_mapped(raw);
   Tensor elements = io::to_tensor(raw, file.path, tensor.name);
   return {std::move(elements), find_data_type(tensor.type)->narrow};
 }
