@@ -257,7 +257,8 @@ void Captured::take(std::span<const Tensor> given_up) {
     const auto& handle = Access::handle(given_up[i]);
     Node& node = *handle->node;
     const bool is_ours = form_of(node.op) != Form::given || node.computed;
-    if (!inputs_[first + i]->stands_in || !is_ours || handle.use_count() != 1 || handle->node.use_count() != 1) continue;
+    if (!inputs_[first + i]->stands_in || !is_ours || handle.use_count() != 1 || handle->node.use_count() != 1)
+      continue;
     node.checks = lost_value();
     node.buffer = nullptr;
   }

@@ -52,8 +52,7 @@ std::vector<bool> find_droppable(const Window& window, bool has_checks) {
   bool any = false;
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     const Node& node = *window.nodes[e];
-    droppable[e] =
-        window.values[e].given && !is_users(node) && node.handles.load(std::memory_order_relaxed) == 0;
+    droppable[e] = window.values[e].given && !is_users(node) && node.handles.load(std::memory_order_relaxed) == 0;
     any = any || droppable[e];
   }
   if (!any) return droppable;

@@ -47,9 +47,9 @@ bool UnreadFaults::give_back(Backend& backend, const BufferRef& words, std::size
   return std::all_of(faults.begin(), faults.end(), [](std::uint32_t fault) { return fault == 0; });
 }
 
-std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(const Window& window, const Plan& plan,
-                                                                  const BufferRef& words,
-                                                                  const std::function<NodeRef(const NodeRef&)>& index_of) {
+std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(
+    const Window& window, const Plan& plan, const BufferRef& words,
+    const std::function<NodeRef(const NodeRef&)>& index_of) {
   CheckedValues values(window.nodes.size());
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     if (!window.values[e].given || !is_unsettled(*window.nodes[e])) continue;

@@ -92,7 +92,10 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          return cat({x, x}, 1);
        }},
       {"contraction", [&] { return relu(matmul(x, x.transpose(0, 1))); }},
-      {"contraction of packed weights", [&] { return linear(zeros({40, 64}, options).eval(), packed); }},
+      {"contraction of packed weights",
+       [&] {
+         return linear(zeros({40, 64}, options).eval(), packed);
+       }},
       {"product of a packed row", [&] { return matmul(zeros({64}, options).eval(), packed.transpose(0, 1)); }},
       {"products of codes of many rows",
        [&] {

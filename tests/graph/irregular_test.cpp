@@ -110,8 +110,8 @@ TEST(Scatter, OfValuesWithPlacesOfTheirOwn) {
   for (const Device device : test_devices()) {
     const CallScope call("scatter", CallSite());
     const Tensor index = indices({3}, {1, 1}, device).expand({1, 2});
-    const Tensor result = scatter(ScatterOp::set, zeros({3, 2}, {.device = device}), 0, index,
-                                  ones({1, 2}, {.device = device}), true);
+    const Tensor result =
+        scatter(ScatterOp::set, zeros({3, 2}, {.device = device}), 0, index, ones({1, 2}, {.device = device}), true);
     expect_error<IndexError>([&] { result.eval(); }, {"scatter", "index 3", "size 3"});
   }
 }
@@ -129,8 +129,9 @@ TEST(Scatter, IntoAValueThatNothingElseHoldsIsInPlace) {
       }
       EXPECT_EQ(sum(cache).item<float>(), 8 * (op == ScatterOp::set ? 13 + 3 + 15 : 16 + 3 + 3 + 15));
       const Tensor held = cache;
-      const Tensor other = scatter(op, cache, 0, indices({1}, {1, 1}, device).expand({1, 8}),
-                                   ones({1, 8}, {.device = device}), true).eval();
+      const Tensor other =
+          scatter(op, cache, 0, indices({1}, {1, 1}, device).expand({1, 8}), ones({1, 8}, {.device = device}), true)
+              .eval();
       EXPECT_NE(graph::node_of(other)->buffer->data(), memory);
     }
   }

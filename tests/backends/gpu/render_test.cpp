@@ -351,7 +351,9 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
       EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
     }
   }
-  const auto is_plain = [&](const Kernel& kernel) { return !render(kernel, limits).launches.back().text.byte_products; };
+  const auto is_plain = [&](const Kernel& kernel) {
+    return !render(kernel, limits).launches.back().text.byte_products;
+  };
   EXPECT_TRUE(is_plain(product(64, 4096, 288, Encoding::q8_0)));
   EXPECT_TRUE(is_plain(product(8, 4096, 512, Encoding::q8_0)));
   limits.byte_products = false;
