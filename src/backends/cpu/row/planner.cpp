@@ -166,7 +166,7 @@ void Planner::choose_tiles() {
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
     if (options_.epilogue) plan_.row_batch = kRowBatch;
-    const bool is_one = plan_.sequence > kTile && plan_.sequence <= kWholeRow;
+    const bool is_one = !options_.epilogue && plan_.sequence > kTile && plan_.sequence <= kWholeRow;
     plan_.tile = only_reduces() ? kChunk : is_one ? plan_.sequence : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
       const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;
