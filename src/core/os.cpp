@@ -27,6 +27,8 @@
 
 #include <lockstep/error.h>
 
+#include "core/os_pages.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace os {
@@ -169,8 +171,7 @@ FileBytes map_file(const std::string& path, SystemCalls& calls) {
   if (size == 0) return {path, {}, nullptr};  // an empty range cannot be mapped
   void* address = calls.mmap(file.get(), size);
   if (address == MAP_FAILED) throw_errno("map the file", path, errno);
-  std::shared_ptr<const void> owner(address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
-  return {path, {static_cast<const std::byte*>(address), size}, std::move(owner)};
+  return {path, {static_cast<const std::byte*>(address), size}, own_mapping(address, size)};
 }
 
 FileBytes read_file(const std::string& path, SystemCalls& calls) {

@@ -13,6 +13,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "core/os_pages.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -74,8 +75,7 @@ FileBytes map_confined_file(const std::string& folder, std::string_view name) {
   if (size == 0) return {shown, {}, nullptr};
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, at.get(), 0);
   if (data == MAP_FAILED) refuse(fmt::format("cannot be mapped: {}", std::generic_category().message(errno)));
-  std::shared_ptr<const void> owner(data, [size](void* start) { ::munmap(start, size); });
-  return {shown, {static_cast<const std::byte*>(data), size}, std::move(owner)};
+  return {shown, {static_cast<const std::byte*>(data), size}, own_mapping(data, size)};
 }
 
 }  // namespace os

@@ -146,7 +146,7 @@ CaseResult run_onnx_case(const std::string& folder, Device device, double range)
   };
   try {
     const NoGrad no_grad;
-    const os::FileBytes file = os::map_file((fs::path(folder) / "model.onnx").string());
+    const os::FileBytes file = os::read_file((fs::path(folder) / "model.onnx").string());
     const auto model = io::onnx::parse_model(file);
     if (model->graph->nodes.size() == 1) result.op = std::string(model->graph->nodes.front().op);
     auto loaded = std::make_unique<io::onnx::LoadedProgram>();

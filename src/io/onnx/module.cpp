@@ -175,8 +175,6 @@ Device device_of(const LoadedProgram& loaded) {
   return loaded.loaded_on;
 }
 
-// `map`: the file is a mapped one (os.h), and those of external data are to be. Of a file in memory that would be
-// wrong: what was copied from a mapped one is let go.
 std::shared_ptr<Program> open_program(os::FileBytes file, bool map) {
   const std::string path = file.path;
   return reading(path, [&] {

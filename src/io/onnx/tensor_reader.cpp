@@ -161,9 +161,10 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
 void align_mapped(RawTensor& elements) {
   constexpr std::size_t kLeast = 64 << 10;
   const auto address = reinterpret_cast<std::uintptr_t>(elements.bytes.data());
-  if (elements.bytes.size() < kLeast || address % size_of(elements.type) == 0) return;
+  const bool is_small = elements.bytes.size() < kLeast;
+  if (is_small || address % size_of(elements.type) == 0 || !os::owns_mapping(elements.owner)) return;
   auto copy = std::make_shared<const std::vector<std::byte>>(elements.bytes.begin(), elements.bytes.end());
-  os::leave_mapped_pages(elements.bytes);
+  os::leave_mapped_pages(elements.owner, elements.bytes);
   elements.bytes = *copy;
   elements.owner = std::move(copy);
 }
@@ -304,7 +305,7 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
 
 Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external) {
   RawTensor raw = elements_of(tensor, file, external);
-  if (external != nullptr && external->map) align_mapped(raw);
+  align_mapped(raw);
   Tensor elements = io::to_tensor(raw, file.path, tensor.name);
   return {std::move(elements), find_data_type(tensor.type)->narrow};
 }
