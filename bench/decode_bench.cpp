@@ -22,7 +22,7 @@
 #include <lockstep/models/language.h>
 
 #include "graph/early_read.h"
-#include "models/language/cache.h"
+#include "models/language/layered.h"
 
 namespace ls = lockstep;
 
@@ -78,8 +78,9 @@ void step_together(const ls::models::LanguageModel& any, int rows, int tokens, l
   ls::Tensor next = ls::argmax(model.forward(first, cache.get()).select(1, kBefore - 1), -1).eval();
   std::int64_t position = kBefore;
   const auto step = [&] {
-    ls::models::RowPlaces places(model, std::vector<std::int64_t>(static_cast<std::size_t>(rows), position++),
-                                 std::vector<bool>(static_cast<std::size_t>(rows), true), device);
+    const std::vector<std::int64_t> positions(static_cast<std::size_t>(rows), position++);
+    ls::models::RowPlaces places(positions, std::vector<bool>(positions.size(), true),
+                                 model.at_positions(positions, device), device);
     for (ls::models::LayerMemory& layer : held) {
       layer.keys.reserve(position);
       layer.values.reserve(position);
