@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Circles of includes between the sources of src, where a header and its .cpp count as one; exits with 1 if there are any.
+"""Circles of includes between the sources of src, where a header, its -inl.h and its .cpp count as one; exits with 1 if there are any.
 
 A circle means that two files have one subject, or that a third one is missing.
 """
@@ -16,8 +16,8 @@ def included():
     for path in sorted(ROOT.rglob("*")):
         if path.suffix not in (".h", ".cpp"):
             continue
-        unit = str(path.relative_to(ROOT).with_suffix(""))
-        names = re.findall(r'^#include "([^"]+)\.\w+"', path.read_text(), re.MULTILINE)
+        unit = str(path.relative_to(ROOT).with_suffix("")).removesuffix("-inl")
+        names = [name.removesuffix("-inl") for name in re.findall(r'^#include "([^"]+)\.\w+"', path.read_text(), re.MULTILINE)]
         graph.setdefault(unit, set()).update(name for name in names if name != unit)
     return graph
 

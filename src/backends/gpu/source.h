@@ -40,6 +40,7 @@
 #pragma once
 
 #include <array>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -205,6 +206,11 @@ struct RenderLimits {
   bool integer_tiles = false;           ///< it multiplies tiles of 8-bit digits asynchronously (wgmma, sm_90a)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
   Arithmetic arithmetic;
+
+  /// The workgroups of a launch that has work for so many: each takes several items where these are too many.
+  std::uint32_t groups_for(std::int64_t wanted) const {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, groups));
+  }
 };
 
 /// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.

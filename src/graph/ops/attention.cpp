@@ -44,8 +44,9 @@ std::int64_t block_bytes_on(Device device) {
 constexpr std::int64_t kFusedWidths = 8;
 constexpr std::int64_t kFusedBlockedWidths = 32;
 constexpr std::int64_t kMostFusedWidth = 128;
-// Of keys, whose sums of exponentials have as many chunks as lanes.
+// Of results, whose places are 32-bit numbers.
 constexpr std::int64_t kMostFusedElements = std::int64_t{1} << 31;
+// Of keys, whose sums of exponentials have as many chunks as lanes.
 constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kChunk;
 
 struct Range {

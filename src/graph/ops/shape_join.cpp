@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/autocast.h"
+#include "graph/groups.h"
 #include "graph/ops/operand.h"
 #include "graph/recording.h"
 
@@ -28,12 +29,8 @@ void check_list(const std::vector<Tensor>& tensors, std::vector<Shown>& shown) {
   check_same_dtype(shown);
 }
 
-}  // namespace
-
-namespace {
-
 // As many tensors as a kernel has buffers for, beside the result.
-constexpr std::size_t kMostJoined = 11;
+constexpr std::size_t kMostJoined = kMaxBuffers - 1;
 
 // Every tensor as a zero-padded view of the whole; the words of one are joined with the zero words of the others. Many
 // are joined in groups first: a kernel that adds some to what is there copies all of that.

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/packing-inl.h"
-#include "backends/cpu/contraction/thin.h"
+#include "backends/cpu/contraction/thin_args.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep {

@@ -15,7 +15,7 @@
 #include "backends/cpu/contraction/block_columns-inl.h"
 #include "backends/cpu/contraction/half_columns-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
-#include "backends/cpu/contraction/thin.h"
+#include "backends/cpu/contraction/thin_args.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep {

@@ -115,7 +115,7 @@ AttentionForm BlockedAttention::digits(const Input& input, bool rows, bool colum
   launch.text.shared = {{ComputeType::i32, "values", kAttentionBlock * (static_cast<int>(sizes_.width) / 2 + 1)},
                         {ComputeType::f32, "ups", kAttentionBlock},
                         {ComputeType::i32, "most", kAttentionBlock}};
-  launch.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(blocks, 1, limits_.groups));
+  launch.groups = limits_.groups_for(blocks);
   words.move_to(launch);
   launches_.push_back(std::move(launch));
   return form;
@@ -152,7 +152,7 @@ void BlockedAttention::append(Words& words, Lines& lines, std::int64_t groups, i
   launch.text.threads = kAttentionThreads;
   launch.text.groups_per_unit = per_unit;
   launch.text.attention_tiles = true;
-  launch.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
+  launch.groups = limits_.groups_for(groups);
   words.move_to(launch);
   launches_.push_back(std::move(launch));
 }

@@ -165,7 +165,7 @@ class BlockedContraction {
     Launch result;
     result.text.body = lines.take();
     result.text.threads = limits_.threads;
-    result.groups = groups_of(over(rows * blocks_, limits_.threads));
+    result.groups = limits_.groups_for(over(rows * blocks_, limits_.threads));
     words.move_to(result);
     return result;
   }
@@ -230,7 +230,7 @@ class BlockedContraction {
     result.text.threads = threads;
     result.text.shared.push_back({ComputeType::i32, "tile_a", kStep * tile_m});
     result.text.shared.push_back({ComputeType::i32, "tile_b", kStep * tile_n});
-    result.groups = groups_of(tiles);
+    result.groups = limits_.groups_for(tiles);
     words.move_to(result);
     return result;
   }
@@ -304,10 +304,6 @@ class BlockedContraction {
     write_result(lines, words, writer, kernel_, geometry_, geometry_.wide, "total[x]");
     lines.close();
     lines.close();
-  }
-
-  std::uint32_t groups_of(std::int64_t groups) const {
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
   }
 
   const ContractionKernel& kernel_;

@@ -74,8 +74,7 @@ Launch DigitKernel::render() {
   result.text.shared.push_back({ComputeType::f32, "values", kHalfRows * kDigitStride});
   result.text.shared.push_back({ComputeType::i32, "largest", kDigitThreads});
   result.text.shared.push_back({ComputeType::f32, "digits", kDigitTileBytes / 2 / 4});
-  result.groups = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(geometry_.batches * tiles() * 2 * layout_.blocks, 1, limits_.groups));
+  result.groups = limits_.groups_for(geometry_.batches * tiles() * 2 * layout_.blocks);
   words_.move_to(result);
   result.makes = side_.left ? 0 : 1;
   return result;

@@ -89,7 +89,7 @@ Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const R
   result.text.body = lines.take();
   result.text.functions = writer.functions();
   result.text.threads = threads;
-  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(over(elements, threads), 1, limits.groups));
+  result.groups = limits.groups_for(over(elements, threads));
   words.move_to(result);
   return result;
 }

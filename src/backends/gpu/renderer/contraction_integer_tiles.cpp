@@ -204,7 +204,7 @@ Launch IntegerTileKernel::render_sums(const RenderLimits& limits) {
   result.text.body = lines_.take();
   result.text.functions = writer_.functions();
   result.text.threads = 256;
-  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(16 * tiles(), 1, limits.groups));
+  result.groups = limits.groups_for(16 * tiles());
   words_.move_to(result);
   return result;
 }

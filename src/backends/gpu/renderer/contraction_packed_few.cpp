@@ -156,7 +156,7 @@ class PackedFew {
     Launch result;
     result.text.body = lines.take();
     result.text.threads = kLeastThreads;
-    result.groups = groups_of(over(rows_ * blocks_, kLeastThreads));
+    result.groups = limits_.groups_for(over(rows_ * blocks_, kLeastThreads));
     words.move_to(result);
     return result;
   }
@@ -468,13 +468,9 @@ class PackedFew {
     const std::int64_t of_memory = std::max<std::int64_t>(static_cast<std::int64_t>(limits_.shared_bytes) / bytes, 1);
     const int resident = static_cast<int>(std::clamp<std::int64_t>(of_memory, 1, kThreadsOfUnit / threads_));
     if (limits_.copies_to_shared) result.text.groups_per_unit = resident;
-    result.groups = groups_of(std::min(bands(), std::int64_t{limits_.units} * resident));
+    result.groups = limits_.groups_for(std::min(bands(), std::int64_t{limits_.units} * resident));
     words.move_to(result);
     return result;
-  }
-
-  std::uint32_t groups_of(std::int64_t groups) const {
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
   }
 
   const ContractionKernel& kernel_;

@@ -94,7 +94,7 @@ class Q8Contraction {
     Launch result;
     result.text.body = lines.take();
     result.text.threads = limits_.threads;
-    result.groups = groups_of(over(count * blocks_, limits_.threads));
+    result.groups = limits_.groups_for(over(count * blocks_, limits_.threads));
     words.move_to(result);
     return result;
   }
@@ -267,13 +267,9 @@ class Q8Contraction {
     result.text.shared.push_back({ComputeType::i32, "tile_b", kWordsOfBlock * tile_n});
     result.text.shared.push_back({ComputeType::i32, "groups", 4 * tile_n});
     result.text.shared.push_back({ComputeType::f32, "scales", 2 * tile_n});
-    result.groups = groups_of(tiles);
+    result.groups = limits_.groups_for(tiles);
     words.move_to(result);
     return result;
-  }
-
-  std::uint32_t groups_of(std::int64_t groups) const {
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
   }
 
   const ContractionKernel& kernel_;

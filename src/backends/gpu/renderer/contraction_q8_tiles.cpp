@@ -150,7 +150,7 @@ class Q8Tiles {
     Launch result;
     result.text.body = lines.take();
     result.text.threads = limits_.threads;
-    result.groups = groups_of(over(row_tiles(count, form_) * kFragmentRows * blocks(), limits_.threads));
+    result.groups = limits_.groups_for(over(row_tiles(count, form_) * kFragmentRows * blocks(), limits_.threads));
     words.move_to(result);
     return result;
   }
@@ -459,13 +459,9 @@ class Q8Tiles {
     result.text.shared.push_back(
         {ComputeType::f32, "staged",
          form_.threads() / kTeam * kFragmentRows * (form_.fragments_n * kFragmentColumns + 4)});
-    result.groups = groups_of(tiles);
+    result.groups = limits_.groups_for(tiles);
     words.move_to(result);
     return result;
-  }
-
-  std::uint32_t groups_of(std::int64_t groups) const {
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, limits_.groups));
   }
 
   const ContractionKernel& kernel_;

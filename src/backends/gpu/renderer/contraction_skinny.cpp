@@ -120,7 +120,7 @@ class SkinnyKernel {
     if (whole_) launch.text.functions = writer->functions();
     launch.text.threads = kTileThreads;
     if (whole_ || !transposed_) launch.text.groups_per_unit = kSkinnyGroupsPerUnit;
-    launch.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(units, 1, limits_.groups));
+    launch.groups = limits_.groups_for(units);
     words_.move_to(launch);
     launch.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
     if (transposed_) launch.text.shared.push_back({ComputeType::i32, "chains", step_ * kChainStride});

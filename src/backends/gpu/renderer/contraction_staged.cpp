@@ -129,7 +129,7 @@ std::optional<Launch> render_staged(const ContractionKernel& kernel, const Geome
   result.text.threads = kTileThreads;
   result.text.shared.push_back({ComputeType::f32, "tile_a", rows * length});
   result.text.shared.push_back({ComputeType::f32, "tile_b", length * kStagedStride});
-  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tiles, 1, limits.groups));
+  result.groups = limits.groups_for(tiles);
   words.move_to(result);
   return result;
 }

@@ -86,8 +86,7 @@ Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, in
   result.text.body = lines.take();
   result.text.functions = writer.functions();
   result.text.threads = kSumThreads;
-  result.groups = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((elements + kSumThreads - 1) / kSumThreads, 1, limits.groups));
+  result.groups = limits.groups_for((elements + kSumThreads - 1) / kSumThreads);
   words.move_to(result);
   return result;
 }

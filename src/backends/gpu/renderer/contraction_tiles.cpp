@@ -128,7 +128,7 @@ Launch TileKernel::launch(std::int64_t tiles) {
     result.text.shared.push_back(
         {kernel_.type, "stage", (form_.shared_totals ? form_.rows() : kStageRows) * stage_stride()});
   }
-  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tiles * form_.split, 1, limits_.groups));
+  result.groups = limits_.groups_for(tiles * form_.split);
   words_.move_to(result);
   return result;
 }

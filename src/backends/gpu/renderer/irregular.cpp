@@ -63,8 +63,7 @@ Launch launch_of(Lines& lines, const Words& words, std::int64_t items, const Ren
   Launch result;
   result.text.body = lines.take();
   result.text.threads = limits.threads;
-  result.groups = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((items + limits.threads - 1) / limits.threads, 1, limits.groups));
+  result.groups = limits.groups_for((items + limits.threads - 1) / limits.threads);
   words.move_to(result);
   return result;
 }

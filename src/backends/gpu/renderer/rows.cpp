@@ -27,7 +27,7 @@ std::set<int> all_of(std::size_t n) {
 }
 
 std::uint32_t groups_for(std::int64_t items, std::int64_t per_group, const RenderLimits& limits) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>((items + per_group - 1) / per_group, 1, limits.groups));
+  return limits.groups_for((items + per_group - 1) / per_group);
 }
 
 Launch launch(Lines& body, const ProgramWriter& writer, const Words& words, std::uint32_t groups,

@@ -95,7 +95,7 @@ Launch SplitKernel::columns(int phase) {
   lines_.add("{0} unit = (row * {1} + chunk) * {0}({2}) + slice;", index_, words_.index(plan_.chunks, wide_), slices);
   write_results(phase, numbers, reductions, "[0]");
   Launch result = end(items);
-  result.groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(items, 1, plan_.limits.groups));
+  result.groups = plan_.limits.groups_for(items);
   if (computed.size() <= kShortCode) result.text.groups_per_unit = kGroupsPerUnit / width;
   return result;
 }

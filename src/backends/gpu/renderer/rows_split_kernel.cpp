@@ -94,7 +94,7 @@ Launch SplitKernel::end(std::int64_t units) {
   result.text.threads = plan_.limits.threads;
   result.text.shared = shared_;
   result.groups =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>((units + teams_ - 1) / teams_, 1, plan_.limits.groups));
+      plan_.limits.groups_for((units + teams_ - 1) / teams_);
   words_.move_to(result);
   return result;
 }

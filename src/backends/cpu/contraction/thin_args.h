@@ -1,0 +1,73 @@
+// What the loops of few rows are given: where the columns' data lies, made once per kernel because it is the same for every
+// batch, and a piece of the work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/contraction/padded_copy.h"
+#include "backends/cpu/contraction/plan.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+
+inline constexpr std::int64_t kThinRows = 4;
+/// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
+inline constexpr std::int64_t kThinRowsAlongK = 8;
+
+/// The columns cut into pieces of at most one vector.
+struct ThinTable {
+  bool along_k = false;     ///< each column is contiguous along k, and only `address`, `begin` matter
+  std::int64_t stride = 1;  ///< of neighbouring columns in memory: 1 or 2
+  bool full = false;        ///< every piece is a whole vector with data for every k
+  std::vector<std::int64_t> k_address;
+  std::vector<std::uint16_t> k_class;
+  std::vector<std::int64_t> address;  ///< of each piece; along_k: of each column, padded to whole vectors
+  std::vector<std::int64_t> begin;    ///< its first column; one more entry: the number of columns
+  std::vector<std::uint32_t> masks;   ///< [class][piece]: memory elements with data
+
+  // From a padded copy of an image no vector needs a mask; of all else only `k_address` matters.
+  std::optional<PaddedCopy> copy;
+  std::vector<PaddedCopy::Line> copied_lines;
+  std::vector<std::int64_t> k_planes;  ///< source address of each plane of the copy
+  std::int64_t lines = 1;              ///< of columns, `line` in each
+  std::int64_t line = 0;
+  std::int64_t line_stride = 0;  ///< from line to line in the copy
+
+  std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
+};
+
+struct ThinArgs {
+  const ThinTable* table = nullptr;
+  const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
+  /// Of columns of f16 or bf16, instead of `data`, which are contiguous along k: at the batch's address.
+  const std::uint16_t* halves = nullptr;
+  bool is_f16 = false;
+  /// Of packed columns, instead of `data`, which are contiguous along k: their blocks, and the batch's first element.
+  Encoding encoding = Encoding::dense;
+  const std::byte* blocks = nullptr;
+  std::int64_t first = 0;
+  /// Of columns that were packed, instead of `data`: their panels (panels.h), and the elements from one to the next,
+  /// from a block of k to the next, and from k to k.
+  const float* panels = nullptr;
+  std::int64_t panel_stride = 0;
+  std::int64_t block_stride = 0;
+  std::int64_t panel_width = 0;
+  bool flush = false;
+  std::int64_t piece_begin = 0;
+  std::int64_t piece_end = 0;
+  const float* rows = nullptr;  ///< [k][row]
+  std::int64_t rows_stride = 0;
+  std::int64_t row_count = 1;  ///< at most kThinRows or kThinRowsAlongK
+  std::int64_t k = 0;
+  float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
+  std::int64_t results_stride = 0;
+};
+
+using ThinFunction = void (*)(const ThinArgs&);
+
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
