@@ -2,10 +2,15 @@
 // The names are those of bench/peers/torch_models.py, so that compare.py can time both side by side.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/models/generate.h>
+#include <lockstep/models/language.h>
 
 #include "backends/cpu/threads.h"
 
@@ -77,6 +82,47 @@ void bert_base(benchmark::State& state) {
   measure(state, [&] { model.forward(x).eval(); });
 }
 BENCHMARK(bert_base)->Name("bert_base_b1")->UseRealTime();
+
+// GPT-2 of 124 M parameters with random weights, as text is generated: 128 tokens to the logits of the last, then tokens one by
+// one, of which 32 are timed together before they are forgotten.
+constexpr std::int64_t kPrompt = 128;
+
+std::unique_ptr<ls::models::LanguageModel> gpt2() {
+  auto model = ls::models::create_language_model(
+      R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})");
+  model->eval();
+  return model;
+}
+std::vector<std::int64_t> any_tokens(std::int64_t count) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < count; ++i) ids.push_back(i * 7919 % 50257);
+  return ids;
+}
+void gpt2_prefill(benchmark::State& state) {
+  const auto model = gpt2();
+  const std::vector<std::int64_t> ids = any_tokens(kPrompt);
+  const ls::NoGrad no_grad;
+  measure(state, [&] { ls::models::PromptCache(*model).logits(ids, 1, {}).eval(); });
+}
+BENCHMARK(gpt2_prefill)->Name("gpt2_prefill_128")->UseRealTime();
+
+void gpt2_decode(benchmark::State& state) {
+  constexpr int kTokens = 32;
+  const auto model = gpt2();
+  const std::vector<std::int64_t> ids = any_tokens(kPrompt + kTokens);
+  const ls::NoGrad no_grad;
+  ls::models::PromptCache cache(*model);
+  const auto logits = [&](std::int64_t length) {
+    cache.logits(std::span(ids).first(static_cast<std::size_t>(length)), 1, {}).eval();
+  };
+  for (auto _ : state) {
+    logits(kPrompt);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 1; i <= kTokens; ++i) logits(kPrompt + i);
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kTokens);
+  }
+}
+BENCHMARK(gpt2_decode)->Name("gpt2_decode")->UseManualTime();
 
 void mobile_sam_encoder(benchmark::State& state) {
   ls::models::Sam model;

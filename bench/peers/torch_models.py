@@ -10,7 +10,8 @@ names that a runtime does not have are left out.
 
 Names: resnet20_b1, resnet20_b128 (3x32x32 images), resnet18_b1, resnet50_b1, resnet50_b8, squeezenet_b1, mobilenet_v3_b1,
 vit_b16_b1 (3x224x224, torchvision's but for resnet18), encoder_b1, encoder_b8 (a transformer of 6 layers, width 512, 128 tokens),
-bert_base_b1 (the 12 layers of BERT-base, 128 tokens), mobile_sam_encoder (3x1024x1024), copy_4096 (into memory that exists
+bert_base_b1 (the 12 layers of BERT-base, 128 tokens), gpt2_prefill_128 (GPT-2 of 124 M, 128 tokens to the logits of the last),
+gpt2_decode (one token after 128), mobile_sam_encoder (3x1024x1024), copy_4096 (into memory that exists
 already, so that it shows the memory's speed); training steps: train_lenet_b64 and train_resnet20_b128 (SGD with momentum),
 train_transformer_16x128 (6 layers, width 256, AdamW); and the single kernels of kernel_cases.py.
 """
@@ -25,6 +26,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import kernel_cases
+import torch_gpt2
 from torch_tiny_vit import mobile_sam_encoder
 
 
@@ -136,16 +138,19 @@ def median_seconds(run, budget):
     return statistics.median(times)
 
 
-NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder", "bert")
+NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder", "bert", "gpt2")
 
 
 def networks(onnx_threads=0):
     """Name -> function that builds the case and returns what to time; built one at a time to bound memory."""
-    def model(net, *shape):
-        net, x = net().eval(), torch.randn(shape)
+    def run_of(net, inputs):
+        net = net().eval()
         if onnx_threads:
-            return kernel_cases.onnx_run(net, [x], onnx_threads)
-        return lambda: net(x)
+            return kernel_cases.onnx_run(net, inputs, onnx_threads)
+        return lambda: net(*inputs)
+
+    def model(net, *shape):
+        return run_of(net, [torch.randn(shape)])
 
     def vision(name):
         import torchvision
@@ -184,6 +189,8 @@ def networks(onnx_threads=0):
         "encoder_b1": lambda: model(encoder, 1, 128, 512),
         "encoder_b8": lambda: model(encoder, 8, 128, 512),
         "bert_base_b1": lambda: model(bert, 1, 128, 768),
+        "gpt2_prefill_128": lambda: run_of(torch_gpt2.Gpt2, torch_gpt2.inputs(128, 0)),
+        "gpt2_decode": lambda: run_of(torch_gpt2.Gpt2, torch_gpt2.inputs(1, 128)),
         "mobile_sam_encoder": lambda: model(mobile_sam_encoder, 1, 3, 1024, 1024),
         "copy_4096": copy,
     }
