@@ -64,12 +64,11 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-O[0-9sgz]")
   set(lockstep_optimisation $<$<STREQUAL:$<CONFIG>,>:-O3> $<$<STREQUAL:$<CONFIG>,>:-DNDEBUG>)
 endif()
 
-# What a folder of the library has in a release build instead of CMake's -O3: what composes ops, reads descriptions or
-# writes kernels' texts is made small, which takes two fifths of its code away; what also goes through tokens, masks or
-# boxes on the host is between. Kernels, recording, planning, parsers and tokenizers have -O3.
+# What a folder of the library has in a release build instead of CMake's -O3, which copies and unrolls: what composes ops,
+# reads descriptions or writes kernels' texts is made small, which takes two fifths of its code away; -O2 takes a seventh of the
+# rest. -O3 stay the CPU's kernels, whose loops it vectorises, and what every op passes through.
 set(lockstep_small_folders
   "^(cli.*|server|models|models/clip|nn|optim|parallel|train|io/(hub|onnx/.+)|text/jinja|backends/gpu/(renderer|metal))$")
-set(lockstep_middle_folders "^(models/(language|detection|sam)|io/onnx)$")
 function(lockstep_folder_options folder result)
   set(options "")
   if(LOCKSTEP_SANITIZE)
@@ -78,7 +77,7 @@ function(lockstep_folder_options folder result)
     endif()
   elseif(folder MATCHES "${lockstep_small_folders}")
     set(options $<$<CONFIG:Release>:-Os>)
-  elseif(folder MATCHES "${lockstep_middle_folders}")
+  elseif(NOT folder MATCHES "^(backends/cpu|core$|graph$)")
     set(options $<$<CONFIG:Release>:-O2>)
   endif()
   set(${result} "${options}" PARENT_SCOPE)
