@@ -246,7 +246,7 @@ std::string cuda_source(const KernelText& kernel) {
   const std::string bounds = kernel.groups_per_unit == 0
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
-  const std::string functions = kernel.functions + (kernel.attention_tiles ? kAttentionTilesText : "");
+  const std::string functions = kernel.functions + (kernel.attention_tiles ? attention_tiles_text() : "");
   return fmt::format(
       "{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
