@@ -38,6 +38,7 @@ class DigitTiles {
         limits_(limits),
         split_(split),
         fragments_(limits.byte_fragments),
+        guarded_(split == 1 && is_guarded(kernel, limits)),
         ahead_(limits.copies_to_shared && limits.shared_bytes >= 2 * 16 * kStageChunks),
         index_(geometry.wide ? "LONG" : "int"),
         writer_(kernel.epilogue, geometry.epilogue, words_) {}
@@ -77,6 +78,7 @@ class DigitTiles {
   void multiply_dots(const char* stage);
   void sum_blocks();
   void end_block();
+  void add_block(const char* fma);
   void write_outputs();
   void write_output(const char* result);
   void each_output() {
@@ -90,6 +92,7 @@ class DigitTiles {
   const RenderLimits& limits_;
   const std::int64_t split_;
   const bool fragments_;  ///< else dot products
+  const bool guarded_;    ///< FMA_EXACT is slow here, and seldom needed
   const bool ahead_;      ///< the next 64 of k are copied while these are multiplied
   const char* index_;
   Words words_;
@@ -205,6 +208,7 @@ void DigitTiles::sum_blocks() {
     lines_.add("sums[x] = zero;");
     lines_.close();
   }
+  if (guarded_) lines_.add("bool plain = true;");
   if (ahead_) {
     lines_.add("BARRIER();");
     copy("first_block", "0", "0");
@@ -311,7 +315,26 @@ void DigitTiles::multiply_dots(const char* stage) {
   lines_.close();
 }
 
+// Products are multiples of what the scales of their row and column are together: where that was never below 2^-126, no
+// sum is subnormal, and the device's own fma will do.
 void DigitTiles::end_block() {
+  if (!guarded_) return add_block("FMA_EXACT");
+  for (const auto& [name, count] : {std::pair{"row", rows()}, {"column", columns()}}) {
+    lines_.add("float least_{0} = {0}_scales[0];", name);
+    lines_.add("UNROLL");
+    lines_.add("for (int i = 1; i < {1}; i++) least_{0} = SELECT({0}_scales[i] < least_{0}, {0}_scales[i], least_{0});",
+               name, count);
+  }
+  lines_.add("plain = plain && least_row * least_column >= FROM_BITS(0x00800000u);");
+  lines_.open("if (plain) {{");
+  add_block("FMA");
+  lines_.close();
+  lines_.open("else {{");
+  add_block("FMA_EXACT");
+  lines_.close();
+}
+
+void DigitTiles::add_block(const char* fma) {
   lines_.add("UNROLL");
   lines_.open("for (int group = 0; group < {}; group++) {{", kThreadOutputs / 4);
   lines_.add("UINT words[4];");
@@ -321,7 +344,7 @@ void DigitTiles::end_block() {
   lines_.add("int whole = high[x] * 128 + mixed[x] + (low[x] >> 7);");
   lines_.add("FLOAT scaled = float(whole) * row_scales[{}];", row_of("x"));
   if (split_ == 1) {
-    lines_.add("sums[x] = FMA_EXACT(scaled, column_scales[{}], sums[x]);", column_of("x"));
+    lines_.add("sums[x] = {}(scaled, column_scales[{}], sums[x]);", fma, column_of("x"));
   } else {
     lines_.add("words[q] = BITS(scaled);");
   }

@@ -210,7 +210,8 @@ void DigitKernel::make_digits() {
   lines_.close();
   lines_.add("bool is_number = most < {}u;", std::uint32_t{order::kMostExponent + 127} << 23);
   lines_.add("int exponent = int(most >> 23) - 126;");
-  lines_.add("exponent = SELECT(exponent < {0}, {0}, exponent);", order::kLeastExponent);
+  // Of zeros alone any finite scale gives the same results: one that is no reason for care (is_guarded).
+  lines_.add("exponent = SELECT(most == 0u, 0, SELECT(exponent < {0}, {0}, exponent));", order::kLeastExponent);
   lines_.add("float up = FROM_BITS(UINT(SELECT(is_number, 14 + 127 - exponent, 0)) << 23);");
   lines_.open("if (quarter == 0) {{");
   // Powers of two whose product undoes both operands' scaling, but for the 2^7 that sums are divided by.
