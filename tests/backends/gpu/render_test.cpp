@@ -415,6 +415,20 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
   EXPECT_TRUE(is_plain(product(64, 4096, 512, Encoding::q8_0)));
 }
 
+// Pixels of channels that lie side by side: neighbouring threads have neighbouring channels, not pixels.
+TEST(GpuRender, MeansOfFewPixelsAreReadByChannels) {
+  const auto body_of = [](std::int64_t pixels) {
+    Random random(1);
+    ProgramBuilder builder({256, 2048}, {pixels});
+    const View view{.shape = {256, 2048, pixels}, .strides = {pixels * 2048, 1, 2048}};
+    const int input = builder.add_input(builder.add_buffer(random, DType::bf16, 16), DType::bf16, view, true);
+    builder.output(builder.reduce(ReduceOp::sum, builder.load(input)), DType::bf16);
+    return render(Kernel{RowKernel{builder.program()}}, {.units = 132}).launches.at(0).text.body;
+  };
+  EXPECT_NE(body_of(49).find("int slices = "), std::string::npos);
+  EXPECT_EQ(body_of(9).find("int slices = "), std::string::npos);
+}
+
 // What lies as matrices is multiplied as it lies, by the device's library.
 TEST(GpuRender, FastProductsReadWhatTheLibraryCan) {
   const RenderLimits limits{.units = 132};
