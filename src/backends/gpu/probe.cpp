@@ -228,12 +228,12 @@ struct Differences {
 /// How many results of the facts' kernel differ, fact by fact. Throws BackendError where one must not.
 std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Arithmetic& arithmetic, Driver& driver,
                                         Memory& memory, KernelCache& kernels) {
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
   const std::vector<Vector> in = vectors();
   std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
   const std::uint64_t to = memory.allocate(4 * out.size());
   driver.upload(from, in.data(), in.size() * sizeof(Vector));
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
   const std::uint32_t words[] = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(from >> 32),
                                  static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(to >> 32)};
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
@@ -290,7 +290,11 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
     Arithmetic with_dots = arithmetic;
     with_dots.byte_dots = true;
     const std::vector<Fact> facts(std::begin(kByteDotFacts), std::end(kByteDotFacts));
-    arithmetic.byte_dots = differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
+    try {
+      arithmetic.byte_dots = differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
+    } catch (const BackendError&) {
+      // A compiler of shaders that is too old for them: everything works without.
+    }
   }
   return arithmetic;
 }
