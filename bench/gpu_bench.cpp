@@ -8,12 +8,14 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <lockstep/lockstep.h>
 
 #include "backends/backend.h"
+#include "support/limited_driver.h"
 
 namespace ls = lockstep;
 
@@ -280,6 +282,29 @@ void products(Bench& bench) {
   }
 }
 
+// Blocked products by the instructions of other devices: matmul_4096_bf16_blocked_by_fragments (mma.sync), _by_dots
+// (dp4a, OpSDot), _by_words.
+void products_of_bytes(ls::Device device, const std::string& filter, const std::string& traces) {
+  for (const ls::test::ByteProducts& products : ls::test::kByteProducts) {
+    for (const std::int64_t n : {1024, 4096}) {
+      const std::string name = "matmul_" + std::to_string(n) + "_bf16_blocked_by_" + products.name;
+      if (name.find(filter) == std::string::npos) continue;
+      const std::optional<ls::Device> limited = ls::test::device_with(products, device);
+      if (!limited) continue;
+      Bench bench(*limited, filter, traces);
+      const auto size = static_cast<double>(n);
+      bench.run(name, 0, 2 * size * size * size, [&] {
+        const ls::Tensor a = random(bench, {n, n}, ls::DType::bf16);
+        const ls::Tensor b = random(bench, {n, n}, ls::DType::bf16);
+        return [=] {
+          const ls::NumericsScope scope(ls::Numerics::blocked);
+          ls::matmul(a, b).eval();
+        };
+      });
+    }
+  }
+}
+
 // A row, a few, and 64, times quantised weights in q8 numerics; a row times weights that are decoded.
 void packed_products(Bench& bench) {
   constexpr std::int64_t kSize = 8192;
@@ -430,6 +455,7 @@ int main(int count, char** arguments) {
     rows(bench, "_f16", ls::DType::f16);
     adam(bench);
     products(bench);
+    products_of_bytes(bench.device(), filter, count > 3 ? arguments[3] : "");
     packed_products(bench);
     models(bench);
     segmentation(bench);

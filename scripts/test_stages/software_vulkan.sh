@@ -40,6 +40,8 @@ vulkan_part() {
       --gtest_filter='Published.EveryDeviceGivesTheSameBits:Sam.EveryDeviceGivesTheSameBits' ;;
     # One of keys and values, one of states; vulkan_full has all families.
     language) validated language $bin/lockstep_models_tests --gtest_filter='*LanguageFamily*/llama:*LanguageFamily*/rwkv5' ;;
+    # By packed dot products, which the device has but is not quick at.
+    blocked) validated blocked $bin/lockstep_graph_tests --gtest_filter='BlockedForms.*' ;;
     # Random graphs, faults planted in them, and what went wrong elsewhere.
     agreement) validated "$1" env LOCKSTEP_FUZZ_SECONDS="${LOCKSTEP_FUZZ_SECONDS:-20}" "$bin/lockstep_agreement_tests" \
       --gtest_filter='Fuzz*:RandomPlant.OfOtherDevicesIsFound:KernelCase.Kept*:*Incident*' ;;

@@ -10,6 +10,7 @@
 #include <lockstep/ops.h>
 
 #include "graph/autocast.h"
+#include "graph/make.h"
 #include "graph/ops/normalization.h"
 #include "graph/recording.h"
 #include "graph/tape.h"
@@ -80,15 +81,15 @@ Tensor BatchNorm::forward(const Operand& x) const {
 Tensor BatchNorm::inference(const Operand& x) const {
   std::array<std::uint64_t, 4> weights{};
   bool fits = !x.is_scalar() && x.tensor().defined() && !graph::is_autocasting() && !graph::is_recording() &&
-              !graph::is_tracing({&x.tensor()}) &&
-              (x.tensor().dtype() == DType::f32 || x.tensor().dtype() == DType::f64) &&
+              !graph::is_tracing({&x.tensor()}) && is_float(x.tensor().dtype()) &&
               x.tensor().shape()[1] == running_mean.shape()[0];
   const std::array<const Cell*, 4> cells{&running_mean, &running_var, &weight, &bias};
   for (std::size_t i = 0; i < cells.size() && fits; ++i) {
     if (!cells[i]->defined()) continue;
     const Tensor& value = cells[i]->tensor();
     weights[i] = graph::node_of(value)->id;
-    fits = value.dtype() == x.tensor().dtype() && value.device() == x.tensor().device() && !graph::is_tracing({&value});
+    fits = (value.dtype() == x.tensor().dtype() || value.dtype() == graph::wide(x.tensor().dtype())) &&
+           value.device() == x.tensor().device() && !graph::is_tracing({&value});
   }
   if (!fits) {
     terms_->clear();

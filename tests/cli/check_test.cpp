@@ -1,4 +1,5 @@
 // The check finds one wrong bit, says where, and covers every op that is declared.
+#include <atomic>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -19,7 +20,8 @@ using cli::CheckOp;
 using cli::CheckOptions;
 
 // The CPU, but the last bit of the first result of each kernel that computes `exp` is flipped where a row is longer
-// than 1000 elements: an error that shows only at some sizes.
+// than 1000 elements: an error that shows only at some sizes. It says that it has fast numerics, which are exact ones
+// but that products of two batches are wrong, and that those with one result are others in every second run.
 class FaultyBackend : public Backend {
  public:
   Device device() const override { return {DeviceKind::cpu, 7}; }
@@ -29,7 +31,18 @@ class FaultyBackend : public Backend {
     inner().download(to, from, bytes, offset);
   }
   std::string description() const override { return "faulty"; }
+  std::string missing_for_fast() const override { return ""; }
   std::unique_ptr<Executable> compile(const Kernel& kernel) override {
+    const auto* product = std::get_if<ContractionKernel>(&kernel);
+    if (product != nullptr && product->numerics == Numerics::fast) {
+      ContractionKernel exact = *product;
+      exact.numerics = Numerics::exact;
+      const int slot = exact.epilogue.outputs.front().slot;
+      if (exact.b.numel() == 2)
+        return std::make_unique<Wrapped>(inner().compile(exact), slot, 1, std::byte{0x40}, false);
+      const bool varies = exact.b.numel() * exact.m.numel() * exact.n.numel() == 1;
+      return std::make_unique<Wrapped>(inner().compile(exact), varies ? slot : -1, 0, std::byte{1}, true);
+    }
     const auto* row = std::get_if<RowKernel>(&kernel);
     const bool faulty = row != nullptr && to_string(kernel).find(" exp") != std::string::npos &&
                         row->program.rows.numel() * row->program.inner.numel() > 1000;
@@ -40,13 +53,20 @@ class FaultyBackend : public Backend {
   static Backend& inner() { return backend_of({DeviceKind::cpu, 0}); }
 
   struct Wrapped : Executable {
-    Wrapped(std::unique_ptr<Executable> real, int slot) : executable(std::move(real)), faulty_slot(slot) {}
+    Wrapped(std::unique_ptr<Executable> real, int slot, std::size_t place = 0, std::byte flips = std::byte{1},
+            bool at_times = false)
+        : executable(std::move(real)), faulty_slot(slot), byte(place), bits(flips), sometimes(at_times) {}
     void run(const Binding& binding) const override {
       executable->run(binding);
-      if (faulty_slot >= 0) binding.slots[static_cast<std::size_t>(faulty_slot)][0] ^= std::byte{1};
+      static std::atomic<int> runs = 0;
+      if (faulty_slot < 0 || (sometimes && ++runs % 2 == 0)) return;
+      binding.slots[static_cast<std::size_t>(faulty_slot)][byte] ^= bits;
     }
     std::unique_ptr<Executable> executable;
     int faulty_slot;
+    std::size_t byte;
+    std::byte bits;
+    bool sometimes;
   };
 };
 
@@ -157,6 +177,27 @@ TEST(Check, RefusesWhatDoesNotExist) {
   EXPECT_EQ(run_command({"check", "--dtype", "f33"}).exit_code, 2);
   const TemporaryFolder folder;
   EXPECT_EQ(run_command({"check", "--case", folder.write("x", "text")}).exit_code, 1);
+}
+
+// Fast numerics have no bits to compare, but a bound, and the bits that they had before.
+TEST(Check, HoldsFastProductsToTheirBoundAndToEachOther) {
+  const CheckOptions options{.device = faulty_device(),
+                             .extent = cli::Extent::brief,
+                             .only = {"mm", "bmm", "dot", "conv2d"},
+                             .dtypes = {DType::bf16, DType::f16, DType::f32},
+                             .folder = "",
+                             .progress = {}};
+  const std::vector<Cell> cells = cli::check_device(options, cli::all_check_ops());
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_EQ(cell_of(cells, "mm", dtype).detail, "");
+    EXPECT_EQ(cell_of(cells, "conv2d", dtype).detail, "");
+    EXPECT_GT(cell_of(cells, "mm", dtype).probes, cell_of(cells, "mm", DType::f32).probes);
+    EXPECT_NE(cell_of(cells, "bmm", dtype).detail.find("beyond the bound"), std::string::npos)
+        << cell_of(cells, "bmm", dtype).detail;
+    EXPECT_NE(cell_of(cells, "dot", dtype).detail.find("not what it was before"), std::string::npos)
+        << cell_of(cells, "dot", dtype).detail;
+  }
+  EXPECT_EQ(cell_of(cells, "bmm", DType::f32).detail, "");
 }
 
 TEST(Check, NoOpRefusesEveryCallForAnotherReasonThanItsDType) {

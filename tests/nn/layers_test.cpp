@@ -79,8 +79,11 @@ TEST(BatchNorm, InferenceFollowsItsWeights) {
   norm(x).eval();
   norm.eval();
   EXPECT_BITS_EQ(norm(x), expected(x));
+  EXPECT_BITS_EQ(norm(x.to(DType::bf16)), expected(x.to(DType::bf16)));
   norm.to(DType::f64);
   EXPECT_BITS_EQ(norm(x.to(DType::f64)), expected(x.to(DType::f64)));
+  norm.to(DType::bf16);
+  for (int run = 0; run < 2; ++run) EXPECT_BITS_EQ(norm(x.to(DType::bf16)), expected(x.to(DType::bf16)));
 }
 
 TEST(BatchNorm2d, TrainingUsesTheBatchAndMovesTheRunningStatistics) {

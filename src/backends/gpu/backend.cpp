@@ -275,6 +275,7 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
                             .copies_to_shared = driver_->info().copies_to_shared,
                             .integer_tiles = driver_->info().integer_tiles,
                             .byte_products = driver_->info().byte_products,
+                            .byte_fragments = driver_->info().byte_fragments,
                             .arithmetic = arithmetic_};
   return render(kernel, limits);
 }

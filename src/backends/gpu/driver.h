@@ -35,6 +35,9 @@ struct DriverInfo {
   bool loads_side_by_side = false;      ///< `load` compiles further, and may be called by several threads at once
   bool integer_tiles = false;           ///< of digits from there are multiplied asynchronously (wgmma, sm_90a)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
+  bool byte_fragments = false;          ///< the same without copies_to_shared (mma, sm_75)
+  bool has_byte_dots = false;           ///< its language has DOT4 (dp4a, OpSDot)
+  bool quick_byte_dots = false;         ///< and the device says that it is quick
 };
 
 /// A compiled kernel, ready to be launched.

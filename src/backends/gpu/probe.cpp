@@ -160,6 +160,22 @@ constexpr Fact kChosenFacts[] = {
      "no variant of its multiplications keeps subnormals"},
 };
 
+/// Of devices that say they are quick at it.
+constexpr Fact kByteDotFacts[] = {
+    {"UINT(DOT4(BITS(a), BITS(b), int(BITS(c))))",
+     [](float a, float b, float c) {
+       auto sum = std::bit_cast<std::uint32_t>(c);
+       for (const int shift : {0, 8, 16, 24}) {
+         const auto byte = [shift](float x) {
+           return static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(x) >> shift & 0xff);
+         };
+         sum += static_cast<std::uint32_t>(byte(a) * byte(b));
+       }
+       return sum;
+     },
+     nullptr, nullptr},
+};
+
 std::vector<Fact> facts_of(bool doubles) {
   std::vector<Fact> facts(std::begin(kFacts), std::end(kFacts));
   if (doubles) facts.insert(facts.end(), std::begin(kDoubleFacts), std::end(kDoubleFacts));
@@ -212,12 +228,12 @@ struct Differences {
 /// How many results of the facts' kernel differ, fact by fact. Throws BackendError where one must not.
 std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Arithmetic& arithmetic, Driver& driver,
                                         Memory& memory, KernelCache& kernels) {
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
   const std::vector<Vector> in = vectors();
   std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
   const std::uint64_t to = memory.allocate(4 * out.size());
   driver.upload(from, in.data(), in.size() * sizeof(Vector));
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
   const std::uint32_t words[] = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(from >> 32),
                                  static_cast<std::uint32_t>(to), static_cast<std::uint32_t>(to >> 32)};
   const Access accesses[] = {{from, 0, false}, {to, 2, true}};
@@ -270,6 +286,16 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
   if (!(arithmetic.fma_keeps_subnormals && arithmetic.sums_keep_subnormals)) {
     differences_of({std::begin(kChosenFacts), std::end(kChosenFacts)}, arithmetic, driver, memory, kernels);
   }
+  if (driver.info().quick_byte_dots) {
+    Arithmetic with_dots = arithmetic;
+    with_dots.byte_dots = true;
+    const std::vector<Fact> facts(std::begin(kByteDotFacts), std::end(kByteDotFacts));
+    try {
+      arithmetic.byte_dots = differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
+    } catch (const BackendError&) {
+      // A compiler of shaders that is too old for them: everything works without.
+    }
+  }
   return arithmetic;
 }
 
@@ -289,9 +315,10 @@ std::string to_string(const Arithmetic& arithmetic) {
   const char* fma = !arithmetic.fused_fma             ? "software fma"
                     : arithmetic.fma_keeps_subnormals ? "fma"
                                                       : "fma (software where subnormals matter)";
-  return fmt::format("exact with {}, {} division, {} square root, {}", fma,
+  return fmt::format("exact with {}, {} division, {} square root, {}{}", fma,
                      arithmetic.exact_division ? "hardware" : "software",
-                     arithmetic.exact_square_root ? "hardware" : "software", arithmetic.f64 ? "f64" : "no f64");
+                     arithmetic.exact_square_root ? "hardware" : "software", arithmetic.f64 ? "f64" : "no f64",
+                     arithmetic.byte_dots ? ", dot products of bytes" : "");
 }
 
 }  // namespace gpu

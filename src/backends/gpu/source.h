@@ -30,7 +30,8 @@
 //   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
 //   COPY_TO_SHARED(s, i, bytes, at)  starts to copy the i-th `bytes` (4, 8 or 16) of shared array s from place `at`;
 //   COPIES_ARRIVED()         waits for those of this thread
-//   TAKE4_U8/16/32(s, i, w)  LOAD4 from there; TAKE8_U8/16(s, i, w) LOAD8. These for KernelText::copies: CUDA alone
+//   TAKE4_U8/16(s, i, w)     LOAD4 from there; TAKE8_U8/16(s, i, w) LOAD8. These for KernelText::copies: CUDA alone
+//   TAKE4_U32(s, i, w)       UINT w[4] = the i-th four words of the shared int array s; PUT4_U32(s, i, w) and back
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4
 //   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators
@@ -72,6 +73,7 @@ struct KernelText {
   bool integer_tiles = false;    ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles
   bool attention_tiles = false;  ///< calls what cuda/attention_tiles.cpp defines
   bool byte_products = false;    ///< needs cuda/byte_products.h: RenderLimits::byte_products
+  bool byte_fragments = false;   ///< needs that and more of it: RenderLimits::byte_fragments
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -86,6 +88,7 @@ struct Arithmetic {
   bool widening_keeps_subnormals = true;   ///< of f32 to f64
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
+  bool byte_dots = false;                  ///< DOT4 may be the device's (dp4a, OpSDot), and is quick
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 
@@ -205,6 +208,7 @@ struct RenderLimits {
   bool copies_to_shared = false;        ///< the device copies memory there without registers (cp.async)
   bool integer_tiles = false;           ///< it multiplies tiles of 8-bit digits asynchronously (wgmma, sm_90a)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
+  bool byte_fragments = false;          ///< and so they do without copies_to_shared (mma, sm_75)
   Arithmetic arithmetic;
 
   /// The workgroups of a launch that has work for so many: each takes several items where these are too many.

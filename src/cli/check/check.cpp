@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <typeinfo>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+#include <lockstep/ops.h>
 #include <lockstep/random.h>
 
 #include "backends/backend.h"
@@ -35,13 +37,14 @@ struct Answer {
   double seconds = 0;
 };
 
-Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device) {
+Answer ask(const CheckOp& op, DType dtype, const Point& point, Device device, const Probe::Choice& choice = {}) {
   Answer answer;
   const auto start = std::chrono::steady_clock::now();
   try {
     manual_seed(42);
     const NumericsScope numerics(point.numerics);
     Probe probe(dtype, point, device);
+    if (choice) probe.choose(choice);
     for (const Tensor& tensor : op.run(probe)) {
       Result result{tensor.dtype(), tensor.shape(), {}};
       result.bytes.resize(static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype()));
@@ -113,6 +116,60 @@ std::string difference_of(const Answer& expected, const Answer& actual) {
   return "";
 }
 
+// In fast numerics a product has a bound instead of bits (docs/numerics.md section 13), and the bits that it had
+// before. In the operands' dtype, of which `magnitudes` are results of the operands' magnitudes: products of more than
+// two operands have TF32 inside, and sums of convolutions are rounded before a bias is added.
+std::string beyond_bound(const Answer& exact, const Answer& magnitudes, const Answer& fast, DType dtype) {
+  const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  const double share = 3 * unit + 0x1p-9 + 0x1p-14;
+  for (std::size_t r = 0; r < exact.results.size(); ++r) {
+    const auto value = [&](const Answer& of, std::size_t i) {
+      std::uint16_t word = 0;
+      std::memcpy(&word, of.results[r].bytes.data() + 2 * i, 2);
+      return static_cast<double>(dtype == DType::bf16 ? to_f32(BFloat16{word}) : to_f32(Float16{word}));
+    };
+    for (std::size_t i = 0; i < exact.results[r].bytes.size() / 2; ++i) {
+      const double error = std::fabs(value(fast, i) - value(exact, i));
+      if (error <= share * value(magnitudes, i) + 0x1p-24) continue;
+      return fmt::format("result {} at {} is {} instead of {}, beyond the bound", r,
+                         position_of(exact.results[r].shape, i), value(fast, i), value(exact, i));
+    }
+  }
+  return "";
+}
+
+CallComparison compare_fast_call(const CheckOp& op, DType dtype, Point point, const CheckOptions& options) {
+  point.numerics = Numerics::exact;
+  const Answer exact = ask(op, dtype, point, options.reference);
+  const Answer magnitudes =
+      ask(op, dtype, point, options.reference, [](std::size_t, const Tensor& operand) { return abs(operand); });
+  point.numerics = Numerics::fast;
+  const Answer fast = ask(op, dtype, point, options.device);
+  CallComparison call{.compared = !exact.failed && !fast.failed,
+                      .refusal = exact.error,
+                      .difference = difference_of(fast, ask(op, dtype, point, options.device)),
+                      .seconds = fast.seconds,
+                      .reference_seconds = exact.seconds};
+  if (!call.difference.empty()) {
+    call.difference = "not what it was before: " + call.difference;
+  } else if (call.compared) {
+    call.difference = beyond_bound(exact, magnitudes, fast, dtype);
+  } else {
+    call.difference = difference_of(exact, fast);
+  }
+  return call;
+}
+
+/// Whether products of the op are also tried in fast numerics.
+bool is_tried_fast(const CheckOp& op, DType dtype, Device device) {
+  const std::vector<Numerics> others = numerics_beside_exact(op, dtype);
+  const auto products = check_contraction_ops();
+  return std::find(others.begin(), others.end(), Numerics::blocked) != others.end() &&
+         std::any_of(products.begin(), products.end(),
+                     [&](const CheckOp& other) { return std::string_view(op.name) == other.name; }) &&
+         backend_of(device).missing_for_fast().empty() && backend_of(device).missing_for_fast_convolutions().empty();
+}
+
 Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
   Cell cell{.op = op.name, .dtype = dtype};
   if (!backend_of(options.device).holds(dtype)) {
@@ -129,15 +186,24 @@ Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
       points.push_back(point);
     }
   }
+  if (is_tried_fast(op, dtype, options.device)) {
+    for (Point point : points_of(op, options.extent)) {
+      if (point.values != Values::ordinary) continue;
+      point.numerics = Numerics::fast;
+      points.push_back(point);
+    }
+  }
   for (const Point& point : points) {
     if (point.shape.numel() > options.most_elements) continue;
-    const CallComparison call = compare_call(op, dtype, point, options.reference, options.device);
+    const bool fast = point.numerics == Numerics::fast;
+    const CallComparison call = fast ? compare_fast_call(op, dtype, point, options)
+                                     : compare_call(op, dtype, point, options.reference, options.device);
     cell.seconds += call.seconds;
     cell.reference_seconds += call.reference_seconds;
     if (!call.difference.empty()) {
       if (cell.different++ == 0) {
         cell.detail = to_string(point) + ": " + call.difference;
-        if (!options.folder.empty()) {
+        if (!options.folder.empty() && !fast) {
           cell.file = save_check_case(options.folder, op, dtype, point, options.reference, options.device);
         }
       }

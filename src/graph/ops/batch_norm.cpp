@@ -101,8 +101,9 @@ BatchNormTerms batch_norm_terms(const Tensor& x, const Tensor& running_mean, con
 }
 
 Tensor batch_norm_by(const Tensor& x, const BatchNormTerms& terms) {
-  const Tensor y = (x - terms.mean) * terms.scale;
-  return terms.bias.defined() ? y + terms.bias : y;
+  Tensor y = (cast(x, wide(x.dtype())) - terms.mean) * terms.scale;
+  if (terms.bias.defined()) y = y + terms.bias;
+  return cast(y, x.dtype());
 }
 
 }  // namespace graph

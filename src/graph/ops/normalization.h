@@ -20,7 +20,7 @@ struct BatchNormTerms {
   Tensor mean, scale;
   Tensor bias;  ///< undefined where there is none
 };
-/// For inputs like x, of f32 or f64, with weights of that dtype; checked as in batch_norm.
+/// For inputs like x; checked as in batch_norm.
 BatchNormTerms batch_norm_terms(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                                 const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps);
 /// batch_norm(x) by terms for inputs of its device, dtype and rank.

@@ -288,6 +288,61 @@ TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
   for (const Launch& launch : render(plain, limits).launches) EXPECT_FALSE(launch.text.integer_tiles);
 }
 
+// The same digits and one text for what comes after, with the instruction that the device has.
+TEST(GpuRender, BlockedProductsUseTheProductsOfBytesThatTheDeviceHas) {
+  struct Case {
+    const char* name;
+    const char* architecture;
+    RenderLimits limits;
+    const char* instruction;
+  };
+  Arithmetic dots;
+  dots.byte_dots = true;
+  const Case cases[] = {
+      {"Ampere",
+       "sm_80",
+       {.units = 108, .shared_bytes = 163 << 10, .copies_to_shared = true, .byte_fragments = true, .arithmetic = dots},
+       "MULTIPLY_32_BYTES"},
+      {"Turing",
+       "sm_75",
+       {.units = 68, .shared_bytes = 64 << 10, .byte_fragments = true, .arithmetic = dots},
+       "MULTIPLY_32_BYTES"},
+      {"before", "sm_75", {.units = 20, .shared_bytes = 48 << 10, .arithmetic = dots}, "DOT4"},
+      {"the smallest", "sm_75", {.units = 2, .shared_bytes = 32 << 10, .arithmetic = dots}, "DOT4"},
+  };
+  View padded = View::contiguous({300, 2000});
+  padded.bounds.push_back({.offset = -3, .m = {0, 1}, .lo = 0, .hi = 1990});
+  const View turned{.shape = {2000, 40}, .strides = {1, 2000}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    for (const std::int64_t rows : {300, 20}) {
+      padded.shape[0] = rows;
+      const Rendered rendered = render(blocked_matmul(rows, 40, 2000, DType::bf16, padded, turned), c.limits);
+      // Few tiles share k, as far as there are units.
+      const bool shares = c.limits.units >= 2 * (rows == 300 ? 3 : 1);
+      ASSERT_EQ(rendered.launches.size(), shares ? 4U : 3U);
+      EXPECT_NE(rendered.launches[2].text.body.find(c.instruction), std::string::npos);
+      EXPECT_EQ(rendered.launches[2].groups, rows == 300 ? (shares ? 6U : 3U) : (shares ? 2U : 1U));
+      EXPECT_EQ(rendered.forms.size(), 2U);
+      for (const Launch& launch : rendered.launches) {
+        EXPECT_LE(shared_bytes_of(launch.text), c.limits.shared_bytes);
+        EXPECT_EQ(launch.text.copies, &launch == &rendered.launches[2] && c.limits.copies_to_shared);
+        if (!nvrtc().is_usable()) continue;
+        const std::string source = cuda_source(launch.text);
+        try {
+          EXPECT_FALSE(nvrtc().compile(source, c.architecture).empty());
+        } catch (const std::exception& error) {
+          FAIL() << error.what() << source;
+        }
+      }
+    }
+  }
+  const RenderLimits without{.units = 20, .shared_bytes = 48 << 10};
+  for (const Launch& launch : render(blocked_matmul(300, 40, 2000, DType::bf16, padded, turned), without).launches) {
+    EXPECT_EQ(launch.text.body.find("DOT4"), std::string::npos);
+  }
+}
+
 // Digits of each operand, and a launch for the result or for each gradient; what lies otherwise is copied before.
 TEST(GpuRender, BlockedAttentionKeepsNoScores) {
   AttentionKernel kernel{.numerics = Numerics::blocked,
@@ -358,6 +413,20 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
   EXPECT_TRUE(is_plain(product(8, 4096, 512, Encoding::q8_0)));
   limits.byte_products = false;
   EXPECT_TRUE(is_plain(product(64, 4096, 512, Encoding::q8_0)));
+}
+
+// Pixels of channels that lie side by side: neighbouring threads have neighbouring channels, not pixels.
+TEST(GpuRender, MeansOfFewPixelsAreReadByChannels) {
+  const auto body_of = [](std::int64_t pixels) {
+    Random random(1);
+    ProgramBuilder builder({256, 2048}, {pixels});
+    const View view{.shape = {256, 2048, pixels}, .strides = {pixels * 2048, 1, 2048}};
+    const int input = builder.add_input(builder.add_buffer(random, DType::bf16, 16), DType::bf16, view, true);
+    builder.output(builder.reduce(ReduceOp::sum, builder.load(input)), DType::bf16);
+    return render(Kernel{RowKernel{builder.program()}}, {.units = 132}).launches.at(0).text.body;
+  };
+  EXPECT_NE(body_of(49).find("int slices = "), std::string::npos);
+  EXPECT_EQ(body_of(9).find("int slices = "), std::string::npos);
 }
 
 // What lies as matrices is multiplied as it lies, by the device's library.

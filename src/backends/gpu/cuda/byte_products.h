@@ -20,6 +20,18 @@ FUNCTION float FLUSHED_PRODUCT(float x, float y) {
 }
 )";
 
+// KernelText::byte_fragments: before Ampere a product has half the rows and half the k of one (sm_75), and four of them
+// are one. A fragment of four words comes from shared memory at once: thread t names the 16 bytes of row t & 7 of the
+// (t / 8)-th of four matrices of 8 rows, and has the t % 4-th word of row t / 4 of each.
+inline constexpr const char* kByteFragmentsText = R"(
+#if __CUDA_ARCH__ < 800
+#undef MULTIPLY_32_BYTES
+#define MULTIPLY_32_BYTES(sum, a, i, b) MULTIPLY_8_ROWS(sum[0], sum[1], a[i], b[0]) MULTIPLY_8_ROWS(sum[0], sum[1], a[(i) + 2], b[1]) MULTIPLY_8_ROWS(sum[2], sum[3], a[(i) + 1], b[0]) MULTIPLY_8_ROWS(sum[2], sum[3], a[(i) + 3], b[1])
+#define MULTIPLY_8_ROWS(x, y, a, b) asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+r"(x), "+r"(y) : "r"(a), "r"(b));
+#endif
+#define TAKE_FRAGMENT(words, i, s, chunk) asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(words[i]), "=r"(words[(i) + 1]), "=r"(words[(i) + 2]), "=r"(words[(i) + 3]) : "r"(UINT(__cvta_generic_to_shared((const uint4*)(s) + (chunk)))) : "memory");
+)";
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep

@@ -197,6 +197,8 @@ FUNCTION ULONG zero_after_earlier() {
 #define STORE8_F16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 #define READ4(s, i, array4, j) { float4 v = *(const float4*)&s[i]; array4[j] = v.x; array4[(j) + 1] = v.y; array4[(j) + 2] = v.z; array4[(j) + 3] = v.w; }
 #define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
+#define TAKE4_U32(s, i, words4) { uint4 v = ((const uint4*)(s))[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define PUT4_U32(s, i, words4) ((uint4*)(s))[i] = make_uint4(words4[0], words4[1], words4[2], words4[3]);
 )";
 
 // Copies that need no registers (sm_80), for KernelText::copies: what LOAD would give is taken from shared memory once
@@ -207,7 +209,6 @@ constexpr const char* kCopies = R"(
 #define CACHED_8 "ca"
 #define CACHED_16 "cg"
 #define COPIES_ARRIVED() asm volatile("cp.async.wait_all;" ::: "memory")
-#define TAKE4_U32(s, i, words4) { uint4 v = ((const uint4*)(s))[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define TAKE4_U16(s, i, words4) { uint2 v = ((const uint2*)(s))[i]; PARTS_U16(v.x, words4, 0) PARTS_U16(v.y, words4, 2) }
 #define TAKE8_U16(s, i, words8) { uint4 v = ((const uint4*)(s))[i]; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
 #define TAKE4_U8(s, i, words4) { UINT v = ((const UINT*)(s))[i]; PARTS_U8(v, words4, 0) }
@@ -245,13 +246,14 @@ std::string cuda_source(const KernelText& kernel) {
   const std::string bounds = kernel.groups_per_unit == 0
                                  ? std::to_string(kernel.threads)
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
-  const std::string functions = kernel.functions + (kernel.attention_tiles ? kAttentionTilesText : "");
+  const std::string functions = kernel.functions + (kernel.attention_tiles ? attention_tiles_text() : "");
   return fmt::format(
-      "{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
       kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "",
-      kernel.byte_products ? kByteProductsText : "", std::max(kernel.words, 1), needed_functions(functions + kernel.body),
-      functions, bounds, kEntry, shared, begin, kernel.body);
+      kernel.byte_products || kernel.byte_fragments ? kByteProductsText : "",
+      kernel.byte_fragments ? kByteFragmentsText : "", std::max(kernel.words, 1),
+      needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
 }  // namespace gpu

@@ -262,6 +262,8 @@ class CudaDriver : public Driver {
     info_.copies_to_shared = major >= 8;
     info_.integer_tiles = hopper;
     info_.byte_products = major >= 8;
+    info_.byte_fragments = major * 10 + minor >= 75;
+    info_.has_byte_dots = info_.quick_byte_dots = major * 10 + minor >= 61;
     overlaps_kernels_ = major >= 9 && api_.graph_add_edges != nullptr;
   }
 

@@ -84,6 +84,8 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 #define STORE8_F16(a, i, floats8) { STORE4(STORE_F16, a, i, floats8, 0) STORE4(STORE_F16, a, i, floats8, 4) }
 #define READ4(s, i, array4, j) { int from4 = i; array4[j] = s[from4]; array4[(j) + 1] = s[from4 + 1]; array4[(j) + 2] = s[from4 + 2]; array4[(j) + 3] = s[from4 + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
+#define TAKE4_U32(s, i, words4) { int from4 = (i) * 4; words4[0] = uint(s[from4]); words4[1] = uint(s[from4 + 1]); words4[2] = uint(s[from4 + 2]); words4[3] = uint(s[from4 + 3]); }
+#define PUT4_U32(s, i, words4) { int to4 = (i) * 4; s[to4] = int(words4[0]); s[to4 + 1] = int(words4[1]); s[to4 + 2] = int(words4[2]); s[to4 + 3] = int(words4[3]); }
 )";
 
 }  // namespace

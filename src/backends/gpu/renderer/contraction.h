@@ -9,8 +9,8 @@
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 //   staged   short k, few rows and outputs (attention of a token): the same, out of shared memory
 //
-// In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, by
-// integer tensor cores where the device has wgmma (contraction_digits.h), else as contraction_blocked.cpp says. In fast
+// In blocked numerics (section 12) both operands are made integers first; then tiles of those are multiplied, as digits
+// where the device has products of bytes (contraction_digits.h), else as contraction_blocked.cpp says. In fast
 // ones (section 13) what would be tiles is the vendor's library (contraction_fast.h); q8 ones (section 14) are products
 // of codes (contraction_q8.cpp).
 #pragma once

@@ -27,13 +27,22 @@ struct DigitLayout {
   std::int64_t bytes() const { return a_bytes + b_bytes; }
 };
 
-/// Writes an operand's digits and scales.
-Launch render_digits(const Side& side, const Geometry& geometry, const DigitLayout& layout, const RenderLimits& limits);
+/// Writes the digits and scales of both operands, which may be kept as forms.
+Rendered render_digits(const ContractionKernel& kernel, const Geometry& geometry, const DigitLayout& layout,
+                       const RenderLimits& limits);
+/// Whether the device has the memory and threads that this needs.
+bool digits_fit(const Geometry& geometry, const RenderLimits& limits);
+/// Declares `batch`, `tile_m` and `tile_n` of `tile`, in an order in which neighbours have operands in common.
+void find_digit_tile(Lines& lines, Words& words, std::int64_t tiles_m, std::int64_t tiles_n, bool wide);
 
-/// Whether a contraction in blocked numerics is computed by integer tensor cores here.
+/// Whether a contraction in blocked numerics is computed by asynchronous integer tensor cores here.
 bool is_for_integer_tiles(const Geometry& geometry, const RenderLimits& limits);
 /// A contraction in blocked numerics by RenderLimits::integer_tiles: digits of a, of b, and their products.
 Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+
+/// The same by products of bytes that threads wait for: RenderLimits::byte_fragments, or dot products.
+bool is_for_digit_tiles(const Geometry& geometry, const RenderLimits& limits);
+Rendered render_digit_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 
 }  // namespace gpu
 }  // namespace v0

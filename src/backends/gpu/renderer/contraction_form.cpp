@@ -121,8 +121,9 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   if (kernel.b.numel() == 0 || kernel.m.numel() == 0 || kernel.n.numel() == 0) return {};
   const Geometry geometry = geometry_of(kernel);
   if (kernel.numerics == Numerics::blocked) {
-    return is_for_integer_tiles(geometry, limits) ? render_integer_tiles(kernel, geometry, limits)
-                                                  : render_blocked(kernel, geometry, limits);
+    if (is_for_integer_tiles(geometry, limits)) return render_integer_tiles(kernel, geometry, limits);
+    if (is_for_digit_tiles(geometry, limits)) return render_digit_tiles(kernel, geometry, limits);
+    return render_blocked(kernel, geometry, limits);
   }
   if (kernel.numerics == Numerics::q8) return render_q8(kernel, geometry, limits);
   Rendered rendered;

@@ -18,7 +18,6 @@ constexpr int kIntegerThreads = 384;  ///< a warpgroup that copies, two that mul
 constexpr int kThreadSums = 64;       ///< of a thread
 constexpr int kPieceColumns = 32;     ///< columns of a warp that pass on together
 constexpr int kWarpRows = 16;
-constexpr int kTilesTogether = 8;  ///< along rows, whose columns are walked over together: operands meet in the cache
 constexpr int kTileStages = 3;
 constexpr int kTileMemory =
     kTileStages * (2 * kDigitTileBytes + 2 * 4 * kDigitRows) + 1024 + 64 + 8 * kWarpRows * 36 * 4;
@@ -133,16 +132,7 @@ void IntegerTileKernel::open_tiles() {
 }
 
 void IntegerTileKernel::find_tile() {
-  const bool wide = geometry_.wide;
-  const std::int64_t each = layout_.a_tiles * layout_.b_tiles;
-  lines_.add("{} batch = {};", index_, quotient(words_, "tile", each, wide));
-  lines_.add("{} of_batch = tile - batch * {};", index_, words_.index(each, wide));
-  lines_.add("{} band = {};", index_, quotient(words_, "of_batch", kTilesTogether * layout_.b_tiles, wide));
-  lines_.add("{0} of_band = of_batch - band * {1};", index_, words_.index(kTilesTogether * layout_.b_tiles, wide));
-  lines_.add("{0} together = tiles_m - band * {0}({1});", index_, kTilesTogether);
-  lines_.add("together = SELECT(together < {0}({1}), together, {0}({1}));", index_, kTilesTogether);
-  lines_.add("{} tile_n = of_band / together;", index_);
-  lines_.add("{0} tile_m = band * {0}({1}) + of_band - tile_n * together;", index_, kTilesTogether);
+  find_digit_tile(lines_, words_, layout_.a_tiles, layout_.b_tiles, geometry_.wide);
 }
 
 void IntegerTileKernel::feed() {
@@ -262,22 +252,7 @@ bool is_for_integer_tiles(const Geometry& geometry, const RenderLimits& limits) 
 
 Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   const DigitLayout layout(geometry);
-  const Side a("a", kernel.a, geometry.a, geometry, true);
-  const Side b("b", kernel.b_operand, geometry.b, geometry, false);
-  Rendered rendered;
-  rendered.scratch_bytes = static_cast<std::size_t>(layout.bytes());
-  // Beside many rows of the other operand digits take little of the time.
-  constexpr std::int64_t kMostUses = 1024;
-  const auto form = [](const Input& operand, std::int64_t offset, std::int64_t bytes, std::int64_t uses) {
-    return OperandForm{.slot = operand.slot,
-                       .offset = static_cast<std::size_t>(offset),
-                       .bytes = static_cast<std::size_t>(bytes),
-                       .keeps = uses <= kMostUses && operand.encoding == Encoding::dense};
-  };
-  rendered.forms = {form(kernel.a, 0, layout.a_bytes, geometry.columns),
-                    form(kernel.b_operand, layout.a_bytes, layout.b_bytes, geometry.rows)};
-  rendered.launches.push_back(render_digits(a, geometry, layout, limits));
-  rendered.launches.push_back(render_digits(b, geometry, layout, limits));
+  Rendered rendered = render_digits(kernel, geometry, layout, limits);
   const std::int64_t tiles = geometry.batches * layout.a_tiles * layout.b_tiles;
   const std::int64_t split = parts_of_k(layout, tiles, limits);
   rendered.launches.push_back(IntegerTileKernel(kernel, geometry, layout, split).render(limits));

@@ -21,7 +21,8 @@ namespace vulkan {
   X(vkGetPhysicalDeviceProperties2)           \
   X(vkGetPhysicalDeviceFeatures2)             \
   X(vkGetPhysicalDeviceQueueFamilyProperties) \
-  X(vkGetPhysicalDeviceMemoryProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
+  X(vkGetPhysicalDeviceMemoryProperties)      \
+  X(vkEnumerateDeviceExtensionProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
 #define LOCKSTEP_DEVICE_FUNCTIONS(X)                                                                           \
   X(vkGetDeviceQueue)                                                                                          \
   X(vkCreateBuffer)                                                                                            \

@@ -1,6 +1,7 @@
 #include "backends/gpu/vulkan/device.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,6 +38,16 @@ void LogicalDevice::find_queue_family() {
   throw BackendError("vulkan: the device has no queue that computes");
 }
 
+bool LogicalDevice::has_extension(const char* name) const {
+  std::uint32_t count = 0;
+  api().vkEnumerateDeviceExtensionProperties(physical_, nullptr, &count, nullptr);
+  std::vector<VkExtensionProperties> extensions(count);
+  api().vkEnumerateDeviceExtensionProperties(physical_, nullptr, &count, extensions.data());
+  return std::any_of(extensions.begin(), extensions.end(), [name](const VkExtensionProperties& extension) {
+    return std::string_view(extension.extensionName) == name;
+  });
+}
+
 void LogicalDevice::create() {
   Features wanted;
   wanted.v10.pNext = &wanted.v11;
@@ -46,6 +57,16 @@ void LogicalDevice::create() {
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v10.features.shaderInt64 = VK_TRUE;
   wanted.v10.features.shaderFloat64 = VK_TRUE;
+  VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR};
+  const char* const extension = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+  if (has_extension(extension)) {
+    VkPhysicalDeviceFeatures2 has{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    has.pNext = &dots;
+    api().vkGetPhysicalDeviceFeatures2(physical_, &has);
+    info_.has_byte_dots = dots.shaderIntegerDotProduct == VK_TRUE;
+  }
+  if (info_.has_byte_dots) wanted.v12.pNext = &dots;
   const float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
   queue.queueFamilyIndex = family_;
@@ -55,13 +76,18 @@ void LogicalDevice::create() {
   info.pNext = &wanted.v10;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = info_.has_byte_dots ? 1 : 0;
+  info.ppEnabledExtensionNames = &extension;
   check(api().vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice");
 }
 
 void LogicalDevice::describe() {
   VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
   VkPhysicalDeviceProperties2 v10{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  VkPhysicalDeviceShaderIntegerDotProductPropertiesKHR dots{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES_KHR};
   v10.pNext = &v12;
+  if (info_.has_byte_dots) v12.pNext = &dots;
   api().vkGetPhysicalDeviceProperties2(physical_, &v10);
   const VkPhysicalDeviceProperties& properties = v10.properties;
   controls_.keep_specials_32 = v12.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
@@ -79,6 +105,7 @@ void LogicalDevice::describe() {
       info_.memory_bytes = std::max<std::uint64_t>(info_.memory_bytes, memory_.memoryHeaps[h].size);
     }
   }
+  info_.quick_byte_dots = dots.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
   push_words_ = static_cast<int>(properties.limits.maxPushConstantsSize / 4);
   info_.name = properties.deviceName;
   info_.software = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;

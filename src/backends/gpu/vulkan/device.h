@@ -47,6 +47,7 @@ class LogicalDevice {
 
  private:
   void find_queue_family();
+  bool has_extension(const char* name) const;
   void create();
   void describe();
   std::uint32_t memory_type(std::uint32_t allowed, bool for_host) const;

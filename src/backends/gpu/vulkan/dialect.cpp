@@ -89,6 +89,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uv
 #define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 #define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
+#define TAKE4_U32(s, i, words4) { int from4 = (i) * 4; words4[0] = uint(s[from4]); words4[1] = uint(s[from4 + 1]); words4[2] = uint(s[from4 + 2]); words4[3] = uint(s[from4 + 3]); }
+#define PUT4_U32(s, i, words4) { int to4 = (i) * 4; s[to4] = int(words4[0]); s[to4 + 1] = int(words4[1]); s[to4 + 2] = int(words4[2]); s[to4 + 3] = int(words4[3]); }
 #define STORE_U64(a, i, word) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at = (word)
 uint mul_high(uint x, uint y) {
   uint high;
@@ -105,6 +107,13 @@ uint64_t sign_mask(uint64_t u) {
 float divide(float x, float y);
 double divide(double x, double y) { return x / y; }
 #define DIV(x, y) divide(x, y)
+)";
+
+// Packed dot products (VK_KHR_shader_integer_dot_product): OpSDotKHR of four signed bytes in a word. Written as what it
+// is in SPIR-V, since shaderc of Debian 12 does not know GLSL's extension for it.
+constexpr const char* kByteDots = R"(#extension GL_EXT_spirv_intrinsics : require
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450) int dot_of_bytes(uint x, uint y, spirv_literal int packed_4x8);
+#define DOT4(x, y, sum) (dot_of_bytes(x, y, 0) + (sum))
 )";
 
 // fma in f64: the product is exact, the sum is rounded to odd, and the only rounding is the last one.
@@ -236,8 +245,12 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
   std::vector<Substitute> substitutes;
-  text += "#define DOT4(x, y, sum) q8_dot4(x, y, sum)\n";
-  substitutes.push_back({"DOT4", "q8_dot4"});
+  if (arithmetic.byte_dots) {
+    text += kByteDots;
+  } else {
+    text += "#define DOT4(x, y, sum) q8_dot4(x, y, sum)\n";
+    substitutes.push_back({"DOT4", "q8_dot4"});
+  }
   if (!exact_sums) {
     substitutes.push_back({"ADD_EXACT", "exact_add"});
     substitutes.push_back({"MUL_EXACT", "exact_mul"});
