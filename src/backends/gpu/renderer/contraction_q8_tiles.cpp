@@ -79,14 +79,13 @@ class Q8Tiles {
     lines.add("int v = e - place * {};", weights_.vectors);
     lines.add("int column = place & {};", tile_n - 1);
     declare_piece(lines, words);
-    const int lead = weights_.is_aligned ? 0 : 15;
-    const bool all = weights_.vectors * 16 == piece_.bytes() + lead;
-    if (!all || parts_k()) {
-      lines.open("if (v * 16 < {} + {}{}) {{", lead == 0 ? "0" : "lead", piece_.bytes(),
+    const bool all = weights_.is_aligned && weights_.vectors * 16 == piece_.bytes() && !parts_k();
+    if (!all) {
+      lines.open("if (v * 16 < {} + {}{}) {{", weights_.is_aligned ? "0" : "lead", piece_.bytes(),
                  parts_k() ? " && piece_of < pieces" : "");
     }
     lines.add("COPY_TO_SHARED(span, e, 16, b_at + ULONG(begin + LONG(at) + LONG(v * 16 - lead)))");
-    if (!all || parts_k()) lines.close();
+    if (!all) lines.close();
     lines.close();
   }
   // The piece of `place` in a stage, of `column` in the tile: where it is from the tile's `begin` on, and from the last
@@ -455,8 +454,10 @@ class Q8Tiles {
 std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const Geometry& geometry,
                                         const RenderLimits& limits) {
   constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
+  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
   const bool fits = limits.byte_products && geometry.batches == 1 && geometry.length > 0 &&
-                    geometry.length % kBlock == 0 && geometry.rows * geometry.length < kFarthest;
+                    geometry.length <= kLongest && geometry.length % kBlock == 0 &&
+                    geometry.rows * geometry.length < kFarthest;
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
   const TileWeights weights(kernel.b_operand.encoding, Q8Tiles::first_byte_of(b));
