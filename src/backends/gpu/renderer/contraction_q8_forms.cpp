@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "backends/gpu/renderer/contraction_q8_tiles.h"
-#include "core/assert.h"
+#include "kernels/storage.h"
 
 namespace lockstep {
 inline namespace v0 {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "backends/gpu/renderer/contraction_q8_tiles.h"
+#include "backends/gpu/renderer/rows.h"
 #include "core/assert.h"
-#include "kernels/storage.h"
 
 namespace lockstep {
 inline namespace v0 {
