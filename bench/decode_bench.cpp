@@ -6,12 +6,13 @@
 //
 // The encoding is one of `encodings.def`, or bf16; packed weights are multiplied in q8 numerics, bf16 ones exactly.
 // GB/s is the speed of the device's memory. `batch`: then as many texts a token at a time, together; `prompt`: then one
-// text of so many tokens at once, with the logits of the last. In the folder goes a trace of one more token, its sums
-// to stdout.
+// text of so many tokens at once, with the logits of the last. In the folder go traces of one more token, step and
+// prompt, their sums to stdout.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -69,7 +70,22 @@ std::vector<std::int64_t> any_tokens(std::int64_t count) {
   return ids;
 }
 
-void step_together(const ls::models::LanguageModel& any, int rows, int tokens, ls::Device device, double single) {
+// Once more, with its kernels one after the other; nothing where no folder is given.
+void trace(const std::string& folder, const std::string& name, const std::function<void()>& step) {
+  if (folder.empty()) return;
+  ls::Trace trace(folder + "/" + name + ".json");
+  step();
+  trace.finish();
+  std::printf("%s:\n", name.c_str());
+  for (const ls::TraceTotal& total : trace.totals()) {
+    std::printf("%9.3f ms %5llu x %s\n", total.seconds * 1e3, static_cast<unsigned long long>(total.count),
+                total.what.c_str());
+  }
+  std::fflush(stdout);
+}
+
+void step_together(const ls::models::LanguageModel& any, int rows, int tokens, ls::Device device, double single,
+                   const std::string& folder) {
   const auto& model = dynamic_cast<const ls::models::LayeredModel&>(any);
   constexpr std::int64_t kBefore = 9;
   const auto cache = model.make_cache();
@@ -102,16 +118,20 @@ void step_together(const ls::models::LanguageModel& any, int rows, int tokens, l
   std::printf("%d texts together: %.1f tokens/s, %.3f ms each step, %.1f times one; hash %016llx\n", rows, rows / each,
               each * 1e3, rows / each / single, static_cast<unsigned long long>(hash));
   std::fflush(stdout);
+  trace(folder, "together", [&] { step().to_vector<std::int64_t>(); });
 }
 
-void read_prompt(const ls::models::LanguageModel& model, int length, ls::Device device) {
+void read_prompt(const ls::models::LanguageModel& model, int length, ls::Device device, const std::string& folder) {
   const std::vector<std::int64_t> ids = any_tokens(length);
   double best = 1e9;
   std::uint64_t hash = 0;
-  for (int i = 0; i < 3; ++i) {
+  const auto read = [&] {
     ls::models::PromptCache cache(model);
-    const auto start = Clock::now();
     hash = ls::argmax(cache.logits(ids, 1, device), -1).hash();
+  };
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    read();
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
     std::printf("a prompt of %d tokens: %.1f tokens/s\n", length,
                 length / std::chrono::duration<double>(Clock::now() - start).count());
@@ -120,6 +140,7 @@ void read_prompt(const ls::models::LanguageModel& model, int length, ls::Device 
   std::printf("prompt of %d tokens: %.1f tokens/s at best; hash %016llx\n", length, length / best,
               static_cast<unsigned long long>(hash));
   std::fflush(stdout);
+  trace(folder, "prompt", read);
 }
 
 }  // namespace
@@ -194,17 +215,9 @@ int main(int count, char** arguments) {
         name.c_str(), 1 / seconds, seconds * 1e3, recording * 1e3, speed / bytes, bytes / seconds / speed,
         static_cast<unsigned long long>(hash));
     std::fflush(stdout);
-    if (batch > 0) step_together(*model, batch, tokens, device, 1 / seconds);
-    if (prompt > 0) read_prompt(*model, prompt, device);
-    if (!folder.empty()) {
-      ls::Trace trace(folder + "/decode_" + name + ".json");
-      step();
-      trace.finish();
-      for (const ls::TraceTotal& total : trace.totals()) {
-        std::printf("%9.3f ms %5llu x %s\n", total.seconds * 1e3, static_cast<unsigned long long>(total.count),
-                    total.what.c_str());
-      }
-    }
+    if (batch > 0) step_together(*model, batch, tokens, device, 1 / seconds, folder);
+    if (prompt > 0) read_prompt(*model, prompt, device, folder);
+    trace(folder, "decode_" + name, step);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

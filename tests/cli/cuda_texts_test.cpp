@@ -102,6 +102,11 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          const NumericsScope scope(Numerics::q8);
          return linear(zeros({40, 256}, options).eval(), random_packed({70, 256}, Encoding::q2_k, 1, kDevice));
        }},
+      {"the same in large tiles",
+       [&] {
+         const NumericsScope scope(Numerics::q8);
+         return linear(zeros({600, 256}, options).eval(), random_packed({700, 256}, Encoding::q4_0, 1, kDevice));
+       }},
       {"gather of packed elements", [&] { return dequantize(packed); }},
       {"convolution",
        [&] {

@@ -378,7 +378,7 @@ TEST(GpuRender, BlockedAttentionKeepsNoScores) {
   }
 }
 
-// As many rows as a tile has, and no more columns than leave each unit one.
+// Tiles that keep all units busy; no more workgroups than run at once.
 TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) {
   const auto product = [](std::int64_t rows, std::int64_t columns, std::int64_t length, Encoding encoding) {
     Kernel kernel = matmul(rows, columns, length, DType::f32);
@@ -391,18 +391,17 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
   RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true, .byte_products = true};
   struct Case {
     std::int64_t rows, columns;
-    int threads;
-    std::uint32_t groups;
   };
   for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_k, Encoding::q6_k, Encoding::q2_k}) {
-    for (const Case& c : {Case{9, 8192, 128, 256}, Case{30, 4096, 128, 128}, Case{64, 14336, 128, 224},
-                          Case{64, 4096, 128, 128}, Case{100, 8192, 128, 256}, Case{2000, 4096, 256, 512}}) {
-      const Rendered rendered = render(product(c.rows, c.columns, 512, encoding), limits);
+    for (const Case& c : {Case{9, 4096}, Case{30, 4096}, Case{64, 14336}, Case{64, 1024}, Case{100, 8192},
+                          Case{2000, 1024}, Case{2000, 4096}}) {
+      SCOPED_TRACE(std::string(info_of(encoding).name) + " " + std::to_string(c.rows));
+      const Rendered rendered = render(product(c.rows, c.columns, 2048, encoding), limits);
       ASSERT_EQ(rendered.launches.size(), 2U);
       const Launch& launch = rendered.launches[1];
       EXPECT_TRUE(launch.text.byte_products);
-      EXPECT_EQ(launch.text.threads, c.threads);
-      EXPECT_EQ(launch.groups, c.groups) << c.rows << " " << c.columns;
+      EXPECT_GE(launch.groups, 120U);
+      EXPECT_LE(launch.groups, 132U);
       EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
     }
   }
@@ -411,6 +410,10 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
   };
   EXPECT_TRUE(is_plain(product(64, 4096, 288, Encoding::q8_0)));
   EXPECT_TRUE(is_plain(product(8, 4096, 512, Encoding::q8_0)));
+  limits.shared_bytes = 99 << 10;
+  for (const Encoding encoding : {Encoding::q4_0, Encoding::q8_0, Encoding::q6_k, Encoding::q2_k}) {
+    EXPECT_FALSE(is_plain(product(64, 4096, 512, encoding)));
+  }
   limits.byte_products = false;
   EXPECT_TRUE(is_plain(product(64, 4096, 512, Encoding::q8_0)));
 }

@@ -233,25 +233,56 @@ TEST(Q8Numerics, ARowDoesNotDependOnTheOthers) {
   }
 }
 
-// Tiles with rows and columns that fill none, columns that begin at any byte, groups, offsets; and every form of them.
+// Many rows are those of a few: every form of tiles, with rows and columns that fill none, columns that begin at any
+// byte, groups, offsets.
+void check_many_rows(Encoding encoding, std::int64_t rows, const Shape& shape, bool special, Device device) {
+  SCOPED_TRACE(device.to_string() + " " + std::string(info_of(encoding).name) + " " + std::to_string(rows) + " " +
+               std::to_string(shape[0]) + " " + std::to_string(shape[1]));
+  const Tensor weight = random_packed(shape, encoding, 2, device, special);
+  const Tensor x = random_tensor({rows, shape[1]}, DType::f32, 1, device, special);
+  const auto product = [&](const Tensor& some) { return q8([&] { return (linear(some, weight) * 3).eval(); }); };
+  const Tensor all = product(x);
+  for (const std::int64_t row : {std::int64_t{0}, rows / 2, rows - 7}) {
+    EXPECT_BITS_EQ(product(x.narrow(0, row, 7)), all.narrow(0, row, 7));
+  }
+}
+// Forms that only they have, in sizes that are none for software.
+std::vector<Device> cuda_devices() {
+  std::vector<Device> found = test_devices();
+  std::erase_if(found, [](Device device) { return device.kind != DeviceKind::cuda; });
+  return found;
+}
+
 TEST(Q8Numerics, ManyRowsAreTheRowsOfAFew) {
-  const auto check = [](Encoding encoding, std::int64_t rows, const Shape& shape, bool special, Device device) {
-    SCOPED_TRACE(device.to_string() + " " + std::string(info_of(encoding).name) + " " + std::to_string(rows));
-    const Tensor weight = random_packed(shape, encoding, 2, device, special);
-    const Tensor x = random_tensor({rows, shape[1]}, DType::f32, 1, device, special);
-    const auto product = [&](const Tensor& some) { return q8([&] { return (linear(some, weight) * 3).eval(); }); };
-    const Tensor all = product(x);
-    for (const std::int64_t row : {std::int64_t{0}, rows / 2, rows - 7}) {
-      EXPECT_BITS_EQ(product(x.narrow(0, row, 7)), all.narrow(0, row, 7));
-    }
-  };
   for (const Device device : test_devices()) {
     if (is_host(device) && device != Device{}) continue;
-    for (const Encoding encoding : kQ8Encodings) check(encoding, 20, {150, 512}, true, device);
-    if (is_host(device)) continue;
-    for (const std::int64_t rows : {14, 64, 300, 1400}) check(Encoding::q6_k, rows, {2100, 1024}, false, device);
-    check(Encoding::q4_k, 1400, {2100, 1024}, false, device);
-    check(Encoding::q8_0, 1400, {2100, 1024}, false, device);
+    for (const Encoding encoding : kQ8Encodings) check_many_rows(encoding, 20, {150, 512}, true, device);
+  }
+}
+
+// Teams that share a tile's k: stages that have a piece for each, or but for some.
+TEST(Q8Numerics, ManyRowsWhoseKIsPartedAreTheRowsOfAFew) {
+  for (const Device device : cuda_devices()) {
+    for (const std::int64_t k : {256, 768, 1280, 2048}) {
+      for (const std::int64_t rows : {14, 30, 64, 100, 300}) {
+        check_many_rows(Encoding::q6_k, rows, {2100, k}, false, device);
+      }
+      check_many_rows(Encoding::q4_k, 64, {1030, k}, false, device);
+    }
+  }
+}
+
+TEST(Q8Numerics, ManyRowsOfManyColumnsAreTheRowsOfAFew) {
+  for (const Device device : cuda_devices()) {
+    for (const Encoding encoding : {Encoding::q4_0, Encoding::q6_k, Encoding::q2_k}) {
+      for (const std::int64_t rows : {14, 30, 64, 200}) check_many_rows(encoding, rows, {17000, 512}, false, device);
+    }
+  }
+}
+
+TEST(Q8Numerics, RowsOfLargeTilesAreTheRowsOfAFew) {
+  for (const Device device : cuda_devices()) {
+    for (const Encoding encoding : kQ8Encodings) check_many_rows(encoding, 1400, {2100, 1024}, true, device);
   }
 }
 

@@ -134,6 +134,19 @@ std::string PackedPiece::codes(int block, int w) const {
   return "";
 }
 
+// In the upper half of a byte a code of four bits has its sign after one instruction.
+int PackedPiece::code_step() const {
+  return encoding_ == Encoding::q4_0 ? 16 : 1;
+}
+std::string PackedPiece::signed_codes(int block, int w) const {
+  if (encoding_ == Encoding::q4_0) {
+    return fmt::format("({}{} & 0xf0f0f0f0u ^ 0x80808080u)", word(first_of(block) + 2 + w % 4 * 4), w < 4 ? " << 4" : "");
+  }
+  if (bias() == 0) return codes(block, w);
+  // They are no more than 127 with their bias.
+  return fmt::format("((({}) | 0x80808080u) - {}u ^ 0x80808080u)", codes(block, w), bias() * 0x01010101);
+}
+
 std::string PackedPiece::scale(int block) const {
   const int first = first_of(block);
   if (encoding_ == Encoding::mxfp4) return fmt::format("power_of_byte({})", byte(first));

@@ -28,6 +28,10 @@ class PackedPiece {
   int bias() const;
   bool has_signed_codes() const;
 
+  /// The same without the bias, times code_step().
+  std::string signed_codes(int block, int word) const;
+  int code_step() const;
+
   // Of the block of 32, or of either half of it, with the meaning that group_<name> has: value = scale · factor · code
   // + offset · share.
   std::string scale(int block) const;

@@ -1,0 +1,66 @@
+// Activations of q8 products by integer tensor cores, rounded: codes lie in the order in which a team's threads hold a
+// left operand of 16 rows and 32 k (cuda/byte_products.h).
+#include "backends/gpu/renderer/contraction_q8_tiles.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+// A thread rounds a block of a row, neighbours those of neighbouring rows; rows beyond the last are zeros.
+Launch round_rows(const Geometry& geometry, const Side& a, std::int64_t first, const RowLayout& layout, int sums,
+                  const RenderLimits& limits) {
+  const char* index = geometry.wide ? "LONG" : "int";
+  const std::int64_t rows = layout.fragments * kFragmentRows;
+  // Few rows are spread over all units.
+  const int threads =
+      rows * layout.blocks < std::int64_t{limits.units} * limits.threads * 2 ? kLeastThreads : limits.threads;
+  Words words;
+  Lines lines;
+  lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a.input->slot));
+  lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+  lines.add("int count = {};", words.int32(layout.count));
+  lines.add("int row_tiles = {};", words.int32(layout.fragments));
+  lines.add("int rows = row_tiles * {};", kFragmentRows);
+  lines.add("int blocks = {};", words.int32(layout.blocks));
+  lines.add("int floats_begin = blocks * rows * {};", kWordsOfBlock);
+  lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{", threads);
+  lines.add("int block = {};", quotient(words, "e", rows, false));
+  lines.add("int row = e - block * rows;");
+  lines.add("int read = SELECT(row < count, row, count - 1);");
+  lines.add("{0} all = {0}(read) + {1};", index, words.index(first, geometry.wide));
+  round_block(lines, words, geometry, a, "all", "block");
+  lines.open("if (row >= count) {{");
+  lines.add("UNROLL");
+  lines.add("for (int w = 0; w < {}; w++) code[w] = 0u;", kWordsOfBlock);
+  lines.add("scale = FROM_BITS(0u);");
+  lines.add("half_sum[0] = 0;");
+  lines.add("half_sum[1] = 0;");
+  lines.close();
+  lines.add("int tile = row / {};", kFragmentRows);
+  lines.add("int side = row / 8 & 1;");
+  lines.add("UNROLL");
+  lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
+  lines.add("int lane = (row & 7) * 4 + (w & 3);");
+  lines.add("STORE_U32(scratch, ((block * row_tiles + tile) * {} + lane) * 4 + side + 2 * (w / 4), code[w]);", kTeam);
+  lines.close();
+  const auto store_float = [&](int which, const std::string& value) {
+    lines.add(
+        "STORE_U32(scratch, floats_begin + (({} * blocks + block) * row_tiles + tile) * {} + (row & 7) * 2 + side, "
+        "{});",
+        which, kFragmentRows, value);
+  };
+  store_float(0, "BITS(scale)");
+  if (sums == 1) store_float(1, "BITS(float(half_sum[0] + half_sum[1]))");
+  for (int s = 0; s < 2 && sums == 2; ++s) store_float(1 + s, fmt::format("BITS(float(half_sum[{}]))", s));
+  lines.close();
+  Launch result;
+  result.text.body = lines.take();
+  result.text.threads = threads;
+  result.groups = limits.groups_for(over(rows * layout.blocks, threads));
+  words.move_to(result);
+  return result;
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
