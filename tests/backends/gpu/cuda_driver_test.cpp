@@ -296,6 +296,39 @@ TEST_F(CudaContext, KernelsOfAGraphOverlap) {
   EXPECT_EQ(overlaps, 2);
 }
 
+// One that needs several kernels begins while the last of them ends; it is launched when the others are over.
+TEST_F(CudaContext, AKernelOfAGraphOverlapsTheLastOfThoseThatItNeeds) {
+  static std::vector<std::size_t> waits;
+  static int overlaps = 0;
+  waits.clear();
+  overlaps = 0;
+  cuda::Api api = fake_cuda();
+  api.graph_add_kernel = [](Handle* node, Handle, const Handle*, std::size_t count, const cuda::KernelNode*) {
+    waits.push_back(count);
+    *node = handle(0x100 + waits.size());
+    return 0;
+  };
+  api.graph_add_edges = [](Handle, const Handle* from, const Handle* to, const cuda::GraphEdge*, std::size_t count) {
+    EXPECT_EQ(*from, handle(0x102));
+    EXPECT_EQ(*to, handle(0x103));
+    EXPECT_EQ(count, 1U);
+    ++overlaps;
+    return 0;
+  };
+  const std::unique_ptr<Driver> driver = cuda::make_driver(api, "13.0", 0);
+  const std::unique_ptr<Module> module = driver->load({}, {});
+  const Access first[] = {{.address = 64, .writes = true}};
+  const Access second[] = {{.address = 128, .writes = true}};
+  const Access both[] = {{.address = 64}, {.address = 128}};
+  Command commands[] = {{.module = module.get(), .groups = 1, .words = {}, .accesses = first},
+                        {.module = module.get(), .groups = 1, .words = {}, .accesses = second},
+                        {.module = module.get(), .groups = 1, .words = {}, .accesses = both}};
+  for (Command& command : commands) command.overlaps = true;
+  driver->record(commands);
+  EXPECT_EQ(waits, (std::vector<std::size_t>{0, 0, 1}));
+  EXPECT_EQ(overlaps, 1);
+}
+
 TEST_F(CudaContext, ACopyToTheHostWaitsForItselfAlone) {
   static int waits = 0;
   waits = 0;

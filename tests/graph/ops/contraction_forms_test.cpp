@@ -64,7 +64,9 @@ TEST(ContractionForms, MatricesTimesAFewVectors) {
                            {1, 100, 2, 2304},
                            {1, 130, 5, 4100},
                            {1, 260, 8, 1032},
-                           {3, 70, 1, 2200}}) {
+                           {3, 70, 1, 2200},
+                           {1, 600, 1, 3000},
+                           {1, 2150, 1, 4608}}) {
     const auto s = static_cast<std::uint64_t>(++seed);
     SCOPED_TRACE(fmt::format("{} x [{}, {}] x [{}, {}]", p.batch, p.m, p.k, p.k, p.n));
     const bool left = seed % 2 == 1;

@@ -222,6 +222,23 @@ TEST(Q8Numerics, FewRowsTimesDecodedWeightsAreTheSameEverywhere) {
   }
 }
 
+// More columns than all workgroups of a large GPU have at once, and fewer than one for each of its threads' pieces.
+TEST(Q8Numerics, LongColumnsAreTheSameEverywhere) {
+  for (const auto& [columns, k] : {std::pair<std::int64_t, std::int64_t>{2220, 8192}, {70, 14336}}) {
+    for (const Numerics numerics : {Numerics::q8, Numerics::exact}) {
+      for (const Encoding encoding : {Encoding::q4_0, Encoding::q4_k}) {
+        SCOPED_TRACE(std::string(info_of(encoding).name) + " " + std::to_string(columns));
+        same_everywhere([&, n = columns, length = k](Device device) {
+          const Tensor x = random_tensor({1, length}, DType::f32, 1, device);
+          const Tensor weight = random_packed({n, length}, encoding, 2, device);
+          const NumericsScope scope(numerics);
+          return linear(x, weight).eval();
+        });
+      }
+    }
+  }
+}
+
 TEST(Q8Numerics, ARowDoesNotDependOnTheOthers) {
   const Tensor x = random_tensor({11, 512}, DType::f32, 1);
   for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_k}) {

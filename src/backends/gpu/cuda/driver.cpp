@@ -365,13 +365,14 @@ class CudaDriver : public Driver {
     api_.check(api_.graph_create(&recording->graph, 0), "cuGraphCreate");
     const std::vector<std::vector<std::size_t>> needed = needed_by(commands);
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      // A kernel that waits by itself waits for one.
-      const bool overlaps = overlaps_kernels_ && commands[i].overlaps && needed[i].size() == 1;
+      // A kernel that waits by itself waits for one, the last; it is launched when all others are over.
+      const bool overlaps = overlaps_kernels_ && commands[i].overlaps && !needed[i].empty();
       std::vector<Handle> before;
       for (const std::size_t earlier : needed[i]) before.push_back(recording->nodes[earlier]);
+      const std::span<const Handle> over = std::span<const Handle>(before).subspan(overlaps ? 1 : 0);
       Handle added = nullptr;
       with_node(commands[i], [&](const KernelNode& node) {
-        api_.check(api_.graph_add_kernel(&added, recording->graph, before.data(), overlaps ? 0 : before.size(), &node),
+        api_.check(api_.graph_add_kernel(&added, recording->graph, over.data(), over.size(), &node),
                    "cuGraphAddKernelNode");
       });
       if (overlaps) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/gpu/renderer/contraction_packed_rows.h"
 #include "backends/gpu/renderer/contraction_q8.h"
 #include "backends/gpu/renderer/packed_piece.h"
 #include "kernels/storage.h"
@@ -40,27 +41,28 @@ class PackedFew {
         column_bytes_(bytes_of(geometry.length)),
         index_(geometry.wide ? "LONG" : "int"),
         a_("a", kernel.a, geometry.a, geometry, true),
-        b_("b", kernel.b_operand, geometry.b, geometry, false) {
-    const std::int64_t prepared = 4 * rows_ * row_words();
+        b_("b", kernel.b_operand, geometry.b, geometry, false),
+        made_(geometry, a_, exact_, sums_) {
+    const std::int64_t prepared = 4 * made_.words();
     prepares_ = geometry.batches == 1 && prepared <= kMostPrepared;
     for (threads_ = limits.threads; threads_ > 32; threads_ /= 2) {
       choose_columns();
       const std::int64_t bytes = 4 * (span_words() + partial_words()) + (prepares_ ? prepared : 0);
-      const bool fits = bytes + 64 <= static_cast<std::int64_t>(limits.shared_bytes);
-      const bool enough = threads_ <= kLeastThreads || bands() >= std::int64_t{2} * limits.units;
-      if (fits && enough) break;
+      if (bytes + 64 <= static_cast<std::int64_t>(limits.shared_bytes)) break;
     }
     choose_columns();
+    // Nearly all units have columns; all threads make the rows, if they have none, too.
+    while (columns_ > 1 && 4 * bands() < std::int64_t{3} * limits.units) columns_ /= 2;
     alignment_ = 16;
     while (alignment_ > 1 && !is_aligned(alignment_)) alignment_ /= 4;
   }
 
-  bool is_for_this() const { return 4 * rows_ * row_words() <= kMostPreparedBefore; }
+  bool is_for_this() const { return 4 * made_.words() <= kMostPreparedBefore; }
 
   Rendered render() {
     Rendered rendered;
     if (!prepares_) {
-      rendered.scratch_bytes = static_cast<std::size_t>(4 * rows_ * row_words());
+      rendered.scratch_bytes = static_cast<std::size_t>(4 * made_.words());
       rendered.launches.push_back(prepare_rows());
     }
     rendered.launches.push_back(multiply());
@@ -96,63 +98,16 @@ class PackedFew {
   }
   int sums_stride() const { return at_once_ | 1; }
   std::int64_t partial_words() const { return geometry_.rows * columns_ * sums_stride(); }
-  // What rows are prepared to: codes of 16 neighbours [row][block of 8][half][piece], then scales, and sums of the
-  // codes of either half [row][block of 8][piece]. Or, where weights are decoded, the numbers themselves: [row][block
-  // of 8][4 neighbours of 8][piece].
-  std::int64_t row_words() const { return pieces_ * (exact_ ? kBlock : kQ8BlocksOfSum * (kWordsOfBlock + 1 + sums_)); }
-  std::string numbers_at(const std::string& row, const std::string& block, const std::string& four,
-                         const std::string& piece) const {
-    return fmt::format("((({0}) * {1} + ({2})) * {3} + ({4})) * {5} + {6}", row, kQ8BlocksOfSum, block, kWordsOfBlock,
-                       four, pieces_, piece);
-  }
-  std::string codes_at(const std::string& row, const std::string& block, const std::string& side,
-                       const std::string& piece) const {
-    return fmt::format("((({0}) * {1} + ({2})) * 2 + ({3})) * {4} + {5}", row, kQ8BlocksOfSum, block, side, pieces_,
-                       piece);
-  }
-  std::string single_at(int which, const std::string& row, const std::string& block, const std::string& piece) const {
-    return fmt::format("{0} + (({1}) * {2} + ({3})) * {4} + {5}",
-                       rows_ * pieces_ * kQ8BlocksOfSum * (kWordsOfBlock + which), row, kQ8BlocksOfSum, block, pieces_,
-                       piece);
-  }
-
-  // Rounds what is left for thread `first` of `step`.
-  void prepare_all(Lines& lines, Words& words, const std::string& first, const std::string& step, bool shared) {
-    const auto store = [&](const std::string& at, const std::string& word) {
-      if (shared) return lines.add("prepared[{}] = int({});", at, word);
-      lines.add("STORE_U32(scratch, {}, {});", at, word);
-    };
-    lines.open("for (int e = {}; e < {}; e += {}) {{", first, words.int32(rows_ * blocks_), step);
-    lines.add("int own_row = {};", quotient(words, "e", blocks_, false));
-    lines.add("int block = e - own_row * {};", words.int32(blocks_));
-    lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
-    lines.add("int piece_of = block / {};", kQ8BlocksOfSum);
-    if (exact_) {
-      load_block(lines, words, geometry_, a_, "own_row", "block");
-      lines.add("UNROLL");
-      lines.open("for (int k = 0; k < {}; k++) {{", order::kQ8Block);
-      store(fmt::format("4 * ({}) + (k & 3)", numbers_at("own_row", "of_piece", "k >> 2", "piece_of")), "BITS(x[k])");
-      lines.close();
-      lines.close();
-      return;
-    }
-    round_block(lines, words, geometry_, a_, "own_row", "block");
-    lines.add("UNROLL");
-    lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
-    store(fmt::format("4 * ({}) + (w & 3)", codes_at("own_row", "of_piece", "w >> 2", "piece_of")), "code[w]");
-    lines.close();
-    store(single_at(0, "own_row", "of_piece", "piece_of"), "BITS(scale)");
-    for (int s = 0; s < sums_; ++s)
-      store(single_at(1 + s, "own_row", "of_piece", "piece_of"), fmt::format("UINT(half_sum[{}])", s));
-    lines.close();
-  }
   Launch prepare_rows() {
     Words words;
     Lines lines;
     lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
     lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
-    prepare_all(lines, words, fmt::format("int(GROUP) * {} + int(THREAD)", kLeastThreads),
-                fmt::format("int(GROUPS) * {}", kLeastThreads), false);
+    made_.prepare(lines, words, fmt::format("int(GROUP) * {} + int(THREAD)", kLeastThreads),
+                  fmt::format("int(GROUPS) * {}", kLeastThreads),
+                  [](Lines& to, const std::string& at, const std::string& word) {
+                    to.add("STORE_U32(scratch, {}, {});", at, word);
+                  });
     Launch result;
     result.text.body = lines.take();
     result.text.threads = kLeastThreads;
@@ -307,7 +262,7 @@ class PackedFew {
       }
     };
     const auto single = [&](int which, int block) {
-      const std::string at = single_at(which, row, std::to_string(block), "piece_of");
+      const std::string at = made_.single_at(std::to_string(which), row, std::to_string(block), "piece_of");
       return prepares_ ? fmt::format("UINT(prepared[{}])", at) : fmt::format("LOAD_U32(scratch, {})", at);
     };
     const bool whole = geometry_.length % kBlock == 0;
@@ -321,7 +276,7 @@ class PackedFew {
       }
       if (exact_) {
         multiply_decoded(lines, block, rows, [&](int w) {
-          four(numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
+          four(made_.numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
         });
         lines.close();
         continue;
@@ -333,7 +288,7 @@ class PackedFew {
         for (int w = 0; w < 4; ++w) lines.add("UINT four_{} = {};", w, piece_.codes(block, 4 * side + w));
         lines.add("UNROLL");
         lines.open("for (int r = 0; r < {}; r++) {{", rows);
-        four(codes_at(row, std::to_string(block), std::to_string(side), "piece_of"), "codes");
+        four(made_.codes_at(row, std::to_string(block), std::to_string(side), "piece_of"), "codes");
         for (int w = 0; w < 4; ++w) lines.add("dots_{0}[r] = DOT4(codes[{1}], four_{1}, dots_{0}[r]);", side, w);
         lines.close();
         lines.close();
@@ -397,6 +352,13 @@ class PackedFew {
     lines.close();
   }
 
+  void prepare_all(Lines& lines, Words& words) const {
+    if (limits_.copies_to_shared) return made_.prepare_together(lines, words, threads_);
+    made_.prepare(
+        lines, words, "thread_id", std::to_string(threads_),
+        [](Lines& to, const std::string& at, const std::string& word) { to.add("prepared[{}] = int({});", at, word); });
+  }
+
   Launch multiply() {
     const bool wide = geometry_.wide;
     Words words;
@@ -425,7 +387,7 @@ class PackedFew {
       lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
     }
     writer.declare_buffers(lines);
-    if (prepares_) prepare_all(lines, words, "thread_id", std::to_string(threads_), true);
+    if (prepares_) prepare_all(lines, words);
     lines.open("while (band < bands) {{");
     declare_band(lines, words);
     declare_span(lines, words);
@@ -463,7 +425,7 @@ class PackedFew {
     result.text.copies = limits_.copies_to_shared;
     result.text.shared.push_back({ComputeType::i32, "span", static_cast<int>(span_words())});
     result.text.shared.push_back({ComputeType::f32, "partials", static_cast<int>(partial_words())});
-    if (prepares_) result.text.shared.push_back({ComputeType::i32, "prepared", static_cast<int>(rows_ * row_words())});
+    if (prepares_) result.text.shared.push_back({ComputeType::i32, "prepared", static_cast<int>(made_.words())});
     const auto bytes = static_cast<std::int64_t>(shared_bytes_of(result.text)) + 1024;
     const std::int64_t of_memory = std::max<std::int64_t>(static_cast<std::int64_t>(limits_.shared_bytes) / bytes, 1);
     const int resident = static_cast<int>(std::clamp<std::int64_t>(of_memory, 1, kThreadsOfUnit / threads_));
@@ -487,6 +449,7 @@ class PackedFew {
   const std::int64_t column_bytes_;
   const char* index_;
   const Side a_, b_;
+  const PackedRows made_;
   bool prepares_ = false;  ///< workgroups round the rows themselves
   int threads_ = 256;
   int at_once_ = 1;              ///< pieces of a column

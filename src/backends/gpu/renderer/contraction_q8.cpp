@@ -288,8 +288,8 @@ class Q8Contraction {
 
 }  // namespace
 
-void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
-                const std::string& block) {
+void load_neighbours(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                     const std::string& first, int count) {
   const bool wide = geometry.wide;
   const char* index = wide ? "LONG" : "int";
   const int rank = geometry.shape.rank();
@@ -302,10 +302,10 @@ void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side
   decompose(lines, words, geometry.shape, a.first, a.last, "own", "i", wide);
   a.access.declare(lines, words, "b", "", 0, geometry.m, "i");
   a.access.declare(lines, words, "r", "b", a.first, a.last, "i");
-  lines.add("float x[{}];", order::kQ8Block);
+  lines.add("float x[{}];", count);
   lines.add("UNROLL");
-  lines.open("for (int k = 0; k < {}; k += {}) {{", order::kQ8Block, vectors ? 4 : 1);
-  lines.add("{0} at = {0}({1}) * {0}({2}) + {0}(k);", index, block, order::kQ8Block);
+  lines.open("for (int k = 0; k < {}; k += {}) {{", count, vectors ? 4 : 1);
+  lines.add("{0} at = {0}({1}) + {0}(k);", index, first);
   decompose(lines, words, geometry.shape, geometry.k, rank, "at", "i", wide);
   a.access.declare(lines, words, "e", "r", geometry.k, rank, "i");
   if (vectors) {
@@ -325,6 +325,13 @@ void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side
     lines.add("x[k] = {};", decoded(dtype, "word", a.input->canonical));
   }
   lines.close();
+}
+
+void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                const std::string& block) {
+  const char* index = geometry.wide ? "LONG" : "int";
+  const std::string first = fmt::format("{0}({1}) * {0}({2})", index, block, order::kQ8Block);
+  load_neighbours(lines, words, geometry, a, row, first, order::kQ8Block);
 }
 
 void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,

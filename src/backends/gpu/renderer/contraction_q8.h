@@ -14,8 +14,11 @@ namespace gpu {
 constexpr int kWordsOfBlock = order::kQ8Block / 4;        ///< of codes
 constexpr int kQ8BlocksOfSum = kBlock / order::kQ8Block;  ///< blocks of 32 in one of 256
 
-/// Declares block `block`, 32 elements along k, of row `row`, of all batches, of the activations: `float x[32]`. Needs
-/// `a_at`.
+/// Declares `count` elements along k, from the multiple of 4 `first` on, of row `row`, of all batches, of the
+/// activations: `float x[count]`. Needs `a_at`.
+void load_neighbours(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
+                     const std::string& first, int count);
+/// The same of block `block`, 32 elements.
 void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
                 const std::string& block);
 /// The same, and what it is rounded to: `UINT code[8]`, four codes each, `FLOAT scale`, and the sums of codes

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kMostVectors = 8;
 constexpr int kSkinnyGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
+constexpr std::size_t kSharedOfMore = 64 << 10;  ///< of a workgroup whose threads have 16 blocks
 constexpr int kChainStride = 257;        ///< of chains in shared memory: transposed stores go to different banks
 
 class SkinnyKernel {
@@ -34,14 +35,23 @@ class SkinnyKernel {
         paired_(transposed_ && size_of(matrix_.input->dtype) == 2 && matrix_.has_k_vectors(geometry, 8)),
         each_(transposed_ ? 1 : 4) {
     choose_lanes(32);
-    // Nearly all units, each with one workgroup, read as fast as memory gives.
-    whole_ = transposed_ && 4 * over(matrix_.size, lanes_) * geometry.batches >= std::int64_t{3} * limits.units;
+    // Two workgroups of a unit keep more of the matrix on its way.
+    const std::int64_t blocks = over(geometry.length, kBlock);
+    const auto groups = [&] { return over(matrix_.size, lanes_) * geometry.batches; };
+    if (transposed_ && vectors_ == 1 && limits.shared_bytes >= kSharedOfMore &&
+        groups() < std::int64_t{2} * limits.units)
+      set_lanes(16);
+    // Nearly all units have a workgroup, or there are no more than these with parts of k.
+    whole_ =
+        transposed_ && (4 * groups() >= std::int64_t{3} * limits.units || (blocks <= teams_ && 2 * blocks > teams_));
     if (!whole_ && matrix_.size >= 512 * each_) choose_lanes(kTileThreads);
-    const auto fits = [&](int words) {
-      const int all = teams_ * vectors_ * kBlock + words * kChainStride;
-      return sizeof(float) * static_cast<std::size_t>(all) <= limits.shared_bytes;
+    const auto bytes = [&](std::int64_t of_vectors) {
+      return sizeof(float) * static_cast<std::size_t>(of_vectors * vectors_ * kBlock + step_ * kChainStride);
     };
-    while (step_ > 16 && !fits(step_)) step_ /= 2;
+    while (step_ > 16 && bytes(teams_) > limits.shared_bytes) step_ /= 2;
+    const std::int64_t all = over(blocks, teams_) * teams_;
+    holds_all_ = whole_ && !guarded_ && kSkinnyGroupsPerUnit * (bytes(all) + 1024) <= limits.shared_bytes;
+    vector_blocks_ = holds_all_ ? static_cast<int>(all) : teams_;
   }
 
   Rendered render() {
@@ -85,6 +95,10 @@ class SkinnyKernel {
     lines_.add("{0} row = first_row + {0}((thread_id & {1}) * {2});", index_, lanes_ - 1, each_);
     if (transposed_) begin_chains();
     if (early) declare_others();
+    if (holds_all_) {
+      lines_.add("BARRIER();");
+      fill_vectors();
+    }
     if (whole_) {
       lines_.add("float total[{}];", vectors_);
       lines_.add("UNROLL");
@@ -95,12 +109,14 @@ class SkinnyKernel {
     lines_.add("float sum[{}];", vectors_ * each_);
     lines_.add("UNROLL");
     lines_.add("for (int v = 0; v < {}; v++) sum[v] = zero;", vectors_ * each_);
-    lines_.add("BARRIER();");
     if (guarded_) {
-      lines_.add("if (thread_id == 0) small[0] = 0;");
       lines_.add("BARRIER();");
+      lines_.add("if (thread_id == 0) small[0] = 0;");
     }
-    fill_vectors();
+    if (!holds_all_) {
+      lines_.add("BARRIER();");
+      fill_vectors();
+    }
     if (transposed_) {
       walk_chains();
     } else {
@@ -122,7 +138,7 @@ class SkinnyKernel {
     if (whole_ || !transposed_) launch.text.groups_per_unit = kSkinnyGroupsPerUnit;
     launch.groups = limits_.groups_for(units);
     words_.move_to(launch);
-    launch.text.shared = {{ComputeType::f32, "x", teams_ * vectors_ * kBlock}};
+    launch.text.shared = {{ComputeType::f32, "x", vector_blocks_ * vectors_ * kBlock}};
     if (transposed_) launch.text.shared.push_back({ComputeType::i32, "chains", step_ * kChainStride});
     if (guarded_) launch.text.shared.push_back({ComputeType::i32, "small", 1});
     Rendered rendered;
@@ -139,6 +155,10 @@ class SkinnyKernel {
     constexpr int kMostBlocks = 12;
     lanes_ = least;
     while (kTileThreads / lanes_ * vectors_ > kMostBlocks && lanes_ < kTileThreads) lanes_ *= 2;
+    set_lanes(lanes_);
+  }
+  void set_lanes(int lanes) {
+    lanes_ = lanes;
     teams_ = kTileThreads / lanes_;
   }
   int k_dim() const { return geometry_.k; }
@@ -152,18 +172,19 @@ class SkinnyKernel {
   }
   // Element k of this thread's block of vector v.
   std::string element(const std::string& k) const {
-    return fmt::format("x[(thread_id / {} * {} + v) * {} + {}]", lanes_, vectors_, kBlock, k);
+    return fmt::format("x[({}thread_id / {}{} * {} + v) * {} + {}]", holds_all_ ? "(int(first_block) + " : "", lanes_,
+                       holds_all_ ? ")" : "", vectors_, kBlock, k);
   }
 
-  // The vectors' elements of each team's block: x[team][v][k].
+  // The vectors' elements of each team's block, x[team][v][k], or of all blocks.
   void fill_vectors() {
     const bool wide = geometry_.wide;
     static_assert(kTileThreads == kBlock);
-    lines_.add("UNROLL");
-    lines_.open("for (int j = 0; j < {}; j++) {{", teams_ * vectors_);
+    lines_.add("UNROLL_BY(16)");
+    lines_.open("for (int j = 0; j < {}; j++) {{", vector_blocks_ * vectors_);
     lines_.add("int v = j % {};", vectors_);
-    lines_.add("{0} i{1} = (first_block + {0}(j / {2})) * {0}({3}) + {0}(thread_id);", index_, k_dim(), vectors_,
-               kBlock);
+    lines_.add("{0} i{1} = ({4}{0}(j / {2})) * {0}({3}) + {0}(thread_id);", index_, k_dim(), vectors_, kBlock,
+               holds_all_ ? "" : "first_block + ");
     lines_.add("{0} own = {0}(v);", index_);
     decompose(lines_, words_, geometry_.shape, vector_.first, vector_.last, "own", "i", wide);
     for (int bound = -1; bound < vector_.access.bounds(); ++bound) {
@@ -413,6 +434,8 @@ class SkinnyKernel {
   Lines lines_;
   bool left_;           ///< the matrix is a
   bool whole_ = false;  ///< a workgroup has all blocks of its rows
+  bool holds_all_ = false;  ///< it has all of the vectors in shared memory
+  int vector_blocks_ = 0;   ///< that are there at once
   Side a_, b_;
   const Side& matrix_;
   const Side& vector_;
