@@ -1,4 +1,4 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h, lines-inl.h and direct-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h, window-inl.h, lines-inl.h, padded-inl.h and direct-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
@@ -6,6 +6,7 @@
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/lines-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/padded-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 #include "backends/cpu/contraction/window-inl.h"
@@ -34,6 +35,7 @@ template <typename T> constexpr KernelSet kernels_of() {
           .pack_columns = &pack<T, kTileColumns<T>>,
           .pack_lanes = pack_lanes_of<T>(),
           .multiply = &multiply<T>,
+          .copy_lines = std::is_same_v<T, float> ? copy_lines_function() : nullptr,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
           .window = std::is_same_v<T, float> ? window_function() : nullptr,
           .lines = std::is_same_v<T, float> ? line_function() : nullptr,
