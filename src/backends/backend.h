@@ -77,6 +77,8 @@ class Backend {
   virtual bool holds(DType) const { return true; }
   /// How many bytes of values to be stored may be pending before they are computed. More lets more ops share kernels.
   virtual std::size_t window_bytes() const { return std::size_t{256} << 20; }
+  /// Whether RecurrenceKernels can be run.
+  virtual bool has_recurrence() const { return false; }
   /// Whether AttentionKernels in blocked numerics can be run; others compute the composition, which has the same bits.
   virtual bool has_blocked_attention() const { return false; }
 };

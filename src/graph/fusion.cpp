@@ -100,7 +100,7 @@ class Fuser : private Groups {
                      for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
                    },
                    [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update, Fourier,
-                                  Attend> auto&) {},
+                                  Attend, Recur> auto&) {},
                    [](const OneOf<Data, ViewOf> auto&) { fail_not_computed(); },
                },
                *entry.op);
@@ -121,7 +121,7 @@ class Fuser : private Groups {
         overloaded{
             [&](const OneOf<Elementwise, Cast, Gather> auto&) { return join_elements(e, g); },
             [&](const Reduce& reduce) { return join_reduction(e, g, reduce); },
-            [](const OneOf<Full, Iota, Random, Contract, Scatter, Scan, Sort, Update, Fourier, Attend> auto&) {
+            [](const OneOf<Full, Iota, Random, Contract, Scatter, Scan, Sort, Update, Fourier, Attend, Recur> auto&) {
               return false;
             },
             [](const OneOf<Data, ViewOf> auto&) -> bool { fail_not_computed(); },

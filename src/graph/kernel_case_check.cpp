@@ -331,6 +331,22 @@ void check_rule(const Attend& op, const CaseValue& v) {
   }
 }
 
+void check_rule(const Recur& op, const CaseValue& v) {
+  const bool lstm = op.cell == RecurrentCell::lstm;
+  const std::size_t count = lstm ? 5 : 4;
+  v.demand_count(count);
+  const char* const kShapes = "its operands are not those of a recurrence";
+  const Shape& shares = v.shape(0);
+  demand(shares.rank() == 3 && v.shape(1).rank() == 2 && shares[0] > 0, kShapes);
+  const std::int64_t size = v.shape(1)[1];
+  const std::int64_t rows = gates_of(op.cell) * size;
+  demand(shares[2] == rows && v.shape(1)[0] == rows && v.shape(2) == Shape{rows}, kShapes);
+  demand(v.shape(3) == Shape{shares[1], size} && (!lstm || v.shape(4) == v.shape(3)), kShapes);
+  demand(v.value.shape == Shape{shares[0] + (lstm ? 1 : 0), shares[1], size}, "its shape is not that of a recurrence");
+  demand(v.value.dtype == DType::f32, "its dtype is not f32");
+  for (std::size_t i = 0; i < count; ++i) demand(v.dtype(i) == DType::f32, "its dtypes are not f32");
+}
+
 }  // namespace
 
 std::string mistake_in(const KernelCase& work) {

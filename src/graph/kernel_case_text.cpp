@@ -66,7 +66,7 @@ requires(std::is_enum_v<T> && !std::is_same_v<T, Op>) CaseJson json_of(T word) {
 // What a primitive's struct is called in files.
 constexpr const char* kPrimitiveNames[] = {"data", "full",   "iota",     "random", "view",    "elementwise",
                                            "cast", "reduce", "contract", "gather", "scatter", "scan",
-                                           "sort", "update", "fourier",  "attend"};
+                                           "sort", "update", "fourier",  "attend", "recur"};
 static_assert(std::size(kPrimitiveNames) == std::variant_size_v<Primitive>);
 
 // ---- reading
@@ -175,6 +175,7 @@ class CaseReader {
   static ScanOp last(ScanOp) { return ScanOp::argmin; }
   static Numerics last(Numerics) { return Numerics::q8; }
   static FourierKind last(FourierKind) { return FourierKind::real_inverse; }
+  static RecurrentCell last(RecurrentCell) { return RecurrentCell::lstm; }
   static Failure last(Failure) { return Failure::not_positive_definite; }
   static Random::Word last(Random::Word) { return Random::Word::odd; }
 

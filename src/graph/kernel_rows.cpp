@@ -71,6 +71,7 @@ std::optional<Kernel> some_rows(const Kernel& kernel, std::int64_t count, std::u
                         [](const UpdateKernel&) { return std::optional<Kernel>(); },
                         [](const FourierKernel&) { return std::optional<Kernel>(); },
                         [](const AttentionKernel&) { return std::optional<Kernel>(); },
+                        [](const RecurrenceKernel&) { return std::optional<Kernel>(); },
                     },
                     kernel);
 }

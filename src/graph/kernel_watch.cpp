@@ -51,11 +51,15 @@ void remove_watch(const KernelWatch* watch) {
   all.any = !all.list.empty();
 }
 
-std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan) {
+bool is_watched() {
   [[maybe_unused]] static const bool asked = watch_by_environment();
+  return all_watches().any.load(std::memory_order_relaxed);
+}
+
+std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan) {
   std::vector<std::unique_ptr<FlushWatch>> result;
+  if (!is_watched()) return result;
   Watches& all = all_watches();
-  if (!all.any.load(std::memory_order_relaxed)) return result;
   std::vector<std::shared_ptr<KernelWatch>> list;
   {
     const std::lock_guard lock(all.mutex);

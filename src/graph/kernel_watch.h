@@ -50,6 +50,8 @@ void remove_watch(const KernelWatch* watch);
 /// For execute().
 std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan);
 
+/// Whether anybody looks, such as a Shadow or a Recorder.
+bool is_watched();
 /// Whether a Shadow lives.
 bool is_shadowed();
 

@@ -225,7 +225,7 @@ class Lowering {
                           [&](const Iota&) { return position(view); },
                           [&](const Random& random) { return random_value(e, random, view); },
                           [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan, Sort,
-                                         Update, Fourier, Attend> auto&) -> int {
+                                         Update, Fourier, Attend, Recur> auto&) -> int {
                             fail_invariant("a source has no operands", __FILE__, __LINE__);
                           },
                       },
@@ -284,7 +284,7 @@ class Lowering {
                          add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
                    },
                    [&](const Gather& gather) { emit_gather(e, gather, map); },
-                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier, Attend> auto&) {
+                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier, Attend, Recur> auto&) {
                      fail_invariant("a member of a group is an instruction of its program", __FILE__, __LINE__);
                    },
                },

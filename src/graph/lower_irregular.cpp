@@ -40,6 +40,7 @@ class IrregularLowering {
             [&](const Update& update) -> Kernel { return update_kernel(update); },
             [&](const Fourier& fourier) -> Kernel { return fourier_kernel(fourier); },
             [&](const Attend& attend) -> Kernel { return attention_kernel(attend); },
+            [&](const Recur& recur) -> Kernel { return recurrence_kernel(recur); },
             [](const OneOf<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather> auto&)
                 -> Kernel { fail_invariant("an irregular entry has a kernel of its own", __FILE__, __LINE__); },
         },
@@ -137,6 +138,19 @@ class IrregularLowering {
       kernel.made = made.slot;
       kernel.upstream = input(4);
     }
+    kernel.out = slot_of(step_, entry_);
+    return kernel;
+  }
+
+  RecurrenceKernel recurrence_kernel(const Recur& recur) {
+    RecurrenceKernel kernel;
+    kernel.cell = recur.cell;
+    kernel.reverse = recur.reverse;
+    kernel.shares = input(0);
+    kernel.weight = input(1);
+    kernel.bias = input(2);
+    kernel.hidden = input(3);
+    if (recur.cell == RecurrentCell::lstm) kernel.memory = input(4);
     kernel.out = slot_of(step_, entry_);
     return kernel;
   }

@@ -311,8 +311,27 @@ struct Attend {
   static bool is_cheap() { return false; }
 };
 
+/// All steps of a recurrent layer in one direction: inputs, all f32, what the layer's inputs give the gates
+/// [steps, batch, gates * hidden], weights [gates * hidden, hidden], biases [gates * hidden], the hidden state
+/// [batch, hidden] and, for an LSTM, the cell state. The hidden state after each step, [steps, batch, hidden]; of an
+/// LSTM a step more, which is the last cell state.
+struct Recur {
+  RecurrentCell cell = RecurrentCell::gru;
+  bool reverse = false;
+
+  static constexpr Traits traits{.form = Form::irregular,
+                                 .reads_anywhere = kAllOperands,
+                                 .reads_packed = 0,
+                                 .is_trivial = false,
+                                 .checks_index = false};
+  static constexpr std::tuple fields{key(&Recur::cell), key(&Recur::reverse)};
+  static const char* op_name() { return "recurrence"; }
+  static Results results() { return Results::computed; }
+  static bool is_cheap() { return false; }
+};
+
 using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
-                               Scan, Sort, Update, Fourier, Attend>;
+                               Scan, Sort, Update, Fourier, Attend, Recur>;
 
 /// What the compiler asks of each alternative of a variant of primitives.
 template <typename Variant> struct TraitsTable;

@@ -112,6 +112,13 @@ std::string describe(const AttentionKernel& kernel) {
          (kernel.numerics == Numerics::blocked ? " blocked" : "");
 }
 
+std::string describe(const RecurrenceKernel& kernel) {
+  constexpr std::array<const char*, 4> kNames = {"rnn_tanh", "rnn_relu", "gru", "lstm"};
+  const Shape& shares = kernel.shares.view.shape;
+  return std::string(kNames[static_cast<std::size_t>(kernel.cell)]) + rows_by({shares[0], shares[1]}, shares[2]) +
+         (kernel.reverse ? " reverse" : "");
+}
+
 std::string describe(const UpdateKernel& kernel) {
   return "update[" + std::to_string(kernel.region.shape.numel()) + " of " + std::to_string(kernel.elements) + "]";
 }
@@ -157,7 +164,7 @@ bool is_fast(const Kernel& kernel) {
 }
 
 bool is_whole(const Kernel& kernel) {
-  return std::holds_alternative<AttentionKernel>(kernel);
+  return std::holds_alternative<AttentionKernel>(kernel) || std::holds_alternative<RecurrenceKernel>(kernel);
 }
 
 std::size_t faults_of(const Kernel& kernel) {

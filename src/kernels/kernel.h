@@ -11,6 +11,7 @@
 //   UpdateKernel       one region of a tensor replaced
 //   FourierKernel      discrete Fourier transforms of lines
 //   AttentionKernel    attention and its gradients by a device's own library (fast numerics)
+//   RecurrenceKernel   all steps of a recurrent layer
 #pragma once
 
 #include <cstdint>
@@ -306,8 +307,26 @@ struct AttentionKernel {
   int out = 0;              ///< slot: AttentionSizes::made(), or gradients()
 };
 
+enum class RecurrentCell : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
+/// How many blocks of `hidden` rows the weights have.
+constexpr std::int64_t gates_of(RecurrentCell cell) {
+  return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1;
+}
+
+/// All steps of a recurrent layer in one direction, in f32 and exact numerics, on a device whose backend has them.
+/// Elsewhere, and for gradients, the layer is composed of its steps (graph/ops/recurrent.cpp), with the same bits.
+struct RecurrenceKernel {
+  RecurrentCell cell = RecurrentCell::gru;
+  bool reverse = false;  ///< from the last step to the first
+  Input shares;          ///< what the inputs give the gates, over (steps, batch, gates * hidden)
+  Input weight;          ///< over (gates * hidden, hidden)
+  Input bias;            ///< over (gates * hidden)
+  Input hidden, memory;  ///< before the first step, over (batch, hidden); memory: the cell state, for an LSTM
+  int out = 0;           ///< slot: dense (steps, batch, hidden); of an LSTM a step more, which is the last cell state
+};
+
 using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel,
-                            FourierKernel, AttentionKernel>;
+                            FourierKernel, AttentionKernel, RecurrenceKernel>;
 
 /// Whether a device's own library computes it (fast numerics), so that its bits are not specified.
 bool is_fast(const Kernel& kernel);

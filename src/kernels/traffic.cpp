@@ -120,6 +120,14 @@ void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
   traffic.add(kernel.out, bytes, kernel.gradients ? kernel.sizes.gradients() : kernel.sizes.made());
 }
 
+void count(Traffic& traffic, const RecurrenceKernel& kernel, bool) {
+  for (const Input* input : {&kernel.shares, &kernel.weight, &kernel.bias, &kernel.hidden}) traffic.add(*input);
+  const std::int64_t outputs = kernel.shares.view.shape.numel() / gates_of(kernel.cell);
+  const bool lstm = kernel.cell == RecurrentCell::lstm;
+  if (lstm) traffic.add(kernel.memory);
+  traffic.add(kernel.out, sizeof(float), outputs + (lstm ? kernel.memory.view.shape.numel() : 0));
+}
+
 }  // namespace
 
 std::size_t bytes_moved(const Kernel& kernel, std::span<const std::size_t> slot_bytes, bool in_place) {

@@ -89,6 +89,18 @@ TEST(BytesMoved, OfATransformIsItsLinesAndTheTable) {
   EXPECT_EQ(moved(kernel, {2560, table, 2640}), 2560u + table + 10 * 33 * 8);
 }
 
+TEST(BytesMoved, OfARecurrenceIsItsOperandsAndTheStates) {
+  RecurrenceKernel kernel;
+  kernel.cell = RecurrentCell::lstm;
+  kernel.shares = input_of(0, DType::f32, View::contiguous({10, 2, 32}));
+  kernel.weight = input_of(1, DType::f32, View::contiguous({32, 8}));
+  kernel.bias = input_of(2, DType::f32, View::contiguous({32}));
+  kernel.hidden = input_of(3, DType::f32, View::contiguous({2, 8}));
+  kernel.memory = input_of(4, DType::f32, View::contiguous({2, 8}));
+  kernel.out = 5;
+  EXPECT_EQ(moved(kernel, {2560, 1024, 128, 64, 64, 704}), 2560u + 1024 + 128 + 64 + 64 + 704);
+}
+
 TEST(BytesMoved, OfNothingIsNothing) {
   EXPECT_EQ(moved(row_kernel({0, 16}, {input_of(0, DType::f32, View::contiguous({0, 16}))}, 1), {64, 64}), 0u);
 }

@@ -54,6 +54,9 @@ struct Compiler {
   std::unique_ptr<Executable> operator()(const AttentionKernel&) const {
     throw BackendError("cpu: only CUDA devices have attention as one kernel");
   }
+  std::unique_ptr<Executable> operator()(const RecurrenceKernel& kernel) const {
+    return compile_recurrence(kernel, isa);
+  }
 };
 
 }  // namespace
@@ -74,6 +77,10 @@ BufferRef CpuBackend::allocate(std::size_t bytes) {
   }
   return std::make_shared<Buffer>(device(), data, bytes,
                                   [memory = memory_, data, bytes] { memory->release(data, bytes); });
+}
+
+bool CpuBackend::has_recurrence() const {
+  return v0::has_recurrence(isa_);
 }
 
 std::size_t CpuBackend::memory_bytes() const {

@@ -255,5 +255,9 @@ void run_kernel(const AttentionKernel&, const Binding&) {
   throw BackendError("ref: attention is composed here, and fast numerics have no specified bits");
 }
 
+void run_kernel(const RecurrenceKernel&, const Binding&) {
+  throw BackendError("ref: a recurrence is composed of its steps here");
+}
+
 }  // namespace v0
 }  // namespace lockstep

@@ -11,8 +11,9 @@ void run_kernel(const ScanKernel& kernel, const Binding& binding);
 void run_kernel(const SortKernel& kernel, const Binding& binding);
 void run_kernel(const UpdateKernel& kernel, const Binding& binding);
 void run_kernel(const FourierKernel& kernel, const Binding& binding);
-/// Throws BackendError: it has no specified bits.
+/// Throw BackendError: it has no specified bits; it is composed.
 void run_kernel(const AttentionKernel& kernel, const Binding& binding);
+void run_kernel(const RecurrenceKernel& kernel, const Binding& binding);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -96,6 +96,16 @@ Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& ke
               query.dtype());
 }
 
+Tensor recur(RecurrentCell cell, bool reverse, const Tensor& shares, const Tensor& weight, const Tensor& bias,
+             const Tensor& hidden, const Tensor& memory) {
+  const bool lstm = cell == RecurrentCell::lstm;
+  LOCKSTEP_ASSERT(lstm == memory.defined() && shares.dtype() == DType::f32 && shares.rank() == 3);
+  Inputs inputs{node_of(shares), node_of(weight), node_of(bias), node_of(hidden)};
+  if (lstm) inputs.push_back(node_of(memory));
+  const Shape shape{shares.size(0) + (lstm ? 1 : 0), shares.size(1), weight.size(1)};
+  return make(Recur{cell, reverse}, std::move(inputs), shape, DType::f32);
+}
+
 Tensor sort_indices(const Tensor& a, int dim, bool descending) {
   if (a.rank() == 0) return full({}, 0, {.dtype = DType::i64, .device = a.device()});
   return make(Sort{dim, descending}, {node_of(a)}, a.shape(), DType::i64);

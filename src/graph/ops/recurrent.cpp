@@ -3,9 +3,12 @@
 
 #include <lockstep/ops/recurrent.h>
 
+#include "backends/backend.h"
 #include "graph/autocast.h"
+#include "graph/kernel_watch.h"
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
+#include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -14,11 +17,7 @@ using namespace graph;
 
 namespace {
 
-enum class Kind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
-
-std::int64_t gates_of(Kind kind) {
-  return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1;
-}
+using Kind = RecurrentCell;
 
 // The state of one cell or direction; `cell` only for an LSTM.
 struct State {
@@ -129,6 +128,33 @@ State one_step(Kind kind, const Operand& operand, const Tensor& hidden, const Te
   return next;
 }
 
+// A direction as one kernel (RecurrenceKernel) where no gradient is wanted, enough steps are worth its form of the
+// weights, and these stay in the second cache of one core. Who watches kernels sees the steps, which every device has.
+constexpr std::int64_t kLeastSteps = 4;
+constexpr std::int64_t kMostWeights = 1 << 17;
+
+bool suits_whole(DType given, const Tensor& shares, const RecurrentWeights& weights, const State& state) {
+  const bool traced = is_tracing({&shares, &weights.hidden, &state.hidden}) ||
+                      (weights.hidden_bias && is_tracing({&*weights.hidden_bias})) ||
+                      (state.cell.defined() && is_tracing({&state.cell}));
+  return !traced && !is_recording() && !is_watched() && shares.dtype() == DType::f32 && shares.size(0) >= kLeastSteps &&
+         weights.hidden.numel() <= kMostWeights && read(weights.hidden).base->encoding == Encoding::dense &&
+         (given == DType::f32 || current_numerics() == Numerics::exact) &&
+         backend_of(shares.device()).has_recurrence();
+}
+
+// The hidden states, each at its place; `state` becomes the last one.
+Tensor all_steps(Kind kind, bool reverse, const Tensor& shares, const RecurrentWeights& weights, State& state) {
+  const std::int64_t steps = shares.size(0);
+  // Nothing is added by -0.
+  const Tensor bias = weights.hidden_bias ? *weights.hidden_bias
+                                          : full({weights.hidden.size(0)}, -0.0, {DType::f32, shares.device()});
+  const Tensor states = recur(kind, reverse, shares, weights.hidden, bias, state.hidden, state.cell);
+  state.hidden = states.select(0, reverse ? 0 : steps - 1);
+  if (state.cell.defined()) state.cell = states.select(0, steps);
+  return states;
+}
+
 struct Layers {
   Tensor output;
   Tensor hidden;
@@ -190,7 +216,14 @@ Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeig
       State state{first_hidden.select(0, static_cast<std::int64_t>(number)), {}};
       if (kind == Kind::lstm) state.cell = first_cell.select(0, static_cast<std::int64_t>(number));
       const std::int64_t column = static_cast<std::int64_t>(direction) * size;
-      for (std::int64_t i = 0; i < steps; ++i) {
+      const bool whole = suits_whole(given.dtype(), inputs, w, state);
+      if (whole) {
+        const Tensor states = all_steps(kind, direction == 1, inputs, w, state);
+        const Tensor each = states.narrow(0, 0, steps);
+        const View region = View::contiguous(output.shape()).sliced(2, column, 1, size);
+        output = directions == 1 ? each : update(output, region, each);
+      }
+      for (std::int64_t i = 0; i < steps && !whole; ++i) {
         const std::int64_t step = direction == 0 ? i : steps - 1 - i;
         state = advance(kind, inputs.select(0, step), state, w);
         const View region = View::contiguous(output.shape()).sliced(0, step, 1, 1).sliced(2, column, 1, size);

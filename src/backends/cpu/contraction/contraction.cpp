@@ -36,11 +36,6 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
       return make_thin_way(std::move(task), std::move(*table));
     }
   }
-  if (kernels.window != nullptr) {
-    if (auto table = make_window_table(plan, kernels.lanes)) {
-      return make_window_way(std::move(task), std::move(*table));
-    }
-  }
   if (kernels.lines != nullptr) {
     if (auto table = make_line_table(plan, kernels.lanes, kernels.tile_columns)) {
       return make_lines_way(std::move(task), std::move(*table));

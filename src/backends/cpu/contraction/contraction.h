@@ -15,8 +15,7 @@
 //   way.h               what the ways share; compile_contraction takes the first that suits a kernel:
 //   thin_way.cpp        a few rows: lanes over the outputs, straight from the view (depthwise, vector times matrix);
 //                       where that is: thin.h, how it multiplies: thin-inl.h
-//   window_way.cpp      columns stay where they are (convolutions of few output channels): window.h, window-inl.h
-//   lines_way.cpp       the same from a padded copy, for every layout and stride: lines.h, lines-inl.h
+//   lines_way.cpp       columns stay where they are (convolutions of few output channels): lines.h, lines-inl.h
 //   direct_way.cpp      pixels stay where they are (other convolutions): direct.h, direct-inl.h
 //   in_place_way.cpp    rows stay where they are (weight gradients of convolutions): in_place.h, in_place-inl.h
 //   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in

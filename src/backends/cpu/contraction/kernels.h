@@ -9,7 +9,6 @@
 #include "backends/cpu/contraction/padded_copy.h"
 #include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/thin.h"
-#include "backends/cpu/contraction/window.h"
 #include "backends/cpu/isa.h"
 #include "kernels/order.h"
 
@@ -38,7 +37,6 @@ struct KernelSet {
   bool (*halve)(const std::int32_t* words, std::int64_t count, std::int16_t* halves) = nullptr;
   CopyLines copy_lines = nullptr;   ///< f32 only
   ThinFunction thin = nullptr;      ///< f32 on vector instruction sets, otherwise null
-  WindowFunction window = nullptr;  ///< f32 where loads have masks, otherwise null
   LineFunction lines = nullptr;     ///< f32 on vector instruction sets, otherwise null
   DirectFunction direct = nullptr;  ///< f32 on vector instruction sets, otherwise null
 };

@@ -1,8 +1,7 @@
 // Convolutions of few channels whose pixels are the columns: vectors of neighbouring pixels are read from the image
 // where it is, or from a padded copy in which those that a stride takes apart are neighbours (images.h), and multiplied
 // by broadcast weights (lines-inl.h). Packing would copy every pixel once for each tap of the kernel, which a handful
-// of channels do not pay back. Unlike windows (window.h) it needs no masks, and takes any stride and layout of the
-// image.
+// of channels do not pay back.
 #pragma once
 
 #include <cstdint>

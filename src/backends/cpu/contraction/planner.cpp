@@ -141,9 +141,7 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
   plan.swapped =
       plan.numerics != Numerics::q8 && should_swap(plan.rows, plan.columns, kernels.lanes, kernels.tile_columns);
   if (plan.type == ComputeType::f32 && plan.numerics == Numerics::exact) {
-    const bool in_windows =
-        kernels.window != nullptr && !plan.swapped && suits_windows(c, plan.rows, plan.n, plan.k, kernels.lanes);
-    if (kernels.lines != nullptr && !in_windows &&
+    if (kernels.lines != nullptr &&
         suits_lines(c, plan.rows, plan.n, plan.k, kernels.lanes, kernels.tile_columns)) {
       plan.swapped = false;
     } else if (suits_in_place(c, a, plan.columns, plan.rows, plan.k)) {
@@ -151,7 +149,7 @@ Plan make_plan(const ContractionKernel& kernel, const KernelSet& kernels) {
     } else if (suits_in_place(a, c, plan.rows, plan.columns, plan.k)) {
       plan.swapped = false;
     } else if (kernels.direct != nullptr && suits_direct(c, plan.rows, plan.n, plan.k, kernels.lanes)) {
-      plan.swapped = !in_windows;
+      plan.swapped = true;
     }
   }
   plan.direct = find_direct(kernel, roles, plan.swapped);

@@ -38,8 +38,6 @@ std::unique_ptr<Executable> make_packed_way(Task task);
 std::unique_ptr<Executable> make_q8_way(Task task);
 /// Few rows: columns from the view.
 std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table);
-/// Convolutions of few output channels: rows packed, columns from the view.
-std::unique_ptr<Executable> make_window_way(Task task, WindowTable table);
 /// Convolutions of few output channels: rows packed, columns in vectors from the view or a padded copy of it.
 std::unique_ptr<Executable> make_lines_way(Task task, LineTable table);
 /// Convolutions: columns packed, rows from the view or a padded copy of it.

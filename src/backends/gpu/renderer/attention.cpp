@@ -115,6 +115,10 @@ Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits
                                               : FastAttention(kernel, limits).render();
 }
 
+Rendered render_kernel(const RecurrenceKernel&, const RenderLimits&) {
+  throw BackendError("a recurrence is composed of its steps on GPUs");
+}
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep

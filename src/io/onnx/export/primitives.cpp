@@ -342,6 +342,7 @@ std::string write_primitive(GraphBuilder& builder, const Node& node, const std::
           [&](const graph::Update& op) { return update(builder, node, op, inputs, problem); },
           [&](const graph::Fourier& op) { return fourier(builder, node, op, inputs, problem); },
           [&](const graph::Attend&) { return refuse("attention in fast numerics"); },
+          [&](const graph::Recur&) { return refuse("all steps of a recurrence as one kernel"); },
       },
       node.op);
 }
