@@ -28,13 +28,13 @@
 //   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2
 //   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
 //   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
+//   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4
+//   SUM_OF_2(x)              the sum of int of 2 threads; all threads of 32 call these two, which are for
+//                            KernelText::copies: CUDA alone
 //   COPY_TO_SHARED(s, i, bytes, at)  starts to copy the i-th `bytes` (4, 8 or 16) of shared array s from place `at`;
 //   COPIES_ARRIVED()         waits for those of this thread
+//   TAKE4_U8/16(s, i, w)     LOAD4 from there; TAKE8_U8/16(s, i, w) LOAD8. These for KernelText::copies: CUDA alone
 //   TAKE4_U32(s, i, w)       UINT w[4] = the i-th four words of the shared int array s; PUT4_U32(s, i, w) and back
-//   TAKE4_U8/16(s, i, w)     LOAD4 from there; TAKE8_U8/16(s, i, w) LOAD8
-//   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4
-//   SUM_OF_2(x)              the sum of int of 2 threads; all threads of 32 call these two. But for TAKE4_U32 and PUT4_U32
-//                            these, from COPY_TO_SHARED on, are for KernelText::copies: CUDA alone
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4
 //   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators
