@@ -80,7 +80,7 @@ void Images::narrow(std::int64_t reach) {
 }
 
 const float* Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                                std::int64_t last, const std::byte* data, float* to, CopyLines copy_lines) const {
+                                std::int64_t last, const std::byte* data, float* to) const {
   std::vector<PaddedCopy::Line> wanted;
   wanted.reserve(lines.size());
   for (const PaddedCopy::Line& line : lines) {
@@ -97,7 +97,7 @@ const float* Images::write_copy(const Side& side, const Position& batch, std::in
   for (const std::int64_t source : planes) {
     const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + source) * size;
     if (side.is_plain_f32() && !side.flush) {
-      copy_lines(wanted, reinterpret_cast<const float*>(from), to);
+      write_padded(wanted, reinterpret_cast<const float*>(from), to);
     } else {
       write_padded(wanted, side.dtype, side.flush, from, to);
     }

@@ -1,4 +1,4 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h, lines-inl.h, padded-inl.h and direct-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, thin-inl.h, lines-inl.h and direct-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
@@ -6,7 +6,6 @@
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/lines-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
-#include "backends/cpu/contraction/padded-inl.h"
 #include "backends/cpu/contraction/thin-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 
@@ -34,7 +33,6 @@ template <typename T> constexpr KernelSet kernels_of() {
           .pack_columns = &pack<T, kTileColumns<T>>,
           .pack_lanes = pack_lanes_of<T>(),
           .multiply = &multiply<T>,
-          .copy_lines = std::is_same_v<T, float> ? copy_lines_function() : nullptr,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
           .lines = std::is_same_v<T, float> ? line_function() : nullptr,
           .direct = std::is_same_v<T, float> ? direct_function() : nullptr};

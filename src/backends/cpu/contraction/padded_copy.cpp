@@ -82,8 +82,6 @@ void add_lines(const PaddedCopy& copy, std::size_t a, const Position& batch, boo
 // Lines are short: a call of memset or memcpy for each would cost more than what it does.
 constexpr std::int64_t kWord = 4;
 
-}  // namespace
-
 void put_zeros(float* to, std::int64_t count) {
   if (count < kWord) {
     if (count > 0) to[0] = 0;
@@ -95,7 +93,7 @@ void put_zeros(float* to, std::int64_t count) {
   std::memset(to + count - kWord, 0, kWord * sizeof(float));
 }
 
-void put_line(const float* from, std::int64_t step, std::int64_t count, float* to) {
+void put(const float* from, std::int64_t step, std::int64_t count, float* to) {
   if (step == 1 && count >= kWord) {
     for (std::int64_t i = 0; i < count - kWord; i += kWord) std::memcpy(to + i, from + i, kWord * sizeof(float));
     std::memcpy(to + count - kWord, from + count - kWord, kWord * sizeof(float));
@@ -108,6 +106,8 @@ void put_line(const float* from, std::int64_t step, std::int64_t count, float* t
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
   }
 }
+
+}  // namespace
 
 bool is_checked(const Group& group, int dim) {
   return std::any_of(group.coefficients.begin(), group.coefficients.end(), [&](const Shape& c) { return c[dim] != 0; });
@@ -166,7 +166,7 @@ void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from,
   for (const PaddedCopy::Line& line : lines) {
     float* const at = to + line.to;
     put_zeros(at, line.begin);
-    put_line(from + line.from, line.step, line.end - line.begin, at + line.begin);
+    put(from + line.from, line.step, line.end - line.begin, at + line.begin);
     put_zeros(at + line.end, line.size - line.end);
   }
 }

@@ -46,17 +46,10 @@ struct PaddedCopy {
 };
 
 /// Writes a plane. `from`: at the batch's address and that of the plane.
-using CopyLines = void (*)(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to);
-/// On every processor; the kernels of an instruction set have their own (padded-inl.h).
 void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to);
 /// The same of elements that are decoded: f16 or bf16, or f32 with subnormals.
 void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
                   float* to);
-
-// Parts of a line shorter than a vector.
-void put_zeros(float* to, std::int64_t count);
-/// Every `step`th element.
-void put_line(const float* from, std::int64_t step, std::int64_t count, float* to);
 
 /// Whether a limit depends on dimension `dim`.
 bool is_checked(const Group& group, int dim);

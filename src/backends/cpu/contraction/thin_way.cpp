@@ -135,7 +135,7 @@ class ThinWay final : public Way {
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve((size + slack) * element_size()));
     float* plane = to;
     for (const std::int64_t address : table_.k_planes) {
-      kernels_.copy_lines(table_.copied_lines, from + address, plane);
+      write_padded(table_.copied_lines, from + address, plane);
       plane += copy.plane;
     }
     return to;

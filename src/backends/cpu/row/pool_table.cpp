@@ -72,16 +72,6 @@ template <int stride> HWY_INLINE V all_elements(const float* from) {
   }
 }
 
-/// x where it is larger than `best`: of equal ones, zeros of two signs among them, the first stays, and so it does where
-/// x is NaN.
-HWY_INLINE V larger(V x, V best) {
-#if HWY_ARCH_X86  // which gives the second operand for equal ones and NaNs
-  return hn::Max(x, best);
-#else
-  return hn::IfThenElse(hn::Gt(x, best), x, best);
-#endif
-}
-
 /// `count` vectors of results from result `at` on.
 template <int stride, bool flush, int count>
 HWY_INLINE void largest_of_vectors(float* out, std::int64_t n, std::int64_t at, const PoolTap* taps,
@@ -89,11 +79,7 @@ HWY_INLINE void largest_of_vectors(float* out, std::int64_t n, std::int64_t at, 
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V best[count];
-  hn::Mask<D> has_nan[count];
-  for (int v = 0; v < count; ++v) {
-    best[v] = hn::Set(d, -std::numeric_limits<float>::infinity());
-    has_nan[v] = hn::FirstN(d, 0);
-  }
+  for (int v = 0; v < count; ++v) best[v] = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (const PoolTap* tap = taps; tap != taps + tap_count; ++tap) {
 #pragma GCC unroll 4
     for (int v = 0; v < count; ++v) {
@@ -103,14 +89,13 @@ HWY_INLINE void largest_of_vectors(float* out, std::int64_t n, std::int64_t at, 
       const bool whole = tap->begin <= first && first + lanes + (stride - 1) <= tap->end;
       V x = whole ? all_elements<stride>(from) : some_elements<stride>(from, tap->begin - first, tap->end - first);
       if constexpr (flush) x = zero_below(x, 0x00800000u);
-      has_nan[v] = hn::Or(has_nan[v], hn::IsNaN(x));
-      best[v] = larger(x, best[v]);
+      best[v] = hn::IfThenElse(hn::Or(hn::Gt(x, best[v]), hn::IsNaN(x)), x, best[v]);
     }
   }
   for (int v = 0; v < count; ++v) {
     const std::int64_t first = at + v * lanes;
     const V nan = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7fc00000u));
-    const V canonical = zero_below(hn::IfThenElse(has_nan[v], nan, best[v]), 0x00800001u);
+    const V canonical = zero_below(hn::IfThenElse(hn::IsNaN(best[v]), nan, best[v]), 0x00800001u);
     if (first + lanes <= n) {
       hn::StoreU(canonical, d, out + first);
     } else {
