@@ -709,6 +709,28 @@ TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   }
 }
 
+// From padded copies: lines of one to nine vectors, several at a time, three taps in each of three lines and others.
+TEST(CpuContraction, DepthwiseConvolutionsOfEveryWidth) {
+  for (const std::int64_t width : {3, 7, 14, 16, 17, 28, 33, 40, 56, 63, 70, 90, 112, 128, 143}) {
+    for (const std::int64_t height : {1, 2, 7, 13}) {
+      for (const std::int64_t stride : {1, 2}) {
+        Convolution convolution{
+            .groups = 5, .in = 1, .out = 1, .size = {height, width}, .padding = 1, .stride = stride, .special = true};
+        Problem problem = convolution_problem(convolution);
+        expect_reference_bits(problem);  // subnormals are flushed
+        convolution.special = height == 13;
+        problem = convolution_problem(convolution);
+        problem.kernel.b_operand.canonical = height != 13;
+        expect_reference_bits(problem, {1, 2});
+        convolution.kernel = {3, 5};
+        convolution.padding = 2;
+        problem = convolution_problem(convolution);
+        expect_reference_bits(problem);
+      }
+    }
+  }
+}
+
 TEST(CpuContraction, FillIsMultiplied) {
   for (const std::int64_t stride : {1, 2}) {
     for (const std::int64_t out : {1, 5}) {

@@ -59,6 +59,15 @@ constexpr std::int64_t kCopiedBatches = 4;
 constexpr std::int64_t kCopiedTerms = 4;
 constexpr std::int64_t kMaxCopy = 96 << 10;
 
+bool is_square(const ThinTable& table) {
+  constexpr std::size_t kSide = ThinTable::kSquareSide;
+  if (table.k_address.size() != kSide * kSide) return false;
+  for (std::size_t k = kSide; k < table.k_address.size(); ++k) {
+    if (table.k_address[k] != table.k_address[k - kSide] + table.line_stride) return false;
+  }
+  return true;
+}
+
 // One image (or a line) whose padding is checked in all its dimensions.
 std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
   const Geometry& geometry = plan.column_side.geometry;
@@ -89,6 +98,7 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
     terms.seek(k);
     table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->address(terms.position()));
   }
+  table.square = is_square(table);
   for (std::int64_t at = 0; at < plan.columns; at += lanes) table.begin.push_back(at);
   table.begin.push_back(plan.columns);
   return table;

@@ -35,6 +35,9 @@ struct ThinTable {
   std::int64_t lines = 1;              ///< of columns, `line` in each
   std::int64_t line = 0;
   std::int64_t line_stride = 0;  ///< from line to line in the copy
+  /// The terms are kSquareSide taps in each of as many lines that follow each other.
+  static constexpr int kSquareSide = 3;
+  bool square = false;
 
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };

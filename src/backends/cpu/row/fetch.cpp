@@ -222,7 +222,11 @@ bool all_pass(const Access& access, std::int64_t outer_index, std::int64_t begin
 
 }  // namespace
 
-std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std::int64_t begin, std::int64_t count) {
+namespace {
+
+// By itself: what it needs on the stack is not made for those that are one addition.
+__attribute__((noinline)) std::int64_t contiguous_part(const Access& access, std::int64_t outer_index,
+                                                       std::int64_t begin, std::int64_t count) {
   const int last = access.along.rank() - 1;
   if (access.along[last] != 1) return -1;
   if (!access.checks.empty() && !all_pass(access, outer_index, begin, count)) return -1;
@@ -232,6 +236,16 @@ std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std:
   walk::Index index;
   walk::unravel(access.along_dims, last, run, index);
   return walk::locate(access, outer_index) + walk::dot(access.along, index, last) + at;
+}
+
+}  // namespace
+
+std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std::int64_t begin, std::int64_t count) {
+  if (access.along.rank() > 1 || access.outer.rank() > 1 || !access.checks.empty()) {
+    return contiguous_part(access, outer_index, begin, count);
+  }
+  if (access.along[0] != 1) return -1;
+  return access.offset + (access.outer.rank() == 0 ? 0 : access.outer[0] * outer_index) + begin;
 }
 
 std::int64_t contiguous_block(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
