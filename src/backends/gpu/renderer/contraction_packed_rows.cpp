@@ -71,9 +71,9 @@ void PackedRows::prepare(Lines& lines, Words& words, const std::string& first, c
 }
 
 void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const {
-  constexpr int kEach = 8;  // neighbours of a thread
-  constexpr int kThreadsOfBlock = order::kQ8Block / kEach;
-  const std::int64_t of_row = pieces_ * kBlock / kEach;
+  constexpr int kNeighbours = 8;  // of a thread
+  constexpr int kThreadsOfBlock = order::kQ8Block / kNeighbours;
+  const std::int64_t of_row = pieces_ * kBlock / kNeighbours;
   const std::int64_t all = rows_ * of_row;
   // So many loads of a thread are under way together, where possible as many as leave no thread without.
   int at_once = 8;
@@ -104,20 +104,20 @@ void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const
   const bool whole = geometry_.length % kBlock == 0;
   if (!whole) lines.add("int row_blocks = {};", words.int32(blocks_));
   lines.open("for (int from_e = thread_id; from_e < {}; from_e += {}) {{", all, at_once * threads);
-  lines.add("float own_x[{}];", kEach * at_once);
+  lines.add("float own_x[{}];", kNeighbours * at_once);
   each();
   if (!whole) lines.add("block = SELECT(block < row_blocks, block, 0);");
   load_neighbours(lines, words, geometry_, a_, "own_row",
-                  fmt::format("block * {} + {} * quarter", order::kQ8Block, kEach), kEach);
+                  fmt::format("block * {} + {} * quarter", order::kQ8Block, kNeighbours), kNeighbours);
   lines.add("UNROLL");
-  lines.add("for (int k = 0; k < {0}; k++) own_x[{0} * j + k] = x[k];", kEach);
+  lines.add("for (int k = 0; k < {0}; k++) own_x[{0} * j + k] = x[k];", kNeighbours);
   close();
   each();
   if (exact_) {
     if (!whole) lines.open("if (block < row_blocks) {{");
     lines.add("UNROLL");
-    lines.add("for (int k = 0; k < {}; k++) prepared[4 * ({}) + (k & 3)] = int(BITS(own_x[{} * j + k]));", kEach,
-              numbers_at("own_row", "of_piece", "(2 * quarter + (k >> 2))", "piece_of"), kEach);
+    lines.add("for (int k = 0; k < {}; k++) prepared[4 * ({}) + (k & 3)] = int(BITS(own_x[{} * j + k]));", kNeighbours,
+              numbers_at("own_row", "of_piece", "(2 * quarter + (k >> 2))", "piece_of"), kNeighbours);
     if (!whole) lines.close();
     close();
     lines.close();
@@ -125,8 +125,8 @@ void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const
   }
   lines.add("UINT largest = 0u;");
   lines.add("UNROLL");
-  lines.open("for (int k = 0; k < {}; k++) {{", kEach);
-  lines.add("UINT magnitude = BITS(own_x[{} * j + k]) & 0x7fffffffu;", kEach);
+  lines.open("for (int k = 0; k < {}; k++) {{", kNeighbours);
+  lines.add("UINT magnitude = BITS(own_x[{} * j + k]) & 0x7fffffffu;", kNeighbours);
   lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
   lines.close();
   lines.add("largest = LARGEST_OF_4(largest);");
@@ -140,7 +140,7 @@ void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const
   lines.add("code[w] = 0u;");
   lines.add("UNROLL");
   lines.open("for (int k = 0; k < 4; k++) {{");
-  lines.add("int one = q8_code(own_x[{} * j + 4 * w + k], inverse);", kEach);
+  lines.add("int one = q8_code(own_x[{} * j + 4 * w + k], inverse);", kNeighbours);
   lines.add("half_sum += one;");
   lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * k);");
   lines.close();

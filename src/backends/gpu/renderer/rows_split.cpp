@@ -38,8 +38,8 @@ bool prefers_columns(const Program& program, const RenderLimits& limits) {
   constexpr std::int64_t kFew = 1024;  // chunks: fewer would leave a GPU without work
   const Space space = Space::of(program, true);
   const std::int64_t chunks = (space.length + kChunk - 1) / kChunk;
-  constexpr std::int64_t kShortest = 2 * SplitKernel::kColumnLanes;  // shorter rows leave threads without work
-  if (space.rows == 0 || space.rows == space.shape.rank() || space.length < kShortest) return false;
+  constexpr std::int64_t kShortestSplit = 2 * SplitKernel::kColumnLanes;  // shorter rows leave threads without work
+  if (space.rows == 0 || space.rows == space.shape.rank() || space.length < kShortestSplit) return false;
   if (space.shape[space.rows - 1] < SplitKernel::kColumns || space.row_count * chunks < kFew) return false;
   bool has_columns = false;
   for (const View& view : space.inputs) {
