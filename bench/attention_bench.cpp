@@ -22,6 +22,9 @@ void BM_Attention(benchmark::State& state) {
 BENCHMARK(BM_Attention)
     ->ArgNames({"heads", "queries", "keys", "features", "causal", "threads"})
     ->ArgsProduct({{8}, {1024}, {1024}, {64}, {0, 1}, {1, 2}})
+    ->Args({12, 128, 128, 64, 0, 1})  // BERT-base, GPT-2, ViT-B/16
+    ->Args({12, 128, 128, 64, 1, 1})
+    ->Args({12, 197, 197, 64, 0, 1})
     ->Args({32, 1, 1024, 128, 0, 2})
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime()

@@ -79,6 +79,8 @@ class Backend {
   virtual std::size_t window_bytes() const { return std::size_t{256} << 20; }
   /// Whether RecurrenceKernels can be run.
   virtual bool has_recurrence() const { return false; }
+  /// Whether AttentionKernels without gradients can be run in exact numerics; others compute the composition.
+  virtual bool has_exact_attention() const { return false; }
   /// Whether AttentionKernels in blocked numerics can be run; others compute the composition, which has the same bits.
   virtual bool has_blocked_attention() const { return false; }
 };

@@ -288,15 +288,15 @@ struct Fourier {
   static bool is_cheap() { return false; }
 };
 
-/// Attention as one kernel, in blocked numerics or by the device's own library (fast): inputs query, key and value, of
-/// a 16-bit dtype and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Or its
+/// Attention as one kernel, by the device's own library in fast numerics: inputs query, key and value, of a 16-bit
+/// dtype (exact: f32) and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Or its
 /// gradients: inputs query, key, value, what the forward node made, and the gradient of the results, of the query's
 /// shape.
 struct Attend {
   Numerics numerics = Numerics::fast;
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
-  std::int64_t behind = 0;  ///< 0, or keys - rows
+  std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   Scalar scale;             ///< f32: of the scores
 
   static constexpr Traits traits{.form = Form::irregular,

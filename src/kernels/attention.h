@@ -1,5 +1,4 @@
-// The sizes of attention that one kernel computes (blocked and fast numerics, docs/numerics.md sections 12 and 13), and
-// where its values lie.
+// The sizes of attention that one kernel computes (docs/numerics.md sections 6, 12 and 13), and where its values lie.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace lockstep {
 inline namespace v0 {
 
 /// Query [batches, heads, rows, width]; key and value [batches, key_heads, keys, width], each for heads / key_heads
-/// heads of the query that are neighbours. Elements have 16 bits.
+/// heads of the query that are neighbours. Elements have 16 bits but in exact numerics.
 struct AttentionSizes {
   std::int64_t batches = 1, heads = 1, key_heads = 1, rows = 1, keys = 1, width = 1;
   std::int64_t kept = 1;  ///< values in f32 for each query that the gradients read again
@@ -29,9 +28,10 @@ struct AttentionSizes {
 };
 
 /// Of operands of these shapes. Blocked numerics keep what is subtracted from a query's scores, the sum of their
-/// exponentials and its reciprocal, in four values; fast ones the library's.
+/// exponentials and its reciprocal, in four values; fast ones the library's; exact ones nothing.
 inline AttentionSizes attention_sizes(const Shape& query, const Shape& key, Numerics numerics) {
-  return {query[0], query[1], key[1], query[2], key[2], query[3], numerics == Numerics::blocked ? 4 : 1};
+  const std::int64_t kept = numerics == Numerics::blocked ? 4 : numerics == Numerics::fast ? 1 : 0;
+  return {query[0], query[1], key[1], query[2], key[2], query[3], kept};
 }
 
 }  // namespace v0

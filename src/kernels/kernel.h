@@ -10,7 +10,7 @@
 //   SortKernel         the stable permutation that sorts each row
 //   UpdateKernel       one region of a tensor replaced
 //   FourierKernel      discrete Fourier transforms of lines
-//   AttentionKernel    attention and its gradients by a device's own library (fast numerics)
+//   AttentionKernel    attention and its gradients, on devices that have it as one kernel
 //   RecurrenceKernel   all steps of a recurrent layer
 #pragma once
 
@@ -292,16 +292,16 @@ struct FourierKernel {
   Shape out_strides;  ///< over (lines..., results[, 2])
 };
 
-/// Attention in blocked or fast numerics, on a device whose backend says that it has it. Or, with `gradients`, what
+/// Attention, on a device whose backend says that it has it in these numerics. Or, with `gradients`, what
 /// belongs to the gradient `upstream` of its results.
 struct AttentionKernel {
   Numerics numerics = Numerics::fast;
   AttentionSizes sizes;
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
-  std::int64_t behind = 0;  ///< 0, or all keys behind the queries': keys - rows
+  std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   int scale = 0;            ///< parameter, f32: of the scores
-  Input query, key, value;  ///< of one 16-bit dtype, over (batches, heads, positions, width)
+  Input query, key, value;  ///< of one dtype, exact: f32, else of 16 bits; over (batches, heads, positions, width)
   int made = -1;            ///< gradients: slot of what the forward kernel made
   Input upstream;           ///< gradients: as the query
   int out = 0;              ///< slot: AttentionSizes::made(), or gradients()

@@ -17,6 +17,7 @@ class IsaBackend : public Backend {
   explicit IsaBackend(Isa isa) : isa_(isa) {}
 
   Device device() const override { return {DeviceKind::cpu, 10 + static_cast<int>(isa_)}; }
+  bool has_exact_attention() const override { return has_attention(isa_); }
   bool has_recurrence() const override { return v0::has_recurrence(isa_); }
   BufferRef allocate(std::size_t bytes) override { return cpu().allocate(bytes); }
   void upload(Buffer& to, const void* from, std::size_t bytes) override { cpu().upload(to, from, bytes); }
@@ -37,7 +38,7 @@ class IsaBackend : public Backend {
             [&](const SortKernel& k) { return compile_sort(k, isa_, memory_); },
             [&](const UpdateKernel& k) { return compile_update(k, isa_); },
             [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
-            [&](const AttentionKernel&) -> std::unique_ptr<Executable> { throw BackendError("no fast numerics"); },
+            [&](const AttentionKernel& k) { return compile_attention(k, isa_, memory_); },
             [&](const RecurrenceKernel& k) { return compile_recurrence(k, isa_); },
         },
         kernel);

@@ -51,8 +51,8 @@ struct Compiler {
   std::unique_ptr<Executable> operator()(const FourierKernel& kernel) const {
     return compile_fourier(kernel, isa, memory);
   }
-  std::unique_ptr<Executable> operator()(const AttentionKernel&) const {
-    throw BackendError("cpu: only CUDA devices have attention as one kernel");
+  std::unique_ptr<Executable> operator()(const AttentionKernel& kernel) const {
+    return compile_attention(kernel, isa, memory);
   }
   std::unique_ptr<Executable> operator()(const RecurrenceKernel& kernel) const {
     return compile_recurrence(kernel, isa);
@@ -77,6 +77,10 @@ BufferRef CpuBackend::allocate(std::size_t bytes) {
   }
   return std::make_shared<Buffer>(device(), data, bytes,
                                   [memory = memory_, data, bytes] { memory->release(data, bytes); });
+}
+
+bool CpuBackend::has_exact_attention() const {
+  return v0::has_attention(isa_);
 }
 
 bool CpuBackend::has_recurrence() const {

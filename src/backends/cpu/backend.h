@@ -25,6 +25,7 @@ class CpuBackend final : public Backend, public ReportsMemory {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  bool has_exact_attention() const override;
   bool has_recurrence() const override;
   MemoryStatistics memory_statistics() const override { return memory_->statistics(); }
   void reset_peak_memory() override { memory_->reset_peak(); }

@@ -1,5 +1,6 @@
 // scaled_dot_product_attention in blocks of rows: the composition of docs/numerics.md section 6, whose scores exist for
-// one block at a time. Masks of causality and windows are comparisons of positions inside the kernels.
+// one block at a time; or as one kernel, where the device has it. Masks of causality and windows are comparisons of
+// positions inside the kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "backends/backend.h"
 #include "graph/autocast.h"
+#include "graph/kernel_watch.h"
 #include "graph/make.h"
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
@@ -48,6 +50,11 @@ constexpr std::int64_t kMostFusedWidth = 128;
 constexpr std::int64_t kMostFusedElements = std::int64_t{1} << 31;
 // Of keys, whose sums of exponentials have as many chunks as lanes.
 constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kChunk;
+// On the CPU, where the scores of a vector of queries stay in a core's cache.
+constexpr std::int64_t kLeastExactKeys = 8;
+constexpr std::int64_t kMostExactKeys = 8192;
+// Of scales, so that none is subnormal in f32.
+constexpr double kLeastExactScale = 0x1p-100;
 
 struct Range {
   std::int64_t first = 0;
@@ -76,33 +83,29 @@ class Attention {
     scale_ = options_.scale.value_or(features == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(features)));
   }
 
-  /// Whether the device has all of it as one kernel: blocked or fast numerics, enough rows for one, and no masks but by
-  /// the last key that a row sees.
+  /// Whether the device has all of it as one kernel: enough rows for one, and no masks but by the last key that a row
+  /// sees.
   bool is_fused() const {
     const std::int64_t width = query_.shape().back();
-    const bool plain = !options_.mask && !(options_.softcap > 0) && !before_ && !options_.first_query;
-    const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
+    const bool plain = !options_.mask && !(options_.softcap > 0) && !before_;
     const bool fits = width <= kMostFusedWidth && value_.shape().back() == width && rows_ > kFewRows;
-    if (!plain || !seen || !fits || size_of(query_.dtype()) != 2 || result_shape().numel() == 0 || keys_ == 0) {
-      return false;
-    }
+    if (!plain || !fits || result_shape().numel() == 0 || keys_ == 0) return false;
     const Backend& backend = backend_of(query_.device());
-    switch (numerics_of(query_.dtype())) {
-      case Numerics::blocked:
-        return width % kFusedBlockedWidths == 0 && std::abs(scale_) <= 1 && keys_ <= kMostFusedKeys &&
-               result_shape().numel() <= kMostFusedElements && !is_broadcast() && backend.has_blocked_attention();
-      case Numerics::fast: return width % kFusedWidths == 0 && backend.has_fast_attention();
-      case Numerics::exact:
-      case Numerics::q8: break;
-    }
-    return false;
+    const Numerics numerics = numerics_of(query_.dtype());
+    if (numerics == Numerics::exact) return is_fused_exact(backend);
+    const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
+    if (!seen || options_.first_query || size_of(query_.dtype()) != 2) return false;
+    if (numerics == Numerics::fast) return width % kFusedWidths == 0 && backend.has_fast_attention();
+    return width % kFusedBlockedWidths == 0 && std::abs(scale_) <= 1 && keys_ <= kMostFusedKeys &&
+           result_shape().numel() <= kMostFusedElements && !is_broadcast() && backend.has_blocked_attention();
   }
 
-  /// By that kernel; also what its gradients read again.
+  /// By that kernel; also what its gradients read again, where it has gradients.
   std::pair<Tensor, Tensor> run_fused() const {
     const Numerics numerics = numerics_of(query_.dtype());
     const Tensor made = attend(numerics, joined_query(), joined(key_), joined(value_), behind_, scale_);
-    return {part_of_fused(made, 0, heads() * repeats_, rows_).reshape(result_shape()), made};
+    const Tensor result = part_of_fused(made, 0, heads() * repeats_, rows_).reshape(result_shape());
+    return {result, numerics == Numerics::exact ? Tensor() : made};
   }
 
   /// Whether gradients are, too. Blocks of rows of several heads of the query are those of one kernel if none is
@@ -167,6 +170,15 @@ class Attention {
   }
 
  private:
+  // Who watches kernels, or writes them to a file, sees the composition, which every device has.
+  bool is_fused_exact(const Backend& backend) const {
+    const auto dense = [](const Tensor& tensor) { return read(tensor).base->encoding == Encoding::dense; };
+    return dense(query_) && dense(key_) && dense(value_) && backend.has_exact_attention() &&
+           query_.dtype() == DType::f32 && query_.shape().back() % kFusedWidths == 0 && keys_ >= kLeastExactKeys &&
+           keys_ <= kMostExactKeys && std::abs(scale_) <= 1 && std::abs(scale_) >= kLeastExactScale &&
+           behind_.value_or(0) >= 0 && !is_watched() && !is_recording();
+  }
+
   void check_shapes() {
     const Shape& q = query_.shape();
     const Shape& k = key_.shape();

@@ -1,5 +1,5 @@
 // Kernels whose elements go to computed places or depend on their neighbours, on the CPU: scatter, scan, sort, update,
-// Fourier transforms, recurrences.
+// Fourier transforms, recurrences, attention.
 // The bits are the reference's, whatever the instruction set and the thread count.
 //
 // One file per kind. All read through elements.h and take memory for a run from the backend's pool (scratch.h).
@@ -23,7 +23,11 @@ std::unique_ptr<Executable> compile_gather(const Program& program, Isa isa);
 std::unique_ptr<Executable> compile_join(const Program& program, Isa isa);
 std::unique_ptr<Executable> compile_update(const UpdateKernel& kernel, Isa isa);
 std::unique_ptr<Executable> compile_fourier(const FourierKernel& kernel, Isa isa, std::shared_ptr<MemoryPool> memory);
-/// Where `isa` has fused multiply-adds.
+/// Both of these: where `isa` has fused multiply-adds.
+bool has_attention(Isa isa);
+/// Throws BackendError for other numerics than exact ones, and for gradients.
+std::unique_ptr<Executable> compile_attention(const AttentionKernel& kernel, Isa isa,
+                                              std::shared_ptr<MemoryPool> memory);
 bool has_recurrence(Isa isa);
 std::unique_ptr<Executable> compile_recurrence(const RecurrenceKernel& kernel, Isa isa);
 
