@@ -68,7 +68,7 @@ endif()
 # reads descriptions or writes kernels' texts is made small, which takes two fifths of its code away; -O2 takes a seventh of the
 # rest. -O3 stay the CPU's kernels, whose loops it vectorises, and what every op passes through.
 set(lockstep_small_folders
-  "^(cli.*|server|models|models/clip|nn|optim|parallel|train|io/(hub|onnx/.+)|text/jinja|backends/gpu/(renderer|metal))$")
+  "^(cli.*|server|models|models/clip|nn|optim|parallel|train|io/(hub|onnx.*)|text/(grammar|jinja)|backends/gpu/(renderer|metal))$")
 function(lockstep_folder_options folder result)
   set(options "")
   if(LOCKSTEP_SANITIZE)
