@@ -113,6 +113,7 @@ void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
   traffic.add(kernel.query);
   traffic.add(kernel.key);
   traffic.add(kernel.value);
+  if (kernel.masked) traffic.add(kernel.mask);
   if (kernel.gradients) {
     traffic.add(kernel.made, bytes, kernel.sizes.made());
     traffic.add(kernel.upstream);

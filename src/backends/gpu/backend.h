@@ -44,6 +44,10 @@ class GpuBackend : public Backend,
   bool has_fast_attention() const override { return driver_->has_attention(); }
   bool has_blocked_attention() const override { return driver_->info().byte_products; }
 
+  bool has_masked_attention() const override {
+    return driver_->info().threads >= kMaskedAttentionThreads && driver_->info().shared_bytes >= kMaskedAttentionBytes;
+  }
+
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;
 

@@ -202,6 +202,10 @@ struct Rendered {
 /// A row's sum has 64 lanes, and each has a thread.
 inline constexpr int kLeastThreads = 64;
 
+/// What exact attention of one row needs of a workgroup.
+inline constexpr int kMaskedAttentionThreads = 256;
+inline constexpr std::size_t kMaskedAttentionBytes = 30 << 10;
+
 /// What the renderer has to know of a device.
 struct RenderLimits {
   int threads = 256;  ///< of a workgroup: a power of two, kLeastThreads to 256
