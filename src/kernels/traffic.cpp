@@ -72,6 +72,7 @@ void count(Traffic& traffic, const RowKernel& kernel, bool) {
 void count(Traffic& traffic, const ContractionKernel& kernel, bool) {
   traffic.add(kernel.a);
   traffic.add(kernel.b_operand);
+  if (kernel.paired) traffic.add(kernel.second);
   traffic.add(kernel.epilogue);
 }
 

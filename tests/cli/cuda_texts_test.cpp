@@ -113,6 +113,13 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          const Tensor mask = zeros({256}, {.dtype = DType::boolean, .device = kDevice}).eval();
          return scaled_dot_product_attention(zeros({1, 2, 1, 64}, options).eval(), keys, keys, {.mask = mask});
        }},
+      {"two products of codes at once",
+       [&] {
+         const NumericsScope scope(Numerics::q8);
+         const Tensor row = zeros({1, 256}, options).eval();
+         return relu(linear(row, random_packed({70, 256}, Encoding::q4_0, 1, kDevice))) *
+                linear(row, random_packed({70, 256}, Encoding::q4_0, 2, kDevice));
+       }},
       {"gather of packed elements", [&] { return dequantize(packed); }},
       {"convolution",
        [&] {

@@ -180,7 +180,7 @@ struct Launch {
   std::vector<Patch> patches;
   int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
   std::optional<LibraryCall> call = {};  ///< instead of the text
-  int early = -1;                        ///< the word of the address that is read before AFTER_EARLIER
+  std::vector<int> early = {};           ///< the words of addresses that are read before AFTER_EARLIER
   int makes = -1;                        ///< a form: not launched where that was kept
 };
 
@@ -223,6 +223,9 @@ struct RenderLimits {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, groups));
   }
 };
+
+/// Whether a few rows times two packed matrices, in q8 numerics, are one launch (ContractionKernel::paired).
+bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits);
 
 /// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.
 Rendered render(const Kernel& kernel, const RenderLimits& limits);
