@@ -83,6 +83,10 @@ class Backend {
   virtual bool has_exact_attention() const { return false; }
   /// Whether AttentionKernels in blocked numerics can be run; others compute the composition, which has the same bits.
   virtual bool has_blocked_attention() const { return false; }
+  /// Whether exact AttentionKernels of one row with a mask can be run.
+  virtual bool has_masked_attention() const { return false; }
+  /// Whether a contraction with two right operands (ContractionKernel::paired) can be run, and pays.
+  virtual bool has_pair(const ContractionKernel& /*kernel*/) const { return false; }
 };
 
 /// A kind of device that this machine has none of, or none that can be used.

@@ -153,8 +153,12 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     backend.finish();
     trace.emplace(std::move(log), window, plan);
   }
+  const bool pairs = watches.empty();
   if (plan.checks > 0) faults = {reinterpret_cast<std::uint32_t*>(fault_words->data()), plan.checks};
   for (const Plan::Prepared& prepared : plan.steps) {
+    if (pairs && prepared.is_in_later) continue;
+    const Plan::Prepared::Together* const together = pairs ? prepared.together.get() : nullptr;
+    const Step& step = together != nullptr ? together->step : prepared.step;
     bool replaced = false;
     if (prepared.may_replace) {
       const auto from = static_cast<std::size_t>(prepared.step.replaces);
@@ -177,21 +181,24 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     }
     slots.clear();
     given.clear();
-    for (const int entry : prepared.step.slots) {
+    for (const int entry : step.slots) {
       const auto e = static_cast<std::size_t>(entry);
       slots.push_back(buffers[e]->data());
       const bool stays = window.values[e].given && !(replaced && entry == prepared.step.replaces);
       given.push_back(stays ? buffers[e].get() : nullptr);
     }
     parameters.clear();
-    for (const ParameterSource& source : prepared.step.parameters) parameters.push_back(parameter(window, source));
+    for (const ParameterSource& source : step.parameters) parameters.push_back(parameter(window, source));
     const KernelRun run{backend, window, prepared.step, buffers, parameters, replaced};
     for (const auto& watch : watches) watch->before(run);
     const auto start = trace ? TraceClock::now() : TraceClock::time_point();
-    prepared.executable->run({slots, parameters, faults, next_fault, given});
+    const Executable& executable = together != nullptr ? *together->executable : *prepared.executable;
+    executable.run({slots, parameters, faults, next_fault, given});
     next_fault += prepared.step.checks.size();
     work.kernels.fetch_add(1, std::memory_order_relaxed);
-    const std::size_t bytes = replaced ? prepared.bytes_in_place : prepared.bytes;
+    const std::size_t bytes = replaced              ? prepared.bytes_in_place
+                              : together != nullptr ? together->bytes
+                                                    : prepared.bytes;
     work.bytes.fetch_add(bytes, std::memory_order_relaxed);
     if (trace) {
       backend.finish();

@@ -132,6 +132,8 @@ class IrregularLowering {
     kernel.key = input(1);
     kernel.value = input(2);
     kernel.sizes = attention_sizes(kernel.query.view.shape, kernel.key.view.shape, attend.numerics);
+    kernel.masked = attend.masked;
+    if (attend.masked) kernel.mask = input(3);
     if (attend.gradients) {
       const Input made = input(3);
       LOCKSTEP_ASSERT(made.view.offset == 0 && made.view.is_contiguous());

@@ -70,6 +70,8 @@ Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, 
 /// What Attend makes, of operands as it says, scores times `scale`. `behind`: absent where every query sees all keys.
 Tensor attend(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
               std::optional<std::int64_t> behind, double scale);
+/// The same in exact numerics for one row of each head; `mask` tells which keys it sees.
+Tensor attend_masked(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale);
 /// And the gradients that belong to the gradient `upstream` of its results; `made` is what attend() made.
 Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
                         const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale);

@@ -24,6 +24,15 @@ struct Plan {
     bool may_replace = false;        ///< no later step reads what step.replaces
     std::size_t bytes = 0;           ///< that the kernel moves
     std::size_t bytes_in_place = 0;  ///< where it replaces
+
+    /// Unless somebody looks at kernels, this runs instead, with an earlier step that does not (StepPair).
+    struct Together {
+      Step step;
+      std::unique_ptr<Executable> executable;
+      std::size_t bytes = 0;
+    };
+    std::unique_ptr<Together> together = {};
+    bool is_in_later = false;  ///< that earlier one
   };
   std::vector<Prepared> steps;
   std::size_t checks = 0;   ///< fault words of all steps

@@ -289,13 +289,14 @@ struct Fourier {
 };
 
 /// Attention as one kernel, by the device's own library in fast numerics: inputs query, key and value, of a 16-bit
-/// dtype (exact: f32) and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Or its
-/// gradients: inputs query, key, value, what the forward node made, and the gradient of the results, of the query's
-/// shape.
+/// dtype (exact: f32) and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Exact
+/// attention of one row may have a mask behind them, bool [batches, heads, rows, keys]. Or its gradients: inputs query,
+/// key, value, what the forward node made, and the gradient of the results, of the query's shape.
 struct Attend {
   Numerics numerics = Numerics::fast;
   bool gradients = false;
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
+  bool masked = false;      ///< keys are hidden by a fourth input
   std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   Scalar scale;             ///< f32: of the scores
 
@@ -305,7 +306,7 @@ struct Attend {
                                  .is_trivial = false,
                                  .checks_index = false};
   static constexpr std::tuple fields{key(&Attend::numerics), key(&Attend::gradients), key(&Attend::causal),
-                                     key(&Attend::behind), bound(&Attend::scale)};
+                                     key(&Attend::masked),   key(&Attend::behind),    bound(&Attend::scale)};
   static const char* op_name() { return "attention"; }
   static Results results() { return Results::mixed; }
   static bool is_cheap() { return false; }

@@ -133,7 +133,7 @@ struct Instruction {
     reduce,       ///< reduce(a) (dot: a, b) over the row; extent becomes row
     gather,       ///< element b + stride * a of table `index`, decoded as load does; a: i32 or i64, b: i64
     gather_bits,  ///< the same as load_bits. In both, where a is outside the table's axis: zero, and a fault
-    accumulator,  ///< the contraction's result for this element, canonical (epilogues only)
+    accumulator,  ///< the contraction's result for this element, canonical (epilogues only); index 1: of `second`
   };
   Kind kind = Kind::load;
   ComputeType type = ComputeType::f32;  ///< of the value defined (comparisons: i32; argmax: i64)
@@ -224,6 +224,10 @@ struct ContractionKernel {
   /// But exact: type is f32, operands are f16, bf16 or f32. q8: b_operand has_q8_form.
   Numerics numerics = Numerics::exact;
   Input a, b_operand;  ///< views over (b, m, k) and (b, k, n); dims in the groups' order
+  /// Where `paired`: a right operand like b_operand, whose results the epilogue has as accumulator 1
+  /// (Instruction::index).
+  bool paired = false;
+  Input second;
   /// Iteration space rows = (b, m), inner = n. At least one output.
   Program epilogue;
 };
@@ -302,6 +306,8 @@ struct AttentionKernel {
   std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   int scale = 0;            ///< parameter, f32: of the scores
   Input query, key, value;  ///< of one dtype, exact: f32, else of 16 bits; over (batches, heads, positions, width)
+  bool masked = false;      ///< exact, one row: the keys for which `mask` has false are hidden
+  Input mask;               ///< bool, over (batches, heads, rows, keys)
   int made = -1;            ///< gradients: slot of what the forward kernel made
   Input upstream;           ///< gradients: as the query
   int out = 0;              ///< slot: AttentionSizes::made(), or gradients()

@@ -72,6 +72,7 @@ void count(Traffic& traffic, const RowKernel& kernel, bool) {
 void count(Traffic& traffic, const ContractionKernel& kernel, bool) {
   traffic.add(kernel.a);
   traffic.add(kernel.b_operand);
+  if (kernel.paired) traffic.add(kernel.second);
   traffic.add(kernel.epilogue);
 }
 
@@ -113,6 +114,7 @@ void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
   traffic.add(kernel.query);
   traffic.add(kernel.key);
   traffic.add(kernel.value);
+  if (kernel.masked) traffic.add(kernel.mask);
   if (kernel.gradients) {
     traffic.add(kernel.made, bytes, kernel.sizes.made());
     traffic.add(kernel.upstream);

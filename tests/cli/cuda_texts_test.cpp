@@ -107,6 +107,19 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          const NumericsScope scope(Numerics::q8);
          return linear(zeros({600, 256}, options).eval(), random_packed({700, 256}, Encoding::q4_0, 1, kDevice));
        }},
+      {"attention of a step",
+       [&] {
+         const Tensor keys = zeros({1, 2, 256, 64}, options).eval();
+         const Tensor mask = zeros({256}, {.dtype = DType::boolean, .device = kDevice}).eval();
+         return scaled_dot_product_attention(zeros({1, 2, 1, 64}, options).eval(), keys, keys, {.mask = mask});
+       }},
+      {"two products of codes at once",
+       [&] {
+         const NumericsScope scope(Numerics::q8);
+         const Tensor row = zeros({1, 256}, options).eval();
+         return relu(linear(row, random_packed({70, 256}, Encoding::q4_0, 1, kDevice))) *
+                linear(row, random_packed({70, 256}, Encoding::q4_0, 2, kDevice));
+       }},
       {"gather of packed elements", [&] { return dequantize(packed); }},
       {"convolution",
        [&] {

@@ -38,6 +38,10 @@ bool writes_to(const Kernel& kernel, int slot) {
       kernel);
 }
 
+bool is_early(const Launch& launch, int word) {
+  return std::find(launch.early.begin(), launch.early.end(), word) != launch.early.end();
+}
+
 }  // namespace
 
 /// A kernel's launches, compiled.
@@ -61,7 +65,7 @@ class GpuExecutable : public Executable {
         const bool writes = patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
                             (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
         if (patch.kind != Patch::Kind::scalar)
-          ready.accesses.push_back({0, patch.word, writes, patch.word == launch.early});
+          ready.accesses.push_back({0, patch.word, writes, is_early(launch, patch.word)});
       }
     }
   }
@@ -268,16 +272,23 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   if (is_fast(kernel) && !missing_for_fast().empty()) {
     throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
-  const RenderLimits limits{.threads = threads,
-                            .groups = driver_->info().groups,
-                            .units = driver_->info().units,
-                            .shared_bytes = driver_->info().shared_bytes,
-                            .copies_to_shared = driver_->info().copies_to_shared,
-                            .integer_tiles = driver_->info().integer_tiles,
-                            .byte_products = driver_->info().byte_products,
-                            .byte_fragments = driver_->info().byte_fragments,
-                            .arithmetic = arithmetic_};
-  return render(kernel, limits);
+  return render(kernel, limits(threads));
+}
+
+RenderLimits GpuBackend::limits(int threads) const {
+  return {.threads = threads,
+          .groups = driver_->info().groups,
+          .units = driver_->info().units,
+          .shared_bytes = driver_->info().shared_bytes,
+          .copies_to_shared = driver_->info().copies_to_shared,
+          .integer_tiles = driver_->info().integer_tiles,
+          .byte_products = driver_->info().byte_products,
+          .byte_fragments = driver_->info().byte_fragments,
+          .arithmetic = arithmetic_};
+}
+
+bool GpuBackend::has_pair(const ContractionKernel& kernel) const {
+  return is_packed_pair(kernel, limits(driver_->info().threads));
 }
 
 std::unique_ptr<Executable> GpuBackend::executable(Rendered launches, const Kernel& kernel) {

@@ -44,6 +44,12 @@ class GpuBackend : public Backend,
   bool has_fast_attention() const override { return driver_->has_attention(); }
   bool has_blocked_attention() const override { return driver_->info().byte_products; }
 
+  bool has_masked_attention() const override {
+    return driver_->info().threads >= kMaskedAttentionThreads && driver_->info().shared_bytes >= kMaskedAttentionBytes;
+  }
+
+  bool has_pair(const ContractionKernel& kernel) const override;
+
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;
 
@@ -68,6 +74,7 @@ class GpuBackend : public Backend,
   friend class GpuExecutable;
   friend class GpuBuffer;
 
+  RenderLimits limits(int threads) const;
   Rendered rendered(const Kernel& kernel, int threads) const;
   std::unique_ptr<Executable> executable(Rendered launches, const Kernel& kernel);
   /// From memory_, at the price of what is kept.

@@ -180,7 +180,7 @@ struct Launch {
   std::vector<Patch> patches;
   int copies_from = -1, copies_to = -1;  ///< slots: not launched where both are the same memory
   std::optional<LibraryCall> call = {};  ///< instead of the text
-  int early = -1;                        ///< the word of the address that is read before AFTER_EARLIER
+  std::vector<int> early = {};           ///< the words of addresses that are read before AFTER_EARLIER
   int makes = -1;                        ///< a form: not launched where that was kept
 };
 
@@ -202,6 +202,10 @@ struct Rendered {
 /// A row's sum has 64 lanes, and each has a thread.
 inline constexpr int kLeastThreads = 64;
 
+/// What exact attention of one row needs of a workgroup.
+inline constexpr int kMaskedAttentionThreads = 256;
+inline constexpr std::size_t kMaskedAttentionBytes = 30 << 10;
+
 /// What the renderer has to know of a device.
 struct RenderLimits {
   int threads = 256;  ///< of a workgroup: a power of two, kLeastThreads to 256
@@ -219,6 +223,9 @@ struct RenderLimits {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, groups));
   }
 };
+
+/// Whether a few rows times two packed matrices, in q8 numerics, are one launch (ContractionKernel::paired).
+bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits);
 
 /// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.
 Rendered render(const Kernel& kernel, const RenderLimits& limits);

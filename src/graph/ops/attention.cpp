@@ -53,6 +53,11 @@ constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kCh
 // On the CPU, where the scores of a vector of queries stay in a core's cache.
 constexpr std::int64_t kLeastExactKeys = 8;
 constexpr std::int64_t kMostExactKeys = 8192;
+// On a GPU, of one row with a mask, as a step of a language model has it: all sums of exponentials are one chunk. What
+// reads its values has 32 columns or more, for so many heads that share keys.
+constexpr std::int64_t kMostMaskedKeys = order::kChunk;
+constexpr std::int64_t kMaskedWidths = 32;
+constexpr std::int64_t kMostMaskedHeads = 8;
 // Of scales, so that none is subnormal in f32.
 constexpr double kLeastExactScale = 0x1p-100;
 
@@ -106,6 +111,26 @@ class Attention {
     const Tensor made = attend(numerics, joined_query(), joined(key_), joined(value_), behind_, scale_);
     const Tensor result = part_of_fused(made, 0, heads() * repeats_, rows_).reshape(result_shape());
     return {result, numerics == Numerics::exact ? Tensor() : made};
+  }
+
+  /// Whether the device has all of a step as one kernel: one row, and a mask that hides keys.
+  bool is_fused_step() const {
+    const std::int64_t width = query_.shape().back();
+    const bool fits = rows_ == 1 && keys_ > 0 && keys_ % order::kBlock == 0 && keys_ <= kMostMaskedKeys &&
+                      repeats_ <= kMostMaskedHeads && width > 0 && width % kMaskedWidths == 0 &&
+                      width <= kMostFusedWidth && value_.shape().back() == width && result_shape().numel() > 0;
+    const bool hides = mask_.defined() && mask_.dtype() == DType::boolean && read(mask_).view.bounds.empty() &&
+                       read(query_).view.bounds.empty();
+    return fits && hides && !by_position() && !(options_.softcap > 0) && is_plain_exact() &&
+           numerics_of(query_.dtype()) == Numerics::exact && backend_of(query_.device()).has_masked_attention();
+  }
+
+  /// By that kernel.
+  Tensor run_fused_step() const {
+    const std::int64_t all = heads() * repeats_;
+    const Tensor made = attend_masked(joined_query(), joined(key_), joined(value_),
+                                      mask_.reshape({batches(), all, rows_, keys_}), scale_);
+    return part_of_fused(made, 0, all, rows_).reshape(result_shape());
   }
 
   /// Whether gradients are, too. Blocks of rows of several heads of the query are those of one kernel if none is
@@ -171,12 +196,14 @@ class Attention {
 
  private:
   // Who watches kernels, or writes them to a file, sees the composition, which every device has.
-  bool is_fused_exact(const Backend& backend) const {
+  bool is_plain_exact() const {
     const auto dense = [](const Tensor& tensor) { return read(tensor).base->encoding == Encoding::dense; };
-    return dense(query_) && dense(key_) && dense(value_) && backend.has_exact_attention() &&
-           query_.dtype() == DType::f32 && query_.shape().back() % kFusedWidths == 0 && keys_ >= kLeastExactKeys &&
-           keys_ <= kMostExactKeys && std::abs(scale_) <= 1 && std::abs(scale_) >= kLeastExactScale &&
-           behind_.value_or(0) >= 0 && !is_watched() && !is_recording();
+    return dense(query_) && dense(key_) && dense(value_) && query_.dtype() == DType::f32 && std::abs(scale_) <= 1 &&
+           std::abs(scale_) >= kLeastExactScale && !is_watched() && !is_recording();
+  }
+  bool is_fused_exact(const Backend& backend) const {
+    return is_plain_exact() && backend.has_exact_attention() && query_.shape().back() % kFusedWidths == 0 &&
+           keys_ >= kLeastExactKeys && keys_ <= kMostExactKeys && behind_.value_or(0) >= 0;
   }
 
   void check_shapes() {
@@ -574,6 +601,7 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
     const InnerNumerics inner(numerics);
     Attention attention(query, key, value, options);
     if (attention.is_fused()) return attention.run_fused();
+    if (attention.is_fused_step()) return {attention.run_fused_step(), Tensor()};
     return {attention.run(), Tensor()};
   }();
   const Tensor& result = both.first;

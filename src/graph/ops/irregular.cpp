@@ -83,15 +83,23 @@ Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, 
 Tensor attend(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
               std::optional<std::int64_t> behind, double scale) {
   const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
-  return make(Attend{numerics, false, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+  return make(Attend{numerics, false, behind.has_value(), false, behind.value_or(0), {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value)}, {sizes.made()}, query.dtype());
+}
+
+Tensor attend_masked(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale) {
+  const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), Numerics::exact);
+  LOCKSTEP_ASSERT(sizes.rows == 1 && mask.shape() == Shape({sizes.batches, sizes.heads, sizes.rows, sizes.keys}) &&
+                  mask.dtype() == DType::boolean);
+  return make(Attend{.numerics = Numerics::exact, .masked = true, .scale = {element_bits(scale, DType::f32)}},
+              {node_of(query), node_of(key), node_of(value), node_of(mask)}, {sizes.made()}, query.dtype());
 }
 
 Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
                         const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
   const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
   LOCKSTEP_ASSERT(made.shape() == Shape{sizes.made()} && upstream.shape() == query.shape());
-  return make(Attend{numerics, true, behind.has_value(), behind.value_or(0), {element_bits(scale, DType::f32)}},
+  return make(Attend{numerics, true, behind.has_value(), false, behind.value_or(0), {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value), node_of(made), node_of(upstream)}, {sizes.gradients()},
               query.dtype());
 }

@@ -12,6 +12,7 @@
 #include "core/device.h"
 #include "graph/autocast.h"
 #include "graph/captured.h"
+#include "graph/kernel_watch.h"
 #include "graph/module_watch.h"
 #include "graph/node.h"
 
@@ -65,6 +66,7 @@ std::string kind_of(const RowPlaces& places, std::span<const Tensor> inputs, con
   std::string kind;
   nn::append_kind(kind, places.keys());
   nn::append_kind(kind, static_cast<std::int64_t>(current_numerics()));
+  nn::append_kind(kind, graph::is_watched());  // who watches kernels sees those that every device has
   nn::append_kind(kind, static_cast<std::int64_t>(inputs.size()));
   for (const Tensor& input : inputs) nn::append_kind(kind, input);
   for (const Tensor* part : slots) nn::append_kind(kind, *part);

@@ -30,6 +30,25 @@ TEST(RowForms, ReductionsOfEveryLength) {
   }
 }
 
+// Without an order to keep GPUs cut long rows as they like: few rows into more chunks than many.
+TEST(RowForms, LargestAndSmallestOfLongRows) {
+  int seed = 900;
+  for (const std::int64_t n : {4097, 4608, 9001}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {
+      for (const std::int64_t rows : {1, 40}) {
+        const auto s = static_cast<std::uint64_t>(++seed);
+        SCOPED_TRACE(fmt::format("{} rows of {} {}", rows, n, name_of(dtype)));
+        const auto x = [&](Device device) { return random_tensor({rows, n}, dtype, s, device, true); };
+        same_everywhere([&](Device device) { return argmax(x(device), 1); });
+        if (rows == 1) same_everywhere([&](Device device) { return argmin(x(device), 1); });
+        if (rows == 1 && dtype == DType::f32) {
+          same_everywhere([&](Device device) { return x(device) - amax(x(device), {1}, true); });
+        }
+      }
+    }
+  }
+}
+
 // Neighbours at once: every number of threads that a row can have.
 TEST(RowForms, ShortAndLongRowsInVectors) {
   int seed = 50;

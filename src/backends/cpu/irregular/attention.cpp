@@ -169,8 +169,8 @@ bool has_attention(Isa isa) {
 
 std::unique_ptr<Executable> compile_attention(const AttentionKernel& kernel, Isa isa,
                                               std::shared_ptr<MemoryPool> memory) {
-  if (kernel.numerics != Numerics::exact || kernel.gradients || !has_attention(isa)) {
-    throw BackendError("cpu: attention as one kernel is there in exact numerics alone, and without its gradients");
+  if (kernel.numerics != Numerics::exact || kernel.gradients || kernel.masked || !has_attention(isa)) {
+    throw BackendError("cpu: attention as one kernel is there in exact numerics alone, without masks and gradients");
   }
   const AttentionSizes& sizes = kernel.sizes;
   LOCKSTEP_ASSERT(sizes.width % kAttentionTile == 0 && sizes.width <= kMostAttentionWidth);

@@ -4,13 +4,15 @@
 // each thread takes 256 k of a column from there into registers, and while it multiplies them the next columns are on
 // their way. Block results stay in shared memory, where they are added. What the rows are made first (rounded to 8
 // bits, or put in another order) is made by every workgroup itself, while the first weights are on their way; where
-// that is too much for shared memory, by a kernel before.
+// that is too much for shared memory, by a kernel before. Of two matrices (ContractionKernel::paired) half of a
+// workgroup's columns are those of the second.
 #include <algorithm>
 #include <utility>
 
 #include "backends/gpu/renderer/contraction_packed_rows.h"
 #include "backends/gpu/renderer/contraction_q8.h"
 #include "backends/gpu/renderer/packed_piece.h"
+#include "core/assert.h"
 #include "kernels/storage.h"
 
 namespace lockstep {
@@ -39,6 +41,7 @@ class PackedFew {
         pieces_(over(geometry.length, kBlock)),
         rows_(geometry.batches * geometry.rows),
         column_bytes_(bytes_of(geometry.length)),
+        matrices_(kernel.paired ? 2 : 1),
         index_(geometry.wide ? "LONG" : "int"),
         a_("a", kernel.a, geometry.a, geometry, true),
         b_("b", kernel.b_operand, geometry.b, geometry, false),
@@ -52,12 +55,14 @@ class PackedFew {
     }
     choose_columns();
     // Nearly all units have columns; all threads make the rows, if they have none, too.
-    while (columns_ > 1 && 4 * bands() < std::int64_t{3} * limits.units) columns_ /= 2;
+    while (columns_ > matrices_ && 4 * bands() < std::int64_t{3} * limits.units) columns_ /= 2;
     alignment_ = 16;
     while (alignment_ > 1 && !is_aligned(alignment_)) alignment_ /= 4;
   }
 
   bool is_for_this() const { return 4 * made_.words() <= kMostPreparedBefore; }
+  /// Of two matrices.
+  bool is_for_pairs() const { return parts_ == 1 && columns_ % 2 == 0 && alignment_ == 16 && is_for_this(); }
 
   Rendered render() {
     Rendered rendered;
@@ -80,7 +85,8 @@ class PackedFew {
     parts_ = over(pieces_, at_once_);
     columns_ = parts_ > 1 ? 1 : threads_ / at_once_;
   }
-  std::int64_t bands_of_batch() const { return over(geometry_.columns, columns_); }
+  int own_columns() const { return columns_ / matrices_; }  ///< of each matrix
+  std::int64_t bands_of_batch() const { return over(geometry_.columns, std::max(own_columns(), 1)); }
   std::int64_t bands() const { return geometry_.batches * bands_of_batch(); }
   bool is_aligned(std::int64_t bytes) const {
     if (piece_.bytes() % bytes != 0 || column_bytes_ % bytes != 0 || bytes_of(b_.view.offset) % bytes != 0)
@@ -96,6 +102,8 @@ class PackedFew {
     if (geometry_.length % kBlock != 0) bytes += piece_.bytes();  // the last piece is read as a whole
     return over(bytes + 15, 16) * 4 + 4;
   }
+  // Bytes from the first matrix's columns to the second's.
+  std::int64_t second_bytes() const { return own_columns() * column_bytes_; }
   int sums_stride() const { return at_once_ | 1; }
   std::int64_t partial_words() const { return geometry_.rows * columns_ * sums_stride(); }
   Launch prepare_rows() {
@@ -121,7 +129,7 @@ class PackedFew {
   void declare_band(Lines& lines, Words& words) const {
     lines.add("{} batch_of = {};", index_, quotient(words, "band", bands_of_batch(), geometry_.wide));
     lines.add("{0} first_n = (band - batch_of * {1}) * {0}({2});", index_,
-              words.index(bands_of_batch(), geometry_.wide), columns_);
+              words.index(bands_of_batch(), geometry_.wide), own_columns());
   }
   void declare_span(Lines& lines, Words& words) const {
     const EncodingInfo& info = info_of(encoding_);
@@ -138,25 +146,33 @@ class PackedFew {
     declare_band(lines, words);
     declare_span(lines, words);
     if (parts_ == 1) {
-      lines.add("int here = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1})));", index_, columns_);
+      lines.add("int here = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1})));", index_,
+                own_columns());
       lines.add("int vectors = (lead + here * {} + 15) / 16;", words.int32(column_bytes_));
     } else {
       lines.add("int rest = {} - part * {};", words.int32(column_bytes_), threads_ * piece_.bytes());
       lines.add("int vectors = (lead + SELECT(rest < {0}, rest, {0}) + 15) / 16;", threads_ * piece_.bytes());
     }
-    lines.add("MEMORY from = b_at + ULONG(begin - LONG(lead));");
-    const auto most = static_cast<int>(over(over(span_words(), 4), threads_));
+    copy_span(lines, "b_at", 0);
+    if (matrices_ == 2) copy_span(lines, "second_at", second_bytes() / 16);
+  }
+  // Vectors of 16 bytes, to the span from vector `to` on.
+  void copy_span(Lines& lines, const char* matrix, std::int64_t to) const {
+    const std::string from = fmt::format("from_{}", matrix);
+    lines.add("MEMORY {} = {} + ULONG(begin - LONG(lead));", from, matrix);
+    const auto most = static_cast<int>(over(over(span_words(), 4 * matrices_), threads_));
+    const std::string place = to == 0 ? "v" : fmt::format("({} + v)", to);
     lines.add("UNROLL");
     lines.open("for (int j = 0; j < {}; j++) {{", most);
     lines.add("int v = j * {} + thread_id;", threads_);
     lines.open("if (v < vectors) {{");
     if (limits_.copies_to_shared) {
-      lines.add("COPY_TO_SHARED(span, v, 16, from + ULONG(v) * ULONG(16))");
+      lines.add("COPY_TO_SHARED(span, {}, 16, {} + ULONG(v) * ULONG(16))", place, from);
     } else {
       lines.add("UINT four[4];");
-      lines.add("LOAD4_U32(from, 4 * v, four)");
+      lines.add("LOAD4_U32({}, 4 * v, four)", from);
       lines.add("UNROLL");
-      lines.add("for (int i = 0; i < 4; i++) span[4 * v + i] = int(four[i]);");
+      lines.add("for (int i = 0; i < 4; i++) span[4 * {} + i] = int(four[i]);", place);
     }
     lines.close();
     lines.close();
@@ -327,9 +343,10 @@ class PackedFew {
   // Adds block results in ascending order.
   void add_partials(Lines& lines, Words& words, ProgramWriter& writer) const {
     const auto rows = static_cast<int>(geometry_.rows);
-    lines.open("for (int e = thread_id; e < {}; e += {}) {{", columns_ * rows, threads_);
-    lines.add("{0} m = {0}(e / {1});", index_, columns_);
-    lines.add("{0} n = first_n + {0}(e % {1});", index_, columns_);
+    const int own = own_columns();
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", own * rows, threads_);
+    lines.add("{0} m = {0}(e / {1});", index_, own);
+    lines.add("{0} n = first_n + {0}(e % {1});", index_, own);
     lines.open("if (n < size_n) {{");
     if (parts_ == 1) {
       lines.add("float total = FROM_BITS(0x80000000u);");
@@ -337,7 +354,17 @@ class PackedFew {
       lines.add("if (part == 0) total = FROM_BITS(0x80000000u);");
     }
     const std::string value = fmt::format("partials[e * {} + i]", sums_stride());
-    if (parts_ == 1) {
+    if (matrices_ == 2) {
+      lines.add("int partial_at = (e / {0} * {1} + e % {0}) * {2};", own, columns_, sums_stride());
+      lines.add("float second_total = FROM_BITS(0x80000000u);");
+      lines.add("UNROLL_BY(16)");
+      lines.open("for (int i = 0; i < {}; i++) {{", at_once_);
+      lines.add("total = {};", added(ComputeType::f32, "total", "partials[partial_at + i]"));
+      lines.add("second_total = {};", added(ComputeType::f32, "second_total",
+                                            fmt::format("partials[partial_at + {} + i]", own * sums_stride())));
+      lines.close();
+      lines.add("float second_accumulator = {}(second_total);", canonical_of(ComputeType::f32));
+    } else if (parts_ == 1) {
       lines.add("UNROLL_BY(16)");
       lines.add("for (int i = 0; i < {}; i++) total = {};", at_once_, added(ComputeType::f32, "total", value));
     } else {
@@ -365,6 +392,9 @@ class PackedFew {
     Lines lines;
     ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
     lines.add("MEMORY b_at = {};", words.early_memory(Patch::Kind::address, b_.input->slot));
+    if (matrices_ == 2) {
+      lines.add("MEMORY second_at = {};", words.early_memory(Patch::Kind::address, kernel_.second.slot));
+    }
     declare_zero(lines, words, ComputeType::f32);
     lines.add("int thread_id = int(THREAD);");
     lines.add("int own_column = thread_id / {};", at_once_);
@@ -447,6 +477,7 @@ class PackedFew {
   const std::int64_t pieces_;  ///< of 256 k
   const std::int64_t rows_;    ///< of all batches
   const std::int64_t column_bytes_;
+  const int matrices_;
   const char* index_;
   const Side a_, b_;
   const PackedRows made_;
@@ -484,7 +515,16 @@ std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const
   }
   PackedFew few(kernel, geometry, limits);
   if (!few.is_for_this()) return std::nullopt;
+  LOCKSTEP_ASSERT(!kernel.paired || few.is_for_pairs());
   return few.render();
+}
+
+bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits) {
+  if (!kernel.paired || kernel.numerics != Numerics::q8 || kernel.b_operand.slot == kernel.second.slot) return false;
+  const Geometry geometry = geometry_of(kernel);
+  return geometry.batches == 1 && geometry.rows > 0 && geometry.rows <= kFewRows && geometry.columns > 0 &&
+         has_whole_blocks(Side("b", kernel.b_operand, geometry.b, geometry, false), geometry) &&
+         PackedFew(kernel, geometry, limits).is_for_pairs();
 }
 
 }  // namespace gpu

@@ -302,7 +302,7 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
       const std::string word = (is_long ? "ULONG(" : "UINT(") + name(step.a) + ")";
       return define(decoded(step.dtype, word, false));
     }
-    case Kind::accumulator: return define("accumulator");
+    case Kind::accumulator: return define(step.index == 1 ? "second_accumulator" : "accumulator");
     case Kind::reduce: break;
   }
   LOCKSTEP_ASSERT(false);

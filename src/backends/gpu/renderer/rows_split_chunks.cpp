@@ -37,8 +37,8 @@ Launch SplitKernel::chunks(int phase) {
     write_vectors(reductions, computed, stored, width);
   } else {
     lines_.add("UNROLL_BY(8)");
-    lines_.open("for (int s = 0; s < {}; s++) {{", static_cast<int>(kChunk) / kLanes);
-    lines_.add("{0} element = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk), team_);
+    lines_.open("for (int s = 0; s < {}; s++) {{", plan_.chunk / kLanes);
+    lines_.add("{0} element = chunk * {0}({1}) + {0}(lane + s * {2});", index_, plan_.chunk, team_);
     lines_.open("if (element < length) {{");
     decompose(lines_, words_, plan_.space.shape, plan_.space.rows, plan_.space.shape.rank(), "element", "i", wide_);
     write_element(reductions, computed, stored, "row", plan_.space.rows, "");
@@ -59,12 +59,12 @@ Launch SplitKernel::chunks(int phase) {
 void SplitKernel::write_vectors(const std::vector<Reduction>& reductions, const std::set<int>& computed,
                                 const std::vector<int>& stored, int width) {
   const std::set<int> outputs(stored.begin(), stored.end());
-  const bool full = plan_.space.length % kChunk == 0;
-  const int steps = static_cast<int>(kChunk) / kLanes;
+  const bool full = plan_.space.length % plan_.chunk == 0;
+  const int steps = plan_.chunk / kLanes;
   const int batch = computed.size() <= kShortCode ? kBatch : 1;
   if (!full) {
-    lines_.add("{0} rest = length - chunk * {0}({1});", index_, static_cast<int>(kChunk));
-    lines_.add("int elements = SELECT(rest < {0}({1}), int(rest), {1});", index_, static_cast<int>(kChunk));
+    lines_.add("{0} rest = length - chunk * {0}({1});", index_, plan_.chunk);
+    lines_.add("int elements = SELECT(rest < {0}({1}), int(rest), {1});", index_, plan_.chunk);
   }
   lines_.add("UNROLL_BY(1)");
   lines_.open("for (int first_step = 0; first_step < {}; first_step += {}) {{",
@@ -98,7 +98,7 @@ void SplitKernel::write_vectors(const std::vector<Reduction>& reductions, const 
 
 void SplitKernel::write_places(const std::set<int>& computed, const std::set<int>& outputs, int width) {
   const int last = plan_.space.shape.rank() - 1;
-  lines_.add("{0} group = chunk * {0}({1}) + {0}(lane + s * {2});", index_, static_cast<int>(kChunk) / width, team_);
+  lines_.add("{0} group = chunk * {0}({1}) + {0}(lane + s * {2});", index_, plan_.chunk / width, team_);
   Shape groups = plan_.space.shape;
   groups[last] /= width;
   decompose(lines_, words_, groups, plan_.space.rows, last + 1, "group", "g", wide_);

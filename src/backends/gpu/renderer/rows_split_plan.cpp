@@ -11,12 +11,26 @@ namespace {
 constexpr std::int64_t kColumnsOfGroup = 32;
 constexpr int kMostSlices = 8;
 constexpr std::int64_t kGroupsOfUnit = 3;  ///< so many keep a unit busy
+// Of largest and smallest elements, in whatever order: what a chunk's threads read at once.
+constexpr int kShortChunk = 512;
+
+bool has_extrema_alone(const Program& program) {
+  bool any = false;
+  for (const Instruction& step : program.code) {
+    if (step.kind != Instruction::Kind::reduce) continue;
+    if (step.reduce == ReduceOp::sum || step.reduce == ReduceOp::prod || step.reduce == ReduceOp::dot) return false;
+    any = true;
+  }
+  return any;
+}
 
 }  // namespace
 
 SplitPlan::SplitPlan(const Program& of, const RenderLimits& with, bool columns)
     : program(of), limits(with), space(Space::of(of, true)) {
-  chunks = (space.length + kChunk - 1) / kChunk;
+  const auto chunks_of = [&](std::int64_t size) { return (space.length + size - 1) / size; };
+  if (!columns && has_extrema_alone(of) && space.row_count * chunks_of(kChunk) <= limits.units) chunk = kShortChunk;
+  chunks = chunks_of(chunk);
   if (columns) {
     const std::int64_t groups = (space.row_count + kColumnsOfGroup - 1) / kColumnsOfGroup * chunks;
     while (slices < kMostSlices && groups * slices < kGroupsOfUnit * limits.units) slices *= 2;

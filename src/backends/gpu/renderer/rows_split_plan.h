@@ -25,6 +25,7 @@ struct SplitPlan {
   std::vector<int> phases;   ///< by instruction
   int last_phase = 0;        ///< of vector outputs and reductions
   int last_reductions = -1;  ///< the last phase with reductions
+  int chunk = kChunk;        ///< elements of one: fewer where there is no order to keep
   std::int64_t chunks = 1;
   int slices = 1;  ///< of a chunk of columns: every so many lanes are another workgroup's
   std::size_t scratch_bytes = 0;

@@ -79,10 +79,10 @@ class Words {
     return offset == 0 ? at : fmt::format("{} + {}", at, uint64(static_cast<std::uint64_t>(offset)));
   }
 
-  /// The same of the one buffer that is read before AFTER_EARLIER.
+  /// The same of a buffer that is read before AFTER_EARLIER, and that nothing else names.
   std::string early_memory(Patch::Kind kind, int index) {
     const std::string at = "EARLY_" + memory(kind, index);
-    early_ = addresses_.back();
+    early_.push_back(addresses_.back());
     return at;
   }
 
@@ -99,7 +99,7 @@ class Words {
   std::vector<std::uint32_t> words_;
   std::vector<Patch> patches_;
   std::vector<int> addresses_;  ///< their first words
-  int early_ = -1;
+  std::vector<int> early_;
 };
 
 }  // namespace gpu

@@ -1,0 +1,393 @@
+// Exact attention of one row with a mask, a step of a language model (docs/numerics.md section 6): a launch for the
+// scores, which is split over keys, and one for all that follows, which is split over the columns of the values. Heads
+// that share keys are computed together, so that memory is read once. What little of softmax every workgroup of the
+// second launch repeats takes less time than a launch of its own, and the first of its values are on their way then.
+#include <algorithm>
+
+#include <lockstep/error.h>
+
+#include "backends/gpu/renderer/fast_parts.h"
+#include "backends/gpu/renderer/kinds.h"
+#include "core/assert.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr int kStepThreads = kMaskedAttentionThreads;
+constexpr int kStepKeys = 32;        ///< of a workgroup that computes scores
+constexpr int kStepColumns = 16;     ///< of one that computes results, at least
+constexpr int kValuesAtOnce = 4096;  ///< elements in shared memory: 4 vectors of 4 for each thread
+constexpr int kHeadsAtOnce = kStepThreads / order::kLanes;  ///< a thread is a lane of one of so many heads' sums
+constexpr int kEighths = 8;                                 ///< lanes are joined by eights
+
+class MaskedAttention {
+ public:
+  MaskedAttention(const AttentionKernel& kernel, const RenderLimits& limits)
+      : kernel_(kernel),
+        sizes_(kernel.sizes),
+        limits_(limits),
+        parts_(limits),
+        repeats_(static_cast<int>(sizes_.heads / sizes_.key_heads)),
+        width_(static_cast<int>(sizes_.width)),
+        passes_(static_cast<int>(over(repeats_, kHeadsAtOnce))) {}
+
+  Rendered render() {
+    scores_ = parts_.reserve(sizes_.batches * sizes_.heads * sizes_.keys, DType::f32);
+    const Rows keys = rows_of(kernel_.key);
+    const Rows values = rows_of(kernel_.value);
+    launches_.push_back(scores(keys));
+    launches_.push_back(results(values));
+    Rendered rendered = parts_.take();
+    for (Launch& launch : launches_) rendered.launches.push_back(std::move(launch));
+    return rendered;
+  }
+
+ private:
+  /// Keys or values as vectors of 4: as they lie, or a copy.
+  struct Rows {
+    const Input* input;
+    std::int64_t copy = -1;  ///< bytes of scratch memory in front of it
+    std::int64_t offset = 0;
+    Shape strides;
+  };
+  Rows rows_of(const Input& input) {
+    const View& view = input.view;
+    Rows rows{&input, -1, view.offset, view.strides};
+    bool lies = view.bounds.empty() && view.strides[3] == 1 && view.offset % 4 == 0;
+    for (int d = 0; d < 3; ++d) lies = lies && view.strides[d] % 4 == 0;
+    const std::int64_t farthest = sizes_.keys * std::abs(view.strides[2]);  // within a head, places are int
+    if (lies && farthest < std::int64_t{1} << 31) return rows;
+    rows.strides = View::contiguous(view.shape).strides;
+    rows.offset = 0;
+    rows.copy = parts_.reserve(view.shape.numel(), input.dtype);
+    parts_.append_copy(input, view, rows.strides, rows.copy / 4, input.dtype);
+    return rows;
+  }
+  std::string memory(Words& words, const Rows& rows) const {
+    return rows.copy < 0 ? words.memory(Patch::Kind::address, rows.input->slot)
+                         : words.memory(Patch::Kind::scratch, 0, rows.copy);
+  }
+
+  /// Opens the loop over units, `parts` for each head of the keys. Declares `heads`, which counts these over all
+  /// batches, `batch`, `head` and `part`, and what of the rows is the same for all of a unit: `base`.
+  void open_units(Lines& lines, Words& words, std::int64_t parts, const Rows& rows) const {
+    const std::int64_t units = this->units(parts);
+    lines.add("int thread_id = int(THREAD);");
+    lines.open("for (int unit = int(GROUP); unit < {}; unit += int(GROUPS)) {{", words.int32(units));
+    lines.add("int heads = {};", quotient(words, "unit", parts, false));
+    lines.add("int part = unit - heads * {};", words.int32(parts));
+    lines.add("int batch = {};", quotient(words, "heads", sizes_.key_heads, false));
+    lines.add("int head = heads - batch * {};", words.int32(sizes_.key_heads));
+    lines.add("LONG base = {} + LONG(batch) * {} + LONG(head) * {};", words.int64(rows.offset),
+              words.int64(rows.strides[0]), words.int64(rows.strides[1]));
+    lines.add("int key_stride = {};", words.int32(rows.strides[2]));
+    lines.add("int keys = {};", words.int32(sizes_.keys));
+    lines.add("AFTER_EARLIER()");
+    declare_zero(lines, words, ComputeType::f32);
+  }
+  std::int64_t units(std::int64_t parts) const { return sizes_.batches * sizes_.key_heads * parts; }
+
+  /// Reads `count` vectors of each thread into `loaded`, of rows of `vectors` of them, the first at `first`.
+  static void load_rows(Lines& lines, int count, int vectors, const char* memory, const std::string& first) {
+    lines.add("UNROLL");
+    lines.open("for (int j = 0; j < {}; j++) {{", count);
+    lines.add("int e = thread_id + j * {};", kStepThreads);
+    lines.add("UINT four[4];");
+    lines.add("LOAD4_U32({0}, base + LONG(({1} + e / {2}) * key_stride + e % {2} * 4), four)", memory, first, vectors);
+    lines.add("UNROLL");
+    lines.add("for (int i = 0; i < 4; i++) loaded[j * 4 + i] = four[i];");
+    lines.close();
+  }
+  /// And stores them to `shared`, rows `stride` apart.
+  static void keep_rows(Lines& lines, int count, int vectors, const char* shared, int stride, bool canonical) {
+    lines.add("UNROLL");
+    lines.open("for (int j = 0; j < {}; j++) {{", count);
+    lines.add("int e = thread_id + j * {};", kStepThreads);
+    lines.add("float four[4];");
+    lines.add("UNROLL");
+    lines.add("for (int i = 0; i < 4; i++) four[i] = {};", decoded(DType::f32, "loaded[j * 4 + i]", canonical));
+    lines.add("WRITE4({0}, e / {1} * {2} + e % {1} * 4, four, 0)", shared, vectors, stride);
+    lines.close();
+  }
+
+  // Where the scores of head h of a unit begin.
+  std::string scores_of(const std::string& h) const { return fmt::format("(heads * {} + {}) * keys", repeats_, h); }
+
+  Launch scores(const Rows& keys) const;
+  Launch results(const Rows& values) const;
+  void join_lanes(Lines& lines, const char* value, const char* operation) const;
+  void weigh(Lines& lines, int stage) const;
+  int columns() const;
+  Launch finished(Lines& lines, const Words& words, std::int64_t units) const {
+    Launch launch;
+    launch.text.body = lines.take();
+    launch.text.threads = kStepThreads;
+    launch.groups = limits_.groups_for(units);
+    words.move_to(launch);
+    return launch;
+  }
+
+  const AttentionKernel& kernel_;
+  const AttentionSizes& sizes_;
+  const RenderLimits& limits_;
+  FastParts parts_;
+  int repeats_, width_;
+  int passes_;  ///< over the heads of a unit, kHeadsAtOnce at a time
+  std::int64_t scores_ = 0;
+  std::vector<Launch> launches_;
+};
+
+// A thread follows the chain of one score; keys have come to shared memory by then.
+Launch MaskedAttention::scores(const Rows& keys) const {
+  const int vectors = width_ / 4;
+  const int count = kStepKeys * vectors / kStepThreads;
+  const int stride = width_ + 4;  // neighbours' vectors are in different banks
+  const std::int64_t parts = sizes_.keys / kStepKeys;
+  Words words;
+  Lines lines;
+  open_units(lines, words, parts, keys);
+  lines.add("MEMORY query_at = {};", words.memory(Patch::Kind::address, kernel_.query.slot));
+  lines.add("MEMORY key_at = {};", memory(words, keys));
+  lines.add("MEMORY mask_at = {};", words.memory(Patch::Kind::address, kernel_.mask.slot));
+  lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
+  lines.add("int first = part * {};", kStepKeys);
+  lines.add("UINT loaded[{}];", 4 * count);
+  load_rows(lines, count, vectors, "key_at", "first");
+  const View& query = kernel_.query.view;
+  const View& mask = kernel_.mask.view;
+  lines.add("LONG of_query = {} + LONG(batch) * {} + LONG(head) * {};", words.int64(query.offset),
+            words.int64(query.strides[0]), words.int64(query.strides[1] * repeats_));
+  lines.add("int h = thread_id / {};", kStepKeys);
+  lines.add("int key = first + (thread_id & {});", kStepKeys - 1);
+  lines.add("UINT seen = 0u;");
+  lines.open("if (h < {}) {{", repeats_);
+  lines.add("seen = LOAD_U8(mask_at, {} + LONG(batch) * {} + LONG(head * {} + h) * {} + LONG(key) * {});",
+            words.int64(mask.offset), words.int64(mask.strides[0]), repeats_, words.int64(mask.strides[1]),
+            words.int64(mask.strides[3]));
+  lines.close();
+  lines.add("BARRIER();");
+  lines.add("UNROLL_BY(4)");
+  lines.open("for (int e = thread_id; e < {}; e += {}) {{", repeats_ * width_, kStepThreads);
+  lines.add("UINT word = LOAD_U32(query_at, of_query + LONG(e / {0}) * {1} + LONG(e % {0}) * {2});", width_,
+            words.int64(query.strides[1]), words.int64(query.strides[3]));
+  lines.add("queries[e] = {};", decoded(DType::f32, "word", kernel_.query.canonical));
+  lines.close();
+  keep_rows(lines, count, vectors, "held_keys", stride, kernel_.key.canonical);
+  lines.add("BARRIER();");
+  lines.open("if (h < {}) {{", repeats_);
+  lines.add("float sum = zero;");
+  lines.add("UNROLL_BY(8)");
+  lines.open("for (int k = 0; k < {}; k += 4) {{", width_);
+  lines.add("float a[4];");
+  lines.add("float b[4];");
+  lines.add("READ4(queries, h * {} + k, a, 0)", width_);
+  lines.add("READ4(held_keys, (thread_id & {}) * {} + k, b, 0)", kStepKeys - 1, stride);
+  lines.add("UNROLL");
+  lines.add("for (int i = 0; i < 4; i++) sum = FMA_EXACT(a[i], b[i], sum);");
+  lines.close();
+  lines.add("FLOAT product = CANONICAL_F32(sum);");
+  lines.add("FLOAT scaled = product * FROM_BITS(UINT({}));", words.scalar(kernel_.scale));
+  lines.add("UINT word = BITS(CANONICAL_F32(scaled));");
+  lines.add("STORE_U32(scores_at, {} + key, SELECT(seen != 0u, word, 0xff800000u));", scores_of("h"));
+  lines.close();
+  lines.close();
+  Launch launch = finished(lines, words, units(parts));
+  launch.text.shared = {{ComputeType::f32, "held_keys", kStepKeys * stride},
+                        {ComputeType::f32, "queries", repeats_ * width_}};
+  return launch;
+}
+
+// Value[t], of each thread as a lane, becomes that of all lanes of its head: by halving, as the order of a sum has it.
+// Two steps: lanes l, l + 8, ... of one of eight, and those eight.
+void MaskedAttention::join_lanes(Lines& lines, const char* value, const char* operation) const {
+  const auto halve = [&](int count) {
+    lines.add("UNROLL");
+    lines.open("for (int apart = {}; apart > 0; apart /= 2) {{", count / 2);
+    lines.add("UNROLL");
+    lines.add("for (int i = 0; i < apart; i++) some[i] = {}(some[i], some[i + apart]);", operation);
+    lines.close();
+  };
+  lines.add("UNROLL");
+  lines.add("for (int t = 0; t < {0}; t++) lanes[t * {1} + thread_id] = {2}[t];", passes_, kStepThreads, value);
+  lines.add("BARRIER();");
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("float some[{}];", kEighths);
+  lines.add("UNROLL");
+  lines.add("for (int i = 0; i < {0}; i++) some[i] = lanes[t * {1} + (thread_id & {2}) + (thread_id & {3}) + i * {0}];",
+            kEighths, kStepThreads, kStepThreads - order::kLanes, kEighths - 1);
+  halve(kEighths);
+  lines.add("if ((thread_id & {0}) < {1}) eighths[(t * {2} + thread_id / {3}) * {1} + (thread_id & {4})] = some[0];",
+            order::kLanes - 1, kEighths, kHeadsAtOnce, order::kLanes, kEighths - 1);
+  lines.close();
+  lines.add("BARRIER();");
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("float some[{}];", kEighths);
+  for (int i = 0; i < kEighths; i += 4) {
+    lines.add("READ4(eighths, (t * {0} + thread_id / {1}) * {2} + {3}, some, {3})", kHeadsAtOnce, order::kLanes,
+              kEighths, i);
+  }
+  halve(kEighths);
+  lines.add("{}[t] = some[0];", value);
+  lines.close();
+}
+
+// The weights of the keys from `at` on, to shared memory. Those of the first block are in registers but for the
+// division.
+void MaskedAttention::weigh(Lines& lines, int stage) const {
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("int h = t * {} + thread_id / {};", kHeadsAtOnce, order::kLanes);
+  if (repeats_ % kHeadsAtOnce != 0) lines.open("if (h < {}) {{", repeats_);
+  lines.add("UNROLL");
+  lines.open("for (int j = 0; j < {}; j++) {{", stage / order::kLanes);
+  lines.add("int k = j * {} + lane;", order::kLanes);
+  lines.add("float exponential = exponentials[t * {} + j];", kBlock / order::kLanes);
+  lines.add("if (at != 0) exponential = exponential_of(FROM_BITS(LOAD_U32(scores_at, {} + at + k)), largest[t]);",
+            scores_of("h"));
+  lines.add("FLOAT weight = DIV(exponential, total[t]);");
+  lines.add("weights[h * {} + k] = CANONICAL_F32(weight);", stage + 4);
+  lines.close();
+  if (repeats_ % kHeadsAtOnce != 0) lines.close();
+  lines.close();
+}
+
+// Few where workgroups are few. A thread follows the chain of one result.
+int MaskedAttention::columns() const {
+  int columns = kStepColumns;
+  const auto fits = [&](int more) { return width_ % more == 0 && repeats_ * more <= kStepThreads; };
+  while (fits(2 * columns) && columns < order::kLanes && units(width_ / columns) > std::int64_t{2} * limits_.units) {
+    columns *= 2;
+  }
+  return columns;
+}
+
+Launch MaskedAttention::results(const Rows& values) const {
+  const int columns = this->columns();
+  const int stage = kValuesAtOnce / columns;  // keys whose values are in shared memory
+  const int vectors = columns / 4;
+  const int count = kValuesAtOnce / 4 / kStepThreads;
+  constexpr int kFirst = kBlock / order::kLanes;  // of a block's scores a lane has
+  static_assert(kValuesAtOnce / kStepColumns <= kBlock);
+  Words words;
+  Lines lines;
+  open_units(lines, words, width_ / columns, values);
+  lines.add("MEMORY value_at = {};", memory(words, values));
+  lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
+  lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel_.out));
+  lines.add("base += LONG(part * {});", columns);
+  lines.add("UINT loaded[{}];", 4 * count);
+  load_rows(lines, count, vectors, "value_at", "0");
+  lines.add("int lane = thread_id & {};", order::kLanes - 1);
+  // The largest score of each head, 0 where that is not finite.
+  lines.add("float exponentials[{}];", passes_ * kFirst);
+  lines.add("float largest[{}];", passes_);
+  lines.add("float total[{}];", passes_);
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("int h = t * {} + thread_id / {};", kHeadsAtOnce, order::kLanes);
+  if (repeats_ % kHeadsAtOnce != 0) lines.add("h = SELECT(h < {0}, h, {0} - 1);", repeats_);
+  lines.add("int from = {} + lane;", scores_of("h"));
+  lines.add("UNROLL");
+  lines.add("for (int j = 0; j < {0}; j++) exponentials[t * {0} + j] = FROM_BITS(LOAD_U32(scores_at, from + j * {1}));",
+            kFirst, order::kLanes);
+  lines.add("largest[t] = exponentials[t * {}];", kFirst);
+  lines.add("UNROLL");
+  lines.add("for (int j = 1; j < {0}; j++) largest[t] = LARGER(largest[t], exponentials[t * {0} + j]);", kFirst);
+  lines.add("UNROLL_BY(4)");
+  lines.add(
+      "for (int k = {}; k < keys; k += {}) largest[t] = LARGER(largest[t], FROM_BITS(LOAD_U32(scores_at, from + "
+      "k)));",
+      kBlock, order::kLanes);
+  lines.close();
+  join_lanes(lines, "largest", "LARGER");
+  // The sums of exponentials.
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("if ((BITS(largest[t]) & 0x7f800000u) == 0x7f800000u) largest[t] = zero;");
+  lines.add("UNROLL");
+  lines.add(
+      "for (int j = 0; j < {0}; j++) exponentials[t * {0} + j] = exponential_of(exponentials[t * {0} + j], "
+      "largest[t]);",
+      kFirst);
+  lines.add("total[t] = exponentials[t * {}];", kFirst);
+  lines.add("UNROLL");
+  lines.add("for (int j = 1; j < {0}; j++) total[t] = ADD_EXACT(total[t], exponentials[t * {0} + j]);", kFirst);
+  lines.add("int h = t * {} + thread_id / {};", kHeadsAtOnce, order::kLanes);
+  if (repeats_ % kHeadsAtOnce != 0) lines.add("h = SELECT(h < {0}, h, {0} - 1);", repeats_);
+  lines.add("UNROLL_BY(4)");
+  lines.open("for (int k = {}; k < keys; k += {}) {{", kBlock, order::kLanes);
+  lines.add("float score = FROM_BITS(LOAD_U32(scores_at, {} + lane + k));", scores_of("h"));
+  lines.add("total[t] = ADD_EXACT(total[t], exponential_of(score, largest[t]));");
+  lines.close();
+  lines.close();
+  join_lanes(lines, "total", "ADD_EXACT");
+  lines.add("UNROLL");
+  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
+  lines.add("total[t] = CANONICAL_F32(total[t]);");
+  lines.add("if (total[t] == 0.0f) total[t] = 1.0f;");
+  lines.close();
+  // The product with the values.
+  lines.add("int own = thread_id / {};", columns);
+  lines.add("int column = thread_id & {};", columns - 1);
+  lines.add("float result = zero;");
+  lines.add("float sum = zero;");
+  lines.open("for (int at = 0; at < keys; at += {}) {{", stage);
+  weigh(lines, stage);
+  keep_rows(lines, count, vectors, "held_values", columns, kernel_.value.canonical);
+  lines.add("BARRIER();");
+  lines.open("if (at + {} < keys) {{", stage);
+  load_rows(lines, count, vectors, "value_at", fmt::format("at + {}", stage));
+  lines.close();
+  lines.open("if (own < {}) {{", repeats_);
+  lines.add("UNROLL_BY(16)");
+  lines.open("for (int k = 0; k < {}; k += 4) {{", stage);
+  lines.add("float a[4];");
+  lines.add("READ4(weights, own * {} + k, a, 0)", stage + 4);
+  lines.add("UNROLL");
+  lines.add("for (int i = 0; i < 4; i++) sum = FMA_EXACT(a[i], held_values[(k + i) * {} + column], sum);", columns);
+  lines.close();
+  lines.close();
+  lines.open("if (((at + {}) & {}) == 0) {{", stage, kBlock - 1);
+  lines.add("result = SELECT(at < {}, sum, ADD_EXACT(result, sum));", kBlock);
+  lines.add("sum = zero;");
+  lines.close();
+  lines.add("BARRIER();");
+  lines.close();
+  lines.open("if (own < {}) {{", repeats_);
+  lines.add("FLOAT stored = CANONICAL_F32(result);");
+  lines.add("stored = stored + zero;");
+  lines.add("STORE_U32(out_at, (heads * {} + own) * {} + part * {} + column, BITS(CANONICAL_F32(stored)));", repeats_,
+            width_, columns);
+  lines.close();
+  lines.close();
+  Launch launch = finished(lines, words, units(width_ / columns));
+  launch.text.functions =
+      "FUNCTION float exponential_of(float score, float largest) {\n"
+      "  FLOAT distance = score - largest;\n"
+      "  FLOAT result = ls_exp(CANONICAL_F32(distance));\n"
+      "  return CANONICAL_F32(result);\n"
+      "}\n";
+  launch.text.shared = {{ComputeType::f32, "held_values", kValuesAtOnce},
+                        {ComputeType::f32, "weights", repeats_ * (stage + 4)},
+                        {ComputeType::f32, "lanes", passes_ * kStepThreads},
+                        {ComputeType::f32, "eighths", passes_ * kHeadsAtOnce * kEighths}};
+  return launch;
+}
+
+}  // namespace
+
+Rendered render_masked_attention(const AttentionKernel& kernel, const RenderLimits& limits) {
+  const AttentionSizes& sizes = kernel.sizes;
+  LOCKSTEP_ASSERT(kernel.masked && sizes.rows == 1 && sizes.keys % kBlock == 0 && sizes.keys <= order::kChunk);
+  LOCKSTEP_ASSERT(sizes.width % kStepKeys == 0 && sizes.width <= 128 && sizes.heads / sizes.key_heads <= 8);
+  if (limits.threads < kStepThreads) throw BackendError("attention of a step needs workgroups of 256 threads");
+  return MaskedAttention(kernel, limits).render();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
