@@ -1,10 +1,12 @@
 #include "support/program_builder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "backends/reference/backend.h"
+#include "core/fp_state.h"
 #include "kernels/storage.h"
 
 #include <lockstep/threads.h>
@@ -188,6 +190,22 @@ void ProgramBuilder::run(const RowProgram& program, Buffers& buffers) const {
 ProgramBuilder::Buffers ProgramBuilder::run(Isa isa) const {
   Buffers buffers = buffers_;
   run(RowProgram(program_, isa), buffers);
+  return buffers;
+}
+
+ProgramBuilder::Buffers ProgramBuilder::run_blocks(Isa isa, std::int64_t rows, std::int64_t columns) const {
+  Buffers buffers = buffers_;
+  const std::vector<std::byte*> slots = addresses(buffers);
+  const RowProgram program = RowProgram::epilogue(program_, isa);
+  const FloatingPointScope scope;
+  Scratch scratch;
+  const std::int64_t all_rows = program_.rows.numel(), all_columns = program_.inner.numel();
+  for (std::int64_t row = 0; row < all_rows; row += rows) {
+    for (std::int64_t column = 0; column < all_columns; column += columns) {
+      program.run_block({slots, parameters_}, row, std::min(rows, all_rows - row), column,
+                        std::min(columns, all_columns - column), nullptr, 0, scratch);
+    }
+  }
   return buffers;
 }
 

@@ -71,6 +71,8 @@ class ProgramBuilder {
   Buffers run_reference() const;
   Buffers run(Isa isa) const;
   void run(const RowProgram& program, Buffers& buffers) const;
+  /// As an epilogue, on blocks of so many rows and columns.
+  Buffers run_blocks(Isa isa, std::int64_t rows, std::int64_t columns) const;
   const Buffers& buffers() const { return buffers_; }
 
   /// Runs on every instruction set with 1, 2 and 7 threads.

@@ -240,8 +240,8 @@ TEST(Canonical, ExhaustiveChainsOfTwoOpsEqualTheOps) {
         for (const ChainCase& second : kChainCases) {
           for (const float& b : second_operands) {
             run_op(second, between.data(), b, expected.data(), kWords, isa);
-            const ChainLink links[] = {{first.chain, true, &a}, {second.chain, true, &b}};
-            table.store(found.data(), x.data(), links, 2, table.form(links, 2, 1), kWords);
+            ChainLink links[] = {{first.chain, true, &a}, {second.chain, true, &b}};
+            table.store(found.data(), x.data(), links, 2, table.form(links, 2, 1), {.n = kWords});
             ASSERT_EQ(std::memcmp(expected.data(), found.data(), kWords * sizeof(float)), 0)
                 << info_of(first.op).name << ' ' << a << ", " << info_of(second.op).name << ' ' << b << ", "
                 << name_of(isa);
@@ -281,23 +281,27 @@ class Numbers {
 // Where a chain leaves out making results canonical depends on its scalars, in all rows, and on the ops that follow.
 void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& scalar, Numbers& numbers, Isa isa) {
   const std::size_t n = 1 + numbers.random() % 200;
-  const std::size_t rows = std::min<std::size_t>(n, 1 + numbers.random() % 3);
-  std::vector<float> first(n), expected(n), found(n);
+  const std::size_t rows = 1 + numbers.random() % 3;
+  const std::size_t stride = n + numbers.random() % 3;  // of first; n is that of results
+  std::vector<float> first(rows * stride), found(rows * n);
   const bool is_raw = ops[0] == ChainOp::canonical;
   for (float& value : first) value = is_raw ? numbers.next() : scalar::canonical(numbers.next());
-  std::vector<std::vector<float>> operands(ops.size(), std::vector<float>(n));
+  std::vector<std::vector<float>> operands(ops.size(), std::vector<float>(rows * n));
   std::vector<ChainLink> links;
   for (std::size_t l = 0; l < ops.size(); ++l) {
     for (float& value : operands[l]) value = scalar::canonical(numbers.next());
-    links.push_back({ops[l], scalar[l], operands[l].data(), 1});
+    links.push_back({ops[l], scalar[l], operands[l].data(), scalar[l] ? 1 : n});
   }
   const ChainForm form = chain_table(isa).form(links.data(), links.size(), rows);
+  chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), form,
+                         {.n = n, .count = rows, .out_stride = n, .first_stride = stride});
   for (std::size_t row = 0; row < rows; ++row) {
-    std::string what = "a chain of " + std::to_string(n);
-    expected = first;
+    std::string what = "a chain of " + std::to_string(n) + ", row " + std::to_string(row);
+    const auto from = first.begin() + static_cast<std::ptrdiff_t>(row * stride);
+    std::vector<float> expected(from, from + static_cast<std::ptrdiff_t>(n));
     for (std::size_t l = 0; l < ops.size(); ++l) {
       const float value = operands[l][row];
-      if (scalar[l]) links[l].operand = operands[l].data() + row;
+      const float* const values = operands[l].data() + row * n;
       what += ", op " + std::to_string(static_cast<int>(ops[l])) +
               (scalar[l] ? " with " + std::to_string(BITS(value)) : "");
       if (ops[l] == ChainOp::canonical) {
@@ -309,14 +313,14 @@ void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& sca
         if (scalar[l] || link.op == Op::relu) {
           run_op(link, expected.data(), value, expected.data(), n, isa);
         } else if (link.turned) {
-          loop_of(link.op, isa)(expected.data(), operands[l].data(), expected.data(), nullptr, n);
+          loop_of(link.op, isa)(expected.data(), values, expected.data(), nullptr, n);
         } else {
-          loop_of(link.op, isa)(expected.data(), expected.data(), operands[l].data(), nullptr, n);
+          loop_of(link.op, isa)(expected.data(), expected.data(), values, nullptr, n);
         }
       }
     }
-    chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), form, n);
-    expect_equal_bits(expected, found, what.c_str(), isa);
+    const auto result = found.begin() + static_cast<std::ptrdiff_t>(row * n);
+    expect_equal_bits(expected, {result, result + static_cast<std::ptrdiff_t>(n)}, what.c_str(), isa);
   }
 }
 

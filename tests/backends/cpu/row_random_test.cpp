@@ -12,6 +12,7 @@ using testing::ProgramBuilder;
 using testing::Random;
 using testing::random_view;
 using testing::RandomView;
+using testing::same_bits;
 
 const std::vector<DType> kDTypes = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32, DType::i64,
                                     DType::u32,     DType::f16, DType::bf16, DType::f32, DType::f32, DType::f64};
@@ -201,6 +202,27 @@ TEST(RowRandom, BlocksOfShortRows) {
     const Shape inner = random.one_in(3) ? Shape{2, about} : Shape{about};
     check(seed, rows, inner, true, random);
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST(RowRandom, EpiloguesInBlocksOfSomeRowsAndColumns) {
+  for (std::uint64_t seed = 30000; seed < 30400; ++seed) {
+    Random random(seed);
+    const Shape rows =
+        random.one_in(2) ? Shape{1 + random.below(150)} : Shape{1 + random.below(5), 1 + random.below(30)};
+    const int about = 1 + random.below(random.one_in(4) ? 1500 : 200);
+    const Shape inner = random.one_in(3) ? Shape{2, about} : Shape{about};
+    Generator generator(random, rows, inner, false);
+    const ProgramBuilder& builder = generator.make();
+    const ProgramBuilder::Buffers expected = builder.run_reference();
+    const std::int64_t some_rows = 1 + random.below(static_cast<int>(rows.numel()));
+    const std::int64_t some_columns =
+        random.one_in(2) ? inner.numel() : 1 + random.below(static_cast<int>(inner.numel()));
+    for (const Isa isa : available_isas()) {
+      ASSERT_TRUE(same_bits(builder.program(), expected, builder.run_blocks(isa, some_rows, some_columns)))
+          << "seed " << seed << ", rows " << rows.to_string() << ", inner " << inner.to_string() << ", blocks of "
+          << some_rows << " by " << some_columns << ", " << name_of(isa);
+    }
   }
 }
 

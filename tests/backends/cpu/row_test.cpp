@@ -382,5 +382,49 @@ TEST(Row, EpilogueInSegmentsEqualsTheWhole) {
   }
 }
 
+TEST(Row, RawResultsOfBlocksThroughOneChain) {
+  // relu((accumulator - center[row]) * scale[row] + residual): one call of the chain for the parts of several rows.
+  Random random(12);
+  constexpr std::int64_t kRows = 70, kColumns = 333, kStride = 340;  // of accumulators
+  ProgramBuilder builder({kRows}, {kColumns});
+  const Shape space = builder.space();
+  const int slot = builder.add_buffer(random, DType::f32, kRows * kStride, false);
+  const View accumulators = View::contiguous({kRows, kStride});
+  const int x = builder.load(builder.add_input(slot, DType::f32, accumulators.sliced(1, 0, 1, kColumns), true));
+  const auto per_row = [&] {
+    const int values = builder.add_buffer(random, DType::f32, kRows, false);
+    return builder.load(builder.add_input(values, DType::f32, View::contiguous({kRows, 1}).expanded(space), true),
+                        Extent::row);
+  };
+  const int residuals = builder.add_buffer(random, DType::f32, space.numel(), false);
+  const int centered = builder.op(Op::sub, f32, x, per_row());
+  const int scaled = builder.op(Op::mul, f32, centered, per_row());
+  const int residual = builder.load(builder.add_input(residuals, DType::f32, View::contiguous(space), true));
+  builder.output(builder.op(Op::relu, f32, builder.op(Op::add, f32, scaled, residual)), DType::f32);
+  const ProgramBuilder::Buffers expected = builder.run_reference();
+
+  Program epilogue = builder.program();
+  epilogue.code[static_cast<std::size_t>(x)].kind = Instruction::Kind::accumulator;
+  for (const Isa isa : available_isas()) {
+    const RowProgram program = RowProgram::epilogue(epilogue, isa);
+    for (const std::int64_t columns : {1, 49, 200, 333}) {
+      for (const std::int64_t rows : {1, 3, 70}) {
+        ProgramBuilder::Buffers buffers = builder.buffers();
+        std::vector<std::byte*> slots;
+        for (auto& buffer : buffers) slots.push_back(buffer.data());
+        Scratch scratch;
+        const auto* const from = reinterpret_cast<const float*>(slots[static_cast<std::size_t>(slot)]);
+        for (std::int64_t row = 0; row < kRows; row += rows) {
+          for (std::int64_t column = 0; column < kColumns; column += columns) {
+            program.run_block({slots, {}}, row, std::min(rows, kRows - row), column,
+                              std::min(columns, kColumns - column), from + row * kStride + column, kStride, scratch);
+          }
+        }
+        EXPECT_TRUE(same_bits(builder.program(), expected, buffers)) << name_of(isa) << ' ' << rows << ' ' << columns;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

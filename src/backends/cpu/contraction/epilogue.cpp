@@ -12,7 +12,7 @@ namespace contraction {
 namespace {
 
 // Epilogues with rows up to this long run as one long row.
-constexpr std::int64_t kFlatColumns = 96;
+constexpr std::int64_t kFlatColumns = 15;
 
 /// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
 Program flattened(Program program) {

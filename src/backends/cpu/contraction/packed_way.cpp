@@ -135,17 +135,6 @@ class PackedWay final : public Way {
     }
   }
 
-  void* direct_results(const Binding& binding, const Block& block) const {
-    const DirectOutput& direct = *plan_.direct;
-    std::int64_t address = direct.offset + block.row * direct.row_stride + block.column;
-    std::int64_t index = block.batch;
-    for (int d = plan_.batch.rank() - 1; d >= 0; --d) {
-      address += index % plan_.batch[d] * direct.batch_strides[d];
-      index /= plan_.batch[d];
-    }
-    return binding.slots[static_cast<std::size_t>(direct.slot)] + address * element_size();
-  }
-
   mutable OfThreads<Tiling> tiling_;
 };
 

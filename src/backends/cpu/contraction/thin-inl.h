@@ -16,6 +16,7 @@
 #include "backends/cpu/contraction/half_columns-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
+#include "backends/cpu/contraction/thin_image-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep {
@@ -402,6 +403,11 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.table->along_k) {
     return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
   }
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kRows == 1) {
+    if (args.table->image) return args.flush ? thin_image<true>(args) : thin_image<false>(args);
+  }
+#endif
   if constexpr (kRows <= kThinRows) {
     if (args.table->copy) {
       args.flush ? thin_copied<true, kRows>(args) : thin_copied<false, kRows>(args);

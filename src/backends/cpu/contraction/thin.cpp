@@ -68,6 +68,53 @@ bool is_square(const ThinTable& table) {
   return true;
 }
 
+// Where masks leave out the padding of the first and the last vector of a strip, and no other vector meets any.
+std::optional<ThinImage> image_of(const Plan& plan, const ThinTable& table, std::int64_t lanes) {
+  const Geometry& geometry = plan.column_side.geometry;
+  const PaddedCopy& copy = *table.copy;
+  if (lanes != ThinImage::kLanes || !table.square || plan.rows != 1) return std::nullopt;
+  if (table.k_planes.size() != 1 || copy.axes.size() != 2) return std::nullopt;
+  const PaddedCopy::Axis &lines = copy.axes[0], &columns = copy.axes[1];
+  if (lines.phases != 1 || columns.phases != 1 || columns.source_stride != 1) return std::nullopt;
+  if (columns.size + lanes > ThinImage::kMostColumns) return std::nullopt;
+  if (table.line_stride != lines.stride) return std::nullopt;
+  const Position batch = geometry.batch_position(0);
+  const auto first_of = [&](const PaddedCopy::Axis& axis) {
+    return axis.lo - batch.coordinates[static_cast<std::size_t>(axis.limit)];
+  };
+  ThinImage image{.line_stride = lines.source_stride,
+                  .first_line = first_of(lines),
+                  .end_line = first_of(lines) + lines.hi - lines.lo,
+                  .taps = {},
+                  .masks = {}};
+  const std::int64_t first_column = first_of(columns);
+  const std::int64_t end_column = first_column + columns.hi - columns.lo;
+  const std::int64_t vectors = divide_up(table.line, lanes);
+  Walk walk(geometry.k, geometry.bounds());
+  for (std::int64_t k = 0; k < ThinTable::kSquareSide; ++k) {
+    walk.seek(k);
+    const auto coordinate = [&](const PaddedCopy::Axis& axis) {
+      return walk.position().coordinates[static_cast<std::size_t>(axis.limit)];
+    };
+    const std::int64_t tap = coordinate(columns);
+    const bool inside = first_column <= tap + lanes && tap + (vectors - 1) * lanes <= end_column;
+    if (!inside || coordinate(lines) != 0) return std::nullopt;
+    image.taps.push_back(tap);
+  }
+  for (std::int64_t strip = 0; strip < vectors; strip += ThinImage::kStripVectors) {
+    const std::int64_t last = std::min(strip + ThinImage::kStripVectors, vectors) - 1;
+    for (const std::int64_t tap : image.taps) {
+      for (const std::int64_t vector : {strip, last}) {
+        const std::int64_t column = tap + vector * lanes;
+        const std::int64_t begin = std::clamp<std::int64_t>(first_column - column, 0, lanes);
+        const std::int64_t end = std::clamp<std::int64_t>(end_column - column, begin, lanes);
+        image.masks.push_back(static_cast<std::uint16_t>((1u << end) - (1u << begin)));
+      }
+    }
+  }
+  return image;
+}
+
 // One image (or a line) whose padding is checked in all its dimensions.
 std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
   const Geometry& geometry = plan.column_side.geometry;
@@ -99,6 +146,7 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
     table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->address(terms.position()));
   }
   table.square = is_square(table);
+  table.image = image_of(plan, table, lanes);
   for (std::int64_t at = 0; at < plan.columns; at += lanes) table.begin.push_back(at);
   table.begin.push_back(plan.columns);
   return table;

@@ -17,6 +17,19 @@ inline constexpr std::int64_t kThinRows = 4;
 /// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
 inline constexpr std::int64_t kThinRowsAlongK = 8;
 
+/// A plane that is read where it is by three taps in each of three lines, padding left out by masks. Lines and columns
+/// are counted as in its padded copy, the first tap's from 0.
+struct ThinImage {
+  static constexpr std::int64_t kLanes = 16;        ///< of the one instruction set that has this
+  static constexpr std::int64_t kStripVectors = 8;  ///< of a line, computed together
+  static constexpr std::int64_t kMostColumns = 1024;
+
+  std::int64_t line_stride = 0;               ///< elements from line to line
+  std::int64_t first_line = 0, end_line = 0;  ///< those that exist
+  std::vector<std::int64_t> taps;             ///< columns of the taps in a line
+  std::vector<std::uint16_t> masks;           ///< [strip][tap][first or last vector of the strip]: lanes with data
+};
+
 /// The columns cut into pieces of at most one vector.
 struct ThinTable {
   bool along_k = false;     ///< each column is contiguous along k, and only `address`, `begin` matter
@@ -38,13 +51,15 @@ struct ThinTable {
   /// The terms are kSquareSide taps in each of as many lines that follow each other.
   static constexpr int kSquareSide = 3;
   bool square = false;
+  /// Instead of copying the plane.
+  std::optional<ThinImage> image;
 
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };
 
 struct ThinArgs {
   const ThinTable* table = nullptr;
-  const float* data = nullptr;  ///< of the columns, at the batch's address; or the copy
+  const float* data = nullptr;  ///< of the columns, at the batch's address, or of line and column 0; or the copy
   /// Of columns of f16 or bf16, instead of `data`, which are contiguous along k: at the batch's address.
   const std::uint16_t* halves = nullptr;
   bool is_f16 = false;
@@ -67,6 +82,7 @@ struct ThinArgs {
   std::int64_t k = 0;
   float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
   std::int64_t results_stride = 0;
+  bool finish = false;  ///< ThinTable::image: results are canonical, and nothing is written behind them
 };
 
 using ThinFunction = void (*)(const ThinArgs&);

@@ -108,13 +108,20 @@ class ThinWay final : public Way {
                       side.geometry.batch_address(batch + b);
         args.is_f16 = side.dtype == DType::f16;
       } else {
-        args.data = table_.copy ? copied(binding, batch + b, workspace)
-                                : reinterpret_cast<const float*>(data(binding, Operand::columns)) +
-                                      side.geometry.batch_address(batch + b);
+        args.data =
+            reinterpret_cast<const float*>(data(binding, Operand::columns)) + side.geometry.batch_address(batch + b);
+        if (table_.image) {
+          args.data += table_.k_planes[0];
+        } else if (table_.copy) {
+          args.data = copied(args.data, workspace);
+        }
       }
-      args.results = results + b * plan_.rows * args.results_stride;
+      args.finish = table_.image && plan_.direct;
+      args.results = args.finish ? static_cast<float*>(direct_results(binding, {batch + b, 0, 1, 0, plan_.columns}))
+                                 : results + b * plan_.rows * args.results_stride;
       kernels_.thin(args);
     }
+    if (args.finish) return;
     const std::int64_t column = table_.begin[static_cast<std::size_t>(piece_begin)];
     const Block block{.batch = batch,
                       .row = 0,
@@ -124,10 +131,8 @@ class ThinWay final : public Way {
     epilogue_.run(binding, block, results, args.results_stride, workspace);
   }
 
-  // The padded planes of one batch.
-  const float* copied(const Binding& binding, std::int64_t batch, Workspace& workspace) const {
-    const float* const from = reinterpret_cast<const float*>(data(binding, Operand::columns)) +
-                              plan_.column_side.geometry.batch_address(batch);
+  // The padded planes of the batch at `from`.
+  const float* copied(const float* from, Workspace& workspace) const {
     const PaddedCopy& copy = *table_.copy;
     const std::int64_t size = static_cast<std::int64_t>(table_.k_planes.size()) * copy.plane;
     // The last vectors may read past what they need.

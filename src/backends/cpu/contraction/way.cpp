@@ -157,6 +157,17 @@ Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool m
   return found;
 }
 
+void* Way::direct_results(const Binding& binding, const Block& block) const {
+  const DirectOutput& direct = *plan_.direct;
+  std::int64_t address = direct.offset + block.row * direct.row_stride + block.column;
+  std::int64_t index = block.batch;
+  for (int d = plan_.batch.rank() - 1; d >= 0; --d) {
+    address += index % plan_.batch[d] * direct.batch_strides[d];
+    index /= plan_.batch[d];
+  }
+  return binding.slots[static_cast<std::size_t>(direct.slot)] + address * element_size();
+}
+
 const void* Way::panels(const Binding& binding, Operand operand, const std::byte* packed, const Position& position,
                         std::int64_t batch, std::int64_t begin, std::int64_t count, std::int64_t k_block,
                         Workspace& workspace) const {

@@ -136,6 +136,9 @@ class Way : public Executable {
   const Isa isa_;
   const std::shared_ptr<KeptPanels> kept_;
 
+  /// Where a block is in the output that a plan with `direct` computes it in.
+  void* direct_results(const Binding& binding, const Block& block) const;
+
   /// What of the plan decides how the operand's panels look.
   std::string form(Operand operand) const;
 

@@ -87,6 +87,12 @@ std::int64_t contiguous_run(const Access& access, std::int64_t outer_index, std:
 /// The same for `depth` consecutive outer indices, one after the other without gaps.
 std::int64_t contiguous_block(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
                               std::int64_t count);
+/// The same with gaps: `stride` elements from the run of an outer index to that of the next.
+struct Runs {
+  std::int64_t element = -1, stride = 0;
+};
+Runs contiguous_rows(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
+                     std::int64_t count);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "backends/cpu/simd_table.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -77,18 +77,23 @@ struct Magnitudes {
   bool has_sign = false;
 
   static HWY_INLINE Magnitudes of(const ChainLink& link, std::size_t rows) {
-    Magnitudes all;
-    if (!link.scalar) return all;
-    const std::size_t count = link.stride == 0 ? 1 : rows;
+    if (!link.scalar) return {};
+    if (link.stride == 0 || rows == 1) return of(link.operand, 1, 1);
+    return link.stride == 1 ? of(link.operand, 1, rows) : of(link.operand, link.stride, rows);
+  }
+  // On words, so that the compiler makes vectors of it where `stride` is known to be 1.
+  static HWY_INLINE Magnitudes of(const float* scalars, std::size_t stride, std::size_t count) {
+    constexpr std::int32_t kInfinity = 0x7f800000;
+    std::int32_t least = kInfinity, most = 0, largest = 0, signs = 0;
     for (std::size_t row = 0; row < count; ++row) {
-      const float scalar = link.operand[row * link.stride];
-      const float magnitude = std::abs(scalar);
-      all.has_sign |= std::signbit(scalar);
-      all.has_nan |= magnitude != magnitude;
-      if (magnitude < all.least) all.least = magnitude;
-      if (magnitude > all.most) all.most = magnitude;
+      const auto word = std::bit_cast<std::int32_t>(scalars[row * stride]);
+      const std::int32_t magnitude = word & 0x7fffffff;
+      signs |= word;
+      least = std::min(least, magnitude);
+      largest = std::max(largest, magnitude);
+      most = std::max(most, magnitude > kInfinity ? 0 : magnitude);
     }
-    return all;
+    return {std::bit_cast<float>(least), std::bit_cast<float>(most), largest > kInfinity, signs < 0};
   }
   bool all_zero() const { return most == 0; }
   bool all_positive_zero() const { return all_zero() && !has_nan && !has_sign; }
@@ -224,6 +229,16 @@ struct Prepared {
   ChainForm form;
 };
 
+/// The same for rows, one after the other.
+struct PreparedRows : Prepared {
+  HWY_INLINE PreparedRows(ChainLink* links_, ChainForm form_) : Prepared(links_, form_), moved(links_) {}
+  HWY_INLINE void next_row(std::size_t count) const {
+    for (std::size_t l = 0; l < count; ++l) moved[l].operand += moved[l].stride;
+  }
+
+  ChainLink* moved;
+};
+
 /// Sends four vectors through the links; load(pointer) reads four of an operand.
 template <class Load>
 HWY_INLINE Quad through(const float* first, const Prepared& chain, std::size_t count, Load load) {
@@ -294,8 +309,8 @@ template <class... Links> struct KnownChain {
     return x;
   }
   template <class Put, std::size_t... l>
-  static HWY_INLINE void store(const Prepared& chain, float* out, const float* first, std::size_t n, Put put,
-                               std::index_sequence<l...> indices) {
+  static HWY_INLINE void store_row(const Prepared& chain, float* out, const float* first, std::size_t n, Put put,
+                                   std::index_sequence<l...> indices) {
     const D d;
     const std::size_t width = hn::Lanes(d);
     const V scalars[] = {(Links::scalar ? hn::Set(d, *chain.links[l].operand) : hn::Zero(d))...};
@@ -322,15 +337,21 @@ template <class... Links> struct KnownChain {
   template <std::size_t... l> static bool is(const Prepared& chain, std::index_sequence<l...>) {
     return (Links::is(chain, l) && ...);
   }
-  static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
-    return run(chain, out, first, count, n, [](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
+  static bool run(const PreparedRows& chain, float* out, const float* first, std::size_t count, const ChainRows& rows) {
+    return run(chain, out, first, count, rows, [](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
   }
   /// put(values, pointer) writes a vector.
   template <class Put>
-  static bool run(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n, Put put) {
+  static bool run(const PreparedRows& chain, float* out, const float* first, std::size_t count, const ChainRows& rows,
+                  Put put) {
     using Indices = std::index_sequence_for<Links...>;
     if (count != sizeof...(Links) || !is(chain, Indices())) return false;
-    store(chain, out, first, n, put, Indices());
+    for (std::size_t row = 0; row < rows.count; ++row) {
+      store_row(chain, out, first, rows.n, put, Indices());
+      out += rows.out_stride;
+      first += rows.first_stride;
+      chain.next_row(sizeof...(Links));
+    }
     return true;
   }
 };
@@ -345,58 +366,60 @@ using Residual = Known<ChainOp::add, false>;
 using LayerNorm = KnownChain<Center, Scale, Known<ChainOp::mul, false>, Known<ChainOp::add, false>>;
 
 // Bias; batch norm; both with a residual and an activation behind; layer norm; hardswish.
-bool store_known(const Prepared& chain, float* out, const float* first, std::size_t count, std::size_t n) {
-  return KnownChain<Canonical, Scale>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Shift>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Shift, Relu>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Shift, Leaky>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Shift, Residual>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Residual>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Residual, Residual>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Shift>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Shift, Relu>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Shift, Residual>::run(chain, out, first, count, n) ||
-         KnownChain<Canonical, Center, Scale, Shift, Residual, Relu>::run(chain, out, first, count, n) ||
-         LayerNorm::run(chain, out, first, count, n) ||
+bool store_known(const PreparedRows& chain, float* out, const float* first, std::size_t count, const ChainRows& rows) {
+  return KnownChain<Canonical, Scale>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Shift>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Shift, Relu>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Shift, Leaky>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Shift, Residual>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Residual>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Residual, Residual>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Center, Scale, Shift>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Center, Scale, Shift, Relu>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Center, Scale, Shift, Residual>::run(chain, out, first, count, rows) ||
+         KnownChain<Canonical, Center, Scale, Shift, Residual, Relu>::run(chain, out, first, count, rows) ||
+         LayerNorm::run(chain, out, first, count, rows) ||
          KnownChain<Shift, Known<ChainOp::max_number, true>, Known<ChainOp::min_number, true>,
-                    Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, n);
+                    Known<ChainOp::mul, false>, Known<ChainOp::div, true>>::run(chain, out, first, count, rows);
 }
 
-void store(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form, std::size_t n) {
-  if (n == 0) return;
+/// Any chain; put(values, pointer) writes a vector.
+template <class Put>
+HWY_INLINE void store_rows(const PreparedRows& chain, float* out, const float* first, std::size_t count,
+                           const ChainRows& rows, Put put) {
   const D d;
   const std::size_t width = hn::Lanes(d);
-  const Prepared chain(links, form);
-  if (store_known(chain, out, first, count, n)) return;
-  run_chain(
-      chain, first, count, n,
-      [&](Quad x, std::size_t i) HWY_ATTR {
-        hn::StoreU(with_one_nan(x.v0), d, out + i);
-        hn::StoreU(with_one_nan(x.v1), d, out + i + width);
-        hn::StoreU(with_one_nan(x.v2), d, out + i + 2 * width);
-        hn::StoreU(with_one_nan(x.v3), d, out + i + 3 * width);
-      },
-      [&](V x, std::size_t i, std::size_t left)
-          HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+  for (std::size_t row = 0; row < rows.count; ++row) {
+    run_chain(
+        chain, first, count, rows.n,
+        [&](Quad x, std::size_t i) HWY_ATTR {
+          put(with_one_nan(x.v0), out + i);
+          put(with_one_nan(x.v1), out + i + width);
+          put(with_one_nan(x.v2), out + i + 2 * width);
+          put(with_one_nan(x.v3), out + i + 3 * width);
+        },
+        [&](V x, std::size_t i, std::size_t left)
+            HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+    out += rows.out_stride;
+    first += rows.first_stride;
+    chain.next_row(count);
+  }
 }
 
-void stream(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form, std::size_t n) {
-  if (n == 0) return;
-  const D d;
-  const std::size_t width = hn::Lanes(d);
-  const Prepared chain(links, form);
+void store(float* out, const float* first, ChainLink* links, std::size_t count, ChainForm form, const ChainRows& rows) {
+  if (rows.n == 0) return;
+  const PreparedRows chain(links, form);
+  if (store_known(chain, out, first, count, rows)) return;
+  store_rows(chain, out, first, count, rows, [](V x, float* to) HWY_ATTR { hn::StoreU(x, D(), to); });
+}
+
+void stream(float* out, const float* first, ChainLink* links, std::size_t count, ChainForm form,
+            const ChainRows& rows) {
+  if (rows.n == 0) return;
+  const PreparedRows chain(links, form);
   const auto put = [](V x, float* to) HWY_ATTR { hn::Stream(x, D(), to); };
-  if (LayerNorm::run(chain, out, first, count, n, put)) return;
-  run_chain(
-      chain, first, count, n,
-      [&](Quad x, std::size_t i) HWY_ATTR {
-        hn::Stream(with_one_nan(x.v0), d, out + i);
-        hn::Stream(with_one_nan(x.v1), d, out + i + width);
-        hn::Stream(with_one_nan(x.v2), d, out + i + 2 * width);
-        hn::Stream(with_one_nan(x.v3), d, out + i + 3 * width);
-      },
-      [&](V x, std::size_t i, std::size_t left)
-          HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+  if (LayerNorm::run(chain, out, first, count, rows, put)) return;
+  store_rows(chain, out, first, count, rows, put);
 }
 
 /// Of first[0..n) - center, n a multiple of the lanes, as of the differences to a mean: lanes in registers.

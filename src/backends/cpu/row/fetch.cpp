@@ -259,5 +259,14 @@ std::int64_t contiguous_block(const Access& access, std::int64_t outer_index, st
   return walk::locate(access, outer_index);
 }
 
+Runs contiguous_rows(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
+                     std::int64_t count) {
+  const int last = access.outer.rank() - 1;
+  if (depth == 1 || last < 0) return {contiguous_run(access, outer_index, begin, count), 0};
+  if (!access.checks.empty()) return {};
+  if (last > 0 && walk::divide(outer_index, access.outer_dims[last]).rest + depth > access.outer_dims[last]) return {};
+  return {contiguous_run(access, outer_index, begin, count), access.outer[last]};
+}
+
 }  // namespace v0
 }  // namespace lockstep

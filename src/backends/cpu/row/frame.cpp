@@ -9,8 +9,15 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-std::int64_t contiguous(const Access& access, const Tile& tile) {
-  return contiguous_block(access, tile.outer, tile.depth, tile.begin, tile.count);
+/// Where the rows of a tile are, if each is contiguous; of a tile without gaps, if all of it is.
+Runs runs_of(const Access& access, const Tile& tile) {
+  if (tile.has_gaps) return contiguous_rows(access, tile.outer, tile.depth, tile.begin, tile.count);
+  return {contiguous_block(access, tile.outer, tile.depth, tile.begin, tile.count), tile.count};
+}
+
+/// Bytes from row to row of a tile whose rows follow each other.
+std::size_t dense_stride(const Tile& tile, ComputeType type) {
+  return idx(tile.count) * size_of(type);
 }
 
 /// `size`: a power of two.
@@ -25,10 +32,12 @@ Frame::Frame(const RowPlan& plan, const Binding& binding, std::byte* memory)
       binding_(binding),
       memory_(memory),
       shared_(memory),
-      values_(reinterpret_cast<const std::byte**>(memory + plan.pointers_at)) {
+      values_(reinterpret_cast<const std::byte**>(memory + plan.pointers_at)),
+      strides_(reinterpret_cast<std::size_t*>(memory + plan.strides_at)) {
   for (std::size_t v = 0; v < plan.places.size(); ++v) {
     const Place& place = plan.places[v];
     values_[v] = nullptr;
+    strides_[v] = 0;
     if (place.kind == Place::Kind::parameter) {
       values_[v] = reinterpret_cast<const std::byte*>(&binding.parameters[place.at].bits);
     } else if (place.kind == Place::Kind::fixed) {
@@ -36,7 +45,11 @@ Frame::Frame(const RowPlan& plan, const Binding& binding, std::byte* memory)
     }
   }
   const Tile once{0, 1, 0, 1};
-  for (const Step& step : plan.uniform_steps) execute_row_step(step, once);
+  for (const Step& step : plan.uniform_steps) {
+    execute_row_step(step, once);
+    if (step.out >= 0) strides_[step.out] = 0;
+  }
+  for (const int v : plan.row_values) strides_[v] = size_of(plan.types[idx(v)]);
 }
 
 void Frame::share(const Frame& other) {
@@ -70,22 +83,29 @@ Tile Frame::row_tile() const {
   return {0, 1, unit_ * plan_.width, width_};
 }
 
-void Frame::enter_batch(std::int64_t row, std::int64_t rows) {
+void Frame::run_batch(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end) {
   unit_ = row;
   width_ = rows;
   run_row_steps(0);
-  find_forms(plan_.passes[0], rows);
-}
-
-void Frame::next_row_of_batch() {
-  for (const int v : plan_.row_values) values_[v] += size_of(plan_.types[idx(v)]);
-  ++unit_;
-}
-
-void Frame::finish_batch() {
-  unit_ -= width_;
-  for (const int v : plan_.row_values) values_[v] -= idx(width_) * size_of(plan_.types[idx(v)]);
+  const Pass& pass = plan_.passes[0];
+  find_forms(pass, rows);
+  const std::int64_t count = std::min(plan_.tile, end - begin);
+  const std::int64_t depth = std::clamp<std::int64_t>(plan_.block / std::max<std::int64_t>(count, 1), 1, rows);
+  for (std::int64_t done = 0; done < rows && !pass.steps.empty(); done += depth) {
+    const std::int64_t some = std::min(depth, rows - done);
+    for (std::int64_t i = begin; i < end; i += count) {
+      const Tile tile{row + done, some, i, std::min(count, end - i), true};
+      for (const Step& step : pass.steps) execute(step, tile);
+    }
+    move_row_values(some);
+  }
+  if (end < plan_.sequence) return;
+  if (!pass.steps.empty()) move_row_values(-rows);
   finish_unit();
+}
+
+void Frame::move_row_values(std::int64_t rows) {
+  for (const int v : plan_.row_values) values_[v] += rows * static_cast<std::int64_t>(size_of(plan_.types[idx(v)]));
 }
 
 void Frame::run_row_steps(std::size_t pass) {
@@ -113,10 +133,12 @@ void Frame::execute_row_step(const Step& step, const Tile& tile) {
 void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t end) {
   const Pass& pass = plan_.passes[pass_index];
   if (pass.steps.empty()) return;
-  if (!plan_.is_epilogue) find_forms(pass, plan_.has_blocks() ? width_ : 1);
+  find_forms(pass, plan_.has_blocks() ? width_ : 1);
   if (plan_.has_blocks()) {
     const Tile tile{unit_ * plan_.width, width_, 0, plan_.sequence};
-    for (int v : pass.kept_inputs) values_[v] = memory_ + plan_.places[idx(v)].at;
+    for (int v : pass.kept_inputs) {
+      define(v, memory_ + plan_.places[idx(v)].at, dense_stride(tile, plan_.types[idx(v)]));
+    }
     for (const Step& step : pass.steps) execute(step, tile);
     return;
   }
@@ -164,24 +186,26 @@ std::byte* Frame::at(const Place& place, const Tile& tile, ComputeType type) {
 }
 
 const std::byte* Frame::raw(const Tile& tile, ComputeType type) const {
-  return accumulators_.data + idx(tile.begin - accumulators_.begin) * size_of(type);
+  return accumulators_.data + idx(tile.outer - accumulators_.row) * accumulators_.stride +
+         idx(tile.begin - accumulators_.begin) * size_of(type);
+}
+
+template <typename Fn> void Frame::execute_into(const Step& step, const Tile& tile, Fn run) {
+  std::size_t stride = dense_stride(tile, step.type);
+  std::byte* out = step.direct >= 0 ? direct(step.direct, tile, stride) : nullptr;
+  if (out == nullptr) out = at(step.place, tile, step.type);
+  run(out, stride);
+  define(step.out, out, stride);
 }
 
 void Frame::execute(const Step& step, const Tile& tile) {
   switch (step.kind) {
     case Step::Kind::compute:
-    case Step::Kind::spread: {
-      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-      if (out == nullptr) out = at(step.place, tile, step.type);
-      compute(step, tile, out);
-      values_[step.out] = out;
-      return;
-    }
+    case Step::Kind::spread:
+      return execute_into(step, tile, [&](std::byte* out, std::size_t stride) { compute(step, tile, out, stride); });
     case Step::Kind::load: {
-      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-      if (out == nullptr) out = at(step.place, tile, step.type);
-      const Tile row{tile.outer, 1, tile.begin, tile.count};
-      values_[step.out] = load(step, step.one_row ? row : tile, out);
+      load(step, step.one_row ? Tile{tile.outer, 1, tile.begin, tile.count} : tile);
+      if (step.one_row) strides_[step.out] = 0;
       return;
     }
     case Step::Kind::gather: return gather(step, tile);
@@ -194,29 +218,29 @@ void Frame::execute(const Step& step, const Tile& tile) {
         count_along(plan_.positions[idx(step.index)], *plan_.convert, tile.outer + d, tile.begin, tile.count,
                     reinterpret_cast<std::int64_t*>(out) + d * tile.count);
       }
-      values_[step.out] = out;
-      return;
+      return define(step.out, out, dense_stride(tile, step.type));
     }
-    case Step::Kind::accumulator: {
-      std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-      if (out == nullptr) out = at(step.place, tile, step.type);
-      step.fn(out, raw(tile, step.type), nullptr, nullptr, tile.elements());
-      values_[step.out] = out;
-      return;
-    }
+    case Step::Kind::accumulator:
+      return execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+        const std::byte* from = raw(tile, step.type);
+        for (std::int64_t row = 0; row < tile.depth; ++row, out += stride, from += accumulators_.stride) {
+          step.fn(out, from, nullptr, nullptr, idx(tile.count));
+        }
+      });
   }
 }
 
-void Frame::compute(const Step& step, const Tile& tile, std::byte* out) {
+void Frame::compute(const Step& step, const Tile& tile, std::byte* out, std::size_t stride) const {
   const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
+  const auto stride_of = [&](int v) { return v < 0 ? 0 : strides_[v]; };
   const std::byte *a = value(step.a), *b = value(step.b), *c = value(step.c);
-  if (!step.by_row) return step.fn(out, a, b, c, tile.elements());
+  if (!goes_by_row(step, tile)) return step.fn(out, a, b, c, tile.elements());
   for (std::int64_t row = 0; row < tile.depth; ++row) {
     step.fn(out, a, b, c, idx(tile.count));
-    out += step.out_stride;
-    a += step.strides[0];
-    b += step.strides[1];
-    c += step.strides[2];
+    out += stride;
+    a += stride_of(step.a);
+    b += stride_of(step.b);
+    c += stride_of(step.c);
   }
 }
 
@@ -233,89 +257,97 @@ void Frame::find_links(const Step& step, ChainLink* links) const {
   for (std::size_t i = 0; i < step.links.size(); ++i) {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
-    const std::byte* operand = values_[link.value < 0 ? step.a : link.value];
-    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(operand), link.stride / sizeof(float),
+    const int value = link.value < 0 ? step.a : link.value;
+    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(values_[value]), strides_[value] / sizeof(float),
                 link.z < 0 ? nullptr : reinterpret_cast<const float*>(values_[link.z])};
   }
 }
 
-void Frame::next_row(const Step& step, ChainLink* links) {
-  for (std::size_t i = 0; i < step.links.size(); ++i) links[i].operand += links[i].stride;
-}
-
 void Frame::execute_chain(const Step& step, const Tile& tile) {
-  std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-  const bool streams =
-      plan_.streams && out != nullptr && is_aligned(out, 64) && (!step.by_row || step.out_stride % 64 == 0);
-  if (out == nullptr || (plan_.streams && !streams)) out = at(step.place, tile, step.type);
-  std::array<ChainLink, kMostLinks> links;
-  // A contraction's results go from where they were accumulated into the chain.
-  if (step.raw) values_[step.a] = raw(tile, step.type);
-  find_links(step, links.data());
-  values_[step.out] = out;
-  const ChainForm chain_form = form(step);
-  const auto run = streams ? plan_.chain->stream : plan_.chain->store;
-  const std::byte* first = values_[step.a];
-  const std::int64_t calls = step.by_row ? tile.depth : 1;
-  const std::size_t n = step.by_row ? idx(tile.count) : tile.elements();
-  for (std::int64_t row = 0; row < calls; ++row) {
-    run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(first), links.data(), step.links.size(), chain_form, n);
-    out += step.out_stride;
-    first += step.strides[0];
-    next_row(step, links.data());
+  const bool by_row = goes_by_row(step, tile);
+  const std::size_t dense = dense_stride(tile, step.type);
+  std::size_t stride = dense;
+  std::byte* out = step.direct >= 0 ? direct(step.direct, tile, stride) : nullptr;
+  const bool streams = plan_.streams && out != nullptr && is_aligned(out, 64) && (!by_row || stride % 64 == 0);
+  if (out == nullptr || (plan_.streams && !streams)) {
+    out = at(step.place, tile, step.type);
+    stride = dense;
   }
+  // A contraction's results go from where they were accumulated into the chain.
+  if (step.raw) define(step.a, raw(tile, step.type), accumulators_.stride);
+  std::array<ChainLink, kMostLinks> links;
+  find_links(step, links.data());
+  ChainRows rows{.n = tile.elements()};
+  if (by_row) {
+    rows = {.n = idx(tile.count),
+            .count = idx(tile.depth),
+            .out_stride = stride / sizeof(float),
+            .first_stride = strides_[step.a] / sizeof(float)};
+  }
+  const auto run = streams ? plan_.chain->stream : plan_.chain->store;
+  run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(values_[step.a]), links.data(), step.links.size(),
+      form(step), rows);
+  define(step.out, out, stride);
 }
 
-const std::byte* Frame::load(const Step& step, const Tile& tile, std::byte* out) {
+void Frame::load(const Step& step, const Tile& tile) {
   const Access& access = plan_.inputs[idx(step.index)];
   const std::byte* data = slot_data(access.slot);
   const std::size_t size = size_of(step.type);
-  const std::int64_t element = contiguous(access, tile);
-  if (element >= 0) {
-    const std::byte* memory = data + idx(element) * size_of(access.dtype);
-    if (step.alias && step.place.kind != Place::Kind::kept && is_aligned(memory, size)) return memory;
-    step.load(out, memory, 1, tile.elements());
-    return out;
+  const Runs runs = runs_of(access, tile);
+  const std::byte* memory = data + runs.element * static_cast<std::int64_t>(size_of(access.dtype));
+  const std::int64_t memory_stride = runs.stride * static_cast<std::int64_t>(size_of(access.dtype));
+  if (runs.element >= 0 && step.alias && step.place.kind != Place::Kind::kept && is_aligned(memory, size)) {
+    return define(step.out, memory, static_cast<std::size_t>(memory_stride));
   }
-  const Loader loader{step.load, size, step.alias};
-  if (tile.depth > 1 && is_better_across(access)) {
-    fetch_across(access, loader, data, tile.outer, tile.depth, tile.begin, tile.count, out);
-    return out;
-  }
-  for (std::int64_t d = 0; d < tile.depth; ++d) {
-    fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + idx(d * tile.count) * size);
-  }
-  return out;
+  execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+    const Loader loader{step.load, size, step.alias};
+    if (runs.element >= 0 && !tile.has_gaps) {
+      step.load(out, memory, 1, tile.elements());
+    } else if (runs.element >= 0) {
+      for (std::int64_t d = 0; d < tile.depth; ++d) {
+        step.load(out + idx(d) * stride, memory + d * memory_stride, 1, idx(tile.count));
+      }
+    } else if (tile.depth > 1 && stride == dense_stride(tile, step.type) && is_better_across(access)) {
+      fetch_across(access, loader, data, tile.outer, tile.depth, tile.begin, tile.count, out);
+    } else {
+      for (std::int64_t d = 0; d < tile.depth; ++d) {
+        fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + idx(d) * stride);
+      }
+    }
+  });
 }
 
-/// Where a tile of an output is, if the values can be computed right there.
-std::byte* Frame::direct(int output, const Tile& tile) const {
+/// Where a tile of an output is, if the values can be computed right there; then sets the bytes from row to row.
+std::byte* Frame::direct(int output, const Tile& tile, std::size_t& stride) const {
   const Access& access = plan_.outputs[idx(output)];
-  const std::int64_t element = contiguous(access, tile);
-  if (element < 0) return nullptr;
+  const Runs runs = runs_of(access, tile);
+  if (runs.element < 0) return nullptr;
   const std::size_t size = size_of(access.dtype);
-  std::byte* memory = binding_.slots[idx(access.slot)] + idx(element) * size;
-  return is_aligned(memory, size) ? memory : nullptr;
+  std::byte* memory = binding_.slots[idx(access.slot)] + idx(runs.element) * size;
+  if (!is_aligned(memory, size)) return nullptr;
+  stride = idx(runs.stride) * size;
+  return memory;
 }
 
 void Frame::gather(const Step& step, const Tile& tile) {
   const Table& table = plan_.tables[idx(step.index)];
-  std::byte* out = step.direct >= 0 ? direct(step.direct, tile) : nullptr;
-  if (out == nullptr) out = at(step.place, tile, step.type);
-  IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
-                       .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
-                       .one_index = (step.scalars & 1) != 0,
-                       .one_first = (step.scalars & 2) != 0};
-  values_[step.out] = out;
-  const std::int64_t calls = step.by_row ? tile.depth : 1;
-  const std::size_t n = step.by_row ? idx(tile.count) : tile.elements();
   bool inside = true;
-  for (std::int64_t row = 0; row < calls; ++row) {
-    if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), n, out)) inside = false;
-    out += step.out_stride;
-    places.index += step.strides[0] / sizeof(std::int64_t);
-    places.first += step.strides[1] / sizeof(std::int64_t);
-  }
+  execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+    IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
+                         .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
+                         .one_index = (step.scalars & 1) != 0,
+                         .one_first = (step.scalars & 2) != 0};
+    const bool by_row = goes_by_row(step, tile);
+    const std::int64_t calls = by_row ? tile.depth : 1;
+    const std::size_t n = by_row ? idx(tile.count) : tile.elements();
+    for (std::int64_t row = 0; row < calls; ++row) {
+      if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), n, out)) inside = false;
+      out += stride;
+      places.index += strides_[step.a] / sizeof(std::int64_t);
+      places.first += strides_[step.b] / sizeof(std::int64_t);
+    }
+  });
   if (!inside) report_fault(binding_, idx(step.index));
 }
 
@@ -324,16 +356,24 @@ void Frame::store(const Step& step, const Tile& tile) {
   std::byte* data = binding_.slots[idx(access.slot)];
   const std::byte* values = values_[step.a];
   const std::size_t size = size_of(step.type);
-  const std::int64_t element = step.by_row ? -1 : contiguous(access, tile);
-  if (element >= 0) {
-    std::byte* memory = data + idx(element) * size_of(access.dtype);
+  const std::size_t stride = goes_by_row(step, tile) ? strides_[step.a] : dense_stride(tile, step.type);
+  const Runs runs = step.by_row ? Runs{} : runs_of(access, tile);
+  if (runs.element >= 0) {
+    std::byte* memory = data + idx(runs.element) * size_of(access.dtype);
     if (step.alias && memory == values) return;
-    if (step.alias && plan_.streams) return plan_.convert->stream(memory, values, tile.elements() * size);
-    return step.put(memory, 1, values, tile.elements());
+    const auto write = [&](std::byte* to, const std::byte* from, std::size_t n) {
+      if (step.alias && plan_.streams) return plan_.convert->stream(to, from, n * size);
+      step.put(to, 1, from, n);
+    };
+    if (!tile.has_gaps) return write(memory, values, tile.elements());
+    for (std::int64_t d = 0; d < tile.depth; ++d) {
+      write(memory + d * runs.stride * static_cast<std::int64_t>(size_of(access.dtype)), values + idx(d) * stride,
+            idx(tile.count));
+    }
+    return;
   }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
-    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values);
-    values += step.by_row ? step.strides[0] : idx(tile.count) * size;
+    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values + idx(d) * stride);
   }
 }
 

@@ -11,15 +11,17 @@
 namespace lockstep {
 inline namespace v0 {
 
-/// The contraction's results for the elements of a segment.
+/// The contraction's results for a block.
 struct Accumulators {
   const std::byte* data = nullptr;
-  std::int64_t begin = 0;  ///< element of the row that the first of them belongs to
+  std::int64_t row = 0, begin = 0;  ///< what the first of them belongs to
+  std::size_t stride = 0;           ///< bytes from row to row
 };
 
 /// A part of the iteration space: elements [begin, begin + count) along, for `depth` indices of the outer dims.
 struct Tile {
   std::int64_t outer = 0, depth = 1, begin = 0, count = 0;
+  bool has_gaps = false;  ///< epilogues: of parts of rows, taken one by one; elsewhere all elements follow each other
   std::size_t elements() const { return static_cast<std::size_t>(depth * count); }
 };
 
@@ -42,35 +44,39 @@ class Frame {
   /// Takes the row values of `other`, which is at the same unit, and leaves partial results there from now on.
   void share(const Frame& other);
 
-  // Epilogues: rows [row, row + rows), at most plan.row_batch of them, whose row values are computed together.
-  // next_row_of_batch() is called after each row.
-  void enter_batch(std::int64_t row, std::int64_t rows);
-  void next_row_of_batch();
-  /// Stores what belongs to the rows as wholes.
-  void finish_batch();
-
   void set_accumulators(const Accumulators& accumulators) { accumulators_ = accumulators; }
+  /// Epilogues: elements [begin, end) of rows [row, row + rows), at most plan.row_batch of them. Behind the last
+  /// element stores what belongs to the rows as wholes.
+  void run_batch(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end);
 
  private:
   void fetch_ahead(const Tile& tile) const;
+  void define(int value, const std::byte* data, std::size_t stride) {
+    values_[value] = data;
+    strides_[value] = stride;
+  }
+  /// Epilogues: row values are those of `rows` rows further down.
+  void move_row_values(std::int64_t rows);
+  std::byte* direct(int output, const Tile& tile, std::size_t& stride) const;
+  static bool goes_by_row(const Step& step, const Tile& tile) { return step.by_row || tile.has_gaps; }
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
   /// The contraction's results that a tile of the epilogue begins with.
   const std::byte* raw(const Tile& tile, ComputeType type) const;
   void execute(const Step& step, const Tile& tile);
-  void compute(const Step& step, const Tile& tile, std::byte* out);
+  /// Defines the result of `run(out, stride)`, right in an output where that is possible.
+  template <typename Fn> void execute_into(const Step& step, const Tile& tile, Fn run);
+  void compute(const Step& step, const Tile& tile, std::byte* out, std::size_t stride) const;
   void execute_chain(const Step& step, const Tile& tile);
   /// Of the chains of a pass, for `rows` rows, whose scalars are known.
   void find_forms(const Pass& pass, std::int64_t rows);
   ChainForm& form(const Step& step) { return reinterpret_cast<ChainForm*>(memory_ + plan_.forms_at)[step.form]; }
   /// Where the operands of the links are now.
   void find_links(const Step& step, ChainLink* links) const;
-  static void next_row(const Step& step, ChainLink* links);
   void execute_row_step(const Step& step, const Tile& tile);
-  const std::byte* load(const Step& step, const Tile& tile, std::byte* out);
+  void load(const Step& step, const Tile& tile);
   void gather(const Step& step, const Tile& tile);
   void store(const Step& step, const Tile& tile);
-  std::byte* direct(int output, const Tile& tile) const;
   Tile row_tile() const;
 
   void start_chunk(const RowReduction& reduction, std::int64_t chunk);
@@ -91,6 +97,7 @@ class Frame {
   std::byte* memory_;
   std::byte* shared_;         ///< where partial results of chunks go
   const std::byte** values_;  ///< where each value is
+  std::size_t* strides_;      ///< in it, bytes from a row of a tile to the next; 0: all rows share what is there
   std::int64_t unit_ = 0;
   std::int64_t width_ = 1;  ///< rows of this unit
   Accumulators accumulators_;

@@ -55,10 +55,11 @@ void Frame::reduce_rows(const Step& step, const Tile& tile) {
   const std::size_t size = size_of(reduction.type);
   const std::byte* a = values_[step.a];
   const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+  const std::size_t a_stride = strides_[step.a];
   std::byte* out = partials(reduction);
   if (reduction.is_best()) {
     std::int64_t* indices = partial_indices(reduction);
-    for (std::int64_t row = 0; row < tile.depth; ++row, out += size, a += step.strides[0]) {
+    for (std::int64_t row = 0; row < tile.depth; ++row, out += size, a += a_stride) {
       plan_.reduce->best[reduction.order()][type](out, a, idx(tile.count));
       if (!reduction.gives_index()) continue;
       indices[row] = static_cast<std::int64_t>(plan_.reduce->find[reduction.order()][type](out, a, idx(tile.count)));
@@ -76,12 +77,12 @@ void Frame::reduce_rows(const Step& step, const Tile& tile) {
       (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
           reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step),
           idx(tile.count));
-      next_row(step, links.data());
+      for (std::size_t l = 0; l < step.links.size(); ++l) links[l].operand += links[l].stride;
     }
     plan_.reduce->combine[reduction.kind()][type](lanes);
     std::memcpy(out, lanes, size);
-    a += step.strides[0];
-    b += step.strides[1];
+    a += a_stride;
+    if (b != nullptr) b += strides_[step.b];
   }
 }
 

@@ -4,7 +4,7 @@
 // Two layouts; both give the order of reductions that docs/numerics.md section 4 asks for.
 //   rows      a unit is one row; tiles run along the row. Row values are scalars.
 //             Of short rows a unit has `width`: tiles are blocks of whole rows. Row values are arrays of `width`
-//             values, and loops that take one as a scalar run row by row.
+//             values, and loops that take one as a scalar run row by row. Tiles of epilogues are parts of several rows.
 //   columns   a unit is a block of `width` rows; tiles run across the rows, for `depth` elements of each row at a time.
 //             For rows that are short or strided in memory. Row values are arrays of `width` values.
 // A program without row values is one long row.
@@ -44,10 +44,9 @@ struct Place {
 /// An op of a chain whose other operand is the chain's live value.
 struct Link {
   ChainOp op = ChainOp::none;
-  int value = -1;          ///< the operand, if the op has a second one
-  bool scalar = false;     ///< it is one value rather than an array
-  std::size_t stride = 0;  ///< blocks of rows: as Step::strides; epilogues: of scalars in a batch of rows
-  int z = -1;              ///< leaky: its bound, a uniform
+  int value = -1;       ///< the operand, if the op has a second one
+  bool scalar = false;  ///< it is one value rather than an array
+  int z = -1;           ///< leaky: its bound, a uniform
 };
 
 struct Step {
@@ -78,12 +77,8 @@ struct Step {
   std::vector<Link> links;
   std::size_t form = 0;  ///< of the chain, among those in the frame's memory
   bool raw = false;  ///< chain: a is the contraction's results as they were accumulated
-  // Blocks of rows: whether the step takes the rows one by one, and how far apart they are in the value defined and in
-  // a, b and c, in bytes. 0: all rows share what is there.
-  bool by_row = false;
+  bool by_row = false;   ///< blocks of rows: it takes the rows one by one (epilogues: every step does)
   bool one_row = false;  ///< load: all rows are the same, and only one is there
-  std::size_t out_stride = 0;
-  std::array<std::size_t, 3> strides{};
 };
 
 /// Calls fn(value) for each value that a step reads.
@@ -131,6 +126,7 @@ struct RowPlan {
   std::int64_t sequence = 1;   ///< elements of one row: what is tiled and reduced
   std::int64_t width = 1;      ///< rows of a unit
   std::int64_t row_batch = 1;  ///< epilogues: rows whose values are computed at once, as arrays
+  std::int64_t block = 0;      ///< epilogues: elements of a tile of several rows
   std::int64_t depth = 1;      ///< columns: elements of each row in one tile
   std::int64_t tile = 512;     ///< rows: elements of a tile
   std::int64_t elements = 0;   ///< of the whole iteration space
@@ -142,14 +138,15 @@ struct RowPlan {
   std::vector<Pass> passes;         ///< never empty
   std::vector<Step> last_steps;     ///< after the last pass, once per unit: row values and their stores
   std::vector<RowReduction> reductions;
-  std::vector<int> row_values;     ///< epilogues: the values that are arrays, one for each row of a batch
+  std::vector<int> row_values;     ///< the values that are arrays, one element for each row of a unit
   std::vector<int> fetched_ahead;  ///< inputs of which the last pass asks for the next row
   bool streams = false;            ///< the outputs are larger than the caches
   bool is_epilogue = false;
   ComputeType accumulator_type = ComputeType::f32;
 
-  // The memory of a frame: pointers to the values, forms of chains, what is fixed, kept rows, state of reductions, slots.
-  std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, forms_at = 0, total_bytes = 0;
+  // The memory of a frame: pointers to the values and their strides, forms of chains, what is fixed, kept rows, state
+  // of reductions, slots.
+  std::size_t slots_at = 0, slot_bytes = 0, pointers_at = 0, strides_at = 0, forms_at = 0, total_bytes = 0;
 
   /// Units are several whole rows.
   bool has_blocks() const { return layout == Layout::rows && width > 1; }

@@ -16,8 +16,9 @@ constexpr std::int64_t kTile = 512;
 constexpr std::int64_t kWholeRow = 1024;
 // Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
 constexpr std::int64_t kBlockElements = 2048;
-// Rows of an epilogue whose values are computed together.
-constexpr std::int64_t kRowBatch = 16;
+// Rows of an epilogue whose values are computed together, and elements of a tile of several of them.
+constexpr std::int64_t kRowBatch = 64;
+constexpr std::int64_t kEpilogueBlock = 1024;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
 // What the second-level cache holds of rows that were read in pieces.
@@ -81,7 +82,7 @@ RowPlan Planner::plan() {
   bool writes_rows = false;
   for (std::size_t o = 0; o < analysis_.outputs.size(); ++o) writes_rows = writes_rows || !is_vector_output(o);
   if (program_.rows.numel() == 0 || (plan_.elements == 0 && !writes_rows)) plan_.units = 0;  // nothing to write
-  for (std::size_t v = 0; v < analysis_.code.size() && options_.epilogue; ++v) {
+  for (std::size_t v = 0; v < analysis_.code.size() && has_row_arrays(); ++v) {
     if (analysis_.used[v] && analysis_.classes[v] == Class::row) plan_.row_values.push_back(static_cast<int>(v));
   }
   find_inputs_to_fetch_ahead();
@@ -165,7 +166,10 @@ void Planner::choose_tiles() {
   plan_.elements = space.outer_count * space.along_count;
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
-    if (options_.epilogue) plan_.row_batch = kRowBatch;
+    if (options_.epilogue) {
+      plan_.row_batch = kRowBatch;
+      plan_.block = kEpilogueBlock;
+    }
     const bool is_one = !options_.epilogue && plan_.sequence > kTile && plan_.sequence <= kWholeRow;
     plan_.tile = only_reduces() ? kChunk : is_one ? plan_.sequence : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {

@@ -57,8 +57,7 @@ class Planner {
   void find_leaky(Pass& pass) const;
   void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
-  void find_row_strides(Pass& pass) const;
-  void find_batch_strides(Pass& pass) const;
+  void find_steps_by_row(Pass& pass) const;
   void find_inputs_to_fetch_ahead();
   void lay_out_memory();
 

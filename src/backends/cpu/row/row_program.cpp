@@ -109,17 +109,10 @@ void RowProgram::run_block(const Binding& binding, std::int64_t row, std::int64_
   const RowPlan& plan = *plan_;
   LOCKSTEP_ASSERT(plan.is_epilogue);
   Frame frame(plan, binding, scratch.reserve(plan.total_bytes));
-  const auto stride = accumulator_row_stride * static_cast<std::int64_t>(size_of(plan.accumulator_type));
-  const auto* data = static_cast<const std::byte*>(accumulator);
+  const std::size_t stride = static_cast<std::size_t>(accumulator_row_stride) * size_of(plan.accumulator_type);
+  frame.set_accumulators({static_cast<const std::byte*>(accumulator), row, begin, stride});
   for (std::int64_t i = 0; i < rows; i += plan.row_batch) {
-    const std::int64_t batch = std::min(plan.row_batch, rows - i);
-    frame.enter_batch(row + i, batch);
-    for (std::int64_t r = i; r < i + batch; ++r) {
-      frame.set_accumulators({data == nullptr ? nullptr : data + r * stride, begin});
-      frame.run_range(0, begin, begin + count);
-      frame.next_row_of_batch();
-    }
-    if (begin + count == plan.sequence) frame.finish_batch();
+    frame.run_batch(row + i, std::min(plan.row_batch, rows - i), begin, begin + count);
   }
 }
 

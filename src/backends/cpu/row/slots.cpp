@@ -53,12 +53,13 @@ void Planner::lay_out_memory() {
   std::size_t widest = 4;
   for (ComputeType type : plan_.types) widest = std::max(widest, size_of(type));
   const std::int64_t elements = plan_.has_blocks()             ? plan_.width * plan_.sequence
-                                : plan_.layout == Layout::rows ? plan_.tile
+                                : plan_.layout == Layout::rows ? std::max(plan_.tile, plan_.block)
                                                                : plan_.width * plan_.depth;
   plan_.slot_bytes = (idx(elements) * widest + 63) / 64 * 64 + kSlotPadding;
   plan_.slots_at = reserve(slots_ * plan_.slot_bytes);
   plan_.forms_at = reserve(forms_ * sizeof(ChainForm));
   plan_.pointers_at = reserve(plan_.types.size() * sizeof(void*));
+  plan_.strides_at = reserve(plan_.types.size() * sizeof(std::size_t));
 }
 
 }  // namespace v0

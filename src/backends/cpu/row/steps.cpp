@@ -237,33 +237,15 @@ void Planner::emit_pass(int pass_index) {
   for (Step& step : pass.steps) {
     if (!step.links.empty()) step.form = forms_++;
   }
-  if (plan_.has_blocks()) find_row_strides(pass);
-  if (plan_.row_batch > 1) find_batch_strides(pass);
+  if (plan_.has_blocks()) find_steps_by_row(pass);
   assign_slots(pass);
 }
 
-/// Epilogues: which scalars of chains a row of a batch has of its own.
-void Planner::find_batch_strides(Pass& pass) const {
-  for (Step& step : pass.steps) {
-    for (Link& link : step.links) {
-      const bool is_row = link.scalar && analysis_.classes[idx(link.value)] == Class::row;
-      link.stride = is_row ? size_of(plan_.types[idx(link.value)]) : 0;
-    }
-  }
-}
-
 /// Blocks of rows: which steps take the rows one by one, because rows share an operand or have a scalar each.
-void Planner::find_row_strides(Pass& pass) const {
+void Planner::find_steps_by_row(Pass& pass) const {
   std::vector<bool> one_row(plan_.types.size(), false);
   const auto is_row_value = [&](int v) {
     return idx(v) < analysis_.classes.size() && analysis_.classes[idx(v)] == Class::row;
-  };
-  const auto stride = [&](int v) -> std::size_t {
-    if (v < 0 || one_row[idx(v)] || plan_.places[idx(v)].kind == Place::Kind::parameter) return 0;
-    const std::size_t size = size_of(plan_.types[idx(v)]);
-    if (is_row_value(v)) return size;
-    const bool uniform = idx(v) < analysis_.classes.size() && analysis_.classes[idx(v)] == Class::uniform;
-    return uniform ? 0 : idx(plan_.sequence) * size;
   };
   for (Step& step : pass.steps) {
     if (step.kind == Step::Kind::load) {
@@ -272,9 +254,6 @@ void Planner::find_row_strides(Pass& pass) const {
       one_row[idx(step.out)] = step.one_row;
     }
     for_each_value_read(step, [&](int v) { step.by_row = step.by_row || is_row_value(v) || one_row[idx(v)]; });
-    step.strides = {stride(step.a), stride(step.b), stride(step.c)};
-    for (Link& link : step.links) link.stride = stride(link.value);
-    step.out_stride = stride(step.out);
   }
 }
 

@@ -139,7 +139,7 @@ struct ChainLink {
   ChainOp op;
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
-  std::size_t stride = 0;  ///< scalars: elements from the one of a row to that of the next
+  std::size_t stride = 0;    ///< elements from the operand of a row to that of the next
   const float* z = nullptr;  ///< leaky
 };
 inline constexpr std::size_t kMostLinks = 10;
@@ -150,17 +150,25 @@ struct ChainForm {
   std::uint16_t numbers = 0;  ///< its scalars are no NaNs
 };
 
+/// Rows of n elements that go through one chain; strides are elements from row to row.
+struct ChainRows {
+  std::size_t n = 0, count = 1, out_stride = 0, first_stride = 0;
+};
+
 /// Loops over first[0..n) sent through `count` links. Null members where the instruction set has no vectors with fma.
 struct ChainTable {
   /// One form that suits the scalars of all `rows` rows.
   using FormFn = ChainForm (*)(const ChainLink* links, std::size_t count, std::size_t rows);
-  using Fn = void (*)(float* out, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
-                      std::size_t n);
+  /// Leaves the links at the row behind the last.
+  using StoreFn = void (*)(float* out, const float* first, ChainLink* links, std::size_t count, ChainForm form,
+                           const ChainRows& rows);
+  using LanesFn = void (*)(float* lanes, const float* first, const ChainLink* links, std::size_t count, ChainForm form,
+                           std::size_t n);
   FormFn form = nullptr;
-  Fn store = nullptr;           ///< canonical results to out
-  Fn stream = nullptr;          ///< the same past the caches; out is aligned to 64
-  Fn sum = nullptr;             ///< lanes out[i mod 64] += x
-  Fn sum_of_squares = nullptr;  ///< lanes out[i mod 64] = fma(x, x, lane)
+  StoreFn store = nullptr;           ///< canonical results to out
+  StoreFn stream = nullptr;          ///< the same past the caches; all rows of out are aligned to 64
+  LanesFn sum = nullptr;             ///< lanes[i mod 64] += x
+  LanesFn sum_of_squares = nullptr;  ///< lanes[i mod 64] = fma(x, x, lane)
 };
 
 const ChainTable& chain_table(Isa isa);
