@@ -45,6 +45,10 @@ Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& g
 bool is_for_digit_tiles(const Geometry& geometry, const RenderLimits& limits);
 Rendered render_digit_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 
+/// The same by cooperative matrices of bytes: Arithmetic::byte_matrices.
+bool is_for_matrix_tiles(const Geometry& geometry, const RenderLimits& limits);
+Rendered render_matrix_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep
