@@ -24,6 +24,13 @@ struct ElementDifference {
 /// Nothing where all elements are equal. Both have the same size.
 std::optional<ElementDifference> first_difference(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b);
 
+/// The same of floats `a` that do not lie between `low` and `high`, whichever is larger, by more than the smallest
+/// normal number; of other types that equal neither, nor `b`, which is between them. Where one of the three is not
+/// finite, `a` may be anything.
+std::optional<ElementDifference> first_outside(DType dtype, std::span<const std::byte> a,
+                                               std::span<const std::byte> low, std::span<const std::byte> b,
+                                               std::span<const std::byte> high);
+
 /// Element `position` as an index.
 Shape index_of(std::int64_t position, const Shape& shape);
 

@@ -25,6 +25,8 @@ Watches& all_watches() {
   return *instance;
 }
 
+thread_local bool is_unwatched = false;
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   const std::span<const std::string> first(names.data(), std::min(names.size(), kMost));
@@ -56,9 +58,14 @@ bool is_watched() {
   return all_watches().any.load(std::memory_order_relaxed);
 }
 
+Unwatched::Unwatched() : before_(std::exchange(is_unwatched, true)) {}
+Unwatched::~Unwatched() {
+  is_unwatched = before_;
+}
+
 std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan) {
   std::vector<std::unique_ptr<FlushWatch>> result;
-  if (!is_watched()) return result;
+  if (!is_watched() || is_unwatched) return result;
   Watches& all = all_watches();
   std::vector<std::shared_ptr<KernelWatch>> list;
   {

@@ -47,6 +47,18 @@ class KernelWatch {
 void add_watch(std::shared_ptr<KernelWatch> watch, bool first = false);
 void remove_watch(const KernelWatch* watch);
 
+/// While it lives nobody sees what this thread computes: for watches that compute.
+class Unwatched {
+ public:
+  Unwatched();
+  ~Unwatched();
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// For execute().
 std::vector<std::unique_ptr<FlushWatch>> watches_of(Backend& backend, const Window& window, const Plan& plan);
 

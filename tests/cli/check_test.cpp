@@ -200,6 +200,20 @@ TEST(Check, HoldsFastProductsToTheirBoundAndToEachOther) {
   EXPECT_EQ(cell_of(cells, "bmm", DType::f32).detail, "");
 }
 
+// Attention, too, composed or as one kernel: the device's products of two batches are wrong, which grouped heads have.
+TEST(Check, HoldsFastAttentionToItsBound) {
+  const CheckOptions options{.device = faulty_device(),
+                             .only = {"scaled_dot_product_attention"},
+                             .dtypes = {DType::bf16},
+                             .most_elements = 5000,
+                             .folder = "",
+                             .progress = {}};
+  const Cell wrong = cli::check_device(options, cli::all_check_ops())[0];
+  EXPECT_NE(wrong.detail.find("fast: "), std::string::npos) << wrong.detail;
+  EXPECT_NE(wrong.detail.find("beyond the bound"), std::string::npos) << wrong.detail;
+  EXPECT_LT(wrong.different, wrong.probes) << "other variants are right";
+}
+
 TEST(Check, NoOpRefusesEveryCallForAnotherReasonThanItsDType) {
   const CheckOptions options{.device = {DeviceKind::ref, 0}, .only = {}, .folder = "", .progress = {}};
   for (const CheckOp& op : cli::all_check_ops()) {

@@ -41,7 +41,7 @@ const NotRows kNotRows[] = {
     {"dropout1d", 0, {0, 1}, "a channel's number in the batch draws its mask"},
     {"dropout2d", 0, {0, 1}, "a channel's number in the batch draws its mask"},
     {"dropout3d", 0, {0, 1}, "a channel's number in the batch draws its mask"},
-    {"scaled_dot_product_attention", 0, {1, 2}, "what a causal query sees hangs on its position"},
+    {"scaled_dot_product_attention", 0, {1, 2, 6}, "what a causal query sees hangs on its position"},
     {"rope", 1, {}, "turns by the position"},
     {"tril", 1, {}, "chooses by the place in the matrix"},
     {"triu", 1, {}, "chooses by the place in the matrix"},

@@ -12,6 +12,7 @@
 #include "backends/gpu/apis.h"
 #include "backends/gpu/backend.h"
 #include "backends/gpu/replay.h"
+#include "support/soft_matrices.h"
 
 namespace lockstep::test {
 
@@ -22,6 +23,12 @@ class LimitedDriver : public gpu::ReplayingDriver {
     change(info_);
   }
   const gpu::DriverInfo& info() const override { return info_; }
+  /// Where the device has no cooperative matrices: GLSL that computes as if it had.
+  std::string source(const gpu::KernelText& kernel, const gpu::Arithmetic& arithmetic) const override {
+    const std::string text = ReplayingDriver::source(kernel, arithmetic);
+    const bool lacks_them = kernel.byte_matrices && !ReplayingDriver::info().byte_matrices;
+    return lacks_them ? with_soft_matrices(text) : text;
+  }
 
  private:
   gpu::DriverInfo info_;
@@ -31,10 +38,16 @@ struct ByteProducts {
   const char* name;
   bool fragments, dots;  ///< tensor cores that are waited for, or dot products, or neither
   bool small;            ///< in little shared memory
+  bool matrices = false;  ///< cooperative ones, which software devices are made to have
 };
 inline constexpr ByteProducts kByteProducts[] = {
-    {"fragments", true, false, false}, {"fragments_small", true, false, true}, {"dots", false, true, false},
-    {"dots_small", false, true, true}, {"words", false, false, false},
+    {"fragments", true, false, false},
+    {"fragments_small", true, false, true},
+    {"dots", false, true, false},
+    {"dots_small", false, true, true},
+    {"words", false, false, false},
+    {"matrices", false, false, false, true},
+    {"matrices_small", false, false, true, true},
 };
 
 /// `device` as one more, that has no other products of bytes than these; none where it has not even them, or would be
@@ -45,8 +58,13 @@ inline std::optional<Device> device_with(const ByteProducts& products, Device de
     if (api.kind != device.kind) continue;
     bool has_them = false;
     auto driver = std::make_unique<LimitedDriver>(api.open(device.index), [&](gpu::DriverInfo& info) {
-      has_them = products.fragments ? info.byte_fragments : products.dots ? info.has_byte_dots : !info.software;
+      const bool soft = info.software && device.kind == DeviceKind::vulkan;
+      has_them = products.matrices    ? info.byte_matrices || soft
+                 : products.fragments ? info.byte_fragments
+                 : products.dots      ? info.has_byte_dots
+                                      : !info.software;
       has_them = has_them && (!products.small || info.shared_bytes > kSmall);
+      info.byte_matrices = products.matrices;
       info.integer_tiles = false;
       info.byte_fragments = products.fragments;
       info.quick_byte_dots = products.dots;

@@ -19,8 +19,10 @@ inline constexpr std::size_t kStaticSharedBytes = 48 << 10;
 std::string cuda_source(const KernelText& kernel);
 
 /// GLSL 4.60 for Vulkan 1.2 with buffer device addresses. Where there are more than `push_words` parameter words they
-/// are read from memory, whose address is the one push constant.
-std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words);
+/// are read from memory, whose address is the one push constant. `matrices`: the words of KernelText::byte_matrices
+/// (vulkan/matrices.h).
+std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words,
+                          const std::string& matrices = "");
 
 /// Metal Shading Language. Two words follow the parameter words: the first workgroup of this dispatch, and how many
 /// there are in all its dispatches together. Address n is buffer n + 1.

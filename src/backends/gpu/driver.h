@@ -38,6 +38,7 @@ struct DriverInfo {
   bool byte_fragments = false;          ///< the same without copies_to_shared (mma, sm_75)
   bool has_byte_dots = false;           ///< its language has DOT4 (dp4a, OpSDot)
   bool quick_byte_dots = false;         ///< and the device says that it is quick
+  bool byte_matrices = false;           ///< its language has cooperative matrices of bytes (KernelText::byte_matrices)
 };
 
 /// A compiled kernel, ready to be launched.

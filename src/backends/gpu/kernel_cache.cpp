@@ -35,7 +35,7 @@ std::uint64_t hash_of(std::string_view text) {
 std::string key_of(const KernelText& kernel) {
   std::string key = fmt::format("{} {} {}\n", kernel.threads, kernel.words, kernel.groups_per_unit);
   for (const SharedArray& array : kernel.shared) {
-    key += fmt::format("{} {} {}\n", static_cast<int>(array.type), array.name, array.size);
+    key += fmt::format("{} {} {} {}\n", static_cast<int>(array.type), array.name, array.size, array.fours);
   }
   return key + kernel.functions + kernel.body;
 }

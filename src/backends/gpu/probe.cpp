@@ -286,16 +286,22 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
   if (!(arithmetic.fma_keeps_subnormals && arithmetic.sums_keep_subnormals)) {
     differences_of({std::begin(kChosenFacts), std::end(kChosenFacts)}, arithmetic, driver, memory, kernels);
   }
-  if (driver.info().quick_byte_dots) {
+  // A compiler of shaders that is too old for some of these is no error: everything works without.
+  const auto try_it = [](bool& has, bool listed, const auto& is_right) {
+    try {
+      has = listed && is_right();
+    } catch (const BackendError&) {
+      has = false;
+    }
+  };
+  try_it(arithmetic.byte_dots, driver.info().quick_byte_dots, [&] {
     Arithmetic with_dots = arithmetic;
     with_dots.byte_dots = true;
     const std::vector<Fact> facts(std::begin(kByteDotFacts), std::end(kByteDotFacts));
-    try {
-      arithmetic.byte_dots = differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
-    } catch (const BackendError&) {
-      // A compiler of shaders that is too old for them: everything works without.
-    }
-  }
+    return differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
+  });
+  try_it(arithmetic.byte_matrices, driver.info().byte_matrices,
+         [&] { return multiplies_matrices(arithmetic, driver, memory, kernels); });
   return arithmetic;
 }
 
@@ -318,7 +324,9 @@ std::string to_string(const Arithmetic& arithmetic) {
   return fmt::format("exact with {}, {} division, {} square root, {}{}", fma,
                      arithmetic.exact_division ? "hardware" : "software",
                      arithmetic.exact_square_root ? "hardware" : "software", arithmetic.f64 ? "f64" : "no f64",
-                     arithmetic.byte_dots ? ", dot products of bytes" : "");
+                     arithmetic.byte_matrices ? ", matrices of bytes"
+                     : arithmetic.byte_dots   ? ", dot products of bytes"
+                                              : "");
 }
 
 }  // namespace gpu

@@ -17,6 +17,9 @@ namespace gpu {
 /// The variants that give exact results. Throws BackendError with the failing fact where none does.
 Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels);
 
+/// Whether the device's cooperative matrices of bytes may be used. Throws BackendError where they do not compile.
+bool multiplies_matrices(const Arithmetic& arithmetic, Driver& driver, Memory& memory, KernelCache& kernels);
+
 /// In words, for `lockstep info`.
 std::string to_string(const Arithmetic& arithmetic);
 

@@ -39,6 +39,16 @@
 //   WRITE4(s, i, x, j)       and back. All of these are statements, without a semicolon
 //   FMA_EXACT(x, y, z)       FMA, + and * of floats that keep subnormals: for accumulators
 //   ADD_EXACT MUL_EXACT(x, y)
+//   TEAM                     number of a thread's team of 32 (UINT), which multiply cooperative matrices together. This
+//                            and what follows, up to WORD_OF_FOURS, for KernelText::byte_matrices: Vulkan alone
+//   BYTES_16_BY_32 BYTES_32_BY_16 SUMS_16_BY_16  types of a team's left and right operand and of their sums, of which a
+//                            thread has 8: m[0 .. 7], it knows not which. One variable in a declaration
+//   TAKE_ROWS(m, s, i, step) m = 16 rows of 32 bytes from the i-th four words on of s, a shared array of fours, rows
+//                            `step` fours apart; TAKE_COLUMNS(m, s, i, step) 16 columns of 32 bytes
+//   TAKE_SUMS(m, s, i, step) 16 rows of 16 int
+//   FILL_SUMS(m, value)      m = value everywhere
+//   MULTIPLY_MATRICES(m, rows, columns)  m += rows * columns. These are statements, without a semicolon
+//   PUT_FOUR(s, i, w)        the i-th four words of s = UINT w[4]; WORD_OF_FOURS(s, i) its i-th word (UINT)
 //   DOT4(x, y, sum)          sum (int) and the products of four signed bytes each of two words
 //   FMA_OF_SUMS(x, y, z)     FMA_EXACT of factors that may be subnormal themselves, as those of a contraction are not
 #pragma once
@@ -61,6 +71,7 @@ struct SharedArray {
   ComputeType type = ComputeType::f32;
   std::string name;
   int size = 0;
+  bool fours = false;  ///< words that are stored by fours: for KernelText::byte_matrices
 };
 
 /// One kernel, before it has a language.
@@ -77,6 +88,7 @@ struct KernelText {
   bool attention_tiles = false;  ///< calls what cuda/attention_tiles.cpp defines
   bool byte_products = false;    ///< needs cuda/byte_products.h: RenderLimits::byte_products
   bool byte_fragments = false;   ///< needs that and more of it: RenderLimits::byte_fragments
+  bool byte_matrices = false;    ///< multiplies cooperative matrices: Arithmetic::byte_matrices
 };
 /// Bytes of the shared arrays.
 std::size_t shared_bytes_of(const KernelText& kernel);
@@ -92,6 +104,7 @@ struct Arithmetic {
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
   bool byte_dots = false;                  ///< DOT4 may be the device's (dp4a, OpSDot), and is quick
+  bool byte_matrices = false;              ///< threads multiply matrices of bytes together (cooperative matrices)
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 

@@ -116,12 +116,48 @@ std::string difference_of(const Answer& expected, const Answer& actual) {
   return "";
 }
 
-// In fast numerics a product has a bound instead of bits (docs/numerics.md section 13), and the bits that it had
-// before. In the operands' dtype, of which `magnitudes` are results of the operands' magnitudes: products of more than
-// two operands have TF32 inside, and sums of convolutions are rounded before a bias is added.
-std::string beyond_bound(const Answer& exact, const Answer& magnitudes, const Answer& fast, DType dtype) {
-  const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
-  const double share = 3 * unit + 0x1p-9 + 0x1p-14;
+/// What fast numerics are held to (docs/numerics.md section 13): so many times what the op makes of magnitudes.
+struct FastBound {
+  Answer magnitudes;
+  double share = 0;
+};
+
+double unit_of(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+}
+
+bool is_attention(const CheckOp& op) {
+  return std::string_view(op.name) == "scaled_dot_product_attention";
+}
+
+// Products of more than two operands have TF32 inside, and sums of convolutions are rounded before a bias is added.
+FastBound bound_of_products(const CheckOp& op, DType dtype, const Point& point, Device reference) {
+  return {ask(op, dtype, point, reference, [](std::size_t, const Tensor& operand) { return abs(operand); }),
+          3 * unit_of(dtype) + 0x1p-9 + 0x1p-14};
+}
+
+// The weights of the operands' own query and key, with the magnitudes of the values. Scores are bounded by the largest
+// elements.
+FastBound bound_of_attention(const CheckOp& op, DType dtype, const Point& point, Device reference) {
+  double largest = 1;
+  double features = 1;
+  double keys = 1;
+  FastBound bound;
+  bound.magnitudes = ask(op, dtype, point, reference, [&](std::size_t number, const Tensor& operand) {
+    if (number < 2 && operand.numel() > 0) largest *= amax(abs(operand.to(DType::f32))).item<float>();
+    if (number == 1) {
+      features = static_cast<double>(operand.shape().back());
+      keys = static_cast<double>(operand.shape()[operand.rank() - 2]);
+    }
+    return number == 2 ? abs(operand) : operand;
+  });
+  const double of_scores = 0x1p-23 * (features + 16) * std::sqrt(features) * largest;
+  bound.share = 3 * unit_of(dtype) + 4 * of_scores + 0x1p-23 * (keys + 16);
+  return bound;
+}
+
+// In the operands' dtype.
+std::string beyond_bound(const Answer& exact, const FastBound& bound, const Answer& fast, DType dtype) {
   for (std::size_t r = 0; r < exact.results.size(); ++r) {
     const auto value = [&](const Answer& of, std::size_t i) {
       std::uint16_t word = 0;
@@ -130,7 +166,8 @@ std::string beyond_bound(const Answer& exact, const Answer& magnitudes, const An
     };
     for (std::size_t i = 0; i < exact.results[r].bytes.size() / 2; ++i) {
       const double error = std::fabs(value(fast, i) - value(exact, i));
-      if (error <= share * value(magnitudes, i) + 0x1p-24) continue;
+      if (error <= bound.share * value(bound.magnitudes, i) + 0x1p-24) continue;
+      if (std::isnan(value(fast, i)) && std::isnan(value(exact, i))) continue;
       return fmt::format("result {} at {} is {} instead of {}, beyond the bound", r,
                          position_of(exact.results[r].shape, i), value(fast, i), value(exact, i));
     }
@@ -141,8 +178,8 @@ std::string beyond_bound(const Answer& exact, const Answer& magnitudes, const An
 CallComparison compare_fast_call(const CheckOp& op, DType dtype, Point point, const CheckOptions& options) {
   point.numerics = Numerics::exact;
   const Answer exact = ask(op, dtype, point, options.reference);
-  const Answer magnitudes =
-      ask(op, dtype, point, options.reference, [](std::size_t, const Tensor& operand) { return abs(operand); });
+  const FastBound bound = is_attention(op) ? bound_of_attention(op, dtype, point, options.reference)
+                                           : bound_of_products(op, dtype, point, options.reference);
   point.numerics = Numerics::fast;
   const Answer fast = ask(op, dtype, point, options.device);
   CallComparison call{.compared = !exact.failed && !fast.failed,
@@ -153,20 +190,21 @@ CallComparison compare_fast_call(const CheckOp& op, DType dtype, Point point, co
   if (!call.difference.empty()) {
     call.difference = "not what it was before: " + call.difference;
   } else if (call.compared) {
-    call.difference = beyond_bound(exact, magnitudes, fast, dtype);
+    call.difference = beyond_bound(exact, bound, fast, dtype);
   } else {
     call.difference = difference_of(exact, fast);
   }
   return call;
 }
 
-/// Whether products of the op are also tried in fast numerics.
+/// Whether the op is also tried in fast numerics: contractions, convolutions and attention.
 bool is_tried_fast(const CheckOp& op, DType dtype, Device device) {
   const std::vector<Numerics> others = numerics_beside_exact(op, dtype);
   const auto products = check_contraction_ops();
   return std::find(others.begin(), others.end(), Numerics::blocked) != others.end() &&
-         std::any_of(products.begin(), products.end(),
-                     [&](const CheckOp& other) { return std::string_view(op.name) == other.name; }) &&
+         (is_attention(op) ||
+          std::any_of(products.begin(), products.end(),
+                      [&](const CheckOp& other) { return std::string_view(op.name) == other.name; })) &&
          backend_of(device).missing_for_fast().empty() && backend_of(device).missing_for_fast_convolutions().empty();
 }
 

@@ -48,6 +48,17 @@ class BlockedForms : public ::testing::Test {
   }
 };
 
+// Devices are asked at their start whether their products are right.
+TEST_F(BlockedForms, WhatADeviceIsToldToHaveIsFoundRight) {
+  for (const Limited& limited : limited_devices()) {
+    const std::string description = backend_of(limited.device).description();
+    for (const auto& [name, found] : {std::pair{"matrices", "matrices of bytes"}, {"dots", "dot products of bytes"}}) {
+      const bool told = limited.what.find(std::string("with ") + name) != std::string::npos;
+      EXPECT_EQ(description.find(found) != std::string::npos, told) << limited.what << ": " << description;
+    }
+  }
+}
+
 TEST_F(BlockedForms, ProductsHaveTheSameBits) {
   struct Product {
     std::int64_t batch, m, n, k;

@@ -6,50 +6,30 @@
 //
 // Few tiles of a long k leave most of the device idle: then workgroups take parts of k, the products of each block go
 // to scratch memory, and one more launch adds blocks in their order.
-#include <algorithm>
-
-#include "backends/gpu/renderer/contraction_digits.h"
+#include "backends/gpu/renderer/contraction_byte_tiles.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kByteThreads = 256;
-constexpr int kTileColumns = 64;    ///< of a tile, of kDigitRows rows
-constexpr int kThreadOutputs = 32;  ///< of a thread
-constexpr int kRowChunks = 4;       ///< of 16 bytes: 64 of k in a row
-constexpr int kBlockChunks = 8;     ///< of a row in memory, a whole block
-constexpr int kPlaneChunks = kDigitRows * kBlockChunks;
+constexpr int kRowChunks = 4;                            ///< of 16 bytes: 64 of k in a row
 constexpr int kColumnsAt = 2 * kDigitRows * kRowChunks;  ///< chunks: digits of columns lie behind those of rows
 constexpr int kStageChunks = kColumnsAt + 2 * kTileColumns * kRowChunks;
-constexpr int kPassedRows = 64;  ///< results on their way out
-constexpr int kPassedStride = kTileColumns + 4;
-constexpr int kProductWords = kDigitRows * kTileColumns;         ///< of a block and tile
-constexpr std::int64_t kMostDigitBytes = std::int64_t{1} << 30;  ///< of scratch memory
+constexpr int kProductWords = kDigitRows * kTileColumns;  ///< of a block and tile
 
-class DigitTiles {
+class DigitTiles : ByteTiles {
  public:
   DigitTiles(const ContractionKernel& kernel, const Geometry& geometry, const DigitLayout& layout,
              const RenderLimits& limits, std::int64_t split)
-      : kernel_(kernel),
-        geometry_(geometry),
-        layout_(layout),
-        limits_(limits),
+      : ByteTiles(kernel, geometry, layout, limits, split == 1),
         split_(split),
         fragments_(limits.byte_fragments),
-        guarded_(split == 1 && is_guarded(kernel, limits)),
-        ahead_(limits.copies_to_shared && limits.shared_bytes >= 2 * 16 * kStageChunks),
-        index_(geometry.wide ? "LONG" : "int"),
-        writer_(kernel.epilogue, geometry.epilogue, words_) {}
+        ahead_(limits.copies_to_shared && limits.shared_bytes >= 2 * 16 * kStageChunks) {}
 
   Launch render();
   /// Adds what `render` left in scratch memory where k was split.
   Launch render_sums();
-
-  static std::int64_t tiles_of(const Geometry& geometry, const DigitLayout& layout) {
-    return geometry.batches * layout.a_tiles * over(geometry.columns, kTileColumns);
-  }
 
  private:
   // A thread's outputs are all pairs of its rows and columns.
@@ -72,37 +52,19 @@ class DigitTiles {
   }
 
   void declare_places();
-  void find_tile();
   void copy(const char* block, const char* half, const char* stage);
   void multiply_fragments(const char* stage);
   void multiply_dots(const char* stage);
   void sum_blocks();
-  void end_block();
   void add_block(const char* fma);
-  void write_outputs();
-  void write_output(const char* result);
-  void each_output() {
-    lines_.add("UNROLL");
-    lines_.open("for (int x = 0; x < {}; x++) {{", kThreadOutputs);
-  }
 
-  const ContractionKernel& kernel_;
-  const Geometry& geometry_;
-  const DigitLayout& layout_;
-  const RenderLimits& limits_;
   const std::int64_t split_;
   const bool fragments_;  ///< else dot products
-  const bool guarded_;    ///< FMA_EXACT is slow here, and seldom needed
   const bool ahead_;      ///< the next 64 of k are copied while these are multiplied
-  const char* index_;
-  Words words_;
-  Lines lines_;
-  ProgramWriter writer_;
 };
 
 void DigitTiles::declare_places() {
-  const bool wide = geometry_.wide;
-  lines_.add("int thread_id = int(THREAD);");
+  declare_tiles();
   if (fragments_) {  // teams of 32 threads: 4 x 2, each with 32 x 32 outputs
     lines_.add("int lane = thread_id & 31;");
     lines_.add("int team_m = thread_id / 64;");
@@ -111,29 +73,11 @@ void DigitTiles::declare_places() {
     lines_.add("int thread_m = thread_id / 16;");
     lines_.add("int thread_n = thread_id & 15;");
   }
-  lines_.add("MEMORY b_scales = {};", words_.memory(Patch::Kind::form, 1, layout_.b_scales));
-  lines_.add("{} size_m = {};", index_, words_.index(geometry_.rows, wide));
-  lines_.add("{} size_n = {};", index_, words_.index(geometry_.columns, wide));
-  lines_.add("{} tiles = {};", index_, words_.index(tiles_of(geometry_, layout_), wide));
-  lines_.add("int blocks = {};", words_.int32(layout_.blocks));
-}
-
-// And `left` and `right`, the numbers of the operands' first tiles of digits.
-void DigitTiles::find_tile() {
-  const bool wide = geometry_.wide;
-  find_digit_tile(lines_, words_, layout_.a_tiles, over(geometry_.columns, kTileColumns), wide);
-  lines_.add("LONG left = (LONG(batch) * LONG({}) + LONG(tile_m)) * LONG(blocks);",
-             words_.index(layout_.a_tiles, wide));
-  lines_.add("LONG right = (LONG(batch) * LONG({}) + LONG(tile_n >> 1)) * LONG(blocks);",
-             words_.index(layout_.b_tiles, wide));
-  lines_.add("int right_row = int(tile_n & {}(1)) * {};", index_, kTileColumns);
 }
 
 Launch DigitTiles::render() {
   declare_places();
-  lines_.add("MEMORY a_digits = {};", words_.memory(Patch::Kind::form, 0, layout_.a_digits));
-  lines_.add("MEMORY a_scales = {};", words_.memory(Patch::Kind::form, 0, layout_.a_scales));
-  lines_.add("MEMORY b_digits = {};", words_.memory(Patch::Kind::form, 1, layout_.b_digits));
+  declare_digits();
   if (split_ == 1) {
     writer_.declare_buffers(lines_);
     declare_zero(lines_, words_, ComputeType::f32);
@@ -153,18 +97,20 @@ Launch DigitTiles::render() {
   }
   find_tile();
   sum_blocks();
-  if (split_ == 1) write_outputs();
+  if (split_ == 1) {
+    const Places places{
+        .row = fragments_ ? "team_m * 16 + (lane >> 2) + ((x >> 1) & 1) * 8" : "thread_m + (x >> 2) * 16",
+        .column = column_place(column_of("x")),
+        .in_tile = fragments_ ? "(staged_row >> 4) * 32 + piece * 16 + (staged_row & 15)" : "piece * 64 + staged_row"};
+    write_outputs(places, [](const std::string& number) { return fmt::format("tile_digits[{}]", number); });
+  }
   lines_.close();
-  Launch result;
-  result.text.body = lines_.take();
-  result.text.functions = writer_.functions();
-  result.text.threads = kByteThreads;
+  Launch result = finish();
   result.text.groups_per_unit = 1;
   result.text.copies = ahead_;
   result.text.byte_fragments = fragments_;
   result.text.shared.push_back({ComputeType::i32, "tile_digits", (ahead_ ? 2 : 1) * kStageChunks * 4});
-  result.groups = limits_.groups_for(tiles_of(geometry_, layout_) * split_);
-  words_.move_to(result);
+  result.groups = limits_.groups_for(byte_tiles(geometry_, layout_) * split_);
   return result;
 }
 
@@ -208,7 +154,7 @@ void DigitTiles::sum_blocks() {
     lines_.add("sums[x] = zero;");
     lines_.close();
   }
-  if (guarded_) lines_.add("bool plain = true;");
+  begin_care();
   if (ahead_) {
     lines_.add("BARRIER();");
     copy("first_block", "0", "0");
@@ -247,7 +193,7 @@ void DigitTiles::sum_blocks() {
   const char* stage = ahead_ ? "half_block" : "0";
   fragments_ ? multiply_fragments(stage) : multiply_dots(stage);
   lines_.close();
-  end_block();
+  add_with_care(rows(), columns(), [&](const char* fma) { add_block(fma); });
   lines_.close();
 }
 
@@ -315,25 +261,6 @@ void DigitTiles::multiply_dots(const char* stage) {
   lines_.close();
 }
 
-// Products are multiples of what the scales of their row and column are together: where that was never below 2^-126, no
-// sum is subnormal, and the device's own fma will do.
-void DigitTiles::end_block() {
-  if (!guarded_) return add_block("FMA_EXACT");
-  for (const auto& [name, count] : {std::pair{"row", rows()}, {"column", columns()}}) {
-    lines_.add("float least_{0} = {0}_scales[0];", name);
-    lines_.add("UNROLL");
-    lines_.add("for (int i = 1; i < {1}; i++) least_{0} = SELECT({0}_scales[i] < least_{0}, {0}_scales[i], least_{0});",
-               name, count);
-  }
-  lines_.add("plain = plain && least_row * least_column >= FROM_BITS(0x00800000u);");
-  lines_.open("if (plain) {{");
-  add_block("FMA");
-  lines_.close();
-  lines_.open("else {{");
-  add_block("FMA_EXACT");
-  lines_.close();
-}
-
 void DigitTiles::add_block(const char* fma) {
   lines_.add("UNROLL");
   lines_.open("for (int group = 0; group < {}; group++) {{", kThreadOutputs / 4);
@@ -354,41 +281,6 @@ void DigitTiles::add_block(const char* fma) {
                kProductWords, kByteThreads);
     lines_.add("STORE4_U32(products, to, words)");
   }
-  lines_.close();
-}
-
-// By way of shared memory, so that neighbouring threads write neighbours: 64 rows, then the others.
-void DigitTiles::write_outputs() {
-  lines_.open("for (int piece = 0; piece < {}; piece++) {{", kDigitRows / kPassedRows);
-  lines_.add("BARRIER();");
-  for (int piece = 0; piece < kDigitRows / kPassedRows; ++piece) {
-    lines_.open("if (piece == {}) {{", piece);
-    lines_.add("UNROLL");
-    lines_.open("for (int x = 0; x < {}; x++) {{", kThreadOutputs / 2);
-    lines_.add("int row = {};",
-               fragments_ ? "team_m * 16 + (lane >> 2) + ((x >> 1) & 1) * 8" : "thread_m + (x >> 2) * 16");
-    lines_.add("int column = {};", column_place(column_of("x")));
-    lines_.add("tile_digits[row * {} + column] = int(BITS(sums[{} + x]));", kPassedStride, piece * kThreadOutputs / 2);
-    lines_.close();
-    lines_.close();
-  }
-  lines_.add("BARRIER();");
-  lines_.open("for (int e = thread_id; e < {}; e += {}) {{", kPassedRows * kTileColumns, kByteThreads);
-  lines_.add("int staged_row = e / {};", kTileColumns);
-  lines_.add("int column = e & {};", kTileColumns - 1);
-  lines_.add("int row = {};",
-             fragments_ ? "(staged_row >> 4) * 32 + piece * 16 + (staged_row & 15)" : "piece * 64 + staged_row");
-  write_output(fmt::format("FROM_BITS(UINT(tile_digits[staged_row * {} + column]))", kPassedStride).c_str());
-  lines_.close();
-  lines_.close();
-}
-
-// Of `row` and `column` in the tile.
-void DigitTiles::write_output(const char* result) {
-  lines_.add("{0} m = tile_m * {0}({1}) + {0}(row);", index_, kDigitRows);
-  lines_.add("{0} n = tile_n * {0}({1}) + {0}(column);", index_, kTileColumns);
-  lines_.open("if (m < size_m && n < size_n) {{");
-  write_result(lines_, words_, writer_, kernel_, geometry_, geometry_.wide, result);
   lines_.close();
 }
 
@@ -429,40 +321,26 @@ Launch DigitTiles::render_sums() {
   write_output("sums[q]");
   lines_.close();
   lines_.close();
-  Launch result;
-  result.text.body = lines_.take();
-  result.text.functions = writer_.functions();
-  result.text.threads = kByteThreads;
-  result.groups = limits_.groups_for(kParts * tiles_of(geometry_, layout_));
-  words_.move_to(result);
+  Launch result = finish();
+  result.groups = limits_.groups_for(kParts * byte_tiles(geometry_, layout_));
   return result;
-}
-
-/// Into how many parts k is cut.
-std::int64_t split_of_k(const Geometry& geometry, const DigitLayout& layout, const RenderLimits& limits) {
-  constexpr std::int64_t kLeastBlocks = 8;
-  const std::int64_t tiles = DigitTiles::tiles_of(geometry, layout);
-  if (layout.blocks * tiles * kProductWords * 4 > kMostDigitBytes) return 1;
-  const std::int64_t split = std::min<std::int64_t>(layout.blocks / kLeastBlocks, limits.units / tiles);
-  return split <= 1 ? 1 : over(layout.blocks, over(layout.blocks, split));  // no part without a block
 }
 
 }  // namespace
 
 bool is_for_digit_tiles(const Geometry& geometry, const RenderLimits& limits) {
   return (limits.byte_fragments || limits.arithmetic.byte_dots) && limits.threads >= kByteThreads &&
-         geometry.length > 0 && limits.shared_bytes >= 16 * kStageChunks && digits_fit(geometry, limits) &&
-         DigitLayout(geometry).bytes() <= kMostDigitBytes;
+         limits.shared_bytes >= 16 * kStageChunks && digits_fit(geometry, limits);
 }
 
 Rendered render_digit_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   const DigitLayout layout(geometry);
   Rendered rendered = render_digits(kernel, geometry, layout, limits);
-  const std::int64_t split = split_of_k(geometry, layout, limits);
+  const std::int64_t split = split_of_digits(geometry, layout, limits);
   rendered.launches.push_back(DigitTiles(kernel, geometry, layout, limits, split).render());
   if (split > 1) {
     rendered.scratch_bytes +=
-        static_cast<std::size_t>(layout.blocks * DigitTiles::tiles_of(geometry, layout) * kProductWords * 4);
+        static_cast<std::size_t>(layout.blocks * byte_tiles(geometry, layout) * kProductWords * 4);
     rendered.launches.push_back(DigitTiles(kernel, geometry, layout, limits, split).render_sums());
   }
   return rendered;

@@ -265,6 +265,7 @@ void DigitKernel::write_digits() {
 }  // namespace
 
 bool digits_fit(const Geometry& geometry, const RenderLimits& limits) {
+  if (geometry.length == 0 || DigitLayout(geometry).bytes() > kMostDigitBytes) return false;
   if (limits.shared_bytes >= kSharedOfManyRows) return true;
   constexpr std::size_t kRows = 32;
   const std::size_t tables = 1 + std::max(geometry.a.bounds.size(), geometry.b.bounds.size());

@@ -14,6 +14,7 @@ namespace gpu {
 
 constexpr int kDigitRows = 128;
 constexpr int kDigitTileBytes = 2 * kDigitRows * order::kSharedBlock;
+constexpr std::int64_t kMostDigitBytes = std::int64_t{1} << 30;  ///< of scratch memory
 
 /// Where the digits and scales of both operands lie, in bytes from the beginning of the operand's form (source.h).
 struct DigitLayout {
@@ -30,7 +31,7 @@ struct DigitLayout {
 /// Writes the digits and scales of both operands, which may be kept as forms.
 Rendered render_digits(const ContractionKernel& kernel, const Geometry& geometry, const DigitLayout& layout,
                        const RenderLimits& limits);
-/// Whether the device has the memory and threads that this needs.
+/// Whether there are any, and the device has the memory and threads that this needs.
 bool digits_fit(const Geometry& geometry, const RenderLimits& limits);
 /// Declares `batch`, `tile_m` and `tile_n` of `tile`, in an order in which neighbours have operands in common.
 void find_digit_tile(Lines& lines, Words& words, std::int64_t tiles_m, std::int64_t tiles_n, bool wide);
@@ -43,6 +44,10 @@ Rendered render_integer_tiles(const ContractionKernel& kernel, const Geometry& g
 /// The same by products of bytes that threads wait for: RenderLimits::byte_fragments, or dot products.
 bool is_for_digit_tiles(const Geometry& geometry, const RenderLimits& limits);
 Rendered render_digit_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+
+/// The same by cooperative matrices of bytes: Arithmetic::byte_matrices.
+bool is_for_matrix_tiles(const Geometry& geometry, const RenderLimits& limits);
+Rendered render_matrix_tiles(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 
 }  // namespace gpu
 }  // namespace v0

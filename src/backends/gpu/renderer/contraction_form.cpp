@@ -122,6 +122,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
   const Geometry geometry = geometry_of(kernel);
   if (kernel.numerics == Numerics::blocked) {
     if (is_for_integer_tiles(geometry, limits)) return render_integer_tiles(kernel, geometry, limits);
+    if (is_for_matrix_tiles(geometry, limits)) return render_matrix_tiles(kernel, geometry, limits);
     if (is_for_digit_tiles(geometry, limits)) return render_digit_tiles(kernel, geometry, limits);
     return render_blocked(kernel, geometry, limits);
   }

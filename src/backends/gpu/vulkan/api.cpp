@@ -1,6 +1,8 @@
 #include "backends/gpu/vulkan/api.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -100,6 +102,16 @@ const Api& api() {
 
 VkPhysicalDeviceProperties properties_of(VkPhysicalDevice device) {
   return properties_of(api(), device);
+}
+
+bool has_extension(VkPhysicalDevice device, const char* name) {
+  std::uint32_t count = 0;
+  api().vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+  std::vector<VkExtensionProperties> extensions(count);
+  api().vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
+  return std::any_of(extensions.begin(), extensions.end(), [name](const VkExtensionProperties& extension) {
+    return std::string_view(extension.extensionName) == name;
+  });
 }
 
 void check(VkResult result, const char* call) {

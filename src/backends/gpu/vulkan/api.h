@@ -75,6 +75,7 @@ struct Features {
 };
 
 VkPhysicalDeviceProperties properties_of(VkPhysicalDevice device);
+bool has_extension(VkPhysicalDevice device, const char* name);
 
 /// Throws BackendError that names `call` unless it succeeded.
 void check(VkResult result, const char* call);

@@ -1,7 +1,7 @@
 #include "backends/gpu/vulkan/device.h"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,16 +38,6 @@ void LogicalDevice::find_queue_family() {
   throw BackendError("vulkan: the device has no queue that computes");
 }
 
-bool LogicalDevice::has_extension(const char* name) const {
-  std::uint32_t count = 0;
-  api().vkEnumerateDeviceExtensionProperties(physical_, nullptr, &count, nullptr);
-  std::vector<VkExtensionProperties> extensions(count);
-  api().vkEnumerateDeviceExtensionProperties(physical_, nullptr, &count, extensions.data());
-  return std::any_of(extensions.begin(), extensions.end(), [name](const VkExtensionProperties& extension) {
-    return std::string_view(extension.extensionName) == name;
-  });
-}
-
 void LogicalDevice::create() {
   Features wanted;
   wanted.v10.pNext = &wanted.v11;
@@ -59,14 +49,26 @@ void LogicalDevice::create() {
   wanted.v10.features.shaderFloat64 = VK_TRUE;
   VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR};
-  const char* const extension = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
-  if (has_extension(extension)) {
+  std::vector<const char*> extensions;
+  if (has_extension(physical_, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
     VkPhysicalDeviceFeatures2 has{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     has.pNext = &dots;
     api().vkGetPhysicalDeviceFeatures2(physical_, &has);
     info_.has_byte_dots = dots.shaderIntegerDotProduct == VK_TRUE;
   }
-  if (info_.has_byte_dots) wanted.v12.pNext = &dots;
+  if (info_.has_byte_dots) {
+    wanted.v12.pNext = &dots;
+    extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  }
+  matrices_ = matrices_of(physical_);
+  info_.byte_matrices = matrices_ != Matrices::none;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV with_matrices = matrix_features(matrices_);
+  if (info_.byte_matrices) {
+    with_matrices.pNext = std::exchange(wanted.v12.pNext, &with_matrices);
+    wanted.v12.vulkanMemoryModel = VK_TRUE;
+    wanted.v12.shaderInt8 = VK_TRUE;
+    extensions.push_back(extension_of(matrices_));
+  }
   const float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
   queue.queueFamilyIndex = family_;
@@ -76,8 +78,8 @@ void LogicalDevice::create() {
   info.pNext = &wanted.v10;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
-  info.enabledExtensionCount = info_.has_byte_dots ? 1 : 0;
-  info.ppEnabledExtensionNames = &extension;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   check(api().vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice");
 }
 
@@ -113,6 +115,7 @@ void LogicalDevice::describe() {
       fmt::format("Vulkan {}.{}, {} {}, shaderc for SPIR-V {}", VK_API_VERSION_MAJOR(properties.apiVersion),
                   VK_API_VERSION_MINOR(properties.apiVersion), v12.driverName, v12.driverInfo, shaderc().version());
   info_.features = "buffer addresses, 8 and 16 bit storage, i64";
+  if (info_.byte_matrices) info_.features += fmt::format(", {}", extension_of(matrices_));
   info_.identity = fmt::format("vulkan pipelines {} {} {} {} controls {}{}{}{}{}{} shaderc {}", properties.deviceName,
                                properties.driverVersion, v12.driverInfo, push_words_, controls_.keep_specials_32,
                                controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,

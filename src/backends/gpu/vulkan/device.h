@@ -7,6 +7,7 @@
 
 #include "backends/gpu/driver.h"
 #include "backends/gpu/vulkan/api.h"
+#include "backends/gpu/vulkan/matrices.h"
 #include "backends/gpu/vulkan/spirv.h"
 
 namespace lockstep {
@@ -40,6 +41,7 @@ class LogicalDevice {
   const DriverInfo& info() const { return info_; }
   const FloatControls& controls() const { return controls_; }
   int push_words() const { return push_words_; }  ///< of push constants
+  Matrices matrices() const { return matrices_; }
 
   /// Nothing if there is no such memory left. `for_host`: mapped, and coherent.
   std::optional<Block> allocate(std::size_t bytes, bool for_host) const;
@@ -47,7 +49,6 @@ class LogicalDevice {
 
  private:
   void find_queue_family();
-  bool has_extension(const char* name) const;
   void create();
   void describe();
   std::uint32_t memory_type(std::uint32_t allowed, bool for_host) const;
@@ -60,6 +61,7 @@ class LogicalDevice {
   VkPhysicalDeviceMemoryProperties memory_{};
   FloatControls controls_;
   int push_words_ = 32;
+  Matrices matrices_ = Matrices::none;
   DriverInfo info_;
 };
 

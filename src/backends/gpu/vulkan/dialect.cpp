@@ -205,7 +205,8 @@ std::string with_suffixes(const std::string& text) {
 
 }  // namespace
 
-std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words) {
+std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words,
+                          const std::string& matrices) {
   std::string text = std::string(kHead) + kPlainForms + kWords;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
@@ -241,9 +242,11 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
         kernel.words);
   }
   for (const SharedArray& array : kernel.shared) {
-    text += fmt::format("shared {} {}[{}];\n", type_name(array.type), array.name, array.size);
+    text += array.fours ? fmt::format("shared uvec4 {}[{}];\n", array.name, array.size / 4)
+                        : fmt::format("shared {} {}[{}];\n", type_name(array.type), array.name, array.size);
   }
   text += fmt::format("layout(local_size_x = {}) in;\n", kernel.threads);
+  if (kernel.byte_matrices) text += matrices;
   std::vector<Substitute> substitutes;
   if (arithmetic.byte_dots) {
     text += kByteDots;

@@ -121,7 +121,7 @@ class VulkanDriver : public Driver {
   }
 
   std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const override {
-    return vulkan_source(kernel, arithmetic, device_.push_words());
+    return vulkan_source(kernel, arithmetic, device_.push_words(), matrices_text(device_.matrices()));
   }
   std::vector<std::byte> compile(const std::string& source) const override {
     const std::vector<std::uint32_t> words = with_exact_arithmetic(shaderc().compile(source), device_.controls());

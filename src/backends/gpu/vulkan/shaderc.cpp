@@ -137,6 +137,16 @@ std::vector<std::uint32_t> Shaderc::compile(const std::string& source) const {
   return words;
 }
 
+bool Shaderc::knows(const char* extension) const {
+  try {
+    compile(fmt::format("#version 460\n#extension {} : require\nlayout(local_size_x = 1) in;\nvoid main() {{}}\n",
+                        extension));
+    return true;
+  } catch (const BackendError&) {
+    return false;
+  }
+}
+
 const Shaderc& shaderc() {
   static const Shaderc* const instance = new Shaderc;
   return *instance;

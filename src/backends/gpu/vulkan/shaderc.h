@@ -17,6 +17,8 @@ class Shaderc {
   /// What to do about the problem.
   const std::string& fix() const { return fix_; }
   std::string version() const;
+  /// Whether it has the extension of GLSL.
+  bool knows(const char* extension) const;
   /// A compute shader for Vulkan 1.2. Throws BackendError with the compiler's messages.
   std::vector<std::uint32_t> compile(const std::string& source) const;
 
