@@ -130,6 +130,11 @@ std::vector<RecurrentWeights> weights_of(const Call& call, const Cells& cells, s
   return weights;
 }
 
+// Our layers go forward, or both ways.
+Tensor in_order(const Cells& cells, const Tensor& sequence) {
+  return cells.backwards ? sequence.flip({0}) : sequence;
+}
+
 // Whether our layers compute this: no lengths, no clipping, the usual activations.
 bool is_plain(const Call& call, const Cells& cells, std::span<const std::string_view> usual) {
   if (call.has(4) || cells.clip != 0 || call.integer("input_forget", 0) != 0) return false;
@@ -232,12 +237,12 @@ std::vector<Tensor> gru_of(const Call& call) {
   const Cells cells = cells_of(call, 3, call.shape(2).back(), {"Sigmoid", "Tanh"});
   const bool before_reset = call.integer("linear_before_reset", 0) != 0;
   constexpr std::array<std::string_view, 2> kUsual = {"Sigmoid", "Tanh"};
-  if (before_reset && !cells.backwards && is_plain(call, cells, kUsual)) {
+  if (before_reset && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {1, 0, 2};  // z, r, h to r, z, n
     const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
-    const RecurrentResult result = gru(cells.x, weights, initial_states(call, cells, 1)[0],
+    const RecurrentResult result = gru(in_order(cells, cells.x), weights, initial_states(call, cells, 1)[0],
                                        {.bidirectional = cells.directions == 2});
-    return results_of(cells, result.output, {result.hidden});
+    return results_of(cells, in_order(cells, result.output), {result.hidden});
   }
   return by_cells(call, cells, 1, products_of(call, cells), [&](int d, const Tensor& bias) {
     const std::int64_t h = cells.hidden;
@@ -293,13 +298,13 @@ std::vector<Tensor> lstm_cells(const Call& call, const Cells& cells, const std::
 std::vector<Tensor> lstm_of(const Call& call) {
   const Cells cells = cells_of(call, 4, call.shape(2).back(), {"Sigmoid", "Tanh", "Tanh"});
   constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
-  if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
+  if (!call.has(7) && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
     const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
     const auto states = initial_states(call, cells, 2);
-    const LstmResult result = lstm(cells.x, weights, LstmState{*states[0], *states[1]},
+    const LstmResult result = lstm(in_order(cells, cells.x), weights, LstmState{*states[0], *states[1]},
                                    {.bidirectional = cells.directions == 2});
-    return results_of(cells, result.output, {result.hidden, result.cell});
+    return results_of(cells, in_order(cells, result.output), {result.hidden, result.cell});
   }
   return lstm_cells(call, cells, [&](int d) -> LstmProducts {
     return {[&call, d](const Tensor& x) { return matmul(x, part(call, 1, d).transpose(0, 1)); },
