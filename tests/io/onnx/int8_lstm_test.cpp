@@ -14,7 +14,7 @@
 #include <lockstep/shadow.h>
 
 #include "agreement/isa_backend.h"
-#include "io/onnx/export/message_writer.h"
+#include "io/onnx/one_node.h"
 #include "support/files.h"
 #include "support/tensors.h"
 
@@ -35,67 +35,14 @@ struct Case {
   std::int64_t directions() const { return direction == "bidirectional" ? 2 : 1; }
 };
 
-std::int64_t type_of(DType dtype) {
-  return dtype == DType::f32 ? 1 : dtype == DType::u8 ? 2 : 3;
-}
-
-MessageWriter value_info(const std::string& name, const Tensor& value) {
-  MessageWriter shape;
-  for (int d = 0; d < value.rank(); ++d) {
-    MessageWriter dim;
-    dim.integer(1, value.size(d));
-    shape.message(1, dim);
-  }
-  MessageWriter tensor, type, info;
-  tensor.integer(1, type_of(value.dtype()));
-  tensor.message(2, shape);
-  type.message(1, tensor);
-  info.text(1, name);
-  info.message(2, type);
-  return info;
-}
-
-// A model of this one node, all of whose operands are inputs.
 std::string model_of(const Case& c, const Values& values) {
-  MessageWriter node;
-  for (const char* name : {"x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "rs", "rz"}) {
-    node.text(1, values.contains(name) ? name : "");
-  }
-  for (const char* name : {"y", "y_h", "y_c"}) node.text(2, name);
-  node.text(4, "DynamicQuantizeLSTM");
-  MessageWriter direction, hidden, clip;
-  direction.text(1, "direction");
-  direction.text(4, c.direction);
-  direction.integer(20, 3);
-  hidden.text(1, "hidden_size");
-  hidden.integer(3, c.hidden);
-  hidden.integer(20, 2);
-  clip.text(1, "clip");
-  clip.number(2, c.clip);
-  clip.integer(20, 1);
-  node.message(5, direction);
-  node.message(5, hidden);
-  if (c.clip != 0) node.message(5, clip);
-  node.text(7, "com.microsoft");
-  MessageWriter graph;
-  graph.message(1, node);
-  graph.text(2, "int8_lstm");
-  for (const auto& [name, value] : values) graph.message(11, value_info(name, value));
-  for (const char* name : {"y", "y_h", "y_c"}) {
-    MessageWriter info;
-    info.text(1, name);
-    graph.message(12, info);
-  }
-  MessageWriter standard, microsoft, model;
-  standard.text(1, "");
-  standard.integer(2, 17);
-  microsoft.text(1, "com.microsoft");
-  microsoft.integer(2, 1);
-  model.integer(1, 8);
-  model.message(7, graph);
-  model.message(8, standard);
-  model.message(8, microsoft);
-  return model.bytes();
+  test::OneNode node{.op = "DynamicQuantizeLSTM",
+                     .operands = {"x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "rs", "rz"},
+                     .results = {"y", "y_h", "y_c"},
+                     .attributes = {{"direction", c.direction}, {"hidden_size", c.hidden}},
+                     .domain = "com.microsoft"};
+  if (c.clip != 0) node.attributes.emplace_back("clip", c.clip);
+  return test::model_of(node, values);
 }
 
 Tensor bytes(const Shape& shape, DType dtype, std::uint64_t seed) {
