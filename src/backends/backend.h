@@ -41,6 +41,9 @@ class Executable {
  public:
   virtual ~Executable() = default;
   virtual void run(const Binding& binding) const = 0;
+  /// Whether the next run looks at the elements of this given value in a slot. Else it has what it needs of them, and
+  /// the slot may hold any address.
+  virtual bool reads(std::size_t /*slot*/, Buffer& /*given*/) const { return true; }
 };
 
 class Backend {

@@ -8,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "graph/address_index.h"
+#include "graph/borrowed_memory.h"
 #include "graph/kernel_watch.h"
 #include "graph/trace.h"
 #include "graph/trace_kernels.h"
@@ -16,20 +17,6 @@ namespace lockstep {
 inline namespace v0 {
 namespace graph {
 namespace {
-
-// What kernels read: tensors of a file may start at any byte, but elements in kernels are aligned.
-const BufferRef& readable_buffer(Node& node, Backend& backend) {
-  const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
-  if (!is_host(node.device)) return node.buffer;  // never borrowed
-  const std::size_t size = is_blocks(node.encoding) ? 1 : size_of(held_dtype(node.encoding, node.dtype));
-  if (address % size == 0) return node.buffer;
-  if (node.aligned == nullptr) {
-    BufferRef copy = backend.allocate(node.bytes());
-    backend.upload(*copy, node.buffer->data(), node.bytes());
-    node.aligned = std::move(copy);
-  }
-  return node.aligned;
-}
 
 bool is_users(const Node& node) {
   return form_of(node.op) == Form::given && !node.computed;
@@ -140,8 +127,9 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     }
   } lost;
   for (std::size_t e = 0; e < buffers.size(); ++e) {
-    if (window.values[e].given) buffers[e] = readable_buffer(*window.nodes[e], backend);
+    if (window.values[e].given) buffers[e] = window.nodes[e]->buffer;
   }
+  BorrowedMemory borrowed(window);
   std::vector<std::byte*> slots;
   std::vector<Buffer*> given;
   std::vector<Scalar> parameters;
@@ -166,14 +154,14 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
       if (!window.values[from].given) {
         buffers[to] = buffers[from];
         replaced = true;
-      } else if (buffers[from] = nullptr; is_replaceable(window.nodes[from])) {
+      } else if (buffers[from] = nullptr; borrowed.is_aligned(from) && is_replaceable(window.nodes[from])) {
         Node& node = *window.nodes[from];
         buffers[from] = buffers[to] = std::move(node.buffer);
         buffers[to]->overwrite();
         lost.nodes.push_back(&node);
         replaced = true;
       } else {
-        buffers[from] = readable_buffer(*window.nodes[from], backend);
+        buffers[from] = window.nodes[from]->buffer;
       }
     }
     for (std::size_t i = 0; i < prepared.made.size() && !replaced; ++i) {
@@ -183,7 +171,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     given.clear();
     for (const int entry : step.slots) {
       const auto e = static_cast<std::size_t>(entry);
-      slots.push_back(buffers[e]->data());
+      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), *prepared.executable) : buffers[e]->data());
       const bool stays = window.values[e].given && !(replaced && entry == prepared.step.replaces);
       given.push_back(stays ? buffers[e].get() : nullptr);
     }
@@ -205,6 +193,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
       trace->add(prepared, bytes, start);
     }
     for (const auto& watch : watches) watch->after(run);
+    borrowed.ran(prepared);
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();

@@ -332,19 +332,33 @@ void check_rule(const Attend& op, const CaseValue& v) {
 }
 
 void check_rule(const Recur& op, const CaseValue& v) {
-  const bool lstm = op.cell == RecurrentCell::lstm;
-  const std::size_t count = lstm ? 5 : 4;
-  v.demand_count(count);
+  const bool bytes = op.cell == RecurrentCell::int8_lstm;
+  const bool memory = has_memory(op.cell);
+  v.demand_count(op.operands() * op.directions());
   const char* const kShapes = "its operands are not those of a recurrence";
+  const char* const kDtypes = "its dtypes are not those of a recurrence";
   const Shape& shares = v.shape(0);
   demand(shares.rank() == 3 && v.shape(1).rank() == 2 && shares[0] > 0, kShapes);
-  const std::int64_t size = v.shape(1)[1];
-  const std::int64_t rows = gates_of(op.cell) * size;
-  demand(shares[2] == rows && v.shape(1)[0] == rows && v.shape(2) == Shape{rows}, kShapes);
-  demand(v.shape(3) == Shape{shares[1], size} && (!lstm || v.shape(4) == v.shape(3)), kShapes);
-  demand(v.value.shape == Shape{shares[0] + (lstm ? 1 : 0), shares[1], size}, "its shape is not that of a recurrence");
+  const std::int64_t size = v.shape(1)[bytes ? 0 : 1];
+  const std::int64_t gates = gates_of(op.cell) * size;
+  for (std::size_t first = 0; first < op.operands() * op.directions(); first += op.operands()) {
+    demand(v.shape(first) == Shape{shares[0], shares[1], gates}, kShapes);
+    demand(v.shape(first + 1) == (bytes ? Shape{size, gates} : Shape{gates, size}), kShapes);
+    demand(v.shape(first + 2) == Shape{gates} && v.shape(first + 3) == Shape{shares[1], size}, kShapes);
+    demand(!memory || v.shape(first + 4) == v.shape(first + 3), kShapes);
+    for (std::size_t i = 0; i < (memory ? 5 : 4); ++i) {
+      demand((bytes && i == 1) || v.dtype(first + i) == DType::f32, kDtypes);
+    }
+    if (!bytes) continue;
+    demand(v.shape(first + 5) == Shape{gates} && v.shape(first + 6) == Shape{gates}, kShapes);
+    const DType weights = v.dtype(first + 1);
+    demand((weights == DType::u8 || weights == DType::i8) && v.dtype(first + 6) == weights, kDtypes);
+    demand(v.dtype(first + 5) == DType::f32, kDtypes);
+  }
+  const auto directions = static_cast<std::int64_t>(op.directions());
+  demand(v.value.shape == Shape{shares[0] + (memory ? 1 : 0), shares[1], directions * size},
+         "its shape is not that of a recurrence");
   demand(v.value.dtype == DType::f32, "its dtype is not f32");
-  for (std::size_t i = 0; i < count; ++i) demand(v.dtype(i) == DType::f32, "its dtypes are not f32");
 }
 
 }  // namespace

@@ -175,7 +175,8 @@ class CaseReader {
   static ScanOp last(ScanOp) { return ScanOp::argmin; }
   static Numerics last(Numerics) { return Numerics::q8; }
   static FourierKind last(FourierKind) { return FourierKind::real_inverse; }
-  static RecurrentCell last(RecurrentCell) { return RecurrentCell::lstm; }
+  static RecurrentCell last(RecurrentCell) { return RecurrentCell::int8_lstm; }
+  static Recur::Direction last(Recur::Direction) { return Recur::Direction::both; }
   static Failure last(Failure) { return Failure::not_positive_definite; }
   static Random::Word last(Random::Word) { return Random::Word::odd; }
 

@@ -147,12 +147,19 @@ class IrregularLowering {
   RecurrenceKernel recurrence_kernel(const Recur& recur) {
     RecurrenceKernel kernel;
     kernel.cell = recur.cell;
-    kernel.reverse = recur.reverse;
-    kernel.shares = input(0);
-    kernel.weight = input(1);
-    kernel.bias = input(2);
-    kernel.hidden = input(3);
-    if (recur.cell == RecurrentCell::lstm) kernel.memory = input(4);
+    for (std::size_t d = 0; d < recur.directions(); ++d) {
+      const std::size_t first = d * recur.operands();
+      RecurrenceDirection& direction = kernel.directions.emplace_back();
+      direction.reverse = d == 1 || recur.direction == Recur::Direction::reverse;
+      direction.shares = input(first);
+      direction.weight = input(first + 1);
+      direction.bias = input(first + 2);
+      direction.hidden = input(first + 3);
+      if (has_memory(recur.cell)) direction.memory = input(first + 4);
+      if (recur.cell != RecurrentCell::int8_lstm) continue;
+      direction.scale = input(first + 5);
+      direction.zero = input(first + 6);
+    }
     kernel.out = slot_of(step_, entry_);
     return kernel;
   }

@@ -75,9 +75,8 @@ Tensor attend_masked(const Tensor& query, const Tensor& key, const Tensor& value
 /// And the gradients that belong to the gradient `upstream` of its results; `made` is what attend() made.
 Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
                         const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale);
-/// What Recur makes. `memory`: the cell state of an LSTM, else undefined.
-Tensor recur(RecurrentCell cell, bool reverse, const Tensor& shares, const Tensor& weight, const Tensor& bias,
-             const Tensor& hidden, const Tensor& memory);
+/// What Recur makes of its operands, in its order.
+Tensor recur(const Recur& recur, std::span<const Tensor> operands);
 /// Drops the dims of `mask` (which have size 1) unless keepdim.
 Tensor drop_dims(const Tensor& tensor, std::uint32_t mask, bool keepdim);
 

@@ -34,8 +34,8 @@ using IndexChecks = std::vector<std::shared_ptr<IndexCheck>>;
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
-/// What a node is computed from, in place: no primitive has more than five, and hardly one more than three, so that
-/// only as many as there are cost anything. An operand that is a scalar is null.
+/// What a node is computed from: up to five in place, of which only as many as there are cost anything, and more (of
+/// recurrences) elsewhere. An operand that is a scalar is null.
 class Inputs {
  public:
   Inputs() {}
@@ -52,34 +52,52 @@ class Inputs {
   ~Inputs() { clear(); }
 
   void push_back(NodeRef node) {
-    LOCKSTEP_ASSERT(size_ < kMost);
+    if (size_ == kInPlace && many_ == nullptr) {
+      auto many = std::make_unique<std::vector<NodeRef>>(begin(), end());
+      clear();
+      many_ = std::move(many);
+    }
+    if (many_ != nullptr) {
+      many_->push_back(std::move(node));
+      size_ = many_->size();
+      return;
+    }
     std::construct_at(nodes_ + size_, std::move(node));
     ++size_;
   }
   void clear() {
-    while (size_ > 0) std::destroy_at(nodes_ + --size_);
+    while (many_ == nullptr && size_ > 0) std::destroy_at(nodes_ + --size_);
+    size_ = 0;
+    many_.reset();
   }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  NodeRef& operator[](std::size_t i) { return nodes_[i]; }
-  const NodeRef& operator[](std::size_t i) const { return nodes_[i]; }
-  NodeRef* begin() { return nodes_; }
-  NodeRef* end() { return nodes_ + size_; }
-  const NodeRef* begin() const { return nodes_; }
-  const NodeRef* end() const { return nodes_ + size_; }
+  NodeRef& operator[](std::size_t i) { return begin()[i]; }
+  const NodeRef& operator[](std::size_t i) const { return begin()[i]; }
+  NodeRef* begin() { return many_ != nullptr ? many_->data() : nodes_; }
+  NodeRef* end() { return begin() + size_; }
+  const NodeRef* begin() const { return many_ != nullptr ? many_->data() : nodes_; }
+  const NodeRef* end() const { return begin() + size_; }
 
  private:
-  static constexpr std::size_t kMost = 5;
+  static constexpr std::size_t kInPlace = 5;
 
+  // This is empty.
   void take(Inputs& other) {
+    many_ = std::move(other.many_);
+    if (many_ != nullptr) {
+      size_ = std::exchange(other.size_, 0);
+      return;
+    }
     for (NodeRef& node : other) std::construct_at(nodes_ + size_++, std::move(node));
     other.clear();
   }
 
   union {
-    NodeRef nodes_[kMost];  ///< the first size_
+    NodeRef nodes_[kInPlace];  ///< the first size_, unless there are many
   };
   std::size_t size_ = 0;
+  std::unique_ptr<std::vector<NodeRef>> many_;
 };
 
 /// What a computed place was called with, for the error of a bad index (graph/index_check.h).

@@ -312,20 +312,26 @@ struct Attend {
   static bool is_cheap() { return false; }
 };
 
-/// All steps of a recurrent layer in one direction: inputs, all f32, what the layer's inputs give the gates
+/// All steps of a recurrent layer: inputs of each direction, all f32, what the layer's inputs give the gates
 /// [steps, batch, gates * hidden], weights [gates * hidden, hidden], biases [gates * hidden], the hidden state
-/// [batch, hidden] and, for an LSTM, the cell state. The hidden state after each step, [steps, batch, hidden]; of an
-/// LSTM a step more, which is the last cell state.
+/// [batch, hidden] and, where the cell has memory, its state. Of int8_lstm the weights are u8 or i8
+/// [hidden, gates * hidden], and their scales and zero points [gates * hidden] are inputs, too. The hidden state after
+/// each step, [steps, batch, directions * hidden]; with memory a step more, which is its last state.
 struct Recur {
+  enum class Direction : std::uint8_t { forward, reverse, both };
   RecurrentCell cell = RecurrentCell::gru;
-  bool reverse = false;
+  Direction direction = Direction::forward;
+
+  std::size_t directions() const { return direction == Direction::both ? 2 : 1; }
+  /// Of one direction.
+  std::size_t operands() const { return cell == RecurrentCell::int8_lstm ? 7 : has_memory(cell) ? 5 : 4; }
 
   static constexpr Traits traits{.form = Form::irregular,
                                  .reads_anywhere = kAllOperands,
                                  .reads_packed = 0,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Recur::cell), key(&Recur::reverse)};
+  static constexpr std::tuple fields{key(&Recur::cell), key(&Recur::direction)};
   static const char* op_name() { return "recurrence"; }
   static Results results() { return Results::computed; }
   static bool is_cheap() { return false; }

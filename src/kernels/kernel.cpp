@@ -113,10 +113,12 @@ std::string describe(const AttentionKernel& kernel) {
 }
 
 std::string describe(const RecurrenceKernel& kernel) {
-  constexpr std::array<const char*, 4> kNames = {"rnn_tanh", "rnn_relu", "gru", "lstm"};
-  const Shape& shares = kernel.shares.view.shape;
+  constexpr std::array<const char*, 5> kNames = {"rnn_tanh", "rnn_relu", "gru", "lstm", "int8_lstm"};
+  const Shape& shares = kernel.directions[0].shares.view.shape;
   return std::string(kNames[static_cast<std::size_t>(kernel.cell)]) + rows_by({shares[0], shares[1]}, shares[2]) +
-         (kernel.reverse ? " reverse" : "");
+         (kernel.directions.size() > 1        ? " bidirectional"
+          : kernel.directions.front().reverse ? " reverse"
+                                              : "");
 }
 
 std::string describe(const UpdateKernel& kernel) {

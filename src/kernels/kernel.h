@@ -313,22 +313,34 @@ struct AttentionKernel {
   int out = 0;              ///< slot: AttentionSizes::made(), or gradients()
 };
 
-enum class RecurrentCell : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
-/// How many blocks of `hidden` rows the weights have.
+/// `int8_lstm`: as com.microsoft.DynamicQuantizeLSTM has it. In each step the hidden states of the whole batch become
+/// unsigned bytes by their range, and are multiplied by weights that are bytes (io/onnx/ops/recurrent.cpp).
+enum class RecurrentCell : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm, int8_lstm };
+/// Whether there is a cell state.
+constexpr bool has_memory(RecurrentCell cell) {
+  return cell == RecurrentCell::lstm || cell == RecurrentCell::int8_lstm;
+}
+/// How many blocks of `hidden` the gates are.
 constexpr std::int64_t gates_of(RecurrentCell cell) {
-  return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1;
+  return has_memory(cell) ? 4 : cell == RecurrentCell::gru ? 3 : 1;
 }
 
-/// All steps of a recurrent layer in one direction, in f32 and exact numerics, on a device whose backend has them.
-/// Elsewhere, and for gradients, the layer is composed of its steps (graph/ops/recurrent.cpp), with the same bits.
-struct RecurrenceKernel {
-  RecurrentCell cell = RecurrentCell::gru;
+/// What one direction of a recurrent layer reads.
+struct RecurrenceDirection {
   bool reverse = false;  ///< from the last step to the first
   Input shares;          ///< what the inputs give the gates, over (steps, batch, gates * hidden)
-  Input weight;          ///< over (gates * hidden, hidden)
+  Input weight;          ///< over (gates * hidden, hidden); int8_lstm: u8 or i8 over (hidden, gates * hidden)
   Input bias;            ///< over (gates * hidden)
-  Input hidden, memory;  ///< before the first step, over (batch, hidden); memory: the cell state, for an LSTM
-  int out = 0;           ///< slot: dense (steps, batch, hidden); of an LSTM a step more, which is the last cell state
+  Input hidden, memory;  ///< before the first step, over (batch, hidden); memory: the cell state
+  Input scale, zero;     ///< int8_lstm, of the weights, over (gates * hidden); zero: of their dtype
+};
+
+/// All steps of a recurrent layer, in f32 and exact numerics, on a device whose backend has them. Elsewhere, and for
+/// gradients, the layer is composed of its steps (graph/ops/recurrent.cpp), with the same bits.
+struct RecurrenceKernel {
+  RecurrentCell cell = RecurrentCell::gru;
+  std::vector<RecurrenceDirection> directions;  ///< one or two
+  int out = 0;  ///< slot: dense (steps, batch, directions * hidden); with memory a step more, which is its last state
 };
 
 using Kernel = std::variant<RowKernel, ContractionKernel, ScatterKernel, ScanKernel, SortKernel, UpdateKernel,

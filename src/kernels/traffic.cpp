@@ -123,11 +123,18 @@ void count(Traffic& traffic, const AttentionKernel& kernel, bool) {
 }
 
 void count(Traffic& traffic, const RecurrenceKernel& kernel, bool) {
-  for (const Input* input : {&kernel.shares, &kernel.weight, &kernel.bias, &kernel.hidden}) traffic.add(*input);
-  const std::int64_t outputs = kernel.shares.view.shape.numel() / gates_of(kernel.cell);
-  const bool lstm = kernel.cell == RecurrentCell::lstm;
-  if (lstm) traffic.add(kernel.memory);
-  traffic.add(kernel.out, sizeof(float), outputs + (lstm ? kernel.memory.view.shape.numel() : 0));
+  std::int64_t outputs = 0;
+  for (const RecurrenceDirection& d : kernel.directions) {
+    for (const Input* input : {&d.shares, &d.weight, &d.bias, &d.hidden}) traffic.add(*input);
+    outputs += d.shares.view.shape.numel() / gates_of(kernel.cell);
+    if (!has_memory(kernel.cell)) continue;
+    traffic.add(d.memory);
+    outputs += d.memory.view.shape.numel();
+    if (kernel.cell != RecurrentCell::int8_lstm) continue;
+    traffic.add(d.scale);
+    traffic.add(d.zero);
+  }
+  traffic.add(kernel.out, sizeof(float), outputs);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class IsaBackend : public Backend {
             [&](const UpdateKernel& k) { return compile_update(k, isa_); },
             [&](const FourierKernel& k) { return compile_fourier(k, isa_, memory_); },
             [&](const AttentionKernel& k) { return compile_attention(k, isa_, memory_); },
-            [&](const RecurrenceKernel& k) { return compile_recurrence(k, isa_); },
+            [&](const RecurrenceKernel& k) { return compile_recurrence(k, isa_, kept_); },
         },
         kernel);
   }

@@ -14,7 +14,7 @@ int operands_of(const Primitive& primitive) {
                         [](const OneOf<Contract, Gather> auto&) { return 2; },
                         [](const Scatter&) { return 3; },
                         [](const Attend& attend) { return attend.gradients ? 5 : 3; },
-                        [](const Recur& recur) { return recur.cell == RecurrentCell::lstm ? 5 : 4; },
+                        [](const Recur& recur) { return static_cast<int>(recur.operands() * recur.directions()); },
 #ifndef LOCKSTEP_MUST_FAIL
                         [](const Update&) { return 2; },
 #endif

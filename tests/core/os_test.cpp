@@ -56,11 +56,11 @@ TEST(Files, MappedPagesThatAreLeftComeBack) {
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
   const FileBytes file = map_file(folder.write("file", text));
   EXPECT_EQ(text_of(file), text);
-  leave_mapped_pages(file.owner, file.bytes.subspan(100, 90'000));
-  leave_mapped_pages(file.owner, file.bytes.subspan(5000, 10));  // within a page: nothing to leave
+  leave_mapped_pages(file.bytes.subspan(100, 90'000));
+  leave_mapped_pages(file.bytes.subspan(5000, 10));  // within a page: nothing to leave
   EXPECT_EQ(text_of(file), text);
   const FileBytes read = read_file(folder.path("file"));
-  leave_mapped_pages(read.owner, read.bytes);  // no mapping
+  leave_mapped_pages(read.bytes);  // no mapping
   EXPECT_EQ(text_of(read), text);
 }
 

@@ -92,11 +92,12 @@ TEST(BytesMoved, OfATransformIsItsLinesAndTheTable) {
 TEST(BytesMoved, OfARecurrenceIsItsOperandsAndTheStates) {
   RecurrenceKernel kernel;
   kernel.cell = RecurrentCell::lstm;
-  kernel.shares = input_of(0, DType::f32, View::contiguous({10, 2, 32}));
-  kernel.weight = input_of(1, DType::f32, View::contiguous({32, 8}));
-  kernel.bias = input_of(2, DType::f32, View::contiguous({32}));
-  kernel.hidden = input_of(3, DType::f32, View::contiguous({2, 8}));
-  kernel.memory = input_of(4, DType::f32, View::contiguous({2, 8}));
+  RecurrenceDirection& direction = kernel.directions.emplace_back();
+  direction.shares = input_of(0, DType::f32, View::contiguous({10, 2, 32}));
+  direction.weight = input_of(1, DType::f32, View::contiguous({32, 8}));
+  direction.bias = input_of(2, DType::f32, View::contiguous({32}));
+  direction.hidden = input_of(3, DType::f32, View::contiguous({2, 8}));
+  direction.memory = input_of(4, DType::f32, View::contiguous({2, 8}));
   kernel.out = 5;
   EXPECT_EQ(moved(kernel, {2560, 1024, 128, 64, 64, 704}), 2560u + 1024 + 128 + 64 + 64 + 704);
 }

@@ -55,7 +55,7 @@ struct Compiler {
     return compile_attention(kernel, isa, memory);
   }
   std::unique_ptr<Executable> operator()(const RecurrenceKernel& kernel) const {
-    return compile_recurrence(kernel, isa);
+    return compile_recurrence(kernel, isa, kept);
   }
 };
 

@@ -104,14 +104,16 @@ Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& ke
               query.dtype());
 }
 
-Tensor recur(RecurrentCell cell, bool reverse, const Tensor& shares, const Tensor& weight, const Tensor& bias,
-             const Tensor& hidden, const Tensor& memory) {
-  const bool lstm = cell == RecurrentCell::lstm;
-  LOCKSTEP_ASSERT(lstm == memory.defined() && shares.dtype() == DType::f32 && shares.rank() == 3);
-  Inputs inputs{node_of(shares), node_of(weight), node_of(bias), node_of(hidden)};
-  if (lstm) inputs.push_back(node_of(memory));
-  const Shape shape{shares.size(0) + (lstm ? 1 : 0), shares.size(1), weight.size(1)};
-  return make(Recur{cell, reverse}, std::move(inputs), shape, DType::f32);
+Tensor recur(const Recur& recur, std::span<const Tensor> operands) {
+  LOCKSTEP_ASSERT(operands.size() == recur.operands() * recur.directions());
+  Inputs inputs;
+  for (const Tensor& operand : operands) inputs.push_back(node_of(operand));
+  const Tensor& shares = operands[0];
+  LOCKSTEP_ASSERT(shares.dtype() == DType::f32 && shares.rank() == 3);
+  const std::int64_t size = shares.size(2) / gates_of(recur.cell);
+  const Shape shape{shares.size(0) + (has_memory(recur.cell) ? 1 : 0), shares.size(1),
+                    static_cast<std::int64_t>(recur.directions()) * size};
+  return make(recur, std::move(inputs), shape, DType::f32);
 }
 
 Tensor sort_indices(const Tensor& a, int dim, bool descending) {

@@ -3,17 +3,24 @@
 
 #include <lockstep/ops/recurrent.h>
 
+#include <algorithm>
+
 #include "backends/backend.h"
 #include "graph/autocast.h"
 #include "graph/kernel_watch.h"
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
+#include "graph/ops/recurrent.h"
 #include "graph/recording.h"
 
 namespace lockstep {
 inline namespace v0 {
 
 using namespace graph;
+
+bool graph::may_be_whole(Device device) {
+  return !is_recording() && !is_watched() && backend_of(device).has_recurrence();
+}
 
 namespace {
 
@@ -128,31 +135,70 @@ State one_step(Kind kind, const Operand& operand, const Tensor& hidden, const Te
   return next;
 }
 
-// A direction as one kernel (RecurrenceKernel) where no gradient is wanted, enough steps are worth its form of the
-// weights, and these stay in the second cache of one core. Who watches kernels sees the steps, which every device has.
+// One direction of a layer: its weights, what the inputs give its gates in all steps, and the state, the initial one or
+// the last.
+struct Way {
+  RecurrentWeights weights;
+  Tensor inputs;
+  State state;
+};
+
+// A layer is one kernel (RecurrenceKernel) where no gradient is wanted, its form of the weights is kept or enough steps
+// are worth it, and a direction's weights stay in the second cache of one core.
 constexpr std::int64_t kLeastSteps = 4;
 constexpr std::int64_t kMostWeights = 1 << 17;
 
-bool suits_whole(DType given, const Tensor& shares, const RecurrentWeights& weights, const State& state) {
-  const bool traced = is_tracing({&shares, &weights.hidden, &state.hidden}) ||
+bool suits_whole(DType given, const Way& way) {
+  const RecurrentWeights& weights = way.weights;
+  const bool traced = is_tracing({&way.inputs, &weights.hidden, &way.state.hidden}) ||
                       (weights.hidden_bias && is_tracing({&*weights.hidden_bias})) ||
-                      (state.cell.defined() && is_tracing({&state.cell}));
-  return !traced && !is_recording() && !is_watched() && shares.dtype() == DType::f32 && shares.size(0) >= kLeastSteps &&
-         weights.hidden.numel() <= kMostWeights && read(weights.hidden).base->encoding == Encoding::dense &&
-         (given == DType::f32 || current_numerics() == Numerics::exact) &&
-         backend_of(shares.device()).has_recurrence();
+                      (way.state.cell.defined() && is_tracing({&way.state.cell}));
+  const Node& base = *read(weights.hidden).base;
+  const bool pays = way.inputs.size(0) >= (base.ready ? 1 : kLeastSteps) && weights.hidden.numel() <= kMostWeights;
+  return pays && !traced && base.encoding == Encoding::dense && way.inputs.dtype() == DType::f32 &&
+         (given == DType::f32 || current_numerics() == Numerics::exact) && may_be_whole(way.inputs.device());
 }
 
-// The hidden states, each at its place; `state` becomes the last one.
-Tensor all_steps(Kind kind, bool reverse, const Tensor& shares, const RecurrentWeights& weights, State& state) {
-  const std::int64_t steps = shares.size(0);
-  // Nothing is added by -0.
-  const Tensor bias = weights.hidden_bias ? *weights.hidden_bias
-                                          : full({weights.hidden.size(0)}, -0.0, {DType::f32, shares.device()});
-  const Tensor states = recur(kind, reverse, shares, weights.hidden, bias, state.hidden, state.cell);
-  state.hidden = states.select(0, reverse ? 0 : steps - 1);
-  if (state.cell.defined()) state.cell = states.select(0, steps);
-  return states;
+// The hidden states of all directions, each at its place; the states of the ways become the last ones.
+Tensor all_steps(Kind kind, std::vector<Way>& ways) {
+  std::vector<Tensor> operands;
+  for (const Way& way : ways) {
+    const RecurrentWeights& weights = way.weights;
+    // Nothing is added by -0.
+    const Tensor bias = weights.hidden_bias ? *weights.hidden_bias
+                                            : full({weights.hidden.size(0)}, -0.0, {DType::f32, way.inputs.device()});
+    for (const Tensor& operand : {way.inputs, weights.hidden, bias, way.state.hidden}) operands.push_back(operand);
+    if (way.state.cell.defined()) operands.push_back(way.state.cell);
+  }
+  const auto direction = ways.size() == 2 ? Recur::Direction::both : Recur::Direction::forward;
+  const Tensor states = recur({kind, direction}, operands);
+  const std::int64_t steps = ways[0].inputs.size(0);
+  const std::int64_t size = ways[0].state.hidden.shape().back();
+  for (std::size_t d = 0; d < ways.size(); ++d) {
+    const Tensor own = states.narrow(2, static_cast<std::int64_t>(d) * size, size);
+    ways[d].state.hidden = own.select(0, d == 1 ? 0 : steps - 1);
+    if (ways[d].state.cell.defined()) ways[d].state.cell = own.select(0, steps);
+  }
+  return states.narrow(0, 0, steps);
+}
+
+// The same as a graph of the steps.
+Tensor step_by_step(Kind kind, std::vector<Way>& ways) {
+  const Tensor& first = ways[0].inputs;
+  const std::int64_t steps = first.size(0);
+  const std::int64_t size = ways[0].state.hidden.shape().back();
+  const auto directions = static_cast<std::int64_t>(ways.size());
+  Tensor output = zeros({steps, first.size(1), directions * size}, {first.dtype(), first.device()});
+  for (std::int64_t direction = 0; direction < directions; ++direction) {
+    Way& way = ways[static_cast<std::size_t>(direction)];
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const std::int64_t step = direction == 0 ? i : steps - 1 - i;
+      way.state = advance(kind, way.inputs.select(0, step), way.state, way.weights);
+      const View region = View::contiguous(output.shape()).sliced(0, step, 1, 1).sliced(2, direction * size, 1, size);
+      output = update(output, region, way.state.hidden.unsqueeze(0));
+    }
+  }
+  return output;
 }
 
 struct Layers {
@@ -183,7 +229,6 @@ Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeig
   } else if (options.batch_first) {
     x = x.transpose(0, 1);
   }
-  const std::int64_t steps = x.shape()[0];
   const std::int64_t batch = x.shape()[1];
   if (weights[0].hidden.defined() && weights[0].hidden.rank() != 2) {
     fail<ShapeError>("weight_hh must be [gates * hidden, hidden]", {{"weight_hh", weights[0].hidden}});
@@ -204,36 +249,31 @@ Layers layers(Kind kind, const Operand& operand, const std::vector<RecurrentWeig
   result.hidden = zeros({cells, batch, size}, working);
   if (kind == Kind::lstm) result.cell = result.hidden;
   for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
-    Tensor output = zeros({steps, batch, static_cast<std::int64_t>(directions) * size}, working);
+    std::vector<Way> ways;
     for (std::size_t direction = 0; direction < directions; ++direction) {
       const std::size_t number = layer * directions + direction;
       const std::string which = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
-      const RecurrentWeights w = checked(kind, given, x.shape()[2], weights[number], which);
+      RecurrentWeights w = checked(kind, given, x.shape()[2], weights[number], which);
       if (w.hidden.shape()[1] != size) {
         fail<ShapeError>("all layers must have one hidden size", {{"weight_hh" + which, w.hidden}});
       }
       const Tensor inputs = project(x, w.input, w.input_bias);
       State state{first_hidden.select(0, static_cast<std::int64_t>(number)), {}};
       if (kind == Kind::lstm) state.cell = first_cell.select(0, static_cast<std::int64_t>(number));
-      const std::int64_t column = static_cast<std::int64_t>(direction) * size;
-      const bool whole = suits_whole(given.dtype(), inputs, w, state);
-      if (whole) {
-        const Tensor states = all_steps(kind, direction == 1, inputs, w, state);
-        const Tensor each = states.narrow(0, 0, steps);
-        const View region = View::contiguous(output.shape()).sliced(2, column, 1, size);
-        output = directions == 1 ? each : update(output, region, each);
-      }
-      for (std::int64_t i = 0; i < steps && !whole; ++i) {
-        const std::int64_t step = direction == 0 ? i : steps - 1 - i;
-        state = advance(kind, inputs.select(0, step), state, w);
-        const View region = View::contiguous(output.shape()).sliced(0, step, 1, 1).sliced(2, column, 1, size);
-        output = update(output, region, state.hidden.unsqueeze(0));
-      }
-      const auto last = static_cast<std::int64_t>(number);
-      result.hidden = with_part(result.hidden, 0, last, state.hidden.unsqueeze(0));
-      if (kind == Kind::lstm) result.cell = with_part(result.cell, 0, last, state.cell.unsqueeze(0));
+      ways.push_back({std::move(w), inputs, state});
     }
-    x = output;
+    const auto suits = [&](const Way& way) { return suits_whole(given.dtype(), way); };
+    if (std::all_of(ways.begin(), ways.end(), suits)) {
+      x = all_steps(kind, ways);
+    } else {
+      x = step_by_step(kind, ways);
+    }
+    for (std::size_t direction = 0; direction < directions; ++direction) {
+      const auto number = static_cast<std::int64_t>(layer * directions + direction);
+      const State& last = ways[direction].state;
+      result.hidden = with_part(result.hidden, 0, number, last.hidden.unsqueeze(0));
+      if (kind == Kind::lstm) result.cell = with_part(result.cell, 0, number, last.cell.unsqueeze(0));
+    }
   }
   if (single) {
     x = x.squeeze(1);

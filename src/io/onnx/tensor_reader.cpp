@@ -13,7 +13,6 @@
 
 #include "core/assert.h"
 #include "core/os_confined.h"
-#include "core/os_pages.h"
 #include "io/onnx/model.h"
 #include "io/onnx/operator.h"
 
@@ -156,19 +155,6 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
   return other.bytes.subspan(tensor.offset, bytes);
 }
 
-// Elements in a message begin anywhere, and kernels read at multiples of their size: a copy now, whose place in the
-// file need not stay in memory, instead of one beside it at the first run.
-void align_mapped(RawTensor& elements) {
-  constexpr std::size_t kLeast = 64 << 10;
-  const auto address = reinterpret_cast<std::uintptr_t>(elements.bytes.data());
-  const bool is_small = elements.bytes.size() < kLeast;
-  if (is_small || address % size_of(elements.type) == 0 || !os::owns_mapping(elements.owner)) return;
-  auto copy = std::make_shared<const std::vector<std::byte>>(elements.bytes.begin(), elements.bytes.end());
-  os::leave_mapped_pages(elements.owner, elements.bytes);
-  elements.bytes = *copy;
-  elements.owner = std::move(copy);
-}
-
 }  // namespace
 
 std::optional<StoredType> stored_type_of(std::int64_t data_type) {
@@ -304,8 +290,7 @@ RawTensor elements_of(const ModelTensor& tensor, const os::FileBytes& file, Exte
 }
 
 Value value_of(const ModelTensor& tensor, const os::FileBytes& file, ExternalFiles* external) {
-  RawTensor raw = elements_of(tensor, file, external);
-  align_mapped(raw);
+  const RawTensor raw = elements_of(tensor, file, external);
   Tensor elements = io::to_tensor(raw, file.path, tensor.name);
   return {std::move(elements), find_data_type(tensor.type)->narrow};
 }

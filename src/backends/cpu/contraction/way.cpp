@@ -100,6 +100,18 @@ Way::Kept Way::kept_columns(const Binding& binding, bool serial) const {
   return kept(binding, Operand::columns, serial, kernels_.halve != nullptr);
 }
 
+// An operand whose panels are kept is not looked at, unless it is something else, too.
+bool Way::reads(std::size_t slot, Buffer& given) const {
+  const auto number = static_cast<int>(slot);
+  const bool is_rows = plan_.row_side.slot == number;
+  const bool is_columns = plan_.column_side.slot == number;
+  if (is_rows == is_columns || std::count(epilogue_slots_.begin(), epilogue_slots_.end(), number) != 0) return true;
+  const std::size_t which = is_rows ? 0 : 1;
+  if (last_contents_[which] != given.contents()) return true;
+  held_[which] = last_panels_[which].lock();
+  return held_[which] == nullptr;
+}
+
 bool Way::halve_all(const std::byte* panels, std::byte* halves) const {
   const std::int64_t blocks = plan_.batches * k_blocks();
   const std::int64_t stride = panel_stride(Operand::columns);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/cpu/contraction/direct.h"
@@ -66,7 +67,9 @@ class Way : public Executable {
  public:
   void run(const Binding& binding) const final {
     if (plan_.batches * plan_.rows * plan_.columns != 0) compute(binding);
+    held_ = {};
   }
+  bool reads(std::size_t slot, Buffer& given) const final;
 
  protected:
   enum class Operand : std::uint8_t { rows, columns };
@@ -76,7 +79,10 @@ class Way : public Executable {
         plan_(std::move(task.plan)),
         epilogue_(task.epilogue, plan_, element_size(), task.isa),
         isa_(task.isa),
-        kept_(std::move(task.kept)) {}
+        kept_(std::move(task.kept)) {
+    for (const Input& input : task.epilogue.inputs) epilogue_slots_.push_back(input.slot);
+    for (const Table& table : task.epilogue.tables) epilogue_slots_.push_back(table.slot);
+  }
 
   /// There are results to compute.
   virtual void compute(const Binding& binding) const = 0;
@@ -148,10 +154,12 @@ class Way : public Executable {
   bool halve_all(const std::byte* panels, std::byte* halves) const;
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
+  std::vector<int> epilogue_slots_;  ///< that it reads
   // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
   mutable std::array<std::uint64_t, 2> last_contents_{};
   mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;
   mutable bool last_halves_ = false;
+  mutable std::array<KeptPanels::Panels, 2> held_;  ///< from reads() to the run
 };
 
 }  // namespace contraction

@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kept_panels.h"
 #include "backends/cpu/memory_pool.h"
 
 namespace lockstep {
@@ -29,7 +30,8 @@ bool has_attention(Isa isa);
 std::unique_ptr<Executable> compile_attention(const AttentionKernel& kernel, Isa isa,
                                               std::shared_ptr<MemoryPool> memory);
 bool has_recurrence(Isa isa);
-std::unique_ptr<Executable> compile_recurrence(const RecurrenceKernel& kernel, Isa isa);
+std::unique_ptr<Executable> compile_recurrence(const RecurrenceKernel& kernel, Isa isa,
+                                               std::shared_ptr<KeptPanels> kept);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -22,15 +22,7 @@ RecurrenceTable make_table() {
 
 #else
 
-#include "backends/cpu/row/canonical-inl.h"
-#include "backends/cpu/row/together-inl.h"
-
-HWY_INLINE V canonical_vector(V v) {
-  return with_one_nan(flushed(v));
-}
-constexpr std::int64_t lanes() {
-  return static_cast<std::int64_t>(hn::MaxLanes(D()));
-}
+#include "backends/cpu/irregular/recurrence_cells-inl.h"
 
 /// Columns [column, column + kVectors vectors) of the product of kRows hidden states and the weights, plus the biases.
 template <int kRows, int kVectors> HWY_INLINE void multiply_columns(const RecurrenceStep& step, std::int64_t column) {
@@ -44,7 +36,7 @@ template <int kRows, int kVectors> HWY_INLINE void multiply_columns(const Recurr
       for (int v = 0; v < kVectors; ++v) part[r][v] = hn::Zero(d);
     }
     const std::int64_t end = std::min<std::int64_t>(step.size, begin + order::kBlock);
-    const float* weight = step.weight + begin * step.stride + column;
+    const float* weight = reinterpret_cast<const float*>(step.weight) + begin * step.stride + column;
     for (std::int64_t k = begin; k < end; ++k, weight += step.stride) {
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -80,33 +72,6 @@ template <int kRows, int kVectors> HWY_INLINE void multiply(const RecurrenceStep
   if constexpr (kVectors > 1) multiply<kRows, kVectors / 2>(step, column);
 }
 
-/// to = value(i) for whole vectors from element 0 on, until there are `count`.
-template <typename Value> HWY_INLINE void fill(float* to, std::int64_t count, const Value& value) {
-  for (std::int64_t i = 0; i < count; i += lanes()) hn::StoreU(value(i), D(), to + i);
-}
-template <typename Function> HWY_INLINE void apply(float* x, std::int64_t count, const Function& function) {
-  constexpr std::int64_t kStep = static_cast<std::int64_t>(together::kVectors) * lanes();
-  for (std::int64_t i = 0; i < count; i += kStep) together::store(function(together::load(x + i)), x + i);
-}
-void sigmoids(float* x, std::int64_t count) {
-  const auto sigmoid = [](const together::Floats& v)
-                           HWY_ATTR { return together::canonical_result(together::ls_sigmoid(v)); };
-  apply(x, count, sigmoid);
-}
-void tanhs(float* x, std::int64_t count) {
-  const auto tanh = [](const together::Floats& v) HWY_ATTR { return together::canonical_result(together::ls_tanh(v)); };
-  apply(x, count, tanh);
-}
-HWY_INLINE V at(const float* from, std::int64_t i) {
-  return hn::LoadU(D(), from + i);
-}
-HWY_INLINE V plus(V a, V b) {
-  return canonical_vector(hn::Add(a, b));
-}
-HWY_INLINE V times(V a, V b) {
-  return canonical_vector(hn::Mul(a, b));
-}
-
 // The states behind `hidden`'s and `memory`'s elements stay as they are. fresh + keep * (hidden - fresh)
 void step_gru(const RecurrenceStep& step, const float* shares, const float* gates, float* hidden) {
   const std::int64_t size = step.size;
@@ -125,7 +90,7 @@ void step_gru(const RecurrenceStep& step, const float* shares, const float* gate
   std::copy_n(fresh, size, hidden);
 }
 
-// Gates: in, forget, fresh, out. memory = forget * memory + in * fresh, hidden = out * tanh(memory)
+// Gates: in, forget, fresh, out.
 void step_lstm(const RecurrenceStep& step, const float* shares, const float* gates, float* hidden, float* memory) {
   const std::int64_t size = step.size;
   float* const in_forget = step.work;
@@ -137,13 +102,7 @@ void step_lstm(const RecurrenceStep& step, const float* shares, const float* gat
   sigmoids(in_forget, 2 * size);
   tanhs(fresh, size);
   sigmoids(out, size);
-  fill(fresh, size, [&](std::int64_t i) HWY_ATTR {
-    return plus(times(at(in_forget + size, i), at(memory, i)), times(at(in_forget, i), at(fresh, i)));
-  });
-  std::copy_n(fresh, size, memory);
-  tanhs(fresh, size);
-  fill(out, size, [&](std::int64_t i) HWY_ATTR { return times(at(out, i), at(fresh, i)); });
-  std::copy_n(out, size, hidden);
+  finish_lstm(size, in_forget, in_forget + size, fresh, out, hidden, memory);
 }
 
 void step_rnn(const RecurrenceStep& step, const float* shares, const float* gates, float* hidden) {
@@ -178,6 +137,7 @@ void run_step(const RecurrenceStep& step) {
       case RecurrentCell::lstm: step_lstm(step, shares, gates, hidden, step.memory + row * step.state_stride); break;
       case RecurrentCell::rnn_tanh:
       case RecurrentCell::rnn_relu: step_rnn(step, shares, gates, hidden); break;
+      case RecurrentCell::int8_lstm: break;  // int8_recurrence_table.cpp
     }
   }
 }

@@ -1,6 +1,7 @@
-// One step of a recurrence for a few rows of its batch, in loops for an instruction set.
+// One step of a recurrence for rows of its batch, in loops for an instruction set.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/cpu/isa.h"
@@ -14,21 +15,23 @@ inline constexpr std::int64_t kRecurrenceRows = 4;
 
 struct RecurrenceStep {
   RecurrentCell cell = RecurrentCell::gru;
-  std::int64_t size = 0;          ///< of a hidden state
-  std::int64_t stride = 0;        ///< elements of all gates, rounded up to whole vectors
-  const float* weight = nullptr;  ///< [size][stride]
-  const float* bias = nullptr;    ///< [stride]
-  const float* shares = nullptr;  ///< [rows][stride]
-  std::int64_t rows = 0;          ///< at most kRecurrenceRows
-  float* hidden = nullptr;        ///< [rows][state_stride], before and after the step
-  float* memory = nullptr;        ///< of an LSTM: the same of the cell state
+  std::int64_t size = 0;               ///< of a hidden state
+  std::int64_t stride = 0;             ///< elements of all gates, rounded up to whole vectors
+  const std::byte* weight = nullptr;   ///< floats [size][stride], or what int8_recurrence_table.h says
+  const float* bias = nullptr;         ///< [stride]
+  const float* scale = nullptr;        ///< int8_lstm: [stride]
+  const std::int32_t* zero = nullptr;  ///< int8_lstm: [stride], of the weights less 128 where these are unsigned
+  const float* shares = nullptr;       ///< [rows][stride]
+  std::int64_t rows = 0;               ///< at most kRecurrenceRows; int8_lstm: all of the batch
+  float* hidden = nullptr;             ///< [rows][state_stride], before and after the step
+  float* memory = nullptr;             ///< of an LSTM: the same of the cell state
   std::int64_t state_stride = 0;
   float* gates = nullptr;  ///< [rows][stride]: room for what the weights give
-  float* work = nullptr;   ///< recurrence_work(size) elements
+  float* work = nullptr;   ///< recurrence_work(size, rows) elements
 };
 
-constexpr std::int64_t recurrence_work(std::int64_t size) {
-  return 4 * size + 3 * kRecurrenceSlack;
+constexpr std::int64_t recurrence_work(std::int64_t size, std::int64_t rows) {
+  return 4 * size + 3 * kRecurrenceSlack + rows * (size + kRecurrenceSlack);
 }
 
 struct RecurrenceTable {

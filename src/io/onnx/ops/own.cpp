@@ -17,6 +17,7 @@ std::vector<Tensor> sum_of_products(const Call& call) {
   call.require(a.shape() == b.shape() && a.dtype() == b.dtype(), "the factors are not of one shape and dtype");
   std::uint32_t dims = 0;
   for (const int axis : axes_of(call, call.required_integers("axes"), a.rank())) dims |= 1u << axis;
+  const CallScope named("sum_of_products", a);
   return {graph::reduce(ReduceOp::dot, a, dims, &b)};
 }
 

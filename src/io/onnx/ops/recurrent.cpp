@@ -1,9 +1,12 @@
 // RNN, GRU and LSTM: as our own layers where these compute the same, else cell by cell.
 #include <lockstep/ops.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 
+#include "graph/make.h"
+#include "graph/ops/recurrent.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
 #include "io/onnx/ops/quantized.h"
@@ -127,6 +130,11 @@ std::vector<RecurrentWeights> weights_of(const Call& call, const Cells& cells, s
   return weights;
 }
 
+// Our layers go forward, or both ways.
+Tensor in_order(const Cells& cells, const Tensor& sequence) {
+  return cells.backwards ? sequence.flip({0}) : sequence;
+}
+
 // Whether our layers compute this: no lengths, no clipping, the usual activations.
 bool is_plain(const Call& call, const Cells& cells, std::span<const std::string_view> usual) {
   if (call.has(4) || cells.clip != 0 || call.integer("input_forget", 0) != 0) return false;
@@ -229,12 +237,12 @@ std::vector<Tensor> gru_of(const Call& call) {
   const Cells cells = cells_of(call, 3, call.shape(2).back(), {"Sigmoid", "Tanh"});
   const bool before_reset = call.integer("linear_before_reset", 0) != 0;
   constexpr std::array<std::string_view, 2> kUsual = {"Sigmoid", "Tanh"};
-  if (before_reset && !cells.backwards && is_plain(call, cells, kUsual)) {
+  if (before_reset && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {1, 0, 2};  // z, r, h to r, z, n
     const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
-    const RecurrentResult result =
-        gru(cells.x, weights, initial_states(call, cells, 1)[0], {.bidirectional = cells.directions == 2});
-    return results_of(cells, result.output, {result.hidden});
+    const RecurrentResult result = gru(in_order(cells, cells.x), weights, initial_states(call, cells, 1)[0],
+                                       {.bidirectional = cells.directions == 2});
+    return results_of(cells, in_order(cells, result.output), {result.hidden});
   }
   return by_cells(call, cells, 1, products_of(call, cells), [&](int d, const Tensor& bias) {
     const std::int64_t h = cells.hidden;
@@ -290,13 +298,13 @@ std::vector<Tensor> lstm_cells(const Call& call, const Cells& cells, const std::
 std::vector<Tensor> lstm_of(const Call& call) {
   const Cells cells = cells_of(call, 4, call.shape(2).back(), {"Sigmoid", "Tanh", "Tanh"});
   constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
-  if (!call.has(7) && !cells.backwards && is_plain(call, cells, kUsual)) {
+  if (!call.has(7) && is_plain(call, cells, kUsual)) {
     constexpr std::array kOrder = {0, 2, 3, 1};  // i, o, f, c to i, f, g, o
     const std::vector<RecurrentWeights> weights = weights_of(call, cells, kOrder);
     const auto states = initial_states(call, cells, 2);
-    const LstmResult result =
-        lstm(cells.x, weights, LstmState{*states[0], *states[1]}, {.bidirectional = cells.directions == 2});
-    return results_of(cells, result.output, {result.hidden, result.cell});
+    const LstmResult result = lstm(in_order(cells, cells.x), weights, LstmState{*states[0], *states[1]},
+                                   {.bidirectional = cells.directions == 2});
+    return results_of(cells, in_order(cells, result.output), {result.hidden, result.cell});
   }
   return lstm_cells(call, cells, [&](int d) -> LstmProducts {
     return {[&call, d](const Tensor& x) { return matmul(x, part(call, 1, d).transpose(0, 1)); },
@@ -304,30 +312,108 @@ std::vector<Tensor> lstm_of(const Call& call) {
   });
 }
 
+// The operands of DynamicQuantizeLSTM's weights: integers, their scales, their zero points.
+struct Int8Weights {
+  std::size_t integers, scale, zero;
+};
+constexpr Int8Weights kOfInputs = {1, 8, 9};
+constexpr Int8Weights kOfStates = {2, 10, 11};
+
+// For each direction, less their zero points: those of the inputs, then those of the states where they are wanted.
+std::vector<Tensor> centred_weights(const Call& call, const Cells& cells, bool of_states) {
+  std::vector<Tensor> sources = {call.input(kOfInputs.integers), call.input(kOfInputs.zero)};
+  if (of_states) sources.insert(sources.end(), {call.input(kOfStates.integers), call.input(kOfStates.zero)});
+  return call.planned().derived->of(sources, [&] {
+    std::vector<Tensor> all;
+    for (const Int8Weights& weights : {kOfInputs, kOfStates}) {
+      for (int d = 0; d < cells.directions && (of_states || weights.integers == kOfInputs.integers); ++d) {
+        all.push_back(centred(part(call, weights.integers, d), part(call, weights.zero, d), -1).contiguous());
+      }
+    }
+    return all;
+  });
+}
+Tensor int8_product(const Quantised& x, const Tensor& integers, const Tensor& scale) {
+  return mul(matmul(centred(x.values, x.zero, 0), integers).to(DType::f32), mul(x.scale, along(scale, 1, 0)));
+}
+
+// The states of a batch have one range, so one thread takes all of them; of many rows threads do better side by side.
+constexpr std::int64_t kMostRowsOfOneThread = 16;
+
+bool is_one_kernel(const Call& call, const Cells& cells) {
+  constexpr std::array<std::string_view, 3> kUsual = {"Sigmoid", "Tanh", "Tanh"};
+  const Tensor& weight = call.input(kOfStates.integers);
+  const Tensor& zero = call.input(kOfStates.zero);
+  bool traced = false;
+  for (const std::size_t i : {0, 3, 5, 6, 8, 10}) {
+    if (!call.has(i)) continue;
+    traced = traced || graph::is_tracing({&call.input(i)});
+  }
+  return !traced && !call.has(7) && is_plain(call, cells, kUsual) && cells.x.dtype() == DType::f32 &&
+         cells.x.size(0) > 0 && cells.x.size(1) <= kMostRowsOfOneThread &&
+         (weight.dtype() == DType::u8 || weight.dtype() == DType::i8) && zero.dtype() == weight.dtype() &&
+         graph::may_be_whole(call.device());
+}
+
+// `shares`: what the inputs give the gates of each direction.
+std::vector<Tensor> int8_lstm(const Call& call, const Cells& cells, const std::vector<Tensor>& shares) {
+  using Direction = graph::Recur::Direction;
+  const std::int64_t rows = 4 * cells.hidden;
+  const auto for_gates = [&](const Tensor& parameter) { return along(parameter, 1, 0).expand({rows}); };
+  std::vector<Tensor> operands;
+  for (int d = 0; d < cells.directions; ++d) {
+    const Tensor bias = part(call, 3, d);
+    operands.push_back(shares[static_cast<std::size_t>(d)]);
+    operands.push_back(part(call, kOfStates.integers, d));
+    // Nothing is added by -0.
+    operands.push_back(bias.defined() ? bias.narrow(0, rows, rows) : full({rows}, -0.0, {DType::f32, call.device()}));
+    operands.push_back(initial(call, cells, 5, d));
+    operands.push_back(initial(call, cells, 6, d));
+    operands.push_back(for_gates(part(call, kOfStates.scale, d)));
+    operands.push_back(for_gates(part(call, kOfStates.zero, d)));
+  }
+  const Direction direction = cells.directions == 2 ? Direction::both
+                              : cells.backwards     ? Direction::reverse
+                                                    : Direction::forward;
+  const CallScope named("lstm", cells.x);
+  const Tensor states = graph::recur({RecurrentCell::int8_lstm, direction}, operands);
+  const std::int64_t steps = cells.x.size(0);
+  std::vector<Tensor> hidden;
+  std::vector<Tensor> memory;
+  for (int d = 0; d < cells.directions; ++d) {
+    const Tensor own = states.narrow(2, d * cells.hidden, cells.hidden);
+    hidden.push_back(own.select(0, cells.backwards || d == 1 ? 0 : steps - 1));
+    memory.push_back(own.select(0, steps));
+  }
+  return results_of(cells, states.narrow(0, 0, steps), {stack(hidden, 0), stack(memory, 0)});
+}
+
 // Of com.microsoft: the weights are integers, [directions, features, gates], and what they are multiplied by is made
 // integers of its own range: all inputs at once, the hidden states of a batch in every step.
 std::vector<Tensor> dynamic_quantize_lstm(const Call& call) {
   call.require(call.shape(2).rank() == 3, "the recurrent weights are not [directions, features, gates]");
   const Cells cells = cells_of(call, 4, call.shape(2)[1], {"Sigmoid", "Tanh", "Tanh"});
-  const auto product = [&](std::size_t weight, std::size_t scale, int d) {
-    const auto make = [&] {
-      std::vector<Tensor> all;
-      for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
-        for (int k = 0; k < cells.directions; ++k)
-          all.push_back(centred(part(call, i, k), part(call, i == 1 ? 9 : 11, k), -1).contiguous());
-      }
-      return all;
-    };
-    const std::vector<Tensor> made =
-        call.planned().derived->of({call.input(1), call.input(2), call.input(9), call.input(11)}, make);
-    const Tensor integers =
-        made[(weight - 1) * static_cast<std::size_t>(cells.directions) + static_cast<std::size_t>(d)];
-    return [&call, integers, factor = along(part(call, scale, d), 1, 0)](const Tensor& x) {
-      const Quantised given = quantised_by_range(call, x);
-      return mul(matmul(centred(given.values, given.zero, 0), integers).to(DType::f32), mul(given.scale, factor));
-    };
+  const Quantised inputs = quantised_by_range(call, cells.x);
+  const bool whole = is_one_kernel(call, cells);
+  const std::vector<Tensor> weights = centred_weights(call, cells, !whole);
+  const auto times = [&](int d) {
+    return int8_product(inputs, weights[static_cast<std::size_t>(d)], part(call, kOfInputs.scale, d));
   };
-  return lstm_cells(call, cells, [&](int d) -> LstmProducts { return {product(1, 8, d), product(2, 10, d)}; });
+  if (whole) {
+    std::vector<Tensor> shares;
+    for (int d = 0; d < cells.directions; ++d) {
+      const Tensor bias = part(call, 3, d);
+      shares.push_back(plus(times(d), bias.defined() ? bias.narrow(0, 0, 4 * cells.hidden) : bias));
+    }
+    return int8_lstm(call, cells, shares);
+  }
+  return lstm_cells(call, cells, [&](int d) -> LstmProducts {
+    return {[&times, d](const Tensor&) { return times(d); },
+            [&call, integers = weights[static_cast<std::size_t>(cells.directions + d)],
+             scale = part(call, kOfStates.scale, d)](const Tensor& h) {
+              return int8_product(quantised_by_range(call, h), integers, scale);
+            }};
+  });
 }
 
 constexpr Operator kRecurrentOperators[] = {

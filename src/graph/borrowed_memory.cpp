@@ -1,0 +1,62 @@
+#include "graph/borrowed_memory.h"
+
+#include <cstring>
+
+#include "core/os_pages.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace graph {
+
+BorrowedMemory::BorrowedMemory(const Window& window) : window_(window) {
+  constexpr std::size_t kLeastAligned = 64 << 10;  // of fewer bytes hardly a page is nobody else's
+  for (std::size_t e = 0; e < window.nodes.size(); ++e) {
+    const Node& node = *window.nodes[e];
+    const bool may_be =
+        window.values[e].given && is_host(node.device) && !node.computed && form_of(node.op) == Form::given;
+    if (!may_be) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(node.buffer->data());
+    const std::size_t size = is_blocks(node.encoding) ? 1 : size_of(held_dtype(node.encoding, node.dtype));
+    const bool aligned = address % size == 0;
+    if (aligned && node.bytes() < kLeastAligned) continue;
+    parts_.resize(window.nodes.size());
+    parts_[e].kind = aligned ? Kind::aligned : Kind::unaligned;
+  }
+}
+
+std::byte* BorrowedMemory::address(std::size_t entry, std::size_t slot, const Executable& executable) {
+  Node& node = *window_.nodes[entry];
+  if (!executable.reads(slot, *node.buffer)) return node.buffer->data();
+  parts_[entry].was_read = true;
+  if (parts_[entry].kind == Kind::aligned) return node.buffer->data();
+  if (node.aligned == nullptr) {
+    // Not of the device's memory, which keeps what is given back for values of about that size.
+    std::shared_ptr<std::byte> copy = os::fresh_memory(node.bytes());
+    std::memcpy(copy.get(), node.buffer->data(), node.bytes());
+    os::leave_mapped_pages({node.buffer->data(), node.bytes()});
+    std::byte* const data = copy.get();
+    node.aligned = std::make_shared<Buffer>(node.device, data, node.bytes(), [copy = std::move(copy)] {});
+  }
+  return node.aligned->data();
+}
+
+void BorrowedMemory::ran(const Plan::Prepared& prepared) {
+  if (parts_.empty()) return;
+  for (std::size_t slot = 0; slot < prepared.step.slots.size(); ++slot) {
+    const auto e = static_cast<std::size_t>(prepared.step.slots[slot]);
+    Part& part = parts_[e];
+    if (!part.was_read || part.is_read_again) continue;
+    part.is_read_again = prepared.executable->reads(slot, *window_.nodes[e]->buffer);
+  }
+  for (const int entry : prepared.released) {
+    const auto e = static_cast<std::size_t>(entry);
+    if (!parts_[e].was_read || parts_[e].is_read_again) continue;
+    Node& node = *window_.nodes[e];
+    node.aligned.reset();
+    os::leave_mapped_pages({node.buffer->data(), node.bytes()});
+  }
+}
+
+}  // namespace graph
+}  // namespace v0
+}  // namespace lockstep
