@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/cpu/contraction/direct.h"
@@ -145,10 +146,17 @@ class Way : public Executable {
   bool halve_all(const std::byte* panels, std::byte* halves) const;
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
-  // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
-  mutable std::array<std::uint64_t, 2> last_contents_{};
-  mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;
-  mutable bool last_halves_ = false;
+  /// Contents that an operand had, to know a value that comes again, and its panels, as long as they are kept. Layers
+  /// of a network that is computed in several parts share their kernels, so that their weights come by turns.
+  struct Met {
+    std::uint64_t contents = 0;
+    std::uint32_t runs = 0;
+    bool halves = false;
+    std::weak_ptr<std::byte> panels{};
+  };
+  Met& met(Operand operand, std::uint64_t contents) const;
+  mutable std::array<std::vector<Met>, 2> met_;
+  mutable std::array<std::size_t, 2> next_{};
 };
 
 }  // namespace contraction
