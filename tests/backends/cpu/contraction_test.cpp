@@ -296,6 +296,20 @@ TEST(CpuContraction, LargeWeightsAndFewColumns) {
   }
 }
 
+// Columns side by side in stretches that are longer than what registers hold the sums of, in one or several parts.
+TEST(CpuContraction, FewRowsTimesLongRows) {
+  for (const std::int64_t m : {1, 2, 3, 4}) {
+    for (const std::int64_t k : {31, 32, 45, 300, 520}) {
+      Problem problem = matmul_problem({}, m, 1040, k, {.special = k == 45});
+      expect_reference_bits(problem, {1, 2});
+      problem.kernel.a.canonical = problem.kernel.b_operand.canonical = true;
+      if (k != 45) expect_reference_bits(problem, {1});
+    }
+    Problem parts = matmul_problem({}, m, 5136, 270);
+    expect_reference_bits(parts, {1});
+  }
+}
+
 TEST(CpuContraction, BatchesAndBroadcasts) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {

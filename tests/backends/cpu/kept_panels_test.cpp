@@ -1,6 +1,8 @@
 // Packed forms of values: kept with the second use, gone with the value, and never those of other contents.
 #include "backends/cpu/kept_panels.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/lockstep.h>
@@ -37,6 +39,20 @@ TEST(KeptPanels, WeightsArePackedOnceAndLeaveWithTheirValue) {
     for (const Tensor& result : {first, second, third}) EXPECT_EQ(result.hash(), expected.hash());
   }
   EXPECT_EQ(kept_bytes(), before);
+}
+
+// Layers of one shape share a kernel where a network is computed in several parts.
+TEST(KeptPanels, WeightsThatComeByTurnsArePackedOnce) {
+  const std::size_t before = kept_bytes();
+  std::vector<Tensor> weights;
+  for (int layer = 0; layer < 12; ++layer) weights.push_back(randn({64, 300}).eval());
+  const Tensor x = randn({40, 300}).eval();
+  for (int use = 0; use < 3; ++use) {
+    for (const Tensor& weight : weights) {
+      EXPECT_EQ(linear(x * 1.5, weight).eval().hash(), linear(x.to(kRef) * 1.5, weight.to(kRef)).hash());
+    }
+  }
+  EXPECT_GE(kept_bytes(), before + weights.size() * 64 * 300 * sizeof(float));
 }
 
 // Panels would take twice the memory of weights of 16 bits beside f32.

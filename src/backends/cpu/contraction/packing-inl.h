@@ -249,11 +249,45 @@ template <int kStride, bool kFlush, int kWidth> void pack_f32_along_outer(const 
   }
 }
 
+// Everything side by side and without bounds: some panels at a time, along memory's rows. Panel by panel, a row's lines
+// would be fetched once for each, as rows that lie a power of two apart drive each other out of the caches.
+template <bool kFlush, int kWidth> bool pack_f32_side_by_side(const PackArgs& args) {
+  const Geometry& geometry = args.side->geometry;
+  Walk walk(geometry.outer, 0);
+  walk.seek(args.outer_begin);
+  if (!kMasksAreBytes || geometry.bounds() != 0 || walk.run() < args.outer_count) return false;
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  constexpr std::int64_t kTogether = 4 * kWidth;
+  const float* const data = reinterpret_cast<const float*>(args.data) + args.batch.address + walk.position().address;
+  for (std::int64_t o = 0; o < args.outer_count; o += kTogether) {
+    float* const panel = static_cast<float*>(args.panels) + o / kWidth * args.panel_stride;
+    const std::int64_t together = std::min(kTogether, args.outer_count - o);
+    for (std::int64_t k = 0; k < args.k_count; ++k) {
+      const float* from = data + args.workspace->k_address[k] + o;
+      float* row = panel + k * kWidth;
+      for (std::int64_t left = together; left > 0; left -= kWidth, from += kWidth, row += args.panel_stride) {
+        // Vectors are stored whole: what they write past a panel's row is overwritten by its next one.
+        for (int i = 0; i < kWidth; i += kN) {
+          const auto value = left >= i + kN ? hn::LoadU(d, from + i)
+                             : left > i ? hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(left - i)), d, from + i)
+                                        : hn::Zero(d);
+          hn::StoreU(flushed<kFlush>(d, value), d, row + i);
+        }
+      }
+    }
+  }
+  return true;
+}
+
 template <int kWidth> bool pack_f32_vectors(const PackArgs& args) {
   const Side& side = *args.side;
   const std::int64_t stride = side.geometry.outer.inner_stride();
   if (side.dtype != DType::f32 || (side.fill != 0 && side.geometry.bounds() > 0)) return false;
   if (stride == 1) {
+    const bool done =
+        side.flush ? pack_f32_side_by_side<true, kWidth>(args) : pack_f32_side_by_side<false, kWidth>(args);
+    if (done) return true;
     side.flush ? pack_f32_along_outer<1, true, kWidth>(args) : pack_f32_along_outer<1, false, kWidth>(args);
     return true;
   }

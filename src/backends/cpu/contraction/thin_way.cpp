@@ -21,8 +21,8 @@ constexpr std::int64_t kThinWorkAlongK = 10000;
 constexpr std::int64_t kMostThinBytes = 8 << 20;
 // What copying, the epilogue and storing cost a vector of results beside its multiply-adds.
 constexpr std::int64_t kThinOverhead = 24;
-// Pieces of neighbouring columns that a thread takes at least: one or two pages of each row.
-constexpr std::int64_t kThinStretch = 64;
+// Pieces of neighbouring columns that a thread takes at least: what follows in memory comes by itself.
+constexpr std::int64_t kThinStretch = 16;
 
 class ThinWay final : public Way {
  public:

@@ -96,6 +96,17 @@ std::string Way::form(Operand operand) const {
 KeptPanels::Panels Way::kept(const Binding& binding, Operand operand, bool serial) const {
   return kept(binding, operand, serial, false).panels;
 }
+
+Way::Met& Way::met(Operand operand, std::uint64_t contents) const {
+  constexpr std::size_t kMost = 16;
+  const std::size_t which = operand == Operand::rows ? 0 : 1;
+  std::vector<Met>& all = met_[which];
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Met& met) { return met.contents == contents; });
+  if (found != all.end()) return *found;
+  if (all.size() < kMost) return all.emplace_back(Met{.contents = contents});
+  return all[next_[which]++ % kMost] = Met{.contents = contents};
+}
+
 Way::Kept Way::kept_columns(const Binding& binding, bool serial) const {
   return kept(binding, Operand::columns, serial, kernels_.halve != nullptr);
 }
@@ -107,8 +118,11 @@ bool Way::reads(std::size_t slot, Buffer& given) const {
   const bool is_columns = plan_.column_side.slot == number;
   if (is_rows == is_columns || std::count(epilogue_slots_.begin(), epilogue_slots_.end(), number) != 0) return true;
   const std::size_t which = is_rows ? 0 : 1;
-  if (last_contents_[which] != given.contents()) return true;
-  held_[which] = last_panels_[which].lock();
+  const auto& all = met_[which];
+  const auto met = std::find_if(all.begin(), all.end(),
+                                [contents = given.contents()](const Met& one) { return one.contents == contents; });
+  if (met == all.end()) return true;
+  held_[which] = met->panels.lock();
   return held_[which] == nullptr;
 }
 
@@ -138,12 +152,9 @@ Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool m
   const std::int64_t bytes = packed_bytes(operand);
   if (bytes < kLeastBytes) return {};
   const std::uint64_t contents = buffer->contents();
-  const std::size_t which = operand == Operand::rows ? 0 : 1;
-  if (std::exchange(last_contents_[which], contents) != contents) {
-    last_panels_[which].reset();
-    return {};
-  }
-  if (auto panels = last_panels_[which].lock()) return {std::move(panels), may_halve && last_halves_};
+  Met& met = this->met(operand, contents);
+  if (met.runs++ == 0) return {};
+  if (auto panels = met.panels.lock()) return {std::move(panels), may_halve && met.halves};
   std::string name = form(operand);
   Kept found;
   if (may_halve) found = {kept_->find(contents, name + "halves"), true};
@@ -164,8 +175,8 @@ Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool m
     pack_all(binding, operand, serial, found.panels.get());
     kept_->keep(*buffer, std::move(name), found.panels, static_cast<std::size_t>(bytes));
   }
-  last_panels_[which] = found.panels;
-  if (may_halve) last_halves_ = found.halves;
+  met.panels = found.panels;
+  met.halves = found.halves;
   return found;
 }
 

@@ -155,10 +155,17 @@ class Way : public Executable {
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
   std::vector<int> epilogue_slots_;  ///< that it reads
-  // What the operands held in the last run, to know a value that comes again, and its panels, as long as they are kept.
-  mutable std::array<std::uint64_t, 2> last_contents_{};
-  mutable std::array<std::weak_ptr<std::byte>, 2> last_panels_;
-  mutable bool last_halves_ = false;
+  /// Contents that an operand had, to know a value that comes again, and its panels, as long as they are kept. Layers
+  /// of a network that is computed in several parts share their kernels, so that their weights come by turns.
+  struct Met {
+    std::uint64_t contents = 0;
+    std::uint32_t runs = 0;
+    bool halves = false;
+    std::weak_ptr<std::byte> panels{};
+  };
+  Met& met(Operand operand, std::uint64_t contents) const;
+  mutable std::array<std::vector<Met>, 2> met_;
+  mutable std::array<std::size_t, 2> next_{};
   mutable std::array<KeptPanels::Panels, 2> held_;  ///< from reads() to the run
 };
 
