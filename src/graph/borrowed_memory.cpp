@@ -1,6 +1,11 @@
 #include "graph/borrowed_memory.h"
 
 #include <cstring>
+#include <new>
+
+#include <fmt/format.h>
+
+#include <lockstep/error.h>
 
 #include "core/os_pages.h"
 
@@ -31,7 +36,13 @@ std::byte* BorrowedMemory::address(std::size_t entry, std::size_t slot, const Ex
   if (parts_[entry].kind == Kind::aligned) return node.buffer->data();
   if (node.aligned == nullptr) {
     // Not of the device's memory, which keeps what is given back for values of about that size.
-    std::shared_ptr<std::byte> copy = os::fresh_memory(node.bytes());
+    std::shared_ptr<std::byte> copy;
+    try {
+      copy = os::fresh_memory(node.bytes());
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemoryError(fmt::format("{}: no {} bytes for the copy of a value at an odd address",
+                                         node.device.to_string(), node.bytes()));
+    }
     std::memcpy(copy.get(), node.buffer->data(), node.bytes());
     os::leave_mapped_pages({node.buffer->data(), node.bytes()});
     std::byte* const data = copy.get();
