@@ -8,6 +8,8 @@
 #include <lockstep/error.h>
 
 #include "core/os_pages.h"
+#include "graph/describe.h"
+#include "graph/node.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -27,6 +29,11 @@ BorrowedMemory::BorrowedMemory(const Window& window) : window_(window) {
     parts_.resize(window.nodes.size());
     parts_[e].kind = aligned ? Kind::aligned : Kind::unaligned;
   }
+}
+
+bool BorrowedMemory::has(std::size_t entry) const {
+  // The memory of a value that was replaced is that of another.
+  return !parts_.empty() && parts_[entry].kind != Kind::other && window_.nodes[entry]->buffer != nullptr;
 }
 
 std::byte* BorrowedMemory::address(std::size_t entry, std::size_t slot, const Executable& executable) {
@@ -51,17 +58,17 @@ std::byte* BorrowedMemory::address(std::size_t entry, std::size_t slot, const Ex
   return node.aligned->data();
 }
 
-void BorrowedMemory::ran(const Plan::Prepared& prepared) {
+void BorrowedMemory::ran(const Step& step, const Executable& executable, std::span<const int> released) {
   if (parts_.empty()) return;
-  for (std::size_t slot = 0; slot < prepared.step.slots.size(); ++slot) {
-    const auto e = static_cast<std::size_t>(prepared.step.slots[slot]);
+  for (std::size_t slot = 0; slot < step.slots.size(); ++slot) {
+    const auto e = static_cast<std::size_t>(step.slots[slot]);
     Part& part = parts_[e];
-    if (!part.was_read || part.is_read_again) continue;
-    part.is_read_again = prepared.executable->reads(slot, *window_.nodes[e]->buffer);
+    if (!has(e) || !part.was_read || part.is_read_again) continue;
+    part.is_read_again = executable.reads(slot, *window_.nodes[e]->buffer);
   }
-  for (const int entry : prepared.released) {
+  for (const int entry : released) {
     const auto e = static_cast<std::size_t>(entry);
-    if (!parts_[e].was_read || parts_[e].is_read_again) continue;
+    if (!has(e) || !parts_[e].was_read || parts_[e].is_read_again) continue;
     Node& node = *window_.nodes[e];
     node.aligned.reset();
     os::leave_mapped_pages({node.buffer->data(), node.bytes()});

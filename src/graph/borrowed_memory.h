@@ -5,16 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backends/backend.h"
-#include "graph/node.h"
 #include "graph/plan.h"
-#include "graph/window.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
+
+struct Window;
 
 /// That of the given values of one run of a plan.
 class BorrowedMemory {
@@ -22,12 +23,12 @@ class BorrowedMemory {
   explicit BorrowedMemory(const Window& window);
 
   /// Whether a kernel is given an entry's memory by address() below.
-  bool has(std::size_t entry) const { return !parts_.empty() && parts_[entry].kind != Kind::other; }
+  bool has(std::size_t entry) const;
   bool is_aligned(std::size_t entry) const { return parts_.empty() || parts_[entry].kind != Kind::unaligned; }
   /// For a slot of a kernel that is about to run.
   std::byte* address(std::size_t entry, std::size_t slot, const Executable& executable);
-  /// After a kernel.
-  void ran(const Plan::Prepared& prepared);
+  /// After a kernel, and which entries no later one has.
+  void ran(const Step& step, const Executable& executable, std::span<const int> released);
 
  private:
   enum class Kind : std::uint8_t { other, aligned, unaligned };

@@ -147,6 +147,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     if (pairs && prepared.is_in_later) continue;
     const Plan::Prepared::Together* const together = pairs ? prepared.together.get() : nullptr;
     const Step& step = together != nullptr ? together->step : prepared.step;
+    const Executable& executable = together != nullptr ? *together->executable : *prepared.executable;
     bool replaced = false;
     if (prepared.may_replace) {
       const auto from = static_cast<std::size_t>(prepared.step.replaces);
@@ -171,7 +172,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     given.clear();
     for (const int entry : step.slots) {
       const auto e = static_cast<std::size_t>(entry);
-      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), *prepared.executable) : buffers[e]->data());
+      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), executable) : buffers[e]->data());
       const bool stays = window.values[e].given && !(replaced && entry == prepared.step.replaces);
       given.push_back(stays ? buffers[e].get() : nullptr);
     }
@@ -180,7 +181,6 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     const KernelRun run{backend, window, prepared.step, buffers, parameters, replaced};
     for (const auto& watch : watches) watch->before(run);
     const auto start = trace ? TraceClock::now() : TraceClock::time_point();
-    const Executable& executable = together != nullptr ? *together->executable : *prepared.executable;
     executable.run({slots, parameters, faults, next_fault, given});
     next_fault += prepared.step.checks.size();
     work.kernels.fetch_add(1, std::memory_order_relaxed);
@@ -193,7 +193,7 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
       trace->add(prepared, bytes, start);
     }
     for (const auto& watch : watches) watch->after(run);
-    borrowed.ran(prepared);
+    borrowed.ran(step, executable, prepared.released);
     for (const int entry : prepared.released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();

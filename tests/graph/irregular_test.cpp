@@ -11,12 +11,6 @@
 namespace lockstep::test {
 namespace {
 
-using graph::gather;
-using graph::scan;
-using graph::scatter;
-using graph::sort_indices;
-using graph::update;
-
 Tensor indices(const std::vector<std::int64_t>& values, const Shape& shape, Device device) {
   return Tensor::from<std::int64_t>(values, shape, device);
 }
@@ -29,7 +23,7 @@ TEST(Gather, ReadsThroughViewsAndFusesWithItsNeighbours) {
   same_everywhere([](Device device) {
     const Tensor source = (numbers({6, 5}, device) * 2.0).eval().transpose(0, 1);  // [5, 6]
     const Tensor index = indices({4, 0, 2, 1, 1, 3}, {1, 6}, device);
-    const Tensor result = gather(source, 0, index) + 1.0;
+    const Tensor result = graph::gather(source, 0, index) + 1.0;
     EXPECT_LE(plan({result}).size(), 1u);  // 0: computed at the call
     EXPECT_EQ(result.to_vector<float>(), (std::vector<float>{9, 11, 25, 33, 43, 57}));
     return result;
@@ -40,7 +34,7 @@ TEST(Gather, OfAPendingValueStoresItFirst) {
   same_everywhere([](Device device) {
     const Tensor index = indices({3, 3, 0}, {3}, device);
     const Tensor source = exp(numbers({4}, device));
-    const Tensor result = gather(source, 0, index + index - index) * 2.0 + gather(source, 0, index);
+    const Tensor result = graph::gather(source, 0, index + index - index) * 2.0 + graph::gather(source, 0, index);
     return result;
   });
 }
@@ -48,7 +42,7 @@ TEST(Gather, OfAPendingValueStoresItFirst) {
 TEST(Gather, KeepsBits) {
   same_everywhere([](Device device) {
     const Tensor source = Tensor::from<float>({1e-40f, -0.0f, std::numeric_limits<float>::quiet_NaN()}, {3}, device);
-    return gather(source, 0, indices({2, 1, 0, 0}, {4}, device));
+    return graph::gather(source, 0, indices({2, 1, 0, 0}, {4}, device));
   });
 }
 
@@ -56,7 +50,7 @@ TEST(Gather, OfOneRowPerIndexCopiesRows) {
   same_everywhere([](Device device) {
     const Tensor table = random_tensor({50, 700}, DType::f16, 3, device);
     const Tensor ids = indices({49, 0, 7, 7}, {4, 1}, device).expand({4, 700});
-    return gather(table, 0, ids).to(DType::f32) * 2.0;
+    return graph::gather(table, 0, ids).to(DType::f32) * 2.0;
   });
 }
 
@@ -64,7 +58,7 @@ TEST(Gather, ABadIndexIsAnErrorAtTheRead) {
   for (const Device device : test_devices()) {
     const Tensor source = numbers({4}, device);
     const CallScope call("embedding", CallSite());
-    const Tensor bad = gather(source, 0, indices({0, 1, 4, -1}, {4}, device));
+    const Tensor bad = graph::gather(source, 0, indices({0, 1, 4, -1}, {4}, device));
     const Tensor sum_of_bad = sum(bad * 2.0);
     const Tensor good = source + 1.0;
     EXPECT_EQ(good.to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
@@ -87,7 +81,7 @@ TEST(Scatter, CombinesInTheOrderOfTheSources) {
           const Tensor values = random_tensor({300, 4}, dtype, 2, device);
           std::vector<std::int64_t> at;
           for (std::int64_t i = 0; i < 1200; ++i) at.push_back(i * i % 7);
-          return scatter(op, self, 0, indices(at, {300, 4}, device), values, include_self);
+          return graph::scatter(op, self, 0, indices(at, {300, 4}, device), values, include_self);
         });
       }
     }
@@ -101,7 +95,7 @@ TEST(Scatter, OfValuesWithPlacesOfTheirOwn) {
       const Tensor self = random_tensor({3, 2, 9, 4}, dtype, 1, device);
       const Tensor values = random_tensor({3, 4, 1, 2}, dtype, 2, device).transpose(1, 3);
       const Tensor index = indices({8, 0, 5}, {3, 1, 1, 1}, device).expand({3, 2, 1, 4});
-      const Tensor result = scatter(ScatterOp::set, self, 2, index, values, true);
+      const Tensor result = graph::scatter(ScatterOp::set, self, 2, index, values, true);
       EXPECT_BITS_EQ(result.select(0, 2).select(1, 5), values.select(0, 2).select(1, 0));
       EXPECT_BITS_EQ(result.narrow(2, 1, 4), self.narrow(2, 1, 4));
       return result;
@@ -110,8 +104,8 @@ TEST(Scatter, OfValuesWithPlacesOfTheirOwn) {
   for (const Device device : test_devices()) {
     const CallScope call("scatter", CallSite());
     const Tensor index = indices({3}, {1, 1}, device).expand({1, 2});
-    const Tensor result =
-        scatter(ScatterOp::set, zeros({3, 2}, {.device = device}), 0, index, ones({1, 2}, {.device = device}), true);
+    const Tensor result = graph::scatter(ScatterOp::set, zeros({3, 2}, {.device = device}), 0, index,
+                                         ones({1, 2}, {.device = device}), true);
     expect_error<IndexError>([&] { result.eval(); }, {"scatter", "index 3", "size 3"});
   }
 }
@@ -123,15 +117,15 @@ TEST(Scatter, IntoAValueThatNothingElseHoldsIsInPlace) {
       const std::byte* const memory = graph::node_of(cache)->buffer->data();
       for (const std::int64_t row : {3, 0, 3, 15}) {
         const Tensor index = indices({row}, {1, 1}, device).expand({1, 8});
-        cache = scatter(op, cache, 0, index, full({1, 8}, static_cast<double>(row), {.device = device}), true);
+        cache = graph::scatter(op, cache, 0, index, full({1, 8}, static_cast<double>(row), {.device = device}), true);
         cache.eval();
         EXPECT_EQ(graph::node_of(cache)->buffer->data(), memory);
       }
       EXPECT_EQ(sum(cache).item<float>(), 8 * (op == ScatterOp::set ? 13 + 3 + 15 : 16 + 3 + 3 + 15));
       const Tensor held = cache;
-      const Tensor other =
-          scatter(op, cache, 0, indices({1}, {1, 1}, device).expand({1, 8}), ones({1, 8}, {.device = device}), true)
-              .eval();
+      const Tensor other = graph::scatter(op, cache, 0, indices({1}, {1, 1}, device).expand({1, 8}),
+                                          ones({1, 8}, {.device = device}), true)
+                               .eval();
       EXPECT_NE(graph::node_of(other)->buffer->data(), memory);
     }
   }
@@ -139,7 +133,8 @@ TEST(Scatter, IntoAValueThatNothingElseHoldsIsInPlace) {
 
 TEST(Scatter, ABadIndexIsAnErrorAtTheRead) {
   const CallScope call("scatter", CallSite());
-  const Tensor result = scatter(ScatterOp::add, zeros({2, 3}), 1, indices({0, 3}, {1, 2}, {}), ones({1, 2}), true);
+  const Tensor result =
+      graph::scatter(ScatterOp::add, zeros({2, 3}), 1, indices({0, 3}, {1, 2}, {}), ones({1, 2}), true);
   expect_error<IndexError>([&] { result.eval(); }, {"scatter", "index 3 at position [0, 1]", "size 3"});
 }
 
@@ -147,10 +142,10 @@ TEST(Scan, FollowsTheOrderOfTheSpecification) {
   for (const ScanOp op : {ScanOp::sum, ScanOp::prod, ScanOp::max, ScanOp::min, ScanOp::argmax, ScanOp::argmin}) {
     for (const int dim : {0, 1, 2}) {
       same_everywhere([&](Device device) {
-        return scan(op, random_tensor({3, 130, 2}, DType::f32, 1, device).flip({1}), dim);
+        return graph::scan(op, random_tensor({3, 130, 2}, DType::f32, 1, device).flip({1}), dim);
       });
     }
-    same_everywhere([&](Device device) { return scan(op, random_tensor({9000}, DType::bf16, 1, device), 0); });
+    same_everywhere([&](Device device) { return graph::scan(op, random_tensor({9000}, DType::bf16, 1, device), 0); });
   }
 }
 
@@ -159,7 +154,7 @@ TEST(Sort, IsStableWithNaNLast) {
     same_everywhere([&](Device device) {
       const float nan = std::numeric_limits<float>::quiet_NaN();
       const Tensor x = Tensor::from<float>({2, nan, -0.0f, 0, 1e-40f, -nan, -1, 2}, {8}, device);
-      const Tensor order = sort_indices(x, 0, descending);
+      const Tensor order = graph::sort_indices(x, 0, descending);
       EXPECT_EQ(order.to_vector<std::int64_t>(), descending ? (std::vector<std::int64_t>{1, 5, 0, 7, 2, 3, 4, 6})
                                                             : (std::vector<std::int64_t>{6, 2, 3, 4, 0, 7, 1, 5}));
       return order;
@@ -171,7 +166,7 @@ TEST(Update, ReplacesARegionAndKeepsTheOldValue) {
   same_everywhere([](Device device) {
     const Tensor x = numbers({4, 6}, device) + 0.0;
     const View region = View::contiguous({4, 6}).sliced(0, 1, 2, 2).sliced(1, 5, -2, 3);
-    const Tensor y = update(x, region, full({2, 3}, -1, {.device = device}));
+    const Tensor y = graph::update(x, region, full({2, 3}, -1, {.device = device}));
     EXPECT_EQ(x.select(0, 1).to_vector<float>(), (std::vector<float>{6, 7, 8, 9, 10, 11}));
     EXPECT_EQ(y.select(0, 1).to_vector<float>(), (std::vector<float>{6, -1, 8, -1, 10, -1}));
     return y;
@@ -184,13 +179,13 @@ TEST(Update, OfAValueThatNothingElseHoldsIsInPlace) {
   const std::byte* const memory = data();
   for (std::int64_t step = 0; step < 5; ++step) {
     const View row = View::contiguous({64, 8}).sliced(0, step, 1, 1);
-    cache = update(cache, row, full({1, 8}, static_cast<double>(step)));
+    cache = graph::update(cache, row, full({1, 8}, static_cast<double>(step)));
     cache.eval();
     EXPECT_EQ(data(), memory);
   }
   EXPECT_EQ(sum(cache).item<float>(), 8 * (0 + 1 + 2 + 3 + 4 + 59));
   const Tensor held = cache;
-  cache = update(cache, View::contiguous({64, 8}), zeros({64, 8}));
+  cache = graph::update(cache, View::contiguous({64, 8}), zeros({64, 8}));
   cache.eval();
   EXPECT_NE(data(), memory);
   EXPECT_EQ(sum(held).item<float>(), 8 * (0 + 1 + 2 + 3 + 4 + 59));
@@ -215,7 +210,7 @@ TEST(Update, OfValuesThatAreItsOwnReadsTheOldOnes) {
 TEST(Update, NeverWritesIntoTheUsersMemory) {
   const std::vector<float> given(16, 3);
   Tensor x = Tensor::from_blob(given.data(), {16}, DType::f32);
-  x = update(x, View::contiguous({16}), zeros({16}));
+  x = graph::update(x, View::contiguous({16}), zeros({16}));
   EXPECT_EQ(sum(x).item<float>(), 0);
   EXPECT_EQ(given, std::vector<float>(16, 3));
 }

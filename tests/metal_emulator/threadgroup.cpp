@@ -105,7 +105,7 @@ std::string Threadgroup::run(ThreadFunction function, const Arguments& arguments
 
 const Runtime* Threadgroup::runtime() {
   static constexpr Runtime functions = {
-      [](const void* site, int line) { running->barrier(site, line); },
+      [](int line) { running->barrier(line); },
       [](const void* value, unsigned size, const void* site, int line, unsigned* active) {
         return running->exchange(value, size, site, line, active);
       },
@@ -123,10 +123,10 @@ void Threadgroup::start() {
   std::abort();  // nobody switches to a thread that is done
 }
 
-void Threadgroup::barrier(const void* site, int line) {
+void Threadgroup::barrier(int line) {
   Thread& thread = threads_[current_];
   thread.state = State::barrier;
-  thread.site = site;
+  thread.site = nullptr;
   thread.line = line;
   next();
   thread.state = State::ready;
@@ -221,7 +221,7 @@ void Threadgroup::release_barrier() {
       ++done;
     } else if (first == count_) {
       first = i;
-    } else if (threads_[i].site != threads_[first].site) {
+    } else if (threads_[i].line != threads_[first].line) {
       fail(fmt::format("divergent threadgroup_barrier: {} and {} wait at different barriers", where(first), where(i)));
     }
   }

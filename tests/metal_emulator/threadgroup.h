@@ -52,7 +52,7 @@ class Threadgroup {
   };
 
   static void start();
-  void barrier(const void* site, int line);
+  void barrier(int line);
   char* exchange(const void* value, unsigned size, const void* site, int line, unsigned* active);
 
   unsigned thread_at(unsigned simdgroup, unsigned lane) const {

@@ -38,7 +38,7 @@ struct Variable {
 
 /// What a kernel calls. `site` tells one call in the program from every other.
 struct Runtime {
-  void (*barrier)(const void* site, int line);
+  void (*barrier)(int line);
   /// Publishes `size` bytes for the simdgroup: 32 slots of kSlot bytes come back, and the mask of the active lanes.
   char* (*exchange)(const void* value, unsigned size, const void* site, int line, unsigned* active);
   unsigned (*lane)();

@@ -11,11 +11,12 @@ EMULATOR_INLINE mem_flags operator|(mem_flags x, mem_flags y) {
   return mem_flags(uint(x) | uint(y));
 }
 
-// Two calls must stay two, or threads that wait at different ones would seem to wait at the same; and one stays one.
-#define EMULATOR_SITE static __attribute__((noinline, nomerge, noduplicate, convergent, unused))
+// Two calls must stay two, or threads that wait at different ones would seem to wait at the same. One may become two, in
+// copies of a branch: barriers go by their line.
+#define EMULATOR_SITE static __attribute__((noinline, nomerge, convergent, unused))
 
 EMULATOR_SITE void threadgroup_barrier(mem_flags, int line = __builtin_LINE()) {
-  emulator_runtime->barrier(__builtin_return_address(0), line);
+  emulator_runtime->barrier(line);
 }
 EMULATOR_SITE void simdgroup_barrier(mem_flags, int line = __builtin_LINE()) {
   uint active;
