@@ -52,52 +52,42 @@ class Inputs {
   ~Inputs() { clear(); }
 
   void push_back(NodeRef node) {
-    if (size_ == kInPlace && many_ == nullptr) {
-      auto many = std::make_unique<std::vector<NodeRef>>(begin(), end());
-      clear();
-      many_ = std::move(many);
-    }
-    if (many_ != nullptr) {
-      many_->push_back(std::move(node));
-      size_ = many_->size();
-      return;
-    }
+    if (size_ == room_) grow();
     std::construct_at(nodes_ + size_, std::move(node));
     ++size_;
   }
   void clear() {
-    while (many_ == nullptr && size_ > 0) std::destroy_at(nodes_ + --size_);
-    size_ = 0;
-    many_.reset();
+    for (std::uint32_t i = std::exchange(size_, 0); i > 0;) std::destroy_at(nodes_ + --i);
+    if (room_ != kInPlace) give_back();
   }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  NodeRef& operator[](std::size_t i) { return begin()[i]; }
-  const NodeRef& operator[](std::size_t i) const { return begin()[i]; }
-  NodeRef* begin() { return many_ != nullptr ? many_->data() : nodes_; }
-  NodeRef* end() { return begin() + size_; }
-  const NodeRef* begin() const { return many_ != nullptr ? many_->data() : nodes_; }
-  const NodeRef* end() const { return begin() + size_; }
+  NodeRef& operator[](std::size_t i) { return nodes_[i]; }
+  const NodeRef& operator[](std::size_t i) const { return nodes_[i]; }
+  NodeRef* begin() { return nodes_; }
+  NodeRef* end() { return nodes_ + size_; }
+  const NodeRef* begin() const { return nodes_; }
+  const NodeRef* end() const { return nodes_ + size_; }
 
  private:
-  static constexpr std::size_t kInPlace = 5;
+  static constexpr std::uint32_t kInPlace = 5;
 
   // This is empty.
   void take(Inputs& other) {
-    many_ = std::move(other.many_);
-    if (many_ != nullptr) {
-      size_ = std::exchange(other.size_, 0);
-      return;
-    }
+    if (other.room_ != kInPlace) return take_elsewhere(other);
     for (NodeRef& node : other) std::construct_at(nodes_ + size_++, std::move(node));
     other.clear();
   }
+  void take_elsewhere(Inputs& other);
+  void grow();
+  void give_back();
 
   union {
-    NodeRef nodes_[kInPlace];  ///< the first size_, unless there are many
+    NodeRef in_place_[kInPlace];
   };
-  std::size_t size_ = 0;
-  std::unique_ptr<std::vector<NodeRef>> many_;
+  NodeRef* nodes_ = in_place_;  ///< the first size_ of room_
+  std::uint32_t size_ = 0;
+  std::uint32_t room_ = kInPlace;
 };
 
 /// What a computed place was called with, for the error of a bad index (graph/index_check.h).

@@ -11,8 +11,8 @@ EMULATOR_INLINE mem_flags operator|(mem_flags x, mem_flags y) {
   return mem_flags(uint(x) | uint(y));
 }
 
-// Two calls must stay two, or threads that wait at different ones would seem to wait at the same. One may become two, in
-// copies of a branch: barriers go by their line.
+// Two calls must stay two, or threads that wait at different ones would seem to wait at the same. One may become two,
+// in copies of a branch: barriers go by their line.
 #define EMULATOR_SITE static __attribute__((noinline, nomerge, convergent, unused))
 
 EMULATOR_SITE void threadgroup_barrier(mem_flags, int line = __builtin_LINE()) {
