@@ -57,7 +57,7 @@ class Inputs {
     ++size_;
   }
   void clear() {
-    for (std::uint32_t i = std::exchange(size_, 0); i > 0;) std::destroy_at(nodes_ + --i);
+    while (size_ > 0) std::destroy_at(nodes_ + --size_);
     if (room_ != kInPlace) give_back();
   }
   bool empty() const { return size_ == 0; }
