@@ -288,7 +288,7 @@ struct Fourier {
   static bool is_cheap() { return false; }
 };
 
-/// Attention as one kernel, by the device's own library in fast numerics: inputs query, key and value, of a 16-bit
+/// Attention as one kernel, in fast numerics by the device's own library: inputs query, key and value, of a 16-bit
 /// dtype (exact: f32) and the shapes of AttentionSizes; the node's elements lie as that says, in one dimension. Exact
 /// attention of one row may have a mask behind them, bool [batches, heads, rows, keys]. Or its gradients: inputs query,
 /// key, value, what the forward node made, and the gradient of the results, of the query's shape.
