@@ -290,11 +290,14 @@ void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& sca
   std::vector<ChainLink> links;
   for (std::size_t l = 0; l < ops.size(); ++l) {
     for (float& value : operands[l]) value = scalar::canonical(numbers.next());
-    links.push_back({ops[l], scalar[l], operands[l].data(), scalar[l] ? 1 : n});
+    links.push_back({ops[l], scalar[l], operands[l].data(), scalar[l] ? 1 : static_cast<std::ptrdiff_t>(n)});
   }
   const ChainForm form = chain_table(isa).form(links.data(), links.size(), rows);
   chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), form,
-                         {.n = n, .count = rows, .out_stride = n, .first_stride = stride});
+                         {.n = n,
+                          .count = rows,
+                          .out_stride = static_cast<std::ptrdiff_t>(n),
+                          .first_stride = static_cast<std::ptrdiff_t>(stride)});
   for (std::size_t row = 0; row < rows; ++row) {
     std::string what = "a chain of " + std::to_string(n) + ", row " + std::to_string(row);
     const auto from = first.begin() + static_cast<std::ptrdiff_t>(row * stride);

@@ -82,11 +82,11 @@ struct Magnitudes {
     return link.stride == 1 ? of(link.operand, 1, rows) : of(link.operand, link.stride, rows);
   }
   // On words, so that the compiler makes vectors of it where `stride` is known to be 1.
-  static HWY_INLINE Magnitudes of(const float* scalars, std::size_t stride, std::size_t count) {
+  static HWY_INLINE Magnitudes of(const float* scalars, std::ptrdiff_t stride, std::size_t count) {
     constexpr std::int32_t kInfinity = 0x7f800000;
     std::int32_t least = kInfinity, most = 0, largest = 0, signs = 0;
     for (std::size_t row = 0; row < count; ++row) {
-      const auto word = std::bit_cast<std::int32_t>(scalars[row * stride]);
+      const auto word = std::bit_cast<std::int32_t>(scalars[static_cast<std::ptrdiff_t>(row) * stride]);
       const std::int32_t magnitude = word & 0x7fffffff;
       signs |= word;
       least = std::min(least, magnitude);

@@ -9,6 +9,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
+// Strides are bytes and may be negative: outputs are written through reversed views, too.
+constexpr std::ptrdiff_t kFloat = sizeof(float), kIndex = sizeof(std::int64_t);
+
 /// Where the rows of a tile are, if each is contiguous; of a tile without gaps, if all of it is.
 Runs runs_of(const Access& access, const Tile& tile) {
   if (tile.has_gaps) return contiguous_rows(access, tile.outer, tile.depth, tile.begin, tile.count);
@@ -16,8 +19,8 @@ Runs runs_of(const Access& access, const Tile& tile) {
 }
 
 /// Bytes from row to row of a tile whose rows follow each other.
-std::size_t dense_stride(const Tile& tile, ComputeType type) {
-  return idx(tile.count) * size_of(type);
+std::ptrdiff_t dense_stride(const Tile& tile, ComputeType type) {
+  return tile.count * static_cast<std::ptrdiff_t>(size_of(type));
 }
 
 /// `size`: a power of two.
@@ -33,7 +36,7 @@ Frame::Frame(const RowPlan& plan, const Binding& binding, std::byte* memory)
       memory_(memory),
       shared_(memory),
       values_(reinterpret_cast<const std::byte**>(memory + plan.pointers_at)),
-      strides_(reinterpret_cast<std::size_t*>(memory + plan.strides_at)) {
+      strides_(reinterpret_cast<std::ptrdiff_t*>(memory + plan.strides_at)) {
   for (std::size_t v = 0; v < plan.places.size(); ++v) {
     const Place& place = plan.places[v];
     values_[v] = nullptr;
@@ -49,7 +52,7 @@ Frame::Frame(const RowPlan& plan, const Binding& binding, std::byte* memory)
     execute_row_step(step, once);
     if (step.out >= 0) strides_[step.out] = 0;
   }
-  for (const int v : plan.row_values) strides_[v] = size_of(plan.types[idx(v)]);
+  for (const int v : plan.row_values) strides_[v] = static_cast<std::ptrdiff_t>(size_of(plan.types[idx(v)]));
 }
 
 void Frame::share(const Frame& other) {
@@ -186,12 +189,12 @@ std::byte* Frame::at(const Place& place, const Tile& tile, ComputeType type) {
 }
 
 const std::byte* Frame::raw(const Tile& tile, ComputeType type) const {
-  return accumulators_.data + idx(tile.outer - accumulators_.row) * accumulators_.stride +
+  return accumulators_.data + (tile.outer - accumulators_.row) * accumulators_.stride +
          idx(tile.begin - accumulators_.begin) * size_of(type);
 }
 
 template <typename Fn> void Frame::execute_into(const Step& step, const Tile& tile, Fn run) {
-  std::size_t stride = dense_stride(tile, step.type);
+  std::ptrdiff_t stride = dense_stride(tile, step.type);
   std::byte* out = step.direct >= 0 ? direct(step.direct, tile, stride) : nullptr;
   if (out == nullptr) out = at(step.place, tile, step.type);
   run(out, stride);
@@ -202,7 +205,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
   switch (step.kind) {
     case Step::Kind::compute:
     case Step::Kind::spread:
-      return execute_into(step, tile, [&](std::byte* out, std::size_t stride) { compute(step, tile, out, stride); });
+      return execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t stride) { compute(step, tile, out, stride); });
     case Step::Kind::load: {
       load(step, step.one_row ? Tile{tile.outer, 1, tile.begin, tile.count} : tile);
       if (step.one_row) strides_[step.out] = 0;
@@ -221,7 +224,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
       return define(step.out, out, dense_stride(tile, step.type));
     }
     case Step::Kind::accumulator:
-      return execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+      return execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t stride) {
         const std::byte* from = raw(tile, step.type);
         for (std::int64_t row = 0; row < tile.depth; ++row, out += stride, from += accumulators_.stride) {
           step.fn(out, from, nullptr, nullptr, idx(tile.count));
@@ -230,7 +233,7 @@ void Frame::execute(const Step& step, const Tile& tile) {
   }
 }
 
-void Frame::compute(const Step& step, const Tile& tile, std::byte* out, std::size_t stride) const {
+void Frame::compute(const Step& step, const Tile& tile, std::byte* out, std::ptrdiff_t stride) const {
   const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
   const auto stride_of = [&](int v) { return v < 0 ? 0 : strides_[v]; };
   const std::byte *a = value(step.a), *b = value(step.b), *c = value(step.c);
@@ -258,15 +261,15 @@ void Frame::find_links(const Step& step, ChainLink* links) const {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
     const int value = link.value < 0 ? step.a : link.value;
-    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(values_[value]), strides_[value] / sizeof(float),
+    links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(values_[value]), strides_[value] / kFloat,
                 link.z < 0 ? nullptr : reinterpret_cast<const float*>(values_[link.z])};
   }
 }
 
 void Frame::execute_chain(const Step& step, const Tile& tile) {
   const bool by_row = goes_by_row(step, tile);
-  const std::size_t dense = dense_stride(tile, step.type);
-  std::size_t stride = dense;
+  const std::ptrdiff_t dense = dense_stride(tile, step.type);
+  std::ptrdiff_t stride = dense;
   std::byte* out = step.direct >= 0 ? direct(step.direct, tile, stride) : nullptr;
   const bool streams = plan_.streams && out != nullptr && is_aligned(out, 64) && (!by_row || stride % 64 == 0);
   if (out == nullptr || (plan_.streams && !streams)) {
@@ -281,8 +284,8 @@ void Frame::execute_chain(const Step& step, const Tile& tile) {
   if (by_row) {
     rows = {.n = idx(tile.count),
             .count = idx(tile.depth),
-            .out_stride = stride / sizeof(float),
-            .first_stride = strides_[step.a] / sizeof(float)};
+            .out_stride = stride / kFloat,
+            .first_stride = strides_[step.a] / kFloat};
   }
   const auto run = streams ? plan_.chain->stream : plan_.chain->store;
   run(reinterpret_cast<float*>(out), reinterpret_cast<const float*>(values_[step.a]), links.data(), step.links.size(),
@@ -298,42 +301,42 @@ void Frame::load(const Step& step, const Tile& tile) {
   const std::byte* memory = data + runs.element * static_cast<std::int64_t>(size_of(access.dtype));
   const std::int64_t memory_stride = runs.stride * static_cast<std::int64_t>(size_of(access.dtype));
   if (runs.element >= 0 && step.alias && step.place.kind != Place::Kind::kept && is_aligned(memory, size)) {
-    return define(step.out, memory, static_cast<std::size_t>(memory_stride));
+    return define(step.out, memory, memory_stride);
   }
-  execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+  execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t stride) {
     const Loader loader{step.load, size, step.alias};
     if (runs.element >= 0 && !tile.has_gaps) {
       step.load(out, memory, 1, tile.elements());
     } else if (runs.element >= 0) {
       for (std::int64_t d = 0; d < tile.depth; ++d) {
-        step.load(out + idx(d) * stride, memory + d * memory_stride, 1, idx(tile.count));
+        step.load(out + d * stride, memory + d * memory_stride, 1, idx(tile.count));
       }
     } else if (tile.depth > 1 && stride == dense_stride(tile, step.type) && is_better_across(access)) {
       fetch_across(access, loader, data, tile.outer, tile.depth, tile.begin, tile.count, out);
     } else {
       for (std::int64_t d = 0; d < tile.depth; ++d) {
-        fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + idx(d) * stride);
+        fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + d * stride);
       }
     }
   });
 }
 
 /// Where a tile of an output is, if the values can be computed right there; then sets the bytes from row to row.
-std::byte* Frame::direct(int output, const Tile& tile, std::size_t& stride) const {
+std::byte* Frame::direct(int output, const Tile& tile, std::ptrdiff_t& stride) const {
   const Access& access = plan_.outputs[idx(output)];
   const Runs runs = runs_of(access, tile);
   if (runs.element < 0) return nullptr;
   const std::size_t size = size_of(access.dtype);
   std::byte* memory = binding_.slots[idx(access.slot)] + idx(runs.element) * size;
   if (!is_aligned(memory, size)) return nullptr;
-  stride = idx(runs.stride) * size;
+  stride = runs.stride * static_cast<std::ptrdiff_t>(size);
   return memory;
 }
 
 void Frame::gather(const Step& step, const Tile& tile) {
   const Table& table = plan_.tables[idx(step.index)];
   bool inside = true;
-  execute_into(step, tile, [&](std::byte* out, std::size_t stride) {
+  execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t stride) {
     IndexedPlaces places{.index = reinterpret_cast<const std::int64_t*>(values_[step.a]),
                          .first = reinterpret_cast<const std::int64_t*>(values_[step.b]),
                          .one_index = (step.scalars & 1) != 0,
@@ -344,8 +347,8 @@ void Frame::gather(const Step& step, const Tile& tile) {
     for (std::int64_t row = 0; row < calls; ++row) {
       if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), n, out)) inside = false;
       out += stride;
-      places.index += strides_[step.a] / sizeof(std::int64_t);
-      places.first += strides_[step.b] / sizeof(std::int64_t);
+      places.index += strides_[step.a] / kIndex;
+      places.first += strides_[step.b] / kIndex;
     }
   });
   if (!inside) report_fault(binding_, idx(step.index));
@@ -356,7 +359,7 @@ void Frame::store(const Step& step, const Tile& tile) {
   std::byte* data = binding_.slots[idx(access.slot)];
   const std::byte* values = values_[step.a];
   const std::size_t size = size_of(step.type);
-  const std::size_t stride = goes_by_row(step, tile) ? strides_[step.a] : dense_stride(tile, step.type);
+  const std::ptrdiff_t stride = goes_by_row(step, tile) ? strides_[step.a] : dense_stride(tile, step.type);
   const Runs runs = step.by_row ? Runs{} : runs_of(access, tile);
   if (runs.element >= 0) {
     std::byte* memory = data + idx(runs.element) * size_of(access.dtype);
@@ -367,13 +370,13 @@ void Frame::store(const Step& step, const Tile& tile) {
     };
     if (!tile.has_gaps) return write(memory, values, tile.elements());
     for (std::int64_t d = 0; d < tile.depth; ++d) {
-      write(memory + d * runs.stride * static_cast<std::int64_t>(size_of(access.dtype)), values + idx(d) * stride,
+      write(memory + d * runs.stride * static_cast<std::int64_t>(size_of(access.dtype)), values + d * stride,
             idx(tile.count));
     }
     return;
   }
   for (std::int64_t d = 0; d < tile.depth; ++d) {
-    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values + idx(d) * stride);
+    put(access, {step.put, size}, data, tile.outer + d, tile.begin, tile.count, values + d * stride);
   }
 }
 

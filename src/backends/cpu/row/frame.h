@@ -15,7 +15,7 @@ inline namespace v0 {
 struct Accumulators {
   const std::byte* data = nullptr;
   std::int64_t row = 0, begin = 0;  ///< what the first of them belongs to
-  std::size_t stride = 0;           ///< bytes from row to row
+  std::ptrdiff_t stride = 0;        ///< bytes from row to row
 };
 
 /// A part of the iteration space: elements [begin, begin + count) along, for `depth` indices of the outer dims.
@@ -51,13 +51,13 @@ class Frame {
 
  private:
   void fetch_ahead(const Tile& tile) const;
-  void define(int value, const std::byte* data, std::size_t stride) {
+  void define(int value, const std::byte* data, std::ptrdiff_t stride) {
     values_[value] = data;
     strides_[value] = stride;
   }
   /// Epilogues: row values are those of `rows` rows further down.
   void move_row_values(std::int64_t rows);
-  std::byte* direct(int output, const Tile& tile, std::size_t& stride) const;
+  std::byte* direct(int output, const Tile& tile, std::ptrdiff_t& stride) const;
   static bool goes_by_row(const Step& step, const Tile& tile) { return step.by_row || tile.has_gaps; }
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
@@ -66,7 +66,7 @@ class Frame {
   void execute(const Step& step, const Tile& tile);
   /// Defines the result of `run(out, stride)`, right in an output where that is possible.
   template <typename Fn> void execute_into(const Step& step, const Tile& tile, Fn run);
-  void compute(const Step& step, const Tile& tile, std::byte* out, std::size_t stride) const;
+  void compute(const Step& step, const Tile& tile, std::byte* out, std::ptrdiff_t stride) const;
   void execute_chain(const Step& step, const Tile& tile);
   /// Of the chains of a pass, for `rows` rows, whose scalars are known.
   void find_forms(const Pass& pass, std::int64_t rows);
@@ -97,7 +97,7 @@ class Frame {
   std::byte* memory_;
   std::byte* shared_;         ///< where partial results of chunks go
   const std::byte** values_;  ///< where each value is
-  std::size_t* strides_;      ///< in it, bytes from a row of a tile to the next; 0: all rows share what is there
+  std::ptrdiff_t* strides_;   ///< in it, bytes from a row of a tile to the next; 0: all rows share what is there
   std::int64_t unit_ = 0;
   std::int64_t width_ = 1;  ///< rows of this unit
   Accumulators accumulators_;

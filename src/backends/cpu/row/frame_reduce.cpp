@@ -55,7 +55,7 @@ void Frame::reduce_rows(const Step& step, const Tile& tile) {
   const std::size_t size = size_of(reduction.type);
   const std::byte* a = values_[step.a];
   const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
-  const std::size_t a_stride = strides_[step.a];
+  const std::ptrdiff_t a_stride = strides_[step.a];
   std::byte* out = partials(reduction);
   if (reduction.is_best()) {
     std::int64_t* indices = partial_indices(reduction);

@@ -109,7 +109,7 @@ void RowProgram::run_block(const Binding& binding, std::int64_t row, std::int64_
   const RowPlan& plan = *plan_;
   LOCKSTEP_ASSERT(plan.is_epilogue);
   Frame frame(plan, binding, scratch.reserve(plan.total_bytes));
-  const std::size_t stride = static_cast<std::size_t>(accumulator_row_stride) * size_of(plan.accumulator_type);
+  const std::ptrdiff_t stride = accumulator_row_stride * static_cast<std::ptrdiff_t>(size_of(plan.accumulator_type));
   frame.set_accumulators({static_cast<const std::byte*>(accumulator), row, begin, stride});
   for (std::int64_t i = 0; i < rows; i += plan.row_batch) {
     frame.run_batch(row + i, std::min(plan.row_batch, rows - i), begin, begin + count);

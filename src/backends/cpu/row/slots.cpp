@@ -59,7 +59,7 @@ void Planner::lay_out_memory() {
   plan_.slots_at = reserve(slots_ * plan_.slot_bytes);
   plan_.forms_at = reserve(forms_ * sizeof(ChainForm));
   plan_.pointers_at = reserve(plan_.types.size() * sizeof(void*));
-  plan_.strides_at = reserve(plan_.types.size() * sizeof(std::size_t));
+  plan_.strides_at = reserve(plan_.types.size() * sizeof(std::ptrdiff_t));
 }
 
 }  // namespace v0

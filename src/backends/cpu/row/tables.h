@@ -139,7 +139,7 @@ struct ChainLink {
   ChainOp op;
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
-  std::size_t stride = 0;    ///< elements from the operand of a row to that of the next
+  std::ptrdiff_t stride = 0;  ///< elements from the operand of a row to that of the next
   const float* z = nullptr;  ///< leaky
 };
 inline constexpr std::size_t kMostLinks = 10;
@@ -152,7 +152,8 @@ struct ChainForm {
 
 /// Rows of n elements that go through one chain; strides are elements from row to row.
 struct ChainRows {
-  std::size_t n = 0, count = 1, out_stride = 0, first_stride = 0;
+  std::size_t n = 0, count = 1;
+  std::ptrdiff_t out_stride = 0, first_stride = 0;
 };
 
 /// Loops over first[0..n) sent through `count` links. Null members where the instruction set has no vectors with fma.
