@@ -22,8 +22,8 @@ namespace contraction {
 struct alignas(64) Q8Activations {
   std::int8_t codes[order::kQ8Block];
   float scale;
-  /// What makes up for codes of weights that were raised to be unsigned: -zero * the sum of the codes above. Of each
-  /// group of 16, or of all in the first. Where there are factors: half of it, twice, as a pair of 16 bits.
+  /// What makes up for codes of weights that were raised to be unsigned, of each group of 16, or of all in the first: as
+  /// the instruction set's products take it (q8_dots-inl.h, shift_of).
   std::int32_t shifts[2];
   float sums[2];  ///< of codes, of each group of 16, or of all in the first
 };
@@ -41,6 +41,16 @@ struct Q8TileArgs {
   std::int64_t results_stride = 0;
 };
 
+/// Results of one row and as many columns as a panel has, over all of k.
+struct Q8InPlaceArgs {
+  const Q8Activations* row = nullptr;
+  const std::byte* weights = nullptr;
+  const std::int64_t* columns = nullptr;  ///< the elements of the weights that they begin at
+  std::int64_t blocks = 0;                ///< of 32
+  bool careful = false;                   ///< products of scales may be too small for normal numbers
+  float* results = nullptr;
+};
+
 /// One encoding's loops for one instruction set.
 struct Q8Loops {
   int lanes = 1;  ///< columns of a panel
@@ -53,6 +63,7 @@ struct Q8Loops {
   /// Rounds a row of 32 * blocks floats. Returns whether a scale is too small to be multiplied without care.
   bool (*quantize)(const float* row, std::int64_t blocks, Q8Activations* to) = nullptr;
   void (*multiply)(const Q8TileArgs& args) = nullptr;
+  void (*multiply_in_place)(const Q8InPlaceArgs& args) = nullptr;  ///< null: weights are always packed
 };
 
 const Q8Loops& q8_loops(Encoding encoding, Isa isa);

@@ -162,6 +162,12 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
 using Q8Bytes = hn::CappedTag<std::uint8_t, 4 * kQ8Lanes>;
 using Q8VBytes = hn::Vec<Q8Bytes>;
 
+/// Asks for a line of weights that come after those at hand. Into the second cache: the first has no room for all of
+/// them, and few requests of its own (AVX-512, Zen 4: 19 GB/s of a thread instead of 10, 10 without asking).
+template <typename T> HWY_INLINE void fetch_later(const T* line) {
+  __builtin_prefetch(line, 0, 2);
+}
+
 /// 16 bytes of lanes 0, 4, 8 ... of `lanes`, `byte` bytes from where each begins.
 template <class D> HWY_INLINE hn::Vec<D> load_each_fourth(D d, const std::uint8_t* const* lanes, int byte) {
   if constexpr (hn::MaxLanes(d) == 16) {
@@ -343,6 +349,19 @@ template <Encoding kEncoding> HWY_INLINE Q8VBytes shares_of(Q8Words at, int word
   }
 }
 
+/// The numbers of 16 bits of a lane's block, as panels have them.
+template <Q8Form form> HWY_INLINE void store_scales(const std::uint8_t* block, int lane, std::byte* to) {
+  const std::uint8_t* const scales = block + form.first_half();
+  if constexpr (form.power_scales()) {
+    const int power = *scales;  // of two, and 128
+    const auto word = static_cast<std::uint16_t>(power < 3 ? 0 : (power - 1) << 7);
+    std::memcpy(to + 2 * lane, &word, 2);
+  } else {
+    std::memcpy(to + 2 * lane, scales, 2);
+  }
+  if constexpr (form.offsets()) std::memcpy(to + 2 * (kQ8Lanes + lane), scales + 2, 2);
+}
+
 template <int kForm>
 const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
   constexpr Q8Form form = kQ8Forms[kForm];
@@ -364,17 +383,9 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
     to += 4 * kQ8Lanes;
   };
   for (std::int64_t block = 0; block < blocks * order::kQ8Block / form.elements(); ++block, soon += kSoon) {
-    for (int byte = 0; byte < kSoon; byte += 64) hwy::Prefetch(soon + byte);
+    for (int byte = 0; byte < kSoon; byte += 64) fetch_later(soon + byte);
     for (int lane = 0; lane < kQ8Lanes; ++lane) {
-      const std::uint8_t* const scales = at[lane] + form.first_half();
-      if constexpr (form.power_scales()) {
-        const int power = *scales;  // of two, and 128
-        const auto word = static_cast<std::uint16_t>(power < 3 ? 0 : (power - 1) << 7);
-        std::memcpy(to + 2 * lane, &word, 2);
-      } else {
-        std::memcpy(to + 2 * lane, scales, 2);
-      }
-      if constexpr (form.offsets()) std::memcpy(to + 2 * (kQ8Lanes + lane), scales + 2, 2);
+      store_scales<form>(at[lane], lane, to);
     }
     to += form.scales_bytes() * kQ8Lanes;
     alignas(64) std::byte raw[kPlain ? 1 : kPieces.count * 16 * kQ8Lanes];

@@ -1,6 +1,7 @@
 // The way of contractions in q8 numerics: activations are rounded once per run; blocks of rows and panels are the unit
-// of work, each for all of k. A unit packs the weights of its panels out of the blocks as they lie: that costs about as
-// much as one row's products, and nothing is kept, so that a mapped file's pages are the only copy of its weights.
+// of work, each for all of k. A row or two meet the blocks of weights where they lie; for more rows a unit packs its
+// panels out of them, which costs about as much as one row's products. Nothing is kept, so that a mapped file's pages
+// are the only copy of its weights.
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -21,6 +22,8 @@ namespace {
 // Columns and rows of a unit of work: panels stay in the second cache.
 constexpr std::int64_t kMostColumns = 64;
 constexpr std::int64_t kMostRows = 128;
+// Rows that pay no packing of weights.
+constexpr std::int64_t kRowsInPlace = 2;
 // A unit of few rows reads at least so many bytes of weights.
 constexpr std::int64_t kLeastWeights = 16 << 10;
 
@@ -134,10 +137,10 @@ class Q8Way final : public Way {
     return careful;
   }
 
-  const std::byte* pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
+  // The elements of the weights that a panel's columns begin at.
+  void find_columns(std::int64_t batch, std::int64_t panel, std::int64_t* columns) const {
     const Geometry& geometry = plan_.column_side.geometry;
     const std::int64_t first = geometry.batch_address(batch);
-    std::int64_t columns[kMaxWidth];
     Walk walk(geometry.outer, 0);
     walk.seek(panel * loops_.lanes);
     for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) {
@@ -145,7 +148,30 @@ class Q8Way final : public Way {
       // Lanes without a column have the last one again.
       if (panel * loops_.lanes + lane + 1 < plan_.columns) walk.advance(1);
     }
+  }
+
+  const std::byte* pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
+    std::int64_t columns[kMaxWidth];
+    find_columns(batch, panel, columns);
     return loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
+  }
+
+  void multiply_in_place(const Job& job, const Block& block, std::int64_t panels, float* results,
+                         std::int64_t stride) const {
+    std::int64_t columns[kMaxWidth];
+    Q8InPlaceArgs args;
+    args.weights = data(job.binding, Operand::columns);
+    args.columns = columns;
+    args.blocks = blocks_;
+    args.careful = job.careful;
+    for (std::int64_t p = 0; p < panels; ++p) {
+      find_columns(block.batch, block.column / loops_.lanes + p, columns);
+      for (std::int64_t r = 0; r < block.rows; ++r) {
+        args.row = job.activations + (block.batch * plan_.rows + block.row + r) * blocks_;
+        args.results = results + r * stride + p * loops_.lanes;
+        loops_.multiply_in_place(args);
+      }
+    }
   }
 
   void compute_unit(const Job& job, std::int64_t batch, std::int64_t row, std::int64_t panel) const {
@@ -164,6 +190,10 @@ class Q8Way final : public Way {
     args.results_stride = panels * loops_.lanes + 16;
     auto* const results = reinterpret_cast<float*>(
         workspace.results.reserve(block.rows * args.results_stride * static_cast<std::int64_t>(sizeof(float))));
+    if (loops_.multiply_in_place != nullptr && block.rows <= kRowsInPlace) {
+      multiply_in_place(job, block, panels, results, args.results_stride);
+      return epilogue_.run(job.binding, block, results, args.results_stride, workspace);
+    }
     // Panels that few rows meet are multiplied while they are in the first cache.
     const std::int64_t together = block.rows <= loops_.rows ? 1 : panels;
     std::byte* const weights = workspace.columns.reserve(together * panel_bytes_);

@@ -1,0 +1,331 @@
+// One row times weights whose blocks are read where they lie, as a token's products are (q8.h): a vector holds 32 or 64
+// codes of one column, and sums of four columns are added across lanes together. Nothing is packed, so that memory is
+// what such a product waits for.
+
+#if defined(LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_
+#undef LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_
+#else
+#define LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "backends/cpu/contraction/q8.h"
+#include "backends/cpu/contraction/q8_dots-inl.h"
+#include "backends/cpu/contraction/q8_panel-inl.h"
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+
+LOCKSTEP_Q8_BEFORE_NAMESPACE();
+namespace lockstep {
+inline namespace v0 {
+namespace contraction {
+namespace HWY_NAMESPACE {
+
+/// Blocks of 32 that one vector has the codes of.
+inline constexpr int kQ8Together = kQ8Lanes / 8;
+
+// Vectors of bytes out of memory: of kQ8Together blocks, the later one in the upper half.
+
+/// 32 bytes of each block.
+HWY_INLINE Q8VBytes load_32(const std::uint8_t* a, [[maybe_unused]] const std::uint8_t* b) {
+#if HWY_TARGET == HWY_AVX3
+  const auto low = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)));
+  return Q8VBytes{_mm512_inserti64x4(low, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)), 1)};
+#else
+  return Q8VBytes{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a))};
+#endif
+}
+/// 16 bytes of each block, twice.
+HWY_INLINE Q8VBytes load_16_twice(const std::uint8_t* a, [[maybe_unused]] const std::uint8_t* b) {
+#if HWY_TARGET == HWY_AVX3
+  const auto low = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a)));
+  return Q8VBytes{_mm512_mask_broadcast_i32x4(low, 0xff00, _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)))};
+#else
+  return Q8VBytes{_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a)))};
+#endif
+}
+/// The same 32 bytes for each block.
+HWY_INLINE Q8VBytes load_32_for_all(const std::uint8_t* at) {
+  return load_32(at, at);
+}
+
+/// Each block's bytes as words of 32 bits shifted right, by `first` bits, and the later block's by `second`.
+HWY_INLINE Q8VBytes shifted_right(Q8VBytes bytes, int first, [[maybe_unused]] int second) {
+#if HWY_TARGET == HWY_AVX3
+  const auto by = _mm512_mask_set1_epi32(_mm512_set1_epi32(first), 0xff00, second);
+  return Q8VBytes{_mm512_srlv_epi32(bytes.raw, by)};
+#else
+  return Q8VBytes{_mm256_srli_epi32(bytes.raw, first)};
+#endif
+}
+/// The lower four bits of 16 bytes of each block, then their upper four.
+HWY_INLINE Q8VBytes nibbles(Q8VBytes twice) {
+#if HWY_TARGET == HWY_AVX3
+  const auto by = _mm512_set_epi64(0x400000004, 0x400000004, 0, 0, 0x400000004, 0x400000004, 0, 0);
+  const Q8VBytes both{_mm512_srlv_epi32(twice.raw, by)};
+#else
+  const Q8VBytes both{_mm256_srlv_epi32(twice.raw, _mm256_set_epi64x(0x400000004, 0x400000004, 0, 0))};
+#endif
+  return hn::And(both, hn::Set(Q8Bytes(), 15));
+}
+/// `value` in the bytes of which `bytes` have one bit, the later block another one.
+HWY_INLINE Q8VBytes where_bit(Q8VBytes bytes, int first, [[maybe_unused]] int second, std::uint8_t value) {
+#if HWY_TARGET == HWY_AVX3
+  const auto one = _mm512_set1_epi8(static_cast<char>(1 << first));
+  const auto bit = _mm512_inserti64x4(one, _mm256_set1_epi8(static_cast<char>(1 << second)), 1);
+  return Q8VBytes{_mm512_maskz_set1_epi8(_mm512_test_epi8_mask(bytes.raw, bit), static_cast<char>(value))};
+#else
+  const Q8Bytes d;
+  return hn::IfThenElseZero(hn::TestBit(bytes, hn::Set(d, static_cast<std::uint8_t>(1 << first))), hn::Set(d, value));
+#endif
+}
+
+constexpr bool is_read_in_place(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::q8_0:
+    case Encoding::q4_0:
+    case Encoding::q4_1:
+    case Encoding::q4_k:
+    case Encoding::q5_k:
+    case Encoding::q6_k:
+    case Encoding::iq4_nl:
+    case Encoding::iq4_xs:
+    case Encoding::mxfp4: return true;
+    default: return false;
+  }
+}
+
+/// The codes, as panels have them, of 32 elements from number 32 * b of a column's block on, and of the 32 after them.
+/// `next`: bytes from a block of 32 in memory to that of the latter.
+template <Encoding kEncoding> HWY_INLINE Q8VBytes codes_in_place(const std::uint8_t* at, std::ptrdiff_t next, int b) {
+  const Q8Bytes d;
+  const auto low = hn::Set(d, 15);
+  if constexpr (kEncoding == Encoding::q8_0) {
+    return load_32(at + 2, at + next + 2);
+  } else if constexpr (kEncoding == Encoding::q4_0) {
+    return nibbles(load_16_twice(at + 2, at + next + 2));
+  } else if constexpr (kEncoding == Encoding::q4_1) {
+    return nibbles(load_16_twice(at + 4, at + next + 4));
+  } else if constexpr (kEncoding == Encoding::iq4_nl) {
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), nibbles(load_16_twice(at + 2, at + next + 2)));
+  } else if constexpr (kEncoding == Encoding::mxfp4) {
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().e2m1), nibbles(load_16_twice(at + 1, at + next + 1)));
+  } else if constexpr (kEncoding == Encoding::iq4_xs) {
+    const auto codes = nibbles(load_16_twice(at + 8 + 16 * b, at + 8 + 16 * (b + 1)));
+    return hn::TableLookupBytes(hn::LoadDup128(d, q8_levels().uneven), codes);
+  } else if constexpr (kEncoding == Encoding::q4_k) {
+    return hn::And(shifted_right(load_32_for_all(at + 16 + 32 * (b / 2)), b % 2 * 4, 4), low);
+  } else if constexpr (kEncoding == Encoding::q5_k) {
+    const auto four = hn::And(shifted_right(load_32_for_all(at + 48 + 32 * (b / 2)), b % 2 * 4, 4), low);
+    return hn::Or(four, where_bit(load_32_for_all(at + 16), b, b + 1, 16));
+  } else {
+    static_assert(kEncoding == Encoding::q6_k);
+    const std::uint8_t* const from = at + b / 4 * 64 + b % 2 * 32;
+    const auto bytes = hn::LoadU(d, from);
+    const auto four = hn::And(shifted_right(bytes, b % 4 / 2 * 4, b % 4 / 2 * 4), low);
+    const auto high = shifted_right(load_32_for_all(at + 128 + b / 4 * 32), b % 4 * 2, b % 4 * 2 + 2);
+    return joined<4>(four, hn::And(high, hn::Set(d, 3)));
+  }
+}
+
+/// Of each four lanes' 32 bits the sum.
+HWY_INLINE Q8V dots_of(Q8VBytes weights, Q8V8 codes, bool is_signed) {
+  const Q8D8 d8;
+#if LOCKSTEP_Q8_VNNI
+  const auto raised = is_signed ? hn::Xor(weights, hn::Set(Q8Bytes(), 128)) : weights;
+  return add_dots(hn::Zero(Q8D()), hn::BitCast(d8, raised), codes);
+#else
+  const auto bytes = hn::BitCast(d8, weights);
+  const auto products = is_signed ? signed_pair_products(bytes, magnitudes(bytes), codes) : pair_products(bytes, codes);
+  return wide_products(products, hn::Set(Q8D16(), 1));
+#endif
+}
+
+/// In each 128 bits, the sums of a's, b's, c's and e's.
+HWY_INLINE Q8V sums_across(Q8V a, Q8V b, Q8V c, Q8V e) {
+  const Q8D d;
+  const hn::Repartition<std::int64_t, Q8D> d2;
+  const auto ab = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  return hn::Add(hn::BitCast(d, hn::InterleaveLower(d2, ab, ce)), hn::BitCast(d, hn::InterleaveUpper(d2, ab, ce)));
+}
+
+#if HWY_TARGET == HWY_AVX3
+/// 128 bits 0 and 2, or 1 and 3, of a, then of b.
+HWY_INLINE Q8V even(Q8V a, Q8V b) {
+  return Q8V{_mm512_shuffle_i32x4(a.raw, b.raw, 0x88)};
+}
+HWY_INLINE Q8V odd(Q8V a, Q8V b) {
+  return Q8V{_mm512_shuffle_i32x4(a.raw, b.raw, 0xdd)};
+}
+#endif
+
+/// The sums of all lanes' columns over groups of 16 or of 32 k, in order. `four`: 128 bits for each 16 k.
+template <int kGroupsOf32> HWY_INLINE void sums_of_groups(const Q8V* four, Q8V* sums) {
+#if HWY_TARGET == HWY_AVX3
+  const Q8V even_ab = even(four[0], four[1]), odd_ab = odd(four[0], four[1]);
+  const Q8V even_ce = even(four[2], four[3]), odd_ce = odd(four[2], four[3]);
+  if constexpr (kGroupsOf32 == 2) {
+    sums[0] = even(even_ab, even_ce);
+    sums[1] = even(odd_ab, odd_ce);
+    sums[2] = odd(even_ab, even_ce);
+    sums[3] = odd(odd_ab, odd_ce);
+  } else {
+    const Q8V ab = hn::Add(even_ab, odd_ab), ce = hn::Add(even_ce, odd_ce);
+    sums[0] = even(ab, ce);
+    sums[1] = odd(ab, ce);
+  }
+#else
+  const Q8V low{_mm256_permute2x128_si256(four[0].raw, four[1].raw, 0x20)};
+  const Q8V high{_mm256_permute2x128_si256(four[0].raw, four[1].raw, 0x31)};
+  sums[0] = kGroupsOf32 == 2 ? low : hn::Add(low, high);
+  if constexpr (kGroupsOf32 == 2) sums[1] = high;
+#endif
+}
+
+/// What eight blocks of all lanes have beside codes, as panels have it.
+struct Q8Scales {
+  alignas(64) std::byte scales[8][4 * kQ8Lanes];  ///< and offsets
+  alignas(64) std::byte factors[16 * kQ8Lanes];
+  alignas(64) std::byte shares[16 * kQ8Lanes];
+};
+
+template <int kForm> HWY_INLINE void load_scales_in_place(const std::uint8_t* const* at, int blocks, Q8Scales& to) {
+  constexpr Q8Form form = kQ8Forms[kForm];
+  for (int b = 0; b < (form.large ? 1 : blocks); ++b) {
+    std::byte* const scales = to.scales[b];
+    for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane] + b * form.bytes(), lane, scales);
+  }
+  if constexpr (form.factors) {
+    // The first 16 bytes have them, or those of which they are all.
+    constexpr bool kAlone = form.encoding == Encoding::q6_k;
+    alignas(64) std::byte raw[16 * kQ8Lanes];
+    interleave([at](int i) HWY_ATTR { return load_each_fourth(Q8Bytes(), at + i, kAlone ? 192 : 0); },
+               kAlone ? to.factors : raw);
+    const auto store = [](Q8VBytes word, std::byte* words, int number) HWY_ATTR {
+      hn::StoreU(word, Q8Bytes(), reinterpret_cast<std::uint8_t*>(words + number * 4 * kQ8Lanes));
+    };
+    for (int word = 0; word < (kAlone ? 0 : form.factors_bytes() / 4); ++word) {
+      store(factors_of<form.encoding>(Q8Words(raw), word), to.factors, word);
+      if constexpr (form.shares) store(shares_of<form.encoding>(Q8Words(raw), word), to.shares, word);
+    }
+  }
+}
+
+/// One row's products with all lanes' columns.
+template <int kForm> class Q8InPlace {
+ public:
+  explicit Q8InPlace(const Q8InPlaceArgs& args) : args_(args) {
+    for (int lane = 0; lane < kQ8Lanes; ++lane) {
+      at_[lane] =
+          reinterpret_cast<const std::uint8_t*>(args.weights) + args.columns[lane] / kForm_.elements() * kForm_.bytes();
+    }
+    soon_ = at_[0] + (at_[1] - at_[0]) * kQ8Lanes;
+  }
+
+  HWY_INLINE void run() {
+    const Tag<float> df;
+    auto total = hn::Zero(df);
+    for (std::int64_t b = 0; b < args_.blocks; b += 8) {
+      const int count = static_cast<int>(std::min<std::int64_t>(8, args_.blocks - b));
+      load_scales_in_place<kForm>(at_, count, scales_);
+      partial_ = hn::Zero(df);
+      for (int i = 0; i < count; i += kQ8Together) add(args_.row + b + i, i, std::min(kQ8Together, count - i));
+      for (int lane = 0; lane < kQ8Lanes; ++lane) at_[lane] += (kForm_.large ? 1 : 8) * kForm_.bytes();
+      total = b == 0 ? partial_ : hn::Add(total, partial_);
+    }
+    hn::StoreU(total, df, args_.results);
+  }
+
+ private:
+  static constexpr Q8Form kForm_ = kQ8Forms[kForm];
+
+  /// Blocks [first, first + count) of the eight; `row` begins with the first.
+  HWY_INLINE void add(const Q8Activations* row, int first, int count) {
+    static constexpr Q8Activations kNothing{};
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(row->codes);
+    const auto* const later =
+        reinterpret_cast<const std::uint8_t*>((count == kQ8Together ? row[kQ8Together - 1] : kNothing).codes);
+    const Q8V8 x = hn::BitCast(Q8D8(), load_32(codes, later));
+    const std::ptrdiff_t from = kForm_.large ? 0 : first * kForm_.bytes();
+    // Where there is no later block, the same again; it meets zeros.
+    const std::ptrdiff_t next = count == kQ8Together ? kForm_.bytes() : 0;
+    fetch_ahead();
+    Q8V four[kQ8Lanes / 4];
+#pragma GCC unroll 4
+    for (int c = 0; c < kQ8Lanes / 4; ++c) {
+      Q8V dots[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        dots[i] = dots_of(codes_in_place<kForm_.encoding>(at_[4 * c + i] + from, next, first), x, kForm_.is_signed());
+      }
+      four[c] = sums_across(dots[0], dots[1], dots[2], dots[3]);
+    }
+    Q8V sums[kQ8Together * kForm_.groups()];
+    sums_of_groups<kForm_.groups()>(four, sums);
+#pragma GCC unroll 2
+    for (int i = 0; i < kQ8Together; ++i) {
+      if (i < count) add_block(row[i], first + i, sums + i * kForm_.groups());
+    }
+  }
+
+  // All integers here are floats, too.
+  HWY_INLINE void add_block(const Q8Activations& row, int number, const Q8V* sums) {
+    const Tag<float> df;
+    constexpr int kGroups = kForm_.groups();
+    auto sum = hn::Zero(df);
+#pragma GCC unroll 2
+    for (int g = 0; g < kGroups; ++g) {
+      auto of_group = hn::ConvertTo(df, sums[g]);
+      if constexpr (raise_of(kForm_) != 0) {
+        of_group = hn::MulAdd(hn::Set(df, row.sums[g]), hn::Set(df, -raise_of(kForm_)), of_group);
+      }
+      if constexpr (kForm_.factors)
+        of_group = hn::Mul(of_group, number_of_group(scales_.factors, number * kGroups + g));
+      sum = g == 0 ? of_group : hn::Add(sum, of_group);
+    }
+    const auto own = hn::Set(df, row.scale);
+    const std::byte* const scales = scales_.scales[kForm_.large ? 0 : number];
+    auto product = hn::Mul(load_scales<kForm_.power_scales()>(scales), own);
+    if (HWY_UNLIKELY(args_.careful)) product = canonical_result(df, product);
+    partial_ = hn::MulAdd(sum, product, partial_);
+    if constexpr (kForm_.offsets()) {
+      auto shared = hn::Set(df, row.sums[0]);
+      if constexpr (kForm_.shares) shared = hn::Mul(shared, number_of_group(scales_.shares, number));
+      auto below = hn::Mul(load_scales<kForm_.power_scales()>(scales + 2 * kQ8Lanes), own);
+      if (HWY_UNLIKELY(args_.careful)) below = canonical_result(df, below);
+      partial_ = hn::MulAdd(shared, below, partial_);
+    }
+  }
+
+  /// The next panel's weights, if columns lie one after the other, as many as this step reads.
+  HWY_INLINE void fetch_ahead() {
+    constexpr int kBytes = kForm_.bytes() * kQ8Lanes * kQ8Together * order::kQ8Block / kForm_.elements();
+    for (int byte = 0; byte < kBytes; byte += 64) fetch_later(soon_ + byte);
+    soon_ += kBytes;
+  }
+
+  const Q8InPlaceArgs& args_;
+  const std::uint8_t* at_[kQ8Lanes];
+  const std::uint8_t* soon_;
+  Q8Scales scales_;
+  hn::Vec<Tag<float> > partial_ = hn::Zero(Tag<float>());
+};
+
+template <int kForm> HWY_NOINLINE void q8_in_place(const Q8InPlaceArgs& args) {
+  Q8InPlace<kForm>(args).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace contraction
+}  // namespace v0
+}  // namespace lockstep
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#endif  // include guard, per target
