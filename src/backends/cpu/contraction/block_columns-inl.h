@@ -1,5 +1,5 @@
-// Rows times a vector of packed columns, per instruction set: their codes are transposed as bytes, and become numbers
-// in the lanes where they are multiplied.
+// Panels of packed columns (q8.h) as f32 numbers, per instruction set, some k at a time: for rows that are multiplied
+// by decoded weights.
 
 #if defined(LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_
@@ -9,9 +9,8 @@
 #endif
 
 #include <cstdint>
-#include <cstring>
 
-#include "backends/cpu/contraction/blocks-inl.h"
+#include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,86 +21,105 @@ namespace HWY_NAMESPACE {
 
 #if !LOCKSTEP_SCALAR_TILE
 
-/// 16 codes of each of kN columns, to [k][column]. Each step makes the highest bit of a byte's number its lowest one;
-/// so after as many as a column's number has bits, these are behind those of k.
-template <int kN> HWY_INLINE void turn(const std::int8_t* const* columns, int k, std::int8_t* to) {
-  static_assert(kN == 4 || kN == 8 || kN == 16);
-  const hn::FixedTag<std::int8_t, 16> d;
-  hn::Vec<decltype(d)> from[kN];
-  for (int i = 0; i < kN; ++i) from[i] = hn::LoadU(d, columns[i] + k);
-#pragma GCC unroll 4
-  for (int size = kN; size > 1; size /= 2) {
-    hn::Vec<decltype(d)> next[kN];
-#pragma GCC unroll 8
-    for (int i = 0; i < kN / 2; ++i) {
-      next[2 * i] = hn::InterleaveLower(d, from[i], from[i + kN / 2]);
-      next[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + kN / 2]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kN; ++i) from[i] = next[i];
+/// Encodings whose elements are scale * code, or that + offset, with scales and offsets of f16 and small integers.
+constexpr bool has_f32_panels(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::q8_0:
+    case Encoding::q4_0:
+    case Encoding::q4_1:
+    case Encoding::q5_0:
+    case Encoding::q5_1:
+    case Encoding::q4_k:
+    case Encoding::q5_k:
+    case Encoding::q6_k: return true;
+    default: return false;
   }
-  for (int i = 0; i < kN; ++i) hn::Store(from[i], d, to + 16 * i);
 }
 
-/// A chunk of kN columns.
-template <int kN> class Columns {
+inline const Q8Form& q8_form(Encoding encoding) {
+  return kQ8Forms[static_cast<int>(encoding) - 1];  // rows are in the order of encodings.def
+}
+
+/// Reads a panel from its beginning.
+class PanelReader {
  public:
-  /// Elements [first, first + count) as those of column i. False where they cannot be taken apart.
-  bool take(const Lines& lines, int i, std::int64_t first, std::int64_t count) {
-    if (!lines.take_apart(first, count, codes_[i])) return false;
-    for (int g = 0; g * lines.group() < count; ++g) {
-      scales_[g][i] = codes_[i].scales[g];
-      if (lines.shifted()) offsets_[g][i] = codes_[i].offsets[g];
+  PanelReader() = default;
+  PanelReader(const Q8Form& form, const std::byte* panel) : form_(&form), at_(panel) {}
+
+  /// The next 32 k, as [k][column]. False, and nothing written, where a scale or an offset is no finite number.
+  HWY_INLINE bool next(float* to) {
+    const Q8Form& form = *form_;
+    if (!form.large || block_ % 8 == 0) {
+      scales_ = at_;
+      at_ += (form.scales_bytes() + form.factors_bytes() + form.shares_bytes()) * kQ8Lanes;
+      if (!is_finite(scales_) || (form.offsets() && !is_finite(scales_ + 2 * kQ8Lanes))) return false;
     }
+    for (int g = 0; g < form.groups(); ++g) {
+      form.offsets() ? write_group<true>(g, to) : write_group<false>(g, to);
+      to += form.group() * kQ8Lanes;
+    }
+    at_ += form.codes_bytes() * kQ8Lanes;
+    ++block_;
     return true;
   }
 
-  /// rows [k][row] times the columns, from +0, k ascending; stored to `to` [row][column], or added to what is there.
-  template <int kRows>
-  void multiply(const Lines& lines, std::int64_t count, const float* rows, std::int64_t rows_stride, bool first,
-                float* to, std::int64_t to_stride) const {
-    const Tag<float> d;
-    hn::Vec<Tag<float> > sums[kRows];
-    for (int r = 0; r < kRows; ++r) sums[r] = hn::Zero(d);
-    lines.shifted() ? add<kRows, true>(lines.group(), count, rows, rows_stride, sums)
-                    : add<kRows, false>(lines.group(), count, rows, rows_stride, sums);
-    for (int r = 0; r < kRows; ++r, to += to_stride) {
-      hn::StoreU(first ? sums[r] : hn::Add(hn::LoadU(d, to), sums[r]), d, to);
-    }
+ private:
+  static bool is_finite(const std::byte* scales) {
+    const hn::Rebind<std::uint16_t, Tag<float> > d;
+    const auto exponents = hn::Set(d, std::uint16_t{0x7c00});
+    const auto bits = hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(scales));
+    return hn::AllFalse(d, hn::Eq(hn::And(bits, exponents), exponents));
   }
 
- private:
-  template <int kRows, bool kShifted>
-  HWY_INLINE void add(int group, std::int64_t count, const float* rows, std::int64_t rows_stride,
-                      hn::Vec<Tag<float> >* sums) const {
+  // A word of four codes of each column, signed.
+  HWY_INLINE Q8V codes(int quad) const {
+    const Q8D8 d;
+    const int word = form_->nibbles() ? quad % 4 : quad;
+    auto bytes = hn::LoadU(d, reinterpret_cast<const std::int8_t*>(at_ + word * 4 * kQ8Lanes));
+    if (form_->nibbles()) {
+      if (quad >= 4) bytes = hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(Q8D16(), bytes)));
+      bytes = hn::And(bytes, hn::Set(d, 15));
+    }
+    return hn::BitCast(Q8D(), hn::Sub(bytes, hn::Set(d, static_cast<std::int8_t>(form_->zero))));
+  }
+
+  template <bool kShifted> HWY_INLINE void write_group(int g, float* to) const {
     const Tag<float> d;
-    const hn::Rebind<std::int32_t, Tag<float> > di;
-    const hn::Rebind<std::int8_t, Tag<float> > d8;
-    const std::int8_t* columns[kN];
-    for (int i = 0; i < kN; ++i) columns[i] = codes_[i].codes;
-    alignas(64) std::int8_t turned[16 * kN];
-    hn::Vec<Tag<float> > acc[kRows];
-    for (int r = 0; r < kRows; ++r) acc[r] = sums[r];
-    for (int k = 0; k < count; k += 16) {
-      turn<kN>(columns, k, turned);
-      const int g = k / group;
-      const auto scale = hn::Load(d, scales_[g]);
-      [[maybe_unused]] const auto offset = hn::Load(d, kShifted ? offsets_[g] : scales_[g]);
-#pragma GCC unroll 4
-      for (int i = 0; i < 16; ++i, rows += rows_stride) {
-        auto value = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, turned + i * kN)));
-        // The product is exact: multiplying and adding at once rounds as one after the other.
-        value = kShifted ? hn::MulAdd(value, scale, offset) : hn::Mul(value, scale);
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) acc[r] = hn::MulAdd(hn::Set(d, rows[r]), value, acc[r]);
+    const std::byte* const factors = scales_ + form_->scales_bytes() * kQ8Lanes;
+    const int number = block_ % 8 * form_->groups() + g;
+    auto scale = load_scales<false>(scales_);
+    if (form_->factors) scale = hn::Mul(scale, number_of_group(factors, number));
+    auto offset = hn::Zero(d);
+    if constexpr (kShifted) {
+      offset = load_scales<false>(scales_ + 2 * kQ8Lanes);
+      // A share is minus what the block has; the sign of a zero is that of the encoding's rule.
+      if (form_->shares) {
+        const auto share = hn::Abs(number_of_group(factors + form_->factors_bytes() * kQ8Lanes, number));
+        offset = hn::Mul(hn::Neg(offset), share);
       }
     }
-    for (int r = 0; r < kRows; ++r) sums[r] = acc[r];
+    const int quads = form_->group() / 4;
+    for (int quad = g * quads; quad < (g + 1) * quads; ++quad, to += 4 * kQ8Lanes) {
+      const Q8V four = codes(quad);
+      write<kShifted>(hn::ShiftRight<24>(hn::ShiftLeft<24>(four)), scale, offset, to);
+      write<kShifted>(hn::ShiftRight<24>(hn::ShiftLeft<16>(four)), scale, offset, to + kQ8Lanes);
+      write<kShifted>(hn::ShiftRight<24>(hn::ShiftLeft<8>(four)), scale, offset, to + 2 * kQ8Lanes);
+      write<kShifted>(hn::ShiftRight<24>(four), scale, offset, to + 3 * kQ8Lanes);
+    }
   }
 
-  Codes codes_[kN];
-  alignas(64) float scales_[16][kN];
-  alignas(64) float offsets_[16][kN];
+  // The product is exact: multiplying and adding at once rounds as one after the other.
+  template <bool kShifted>
+  static HWY_INLINE void write(Q8V code, hn::Vec<Tag<float> > scale, hn::Vec<Tag<float> > offset, float* to) {
+    const Tag<float> d;
+    const auto number = hn::ConvertTo(d, code);
+    hn::StoreU(kShifted ? hn::MulAdd(number, scale, offset) : hn::Mul(number, scale), d, to);
+  }
+
+  const Q8Form* form_ = nullptr;
+  const std::byte* at_ = nullptr;
+  const std::byte* scales_ = nullptr;
+  int block_ = 0;
 };
 
 #endif  // !LOCKSTEP_SCALAR_TILE

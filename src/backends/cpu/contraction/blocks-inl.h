@@ -285,17 +285,6 @@ class Lines {
     const auto* const at = reinterpret_cast<const std::uint8_t*>(block(first));
     return form_->take_apart(at, static_cast<int>(count >> shift_), to);
   }
-  /// Elements that share a scale, and whether there are offsets, where blocks are taken apart.
-  int group() const { return form_->group; }
-  bool shifted() const { return form_->shifted; }
-
-  /// Asks for the memory of elements that are decoded soon.
-  void prefetch(std::int64_t first, std::int64_t count) const {
-    constexpr std::size_t kLineBytes = 64;
-    const std::byte* const begin = block(first);
-    const auto bytes = static_cast<std::size_t>(count >> shift_) * info_.bytes;
-    for (std::size_t at = 0; at < bytes; at += kLineBytes) hwy::Prefetch(begin + at);
-  }
 
  private:
   const std::byte* block(std::int64_t element) const {

@@ -145,8 +145,6 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
   for (int r = 0; r < kRows; ++r) total[r] = partial[r] = hn::Zero(df);
   const std::byte* at = args.panel;
   const std::byte* factors = at;
-  constexpr int kSoon = form.bytes() * kN / 2 * order::kQ8Block / form.elements();
-  const std::byte* soon = args.soon;
   VF scale = hn::Zero(df);
   [[maybe_unused]] VF offset = hn::Zero(df);
   for (std::int64_t b = 0; b < args.blocks; ++b) {
@@ -159,10 +157,6 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
     }
     const std::byte* const codes = at;
     at += form.codes_bytes() * kN;
-    if (kRows == 1 && soon != nullptr) {
-      for (int byte = 0; byte < kSoon; byte += 64) fetch_later(soon + byte);
-      soon += kSoon;
-    }
     VF number[kRows];
     block_products<kForm, kRows>(codes, factors, static_cast<int>(b & 7) * form.groups(), rows, args.row_stride,
                                  number);

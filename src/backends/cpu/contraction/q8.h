@@ -22,8 +22,8 @@ namespace contraction {
 struct alignas(64) Q8Activations {
   std::int8_t codes[order::kQ8Block];
   float scale;
-  /// What makes up for codes of weights that were raised to be unsigned, of each group of 16, or of all in the first: as
-  /// the instruction set's products take it (q8_dots-inl.h, shift_of).
+  /// What makes up for codes of weights that were raised to be unsigned, of each group of 16, or of all in the first:
+  /// as the instruction set's products take it (q8_dots-inl.h, shift_of).
   std::int32_t shifts[2];
   float sums[2];  ///< of codes, of each group of 16, or of all in the first
 };
@@ -34,9 +34,8 @@ struct Q8TileArgs {
   std::int64_t row_stride = 0;  ///< blocks from one row to the next
   std::int64_t row_count = 0;
   const std::byte* panel = nullptr;
-  const std::byte* soon = nullptr;  ///< memory of the panel that is packed next; null: none is
-  std::int64_t blocks = 0;          ///< of 32
-  bool careful = false;             ///< products of scales may be too small for normal numbers
+  std::int64_t blocks = 0;  ///< of 32
+  bool careful = false;     ///< products of scales may be too small for normal numbers
   float* results = nullptr;
   std::int64_t results_stride = 0;
 };
@@ -57,9 +56,8 @@ struct Q8Loops {
   int rows = 1;   ///< of a tile
   /// Bytes of a panel of so many blocks of 32.
   std::int64_t (*panel_bytes)(std::int64_t blocks) = nullptr;
-  /// Fills a panel with the columns that begin at these elements of the weights. Returns what Q8TileArgs::soon may be.
-  const std::byte* (*pack)(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks,
-                           std::byte* panel) = nullptr;
+  /// Fills a panel with the columns that begin at these elements of the weights.
+  void (*pack)(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) = nullptr;
   /// Rounds a row of 32 * blocks floats. Returns whether a scale is too small to be multiplied without care.
   bool (*quantize)(const float* row, std::int64_t blocks, Q8Activations* to) = nullptr;
   void (*multiply)(const Q8TileArgs& args) = nullptr;
@@ -67,6 +65,8 @@ struct Q8Loops {
 };
 
 const Q8Loops& q8_loops(Encoding encoding, Isa isa);
+/// Those with the panels of other contractions, as wide as an instruction set's vectors: only for packing.
+const Q8Loops& block_panels(Encoding encoding, Isa isa);
 
 }  // namespace contraction
 }  // namespace v0

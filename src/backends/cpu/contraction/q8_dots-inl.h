@@ -35,31 +35,6 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-using Q8D = hn::CappedTag<std::int32_t, kQ8Lanes>;
-using Q8V = hn::Vec<Q8D>;
-using Q8D16 = hn::Repartition<std::int16_t, Q8D>;
-using Q8V16 = hn::Vec<Q8D16>;
-using Q8D8 = hn::Repartition<std::int8_t, Q8D>;
-using Q8V8 = hn::Vec<Q8D8>;
-
-template <bool kPowers> HWY_INLINE hn::Vec<Tag<float> > load_scales(const std::byte* at) {
-  const Tag<float> df;
-  const hn::Rebind<std::uint16_t, Tag<float> > d16;
-  const auto words = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(at));
-  if constexpr (kPowers) {
-    return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<Tag<float> >(), words)));
-  } else {
-    return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, Tag<float> >(), words));
-  }
-}
-
-// Every lane's signed byte number `g` of words.
-HWY_INLINE hn::Vec<Tag<float> > number_of_group(const std::byte* words, int g) {
-  const Q8D d;
-  const auto four = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(words + g / 4 * 4 * kQ8Lanes));
-  return hn::ConvertTo(Tag<float>(), hn::ShiftRight<24>(hn::ShiftLeftSame(four, 24 - g % 4 * 8)));
-}
-
 // Four neighbours along k of every lane's codes of 32, as they lie in a panel: number `quad` in the order in which they
 // are multiplied. Of nibbles in one group, those of the same bytes follow each other; `both` keeps the bytes for them.
 template <int kForm> HWY_INLINE Q8V8 load_quad(const std::byte* codes, int quad, Q8V8& both) {

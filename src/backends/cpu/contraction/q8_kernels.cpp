@@ -48,9 +48,13 @@ LOCKSTEP_TABLE_OF_ISA(Q8Table, q8_table, local_q8_table)
 
 }  // namespace
 
+const Q8Loops& block_panels(Encoding encoding, Isa isa) {
+  return q8_table(isa)[static_cast<std::size_t>(encoding) - 1];  // rows are in the order of encodings.def
+}
+
+// AVX-512's products need VNNI.
 const Q8Loops& q8_loops(Encoding encoding, Isa isa) {
-  // AVX-512's loops need VNNI. Rows are in the order of encodings.def.
-  return q8_table(isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa)[static_cast<std::size_t>(encoding) - 1];
+  return block_panels(encoding, isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa);
 }
 
 }  // namespace contraction

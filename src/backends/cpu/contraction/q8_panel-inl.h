@@ -118,7 +118,7 @@ template <int kForm> std::int64_t q8_panel_bytes(std::int64_t blocks) {
 
 // Element by element, by the encoding's rules.
 template <int kForm>
-const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
+void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
   constexpr Q8Form form = kQ8Forms[kForm];
   const auto word_of = [](float scale) {
     return static_cast<std::uint16_t>(kQ8Forms[kForm].power_scales() ? BITS(scale) >> 16 : scalar::encode_f16(scale));
@@ -154,10 +154,34 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
     }
     panel += q8_panel_bytes<kForm>(form.elements() / order::kQ8Block);
   }
-  return weights;
 }
 
 #else
+
+using Q8D = hn::CappedTag<std::int32_t, kQ8Lanes>;
+using Q8V = hn::Vec<Q8D>;
+using Q8D16 = hn::Repartition<std::int16_t, Q8D>;
+using Q8V16 = hn::Vec<Q8D16>;
+using Q8D8 = hn::Repartition<std::int8_t, Q8D>;
+using Q8V8 = hn::Vec<Q8D8>;
+
+template <bool kPowers> HWY_INLINE hn::Vec<Tag<float> > load_scales(const std::byte* at) {
+  const Tag<float> df;
+  const hn::Rebind<std::uint16_t, Tag<float> > d16;
+  const auto words = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(at));
+  if constexpr (kPowers) {
+    return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<Tag<float> >(), words)));
+  } else {
+    return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, Tag<float> >(), words));
+  }
+}
+
+// Every lane's signed byte number `g` of words.
+HWY_INLINE hn::Vec<Tag<float> > number_of_group(const std::byte* words, int g) {
+  const Q8D d;
+  const auto four = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(words + g / 4 * 4 * kQ8Lanes));
+  return hn::ConvertTo(Tag<float>(), hn::ShiftRight<24>(hn::ShiftLeftSame(four, 24 - g % 4 * 8)));
+}
 
 using Q8Bytes = hn::CappedTag<std::uint8_t, 4 * kQ8Lanes>;
 using Q8VBytes = hn::Vec<Q8Bytes>;
@@ -363,7 +387,7 @@ template <Q8Form form> HWY_INLINE void store_scales(const std::uint8_t* block, i
 }
 
 template <int kForm>
-const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
+void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
   constexpr Q8Form form = kQ8Forms[kForm];
   constexpr Q8Pieces kPieces = pieces_of(form.encoding);
   // Whether words are what panels have.
@@ -373,9 +397,8 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
   for (int lane = 0; lane < kQ8Lanes; ++lane) {
     at[lane] = reinterpret_cast<const std::uint8_t*>(weights) + columns[lane] / form.elements() * form.bytes();
   }
-  // The next panel's blocks, if columns lie one after the other: half of them is asked for here, half while this panel
-  // is multiplied, so that memory always has something to do.
-  constexpr int kSoon = form.bytes() * kQ8Lanes / 2;
+  // The next panel's blocks, if columns lie one after the other.
+  constexpr int kSoon = form.bytes() * kQ8Lanes;
   const std::uint8_t* soon = at[0] + (at[1] - at[0]) * kQ8Lanes;
   std::byte* to = panel;
   const auto store = [&to](Q8VBytes word) {
@@ -384,9 +407,7 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
   };
   for (std::int64_t block = 0; block < blocks * order::kQ8Block / form.elements(); ++block, soon += kSoon) {
     for (int byte = 0; byte < kSoon; byte += 64) fetch_later(soon + byte);
-    for (int lane = 0; lane < kQ8Lanes; ++lane) {
-      store_scales<form>(at[lane], lane, to);
-    }
+    for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane], lane, to);
     to += form.scales_bytes() * kQ8Lanes;
     alignas(64) std::byte raw[kPlain ? 1 : kPieces.count * 16 * kQ8Lanes];
     std::byte* const words = kPlain ? to : raw;
@@ -422,7 +443,6 @@ const std::byte* q8_pack(const std::byte* weights, const std::int64_t* columns, 
     }
     for (int lane = 0; lane < kQ8Lanes; ++lane) at[lane] += form.bytes();
   }
-  return reinterpret_cast<const std::byte*>(soon);
 }
 
 #endif  // LOCKSTEP_SCALAR_TILE

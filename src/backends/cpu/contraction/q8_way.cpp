@@ -150,10 +150,10 @@ class Q8Way final : public Way {
     }
   }
 
-  const std::byte* pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
+  void pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
     std::int64_t columns[kMaxWidth];
     find_columns(batch, panel, columns);
-    return loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
+    loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
   }
 
   void multiply_in_place(const Job& job, const Block& block, std::int64_t panels, float* results,
@@ -199,7 +199,7 @@ class Q8Way final : public Way {
     std::byte* const weights = workspace.columns.reserve(together * panel_bytes_);
     for (std::int64_t begin = 0; begin < panels; begin += together) {
       for (std::int64_t p = 0; p < together; ++p) {
-        args.soon = pack_panel(job.binding, batch, panel + begin + p, weights + p * panel_bytes_);
+        pack_panel(job.binding, batch, panel + begin + p, weights + p * panel_bytes_);
       }
       for (std::int64_t r = 0; r < block.rows; r += loops_.rows) {
         args.rows = job.activations + (batch * plan_.rows + row + r) * blocks_;

@@ -371,42 +371,91 @@ template <int kRows> void thin_panels(const ThinArgs& args) {
   for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece);
 }
 
-// Of packed columns one block of k is taken apart at a time, and stays in the first cache; where that cannot be, it is
-// decoded.
-template <int kRows> void thin_blocks(const ThinArgs& args) {
+// Panels of packed columns, 32 k of them decoded at a time. False where one must be decoded element by element.
+template <int kRows, int kPieces> bool thin_block_pieces(const ThinArgs& args, std::int64_t piece) {
+  const Tag<float> d;
+  constexpr int kN = kLanes<float>;
+  const std::int64_t blocks = args.k / order::kQ8Block;
+  PanelReader readers[kPieces];
+  std::int64_t columns[kN];
+  for (int p = 0; p < kPieces; ++p) {
+    for (int i = 0; i < kN; ++i)
+      columns[i] = args.first + args.table->address[static_cast<std::size_t>((piece + p) * kN + i)];
+    args.pack_blocks(args.blocks, columns, blocks, args.packed + p * args.packed_bytes);
+    readers[p] = PanelReader(q8_form(args.encoding), args.packed + p * args.packed_bytes);
+  }
+  alignas(64) float values[kPieces][order::kQ8Block * kN];
+  hn::Vec<Tag<float> > acc[kRows][kPieces];
+  const float* row = args.rows;
+  float* const to = args.results + (piece - args.piece_begin) * kN;
+  constexpr std::int64_t kBlocks = kBlock / order::kQ8Block;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    for (int p = 0; p < kPieces; ++p) {
+      if (!readers[p].next(values[p])) return false;
+    }
+    if (b % kBlocks == 0) {
+      for (int r = 0; r < kRows; ++r) {
+        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
+      }
+    }
+    for (int k = 0; k < order::kQ8Block; ++k, row += args.rows_stride) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const auto weight = hn::Set(d, row[r]);
+#pragma GCC unroll 4
+        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, hn::Load(d, values[p] + k * kN), acc[r][p]);
+      }
+    }
+    if (b % kBlocks + 1 < kBlocks && b + 1 < blocks) continue;
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPieces; ++p) {
+        float* const sum = to + r * args.results_stride + p * kN;
+        hn::StoreU(b < kBlocks ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
+      }
+    }
+  }
+  return true;
+}
+
+// Whether a vector of columns has whole blocks alone, of an encoding that panels can be decoded from.
+inline bool has_whole_blocks(const ThinArgs& args, std::int64_t piece) {
+  const std::int64_t elements = info_of(args.encoding).elements;
+  if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
+  for (int i = 0; i < kLanes<float>; ++i) {
+    const std::int64_t address = args.table->address[static_cast<std::size_t>(piece * kLanes<float> + i)];
+    if ((args.first + address) % elements != 0) return false;
+  }
+  return true;
+}
+
+template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t piece) {
   constexpr int kN = kLanes<float>;
   const Lines lines(args.encoding, args.blocks);
-  Columns<kN> taken;
   alignas(64) float stage[kN][kBlock];
   const float* columns[kN];
   for (int i = 0; i < kN; ++i) columns[i] = stage[i];
-  for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
-    const std::int64_t* const address = args.table->address.data() + piece * kN;
-    for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
-      const std::int64_t count = std::min(args.k - k, kBlock);
-      if (count == 0) {  // an empty sum: there may be no memory to point at
-        thin_along_k<false, kRows>(args, columns, piece, k, count);
-        continue;
-      }
-      // What is read after this in the same place: the column's next block, or that of the next vector of columns.
-      const bool more = k + kBlock < args.k;
-      const std::int64_t* const next = more || piece + 1 == args.piece_end ? address : address + kN;
-      const std::int64_t next_k = more ? k + kBlock : 0;
-      const std::int64_t next_count = std::min(args.k - next_k, kBlock);
-      bool whole = true;
-      for (int i = 0; i < kN; ++i) {
-        lines.prefetch(args.first + next[i] + next_k, next_count);
-        whole = whole && taken.take(lines, i, args.first + address[i] + k, count);
-      }
-      float* const to = args.results + (piece - args.piece_begin) * kN;
-      const float* const rows = args.rows + k * args.rows_stride;
-      if (whole) {
-        taken.template multiply<kRows>(lines, count, rows, args.rows_stride, k == 0, to, args.results_stride);
-        continue;
-      }
-      for (int i = 0; i < kN; ++i) lines.decode(args.first + address[i] + k, count, stage[i]);
-      thin_along_k<false, kRows>(args, columns, piece, k, count);
+  const std::int64_t* const address = args.table->address.data() + piece * kN;
+  for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+    const std::int64_t count = std::min(args.k - k, kBlock);
+    // Of an empty sum there may be no memory to point at.
+    for (int i = 0; i < kN && count > 0; ++i) lines.decode(args.first + address[i] + k, count, stage[i]);
+    thin_along_k<false, kRows>(args, columns, piece, k, count);
+  }
+}
+
+template <int kRows> void thin_blocks(const ThinArgs& args) {
+  constexpr int kPieces = kRows <= 2 ? kThinBlockPieces : kRows <= 4 ? 2 : 1;
+  std::int64_t piece = args.piece_begin;
+  while (piece < args.piece_end) {
+    bool whole = piece + kPieces <= args.piece_end;
+    for (int p = 0; whole && p < kPieces; ++p) whole = has_whole_blocks(args, piece + p);
+    if (whole && thin_block_pieces<kRows, kPieces>(args, piece)) {
+      piece += kPieces;
+      continue;
     }
+    if (!has_whole_blocks(args, piece) || !thin_block_pieces<kRows, 1>(args, piece))
+      thin_decoded_blocks<kRows>(args, piece);
+    ++piece;
   }
 }
 

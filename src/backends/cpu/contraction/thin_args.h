@@ -8,6 +8,7 @@
 
 #include "backends/cpu/contraction/padded_copy.h"
 #include "backends/cpu/contraction/plan.h"
+#include "backends/cpu/contraction/q8.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -16,6 +17,8 @@ namespace contraction {
 inline constexpr std::int64_t kThinRows = 4;
 /// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
 inline constexpr std::int64_t kThinRowsAlongK = 8;
+/// Vectors of packed columns that are multiplied together.
+inline constexpr int kThinBlockPieces = 4;
 
 /// A plane that is read where it is by three taps in each of three lines, padding left out by masks. Lines and columns
 /// are counted as in its padded copy, the first tap's from 0.
@@ -67,6 +70,10 @@ struct ThinArgs {
   Encoding encoding = Encoding::dense;
   const std::byte* blocks = nullptr;
   std::int64_t first = 0;
+  /// How panels of them are made, and memory for kThinBlockPieces panels of so many bytes.
+  decltype(Q8Loops::pack) pack_blocks = nullptr;
+  std::byte* packed = nullptr;
+  std::int64_t packed_bytes = 0;
   /// Of columns that were packed, instead of `data`: their panels (panels.h), and the elements from one to the next,
   /// from a block of k to the next, and from k to k.
   const float* panels = nullptr;
