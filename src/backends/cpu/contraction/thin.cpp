@@ -143,7 +143,7 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
   Walk terms(geometry.k, geometry.bounds());
   for (std::int64_t k = 0; k < plan.k; ++k) {
     terms.seek(k);
-    table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->address(terms.position()));
+    table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->term_address(terms.position()));
   }
   table.square = is_square(table);
   table.image = image_of(plan, table, lanes);
