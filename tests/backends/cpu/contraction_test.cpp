@@ -18,6 +18,7 @@
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/lines.h"
 #include "backends/cpu/contraction/planner.h"
+#include "backends/cpu/contraction/thin.h"
 #include "backends/reference/contraction.h"
 
 namespace lockstep {
@@ -778,6 +779,18 @@ TEST(CpuContraction, TermsThatWalkBackwardsAreNotPacked) {
   }
 }
 
+// Nor are depthwise ones whose channels lie last.
+TEST(CpuContraction, DepthwiseConvolutionsOfChannelsThatLieLastAreNotPacked) {
+  using namespace contraction;
+  for (const Isa isa : available_isas()) {
+    const KernelSet& kernels = kernel_set(ComputeType::f32, isa);
+    if (kernels.thin == nullptr) continue;
+    const Problem problem =
+        convolution_problem({.groups = 16, .in = 1, .out = 1, .size = {30, 30}, .channels_last = true});
+    EXPECT_TRUE(make_thin_table(make_plan(problem.kernel, kernels), kernels.lanes, kernels.tile_rows)) << name_of(isa);
+  }
+}
+
 TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t width : {6, 19, 70}) {
@@ -790,6 +803,16 @@ TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
       Problem many = convolution_problem(
           {.batch = 2, .groups = 150, .in = 1, .out = 1, .size = {5, width}, .padding = 1, .stride = stride});
       expect_reference_bits(many, {1, 7});
+      Problem last = convolution_problem({.batch = 2,
+                                          .groups = 13,
+                                          .in = 1,
+                                          .out = 1,
+                                          .size = {8, width},
+                                          .padding = 1,
+                                          .stride = stride,
+                                          .channels_last = true,
+                                          .special = true});
+      expect_reference_bits(last, {1, 2});
       Problem large = convolution_problem({.groups = 2,
                                            .in = 1,
                                            .out = 1,
