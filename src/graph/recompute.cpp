@@ -12,6 +12,9 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
+// Where nothing is narrower, what a value that is computed again may take.
+constexpr int kOneOp = 1;
+
 class Recompute {
  public:
   Recompute(const std::vector<Entry>& entries, Fusion& fusion)
@@ -160,6 +163,7 @@ class Recompute {
     std::int64_t before = bytes(e);
     std::int64_t after = 0;
     bool narrower = false;
+    int cost = 0;
     std::set<int> newly;  // stored
     std::set<int> chosen{e};
     std::set<int> concerned{group_of(e)};
@@ -172,6 +176,7 @@ class Recompute {
         if (!loads.contains(leaf)) after += bytes(leaf);
         if (!is_stored(leaf)) newly.insert(leaf);
       }
+      cost = std::max(cost, again.cost);
       concerned.insert(g);
       for (const int value : again.through) {
         if (!fusion_.recomputed[index(value)]) chosen.insert(value);
@@ -181,7 +186,7 @@ class Recompute {
       after += bytes(leaf);
       concerned.insert(group_of(leaf));
     }
-    if (after >= before || !narrower) return false;
+    if (after >= before || (!narrower && cost > kOneOp)) return false;
     const auto set = [&](bool again) {
       for (const int value : chosen) fusion_.recomputed[index(value)] = again;
       fusion_.stored[index(e)] = !again;

@@ -1,5 +1,6 @@
 // Values that kernels compute again where they read them, as that moves fewer bytes than storing them: f32 made of
-// 16-bit values, such as those that a normalisation widens.
+// 16-bit values, such as those that a normalisation widens, or by one cheap op of what is read anyway, such as the
+// products in a normalisation's gradient.
 #pragma once
 
 #include <vector>

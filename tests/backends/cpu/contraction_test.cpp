@@ -14,6 +14,11 @@
 
 #include <lockstep/threads.h>
 
+#include "backends/cpu/contraction/direct.h"
+#include "backends/cpu/contraction/kernels.h"
+#include "backends/cpu/contraction/lines.h"
+#include "backends/cpu/contraction/planner.h"
+#include "backends/cpu/contraction/thin.h"
 #include "backends/reference/contraction.h"
 
 namespace lockstep {
@@ -490,6 +495,7 @@ struct Convolution {
   std::int64_t padding = 1, stride = 1, dilation = 1;
   bool channels_last = false;    ///< input memory
   bool positions_first = false;  ///< order of k
+  Shape backwards{};             ///< windows are walked against dimension d where [d] is 1
   std::uint64_t fill = 0;
   bool special = false;
   DType weight = DType::f32, input = DType::f32;
@@ -519,6 +525,9 @@ Problem convolution_problem(const Convolution& c) {
     const std::int64_t reach = (c.kernel[d] - 1) * c.dilation + 1;
     outputs.push_back((c.size[d] + 2 * c.padding - reach) / c.stride + 1);
     view = view.windowed(3 + d, c.kernel[d], outputs[d], c.stride, c.dilation);
+  }
+  for (int d = 0; d < c.backwards.rank(); ++d) {
+    if (c.backwards[d] == 1) view = view.sliced(3 + spatial + d, c.kernel[d] - 1, -1, c.kernel[d]);
   }
   // Now [N, G, C, out..., window...]; wanted: (N, G), k, out...
   kernel.b = {c.batch, c.groups};
@@ -698,6 +707,90 @@ TEST(CpuContraction, ConvolutionsOfHalfPrecision) {
   }
 }
 
+// Gradients of inputs: the window's terms walk against the image.
+TEST(CpuContraction, ConvolutionsWhoseTermsWalkBackwards) {
+  for (const Shape& backwards : {Shape{1, 1}, Shape{0, 1}, Shape{1, 0}}) {
+    for (const std::int64_t width : {8, 33}) {
+      for (const std::int64_t out : {5, 16, 40}) {
+        for (const std::int64_t stride : {1, 2}) {
+          Convolution convolution{.batch = 2,
+                                  .in = 22,
+                                  .out = out,
+                                  .size = {7, width},
+                                  .kernel = {3, 4},
+                                  .padding = 2,
+                                  .stride = stride,
+                                  .dilation = out == 5 ? 2 : 1,
+                                  .positions_first = out == 16 && stride == 1,
+                                  .backwards = backwards,
+                                  .special = true};
+          Problem problem = convolution_problem(convolution);
+          expect_reference_bits(problem, {1, 3});
+          convolution.special = false;
+          problem = convolution_problem(convolution);
+          problem.kernel.b_operand.canonical = true;
+          expect_reference_bits(problem, {1, 3});
+        }
+      }
+      for (const std::int64_t padding : {0, 1, 3}) {
+        Problem depthwise = convolution_problem({.batch = 2,
+                                                 .groups = 7,
+                                                 .in = 1,
+                                                 .out = 1,
+                                                 .size = {8, width},
+                                                 .padding = padding,
+                                                 .backwards = backwards,
+                                                 .special = true});
+        expect_reference_bits(depthwise, {1, 2});
+      }
+    }
+  }
+  for (const Convolution& convolution : std::vector<Convolution>{
+           {.in = 8, .out = 20, .size = {60, 60}, .backwards = {1, 1}},  // copies of some lines, segment by segment
+           {.in = 30, .out = 40, .size = {80, 60}, .backwards = {1, 1}},
+           {.in = 60, .out = 24, .size = {128}, .kernel = {9}, .padding = 4, .backwards = {1}},
+           {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}, .backwards = {1, 0, 1}},
+           {.in = 99, .out = 5, .size = {9, 19}, .kernel = {3, 4}, .backwards = {1, 0}},  // runs of k go forwards
+           {.in = 40, .out = 40, .size = {9, 32}, .backwards = {1, 1}, .input = DType::bf16}}) {
+    Problem problem = convolution_problem(convolution);
+    expect_reference_bits(problem, {1, 3});
+  }
+}
+
+// They go the ways of the others, rather than be packed.
+TEST(CpuContraction, TermsThatWalkBackwardsAreNotPacked) {
+  using namespace contraction;
+  for (const Isa isa : available_isas()) {
+    const KernelSet& kernels = kernel_set(ComputeType::f32, isa);
+    for (const Shape& backwards : {Shape{}, Shape{1, 1}}) {
+      const auto plan_of = [&](std::int64_t out) {
+        ContractionKernel kernel =
+            convolution_problem({.in = 32, .out = out, .size = {32, 32}, .backwards = backwards}).kernel;
+        kernel.a.canonical = kernel.b_operand.canonical = true;
+        return make_plan(kernel, kernels);
+      };
+      if (kernels.lines != nullptr) {
+        EXPECT_TRUE(make_line_table(plan_of(12), kernels.lanes, kernels.tile_columns)) << name_of(isa);
+      }
+      if (kernels.direct != nullptr) {
+        EXPECT_TRUE(make_direct_table(plan_of(64), kernels.lanes)) << name_of(isa);
+      }
+    }
+  }
+}
+
+// Nor are depthwise ones whose channels lie last.
+TEST(CpuContraction, DepthwiseConvolutionsOfChannelsThatLieLastAreNotPacked) {
+  using namespace contraction;
+  for (const Isa isa : available_isas()) {
+    const KernelSet& kernels = kernel_set(ComputeType::f32, isa);
+    if (kernels.thin == nullptr) continue;
+    const Problem problem =
+        convolution_problem({.groups = 16, .in = 1, .out = 1, .size = {30, 30}, .channels_last = true});
+    EXPECT_TRUE(make_thin_table(make_plan(problem.kernel, kernels), kernels.lanes, kernels.tile_rows)) << name_of(isa);
+  }
+}
+
 TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t width : {6, 19, 70}) {
@@ -710,6 +803,16 @@ TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
       Problem many = convolution_problem(
           {.batch = 2, .groups = 150, .in = 1, .out = 1, .size = {5, width}, .padding = 1, .stride = stride});
       expect_reference_bits(many, {1, 7});
+      Problem last = convolution_problem({.batch = 2,
+                                          .groups = 13,
+                                          .in = 1,
+                                          .out = 1,
+                                          .size = {8, width},
+                                          .padding = 1,
+                                          .stride = stride,
+                                          .channels_last = true,
+                                          .special = true});
+      expect_reference_bits(last, {1, 2});
       Problem large = convolution_problem({.groups = 2,
                                            .in = 1,
                                            .out = 1,

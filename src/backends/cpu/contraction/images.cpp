@@ -51,7 +51,7 @@ void find_terms(const Geometry& geometry, std::int64_t count, Images& images) {
                      ? images.planes.end() - 1
                      : std::find(images.planes.begin(), images.planes.end(), plane);
     if (found == images.planes.end()) found = images.planes.insert(found, plane);
-    const std::int64_t tap = images.copy->address(position);
+    const std::int64_t tap = images.copy->term_address(position);
     images.k_address.push_back((found - images.planes.begin()) * images.copy->plane + tap);
     images.taps.push_back(tap);
   }

@@ -51,6 +51,8 @@ std::optional<InPlaceTable> make_in_place_table(const Side& side, const Side& co
     const auto plain_rows = plain_dims(rows);
     const auto plain_terms = plain_dims(terms);
     if (!table.copy || !plain_rows || !plain_terms) return std::nullopt;
+    const auto is_reversed = [](const PaddedCopy::Axis& axis) { return axis.least != 0; };
+    if (std::any_of(table.copy->axes.begin(), table.copy->axes.end(), is_reversed)) return std::nullopt;
     // In the copy, checked dimensions walk along its axes.
     for (Group* group : {&rows, &terms}) {
       for (int d = 0; d < group->sizes.rank(); ++d) {

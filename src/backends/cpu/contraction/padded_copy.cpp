@@ -29,7 +29,7 @@ std::optional<std::vector<std::int64_t>> source_strides(const Geometry& geometry
       }
       if (count == 0) continue;
       const std::int64_t m = count == 1 ? group->coefficients[static_cast<std::size_t>(bound)][d] : 0;
-      if (m <= 0 || group->strides[d] % m != 0) return std::nullopt;
+      if (m == 0 || (m < 0 && group == &geometry.outer) || group->strides[d] % m != 0) return std::nullopt;
       std::int64_t& stride = strides[static_cast<std::size_t>(bound)];
       if (stride != 0 && stride != group->strides[d] / m) return std::nullopt;
       stride = group->strides[d] / m;
@@ -47,7 +47,7 @@ struct Inside {
 };
 Inside inside_of(const PaddedCopy::Axis& axis, const Position& batch) {
   // The batch's coordinates include the limit's own offset, as `first` does.
-  const std::int64_t first = batch.coordinates[static_cast<std::size_t>(axis.limit)];
+  const std::int64_t first = batch.coordinates[static_cast<std::size_t>(axis.limit)] + axis.least;
   const std::int64_t begin = std::clamp<std::int64_t>(axis.lo - first, 0, axis.size);
   return {begin, std::clamp<std::int64_t>(axis.hi - first, begin, axis.size)};
 }
@@ -147,10 +147,10 @@ std::vector<std::int64_t> addresses(const Group& group) {
   return result;
 }
 
-std::int64_t PaddedCopy::address(const Position& position) const {
+std::int64_t PaddedCopy::address(const Position& position, bool is_term) const {
   std::int64_t address = 0;
   for (const Axis& axis : axes) {
-    const std::int64_t at = position.coordinates[static_cast<std::size_t>(axis.limit)];
+    const std::int64_t at = position.coordinates[static_cast<std::size_t>(axis.limit)] - (is_term ? axis.least : 0);
     address += at % axis.phases * axis.phase_stride + at / axis.phases * axis.stride;
   }
   return address;
@@ -158,7 +158,9 @@ std::int64_t PaddedCopy::address(const Position& position) const {
 
 std::vector<PaddedCopy::Line> PaddedCopy::lines(const Position& batch) const {
   std::vector<Line> lines;
-  add_lines(*this, 0, batch, true, 0, 0, lines);
+  std::int64_t from = 0;
+  for (const Axis& axis : axes) from += axis.least * axis.source_stride;
+  add_lines(*this, 0, batch, true, from, 0, lines);
   return lines;
 }
 
@@ -198,10 +200,12 @@ std::optional<PaddedCopy> make_padded_copy(const Geometry& geometry, Phases phas
   PaddedCopy copy;
   for (int b = 0; b < geometry.bounds(); ++b) {
     const Limit& limit = geometry.limits[static_cast<std::size_t>(b)];
+    std::int64_t least = 0;
     std::int64_t last = 0;
     for (const Group* group : {&geometry.outer, &geometry.k}) {
       for (int d = 0; d < group->sizes.rank(); ++d) {
-        last += group->coefficients[static_cast<std::size_t>(b)][d] * (group->sizes[d] - 1);
+        const std::int64_t reach = group->coefficients[static_cast<std::size_t>(b)][d] * (group->sizes[d] - 1);
+        (reach < 0 ? least : last) += reach;
       }
     }
     std::int64_t apart = 0;
@@ -209,7 +213,8 @@ std::optional<PaddedCopy> make_padded_copy(const Geometry& geometry, Phases phas
       apart = std::gcd(apart, coefficient);
     }
     copy.axes.push_back({.limit = b,
-                         .size = last + 1,
+                         .least = least,
+                         .size = last - least + 1,
                          .lo = limit.lo,
                          .hi = limit.hi,
                          .source_stride = (*strides)[static_cast<std::size_t>(b)],

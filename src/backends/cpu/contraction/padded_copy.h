@@ -19,7 +19,8 @@ struct PaddedCopy {
   /// A checked coordinate of the source.
   struct Axis {
     int limit = 0;          ///< which of the geometry's
-    std::int64_t size = 0;  ///< coordinates that are read
+    std::int64_t least = 0;  ///< the first of them, beside the batch's: below 0 where terms walk backwards
+    std::int64_t size = 0;   ///< coordinates that are read
     std::int64_t lo = 0;
     std::int64_t hi = 0;
     std::int64_t source_stride = 0;
@@ -30,9 +31,10 @@ struct PaddedCopy {
   std::vector<Axis> axes;  ///< by descending source stride
   std::int64_t plane = 0;  ///< elements
 
-  /// Where a position of a group is, by its coordinates. Addresses of two groups add up if one has multiples of the
-  /// phases.
-  std::int64_t address(const Position& position) const;
+  /// Where a position of the outer group and one of the terms' are, by their coordinates. The two add up if one has
+  /// multiples of the phases.
+  std::int64_t address(const Position& outer) const { return address(outer, false); }
+  std::int64_t term_address(const Position& term) const { return address(term, true); }
   /// Its lines along the last axis, for the coordinates of a batch.
   struct Line {
     std::int64_t to = 0;
@@ -43,6 +45,9 @@ struct PaddedCopy {
     std::int64_t size = 0;
   };
   std::vector<Line> lines(const Position& batch) const;
+
+ private:
+  std::int64_t address(const Position& position, bool is_term) const;
 };
 
 /// Writes a plane. `from`: at the batch's address and that of the plane.
@@ -66,7 +71,7 @@ enum class Phases : std::uint8_t {
 };
 
 /// Nothing for views without limits or with steps, and where source addresses do not follow from the checked
-/// coordinates.
+/// coordinates. Terms may walk against them, as in gradients of convolutions' inputs; pixels may not.
 std::optional<PaddedCopy> make_padded_copy(const Geometry& geometry, Phases phases = Phases::one);
 
 }  // namespace contraction

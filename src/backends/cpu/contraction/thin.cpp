@@ -28,9 +28,7 @@ bool suits_along_outer(const Plan& plan) {
   const Side& side = plan.column_side;
   const Geometry& geometry = side.geometry;
   if (plan.rows > kThinRows || side.order != Side::Order::along_outer || geometry.bounded_in_batch()) return false;
-  if (!geometry.limits.empty() && side.fill != 0) return false;
-  const std::int64_t stride = geometry.outer.inner_stride();
-  return stride == 1 || stride == 2;
+  return geometry.limits.empty() || side.fill == 0;
 }
 
 std::uint32_t mask_of(Span span, std::int64_t stride) {
@@ -143,7 +141,7 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
   Walk terms(geometry.k, geometry.bounds());
   for (std::int64_t k = 0; k < plan.k; ++k) {
     terms.seek(k);
-    table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->address(terms.position()));
+    table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->term_address(terms.position()));
   }
   table.square = is_square(table);
   table.image = image_of(plan, table, lanes);
@@ -162,6 +160,7 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, s
   const Geometry& geometry = plan.column_side.geometry;
   ThinTable table;
   table.stride = geometry.outer.inner_stride();
+  if (table.stride != 1 && table.stride != 2) return std::nullopt;  // a copy takes any, as of channels that lie last
   std::vector<Position> classes;
   if (!classify_k(geometry, plan.k, table.k_address, table.k_class, classes)) return std::nullopt;
 

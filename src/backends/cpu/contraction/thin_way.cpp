@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kThinPieces = 512;
 constexpr std::int64_t kThinWork = 12000;
 // Columns along k: each multiply-add reads elements of its own, from further away than the nearest cache.
-constexpr std::int64_t kThinWorkAlongK = 10000;
+constexpr std::int64_t kThinWorkAlongK = 3000;
 constexpr std::int64_t kMostThinBytes = 8 << 20;
 // What copying, the epilogue and storing cost a vector of results beside its multiply-adds.
 constexpr std::int64_t kThinOverhead = 24;
@@ -63,7 +63,8 @@ class ThinWay final : public Way {
     const std::int64_t wanted = divide_up((table_.along_k ? 4 : 1) * threads, plan_.batches);
     const std::int64_t least = std::max(divide_up(task_work(), std::max<std::int64_t>(plan_.k, 1) * plan_.rows),
                                         table_.along_k ? 1 : kThinStretch);
-    return std::max(blocks, std::min(wanted, pieces / least));
+    const std::int64_t parts = std::min(wanted, pieces / least);
+    return std::max(blocks, parts > threads ? parts / threads * threads : parts);
   }
 
   // How many batches fit in one call: their results stay in the first cache.

@@ -16,9 +16,8 @@ constexpr std::int64_t kTile = 512;
 constexpr std::int64_t kWholeRow = 1024;
 // Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
 constexpr std::int64_t kBlockElements = 2048;
-// Rows of an epilogue whose values are computed together, and elements of a tile of several of them.
+// Rows of an epilogue whose values are computed together.
 constexpr std::int64_t kRowBatch = 64;
-constexpr std::int64_t kEpilogueBlock = 1024;
 // A kept row costs at most this much of the second-level cache.
 constexpr std::size_t kKeptBytes = 64 << 10;
 // What the second-level cache holds of rows that were read in pieces.
@@ -166,10 +165,7 @@ void Planner::choose_tiles() {
   plan_.elements = space.outer_count * space.along_count;
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
-    if (options_.epilogue) {
-      plan_.row_batch = kRowBatch;
-      plan_.block = kEpilogueBlock;
-    }
+    if (options_.epilogue) plan_.row_batch = kRowBatch;
     const bool is_one = !options_.epilogue && plan_.sequence > kTile && plan_.sequence <= kWholeRow;
     plan_.tile = only_reduces() ? kChunk : is_one ? plan_.sequence : kTile;
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {

@@ -72,28 +72,45 @@ template <int stride> HWY_INLINE V all_elements(const float* from) {
   }
 }
 
-/// `count` vectors of results from result `at` on.
+/// The same of results behind the last of which the memory may end.
+template <int stride> HWY_INLINE V last_elements(const float* from) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+#if HWY_ARCH_X86
+  if constexpr (stride == 2) {
+    return hn::ConcatEven(d, hn::MaskedLoad(hn::FirstN(d, lanes - 1), d, from + lanes), hn::LoadU(d, from));
+  }
+#endif
+  return some_elements<stride>(from, 0, static_cast<std::int64_t>(lanes));
+}
+
+/// `count` vectors of results from result `at` on. Those that would go over the end lie before it: results that are
+/// computed twice cost less than vectors of parts.
 template <int stride, bool flush, int count>
 HWY_INLINE void largest_of_vectors(float* out, std::int64_t n, std::int64_t at, const PoolTap* taps,
                                    std::int64_t tap_count) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto first_of = [&](int v) { return std::min(at + v * lanes, std::max<std::int64_t>(n - lanes, 0)); };
   V best[count];
   for (int v = 0; v < count; ++v) best[v] = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (const PoolTap* tap = taps; tap != taps + tap_count; ++tap) {
 #pragma GCC unroll 4
     for (int v = 0; v < count; ++v) {
-      const std::int64_t first = at + v * lanes;
+      const std::int64_t first = first_of(v);
+      const std::int64_t left = tap->end - first - lanes;
       const float* const from = tap->from + first * stride;
+      const bool whole = tap->begin <= first && left >= 0;
       // Vectors of steps reach past the last element, which must not be the end of the memory.
-      const bool whole = tap->begin <= first && first + lanes + (stride - 1) <= tap->end;
-      V x = whole ? all_elements<stride>(from) : some_elements<stride>(from, tap->begin - first, tap->end - first);
+      V x = !whole ? some_elements<stride>(from, tap->begin - first, tap->end - first)
+            : left >= stride - 1 ? all_elements<stride>(from)
+                                 : last_elements<stride>(from);
       if constexpr (flush) x = zero_below(x, 0x00800000u);
       best[v] = hn::IfThenElse(hn::Or(hn::Gt(x, best[v]), hn::IsNaN(x)), x, best[v]);
     }
   }
   for (int v = 0; v < count; ++v) {
-    const std::int64_t first = at + v * lanes;
+    const std::int64_t first = first_of(v);
     const V nan = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7fc00000u));
     const V canonical = zero_below(hn::IfThenElse(hn::IsNaN(best[v]), nan, best[v]), 0x00800001u);
     if (first + lanes <= n) {

@@ -9,6 +9,10 @@ namespace {
 
 // Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
 constexpr std::size_t kSlotPadding = 128;
+// What a tile of several rows of an epilogue may take of the nearest cache, with the results that it begins with; and
+// the fewest elements that are worth the steps.
+constexpr std::size_t kEpilogueBytes = 32 << 10;
+constexpr std::size_t kLeastEpilogueBlock = 1024;
 
 }  // namespace
 
@@ -52,6 +56,10 @@ void Planner::assign_slots(Pass& pass) {
 void Planner::lay_out_memory() {
   std::size_t widest = 4;
   for (ComputeType type : plan_.types) widest = std::max(widest, size_of(type));
+  if (options_.epilogue) {
+    const std::size_t most = kEpilogueBytes / ((slots_ + 1) * widest);
+    plan_.block = static_cast<std::int64_t>(std::max(most, kLeastEpilogueBlock));
+  }
   const std::int64_t elements = plan_.has_blocks()             ? plan_.width * plan_.sequence
                                 : plan_.layout == Layout::rows ? std::max(plan_.tile, plan_.block)
                                                                : plan_.width * plan_.depth;
