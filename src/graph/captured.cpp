@@ -69,14 +69,14 @@ Capture::Capture(std::vector<Tensor> inputs) : outer_(set_capture_watch(this)) {
   if (!inputs.empty()) device_ = inputs.front().device();
   for (const Tensor& input : inputs) {
     const NodeRef& node = Access::node(input);
-    refused_ = refused_ || !is_plain(*node, device_);
-    if (refused_) return;
+    refused_ = !is_plain(*node, device_);
+    if (refused_) break;
     auto copy = bare_copy(*node);
     copy->op = Data{};
     copy->canonical = find_canonical(*node) ? 1 : 0;
     copy->ready = true;
-    refused_ = !copies_.emplace(node.get(), copy).second;
-    originals_.push_back(node);
+    refused_ = !copies_.emplace(node->id, copy).second;
+    if (refused_) break;
     inputs_.push_back(std::move(copy));
   }
 }
@@ -86,13 +86,21 @@ Capture::~Capture() {
 }
 
 void Capture::wanted(const NodeRef& node) {
-  refused_ = refused_ || copies_.contains(node.get());
+  if (copies_.contains(node->id)) refuse();
+}
+
+// What was noted is of no use any more.
+void Capture::refuse() {
+  refused_ = true;
+  inputs_.clear();
+  copies_.clear();
+  constants_.clear();
 }
 
 // What an operand becomes: a copy if it depends on the inputs, else itself, which keeps its value from now on.
 NodeRef Capture::copy_of(const NodeRef& input) {
   if (input == nullptr) return nullptr;
-  if (const auto found = copies_.find(input.get()); found != copies_.end()) return found->second;
+  if (const auto found = copies_.find(input->id); found != copies_.end()) return found->second;
   const NodeRef& base = base_of(input);
   if (!constants_.contains(base.get())) constants_.emplace(base.get(), std::make_shared<Handle>(base));
   return input;
@@ -100,15 +108,16 @@ NodeRef Capture::copy_of(const NodeRef& input) {
 
 void Capture::made(const NodeRef& node) {
   const bool depends = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
-    return input != nullptr && copies_.contains(input.get());
+    return input != nullptr && copies_.contains(input->id);
   });
-  refused_ = refused_ || std::holds_alternative<Random>(node->op) || originals_.size() >= kMostNodes ||
-             (depends && node->device != device_);
-  if (refused_ || !depends) return;
+  if (refused_) return;
+  if (std::holds_alternative<Random>(node->op) || copies_.size() >= kMostNodes || (depends && node->device != device_)) {
+    return refuse();
+  }
+  if (!depends) return;
   NodeRef copy = bare_copy(*node);
   for (const NodeRef& input : node->inputs) copy->inputs.push_back(copy_of(input));
-  copies_.emplace(node.get(), std::move(copy));
-  originals_.push_back(node);
+  copies_.emplace(node->id, std::move(copy));
 }
 
 std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
@@ -119,7 +128,7 @@ std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
   for (const Tensor& output : outputs) {
     if (Access::handle(output)->record != nullptr) return nullptr;
     const Reading reading = reading_of(Access::node(output));
-    const auto copy = copies_.find(reading.base.get());
+    const auto copy = copies_.find(reading.base->id);
     Captured::Output& entry = captured->outputs_.emplace_back();
     if (copy == copies_.end()) {
       entry.constant = output;

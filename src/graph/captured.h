@@ -76,6 +76,7 @@ class Capture final : CaptureWatch {
  private:
   void made(const NodeRef& node) override;
   void wanted(const NodeRef& node) override;
+  void refuse();
   NodeRef copy_of(const NodeRef& input);
   std::vector<NodeRef> needed_by(std::span<const Captured::Output> outputs) const;
   bool cut(Captured& captured) const;
@@ -84,9 +85,9 @@ class Capture final : CaptureWatch {
   CaptureWatch* outer_;
   bool refused_ = false;
   Device device_;
-  std::vector<NodeRef> inputs_;                      ///< copies
-  std::vector<NodeRef> originals_;                   ///< as long as their addresses are keys
-  std::unordered_map<const Node*, NodeRef> copies_;  ///< of what depends on the inputs
+  std::vector<NodeRef> inputs_;  ///< copies
+  /// Of what depends on the inputs, by the numbers of the originals, which go when their users let them.
+  std::unordered_map<std::uint64_t, NodeRef> copies_;
   std::unordered_map<const Node*, std::shared_ptr<Handle>> constants_;
 };
 

@@ -221,7 +221,10 @@ void check_rule(const Contract& op, const CaseValue& v) {
   demand(op.a_view.shape == join({&op.b, &op.m, &op.k}) && op.b_view.shape == join({&op.b, &op.k, &op.n}) &&
              v.value.shape == join({&op.b, &op.m, &op.n}),
          "its shapes are not those of a contraction");
-  demand(v.dtype(0) == v.dtype(1) && computes(v.dtype(0)) && compute_type(v.dtype(0)) == compute_type(v.value.dtype),
+  // Bytes meet bytes of the other sign, too: activations and weights of quantised models.
+  const auto is_byte = [](DType dtype) { return dtype == DType::i8 || dtype == DType::u8; };
+  demand((v.dtype(0) == v.dtype(1) || (is_byte(v.dtype(0)) && is_byte(v.dtype(1)))) && computes(v.dtype(0)) &&
+             compute_type(v.dtype(0)) == compute_type(v.value.dtype),
          "its dtypes are not those of a contraction");
   demand(op.numerics == Numerics::exact || compute_type(v.dtype(0)) == ComputeType::f32,
          "its numerics do not take the dtype");

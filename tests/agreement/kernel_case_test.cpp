@@ -12,6 +12,7 @@
 
 #include "agreement/case_reading.h"
 #include "agreement/planted_bit.h"
+#include "graph/ops/contraction.h"
 #include "support/files.h"
 #include "support/random_graph.h"
 #include "support/tensors.h"
@@ -54,6 +55,20 @@ TEST(KernelCase, OfRandomGraphsIsComputedAgainOnEveryDevice) {
     EXPECT_EQ(graph::case_text(work), graph::case_text(test::read_case(file)));
   }
   EXPECT_GT(saved, 100);
+}
+
+// As quantised models multiply them.
+TEST(KernelCase, HoldsProductsOfUnsignedBySignedBytes) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path("case.safetensors");
+  const Tensor a = full({2, 3}, 200, {.dtype = DType::u8}).eval();
+  const Tensor b = full({3, 4}, -100, {.dtype = DType::i8}).eval();
+  save_case(file, {graph::batched_matmul(a, b)});
+  const graph::KernelCase work = test::read_case(file);
+  for (const Device& device : test_devices()) {
+    const auto found = graph::compare_results(work, test::expected_of(work), graph::compute_case(work, device));
+    EXPECT_FALSE(found) << device.to_string();
+  }
 }
 
 TEST(KernelCase, WhatIsComputedAlreadyCannotBeSaved) {

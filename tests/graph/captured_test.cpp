@@ -54,6 +54,22 @@ TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
   }
 }
 
+TEST(Captured, HoldsNoValuesOfTheRunThatItRecords) {
+  const Tensor x = input({100}, 1);
+  for (const bool refused : {false, true}) {
+    Capture capture({x});
+    Tensor y = x * 2.0;
+    std::weak_ptr<Node> node = node_of(y);
+    if (refused) {  // by who reads a value: no run that can come again
+      EXPECT_EQ(y.to_vector<float>().size(), 100u);
+    }
+    const Tensor z = y + 1.0;
+    z.eval();
+    y = Tensor();
+    EXPECT_TRUE(node.expired()) << refused;
+  }
+}
+
 TEST(Captured, MakesNoNodesAndNoPlans) {
   const TensorsFunction function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     return {exp(in[0]) * 2.0};

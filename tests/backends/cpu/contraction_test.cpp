@@ -442,6 +442,36 @@ TEST(CpuContraction, PairsInBlocksOfKAndOnThreads) {
   expect_reference_bits(wide, {1, 2, 7});
 }
 
+TEST(CpuContraction, BytesAroundTileEdges) {
+  bool transpose = false;
+  for (const std::int64_t m : {1, 5, 13, 14, 15, 29}) {
+    for (const std::int64_t n : {1, 15, 16, 17, 31, 32, 33, 65}) {
+      for (const std::int64_t k : {1, 2, 3, 4, 5, 15, 16, 17, 33}) {
+        transpose = !transpose;
+        const bool left = (m + n + k) % 2 == 0;
+        const DType a = left ? DType::u8 : DType::i8;
+        Problem problem = matmul_problem({}, m, n, k, of_integers(a, left ? DType::i8 : DType::u8, transpose));
+        expect_reference_bits(problem, {1});
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, BytesInBlocksOfKAndOnThreads) {
+  for (const std::int64_t k : {0, 1, 16, 255, 256, 257, 258, 259, 260, 272, 511, 512, 1000}) {
+    for (const bool transpose : {false, true}) {
+      Problem square = matmul_problem({2}, 19, 37, k, of_integers(DType::u8, DType::i8, transpose));
+      expect_reference_bits(square, {1, 2, 7});
+      MatmulOptions turned = of_integers(DType::i8, DType::u8, transpose);
+      turned.transpose_out = turned.flip_a = turned.flip_b = true;
+      Problem tall = matmul_problem({}, 70, 9, k, turned);
+      expect_reference_bits(tall, {1});
+    }
+  }
+  Problem wide = matmul_problem({}, 130, 1100, 300, of_integers(DType::u8, DType::i8, false));
+  expect_reference_bits(wide, {1, 2, 7});
+}
+
 TEST(CpuContraction, ResultsAtTheEdgeOfTheNormalRange) {
   // Products around 2^-126: sums keep subnormals, results do not.
   Problem problem = matmul_problem({}, 20, 40, 9);
@@ -585,6 +615,27 @@ TEST(CpuContraction, ConvolutionsOfPairs) {
                                                  .input = dtype});
           expect_reference_bits(problem, {1, 7});
         }
+      }
+    }
+  }
+}
+
+TEST(CpuContraction, ConvolutionsOfBytes) {
+  for (const bool channels_last : {false, true}) {
+    for (const std::int64_t stride : {1, 2}) {
+      for (const std::int64_t groups : {1, 3}) {
+        Problem problem = convolution_problem({.batch = 2,
+                                               .groups = groups,
+                                               .in = 5,
+                                               .out = 9,
+                                               .size = {9, 20},
+                                               .padding = 2,
+                                               .stride = stride,
+                                               .channels_last = channels_last,
+                                               .fill = 3,
+                                               .weight = DType::i8,
+                                               .input = DType::u8});
+        expect_reference_bits(problem, {1, 7});
       }
     }
   }

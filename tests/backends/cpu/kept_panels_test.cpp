@@ -1,6 +1,7 @@
 // Packed forms of values: kept with the second use, gone with the value, and never those of other contents.
 #include "backends/cpu/kept_panels.h"
 
+#include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -92,6 +93,46 @@ TEST(KeptPanels, FewRowsMeetPackedColumnsWithTheSameBits) {
     }
   }
   set_num_threads(threads_before);
+}
+
+// The copy can go then.
+TEST(KeptPanels, WhatIsReadFromACopyIsPackedAtOnce) {
+  const Tensor weight = randn({300, 64}).eval();
+  const Tensor x = randn({40, 300}).eval();
+  const Tensor expected = matmul(x.to(kRef) * 1.5, weight.to(kRef));
+  const std::vector<float> elements = weight.to_vector<float>();
+  std::vector<std::byte> memory(4 * elements.size() + 1);
+  std::memcpy(memory.data() + 1, elements.data(), 4 * elements.size());
+  const std::size_t before = kept_bytes();
+  const Tensor odd = Tensor::from_blob(memory.data() + 1, weight.shape(), DType::f32, {}, {});
+  EXPECT_EQ(matmul(x * 1.5, odd).eval().hash(), expected.hash());
+  EXPECT_GE(kept_bytes(), before + 4 * elements.size());
+}
+
+// A plan that is new finds what another one has packed, as when a run is recorded that comes again.
+TEST(KeptPanels, AnotherPlanFindsThemAtOnce) {
+  const Tensor weight = randn({300, 64}).eval();
+  const Tensor x = randn({40, 300}).eval();
+  const std::size_t before = kept_bytes();
+  for (int use = 0; use < 2; ++use) matmul(x * 1.5, weight).eval();
+  const std::size_t kept = kept_bytes();
+  ASSERT_GT(kept, before);
+  for (int use = 0; use < 2; ++use) {
+    EXPECT_EQ(exp(matmul(x * 1.5, weight)).eval().hash(), exp(matmul(x.to(kRef) * 1.5, weight.to(kRef))).hash());
+    EXPECT_EQ(kept_bytes(), kept);
+  }
+}
+
+// The windows of a sound that is given again and again.
+TEST(KeptPanels, WindowsOfAValueAreNotKept) {
+  const Tensor sound = randn({1, 1, 80000}).eval();
+  const Tensor filters = randn({64, 1, 256}).eval();
+  const std::size_t before = kept_bytes();
+  const Tensor expected = conv1d(sound.to(kRef), filters.to(kRef), {}, {.stride = 32});
+  for (int use = 0; use < 3; ++use) {
+    EXPECT_EQ(conv1d(sound, filters, {}, {.stride = 32}).eval().hash(), expected.hash());
+    EXPECT_LT(kept_bytes(), before + (1 << 20)) << "use " << use;
+  }
 }
 
 // Integers of 16 bits take as many bytes as those of 8, if all fit.

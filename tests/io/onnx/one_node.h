@@ -37,11 +37,25 @@ inline io::onnx::MessageWriter value_info(const std::string& name, const Tensor&
   return info;
 }
 
-/// `values`: with the shapes and dtypes that the operands have.
-inline std::string model_of(const OneNode& node, const io::TensorMap& values) {
+/// Of integers of one byte.
+inline io::onnx::MessageWriter initializer(const std::string& name, const Tensor& value) {
+  io::onnx::MessageWriter tensor;
+  for (int d = 0; d < value.rank(); ++d) tensor.integer(1, value.size(d));
+  tensor.integer(2, io::onnx::data_type_of(value.dtype()));
+  tensor.text(8, name);
+  std::string bytes;
+  for (const std::int32_t byte : value.to(DType::i32).to_vector<std::int32_t>()) bytes += static_cast<char>(byte);
+  tensor.text(9, bytes);
+  return tensor;
+}
+
+/// `values`: with the shapes and dtypes that the operands have. `weights`: operands of bytes that stand in the file.
+inline std::string model_of(const OneNode& node, const io::TensorMap& values, const io::TensorMap& weights = {}) {
   using io::onnx::MessageWriter;
   MessageWriter written, graph, model;
-  for (const std::string& name : node.operands) written.text(1, values.contains(name) ? name : "");
+  for (const std::string& name : node.operands) {
+    written.text(1, values.contains(name) || weights.contains(name) ? name : "");
+  }
   for (const std::string& name : node.results) written.text(2, name);
   written.text(4, node.op);
   for (const auto& [name, value] : node.attributes) {
@@ -56,6 +70,7 @@ inline std::string model_of(const OneNode& node, const io::TensorMap& values) {
   written.text(7, node.domain);
   graph.message(1, written);
   graph.text(2, "one_node");
+  for (const auto& [name, value] : weights) graph.message(5, initializer(name, value));
   for (const auto& [name, value] : values) graph.message(11, value_info(name, value));
   for (const std::string& name : node.results) {
     MessageWriter info;

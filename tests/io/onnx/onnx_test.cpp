@@ -189,7 +189,7 @@ std::string value(int list, const std::string& name) {
 std::string tensor(const std::string& name, char type, char size, const std::string& elements) {
   return field(5, number(1, size) + number(2, type) + field(8, name) + elements);
 }
-std::string floats(const std::string& name, char size, const std::string& raw, const std::string& more = {}) {
+std::string float_tensor(const std::string& name, char size, const std::string& raw, const std::string& more = {}) {
   return tensor(name, 1, size, field(9, raw) + more);
 }
 std::string model_of(const std::string& graph, char ir = 8, char opset = 17) {
@@ -234,7 +234,7 @@ TEST(Onnx, ElementsOfLessThanAByteKeepTheirTypes) {
   const std::string two("\0\0\0\x40", 4);
   const std::string graph =
       tensor("w", kInt4, 5, field(9, "\x78\xf1\xf3")) +  // the last half byte belongs to no element
-      tensor("zero", kInt2, 1, field(5, "\x01")) + floats("two", 1, two) +
+      tensor("zero", kInt2, 1, field(5, "\x01")) + float_tensor("two", 1, two) +
       node("DequantizeLinear", {"w", "two"}, {"wide"}) + node("Transpose", {"zero"}, {"point"}) +
       tensor("pads", 7, 2, field(7, std::string("\1\0", 2))) + node("Pad", {"point", "pads"}, {"padded"}) +
       node("DequantizeLinear", {"padded", "two"}, {"moved"}) +
@@ -310,16 +310,16 @@ TEST(OnnxMalformed, NamesAreCheckedAgainstEachOther) {
               HasSubstr("\"x\" is made twice"));
   EXPECT_THAT(onnx_refusal(model_of(plain_graph() + value(12, "z"))), HasSubstr("output \"z\" is made by no node"));
   const std::string one(4, '\0');
-  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("y", 1, one))), HasSubstr("\"y\" is made twice"));
-  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("w", 1, one) + floats("w", 1, one))),
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + float_tensor("y", 1, one))), HasSubstr("\"y\" is made twice"));
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + float_tensor("w", 1, one) + float_tensor("w", 1, one))),
               HasSubstr("\"w\" is made twice"));
 }
 
 TEST(OnnxMalformed, TensorsHoldAsManyElementsAsTheySay) {
-  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + floats("w", 2, std::string(4, '\0')))),
+  EXPECT_THAT(onnx_refusal(model_of(plain_graph() + float_tensor("w", 2, std::string(4, '\0')))),
               HasSubstr("has 4 bytes of elements"));
   EXPECT_THAT(
-      onnx_refusal(model_of(plain_graph() + floats("w", 1, std::string(4, '\0'), field(4, std::string(4, '\0'))))),
+      onnx_refusal(model_of(plain_graph() + float_tensor("w", 1, std::string(4, '\0'), field(4, std::string(4, '\0'))))),
       HasSubstr("raw and typed"));
   const std::string huge =
       field(5, std::string("\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x08\x7f", 11) + number(2, 1) + field(8, "w"));

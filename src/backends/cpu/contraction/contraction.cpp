@@ -5,6 +5,7 @@
 #include <lockstep/error.h>
 
 #include "backends/cpu/contraction/blocked.h"
+#include "backends/cpu/contraction/bytes.h"
 #include "backends/cpu/contraction/pairs.h"
 #include "backends/cpu/contraction/planner.h"
 #include "backends/cpu/contraction/way.h"
@@ -24,8 +25,12 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   const KernelSet& kernels = blocked             ? blocked_kernel_set(isa)
                              : has_pairs(kernel) ? pair_kernel_set(isa)
                                                  : kernel_set(kernel.type, isa);
-  Task task{.kernels = kernels,
-            .plan = make_plan(kernel, kernels),
+  contraction::Plan made = make_plan(kernel, kernels);
+  const ByteKernelSets& bytes = byte_kernel_sets(isa);
+  const bool has_byte_kernels = bytes.exist && has_bytes(kernel);
+  const KernelSet& of_bytes = made.row_side.dtype == DType::u8 ? bytes.unsigned_rows : bytes.signed_rows;
+  Task task{.kernels = has_byte_kernels ? of_bytes : kernels,
+            .plan = std::move(made),
             .epilogue = kernel.epilogue,
             .isa = isa,
             .kept = std::move(kept)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cpu/contraction/all_pieces.h"
 #include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/thin.h"
@@ -58,11 +59,8 @@ std::optional<LineTable> make_line_table(const Plan& plan, std::int64_t lanes, s
   auto images = make_images(geometry, plan.columns / plan.n, plan.n, plan.k, Phases::of_outer);
   if (!images) return std::nullopt;
   LineTable table{.images = std::move(*images), .vectors = {}};
-  std::vector<Piece> pieces(static_cast<std::size_t>(plan.n));
-  const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.n, lanes, pieces.data());
   Walk walk(geometry.outer, geometry.bounds());
-  for (int p = 0; p < count; ++p) {
-    const Piece& piece = pieces[static_cast<std::size_t>(p)];
+  for (const Piece& piece : all_pieces(geometry.outer, geometry.bounds(), plan.n, lanes)) {
     walk.seek(piece.begin + piece.length - 1);
     const auto first = table.images.address(piece.position);
     const auto last = table.images.address(walk.position());

@@ -170,12 +170,13 @@ struct PairTiles {
   }
 };
 
-template <typename Tiles, bool kHalves> void multiply_pairs(const MultiplyArgs& args) {
+// `kTerms`: how many a word of the panels holds.
+template <typename Tiles, bool kHalves, int kTerms = 2> void multiply_pairs(const MultiplyArgs& args) {
   constexpr int kWidth = kTileColumns<std::int32_t>;
   using Heights = std::make_integer_sequence<int, kTileRows>;
   auto* const results = static_cast<std::int32_t*>(args.results);
   const auto* a = static_cast<const std::int32_t*>(args.row_panels);
-  PairTileArgs tile{.pairs = (args.k_count + 1) / 2,
+  PairTileArgs tile{.pairs = (args.k_count + kTerms - 1) / kTerms,
                     .rows = a,
                     .columns = nullptr,
                     .results = nullptr,

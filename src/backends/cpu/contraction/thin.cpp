@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/contraction/all_pieces.h"
 #include "backends/cpu/contraction/panels.h"
 
 namespace lockstep {
@@ -164,12 +165,11 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, s
   std::vector<Position> classes;
   if (!classify_k(geometry, plan.k, table.k_address, table.k_class, classes)) return std::nullopt;
 
-  std::vector<Piece> pieces(static_cast<std::size_t>(plan.columns));
-  const int count = cut_pieces(geometry.outer, geometry.bounds(), 0, plan.columns, lanes, pieces.data());
-  pieces.resize(static_cast<std::size_t>(count));
+  const std::vector<Piece> pieces = all_pieces(geometry.outer, geometry.bounds(), plan.columns, lanes);
+  const auto count = static_cast<std::int64_t>(pieces.size());
   if (static_cast<std::int64_t>(classes.size()) * count > kMaxTable) return std::nullopt;
   // Short pieces waste lanes; with several rows packing them densely pays.
-  if (plan.rows > 1 && static_cast<std::int64_t>(count) * lanes > 2 * plan.columns) return std::nullopt;
+  if (plan.rows > 1 && count * lanes > 2 * plan.columns) return std::nullopt;
 
   const Position batch = geometry.batch_position(0);
   table.full = table.stride == 1;

@@ -49,6 +49,9 @@ namespace {
 // An element that meets more of the other operand's rows than this costs little to pack.
 constexpr std::int64_t kMostUses = 1024;
 constexpr std::int64_t kLeastBytes = 4096;
+// Windows of a value overlap: packed they may take many times its memory, as those of a sound do.
+constexpr std::int64_t kMostGrowth = 4;
+constexpr std::int64_t kMostOfSmall = 1 << 20;
 
 class Form {
  public:
@@ -76,6 +79,7 @@ std::string Way::form(Operand operand) const {
   const Side& side = this->side(operand);
   const Geometry& geometry = side.geometry;
   Form form{width(operand),
+            kernels_.panel_words(kBlock),
             static_cast<std::int64_t>(plan_.type),
             static_cast<std::int64_t>(plan_.numerics),
             static_cast<std::int64_t>(side.dtype),
@@ -151,14 +155,18 @@ Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool m
   if (buffer == nullptr || is_packed || uses > kMostUses) return {};
   const std::int64_t bytes = packed_bytes(operand);
   if (bytes < kLeastBytes) return {};
+  if (bytes > kMostOfSmall && bytes > kMostGrowth * static_cast<std::int64_t>(buffer->bytes())) return {};
   const std::uint64_t contents = buffer->contents();
   Met& met = this->met(operand, contents);
-  if (met.runs++ == 0) return {};
+  const bool is_first = met.runs++ == 0;
   if (auto panels = met.panels.lock()) return {std::move(panels), may_halve && met.halves};
   std::string name = form(operand);
   Kept found;
   if (may_halve) found = {kept_->find(contents, name + "halves"), true};
   if (found.panels == nullptr) found = {kept_->find(contents, name), false};
+  // Elements at an odd address of a file are read from a copy, which can go once they are packed.
+  const bool is_copy = binding.slots[static_cast<std::size_t>(side.slot)] != buffer->data();
+  if (found.panels == nullptr && is_first && !is_copy) return {};
   if (found.panels == nullptr && may_halve) {
     GrowingBuffer whole;
     pack_all(binding, operand, serial, whole.reserve(bytes));

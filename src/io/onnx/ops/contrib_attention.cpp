@@ -7,6 +7,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/integer_product.h"
 #include "io/onnx/ops/quantized.h"
 
 namespace lockstep {
@@ -96,7 +97,7 @@ std::vector<Tensor> microsoft_attention(const Call& call) {
 // input, weight, bias, their scales, mask, their zero points, past.
 std::vector<Tensor> quantised_attention(const Call& call) {
   const Tensor& weight_scale = call.input(4);
-  const Tensor sums = matmul(centred(call.input(0), call.optional_input(6), -1), centred_weight(call, 1, 7, -1));
+  const Tensor sums = integer_product(call, call.input(0), call.optional_input(6), 1, 7);
   const Tensor factor = mul(call.input(3).reshape({}), along(weight_scale, 1, 0));
   return attention_of_product(call, add(mul(sums.to(DType::f32), factor), call.input(2)), 5, 8, 0);
 }

@@ -4,6 +4,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/integer_product.h"
 #include "io/onnx/ops/quantized.h"
 #include "io/onnx/plan.h"
 
@@ -12,24 +13,24 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-// The exact product of integers times the product of their scales; `b_scale` has one number, or one a column.
-Tensor scaled_product(const Tensor& a, const Tensor& b, const Tensor& a_scale, const Tensor& b_scale) {
+// Integers times the product of their factors' scales; `b_scale` has one number, or one a column.
+Tensor scaled_product(const Tensor& product, const Tensor& a_scale, const Tensor& b_scale) {
   const Tensor columns = b_scale.numel() == 1 ? b_scale.reshape({}) : b_scale;
-  return mul(matmul(a, b).to(DType::f32), mul(a_scale.reshape({}), columns));
+  return mul(product.to(DType::f32), mul(a_scale.reshape({}), columns));
 }
 
 // a, b, b's scale, b's zero point, a bias.
 std::vector<Tensor> dynamic_quantize_matmul(const Call& call) {
   const Quantised a = quantised_by_range(call, call.input(0));
-  Tensor y = scaled_product(centred(a.values, a.zero, 0), centred_weight(call, 1, 3, -1), a.scale, call.input(2));
+  Tensor y = scaled_product(integer_product(call, a.values, a.zero, 1, 3), a.scale, call.input(2));
   if (call.has(4)) y = add(y, call.input(4));
   return {y};
 }
 
 // a, b, their scales, their zero points, a bias.
 std::vector<Tensor> matmul_integer_to_float(const Call& call) {
-  Tensor y = scaled_product(centred(call.input(0), call.optional_input(4), -2), centred_weight(call, 1, 5, -1),
-                            call.input(2), call.input(3));
+  Tensor y = scaled_product(integer_product(call, call.input(0), call.optional_input(4), 1, 5), call.input(2),
+                            call.input(3));
   if (call.has(6)) y = add(y, call.input(6));
   return {y};
 }

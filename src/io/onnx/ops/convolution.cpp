@@ -6,6 +6,7 @@
 
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/integer_product.h"
 #include "io/onnx/ops/quantized.h"
 
 namespace lockstep {
@@ -52,7 +53,7 @@ std::vector<Tensor> conv_integer(const Call& call) {
       convolve(call, centred(call.input(0), call.optional_input(2), 1), centred_weight(call, 1, 3, 0), std::nullopt)};
 }
 std::vector<Tensor> matmul_integer(const Call& call) {
-  return {matmul(centred(call.input(0), call.optional_input(2), -2), centred_weight(call, 1, 3, -1))};
+  return {integer_product(call, call.input(0), call.optional_input(2), 1, 3)};
 }
 
 // Inputs: x, its scale and zero point, the weight, its scales and zero points, the result's scale and zero point, a

@@ -6,6 +6,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/integer_product.h"
 #include "io/onnx/ops/unsigned.h"
 #include "io/onnx/plan.h"
 
@@ -97,7 +98,7 @@ std::vector<Tensor> dynamic_quantize_linear(const Call& call) {
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
 std::vector<Tensor> qlinear_matmul(const Call& call) {
-  const Tensor product = matmul(centred(call.input(0), call.input(2), -2), centred_weight(call, 3, 5, -1));
+  const Tensor product = integer_product(call, call.input(0), call.input(2), 3, 5);
   const auto scale_of = [&](std::size_t i, bool rows) {
     const Tensor scale = call.input(i).to(DType::f32);
     return scale.numel() == 1 ? scale.reshape({}) : rows && scale.rank() == 1 ? scale.unsqueeze(-1) : scale;

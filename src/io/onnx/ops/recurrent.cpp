@@ -9,6 +9,7 @@
 #include "graph/ops/recurrent.h"
 #include "io/onnx/operators.h"
 #include "io/onnx/ops/arguments.h"
+#include "io/onnx/ops/integer_product.h"
 #include "io/onnx/ops/quantized.h"
 #include "io/onnx/plan.h"
 
@@ -319,22 +320,43 @@ struct Int8Weights {
 constexpr Int8Weights kOfInputs = {1, 8, 9};
 constexpr Int8Weights kOfStates = {2, 10, 11};
 
-// For each direction, less their zero points: those of the inputs, then those of the states where they are wanted.
-std::vector<Tensor> centred_weights(const Call& call, const Cells& cells, bool of_states) {
-  std::vector<Tensor> sources = {call.input(kOfInputs.integers), call.input(kOfInputs.zero)};
-  if (of_states) sources.insert(sources.end(), {call.input(kOfStates.integers), call.input(kOfStates.zero)});
-  return call.planned().derived->of(sources, [&] {
+// For each direction: those of the inputs, then those of the states where they are wanted.
+std::vector<ByteWeight> byte_weights(const Call& call, const Cells& cells, bool of_states) {
+  std::vector<Int8Weights> wanted = {kOfInputs};
+  if (of_states) wanted.push_back(kOfStates);
+  std::vector<Tensor> sources;
+  for (const Int8Weights& weights : wanted) {
+    sources.insert(sources.end(), {call.input(weights.integers), call.input(weights.zero)});
+  }
+  const auto make = [&](const Int8Weights& weights, int d) {
+    const Tensor integers = part(call, weights.integers, d);
+    const Tensor zero = is_zero(call, weights.zero) ? Tensor() : part(call, weights.zero, d);
+    call.require(has_byte_form(integers, zero), "the weights are no matrices of bytes with zero points of their columns");
+    return byte_weight(integers, zero);
+  };
+  const std::vector<Tensor> parts = call.planned().derived->of(sources, [&] {
     std::vector<Tensor> all;
-    for (const Int8Weights& weights : {kOfInputs, kOfStates}) {
-      for (int d = 0; d < cells.directions && (of_states || weights.integers == kOfInputs.integers); ++d) {
-        all.push_back(centred(part(call, weights.integers, d), part(call, weights.zero, d), -1).contiguous());
+    for (const Int8Weights& weights : wanted) {
+      for (int d = 0; d < cells.directions; ++d) {
+        const ByteWeight made = make(weights, d);
+        all.push_back(made.sums);
+        if (made.zero.defined()) all.push_back(made.zero);
       }
     }
     return all;
   });
+  std::vector<ByteWeight> all;
+  auto next = parts.begin();
+  for (const Int8Weights& weights : wanted) {
+    for (int d = 0; d < cells.directions; ++d) {
+      ByteWeight& weight = all.emplace_back(ByteWeight{part(call, weights.integers, d), *next++, {}});
+      if (!is_zero(call, weights.zero)) weight.zero = *next++;
+    }
+  }
+  return all;
 }
-Tensor int8_product(const Quantised& x, const Tensor& integers, const Tensor& scale) {
-  return mul(matmul(centred(x.values, x.zero, 0), integers).to(DType::f32), mul(x.scale, along(scale, 1, 0)));
+Tensor int8_product(const Quantised& x, const ByteWeight& weight, const Tensor& scale) {
+  return mul(times_bytes(x.values, x.zero, weight).to(DType::f32), mul(x.scale, along(scale, 1, 0)));
 }
 
 // The states of a batch have one range, so one thread takes all of them; of many rows threads do better side by side.
@@ -395,7 +417,7 @@ std::vector<Tensor> dynamic_quantize_lstm(const Call& call) {
   const Cells cells = cells_of(call, 4, call.shape(2)[1], {"Sigmoid", "Tanh", "Tanh"});
   const Quantised inputs = quantised_by_range(call, cells.x);
   const bool whole = is_one_kernel(call, cells);
-  const std::vector<Tensor> weights = centred_weights(call, cells, !whole);
+  const std::vector<ByteWeight> weights = byte_weights(call, cells, !whole);
   const auto times = [&](int d) {
     return int8_product(inputs, weights[static_cast<std::size_t>(d)], part(call, kOfInputs.scale, d));
   };
@@ -409,9 +431,9 @@ std::vector<Tensor> dynamic_quantize_lstm(const Call& call) {
   }
   return lstm_cells(call, cells, [&](int d) -> LstmProducts {
     return {[&times, d](const Tensor&) { return times(d); },
-            [&call, integers = weights[static_cast<std::size_t>(cells.directions + d)],
+            [&call, weight = weights[static_cast<std::size_t>(cells.directions + d)],
              scale = part(call, kOfStates.scale, d)](const Tensor& h) {
-              return int8_product(quantised_by_range(call, h), integers, scale);
+              return int8_product(quantised_by_range(call, h), weight, scale);
             }};
   });
 }
