@@ -141,8 +141,7 @@ void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<floa
 }
 
 // All of k, for pieces from `piece` on, kPieces at a time. Returns the first that is left.
-template <int kRows, int kPieces>
-std::int64_t halves_of_pieces(const ThinArgs& args, std::int64_t piece) {
+template <int kRows, int kPieces> std::int64_t halves_of_pieces(const ThinArgs& args, std::int64_t piece) {
   constexpr int kColumns = kPieces * kLanes<float>;
   HalfStage<kColumns> stage;
   for (; piece + kPieces <= args.piece_end; piece += kPieces) {

@@ -36,9 +36,6 @@ inline constexpr int kMostLineVectors = 3;
 // Low tiles take a vector more: their sums fill the same registers.
 inline constexpr int kLowLineRows = 2 * kTileRows / kMostLineVectors;
 
-// Masks cost AVX-512 nothing.
-inline constexpr bool kAlwaysMasked = HWY_TARGET == HWY_AVX3;
-
 // kMasked: no element behind the last one of a line is touched.
 template <int kRows, int kVectors, bool kMasked>
 HWY_NOINLINE void line_tile(const LineArgs& args, std::int64_t row, std::int64_t vector) {
@@ -117,8 +114,8 @@ template <int kVectors, int kMostRows> void multiply_lines(const LineArgs& args)
     std::int64_t row = 0;
     for (std::int64_t i = 0; i < tiles; ++i) {
       const std::int64_t rows = least + (i < higher ? 1 : 0);
-      const LineTile tile = masked ? line_tile_of<kVectors, true>(rows, Heights{})
-                                   : line_tile_of<kVectors, kAlwaysMasked>(rows, Heights{});
+      const LineTile tile =
+          masked ? line_tile_of<kVectors, true>(rows, Heights{}) : line_tile_of<kVectors, false>(rows, Heights{});
       tile(args, row, vector);
       row += rows;
     }

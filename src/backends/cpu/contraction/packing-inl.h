@@ -379,8 +379,7 @@ void pack_lanes(const PackArgs& args, int width, Transpose<T> transpose, bool fl
   }
 }
 
-template <typename T, typename Source>
-void pack_along_k(const PackArgs& args, int width, Transpose<T> transpose) {
+template <typename T, typename Source> void pack_along_k(const PackArgs& args, int width, Transpose<T> transpose) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;

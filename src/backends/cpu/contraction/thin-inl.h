@@ -197,8 +197,7 @@ HWY_INLINE void thin_lines_of_nine(const ThinArgs& args, std::int64_t line, std:
 }
 
 // As thin_strip_of.
-template <int kLines, int kVectors>
-HWY_INLINE void thin_strip_of_nine(const ThinArgs& args, std::int64_t vector) {
+template <int kLines, int kVectors> HWY_INLINE void thin_strip_of_nine(const ThinArgs& args, std::int64_t vector) {
   const std::int64_t lines = args.table->lines;
   if constexpr (kLines > 1) {
     if (lines < kLines) return thin_strip_of_nine<kLines / 2, kVectors>(args, vector);
@@ -222,8 +221,7 @@ HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
   }
 }
 
-template <int kRows, int kVectors>
-HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
+template <int kRows, int kVectors> HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kRows == 1) {
     // Sums, the weights and a value fill the registers.

@@ -76,8 +76,7 @@ template <int kVectors> struct ImageStrip {
 };
 
 // As thin_lines_of_nine.
-template <int kLines, int kVectors>
-HWY_INLINE void image_lines(const ImageStrip<kVectors>& strip, std::int64_t line) {
+template <int kLines, int kVectors> HWY_INLINE void image_lines(const ImageStrip<kVectors>& strip, std::int64_t line) {
   constexpr int kTaps = ThinTable::kSquareSide;
   const Tag<float> d;
   hn::Vec<Tag<float> > acc[kLines][kVectors];

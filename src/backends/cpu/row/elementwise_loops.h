@@ -9,20 +9,20 @@ constexpr bool CHEAP = false, COSTLY = true;
 #define NONE T(0)
 
 #define ROW(name, arity_, kind_, types_, costly_, domain, call, torch, float_value, integer_value, ...) \
-  struct name##_op {                                                                          \
-    static constexpr Op op = Op::name;                                                        \
-    static constexpr int arity = arity_;                                                      \
-    static constexpr OpKind kind = kind_;                                                     \
-    static constexpr unsigned types = types_;                                                 \
-    static constexpr bool costly = costly_;                                                   \
-    template <typename T>                                                                     \
-    static HWY_INLINE auto value([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) { \
-      if constexpr (std::is_floating_point_v<T>) {                                            \
-        return float_value;                                                                   \
-      } else {                                                                                \
-        return integer_value;                                                                 \
-      }                                                                                       \
-    }                                                                                         \
+  struct name##_op {                                                                                    \
+    static constexpr Op op = Op::name;                                                                  \
+    static constexpr int arity = arity_;                                                                \
+    static constexpr OpKind kind = kind_;                                                               \
+    static constexpr unsigned types = types_;                                                           \
+    static constexpr bool costly = costly_;                                                             \
+    template <typename T>                                                                               \
+    static HWY_INLINE auto value([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {    \
+      if constexpr (std::is_floating_point_v<T>) {                                                      \
+        return float_value;                                                                             \
+      } else {                                                                                          \
+        return integer_value;                                                                           \
+      }                                                                                                 \
+    }                                                                                                   \
   };
 #include "kernels/ops.def"
 #undef ROW
@@ -115,9 +115,9 @@ void loop_of_steps(void* out, const void* a, const void* b, const void*, std::si
                static_cast<const T*>(F::arity < 2 ? a : b), n);
 }
 
-/// What is more than an instruction or two.
+/// What is more than some instructions; but rsqrt is often wanted of one value for each row.
 constexpr bool is_long(Op op, bool costly) {
-  return costly && op != Op::sqrt && op != Op::reciprocal && op != Op::div;
+  return costly && op != Op::sqrt && op != Op::rsqrt && op != Op::reciprocal && op != Op::div;
 }
 
 using Variants = std::array<ElementwiseFn, kScalarVariants>;
