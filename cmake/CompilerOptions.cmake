@@ -2,7 +2,7 @@
 # (docs/numerics.md): without them two compilers may give two answers.
 #   lockstep_compile_options(target)   C++20, arithmetic, warnings, hidden symbols, sanitizers
 #   lockstep_sanitize(target)          the sanitizers alone, for a target that only links
-#   lockstep_folder_options(folder result)   how much a folder of src is optimised in a release build
+#   lockstep_group_of(file result), lockstep_group_options(group result)   what is compiled together, and how
 #   lockstep_link_options(target)      what makes a shared library smaller
 include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)
@@ -64,27 +64,54 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-O[0-9sgz]")
   set(lockstep_optimisation $<$<STREQUAL:$<CONFIG>,>:-O3> $<$<STREQUAL:$<CONFIG>,>:-DNDEBUG>)
 endif()
 
-# What a folder of the library has in a release build instead of CMake's -O3, which copies and unrolls: what composes ops,
-# reads descriptions or writes kernels' texts is made small, which takes two fifths of its code away; -O2 takes a seventh of the
-# rest. -O3 stay the CPU's kernels, whose loops it vectorises, and what every op passes through.
-set(lockstep_small_folders
-  "^(cli.*|server|models|models/clip|nn|optim|parallel|train|io/(hub|onnx.*)|text/(grammar|jinja)|backends/gpu/(renderer|metal))$")
-function(lockstep_folder_options folder result)
+# How the library is optimised in a release build. Most of it composes ops, reads descriptions or writes kernels' texts: it
+# is made small, which takes two fifths of -O3's code away. What loops over elements or is called for each of a text has -O2.
+# CMake's -O3 stay the CPU's kernels and what every op passes through.
+set(lockstep_fastest_groups "^(core|graph/quick|backends/cpu.*)$")
+set(lockstep_quick_folders "^(data|fft|kernels|linalg|backends/gpu)$")
+set(lockstep_quick_sources
+  "graph/(borrowed_memory|captured|describe|execute|faults|gradient_rules|kept|node|plan|plan_cache|plan_key|primitive)"
+  "graph/(record|recording|step|tape|tensor|tensor_part|trace|window|work)"
+  "graph/ops/(creation|elementwise|index_tensors|pointwise|shape|shape_index)"
+  "io/(block_.*|image|jpeg|orientation|png|raw_tensor|resize|stored_type|wav)"
+  "models/language/sample"
+  "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex.*|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
+list(JOIN lockstep_quick_sources "|" lockstep_quick_sources)
+
+# The folder of a source, to which `/quick` is added where it is compiled apart from the others of its folder.
+function(lockstep_group_of file result)
+  cmake_path(GET file PARENT_PATH folder)
+  if(file MATCHES "^(${lockstep_quick_sources})\\.cpp$")
+    string(APPEND folder "/quick")
+  endif()
+  set(${result} ${folder} PARENT_SCOPE)
+endfunction()
+
+function(lockstep_group_options group result)
   set(options "")
   if(LOCKSTEP_SANITIZE)
-    if(NOT folder MATCHES "^(core|data|graph|kernels|backends/(cpu|reference)|io|text)")
+    if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$")
       set(options -O0)  # what computes little takes longer to optimise than to run
+    elseif(group MATCHES "^(core|io|text)" AND LOCKSTEP_SANITIZE MATCHES "undefined")
+      set(options -fsanitize=alignment)  # where the bytes of files become numbers
     endif()
-  elseif(folder MATCHES "${lockstep_small_folders}")
-    set(options $<$<CONFIG:Release>:-Os>)
-  elseif(NOT folder MATCHES "^(backends/cpu|core$|graph$)")
+  elseif(group MATCHES "${lockstep_fastest_groups}")
+    set(options "")
+  elseif(group MATCHES "${lockstep_quick_folders}|/quick$")
     set(options $<$<CONFIG:Release>:-O2>)
+  else()
+    set(options $<$<CONFIG:Release>:-Os>)
   endif()
   set(${result} "${options}" PARENT_SCOPE)
 endfunction()
 
-# Relocations of the shared library are packed where the C library can read that, which it can since 2.36.
+# Calls within the shared library go to its own functions, not through a table that would let a program replace them.
+# Its relocations are packed where the C library can read that, which it can since 2.36.
 set(lockstep_link_flags "")
+check_linker_flag(CXX -Wl,-Bsymbolic-functions LOCKSTEP_LINKER_BINDS)
+if(LOCKSTEP_LINKER_BINDS)
+  list(APPEND lockstep_link_flags -Wl,-Bsymbolic-functions)
+endif()
 check_linker_flag(CXX -Wl,-z,pack-relative-relocs LOCKSTEP_LINKER_PACKS)
 check_cxx_source_compiles("
 #include <features.h>
@@ -94,20 +121,30 @@ check_cxx_source_compiles("
 int main() {}
 " LOCKSTEP_LIBC_READS_PACKED)
 if(LOCKSTEP_LINKER_PACKS AND LOCKSTEP_LIBC_READS_PACKED)
-  set(lockstep_link_flags -Wl,-z,pack-relative-relocs)
+  list(APPEND lockstep_link_flags -Wl,-z,pack-relative-relocs)
 endif()
 function(lockstep_link_options target)
   target_link_options(${target} PRIVATE ${lockstep_link_flags})
 endfunction()
 
 set(lockstep_sanitizer_flags "")
+set(lockstep_sanitizer_linker "")
 if(LOCKSTEP_SANITIZE)
   set(lockstep_sanitizer_flags -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(LOCKSTEP_SANITIZE MATCHES "address")
+    # Checks of every pointer, which take a third of the time to compile: AddressSanitizer finds bad ones where they are used.
+    list(APPEND lockstep_sanitizer_flags -fno-sanitize=null,alignment,object-size,vptr)
+  endif()
+  # Every test program holds the whole instrumented library, 200 MB: GNU's linker takes five times as long.
+  check_linker_flag(CXX -fuse-ld=lld LOCKSTEP_LINKER_IS_LLD)
+  if(LOCKSTEP_LINKER_IS_LLD)
+    set(lockstep_sanitizer_linker -fuse-ld=lld)
+  endif()
 endif()
 
 function(lockstep_sanitize target)
   target_compile_options(${target} PRIVATE ${lockstep_sanitizer_flags})
-  target_link_options(${target} PRIVATE ${lockstep_sanitizer_flags})
+  target_link_options(${target} PRIVATE ${lockstep_sanitizer_flags} ${lockstep_sanitizer_linker})
 endfunction()
 
 function(lockstep_compile_options target)

@@ -15,6 +15,10 @@ TEST(UserMessage, NamesNoPlacesInSources) {
             "fit: the loss is nan\n  fix: clip");
   EXPECT_EQ(without_sources("a\n  at x.cpp:1\n  b"), "a\n  b");
   EXPECT_EQ(without_sources("  f32 [2]  exp at src/nn/module.h:7\n  rest"), "  f32 [2]  exp\n  rest");
+  EXPECT_EQ(without_sources("x at a.cc:1 and y at at b.hpp:22, c at d:e.cpp:3:\n\n at at f.h:4\n"),
+            "x and y at, c:\n\n");
+  EXPECT_EQ(without_sources("  at x.cpp:1"), " ");  // the first line is no place alone
+  EXPECT_EQ(without_sources("a\n  at x.cpp:1: b\n  at x.cpp:"), "a\n : b\n  at x.cpp:");
   EXPECT_EQ(without_sources("look at model.cpp, at noon: 12:30"), "look at model.cpp, at noon: 12:30");
 }
 

@@ -48,17 +48,17 @@ template <typename T, typename Function> void with_cast(DType dtype, T x, Functi
   LOCKSTEP_ASSERT(false);
 }
 
-/// One elementwise op, in the words of ops.def; Result is T, or int for comparisons.
-template <typename Result, typename T> Result evaluate(Op op, T a, T b, T c) {
+/// One elementwise op, in the words of ops.def; comparisons give 0 or 1.
+template <typename T> T evaluate(Op op, T a, T b, T c) {
   switch (op) {
 #define ROW(name, ...) \
   case Op::name:       \
-    return static_cast<Result>(scalar::row_##name(a, b, c));
+    return static_cast<T>(scalar::row_##name(a, b, c));
 #include "kernels/ops.def"
 #undef ROW
   }
   LOCKSTEP_ASSERT(false);
-  return Result();
+  return T();
 }
 
 /// The state of one row: the values of the instructions executed so far.
@@ -221,11 +221,11 @@ class Row {
       const auto value = [&](int from, std::size_t i) { return from < 0 ? T(0) : operand<T>(from, i); };
       if (kind == OpKind::comparison) {
         return fill<std::int32_t>(step, [&](std::size_t i) {
-          return evaluate<std::int32_t>(step.op, value(step.a, i), value(step.b, i), value(step.c, i));
+          return static_cast<std::int32_t>(evaluate(step.op, value(step.a, i), value(step.b, i), value(step.c, i)));
         });
       }
       return fill<T>(step, [&](std::size_t i) {
-        const T result = evaluate<T>(step.op, value(step.a, i), value(step.b, i), value(step.c, i));
+        const T result = evaluate(step.op, value(step.a, i), value(step.b, i), value(step.c, i));
         return kind == OpKind::arithmetic ? scalar::canonical(result) : result;
       });
     });

@@ -85,7 +85,7 @@ template <Tensor (*op)(const Operand&)> Tensors unary(Probe& p) {
 }
 /// Variants: equal shapes, a broadcast row, a broadcast column, a scalar at either side.
 constexpr int kBinaryVariants = 5;
-template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Probe& p) {
+inline Tensors binary_variant(Probe& p, Tensor (*op)(const Operand&, const Operand&)) {
   const Tensor a = p.x();
   Shape other = p.shape();
   switch (p.variant()) {
@@ -97,6 +97,9 @@ template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Probe& p)
     case 3: return {op(a, 3)};
     default: return {op(2, a)};
   }
+}
+template <Tensor (*op)(const Operand&, const Operand&)> Tensors binary(Probe& p) {
+  return binary_variant(p, op);
 }
 template <Tensor (*op)(const Operand&, const Dims&, bool)> Tensors reduction(Probe& p) {
   if (p.variant() == 2) return {op(p.x(), {}, false)};

@@ -24,17 +24,6 @@ namespace HWY_NAMESPACE {
 
 #if !LOCKSTEP_SCALAR_TILE
 
-/// What the 16 bits of an element are, and whether subnormals read as zeros.
-enum class HalfKind : std::uint8_t { f16, bf16, flushed_bf16 };
-
-template <HalfKind kKind> float half_value(std::uint16_t bits) {
-  if constexpr (kKind == HalfKind::f16) {
-    return decode<float>(Float16{bits}, false);
-  } else {
-    return decode<float>(BFloat16{bits}, kKind == HalfKind::flushed_bf16);
-  }
-}
-
 // The words of kN columns from k on: columns[0], columns[4], ... give the blocks of 128 bits.
 template <class D> HWY_INLINE hn::Vec<D> load_words(D d, const std::uint16_t* const* columns, std::int64_t k) {
   constexpr int kN = static_cast<int>(hn::MaxLanes(D()));
@@ -47,15 +36,15 @@ template <class D> HWY_INLINE hn::Vec<D> load_words(D d, const std::uint16_t* co
 }
 
 // The even elements of words, or the odd ones.
-template <HalfKind kKind, bool kOdd, class DU> HWY_INLINE auto halves_as_f32(DU du, hn::Vec<DU> words) {
+template <class Half, bool kOdd, class DU> HWY_INLINE auto halves_as_f32(DU du, hn::Vec<DU> words) {
   const hn::Rebind<float, DU> d;
-  if constexpr (kKind == HalfKind::f16) {
+  if constexpr (std::is_same_v<Half, Float16>) {
     const hn::Rebind<std::uint16_t, DU> dh;
     const auto bits = kOdd ? hn::ShiftRight<16>(words) : hn::And(words, hn::Set(du, 0xffffu));
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, DU>(), hn::TruncateTo(dh, bits)));
   } else {
     const auto bits = kOdd ? hn::And(words, hn::Set(du, 0xffff0000u)) : hn::ShiftLeft<16>(words);
-    return flushed<kKind == HalfKind::flushed_bf16>(d, hn::BitCast(d, bits));
+    return hn::BitCast(d, bits);
   }
 }
 
@@ -64,10 +53,10 @@ template <HalfKind kKind, bool kOdd, class DU> HWY_INLINE auto halves_as_f32(DU 
 template <int kColumns> struct HalfStage {
   alignas(64) std::uint16_t halves[kColumns][kBlock + 32];
 
-  /// `count` elements of the columns at `address`. What is read in their places after these is asked for: `ahead`
-  /// behind `next`.
+  /// `count` elements of the columns at `address`. `flush`: they are bf16, whose subnormals become zeros. What is read
+  /// in their places after these is asked for: `ahead` behind `next`.
   void take(const std::uint16_t* from, const std::int64_t* address, const std::int64_t* next, std::int64_t count,
-            std::int64_t ahead) {
+            std::int64_t ahead, bool flush) {
     const hn::CappedTag<std::uint16_t, 16> d;
     constexpr std::int64_t kLineHalves = 32;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -77,12 +66,18 @@ template <int kColumns> struct HalfStage {
       std::int64_t k = 0;
       for (; k + lanes <= count; k += lanes) hn::StoreU(hn::LoadU(d, column + k), d, halves[i] + k);
       for (; k < count; ++k) halves[i][k] = column[k];
+      if (!flush) continue;
+      for (k = 0; k < count; k += lanes) {  // past the end, too: there is room
+        const auto bits = hn::LoadU(d, halves[i] + k);
+        const auto tiny = hn::Eq(hn::And(bits, hn::Set(d, 0x7f80)), hn::Zero(d));
+        hn::StoreU(hn::IfThenElse(tiny, hn::And(bits, hn::Set(d, 0x8000)), bits), d, halves[i] + k);
+      }
     }
   }
 };
 
 // kPieces vectors of columns, for one block of k: so many sums that wait for nothing but themselves.
-template <HalfKind kKind, int kRows, int kPieces>
+template <class Half, int kRows, int kPieces>
 void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<float> >& stage, std::int64_t piece,
                      std::int64_t k_begin, std::int64_t count) {
   const Tag<float> d;
@@ -116,8 +111,8 @@ void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<floa
                                               hn::BitCast(du, hn::InterleaveUpper(dd, ab_high, ce_high))};
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
-        const auto even = halves_as_f32<kKind, false>(du, words[w]);
-        const auto odd = halves_as_f32<kKind, true>(du, words[w]);
+        const auto even = halves_as_f32<Half, false>(du, words[w]);
+        const auto odd = halves_as_f32<Half, true>(du, words[w]);
         const float* const rows = row + 2 * w * step;
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
@@ -129,7 +124,7 @@ void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<floa
   }
   for (; k < count; ++k, row += step) {
     alignas(64) float lanes[kPieces * kN];
-    for (int i = 0; i < kPieces * kN; ++i) lanes[i] = half_value<kKind>(columns[i][k]);
+    for (int i = 0; i < kPieces * kN; ++i) lanes[i] = decode<float>(Half{columns[i][k]}, false);
     for (int r = 0; r < kRows; ++r) {
       for (int p = 0; p < kPieces; ++p) {
         acc[r][p] = hn::MulAdd(hn::Set(d, row[r]), hn::Load(d, lanes + p * kN), acc[r][p]);
@@ -146,8 +141,7 @@ void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<floa
 }
 
 // All of k, for pieces from `piece` on, kPieces at a time. Returns the first that is left.
-template <HalfKind kKind, int kRows, int kPieces>
-std::int64_t halves_of_pieces(const ThinArgs& args, std::int64_t piece) {
+template <int kRows, int kPieces> std::int64_t halves_of_pieces(const ThinArgs& args, std::int64_t piece) {
   constexpr int kColumns = kPieces * kLanes<float>;
   HalfStage<kColumns> stage;
   for (; piece + kPieces <= args.piece_end; piece += kPieces) {
@@ -157,23 +151,20 @@ std::int64_t halves_of_pieces(const ThinArgs& args, std::int64_t piece) {
       // The next block of these columns, or the first of those behind them.
       const bool more = k + kBlock < args.k || piece + 2 * kPieces > args.piece_end;
       if (count > 0) {
-        stage.take(args.halves + k, address, more ? address : address + kColumns, count, more ? kBlock : -k);
+        stage.take(args.halves + k, address, more ? address : address + kColumns, count, more ? kBlock : -k,
+                   args.flush);
       }
-      multiply_halves<kKind, kRows, kPieces>(args, stage, piece, k, count);
+      args.is_f16 ? multiply_halves<Float16, kRows, kPieces>(args, stage, piece, k, count)
+                  : multiply_halves<BFloat16, kRows, kPieces>(args, stage, piece, k, count);
     }
   }
   return piece;
 }
 
-template <HalfKind kKind, int kRows> void thin_halves_of(const ThinArgs& args) {
-  constexpr int kPieces = kRows <= 2 ? 2 : 1;
-  const std::int64_t piece = halves_of_pieces<kKind, kRows, kPieces>(args, args.piece_begin);
-  if constexpr (kPieces > 1) halves_of_pieces<kKind, kRows, 1>(args, piece);
-}
-
 template <int kRows> void thin_halves(const ThinArgs& args) {
-  if (args.is_f16) return thin_halves_of<HalfKind::f16, kRows>(args);
-  args.flush ? thin_halves_of<HalfKind::flushed_bf16, kRows>(args) : thin_halves_of<HalfKind::bf16, kRows>(args);
+  constexpr int kPieces = kRows <= 2 ? 2 : 1;
+  const std::int64_t piece = halves_of_pieces<kRows, kPieces>(args, args.piece_begin);
+  if constexpr (kPieces > 1) halves_of_pieces<kRows, 1>(args, piece);
 }
 
 #endif  // !LOCKSTEP_SCALAR_TILE

@@ -102,21 +102,18 @@ template <typename T, int kWidth> void pack_plain_along_outer(const PackArgs& ar
   }
 }
 
-template <typename T, typename Source, int kWidth> void pack_along_outer(const PackArgs& args) {
-  if constexpr (std::is_same_v<T, Source>) {
-    if (!args.side->flush && args.side->geometry.bounds() == 0) return pack_plain_along_outer<T, kWidth>(args);
-  }
+template <typename T, typename Source> void pack_along_outer(const PackArgs& args, int width) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
   const std::int64_t stride = side.geometry.outer.inner_stride();
   const Source* data = reinterpret_cast<const Source*>(args.data) + args.batch.address;
   T* panel = static_cast<T*>(args.panels);
-  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
-    const std::int64_t lanes = std::min<std::int64_t>(kWidth, args.outer_count - o);
-    const int pieces = prepare_panel(args, args.outer_begin + o, lanes, kWidth);
+  for (std::int64_t o = 0; o < args.outer_count; o += width, panel += args.panel_stride) {
+    const std::int64_t lanes = std::min<std::int64_t>(width, args.outer_count - o);
+    const int pieces = prepare_panel(args, args.outer_begin + o, lanes, width);
     for (std::int64_t k = 0; k < args.k_count; ++k) {
-      T* row = panel + k * kWidth;
+      T* row = panel + k * width;
       const Source* from = data + workspace.k_address[k];
       const std::uint32_t* spans = workspace.masks + workspace.k_class[k] * pieces;
       for (int p = 0; p < pieces; ++p) {
@@ -124,7 +121,7 @@ template <typename T, typename Source, int kWidth> void pack_along_outer(const P
         const Span span{spans[p] & 0xff, spans[p] >> 8};
         copy_run(from + piece.position.address, stride, span, piece.length, side.flush, fill, row + piece.begin);
       }
-      for (std::int64_t lane = lanes; lane < kWidth; ++lane) row[lane] = T{};
+      for (std::int64_t lane = lanes; lane < width; ++lane) row[lane] = T{};
     }
   }
 }
@@ -336,25 +333,31 @@ template <bool kFlush, int kWidth> void transpose_lanes(const float* const* rows
   }
 }
 
-template <int kWidth> void transpose(const float* const* rows, std::int64_t k_count, bool flush, float* panel) {
-  constexpr int kN = kLanes<float>;
-  static_assert(kWidth <= kN || kWidth % kN == 0, "a store past the panel row would hit the finished next one");
-  for (int lane = 0; lane < kWidth; lane += kN) {
-    flush ? transpose_lanes<true, kWidth>(rows + lane, k_count, panel + lane)
-          : transpose_lanes<false, kWidth>(rows + lane, k_count, panel + lane);
-  }
-}
-
 #endif  // !LOCKSTEP_SCALAR_TILE
 
-template <int kWidth, typename T> void transpose(const T* const* rows, std::int64_t k_count, bool, T* panel) {
+template <typename T, int kWidth>
+void transpose(const T* const* rows, std::int64_t k_count, [[maybe_unused]] bool flush, T* panel) {
+#if !LOCKSTEP_SCALAR_TILE
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr int kN = kLanes<float>;
+    static_assert(kWidth <= kN || kWidth % kN == 0, "a store past the panel row would hit the finished next one");
+    for (int lane = 0; lane < kWidth; lane += kN) {
+      flush ? transpose_lanes<true, kWidth>(rows + lane, k_count, panel + lane)
+            : transpose_lanes<false, kWidth>(rows + lane, k_count, panel + lane);
+    }
+    return;
+  }
+#endif
   for (std::int64_t k = 0; k < k_count; ++k, panel += kWidth) {
     for (int lane = 0; lane < kWidth; ++lane) panel[lane] = rows[lane][k];
   }
 }
 
+template <typename T> using Transpose = void (*)(const T* const* rows, std::int64_t k_count, bool flush, T* panel);
+
 // `lane(place, stage)`: the values of one lane at its place, there or written to `stage`; transposed lane by lane.
-template <typename T, int kWidth, typename Lane> void pack_lanes(const PackArgs& args, bool flush, const Lane& lane_at) {
+template <typename T, typename Lane>
+void pack_lanes(const PackArgs& args, int width, Transpose<T> transpose, bool flush, const Lane& lane_at) {
   PackWorkspace& workspace = *args.workspace;
   const Geometry& geometry = args.side->geometry;
   T* stage = reinterpret_cast<T*>(workspace.stage);
@@ -363,8 +366,8 @@ template <typename T, int kWidth, typename Lane> void pack_lanes(const PackArgs&
   walk.seek(args.outer_begin);
   // Room for whole vectors of lanes; those that do not exist read zeros.
   const T* rows[2 * kMaxWidth];
-  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
-    const std::int64_t lanes = std::min<std::int64_t>(kWidth, args.outer_count - o);
+  for (std::int64_t o = 0; o < args.outer_count; o += width, panel += args.panel_stride) {
+    const std::int64_t lanes = std::min<std::int64_t>(width, args.outer_count - o);
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       rows[lane] = lane_at(walk.position(), stage + lane * kStageStride);
       walk.advance(1);
@@ -372,11 +375,11 @@ template <typename T, int kWidth, typename Lane> void pack_lanes(const PackArgs&
     for (std::int64_t lane = lanes; lane < 2 * kMaxWidth; ++lane) {
       rows[lane] = reinterpret_cast<const T*>(workspace.zeros);
     }
-    transpose<kWidth>(rows, args.k_count, flush, panel);
+    transpose(rows, args.k_count, flush, panel);
   }
 }
 
-template <typename T, typename Source, int kWidth> void pack_along_k(const PackArgs& args) {
+template <typename T, typename Source> void pack_along_k(const PackArgs& args, int width, Transpose<T> transpose) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
@@ -388,7 +391,7 @@ template <typename T, typename Source, int kWidth> void pack_along_k(const PackA
   // Lanes that are contiguous as a whole are transposed straight from memory, which also flushes them.
   const bool straight = std::is_same_v<T, float> && std::is_same_v<Source, float> && !LOCKSTEP_SCALAR_TILE &&
                         pieces == 1 && stride == 1 && geometry.bounds() == 0;
-  pack_lanes<T, kWidth>(args, straight && side.flush, [&](const Position& outer, T* stage) -> const T* {
+  pack_lanes<T>(args, width, transpose, straight && side.flush, [&](const Position& outer, T* stage) -> const T* {
     const Source* from = data + outer.address;
     if (straight) return reinterpret_cast<const T*>(from + workspace.pieces[0].position.address);
     for (int p = 0; p < pieces; ++p) {
@@ -402,13 +405,13 @@ template <typename T, typename Source, int kWidth> void pack_along_k(const PackA
 }
 
 // Packed elements that are neighbours along k.
-template <int kWidth> void pack_lines(const PackArgs& args) {
+inline void pack_lines(const PackArgs& args, int width, Transpose<float> transpose) {
   PackWorkspace& workspace = *args.workspace;
   const Geometry& geometry = args.side->geometry;
   const int pieces =
       cut_pieces(geometry.k, geometry.bounds(), args.k_begin, args.k_count, args.k_count, workspace.pieces);
   const Lines lines(args.side->encoding, args.data);
-  pack_lanes<float, kWidth>(args, false, [&](const Position& outer, float* stage) -> const float* {
+  pack_lanes<float>(args, width, transpose, false, [&](const Position& outer, float* stage) -> const float* {
     for (int p = 0; p < pieces; ++p) {
       const Piece& piece = workspace.pieces[p];
       const std::int64_t first = args.batch.address + outer.address + piece.position.address;
@@ -419,7 +422,7 @@ template <int kWidth> void pack_lines(const PackArgs& args) {
 }
 
 // `element(address)`: the decoded value there.
-template <typename T, int kWidth, typename Element> void pack_by_element(const PackArgs& args, const Element& element) {
+template <typename T, typename Element> void pack_by_element(const PackArgs& args, int width, const Element& element) {
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
   const T fill = decode_fill<T>(side.dtype, side.fill, side.flush);
@@ -427,15 +430,15 @@ template <typename T, int kWidth, typename Element> void pack_by_element(const P
   Walk outer(geometry.outer, geometry.bounds());
   Walk inner(geometry.k, geometry.bounds());
   outer.seek(args.outer_begin);
-  for (std::int64_t o = 0; o < args.outer_count; o += kWidth, panel += args.panel_stride) {
-    for (std::int64_t lane = 0; lane < kWidth; ++lane) {
+  for (std::int64_t o = 0; o < args.outer_count; o += width, panel += args.panel_stride) {
+    for (std::int64_t lane = 0; lane < width; ++lane) {
       const bool exists = o + lane < args.outer_count;
       inner.seek(args.k_begin);
       for (std::int64_t k = 0; k < args.k_count; ++k) {
         bool inside = exists;
         const std::int64_t address =
             exists ? address_of(geometry, args.batch, outer.position(), inner.position(), inside) : 0;
-        panel[k * kWidth + lane] = inside ? element(address) : exists ? fill : T{};
+        panel[k * width + lane] = inside ? element(address) : exists ? fill : T{};
         inner.advance(1);
       }
       if (exists) outer.advance(1);
@@ -443,49 +446,50 @@ template <typename T, int kWidth, typename Element> void pack_by_element(const P
   }
 }
 
-template <int kWidth> void pack_blocks(const PackArgs& args) {
-  if (args.side->order == Side::Order::along_k) return pack_lines<kWidth>(args);
-  switch (args.side->encoding) {
-    case Encoding::dense: break;
-#define ENCODING(name, ...)                                                                              \
-  case Encoding::name:                                                                                   \
-    return pack_by_element<float, kWidth>(                                                               \
-        args, [&](std::int64_t at) { return std::bit_cast<float>(scalar::word_##name(args.data, at)); });
-#define NARROW(name, ...) \
-  case Encoding::name: break;
-#include <lockstep/encodings.def>
-#undef ENCODING
+inline void pack_blocks(const PackArgs& args, int width, Transpose<float> transpose) {
+  if (args.side->order == Side::Order::along_k) return pack_lines(args, width, transpose);
+  pack_by_element<float>(args, width, [&](std::int64_t at) {
+    const std::uint64_t word = load_word(args.side->encoding, args.side->dtype, args.data, at);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(word));
+  });
+}
+
+// What is written once for all widths.
+template <typename T> void pack_any_width(const PackArgs& args, int width, Transpose<T> transpose) {
+  const Side& side = *args.side;
+  if constexpr (std::is_same_v<T, float>) {
+    if (side.encoding != Encoding::dense) return pack_blocks(args, width, transpose);
   }
-  LOCKSTEP_ASSERT(false);
+  LOCKSTEP_ASSERT(side.encoding == Encoding::dense);
+  const bool known = with_source_type<T>(side.dtype, [&](auto source) {
+    using Source = decltype(source);
+    switch (side.order) {
+      case Side::Order::along_outer: return pack_along_outer<T, Source>(args, width);
+      case Side::Order::along_k: return pack_along_k<T, Source>(args, width, transpose);
+      case Side::Order::by_element: {
+        const Source* data = reinterpret_cast<const Source*>(args.data);
+        return pack_by_element<T>(args, width, [&](std::int64_t at) { return decode<T>(data[at], side.flush); });
+      }
+    }
+  });
+  LOCKSTEP_ASSERT(known);
 }
 
 template <typename T, int kWidth> void pack(const PackArgs& args) {
   if (args.k_count == 0) return;
   const Side& side = *args.side;
-  if (side.encoding != Encoding::dense) {
-    if constexpr (std::is_same_v<T, float>) return pack_blocks<kWidth>(args);
-    LOCKSTEP_ASSERT(false);
-  }
-  if (side.order == Side::Order::along_outer) {
+  if (side.encoding == Encoding::dense && side.order == Side::Order::along_outer) {
     prepare_k_block(side.geometry, args.k_begin, args.k_count, *args.workspace);
 #if !LOCKSTEP_SCALAR_TILE
     if constexpr (std::is_same_v<T, float>) {
       if (pack_f32_vectors<kWidth>(args)) return;
     }
 #endif
-  }
-  const bool known = with_source_type<T>(side.dtype, [&](auto source) {
-    using Source = decltype(source);
-    switch (side.order) {
-      case Side::Order::along_outer: return pack_along_outer<T, Source, kWidth>(args);
-      case Side::Order::along_k: return pack_along_k<T, Source, kWidth>(args);
-      case Side::Order::by_element: {
-        const Source* data = reinterpret_cast<const Source*>(args.data);
-        return pack_by_element<T, kWidth>(args, [&](std::int64_t at) { return decode<T>(data[at], side.flush); });
-      }
+    if (side.dtype == dtype_of<T>() && !side.flush && side.geometry.bounds() == 0) {
+      return pack_plain_along_outer<T, kWidth>(args);
     }
-  });
-  LOCKSTEP_ASSERT(known);
+  }
+  pack_any_width<T>(args, kWidth, &transpose<T, kWidth>);
 }
 
 }  // namespace HWY_NAMESPACE

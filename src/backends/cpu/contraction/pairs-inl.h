@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> add_products(D d, hn::Vec<D16> a, hn::Vec<D16> b, hn::Vec<
 }
 
 // Lanes of neighbours along k: their pairs are words, which are transposed as f32 are.
-template <typename Source, int kWidth> void pack_pairs_along_k(const PackArgs& args) {
+template <typename Source> void pack_pairs_along_k(const PackArgs& args, int width, Transpose<float> transpose) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
@@ -52,7 +52,7 @@ template <typename Source, int kWidth> void pack_pairs_along_k(const PackArgs& a
                         args.k_count == 2 * words;
   PackArgs of_words = args;
   of_words.k_count = words;
-  pack_lanes<float, kWidth>(of_words, false, [&](const Position& outer, float* stage) -> const float* {
+  pack_lanes<float>(of_words, width, transpose, false, [&](const Position& outer, float* stage) -> const float* {
     const Source* from = data + outer.address;
     if (straight) return reinterpret_cast<const float*>(from + workspace.pieces[0].position.address);
     auto* const to = reinterpret_cast<std::int16_t*>(stage);
@@ -88,9 +88,9 @@ template <int kWidth> void pack_pairs(const PackArgs& args) {
   if (args.k_count == 0) return;
   if (args.side->order == Side::Order::along_k) {
     switch (args.side->dtype) {
-      case DType::i16: return pack_pairs_along_k<std::int16_t, kWidth>(args);
-      case DType::i8: return pack_pairs_along_k<std::int8_t, kWidth>(args);
-      default: return pack_pairs_along_k<std::uint8_t, kWidth>(args);  // booleans, too
+      case DType::i16: return pack_pairs_along_k<std::int16_t>(args, kWidth, &transpose<float, kWidth>);
+      case DType::i8: return pack_pairs_along_k<std::int8_t>(args, kWidth, &transpose<float, kWidth>);
+      default: return pack_pairs_along_k<std::uint8_t>(args, kWidth, &transpose<float, kWidth>);  // booleans, too
     }
   }
   PackArgs elements = args;

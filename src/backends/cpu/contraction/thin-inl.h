@@ -111,9 +111,9 @@ template <int kStride, bool kFlush, bool kMasked, int kRows> void thin_rows(cons
   }
 }
 
-// kVectors vectors of kLines lines of a padded copy. The last vector of a line goes over its end; the next line
-// overwrites what it stores there.
-template <bool kFlush, int kRows, int kLines, int kVectors>
+// kVectors vectors of kLines lines of a padded copy, which holds no subnormals. The last vector of a line goes over its
+// end; the next line overwrites what it stores there.
+template <int kRows, int kLines, int kVectors>
 HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t vector) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
@@ -137,7 +137,7 @@ HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t
     for (int l = 0; l < kLines; ++l) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        const auto value = flushed<kFlush>(d, hn::LoadU(d, lines[l] + at + v * kN));
+        const auto value = hn::LoadU(d, lines[l] + at + v * kN);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[r][l][v] = hn::MulAdd(weight[r], value, acc[r][l][v]);
       }
@@ -155,7 +155,7 @@ HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t
 
 // The same of three taps in each of three lines that follow each other, by one row: a vector of the copy is read once
 // for the three lines that it counts for, and the weights stay in registers. Each sum takes its terms in their order.
-template <bool kFlush, int kLines, int kVectors>
+template <int kLines, int kVectors>
 HWY_INLINE void thin_lines_of_nine(const ThinArgs& args, std::int64_t line, std::int64_t vector) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
@@ -181,7 +181,7 @@ HWY_INLINE void thin_lines_of_nine(const ThinArgs& args, std::int64_t line, std:
     for (int j = 0; j < kTaps; ++j) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        const auto value = flushed<kFlush>(d, hn::LoadU(d, columns[j] + from * table.line_stride + v * kN));
+        const auto value = hn::LoadU(d, columns[j] + from * table.line_stride + v * kN);
 #pragma GCC unroll 3
         for (int i = 0; i < kTaps; ++i) {
           const int l = from - i;
@@ -197,63 +197,61 @@ HWY_INLINE void thin_lines_of_nine(const ThinArgs& args, std::int64_t line, std:
 }
 
 // As thin_strip_of.
-template <bool kFlush, int kLines, int kVectors>
-HWY_INLINE void thin_strip_of_nine(const ThinArgs& args, std::int64_t vector) {
+template <int kLines, int kVectors> HWY_INLINE void thin_strip_of_nine(const ThinArgs& args, std::int64_t vector) {
   const std::int64_t lines = args.table->lines;
   if constexpr (kLines > 1) {
-    if (lines < kLines) return thin_strip_of_nine<kFlush, kLines / 2, kVectors>(args, vector);
+    if (lines < kLines) return thin_strip_of_nine<kLines / 2, kVectors>(args, vector);
   }
   for (std::int64_t line = 0; line < lines; line += kLines) {
-    thin_lines_of_nine<kFlush, kLines, kVectors>(args, std::min(line, lines - kLines), vector);
+    thin_lines_of_nine<kLines, kVectors>(args, std::min(line, lines - kLines), vector);
   }
 }
 
 #endif
 
 // Lines go kLines at a time, the last ones some of them once more: a line alone waits for its own sums.
-template <bool kFlush, int kRows, int kLines, int kVectors>
+template <int kRows, int kLines, int kVectors>
 HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
   const std::int64_t lines = args.table->lines;
   if constexpr (kLines > 1) {
-    if (lines < kLines) return thin_strip_of<kFlush, kRows, kLines / 2, kVectors>(args, vector);
+    if (lines < kLines) return thin_strip_of<kRows, kLines / 2, kVectors>(args, vector);
   }
   for (std::int64_t line = 0; line < lines; line += kLines) {
-    thin_lines<kFlush, kRows, kLines, kVectors>(args, std::min(line, lines - kLines), vector);
+    thin_lines<kRows, kLines, kVectors>(args, std::min(line, lines - kLines), vector);
   }
 }
 
-template <bool kFlush, int kRows, int kVectors>
-HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
+template <int kRows, int kVectors> HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kRows == 1) {
     // Sums, the weights and a value fill the registers.
     constexpr int kLines = kVectors <= 2 ? 8 : kVectors <= 4 ? 4 : 2;
-    if (args.table->square) return thin_strip_of_nine<kFlush, kLines, kVectors>(args, vector);
+    if (args.table->square) return thin_strip_of_nine<kLines, kVectors>(args, vector);
   }
 #endif
-  thin_strip_of<kFlush, kRows, std::max(1, (kRows > 1 ? 4 : 8) / kVectors), kVectors>(args, vector);
+  thin_strip_of<kRows, std::max(1, (kRows > 1 ? 4 : 8) / kVectors), kVectors>(args, vector);
 }
 
 // An image whose lines are longer than the widest strip is computed strip by strip, the last one first: it may go over
 // the ends of its lines into the first, but no other.
-template <bool kFlush, int kRows> void thin_copied(const ThinArgs& args) {
+template <int kRows> void thin_copied(const ThinArgs& args) {
   constexpr int kWidest = kRows > 1 ? 4 : 8;
   const std::int64_t vectors = (args.table->line + kLanes<float> - 1) / kLanes<float>;
   std::int64_t vector = (vectors - 1) / kWidest * kWidest;
   const std::int64_t last = vectors - vector;
   if constexpr (kWidest > 4) {
-    if (last == 8) thin_strip<kFlush, kRows, 8>(args, vector);
-    if (last == 7) thin_strip<kFlush, kRows, 7>(args, vector);
-    if (last == 6) thin_strip<kFlush, kRows, 6>(args, vector);
-    if (last == 5) thin_strip<kFlush, kRows, 5>(args, vector);
+    if (last == 8) thin_strip<kRows, 8>(args, vector);
+    if (last == 7) thin_strip<kRows, 7>(args, vector);
+    if (last == 6) thin_strip<kRows, 6>(args, vector);
+    if (last == 5) thin_strip<kRows, 5>(args, vector);
   }
-  if (last == 4) thin_strip<kFlush, kRows, 4>(args, vector);
-  if (last == 3) thin_strip<kFlush, kRows, 3>(args, vector);
-  if (last == 2) thin_strip<kFlush, kRows, 2>(args, vector);
-  if (last == 1) thin_strip<kFlush, kRows, 1>(args, vector);
+  if (last == 4) thin_strip<kRows, 4>(args, vector);
+  if (last == 3) thin_strip<kRows, 3>(args, vector);
+  if (last == 2) thin_strip<kRows, 2>(args, vector);
+  if (last == 1) thin_strip<kRows, 1>(args, vector);
   while (vector > 0) {
     vector -= kWidest;
-    thin_strip<kFlush, kRows, kWidest>(args, vector);
+    thin_strip<kRows, kWidest>(args, vector);
   }
 }
 
@@ -468,16 +466,16 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
   }
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kRows == 1) {
-    if (args.table->image) return args.flush ? thin_image<true>(args) : thin_image<false>(args);
+    if (args.table->image) return thin_image(args);
   }
 #endif
   if constexpr (kRows <= kThinRows) {
     if (args.table->copy) {
-      args.flush ? thin_copied<true, kRows>(args) : thin_copied<false, kRows>(args);
+      thin_copied<kRows>(args);
     } else if (args.table->stride == 2) {
-      args.flush ? thin_rows<2, true, true, kRows>(args) : thin_rows<2, false, true, kRows>(args);
+      thin_rows<2, false, true, kRows>(args);
     } else if (!args.table->full) {
-      args.flush ? thin_rows<1, true, true, kRows>(args) : thin_rows<1, false, true, kRows>(args);
+      thin_rows<1, false, true, kRows>(args);
     } else {
       args.flush ? thin_rows<1, true, false, kRows>(args) : thin_rows<1, false, false, kRows>(args);
     }

@@ -71,7 +71,7 @@ bool is_square(const ThinTable& table) {
 std::optional<ThinImage> image_of(const Plan& plan, const ThinTable& table, std::int64_t lanes) {
   const Geometry& geometry = plan.column_side.geometry;
   const PaddedCopy& copy = *table.copy;
-  if (lanes != ThinImage::kLanes || !table.square || plan.rows != 1) return std::nullopt;
+  if (lanes != ThinImage::kLanes || !table.square || plan.rows != 1 || plan.column_side.flush) return std::nullopt;
   if (table.k_planes.size() != 1 || copy.axes.size() != 2) return std::nullopt;
   const PaddedCopy::Axis &lines = copy.axes[0], &columns = copy.axes[1];
   if (lines.phases != 1 || columns.phases != 1 || columns.source_stride != 1) return std::nullopt;
@@ -186,6 +186,8 @@ std::optional<ThinTable> make_thin_table(const Plan& plan, std::int64_t lanes, s
       table.masks.push_back(mask_of(span, table.stride));
     }
   }
+  // Few operands have subnormals: these are packed.
+  if (plan.column_side.flush && !table.full) return std::nullopt;
   return table;
 }
 

@@ -1,6 +1,6 @@
 // Depthwise convolutions of three by three taps and stride 1 that read their image where it is: lanes run along its
-// lines, padding is what masks leave out, and lines that do not exist are zeros. With AVX-512, where masks cost nothing.
-// The order of terms is that of thin-inl.h, which includes this.
+// lines, padding is what masks leave out, and lines that do not exist are zeros. Of images without subnormals, and with
+// AVX-512, where masks cost nothing. The order of terms is that of thin-inl.h, which includes this.
 
 #if defined(LOCKSTEP_CONTRACTION_THIN_IMAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_THIN_IMAGE_INL_H_
@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 inline constexpr std::array<float, ThinImage::kMostColumns> kNoLine{};
 
 /// What the lines of a strip of kVectors vectors have in common. Only the first and the last vector may meet padding.
-template <bool kFlush, int kVectors> struct ImageStrip {
+template <int kVectors> struct ImageStrip {
   static constexpr int kTaps = ThinTable::kSquareSide;
   static constexpr int kN = kLanes<float>;
   using D = Tag<float>;
@@ -53,9 +53,9 @@ template <bool kFlush, int kVectors> struct ImageStrip {
   }
   HWY_INLINE V load(const float* line, int j, int v) const {
     const float* const at = line + tap[j] + v * kN;
-    if (v == 0) return flushed<kFlush>(D(), hn::MaskedLoad(first[j], D(), at));
-    if (v == kVectors - 1) return flushed<kFlush>(D(), hn::MaskedLoad(last[j], D(), at));
-    return flushed<kFlush>(D(), hn::LoadU(D(), at));
+    if (v == 0) return hn::MaskedLoad(first[j], D(), at);
+    if (v == kVectors - 1) return hn::MaskedLoad(last[j], D(), at);
+    return hn::LoadU(D(), at);
   }
   // Raw results of a line may go over its end, as the next line overwrites what is there.
   HWY_INLINE void store(std::int64_t line, int v, V sum) const {
@@ -76,8 +76,7 @@ template <bool kFlush, int kVectors> struct ImageStrip {
 };
 
 // As thin_lines_of_nine.
-template <int kLines, bool kFlush, int kVectors>
-HWY_INLINE void image_lines(const ImageStrip<kFlush, kVectors>& strip, std::int64_t line) {
+template <int kLines, int kVectors> HWY_INLINE void image_lines(const ImageStrip<kVectors>& strip, std::int64_t line) {
   constexpr int kTaps = ThinTable::kSquareSide;
   const Tag<float> d;
   hn::Vec<Tag<float> > acc[kLines][kVectors];
@@ -110,8 +109,8 @@ HWY_INLINE void image_lines(const ImageStrip<kFlush, kVectors>& strip, std::int6
 }
 
 // As thin_strip_of.
-template <int kLines, bool kFlush, int kVectors>
-HWY_INLINE void image_strip_of(const ThinArgs& args, const ImageStrip<kFlush, kVectors>& strip) {
+template <int kLines, int kVectors>
+HWY_INLINE void image_strip_of(const ThinArgs& args, const ImageStrip<kVectors>& strip) {
   const std::int64_t lines = args.table->lines;
   if constexpr (kLines > 1) {
     if (lines < kLines) return image_strip_of<kLines / 2>(args, strip);
@@ -121,31 +120,31 @@ HWY_INLINE void image_strip_of(const ThinArgs& args, const ImageStrip<kFlush, kV
   }
 }
 
-template <bool kFlush, int kVectors> HWY_NOINLINE void image_strip(const ThinArgs& args, std::int64_t vector) {
+template <int kVectors> HWY_NOINLINE void image_strip(const ThinArgs& args, std::int64_t vector) {
   // Sums, the weights and a value fill the registers.
   constexpr int kLines = kVectors <= 2 ? 8 : kVectors <= 4 ? 4 : 2;
-  image_strip_of<kLines>(args, ImageStrip<kFlush, kVectors>(args, vector));
+  image_strip_of<kLines>(args, ImageStrip<kVectors>(args, vector));
 }
 
 // The last strip first: it may go over the ends of its lines into the first, but no other.
-template <bool kFlush> void thin_image(const ThinArgs& args) {
+inline void thin_image(const ThinArgs& args) {
   constexpr std::int64_t kWidest = ThinImage::kStripVectors;
   static_assert(kWidest == 8);
   const std::int64_t vectors = (args.table->line + kLanes<float> - 1) / kLanes<float>;
   std::int64_t vector = (vectors - 1) / kWidest * kWidest;
   switch (vectors - vector) {
-    case 1: image_strip<kFlush, 1>(args, vector); break;
-    case 2: image_strip<kFlush, 2>(args, vector); break;
-    case 3: image_strip<kFlush, 3>(args, vector); break;
-    case 4: image_strip<kFlush, 4>(args, vector); break;
-    case 5: image_strip<kFlush, 5>(args, vector); break;
-    case 6: image_strip<kFlush, 6>(args, vector); break;
-    case 7: image_strip<kFlush, 7>(args, vector); break;
-    default: image_strip<kFlush, 8>(args, vector); break;
+    case 1: image_strip<1>(args, vector); break;
+    case 2: image_strip<2>(args, vector); break;
+    case 3: image_strip<3>(args, vector); break;
+    case 4: image_strip<4>(args, vector); break;
+    case 5: image_strip<5>(args, vector); break;
+    case 6: image_strip<6>(args, vector); break;
+    case 7: image_strip<7>(args, vector); break;
+    default: image_strip<8>(args, vector); break;
   }
   while (vector > 0) {
     vector -= kWidest;
-    image_strip<kFlush, 8>(args, vector);
+    image_strip<8>(args, vector);
   }
 }
 

@@ -136,7 +136,7 @@ class ThinWay final : public Way {
     epilogue_.run(binding, block, results, args.results_stride, workspace);
   }
 
-  // The padded planes of the batch at `from`.
+  // The padded planes of the batch at `from`, without subnormals.
   const float* copied(const float* from, Workspace& workspace) const {
     const PaddedCopy& copy = *table_.copy;
     const std::int64_t size = static_cast<std::int64_t>(table_.k_planes.size()) * copy.plane;
@@ -145,7 +145,11 @@ class ThinWay final : public Way {
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve((size + slack) * element_size()));
     float* plane = to;
     for (const std::int64_t address : table_.k_planes) {
-      write_padded(table_.copied_lines, from + address, plane);
+      if (plan_.column_side.flush) {
+        write_padded(table_.copied_lines, DType::f32, true, reinterpret_cast<const std::byte*>(from + address), plane);
+      } else {
+        write_padded(table_.copied_lines, from + address, plane);
+      }
       plane += copy.plane;
     }
     return to;

@@ -18,6 +18,7 @@ namespace {
 // f(canonical(r)) are the same once they are canonical, f being exp or gelu. The two arguments differ only where r is NaN,
 // and any NaN becomes the one, or where |r| is at most the smallest normal: there exp is 1, and gelu, which is r / 2, is
 // zero with r's sign.
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR  // elsewhere they are function_table.cpp's
 struct exp_of_sub {
   static constexpr int arity = 2;
   static HWY_INLINE float apply(float a, float b, float) {
@@ -29,6 +30,7 @@ struct gelu_of_add {
   static constexpr int arity = 2;
   static HWY_INLINE float apply(float a, float b, float) { return canonical(ls_gelu(a + b)); }
 };
+#endif
 
 ElementwiseTable make_table() {
   ElementwiseTable table;
@@ -36,8 +38,10 @@ ElementwiseTable make_table() {
   if constexpr (arity > 1) fill_op<name##_op>(table);
 #include "kernels/ops.def"
 #undef ROW
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
   table.exp_of_sub = {loop<exp_of_sub, float, 0>, loop<exp_of_sub, float, 1>, loop<exp_of_sub, float, 2>};
   table.gelu_of_add = {loop<gelu_of_add, float, 0>, loop<gelu_of_add, float, 1>, loop<gelu_of_add, float, 2>};
+#endif
   return table;
 }
 
