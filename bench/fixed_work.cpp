@@ -50,6 +50,18 @@ std::function<void()> replayed_network(const char* name, const ls::Shape& shape)
   };
 }
 
+// Pictures so small that recording, planning and launching are what takes time.
+std::function<void()> training_step() {
+  const std::shared_ptr<ls::nn::Layer> model = ls::models::architecture("resnet20-cifar").create(10);
+  const auto optimizer =
+      std::make_shared<ls::optim::SGD>(model->parameters(), ls::optim::SGDOptions{.lr = 0.01, .momentum = 0.9});
+  return [model, optimizer, x = ls::randn({2, 3, 8, 8}).eval(), y = ls::randint(0, 10, {2}).eval()] {
+    ls::backward(ls::cross_entropy(model->forward(x), y));
+    optimizer->step();
+    optimizer->zero_grad();
+  };
+}
+
 template <typename Op> std::function<void()> of_matrix(std::int64_t rows, std::int64_t columns, Op op) {
   return [x = ls::randn({rows, columns}).eval(), op] {
     const ls::Tensor y = op(x);
@@ -97,6 +109,7 @@ const Work kWork[] = {
      [] {
        return network("mobilenet_v3_small", {1, 3, 64, 64});
      }},
+    {"training_step", 4, training_step},
     {"replayed", 1,
      [] {
        return replayed_network("mobilenet_v3_small", {1, 3, 64, 64});

@@ -178,8 +178,8 @@ class Backward {
 
  private:
   template <typename Give> void pass_on(Record& record, const Tensor& g, Give give) {
-    std::vector<bool> wanted;
-    for (const Record::Operand& operand : record.operands) wanted.push_back(reaches(operand.record.get()));
+    std::vector<bool> wanted(record.operands.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = reaches(record.operands[i].record.get());
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
     if (record.released) {
       fail<ValueError>(fmt::format("what the gradient of {} reads was released by an earlier call", record.name), {},

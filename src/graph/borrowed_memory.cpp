@@ -58,10 +58,10 @@ std::byte* BorrowedMemory::address(std::size_t entry, std::size_t slot, const Ex
   return node.aligned->data();
 }
 
-void BorrowedMemory::ran(const Step& step, const Executable& executable, std::span<const int> released) {
+void BorrowedMemory::ran(std::span<const int> slots, const Executable& executable, std::span<const int> released) {
   if (parts_.empty()) return;
-  for (std::size_t slot = 0; slot < step.slots.size(); ++slot) {
-    const auto e = static_cast<std::size_t>(step.slots[slot]);
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const auto e = static_cast<std::size_t>(slots[slot]);
     Part& part = parts_[e];
     if (!has(e) || !part.was_read || part.is_read_again) continue;
     part.is_read_again = executable.reads(slot, *window_.nodes[e]->buffer);

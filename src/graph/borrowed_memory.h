@@ -28,7 +28,7 @@ class BorrowedMemory {
   /// For a slot of a kernel that is about to run.
   std::byte* address(std::size_t entry, std::size_t slot, const Executable& executable);
   /// After a kernel, and which entries no later one has.
-  void ran(const Step& step, const Executable& executable, std::span<const int> released);
+  void ran(std::span<const int> slots, const Executable& executable, std::span<const int> released);
 
  private:
   enum class Kind : std::uint8_t { other, aligned, unaligned };

@@ -121,6 +121,20 @@ void check_computes(DType dtype, const Operands& operands) {
       "read them (to_vector, read_bytes), convert them, and make a tensor of another type with Tensor::from");
 }
 
+int broadcast(Shape& result, const Shape& shape) {
+  while (result.rank() < shape.rank()) result.insert(0, 1);
+  const int added = result.rank() - shape.rank();
+  for (int d = 0; d < shape.rank(); ++d) {
+    std::int64_t& size = result[d + added];
+    if (size == 1) {
+      size = shape[d];
+    } else if (shape[d] != 1 && shape[d] != size) {
+      return d + added;
+    }
+  }
+  return -1;
+}
+
 Shape broadcast_shape(const Operands& operands) {
   Shape result;
   bool first = true;
@@ -132,17 +146,10 @@ Shape broadcast_shape(const Operands& operands) {
       first = false;
       continue;
     }
-    while (result.rank() < shape.rank()) result.insert(0, 1);
-    const int added = result.rank() - shape.rank();
-    for (int d = 0; d < shape.rank(); ++d) {
-      std::int64_t& size = result[d + added];
-      if (size == 1) {
-        size = shape[d];
-      } else if (shape[d] != 1 && shape[d] != size) {
-        fail<ShapeError>(fmt::format("shapes do not broadcast: {} against {} in dimension {} of the result", size,
-                                     shape[d], d + added),
-                         operands, "sizes must be equal or 1, aligned at the last dimension");
-      }
+    if (const int d = broadcast(result, shape); d >= 0) {
+      fail<ShapeError>(fmt::format("shapes do not broadcast: {} against {} in dimension {} of the result", result[d],
+                                   shape[d - (result.rank() - shape.rank())], d),
+                       operands, "sizes must be equal or 1, aligned at the last dimension");
     }
   }
   return result;

@@ -12,6 +12,8 @@ namespace graph {
 /// DTypeError if `dtype` is storage-only (is_storage_only).
 void check_computes(DType dtype, const Operands& operands);
 
+/// Makes `result` what it and `shape` broadcast to; the dimension of the result in which they do not, else -1.
+int broadcast(Shape& result, const Shape& shape);
 /// NumPy broadcasting. ShapeError names the operands.
 Shape broadcast_shape(const Operands& operands);
 /// The dimensions of a list, each once, counted from the end if negative. None: all. Bit d set: dimension d.

@@ -59,26 +59,58 @@ View view_of_operand(const Node& node, std::size_t i) {
 
 }  // namespace
 
-Window describe(std::span<const NodeRef> roots) {
+namespace {
+
+constexpr std::size_t kMostKept = 8192;  // values; longer lists are rare
+
+// Lists that a description needs while it is made. A thread keeps them: most windows are a few values, for which new
+// memory would be half of the work.
+struct Lists {
   AddressIndex<Node> place;
-  std::vector<const NodeRef*> found;  // members of nodes that `roots` keep alive
+  // Members of nodes that the roots keep alive, and the nodes' numbers.
   std::vector<const NodeRef*> stack;
+  std::vector<std::pair<std::uint64_t, const NodeRef*>> order;
+
+  void clear() {
+    if (order.capacity() > kMostKept) return void(*this = {});
+    place.clear();
+    stack.clear();
+    order.clear();
+  }
+};
+
+}  // namespace
+
+void Window::clear() {
+  if (nodes.capacity() > kMostKept) return void(*this = {});
+  nodes.clear();
+  values.clear();
+  all_operands.clear();
+  may_fail = false;
+}
+
+Window describe(std::span<const NodeRef> roots) {
+  Window window;
+  describe(roots, window);
+  return window;
+}
+
+void describe(std::span<const NodeRef> roots, Window& window) {
+  static thread_local Lists lists;
+  lists.clear();
+  auto& [place, stack, order] = lists;
   for (const NodeRef& root : roots) stack.push_back(&root);
   while (!stack.empty()) {
     const NodeRef& node = *stack.back();
     stack.pop_back();
     if (!place.add(node.get())) continue;
-    found.push_back(&node);
+    order.emplace_back(node->id, &node);
     if (node->ready.load(std::memory_order_acquire)) continue;
     for (const NodeRef& input : node->inputs) {
       if (input != nullptr) stack.push_back(&base_of(input));
     }
   }
-  std::vector<std::pair<std::uint64_t, const NodeRef*>> order;
-  order.reserve(found.size());
-  for (const NodeRef* node : found) order.emplace_back((*node)->id, node);
   std::sort(order.begin(), order.end());
-  Window window;
   window.nodes.reserve(order.size());
   for (const auto& [id, node] : order) {
     place[node->get()] = static_cast<int>(window.nodes.size());
@@ -93,6 +125,7 @@ Window describe(std::span<const NodeRef> roots) {
     LOCKSTEP_ASSERT(value.given || form_of(node->op) != Form::given);  // away only when nothing pending reads it
     value.wanted = !value.given && node->handles.load(std::memory_order_relaxed) > 0 && !traits_of(node->op).is_trivial;
     value.canonical = find_canonical(*node);
+    if (value.given ? node->checks != nullptr : node->failure != nullptr) window.may_fail = true;
     value.first_operand = static_cast<std::uint32_t>(window.all_operands.size());
     if (!value.given) {
       for (const NodeRef& input : node->inputs) {
@@ -106,7 +139,6 @@ Window describe(std::span<const NodeRef> roots) {
     Window::Value& value = window.values[static_cast<std::size_t>(place[root.get()])];
     value.wanted = !value.given;
   }
-  return window;
 }
 
 std::vector<Entry> entries_of(const Window& window) {

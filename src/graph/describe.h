@@ -25,14 +25,19 @@ struct Window {
   std::vector<NodeRef> nodes;
   std::vector<Value> values;
   std::vector<int> all_operands;  ///< the places of what the inputs of nodes read; -1: a scalar
+  bool may_fail = false;          ///< some value has failed, or depends on a check of indices
 
   std::span<const int> operands(std::size_t value) const {
     return std::span(all_operands).subspan(values[value].first_operand, values[value].operand_count);
   }
+  /// Lets go of the nodes, and keeps the lists' memory for the next window unless that is much.
+  void clear();
 };
 
 /// Everything that `roots` need, them included.
 Window describe(std::span<const NodeRef> roots);
+/// The same into a window that is empty, or clear().
+void describe(std::span<const NodeRef> roots, Window& window);
 std::vector<Entry> entries_of(const Window& window);
 /// The node that is read when `node` is: behind a view, its input.
 inline const NodeRef& base_of(const NodeRef& node) {

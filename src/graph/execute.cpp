@@ -9,6 +9,7 @@
 
 #include "graph/address_index.h"
 #include "graph/borrowed_memory.h"
+#include "graph/groups.h"
 #include "graph/kernel_watch.h"
 #include "graph/trace.h"
 #include "graph/trace_kernels.h"
@@ -133,6 +134,9 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
   std::vector<std::byte*> slots;
   std::vector<Buffer*> given;
   std::vector<Scalar> parameters;
+  slots.reserve(kMaxBuffers);
+  given.reserve(kMaxBuffers);
+  parameters.reserve(kMaxBuffers);
   std::span<std::uint32_t> faults;
   std::size_t next_fault = 0;
   const std::vector<std::unique_ptr<FlushWatch>> watches = watches_of(backend, window, plan);
@@ -141,17 +145,16 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     backend.finish();
     trace.emplace(std::move(log), window, plan);
   }
-  const bool pairs = watches.empty();
   if (plan.checks > 0) faults = {reinterpret_cast<std::uint32_t*>(fault_words->data()), plan.checks};
-  for (const Plan::Prepared& prepared : plan.steps) {
-    if (pairs && prepared.is_in_later) continue;
-    const Plan::Prepared::Together* const together = pairs ? prepared.together.get() : nullptr;
-    const Step& step = together != nullptr ? together->step : prepared.step;
-    const Executable& executable = together != nullptr ? *together->executable : *prepared.executable;
+  const Plan::Launches& launches = plan.launches_of(!watches.empty());
+  for (const Plan::Launch& launch : launches.kernels) {
+    const auto entries = [&](std::uint32_t first, std::uint32_t last) {
+      return std::span(launches.entries).subspan(first, last - first);
+    };
     bool replaced = false;
-    if (prepared.may_replace) {
-      const auto from = static_cast<std::size_t>(prepared.step.replaces);
-      const auto to = static_cast<std::size_t>(prepared.step.writes[0]);
+    if (launch.replaces >= 0) {
+      const auto from = static_cast<std::size_t>(launch.replaces);
+      const auto to = static_cast<std::size_t>(launches.entries[launch.made]);
       if (!window.values[from].given) {
         buffers[to] = buffers[from];
         replaced = true;
@@ -165,36 +168,38 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
         buffers[from] = window.nodes[from]->buffer;
       }
     }
-    for (std::size_t i = 0; i < prepared.made.size() && !replaced; ++i) {
-      buffers[static_cast<std::size_t>(prepared.step.writes[i])] = backend.allocate(prepared.made[i]);
+    for (std::uint32_t i = launch.made; i < launch.released && !replaced; ++i) {
+      buffers[static_cast<std::size_t>(launches.entries[i])] = backend.allocate(launches.bytes[i]);
     }
     slots.clear();
     given.clear();
-    for (const int entry : step.slots) {
+    for (const int entry : entries(launch.slots, launch.made)) {
       const auto e = static_cast<std::size_t>(entry);
-      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), executable) : buffers[e]->data());
-      const bool stays = window.values[e].given && !(replaced && entry == prepared.step.replaces);
+      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), *launch.executable) : buffers[e]->data());
+      const bool stays = window.values[e].given && !(replaced && entry == launch.replaces);
       given.push_back(stays ? buffers[e].get() : nullptr);
     }
     parameters.clear();
-    for (const ParameterSource& source : step.parameters) parameters.push_back(parameter(window, source));
+    for (std::uint32_t i = launch.parameters; i < launch.parameters_end; ++i) {
+      parameters.push_back(parameter(window, launches.parameters[i]));
+    }
+    const Plan::Prepared& prepared = plan.steps[launch.step];
     const KernelRun run{backend, window, prepared.step, buffers, parameters, replaced};
     for (const auto& watch : watches) watch->before(run);
     const auto start = trace ? TraceClock::now() : TraceClock::time_point();
-    executable.run({slots, parameters, faults, next_fault, given});
-    next_fault += prepared.step.checks.size();
+    launch.executable->run({slots, parameters, faults, next_fault, given});
+    next_fault += launch.checks;
     work.kernels.fetch_add(1, std::memory_order_relaxed);
-    const std::size_t bytes = replaced              ? prepared.bytes_in_place
-                              : together != nullptr ? together->bytes
-                                                    : prepared.bytes;
+    const std::size_t bytes = replaced ? launch.bytes_in_place : launch.bytes;
     work.bytes.fetch_add(bytes, std::memory_order_relaxed);
     if (trace) {
       backend.finish();
       trace->add(prepared, bytes, start);
     }
     for (const auto& watch : watches) watch->after(run);
-    borrowed.ran(step, executable, prepared.released);
-    for (const int entry : prepared.released) {
+    const std::span<const int> released = entries(launch.released, launch.end);
+    borrowed.ran(entries(launch.slots, launch.made), *launch.executable, released);
+    for (const int entry : released) {
       const auto e = static_cast<std::size_t>(entry);
       buffers[e].reset();
       if (!droppable[e] || window.nodes[e]->buffer == nullptr) continue;

@@ -59,29 +59,27 @@ std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(
   }
   if (words != nullptr) {
     Flush flush{words, {}, 0, {}};
-    for (const Plan::Prepared& prepared : plan.steps) {
-      for (const int entry : prepared.step.checks) {
-        const auto e = static_cast<std::size_t>(entry);
-        flush.checks.push_back(check_of(*window.nodes[e]));
-        if (index_of) {
-          IndexCheck& check = *flush.checks.back();
-          check.index = index_of(check.index);
-          if (current_call != nullptr) check.where = current_call->site;
-        }
-        flush.bytes += bytes_kept_by(*flush.checks.back());
-        values.add(e, flush.checks.back());
+    for (const int entry : plan.checked) {
+      const auto e = static_cast<std::size_t>(entry);
+      flush.checks.push_back(check_of(*window.nodes[e]));
+      if (index_of) {
+        IndexCheck& check = *flush.checks.back();
+        check.index = index_of(check.index);
+        if (current_call != nullptr) check.where = current_call->site;
       }
+      flush.bytes += bytes_kept_by(*flush.checks.back());
+      values.add(e, flush.checks.back());
     }
     bytes_ += flush.bytes;
     flushes_.push_back(std::move(flush));
   }
   if (values.empty()) return {};
-  std::vector<std::shared_ptr<const IndexChecks>> lists;
+  std::vector<std::shared_ptr<const IndexChecks>> lists(window.nodes.size());
   for (std::size_t e = 0; e < window.nodes.size(); ++e) {
     for (const int operand : window.operands(e)) {
       if (operand >= 0) values.inherit(e, static_cast<std::size_t>(operand));
     }
-    lists.push_back(values.of(e));
+    if (window.values[e].wanted) lists[e] = values.of(e);
   }
   return lists;
 }

@@ -26,8 +26,8 @@ class UnreadFaults {
   BufferRef take_words(Backend& backend, std::size_t count);
   /// Of words that nobody asks about later: whether none is set. Waits for the device, unless there are none.
   bool give_back(Backend& backend, const BufferRef& words, std::size_t count);
-  /// To be called when the plan has run with these words. Returns for each value of the window the checks that it
-  /// depends on, new ones and those of given values; nothing where there are none at all.
+  /// To be called when the plan has run with these words. Returns for each value of the window that is wanted the
+  /// checks that it depends on, new ones and those of given values; nothing where there are none at all.
   /// `index_of`: for checks of what stands for another index, that.
   std::vector<std::shared_ptr<const IndexChecks>> add(const Window& window, const Plan& plan, const BufferRef& words,
                                                       const std::function<NodeRef(const NodeRef&)>& index_of = {});

@@ -151,9 +151,8 @@ bool is_unsettled(const Node& node) {
 }
 
 void CheckedValues::add(std::size_t value, const std::shared_ptr<IndexCheck>& check) {
-  const auto found = std::find(checks_.begin(), checks_.end(), check);
-  own_.emplace_back(value, static_cast<std::size_t>(found - checks_.begin()));
-  if (found == checks_.end()) checks_.push_back(check);
+  if (numbers_.add(check.get())) checks_.push_back(check);
+  own_.emplace_back(value, static_cast<std::size_t>(numbers_[check.get()]));
 }
 
 void CheckedValues::begin() {

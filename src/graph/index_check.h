@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/address_index.h"
 #include "graph/node.h"
 
 namespace lockstep {
@@ -59,6 +60,7 @@ class CheckedValues {
 
   std::size_t values_;
   IndexChecks checks_;
+  AddressIndex<IndexCheck> numbers_;                      ///< of checks_
   std::vector<std::pair<std::size_t, std::size_t>> own_;  ///< value and number of the check
   std::vector<std::uint64_t> bits_;                       ///< width() words for each value
   std::vector<std::pair<std::size_t, std::shared_ptr<const IndexChecks>>>

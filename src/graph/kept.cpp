@@ -49,11 +49,12 @@ bool find_making(const NodeRef& value, Making& making) {
         making.values.push_back(base);
         continue;
       }
-      making.read.push_back(input);
       bytes += base->bytes();
+      if (bytes >= value->bytes()) return false;
+      making.read.push_back(input);
     }
   }
-  return bytes < value->bytes();
+  return true;
 }
 
 }  // namespace

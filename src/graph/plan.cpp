@@ -22,6 +22,39 @@ std::vector<StepPair> pairs_of(const Backend& backend, const std::vector<Entry>&
   return pairs;
 }
 
+Plan::Launches launches_of(const std::vector<Plan::Prepared>& steps, bool pairs) {
+  Plan::Launches result;
+  std::vector<int>& entries = result.entries;
+  const auto place = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+  const auto append = [](auto& list, const auto& more) { list.insert(list.end(), more.begin(), more.end()); };
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const Plan::Prepared& prepared = steps[s];
+    if (pairs && prepared.is_in_later) continue;
+    const Plan::Prepared::Together* const together = pairs ? prepared.together.get() : nullptr;
+    const Step& step = together != nullptr ? together->step : prepared.step;
+    Plan::Launch& launch = result.kernels.emplace_back();
+    launch.executable = together != nullptr ? together->executable.get() : prepared.executable.get();
+    launch.step = static_cast<std::uint32_t>(s);
+    launch.slots = place(entries);
+    append(entries, step.slots);
+    launch.made = place(entries);
+    append(entries, prepared.step.writes);
+    launch.released = place(entries);
+    append(entries, prepared.released);
+    launch.end = place(entries);
+    result.bytes.resize(launch.made);
+    append(result.bytes, prepared.made);
+    launch.parameters = place(result.parameters);
+    append(result.parameters, step.parameters);
+    launch.parameters_end = place(result.parameters);
+    launch.checks = place(prepared.step.checks);
+    launch.replaces = prepared.may_replace ? prepared.step.replaces : -1;
+    launch.bytes = together != nullptr ? together->bytes : prepared.bytes;
+    launch.bytes_in_place = prepared.bytes_in_place;
+  }
+  return result;
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
@@ -44,7 +77,7 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
     Step& step = steps[s];
     const std::vector<std::size_t> slot_bytes = bytes_of_slots(step);
     for (const int entry : step.slots) last_use[static_cast<std::size_t>(entry)] = static_cast<int>(s);
-    plan->checks += step.checks.size();
+    plan->checked.insert(plan->checked.end(), step.checks.begin(), step.checks.end());
     std::vector<std::size_t> made;
     for (const int entry : step.writes) {
       made.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
@@ -76,6 +109,9 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
       plan->steps[static_cast<std::size_t>(last_use[e])].released.push_back(static_cast<int>(e));
     }
   }
+  plan->checks = plan->checked.size();
+  plan->launches = launches_of(plan->steps, true);
+  if (!pairs.empty()) plan->apart = launches_of(plan->steps, false);
   return plan;
 }
 

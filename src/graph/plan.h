@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -35,7 +36,35 @@ struct Plan {
     bool is_in_later = false;  ///< that earlier one
   };
   std::vector<Prepared> steps;
-  std::size_t checks = 0;   ///< fault words of all steps
+
+  /// What execute() looks at of a kernel. Steps are large and have lists of their own: to walk through those takes
+  /// longer than to launch.
+  struct Launch {
+    const Executable* executable = nullptr;
+    std::uint32_t step = 0;
+    std::uint32_t slots = 0;       ///< of Launches::entries: entries behind the slots from here on,
+    std::uint32_t made = 0;        ///< what is written from here on,
+    std::uint32_t released = 0;    ///< and what is released from here on,
+    std::uint32_t end = 0;         ///< up to here
+    std::uint32_t parameters = 0;  ///< of Launches::parameters
+    std::uint32_t parameters_end = 0;
+    std::uint32_t checks = 0;  ///< fault words
+    int replaces = -1;         ///< may be replaced by what is written
+    std::size_t bytes = 0;
+    std::size_t bytes_in_place = 0;
+  };
+  struct Launches {
+    std::vector<Launch> kernels;
+    std::vector<int> entries;
+    std::vector<std::size_t> bytes;  ///< of each of `entries`, where that is made
+    std::vector<ParameterSource> parameters;
+  };
+  Launches launches;
+  Launches apart;  ///< the same without steps that run together; empty where there are none
+  const Launches& launches_of(bool watched) const { return watched && !apart.kernels.empty() ? apart : launches; }
+
+  std::vector<int> checked;  ///< the entry behind each fault word of all steps
+  std::size_t checks = 0;    ///< how many there are
   std::size_t largest = 0;  ///< bytes of the largest value that is made
 };
 

@@ -15,7 +15,7 @@ namespace graph {
 
 struct RunOfPlan {
   std::vector<BufferRef> buffers;  ///< of the values that are wanted, others null
-  /// Of each value the checks that it depends on; empty where there are none.
+  /// Of each value that is wanted the checks that it depends on; empty where there are none.
   std::vector<std::shared_ptr<const IndexChecks>> checks;
 };
 /// Runs the plan on the buffers of its window. On the host it looks whether all indices were good: nothing if one was

@@ -107,6 +107,10 @@ Tensor traced(const Tensor& result, std::span<const Tensor* const> operands,
 }
 
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink) {
+  return leaf(tensor, std::move(sink), tensor.name());
+}
+
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, const std::string& name) {
   const NodeRef& node = Access::node(tensor);
   if (node->encoding != Encoding::dense) fail_packed(node, "has no gradient");
   auto record = make_pooled<Record>();
@@ -118,16 +122,19 @@ Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink) {
   record->is_leaf = true;
   record->sink = std::move(sink);
   auto handle = make_pooled<Handle>(node, std::move(record));
-  handle->name = tensor.name();
+  handle->name = name;
   remember_name(handle);
   return Access::from_handle(std::move(handle));
 }
 
 Tensor untraced(const Tensor& tensor) {
   const std::shared_ptr<Handle>& handle = Access::handle(tensor);
-  if (handle->record == nullptr) return tensor;
-  auto bare = make_pooled<Handle>(handle->node);
-  bare->name = handle->name;
+  return handle->record == nullptr ? tensor : untraced(tensor, handle->name);
+}
+
+Tensor untraced(const Tensor& tensor, const std::string& name) {
+  auto bare = make_pooled<Handle>(Access::node(tensor));
+  bare->name = name;
   remember_name(bare);
   return Access::from_handle(std::move(bare));
 }

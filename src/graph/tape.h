@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -87,8 +88,10 @@ Tensor traced(const Tensor& result, std::span<const Tensor* const> operands,
               std::span<const std::shared_ptr<Record>> further, Rule rule);
 /// The same value as a leaf, whose gradient backward() adds to `sink`.
 Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink);
+Tensor leaf(const Tensor& tensor, std::shared_ptr<Tensor> sink, const std::string& name);
 /// The same value without one.
 Tensor untraced(const Tensor& tensor);
+Tensor untraced(const Tensor& tensor, const std::string& name);
 
 }  // namespace graph
 }  // namespace v0

@@ -32,8 +32,10 @@ struct DeviceWindow {
   std::size_t bytes = 0;  ///< at least what a flush would have to store
   int depth = 0;
   std::atomic<std::size_t> limit_bytes{0};  ///< what the backend says; 0: not asked yet
+  std::atomic<bool> may_be_full{false};     ///< what is pending reaches a limit; read without the lock
 
   std::mutex execute;
+  Window window;  ///< of the flush that runs
   PlanCache plans{kCachedPlans};
   UnreadFaults faults;
   WorkCount work;
@@ -88,6 +90,7 @@ void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& release
 std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& held) {
   const std::lock_guard lock(state.record);
   std::vector<NodeRef> taken;
+  taken.reserve(state.pending.size());
   for (const std::weak_ptr<Node>& weak : state.pending) {
     NodeRef node = weak.lock();
     if (node == nullptr) continue;
@@ -98,6 +101,7 @@ std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& hel
   state.pending.clear();
   state.bytes = 0;
   state.depth = 0;
+  state.may_be_full.store(false, std::memory_order_relaxed);
   return taken;
 }
 
@@ -105,6 +109,7 @@ std::vector<NodeRef> take_pending(DeviceWindow& state, std::vector<NodeRef>& hel
 // compute again are found by what reads them; what they are made of is computed now.
 void leave_unheld(DeviceWindow& state, const std::vector<NodeRef>& taken) {
   const std::lock_guard lock(state.record);
+  const std::size_t before = state.pending.size();
   for (const NodeRef& node : taken) {
     const bool is_left =
         !node->ready.load(std::memory_order_relaxed) && node->failure == nullptr && node.use_count() > 1;
@@ -115,11 +120,13 @@ void leave_unheld(DeviceWindow& state, const std::vector<NodeRef>& taken) {
       state.pending.push_back(node);
     }
   }
+  if (state.pending.size() > before) state.may_be_full.store(true, std::memory_order_relaxed);
 }
 
 void put_back(DeviceWindow& state, const std::vector<NodeRef>& nodes) {
   const std::lock_guard lock(state.record);
   state.pending.insert(state.pending.begin(), nodes.begin(), nodes.end());
+  state.may_be_full.store(true, std::memory_order_relaxed);
 }
 
 void flush_window(Device device, const NodeRef& wanted) {
@@ -130,6 +137,11 @@ void flush_window(Device device, const NodeRef& wanted) {
   std::vector<NodeRef> dropped_inputs;
   const std::lock_guard executing(state.execute);
   if (state.faults.are_many()) settle(state, backend, dropped_inputs);
+  Window& window = state.window;
+  struct Clear {
+    Window& window;
+    ~Clear() { window.clear(); }
+  } const at_the_end{window};
   std::vector<NodeRef> roots;
   pending = take_pending(state, roots);
   try {
@@ -139,22 +151,25 @@ void flush_window(Device device, const NodeRef& wanted) {
       for (NodeRef& input : node.inputs) dropped_inputs.push_back(std::move(input));
       node.inputs.clear();
     };
-    Window window = describe(roots);
-    if (spread_failures(window)) {
+    describe(roots, window);
+    if (window.may_fail && spread_failures(window)) {
       std::erase_if(roots, [&](const NodeRef& root) {
         if (root->failure != nullptr) drop_inputs(*root);
         return root->failure != nullptr;
       });
-      window = {};  // its references would hide that a value can be replaced
-      window = describe(roots);
+      window.clear();  // its references would hide that a value can be replaced
+      describe(roots, window);
     }
     if (!roots.empty()) {
       const std::shared_ptr<const Plan> plan = state.plans.plan_for(backend, window);
       const BufferRef faults = state.faults.take_words(backend, plan->checks);
       std::vector<BufferRef> buffers = execute(backend, window, *plan, faults, state.work);
       backend.start();
-      const auto checks = state.faults.add(window, *plan, faults);
+      std::vector<std::shared_ptr<const IndexChecks>> checks;
+      if (plan->checks > 0 || window.may_fail) checks = state.faults.add(window, *plan, faults);
+      dropped_inputs.reserve(window.all_operands.size());
       std::vector<NodeRef> stored;
+      stored.reserve(window.nodes.size());
       for (std::size_t e = 0; e < buffers.size(); ++e) {
         if (!window.values[e].wanted) continue;
         Node& node = *window.nodes[e];
@@ -178,11 +193,17 @@ void flush_window(Device device, const NodeRef& wanted) {
 
 thread_local int recordings_to_the_end = 0;
 
+bool has_pending(DeviceWindow& state) {
+  const std::lock_guard lock(state.record);
+  return std::any_of(state.pending.begin(), state.pending.end(),
+                     [](const std::weak_ptr<Node>& node) { return !node.expired(); });
+}
+
 // A read ends the window, also that of a value which a full window has computed already: so a loop that reads a value
 // in each step ends its windows at the same places in each, and finds its plans again. Not a read of given data, which
 // threads may do at any time beside the one that records.
 void end_window(const Node& node) {
-  if (form_of(node.op) == Form::given || window_statistics(node.device).pending == 0) return;
+  if (form_of(node.op) == Form::given || !has_pending(window_of(node.device))) return;
   try {
     flush(node.device);
   } catch (const Error&) {
@@ -202,21 +223,6 @@ WindowLimits window_limits() {
   return {windows().limit_nodes.load(), windows().limit_depth.load(), windows().limit_bytes.load()};
 }
 
-void enter_window(const NodeRef& node) {
-  DeviceWindow& state = window_of(node->device);
-  const std::lock_guard lock(state.record);
-  state.pending.push_back(node);
-  state.bytes += node->bytes();
-  state.depth = std::max(state.depth, node->depth.load(std::memory_order_relaxed));
-}
-
-RecordsToTheEnd::RecordsToTheEnd() {
-  ++recordings_to_the_end;
-}
-RecordsToTheEnd::~RecordsToTheEnd() {
-  --recordings_to_the_end;
-}
-
 namespace {
 
 WindowLimits limits_of(DeviceWindow& state, Device device) {
@@ -227,6 +233,32 @@ WindowLimits limits_of(DeviceWindow& state, Device device) {
   }
   return limits;
 }
+
+// Under the window's lock.
+bool is_over(const WindowLimits& limits, const DeviceWindow& state) {
+  return state.pending.size() >= limits.nodes || state.depth >= limits.depth || state.bytes >= limits.bytes;
+}
+
+}  // namespace
+
+void enter_window(const NodeRef& node) {
+  DeviceWindow& state = window_of(node->device);
+  const WindowLimits limits = limits_of(state, node->device);
+  const std::lock_guard lock(state.record);
+  state.pending.push_back(node);
+  state.bytes += node->bytes();
+  state.depth = std::max(state.depth, node->depth.load(std::memory_order_relaxed));
+  if (is_over(limits, state)) state.may_be_full.store(true, std::memory_order_relaxed);
+}
+
+RecordsToTheEnd::RecordsToTheEnd() {
+  ++recordings_to_the_end;
+}
+RecordsToTheEnd::~RecordsToTheEnd() {
+  --recordings_to_the_end;
+}
+
+namespace {
 
 // Most recorded values are gone or never stored: forgets those, and counts the bytes of those that are held.
 void look_closer(DeviceWindow& state) {
@@ -242,12 +274,13 @@ void look_closer(DeviceWindow& state) {
 }  // namespace
 
 void flush_if_full(Device device) {
-  if (recordings_to_the_end > 0) return;
   DeviceWindow& state = window_of(device);
+  if (!state.may_be_full.load(std::memory_order_relaxed) || recordings_to_the_end > 0) return;
   const WindowLimits limits = limits_of(state, device);
   {
     const std::lock_guard lock(state.record);
-    if (state.pending.size() < limits.nodes && state.depth < limits.depth && state.bytes < limits.bytes) return;
+    state.may_be_full.store(false, std::memory_order_relaxed);  // until another value is recorded
+    if (!is_over(limits, state)) return;
     look_closer(state);
     const bool crowded = limits.nodes == 1 ? !state.pending.empty() : state.pending.size() > limits.nodes / 2;
     if (!crowded && state.depth < limits.depth && state.bytes < limits.bytes) return;

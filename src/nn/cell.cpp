@@ -35,14 +35,13 @@ Cell::Slot& Cell::slot() const {
 }
 
 void Cell::put(Slot& slot, const Tensor& value) {
-  const Tensor bare = graph::untraced(value).named(slot.name);
   if (slot.gradient == nullptr) {
-    slot.value = bare;
+    slot.value = graph::untraced(value, slot.name);
     return;
   }
-  slot.value = graph::leaf(bare, slot.gradient);
+  slot.value = graph::leaf(value, slot.gradient, slot.name);
   Tensor& gradient = *slot.gradient;
-  if (gradient.defined()) gradient = graph::untraced(gradient).to(bare.dtype()).to(bare.device());
+  if (gradient.defined()) gradient = graph::untraced(gradient).to(value.dtype()).to(value.device());
 }
 
 void Cell::set(const Tensor& value, CallSite site) {

@@ -86,11 +86,11 @@ std::optional<Replays::Map> Replays::run(const std::vector<Cell>& weights, const
   return outputs;
 }
 
-bool Replays::wants(const std::string& kind) {
+bool Replays::wants(const std::string& kind, bool at_once) {
   const std::lock_guard lock(mutex_);
   if (ordinary_.size() > kMostKinds) ordinary_.clear();
   const int before = ordinary_[kind]++;
-  if (before < kBefore || before >= kBefore + kTries) return false;
+  if ((before < kBefore && !at_once) || before >= kBefore + kTries) return false;
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.kind == kind; });
 }
 

@@ -31,8 +31,8 @@ class Replays {
   /// `given_up`: more inputs, as of Captured::run.
   std::optional<Map> run(const std::vector<Cell>& weights, const std::string& kind, std::span<const Tensor> inputs,
                          std::span<const Tensor> given_up = {});
-  /// Whether a run should be recorded, and given to keep().
-  bool wants(const std::string& kind);
+  /// Whether a run should be recorded, and given to keep(). `at_once`: what depends on weights alone is there already.
+  bool wants(const std::string& kind, bool at_once = false);
   /// `captured`: null if the run cannot come again.
   void keep(const std::vector<Cell>& weights, std::string kind, const Map& outputs,
             std::unique_ptr<graph::Captured> captured);

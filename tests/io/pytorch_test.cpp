@@ -175,7 +175,7 @@ TEST(Weights, ListingKnowsWhereElementsStand) {
   const std::string bytes = zip_file(torch_parts());
   const FileListing listing = list_tensors(folder.write("m", bytes));
   ASSERT_EQ(listing.tensors.size(), 1u);
-  EXPECT_EQ(bytes.substr(listing.tensors[0].offset, listing.tensors[0].bytes), floats({1, 2, 3, 4}));
+  EXPECT_EQ(bytes.substr(listing.tensors[0].offset, listing.tensors[0].bytes), test::floats({1, 2, 3, 4}));
 }
 
 // --- files that PyTorch wrote ---

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <lockstep/error.h>
 
@@ -12,6 +13,7 @@
 #include "backends/cpu/threads.h"
 #include "core/assert.h"
 #include "core/os.h"
+#include "core/pool.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -27,6 +29,17 @@ class RowExecutable final : public Executable {
 
  private:
   RowProgram program_;
+};
+
+// Memory of the pool, which it goes back to.
+class PoolBuffer final : public Buffer {
+ public:
+  PoolBuffer(Device device, void* data, std::size_t bytes, std::shared_ptr<MemoryPool> memory)
+      : Buffer(device, data, bytes, nullptr), memory_(std::move(memory)) {}
+  ~PoolBuffer() { memory_->release(data(), bytes()); }
+
+ private:
+  std::shared_ptr<MemoryPool> memory_;
 };
 
 struct Compiler {
@@ -75,8 +88,7 @@ BufferRef CpuBackend::allocate(std::size_t bytes) {
     kept_->drop_all();
     data = memory_->allocate(bytes);
   }
-  return std::make_shared<Buffer>(device(), data, bytes,
-                                  [memory = memory_, data, bytes] { memory->release(data, bytes); });
+  return make_pooled<PoolBuffer>(device(), data, bytes, memory_);
 }
 
 bool CpuBackend::has_exact_attention() const {

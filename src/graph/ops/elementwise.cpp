@@ -130,6 +130,7 @@ Tensor elementwise(Op op, std::span<const Operand* const> operands) {
 
   Elementwise primitive{.op = op};
   Inputs inputs;
+  Shape shape = any->shape();
   bool same_shapes = true;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i]->is_scalar()) {
@@ -138,10 +139,11 @@ Tensor elementwise(Op op, std::span<const Operand* const> operands) {
       continue;
     }
     const Tensor& tensor = operands[i]->tensor();
-    if (tensor.shape() != any->shape()) same_shapes = false;
     inputs.push_back(node_of(tensor));
+    if (inputs[i]->shape == shape) continue;
+    same_shapes = false;
+    if (broadcast(shape, inputs[i]->shape) >= 0) broadcast_shape(shown());
   }
-  const Shape shape = same_shapes ? any->shape() : broadcast_shape(shown());
   if (!same_shapes) check_shape(shape, dtype);
   const DType result = info.kind == OpKind::comparison ? DType::boolean : dtype;
   return trace_elementwise(made_in_order(primitive, std::move(inputs), shape, result, any->device()), op, operands);

@@ -113,7 +113,8 @@ std::vector<Value> Execution::run_node(const PlannedNode& node, std::span<const 
   return naming(call, inputs, [&]() -> std::vector<Value> {
     const auto on_the_host = [](const Value& value) { return value.absent() || value.host() != nullptr; };
     if (node.domain.empty() && !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), on_the_host)) {
-      if (const HostRule rule = find_host_rule(node.op)) {
+      const bool complete = std::none_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.absent(); });
+      if (const HostRule rule = complete ? find_host_rule(node.op) : nullptr) {
         if (auto outputs = rule(call)) return std::move(*outputs);
       }
       if (computes_shapes(node.op)) {

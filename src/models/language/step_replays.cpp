@@ -135,7 +135,7 @@ Tensor StepReplays::step(const LanguageModel& model, const std::function<Tensor(
       return logits;
     }
   }
-  if (!replays_.wants(kind)) return compute(ids);
+  if (!replays_.wants(kind, recorded_)) return compute(ids);
   for (const Tensor* part : slots) inputs.push_back(*part);
   for (const Tensor& input : inputs) input.eval();
   graph::Capture capture(inputs);
@@ -146,6 +146,7 @@ Tensor StepReplays::step(const LanguageModel& model, const std::function<Tensor(
   std::unique_ptr<graph::Captured> captured = capture.finish(nn::tensors_of(outputs));
   if (after.size() != slots.size()) captured = nullptr;
   refused_ = captured == nullptr ? refused_ + 1 : 0;
+  if (captured != nullptr) recorded_ = true;
   replays_.keep(weights_, std::move(kind), outputs, std::move(captured));
   return logits;
 }

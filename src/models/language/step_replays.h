@@ -35,6 +35,9 @@ class StepReplays {
   std::vector<Cell> weights_;
   nn::Replays replays_;
   std::atomic<int> refused_{0};  ///< recordings that cannot come again, since the last that can
+  /// There was one that can. The next, of more tokens, need not wait for what is made of weights: to run nodes takes
+  /// many times as long as to run a recording, and each run of them makes plans that are never used again.
+  std::atomic<bool> recorded_{false};
 };
 
 }  // namespace models

@@ -124,8 +124,8 @@ TEST(LanguageCache, OfEveryTypeGivesTheSameBitsHoweverItIsFilled) {
   EXPECT_EQ(std::set(hashes.begin(), hashes.end()).size(), 4u);
 }
 
-// Steps that come again, without nodes: over a block's end, beside a copy that stays what it was, back and on again,
-// with other weights.
+// Steps that come again, without nodes: over a block's end, where the first step is recorded at once, beside a copy
+// that stays what it was, back and on again, with other weights.
 TEST(LanguageCache, RepeatsStepsWithTheSameBits) {
   const NoGrad no_grad;
   const auto model = small_model();
@@ -154,8 +154,8 @@ TEST(LanguageCache, RepeatsStepsWithTheSameBits) {
       if (position == begin + 4) copy = cache->clone();
       const std::uint64_t before = plans();
       step(*cache, position);
-      if (position == begin + 5) {
-        EXPECT_EQ(plans(), before) << device.to_string();
+      if (position == begin + 5 || position == 257) {  // the first step with another block was recorded
+        EXPECT_EQ(plans(), before) << device.to_string() << " " << position;
       }
     }
     step(*copy, begin + 4);

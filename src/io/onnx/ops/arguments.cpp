@@ -26,6 +26,32 @@ std::vector<std::int64_t> integers_or_input(const Call& call, std::string_view a
   return call.has(i) ? call.host_integers(i) : std::vector<std::int64_t>{};
 }
 
+std::vector<SlicedAxis> sliced_axes(const Call& call, const Shape& shape) {
+  const std::vector<std::int64_t> starts = integers_or_input(call, "starts", 1);
+  const std::vector<std::int64_t> ends = integers_or_input(call, "ends", 2);
+  std::vector<std::int64_t> given = integers_or_input(call, "axes", 3);
+  if (given.empty()) {
+    for (std::size_t i = 0; i < starts.size(); ++i) given.push_back(static_cast<std::int64_t>(i));
+  }
+  const std::vector<int> axes = axes_of(call, given, shape.rank());
+  const std::vector<std::int64_t> steps =
+      call.has(4) ? call.host_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
+  call.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
+               "starts, ends, axes and steps differ in length");
+  std::vector<SlicedAxis> result;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    call.require(steps[i] != 0, "a step is 0");
+    const std::int64_t size = shape[axes[i]];
+    // Positions as NumPy has them; going down, the end may stand before the first element, which Python spells "none".
+    const auto within = [&](std::int64_t at) {
+      if (at < 0) at = at < -size ? -1 : at + size;
+      return steps[i] < 0 ? std::clamp<std::int64_t>(at, -1, size - 1) : std::clamp<std::int64_t>(at, 0, size);
+    };
+    result.push_back({axes[i], within(starts[i]), within(ends[i]), steps[i]});
+  }
+  return result;
+}
+
 Dims dims_of(const std::vector<int>& axes) {
   Dims dims;
   for (const int axis : axes) dims.push_back(axis);

@@ -24,6 +24,15 @@ int axis_of(const Call& call, std::int64_t axis, int rank);
 std::vector<int> axes_of(const Call& call, const std::vector<std::int64_t>& axes, int rank);
 /// The attribute, if the node has it; else input `i`; else nothing.
 std::vector<std::int64_t> integers_or_input(const Call& call, std::string_view attribute, std::size_t i);
+/// What a Slice takes of an axis: positions from `start` on up to before `stop`, which is -1 where a slice that goes
+/// down ends with the first element.
+struct SlicedAxis {
+  int axis = 0;
+  std::int64_t start = 0;
+  std::int64_t stop = 0;
+  std::int64_t step = 1;
+};
+std::vector<SlicedAxis> sliced_axes(const Call& call, const Shape& shape);
 Dims dims_of(const std::vector<int>& axes);
 Shape shape_of(const std::vector<std::int64_t>& sizes);
 

@@ -7,6 +7,7 @@
 
 #include "io/onnx/execution.h"
 #include "io/onnx/operators.h"
+#include "io/onnx/ops/host_views.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -154,6 +155,37 @@ HostValues cast_rule(const Call& call) {
   return std::vector<Value>{std::move(result)};
 }
 
+HostValues neg_rule(const Call& call) {
+  HostArray result = *call.value(0).host();
+  if (result.dtype != DType::i64 && result.dtype != DType::i32) return std::nullopt;
+  for (std::int64_t& value : result.integers) {
+    if (__builtin_sub_overflow(std::int64_t{0}, value, &value) || !holds(result.dtype, value)) return std::nullopt;
+  }
+  return std::vector<Value>{std::move(result)};
+}
+
+HostValues range_rule(const Call& call) {
+  std::array<std::int64_t, 3> numbers{};  // start, limit and step
+  if (call.inputs() != numbers.size()) return std::nullopt;
+  const DType dtype = call.dtype_of_input(0);
+  if (dtype != DType::i64 && dtype != DType::i32) return std::nullopt;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const HostArray* const array = call.value(i).host();
+    if (array == nullptr || array->dtype != dtype || array->integers.size() != 1) return std::nullopt;
+    numbers[i] = array->integers[0];
+    if (!holds(DType::i32, numbers[i])) return std::nullopt;
+  }
+  const auto [start, limit, step] = numbers;
+  if (step == 0) return std::nullopt;
+  HostArray result{dtype, {}, {}, {}};
+  for (std::int64_t value = start; step > 0 ? value < limit : value > limit; value += step) {
+    if (result.integers.size() == static_cast<std::size_t>(kMaxHostElements)) return std::nullopt;
+    result.integers.push_back(value);
+  }
+  result.shape = {static_cast<std::int64_t>(result.integers.size())};
+  return std::vector<Value>{std::move(result)};
+}
+
 const std::map<std::string_view, HostRule>& host_rules() {
   static const std::map<std::string_view, HostRule> rules = {
       {"Add", add_rule},         {"Sub", sub_rule},
@@ -162,6 +194,10 @@ const std::map<std::string_view, HostRule>& host_rules() {
       {"Greater", greater_rule}, {"Gather", gather_rule},
       {"Concat", concat_rule},   {"Unsqueeze", unsqueeze_rule},
       {"Squeeze", squeeze_rule}, {"Cast", cast_rule},
+      {"Neg", neg_rule},         {"Range", range_rule},
+      {"Reshape", reshape_rule}, {"Transpose", transpose_rule},
+      {"Slice", slice_rule},     {"Expand", expand_rule},
+      {"Where", where_rule},
   };
   return rules;
 }

@@ -91,32 +91,12 @@ std::vector<Tensor> split(const Call& call) {
 
 std::vector<Tensor> slice(const Call& call) {
   Tensor x = call.input(0);
-  const std::vector<std::int64_t> starts = integers_or_input(call, "starts", 1);
-  const std::vector<std::int64_t> ends = integers_or_input(call, "ends", 2);
-  std::vector<std::int64_t> given = integers_or_input(call, "axes", 3);
-  if (given.empty()) {
-    for (std::size_t i = 0; i < starts.size(); ++i) given.push_back(static_cast<std::int64_t>(i));
-  }
-  const std::vector<int> axes = axes_of(call, given, x.rank());
-  const std::vector<std::int64_t> steps =
-      call.has(4) ? call.host_integers(4) : std::vector<std::int64_t>(starts.size(), 1);
-  call.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
-               "starts, ends, axes and steps differ in length");
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    call.require(steps[i] != 0, "a step is 0");
-    const std::int64_t size = x.shape()[axes[i]];
-    const bool down = steps[i] < 0;
-    // Positions as NumPy has them; going down, the end may stand before the first element, which Python spells "none".
-    const auto within = [&](std::int64_t at) {
-      if (at < 0) at = at < -size ? -1 : at + size;
-      return down ? std::clamp<std::int64_t>(at, -1, size - 1) : std::clamp<std::int64_t>(at, 0, size);
-    };
-    const std::int64_t first = within(starts[i]);
-    const std::int64_t last = within(ends[i]);
-    Slice range{.start = first, .stop = last, .step = steps[i]};
-    if (down && last < 0) range.stop = std::nullopt;
-    if (down ? first <= last : first >= last) range = {.start = 0, .stop = 0};
-    x = x.slice(axes[i], range);
+  for (const SlicedAxis& part : sliced_axes(call, x.shape())) {
+    const bool down = part.step < 0;
+    Slice range{.start = part.start, .stop = part.stop, .step = part.step};
+    if (down && part.stop < 0) range.stop = std::nullopt;
+    if (down ? part.start <= part.stop : part.start >= part.stop) range = {.start = 0, .stop = 0};
+    x = x.slice(part.axis, range);
   }
   return {x};
 }
