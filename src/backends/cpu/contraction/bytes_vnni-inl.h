@@ -19,7 +19,7 @@ namespace contraction {
 namespace HWY_NAMESPACE {
 
 // Lanes of neighbours along k: four are a word, and words are transposed as f32 are.
-template <int kWidth> void pack_bytes_along_k(const PackArgs& args) {
+inline void pack_bytes_along_k(const PackArgs& args, int width, Transpose<float> transpose) {
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
@@ -32,7 +32,7 @@ template <int kWidth> void pack_bytes_along_k(const PackArgs& args) {
   const bool straight = pieces == 1 && stride == 1 && geometry.bounds() == 0 && args.k_count == 4 * words;
   PackArgs of_words = args;
   of_words.k_count = words;
-  pack_lanes<float, kWidth>(of_words, false, [&](const Position& outer, float* stage) -> const float* {
+  pack_lanes<float>(of_words, width, transpose, false, [&](const Position& outer, float* stage) -> const float* {
     const std::uint8_t* const from = data + outer.address;
     if (straight) return reinterpret_cast<const float*>(from + workspace.pieces[0].position.address);
     auto* const to = reinterpret_cast<std::uint8_t*>(stage);
@@ -61,7 +61,7 @@ template <int kWidth> void four_up(std::uint8_t* panel, std::int64_t k_count) {
 
 template <int kWidth> void pack_fours(const PackArgs& args) {
   if (args.k_count == 0) return;
-  if (args.side->order == Side::Order::along_k) return pack_bytes_along_k<kWidth>(args);
+  if (args.side->order == Side::Order::along_k) return pack_bytes_along_k(args, kWidth, &transpose<float, kWidth>);
   PackArgs elements = args;
   elements.panel_stride = 4 * args.panel_stride;
   pack<std::uint8_t, kWidth>(elements);
