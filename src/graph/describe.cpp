@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "core/assert.h"
 #include "core/elements.h"
+#include "core/per_thread.h"
 #include "graph/address_index.h"
 #include "kernels/storage.h"
 
@@ -96,7 +97,7 @@ Window describe(std::span<const NodeRef> roots) {
 }
 
 void describe(std::span<const NodeRef> roots, Window& window) {
-  static thread_local Lists lists;
+  Lists& lists = of_this_thread<Lists>();
   lists.clear();
   auto& [place, stack, order] = lists;
   for (const NodeRef& root : roots) stack.push_back(&root);

@@ -21,7 +21,7 @@
 //   packed_way.cpp      everything else: both operands packed, in blocks that tiling.h chooses; and all contractions in
 //                       blocked numerics, whose panels hold integers: blocked.h; and
 //                       all of integers of at most 16 bits, multiplied in pairs: pairs.h
-//   q8_way.cpp          those in q8 numerics: q8.h, q8-inl.h; how weights are packed: q8_panel-inl.h
+//   q8_way.cpp          those in q8 numerics: q8.h, q8_tile-inl.h; how weights are packed: q8_panel-inl.h
 #pragma once
 
 #include <memory>

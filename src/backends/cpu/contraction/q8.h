@@ -1,5 +1,5 @@
 // Contractions in q8 numerics (docs/numerics.md section 14): products of activations, rounded to 8 bits, with packed
-// weights. What the instruction sets' loops (q8-inl.h) are given, and how weights lie in panels.
+// weights. What the instruction sets' loops (q8_tile-inl.h) are given, and how weights lie in panels.
 //
 // A panel has one column per lane of a vector: no sum ever goes across lanes. Of every block in memory, for all lanes:
 // the scales, the offsets, the groups' factors and shares (each only where the encoding has them), then for each 32 k

@@ -1,4 +1,4 @@
-// Compiles q8-inl.h once per instruction set.
+// Compiles q8_tile-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/q8_kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/cpu/contraction/kernels.h"
-#include "backends/cpu/contraction/q8-inl.h"
+#include "backends/cpu/contraction/q8_tile-inl.h"
 #include "backends/cpu/contraction/q8.h"
 
 HWY_BEFORE_NAMESPACE();

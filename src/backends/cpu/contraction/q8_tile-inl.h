@@ -1,10 +1,10 @@
 // What q8.h describes, per instruction set: activations are rounded, and rows times packed panels.
 
-#if defined(LOCKSTEP_CONTRACTION_Q8_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LOCKSTEP_CONTRACTION_Q8_INL_H_
-#undef LOCKSTEP_CONTRACTION_Q8_INL_H_
+#if defined(LOCKSTEP_CONTRACTION_Q8_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LOCKSTEP_CONTRACTION_Q8_TILE_INL_H_
+#undef LOCKSTEP_CONTRACTION_Q8_TILE_INL_H_
 #else
-#define LOCKSTEP_CONTRACTION_Q8_INL_H_
+#define LOCKSTEP_CONTRACTION_Q8_TILE_INL_H_
 #endif
 
 #include <algorithm>
