@@ -93,7 +93,7 @@ function(lockstep_group_options group result)
     if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$")
       set(options -O0)  # what computes little takes longer to optimise than to run
     elseif(group MATCHES "^(core|io|text)" AND LOCKSTEP_SANITIZE MATCHES "undefined")
-      set(options -fsanitize=alignment)  # where the bytes of files become numbers
+      set(options -fsanitize=null,alignment,object-size,vptr)  # where the bytes of files become numbers: all checks
     endif()
   elseif(group MATCHES "${lockstep_fastest_groups}")
     set(options "")
