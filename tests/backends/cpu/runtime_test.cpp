@@ -129,10 +129,14 @@ TEST(ThreadPool, RunsEveryTaskOnceForManyCallersAwakeOrAsleep) {
 TEST(ThreadPool, NeighboursRunOnOneThreadAndIdleOnesTakeFromOthers) {
   ThreadPool pool(2);
   std::array<std::thread::id, 8> ran{};
+  std::atomic<bool> first_runs = false;
   std::atomic<bool> last_ran = false;
-  // The first task ends only when the last has run: on the other thread, which gets to it first.
+  // The first task ends only when the last has run: on the other thread, which gets to it first, and whose own first task
+  // waits for this thread, which may be stopped before it takes one.
   pool.run(ran.size(), [&](std::size_t i) {
     ran[i] = std::this_thread::get_id();
+    if (i == 0) first_runs = true;
+    while (i == ran.size() / 2 && !first_runs) std::this_thread::yield();
     if (i + 1 == ran.size()) last_ran = true;
     while (i == 0 && !last_ran) std::this_thread::yield();
   });
