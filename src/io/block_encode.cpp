@@ -12,18 +12,14 @@
 
 #include "core/assert.h"
 #include "core/fp_state.h"
+#include "io/block_layout.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace io {
 namespace {
 
-constexpr int kBlock = 32;
-
-void put_half(std::uint8_t* bytes, float value) {
-  const std::uint16_t bits = to_f16(value).bits;
-  std::memcpy(bytes, &bits, sizeof bits);
-}
+constexpr int kBlock = kShortBlock;
 
 // 0 stands for "all codes are those of zero".
 float inverse_of(float scale) {
@@ -51,20 +47,6 @@ int rounded_code(float value, float inverse, float offset, int largest) {
   const float scaled = value * inverse;
   const float shifted = scaled + offset;
   return std::clamp(static_cast<int>(shifted), 0, largest);
-}
-
-void put_nibbles(std::uint8_t* bytes, const int* codes) {
-  for (int i = 0; i < kBlock / 2; ++i) {
-    bytes[i] = static_cast<std::uint8_t>((codes[i] & 15) | (codes[i + kBlock / 2] & 15) << 4);
-  }
-}
-
-void put_fifth_bits(std::uint8_t* bytes, const int* codes) {
-  for (int byte = 0; byte < kBlock / 8; ++byte) {
-    int bits = 0;
-    for (int i = 0; i < 8; ++i) bits |= (codes[byte * 8 + i] >> 4 & 1) << i;
-    bytes[byte] = static_cast<std::uint8_t>(bits);
-  }
 }
 
 void symmetric_codes(const float* values, float inverse, int half, int* codes) {

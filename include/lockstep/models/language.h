@@ -87,9 +87,10 @@ LOCKSTEP_API std::unique_ptr<LanguageModel> create_language_model(std::string_vi
                                                                   std::int64_t context = 0);
 
 struct LanguageLoadOptions {
-  /// Matrices of a GGUF file that are quantised stay in their blocks, and those of 16 bits, of folders too, in 16 bits
-  /// (Tensor::encoding), mapped: products decode them where they read them, with the same bits. False decodes them into
-  /// f32, which takes more memory and can be trained, merged with adapters and saved.
+  /// Matrices of a GGUF file that are quantised stay in their blocks, those of folders become blocks where these hold the
+  /// same values, and those of 16 bits stay in 16 bits (Tensor::encoding), mapped: products decode them where they read
+  /// them, with the same bits. False decodes them into f32, which takes more memory and can be trained, merged with
+  /// adapters and saved.
   bool packed = true;
   /// A LoRA adapter, a folder or a GGUF file (lockstep/models/lora.h), that the model computes with; empty: none.
   std::string adapter = {};

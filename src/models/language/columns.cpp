@@ -23,6 +23,10 @@ Tensor own_slices(const Tensor& whole, const RankCuts& cuts, Device device) {
     return device == own.device() ? graph::stored(own).eval() : own.to(device);
   }
   const graph::Reading reading = graph::read(whole);
+  // Stacks of matrices [in, out] may lie packed as [out, in].
+  if (whole.rank() == 3 && reading.view.strides[1] == 1 && reading.view.strides[2] != 1) {
+    return own_slices(whole.transpose(1, 2), cuts, device).transpose(1, 2);
+  }
   check<ValueError>(reading.view.is_contiguous(), "packed rows lie apart", {{"weight", whole}});
   const std::int64_t width = whole.numel() / whole.size(0);
   const auto bytes_of = [&](std::int64_t elements) { return encoded_bytes(whole.encoding(), whole.dtype(), elements); };

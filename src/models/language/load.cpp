@@ -195,7 +195,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     const nlohmann::json document = io::parse_json(os::map_file(config));
     model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
-    decode_packed(io::JsonFields(document, config), tensors);
+    read_packed_weights(io::JsonFields(document, config), tensors, options.packed);
     split_rwkv7_shares(tensors);
     load_into(*model, std::move(tensors), options.packed);
   } else {

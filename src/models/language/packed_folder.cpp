@@ -1,7 +1,6 @@
 #include "models/language/packed_folder.h"
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +10,8 @@
 #include <lockstep/ops.h>
 
 #include "core/checked.h"
+#include "io/block_codes.h"
+#include "io/block_layout.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -58,9 +59,9 @@ class PackedParts {
     }
     return found.to(DType::f32).to_vector<float>();
   }
-  void put(std::vector<float> values, const Shape& shape, std::initializer_list<const char*> used) {
+  void put(const Tensor& weight, std::initializer_list<const char*> used) {
     for (const char* part : used) tensors_.erase(path_ + part);
-    tensors_.insert_or_assign(path_ + ".weight", Tensor::from(values, shape));
+    tensors_.insert_or_assign(path_ + ".weight", weight);
   }
   const std::string& path() const { return path_; }
 
@@ -84,54 +85,81 @@ std::int64_t read_bits(const io::JsonFields& config, const char* key) {
   return bits;
 }
 
-// (code - zero) * scale, rounded once: a scale has 11 bits, and so the product is exact.
-float scaled(std::int64_t code, std::int64_t zero, float scale) {
-  return static_cast<float>(code - zero) * scale;
+io::CodedMatrix coded_matrix(std::int64_t rows, std::int64_t columns, std::int64_t groups) {
+  io::CodedMatrix result{.rows = rows, .columns = columns, .groups = groups};
+  result.codes.resize(static_cast<std::size_t>(rows * columns));
+  return result;
+}
+
+/// The groups of `columns` inputs, of one size each.
+std::vector<std::int32_t> equal_groups(std::int64_t columns, std::int64_t groups, const std::string& scales) {
+  if (columns % groups != 0) refuse_tensor(scales, "does not fit the weights");
+  std::vector<std::int32_t> result;
+  for (std::int64_t i = 0; i < columns; ++i) result.push_back(static_cast<std::int32_t>(i / (columns / groups)));
+  return result;
+}
+
+/// [groups, out] to [out, groups].
+std::vector<float> turned(const std::vector<float>& scales, std::int64_t groups, std::int64_t out) {
+  std::vector<float> result(scales.size());
+  for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::int64_t o = 0; o < out; ++o) {
+      result[static_cast<std::size_t>(o * groups + g)] = scales[static_cast<std::size_t>(g * out + o)];
+    }
+  }
+  return result;
 }
 
 // Codes lie along the inputs, zeros along the outputs; zeros are stored one too low, but for checkpoint_format gptq_v2.
-void decode_gptq(const io::JsonFields& config, io::TensorMap& tensors) {
+void read_gptq(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
   const std::int64_t bits = read_bits(config, "bits");
-  const std::int64_t lower = config.text_or("checkpoint_format", "gptq") == "gptq_v2" ? 0 : 1;
+  const std::uint32_t lower = config.text_or("checkpoint_format", "gptq") == "gptq_v2" ? 0U : 1U;
   const std::int64_t per_word = 32 / bits;
   const std::uint32_t mask = (1U << bits) - 1;
   for (const std::string& path : paths_with(tensors, ".qweight")) {
     PackedParts parts(tensors, path);
     const std::vector<std::uint32_t> codes = parts.words(".qweight");
     const std::vector<std::uint32_t> zeros = parts.words(".qzeros");
-    const std::int64_t in = parts.matrix(".qweight").size(0) * per_word;
+    const std::int64_t words = parts.matrix(".qweight").size(0);
+    const std::int64_t in = words * per_word;
     const std::int64_t out = parts.matrix(".qweight").size(1);
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    const std::vector<float> scales = parts.floats(".scales", {groups, out});
+    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
     if (out % per_word != 0 || parts.matrix(".qzeros").shape() != Shape{groups, out / per_word})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
-    std::vector<std::int64_t> group_of;
     if (const Tensor* given = parts.find(".g_idx")) {
       if (given->shape() != Shape{in}) refuse_tensor(path + ".g_idx", "does not fit the weights");
-      group_of = given->to(DType::i64).to_vector<std::int64_t>();
+      for (const std::int64_t group : given->to(DType::i64).to_vector<std::int64_t>()) {
+        if (group < 0 || group >= groups)
+          refuse_tensor(path + ".g_idx", fmt::format("names the group {} of {}", group, groups));
+        matrix.group_of.push_back(static_cast<std::int32_t>(group));
+      }
     } else {
-      if (in % groups != 0) refuse_tensor(path + ".scales", "does not fit the weights");
-      for (std::int64_t i = 0; i < in; ++i) group_of.push_back(i / (in / groups));
+      matrix.group_of = equal_groups(in, groups, path + ".scales");
     }
-    std::vector<float> values(static_cast<std::size_t>(out * in));
-    for (std::int64_t i = 0; i < in; ++i) {
-      const std::int64_t group = group_of[static_cast<std::size_t>(i)];
-      if (group < 0 || group >= groups)
-        refuse_tensor(path + ".g_idx", fmt::format("names the group {} of {}", group, groups));
-      for (std::int64_t o = 0; o < out; ++o) {
-        const std::uint32_t word = codes[static_cast<std::size_t>(i / per_word * out + o)];
-        const std::uint32_t zero = zeros[static_cast<std::size_t>(group * (out / per_word) + o / per_word)];
-        values[static_cast<std::size_t>(o * in + i)] =
-            scaled(word >> (bits * (i % per_word)) & mask, (zero >> (bits * (o % per_word)) & mask) + lower,
-                   scales[static_cast<std::size_t>(group * out + o)]);
+    std::vector<int> zero_of(static_cast<std::size_t>(groups));
+    for (std::int64_t o = 0; o < out; ++o) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::uint32_t word = zeros[static_cast<std::size_t>(g * (out / per_word) + o / per_word)];
+        zero_of[static_cast<std::size_t>(g)] = static_cast<int>((word >> (bits * (o % per_word)) & mask) + lower);
+      }
+      std::int16_t* to = matrix.codes.data() + o * in;
+      const std::int32_t* group = matrix.group_of.data();
+      for (std::int64_t w = 0; w < words; ++w) {
+        std::uint32_t word = codes[static_cast<std::size_t>(w * out + o)];
+        for (std::int64_t i = 0; i < per_word; ++i, word >>= bits) {
+          *to++ =
+              static_cast<std::int16_t>(static_cast<int>(word & mask) - zero_of[static_cast<std::size_t>(*group++)]);
+        }
       }
     }
-    parts.put(std::move(values), {out, in}, {".qweight", ".qzeros", ".scales", ".g_idx"});
+    parts.put(tensor_of(matrix, packed), {".qweight", ".qzeros", ".scales", ".g_idx"});
   }
 }
 
 // Codes and zeros lie along the outputs, in the order 0 2 4 6 1 3 5 7.
-void decode_awq(const io::JsonFields& config, io::TensorMap& tensors) {
+void read_awq(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
   if (read_bits(config, "bits") != 4) config.fail("bits", "only 4 are supported");
   if (config.text_or("version", "gemm") != "gemm" && config.text_or("version", "gemm") != "GEMM") {
     config.fail("version", fmt::format("{} is not supported (gemm is)", in_quotes(config.text("version"))));
@@ -146,27 +174,32 @@ void decode_awq(const io::JsonFields& config, io::TensorMap& tensors) {
     const std::int64_t words = parts.matrix(".qweight").size(1);
     const std::int64_t out = words * kPerWord;
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    const std::vector<float> scales = parts.floats(".scales", {groups, out});
-    if (in % groups != 0) refuse_tensor(path + ".scales", "does not fit the weights");
+    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
+    matrix.group_of = equal_groups(in, groups, path + ".scales");
     if (parts.matrix(".qzeros").shape() != Shape{groups, words})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
-    std::vector<float> values(static_cast<std::size_t>(out * in));
-    for (std::int64_t i = 0; i < in; ++i) {
-      const std::int64_t group = i / (in / groups);
-      for (std::int64_t o = 0; o < out; ++o) {
-        const int shift = 4 * kPlace[static_cast<std::size_t>(o % kPerWord)];
-        values[static_cast<std::size_t>(o * in + i)] =
-            scaled(codes[static_cast<std::size_t>(i * words + o / kPerWord)] >> shift & 15,
-                   zeros[static_cast<std::size_t>(group * words + o / kPerWord)] >> shift & 15,
-                   scales[static_cast<std::size_t>(group * out + o)]);
+    std::vector<std::uint32_t> column(static_cast<std::size_t>(in));
+    std::int16_t* to = matrix.codes.data();
+    for (std::int64_t w = 0; w < words; ++w) {
+      for (std::int64_t i = 0; i < in; ++i)
+        column[static_cast<std::size_t>(i)] = codes[static_cast<std::size_t>(i * words + w)];
+      for (const int place : kPlace) {
+        const std::uint32_t* word = column.data();
+        for (std::int64_t g = 0; g < groups; ++g) {
+          const int zero = static_cast<int>(zeros[static_cast<std::size_t>(g * words + w)] >> (4 * place) & 15);
+          for (std::int64_t i = 0; i < in / groups; ++i) {
+            *to++ = static_cast<std::int16_t>(static_cast<int>(*word++ >> (4 * place) & 15) - zero);
+          }
+        }
       }
     }
-    parts.put(std::move(values), {out, in}, {".qweight", ".qzeros", ".scales"});
+    parts.put(tensor_of(matrix, packed), {".qweight", ".qzeros", ".scales"});
   }
 }
 
 // code * scale + bias; embeddings may be packed, too.
-void decode_mlx(const io::JsonFields& config, io::TensorMap& tensors) {
+void read_mlx(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
   if (config.text_or("mode", "affine") != "affine")
     config.fail("mode", fmt::format("{} is not supported (affine is)", in_quotes(config.text("mode"))));
   const std::int64_t bits = read_bits(config, "bits");
@@ -174,24 +207,19 @@ void decode_mlx(const io::JsonFields& config, io::TensorMap& tensors) {
   const std::uint32_t mask = (1U << bits) - 1;
   for (const std::string& path : paths_with(tensors, ".scales")) {
     PackedParts parts(tensors, path);
-    const std::vector<std::uint32_t> codes = parts.words(".weight");
+    const std::vector<std::uint32_t> words = parts.words(".weight");
     const std::int64_t out = parts.matrix(".weight").size(0);
-    const std::int64_t words = parts.matrix(".weight").size(1);
-    const std::int64_t in = words * per_word;
+    const std::int64_t in = parts.matrix(".weight").size(1) * per_word;
     const std::int64_t groups = parts.matrix(".scales").size(1);
-    const std::vector<float> scales = parts.floats(".scales", {out, groups});
-    const std::vector<float> biases = parts.floats(".biases", {out, groups});
-    if (in % groups != 0) refuse_tensor(path + ".scales", "does not fit the weights");
-    std::vector<float> values(static_cast<std::size_t>(out * in));
-    for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t i = 0; i < in; ++i) {
-        const auto at = static_cast<std::size_t>(o * groups + i / (in / groups));
-        const std::uint32_t code =
-            codes[static_cast<std::size_t>(o * words + i / per_word)] >> (bits * (i % per_word)) & mask;
-        values[static_cast<std::size_t>(o * in + i)] = static_cast<float>(code) * scales[at] + biases[at];
-      }
+    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    matrix.scales = parts.floats(".scales", {out, groups});
+    matrix.offsets = parts.floats(".biases", {out, groups});
+    matrix.group_of = equal_groups(in, groups, path + ".scales");
+    std::int16_t* to = matrix.codes.data();
+    for (const std::uint32_t word : words) {
+      for (std::int64_t i = 0; i < per_word; ++i) *to++ = static_cast<std::int16_t>(word >> (bits * i) & mask);
     }
-    parts.put(std::move(values), {out, in}, {".scales", ".biases"});
+    parts.put(tensor_of(matrix, packed), {".scales", ".biases"});
   }
 }
 
@@ -208,7 +236,7 @@ std::vector<float> fp8_values(const std::string& name, const Tensor& weight) {
 }
 
 // weight_scale_inv has a factor for each block (DeepSeek), weight_scale one for the tensor or for each output.
-void decode_fp8(io::TensorMap& tensors) {
+void read_fp8(io::TensorMap& tensors) {
   for (const char* part : {".weight_scale_inv", ".weight_scale"}) {
     for (const std::string& path : paths_with(tensors, part)) {
       PackedParts parts(tensors, path);
@@ -246,16 +274,14 @@ void decode_fp8(io::TensorMap& tensors) {
         }
       }
       const Shape shape = weight.shape();
-      parts.put(std::move(values), shape, {part, ".input_scale"});
+      parts.put(Tensor::from(values, shape), {part, ".input_scale"});
     }
   }
 }
 
 // gpt-oss: the experts of a layer are one tensor [E, out, in / 32, 16] of pairs of codes, the first in the lower bits,
 // and a scale for each 32 (OCP's Microscaling Formats); in the published f32 weights they are [E, in, out].
-void decode_mxfp4(io::TensorMap& tensors) {
-  constexpr std::array kCodes = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-  constexpr int kBias = 127;
+void read_mxfp4(io::TensorMap& tensors, bool packed) {
   constexpr std::int64_t kBytes = 16;
   for (const std::string& path : paths_with(tensors, "_blocks")) {
     const auto bytes = [&](const std::string& name, int rank) {
@@ -273,42 +299,47 @@ void decode_mxfp4(io::TensorMap& tensors) {
     const std::int64_t groups = blocks.size(2);
     if (blocks.size(3) != kBytes) refuse_tensor(path + "_blocks", "does not have blocks of 16 bytes");
     if (scales.shape() != Shape{experts, out, groups}) refuse_tensor(path + "_scales", "does not fit the blocks");
-    const std::vector<std::uint8_t> codes = blocks.to_vector<std::uint8_t>();
+    const std::vector<std::uint8_t> pairs = blocks.to_vector<std::uint8_t>();
     const std::vector<std::uint8_t> exponents = scales.to_vector<std::uint8_t>();
-    std::vector<float> values;
-    values.reserve(codes.size() * 2);
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      const int exponent = exponents[i / static_cast<std::size_t>(kBytes)] - kBias;
-      for (const int code : {codes[i] & 15, codes[i] >> 4}) {
-        const float size = std::ldexp(kCodes[static_cast<std::size_t>(code & 7)], exponent);
-        values.push_back((code & 8) != 0 ? -size : size);
+    std::vector<std::uint8_t> written;
+    written.reserve(pairs.size() + exponents.size());
+    for (std::size_t block = 0; block < exponents.size(); ++block) {
+      int codes[io::kShortBlock];
+      for (std::size_t i = 0; i < io::kShortBlock; ++i) {
+        codes[i] = pairs[block * kBytes + i / 2] >> (i % 2 == 0 ? 0 : 4) & 15;
       }
+      std::array<std::uint8_t, kBytes> nibbles{};
+      io::put_nibbles(nibbles.data(), codes);
+      written.push_back(exponents[block]);
+      written.insert(written.end(), nibbles.begin(), nibbles.end());
     }
-    const Tensor decoded = Tensor::from(values, {experts, out, groups * 2 * kBytes});
+    const Tensor weight =
+        Tensor::from_blocks(written.data(), written.size(), {experts, out, groups * io::kShortBlock}, Encoding::mxfp4)
+            .transpose(1, 2);
     tensors.erase(path + "_blocks");
     tensors.erase(path + "_scales");
-    tensors.insert_or_assign(path, decoded.transpose(1, 2).clone().eval());
+    tensors.insert_or_assign(path, packed ? weight : dequantize(weight).clone().eval());
   }
 }
 
 }  // namespace
 
-void decode_packed(const io::JsonFields& config, io::TensorMap& tensors) {
+void read_packed_weights(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
   if (config.has("quantization_config")) {
     const io::JsonFields quantised = config.object("quantization_config");
     // MLX writes its own description under this name, too.
     const std::string method = quantised.text_or("quant_method", quantised.has("group_size") ? "mlx" : "");
-    if (method == "gptq") return decode_gptq(quantised, tensors);
-    if (method == "awq") return decode_awq(quantised, tensors);
-    if (method == "fp8") return decode_fp8(tensors);
-    if (method == "mxfp4") return decode_mxfp4(tensors);
+    if (method == "gptq") return read_gptq(quantised, tensors, packed);
+    if (method == "awq") return read_awq(quantised, tensors, packed);
+    if (method == "fp8") return read_fp8(tensors);
+    if (method == "mxfp4") return read_mxfp4(tensors, packed);
     if (method == "compressed-tensors" && quantised.text_or("format", "") == "float-quantized")
-      return decode_fp8(tensors);
-    if (method == "mlx") return decode_mlx(quantised, tensors);
+      return read_fp8(tensors);
+    if (method == "mlx") return read_mlx(quantised, tensors, packed);
     quantised.fail("quant_method",
                    fmt::format("{} is not supported (gptq, awq, fp8 and mxfp4 are)", in_quotes(method)));
   }
-  if (config.has("quantization")) decode_mlx(config.object("quantization"), tensors);
+  if (config.has("quantization")) read_mlx(config.object("quantization"), tensors, packed);
 }
 
 }  // namespace models

@@ -1,4 +1,5 @@
-// Quantised weights of Hugging Face folders, decoded into f32: GPTQ, AWQ, MLX's affine groups, and fp8 with scales.
+// Quantised weights of Hugging Face folders, as weights of models: GPTQ, AWQ, MLX's affine groups, fp8 with
+// scales, and MXFP4.
 #pragma once
 
 #include <lockstep/io/tensor_file.h>
@@ -9,10 +10,12 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// Replaces the packed tensors of a folder by dense ones "....weight" [out, in], by what `config` (its config.json)
-/// says of them: quantization_config (quant_method gptq, awq, fp8, compressed-tensors with fp8), or quantization (MLX).
-/// Whatever else it says is a FormatError that names it, and so are tensors that do not fit each other.
-void decode_packed(const io::JsonFields& config, io::TensorMap& tensors);
+/// Replaces the quantised tensors of a folder by ones "....weight" [out, in] with their values, by what `config` (its
+/// config.json) says of them: quantization_config (quant_method gptq, awq, fp8, mxfp4, compressed-tensors with fp8), or
+/// quantization (MLX). With `packed` they stay in blocks where an encoding holds just these values (io/block_codes.h),
+/// else they are f32. Whatever else `config` says is a FormatError that names it, and so are tensors that do not fit
+/// each other.
+void read_packed_weights(const io::JsonFields& config, io::TensorMap& tensors, bool packed);
 
 }  // namespace models
 }  // namespace v0

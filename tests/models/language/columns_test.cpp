@@ -29,7 +29,7 @@ constexpr const char* kMixtral =
         "rms_norm_eps":1e-5,"max_position_embeddings":64,"tie_word_embeddings":true})";
 // Experts whose matrices are one tensor.
 constexpr const char* kGptOss =
-    R"({"model_type":"gpt_oss","hidden_size":16,"intermediate_size":24,"vocab_size":37,"num_hidden_layers":1,"head_dim":8,
+    R"({"model_type":"gpt_oss","hidden_size":32,"intermediate_size":32,"vocab_size":37,"num_hidden_layers":1,"head_dim":16,
         "num_attention_heads":2,"num_key_value_heads":2,"num_local_experts":4,"num_experts_per_tok":2,
         "layer_types":["full_attention"],"sliding_window":16,"attention_bias":true,"rms_norm_eps":1e-5,
         "max_position_embeddings":64,"tie_word_embeddings":false})";
@@ -47,9 +47,13 @@ std::unique_ptr<LanguageModel> model_of(const char* config) {
   return model;
 }
 
-// Projections in blocks of 32 elements.
+// Projections in blocks of 32 elements; those of stacked experts, [in, out], lie as [out, in].
 void pack(LanguageModel& model) {
   for (auto& [name, parameter] : model.named_parameters()) {
+    if (parameter.shape().rank() == 3) {
+      parameter.requires_grad(false);
+      parameter.set(io::quantize(detach(parameter).transpose(1, 2).clone(), Encoding::q8_0).transpose(1, 2));
+    }
     if (!name.ends_with("_proj.weight") && name != "model.embed_tokens.weight") continue;
     parameter.requires_grad(false);
     parameter.set(io::quantize(detach(parameter), Encoding::q8_0));
@@ -81,16 +85,18 @@ TEST(DividedColumns, LogitsAreThoseOfOneProcess) {
 }
 
 TEST(DividedColumns, OfPackedWeightsToo) {
-  const std::unique_ptr<LanguageModel> whole = model_of(kLlama);
-  pack(*whole);
-  const std::vector<std::uint64_t> expected = logits_of(*whole);
-  EXPECT_NE(expected, logits_of(*model_of(kLlama)));
-  test::expect_success(test::run_ranks(3, [&](const dist::Group& group) {
-    const std::unique_ptr<LanguageModel> model = model_of(kLlama);
-    pack(*model);
-    divide_columns(*model, group, Device{});
-    EXPECT_EQ(logits_of(*model), expected);
-  }));
+  for (const char* config : {kLlama, kGptOss}) {
+    const std::unique_ptr<LanguageModel> whole = model_of(config);
+    pack(*whole);
+    const std::vector<std::uint64_t> expected = logits_of(*whole);
+    EXPECT_NE(expected, logits_of(*model_of(config)));
+    test::expect_success(test::run_ranks(3, [&](const dist::Group& group) {
+      const std::unique_ptr<LanguageModel> model = model_of(config);
+      pack(*model);
+      divide_columns(*model, group, Device{});
+      EXPECT_EQ(logits_of(*model), expected);
+    }));
+  }
 }
 
 TEST(DividedColumns, ARankHasItsPartOnly) {

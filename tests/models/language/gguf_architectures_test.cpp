@@ -57,7 +57,11 @@ TEST(GgufArchitectures, BlocksOfGptOssAreThoseOfItsFolder) {
   const auto root = test::made_data("lm_gguf");
   LOCKSTEP_NEEDS_GGUF(root / "gpt_oss_mxfp4");
   const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 20, 3, 77, 5, 8}, {1, 6});
-  const std::uint64_t published = load_language_model((root / "gpt_oss_mxfp4").string())->forward(ids).hash();
+  const std::string folder = (root / "gpt_oss_mxfp4").string();
+  const auto packed = load_language_model(folder);
+  EXPECT_EQ(packed->state_dict().find("model.layers.0.mlp.experts.down_proj")->encoding(), Encoding::mxfp4);
+  const std::uint64_t published = packed->forward(ids).hash();
+  EXPECT_EQ(load_language_model(folder, {}, {.packed = false})->forward(ids).hash(), published);
   const std::string file = (root / "gpt_oss_mxfp4.gguf").string();
   EXPECT_EQ(load_language_model(file)->forward(ids).hash(), published);
   EXPECT_EQ(load_language_model(file, {}, {.packed = false})->forward(ids).hash(), published);

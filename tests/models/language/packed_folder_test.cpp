@@ -155,10 +155,18 @@ class PackedFolder {
     write("dense", config, nlohmann::json::object(), dense);
   }
   std::string path(const std::string& name) const { return folder_.path(name); }
-  void expect_equal() const {
+  /// The packed model is that of the values, whether its weights stay packed, all in this encoding, or not.
+  void expect_equal(Encoding encoding) const {
     const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 200}, {1, 4});
-    EXPECT_EQ(load_language_model(path("packed"))->forward(ids).hash(),
-              load_language_model(path("dense"))->forward(ids).hash());
+    const std::uint64_t wanted = load_language_model(path("dense"))->forward(ids).hash();
+    for (const bool packed : {true, false}) {
+      const auto model = load_language_model(path("packed"), Device{}, {.packed = packed});
+      EXPECT_EQ(model->forward(ids).hash(), wanted) << packed;
+      for (const auto& [name, tensor] : model->state_dict()) {
+        if (!name.ends_with("_proj.weight")) continue;
+        EXPECT_EQ(tensor.encoding(), packed ? encoding : Encoding::dense) << name;
+      }
+    }
   }
 
  private:
@@ -175,7 +183,9 @@ class PackedFolder {
 TEST(PackedFolders, Gptq) {
   LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
   std::mt19937 random(1);
-  for (const std::int64_t bits : {2, 4, 8}) {
+  // Zeros of 8 bits leave differences of 9 bits.
+  for (const auto& [bits, encoding] :
+       {std::pair(2, Encoding::q4_0), std::pair(4, Encoding::q5_0), std::pair(8, Encoding::dense)}) {
     for (const bool second : {false, true}) {
       nlohmann::json description = {{"quant_method", "gptq"}, {"bits", bits}, {"group_size", 32}};
       if (second) description["checkpoint_format"] = "gptq_v2";
@@ -184,9 +194,46 @@ TEST(PackedFolders, Gptq) {
         const Coded coded = random_codes(shape[0], shape[1], bits, random);
         pack_gptq(coded, path, tensors, second ? 0 : 1);
         return values_of(coded, minus_zero);
-      }).expect_equal();
+      }).expect_equal(encoding);
     }
   }
+}
+
+TEST(PackedFolders, GptqWithOneZero) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(6);
+  for (const auto& [bits, encoding] : {std::pair(4, Encoding::q4_0), std::pair(8, Encoding::q8_0)}) {
+    PackedFolder({{"quantization_config", {{"quant_method", "gptq"}, {"bits", bits}, {"group_size", 32}}}},
+                 [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+                   Coded coded = random_codes(shape[0], shape[1], bits, random);
+                   coded.zeros.assign(coded.zeros.size(), 1 << (bits - 1));
+                   pack_gptq(coded, path, tensors, 1);
+                   return values_of(coded, minus_zero);
+                 })
+        .expect_equal(encoding);
+  }
+}
+
+TEST(PackedFolders, GptqWhoseGroupsAreScattered) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(7);
+  PackedFolder({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}, {"desc_act", true}}}},
+               [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+                 const Coded coded = random_codes(shape[0], shape[1], 4, random);
+                 pack_gptq(coded, path, tensors, 1);
+                 std::vector<std::int32_t> groups;
+                 for (std::int64_t i = 0; i < coded.in; ++i)
+                   groups.push_back(static_cast<std::int32_t>(i % coded.groups()));
+                 tensors.insert_or_assign(path + ".g_idx", Tensor::from(groups, {coded.in}));
+                 std::vector<float> values;
+                 for (std::int64_t o = 0; o < coded.out; ++o) {
+                   for (std::int64_t i = 0; i < coded.in; ++i) {
+                     values.push_back(minus_zero(coded, coded.at(o, i), coded.at_group(o, i % coded.groups())));
+                   }
+                 }
+                 return Tensor::from(values, shape);
+               })
+      .expect_equal(Encoding::dense);
 }
 
 TEST(PackedFolders, Awq) {
@@ -199,13 +246,14 @@ TEST(PackedFolders, Awq) {
         pack_awq(coded, path, tensors);
         return values_of(coded, minus_zero);
       })
-      .expect_equal();
+      .expect_equal(Encoding::q5_0);
 }
 
 TEST(PackedFolders, Mlx) {
   LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
   std::mt19937 random(3);
-  for (const std::int64_t bits : {2, 4, 8}) {
+  for (const auto& [bits, encoding] :
+       {std::pair(2, Encoding::q4_1), std::pair(4, Encoding::q4_1), std::pair(8, Encoding::dense)}) {
     PackedFolder({{"quantization", {{"group_size", 32}, {"bits", bits}}}}, [&](const std::string& path,
                                                                                const Shape& shape,
                                                                                io::TensorMap& tensors) {
@@ -214,7 +262,7 @@ TEST(PackedFolders, Mlx) {
       return values_of(coded, [](const Coded& c, std::size_t code, std::size_t group) {
         return static_cast<float>(c.codes[code]) * c.scales[group] + c.offsets[group];
       });
-    }).expect_equal();
+    }).expect_equal(encoding);
   }
 }
 
@@ -240,7 +288,7 @@ TEST(PackedFolders, Fp8WithScales) {
       tensors.insert_or_assign(path + (form == "blocks" ? ".weight_scale_inv" : ".weight_scale"),
                                Tensor::from(scales, of_scales));
       return Tensor::from(values, shape);
-    }).expect_equal();
+    }).expect_equal(Encoding::dense);
   }
 }
 
