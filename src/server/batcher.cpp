@@ -15,14 +15,14 @@ void Batcher::forget_those_that_left() {
   for (const std::int64_t text : gone) steps_->leave(text);
 }
 
-ModelSteps::Begun Batcher::begin(const std::vector<std::int64_t>& prompt) {
+ModelSteps::Begun Batcher::begin(const std::vector<std::int64_t>& prompt, bool afresh) {
   forget_those_that_left();
-  return steps_->begin(prompt);
+  return steps_->begin(prompt, afresh);
 }
 
-std::vector<float> Batcher::read(std::int64_t text, std::int64_t count) {
+std::vector<std::vector<float>> Batcher::read(std::int64_t text, std::int64_t count, ModelSteps::Behind behind) {
   forget_those_that_left();
-  return steps_->read(text, count);
+  return steps_->read(text, count, behind);
 }
 
 void Batcher::leave(std::int64_t text) {

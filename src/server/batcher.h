@@ -19,9 +19,9 @@ class Batcher {
   explicit Batcher(ModelSteps& steps) : steps_(&steps) {}
 
   /// Within a turn of the server.
-  ModelSteps::Begun begin(const std::vector<std::int64_t>& prompt);
-  /// Within a turn: reads so many further tokens of the prompt; the logits behind the last of them.
-  std::vector<float> read(std::int64_t text, std::int64_t count);
+  ModelSteps::Begun begin(const std::vector<std::int64_t>& prompt, bool afresh);
+  /// Within a turn: reads so many further tokens of the prompt; the logits behind the last of them, or each.
+  std::vector<std::vector<float>> read(std::int64_t text, std::int64_t count, ModelSteps::Behind behind);
   /// At any time, also while others compute.
   void leave(std::int64_t text);
   /// Outside of turns: waits for one, and for the logits behind the text's next token.

@@ -17,6 +17,8 @@ namespace {
 
 // A long prompt must not keep the others waiting; chunks give the same bits.
 constexpr std::int64_t kPromptStep = 256;
+// Where all of its logits are looked at, which may be 150 thousand numbers for a token.
+constexpr std::int64_t kScoredStep = 64;
 
 std::shared_ptr<models::TokenConstraint> constraint_of(const CompletionOptions& options, const text::TokenTexts& texts,
                                                        std::optional<std::int64_t> end) {
@@ -24,6 +26,26 @@ std::shared_ptr<models::TokenConstraint> constraint_of(const CompletionOptions& 
   return models::constrain(*options.grammar, texts,
                            end ? std::vector<std::int64_t>{*end} : std::vector<std::int64_t>{});
 }
+
+/// As models::sample computes log-probabilities, so that a token has the same one, drawn or not.
+class LogProbabilities {
+ public:
+  explicit LogProbabilities(std::span<const float> logits)
+      : logits_(logits), largest_(*std::max_element(logits.begin(), logits.end())) {
+    double total = 0;
+    for (const float logit : logits) total += scalar::ls_exp(static_cast<double>(logit) - largest_);
+    log_of_total_ = scalar::ls_log(total);
+  }
+  models::SampledToken of(std::size_t token) const {
+    const double value = static_cast<double>(logits_[token]) - largest_ - log_of_total_;
+    return {static_cast<std::int64_t>(token), static_cast<float>(value)};
+  }
+
+ private:
+  std::span<const float> logits_;
+  double largest_;
+  double log_of_total_;
+};
 
 }  // namespace
 
@@ -37,15 +59,9 @@ std::vector<models::SampledToken> most_probable(std::span<const float> logits, s
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), before);
   order.resize(count);
   if (count == 0) return {};
-  // As models::sample computes them, so that a drawn token has one log-probability.
-  const double largest = static_cast<double>(logits[order.front()]);
-  double total = 0;
-  for (const float logit : logits) total += scalar::ls_exp(static_cast<double>(logit) - largest);
+  const LogProbabilities probabilities(logits);
   std::vector<models::SampledToken> result;
-  for (const std::size_t token : order) {
-    const double value = static_cast<double>(logits[token]) - largest - scalar::ls_log(total);
-    result.push_back({static_cast<std::int64_t>(token), static_cast<float>(value)});
-  }
+  for (const std::size_t token : order) result.push_back(probabilities.of(token));
   return result;
 }
 
@@ -71,12 +87,22 @@ Completion::~Completion() {
   if (number_) batcher_->leave(*number_);
 }
 
-// From where others have come.
+// From where others have come, unless all of the prompt's logits are wanted.
 void Completion::begin() {
-  const ModelSteps::Begun begun = batcher_->begin(prompt_);
+  const ModelSteps::Begun begun = batcher_->begin(prompt_, options_.scores_prompt);
   number_ = begun.text;
   reused_ = length_ = begun.known;
   left_of_prompt_ = static_cast<std::int64_t>(prompt_.size()) - begun.known;
+}
+
+// `logits`: behind the last tokens that the model has seen.
+void Completion::score(const std::vector<std::vector<float>>& logits) {
+  auto next = static_cast<std::size_t>(length_) - logits.size() + 1;
+  for (const std::vector<float>& row : logits) {
+    if (next == prompt_.size()) return;
+    const auto token = static_cast<std::size_t>(prompt_[next++]);
+    scores_.push_back({LogProbabilities(row).of(token), most_probable(row, options_.alternatives), ""});
+  }
 }
 
 // Behind what the model has seen then; nothing where not all of a prompt is read yet.
@@ -87,12 +113,14 @@ std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
   }
   return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
     if (!number_) begin();
-    const std::int64_t count = std::min(kPromptStep, left_of_prompt_);
-    std::vector<float> last = batcher_->read(*number_, count);
+    const bool scored = options_.scores_prompt;
+    const std::int64_t count = std::min(scored ? kScoredStep : kPromptStep, left_of_prompt_);
+    auto logits = batcher_->read(*number_, count, scored ? ModelSteps::Behind::each : ModelSteps::Behind::last);
     length_ += count;
     left_of_prompt_ -= count;
+    if (scored) score(logits);
     if (left_of_prompt_ > 0) return std::nullopt;
-    return last;
+    return std::move(logits.back());
   });
 }
 
@@ -103,13 +131,14 @@ std::optional<Piece> Completion::step(HttpServer& server) {
     return {};
   }
   const std::int64_t left = tokens_.empty() ? left_of_prompt_ : 1;
-  if (static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens ||
-      (model_->context() > 0 && length_ + left > model_->context())) {
+  const bool enough = static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens;
+  const bool scoring = options_.scores_prompt && left_of_prompt_ > 0;
+  if ((enough && !scoring) || (model_->context() > 0 && length_ + left > model_->context())) {
     finish_reason_ = "length";
     return {};
   }
   const std::optional<std::vector<float>> logits = next_logits(server);
-  if (!logits) return {};
+  if (!logits || enough) return {};
   const std::vector<float>& last = *logits;
   Piece piece{.token = sampler_.draw(last, length_), .alternatives = most_probable(last, options_.alternatives)};
   if (piece.token.token == end_token_) {

@@ -25,6 +25,7 @@ struct CompletionOptions {
   std::int64_t max_tokens = 16;
   std::vector<std::string> stop = {};         ///< The answer ends before the first of these.
   std::size_t alternatives = 0;               ///< so many most probable tokens are told at each position
+  bool scores_prompt = false;                 ///< also of the prompt's tokens (Completion::scores)
   std::optional<text::Grammar> grammar = {};  ///< that the answer is held to
 };
 
@@ -32,7 +33,7 @@ struct CompletionOptions {
 struct Piece {
   models::SampledToken token;
   std::vector<models::SampledToken> alternatives;
-  std::string text;
+  std::string text;  ///< empty for a token of the prompt
 };
 
 class Completion {
@@ -53,6 +54,9 @@ class Completion {
   /// What was held back: to be asked once, at the end.
   std::string rest();
 
+  /// The prompt's tokens but the first, where `scores_prompt`, as far as it is read.
+  const std::vector<Piece>& scores() const { return scores_; }
+
   const std::string& text() const { return text_; }
   const std::vector<std::int64_t>& tokens() const { return tokens_; }
   /// Tokens of the prompt that were not read again, since another text began with them.
@@ -64,6 +68,7 @@ class Completion {
   std::string shown_until(std::size_t end);
   std::optional<std::vector<float>> next_logits(HttpServer& server);
   void begin();
+  void score(const std::vector<std::vector<float>>& logits);
 
   const models::LanguageModel* model_;
   Batcher* batcher_;
@@ -74,6 +79,7 @@ class Completion {
   std::optional<std::int64_t> number_;  // of the text among those of the model
   std::int64_t length_ = 0;             // tokens that the model has seen
   std::int64_t reused_ = 0;
+  std::vector<Piece> scores_;
   models::Sampler sampler_;
   text::TextStream stream_;
   std::vector<std::int64_t> tokens_;

@@ -20,7 +20,6 @@ constexpr std::size_t kMostPrompts = 64;
 // Parameters that are not offered, with the value that changes nothing; clients send those.
 const Json& neutral_values() {
   static const Json values = {{"best_of", 1},
-                              {"echo", false},
                               {"suffix", ""},
                               {"functions", Json::array()},
                               {"function_call", "none"},
@@ -218,7 +217,9 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
   } else if (key == "messages" && chat) {
     read_messages(value, request);
   } else if (key == "max_tokens" || (key == "max_completion_tokens" && chat)) {
-    request.max_tokens = integer(value, key, 1, INT32_MAX, "a whole number, at least 1");
+    request.max_tokens = integer(value, key, chat ? 1 : 0, INT32_MAX, "a whole number, at least 1");
+  } else if (key == "echo" && !chat) {
+    request.echo = boolean(value, key);
   } else if (key == "n") {
     request.choices = static_cast<std::size_t>(integer(value, key, 1, kMostChoices, "a whole number from 1 to 16"));
   } else if (key == "stop") {
@@ -283,6 +284,11 @@ CompletionRequest completion_request(const Json& json, bool chat) {
   if (chat && request.options.alternatives > 0 && !request.logprobs) {
     throw HttpError(400, "top_logprobs needs logprobs: true");
   }
+  if (request.max_tokens == 0 && !request.echo) throw HttpError(400, "max_tokens: 0 needs echo: true");
+  if (request.echo && request.logprobs && request.stream) {
+    throw HttpError(400, "echo with logprobs is not offered for streams");
+  }
+  request.options.scores_prompt = request.echo && request.logprobs;
   if (request.tools.empty()) {
     if (request.tool_choice.kind == ToolChoice::Kind::required) throw HttpError(400, "tool_choice needs tools");
     request.tool_choice.kind = ToolChoice::Kind::none;

@@ -29,6 +29,7 @@ struct CompletionRequest {
   std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i
   CompletionOptions options;
   bool logprobs = false;
+  bool echo = false;  ///< the prompt stands before each answer
   bool stream = false;
   bool include_usage = false;
 };

@@ -215,12 +215,26 @@ void append_logprobs(Json& all, const Json& more) {
 
 }  // namespace
 
+// What of the prompt stands before an answer.
+std::string LanguageService::shown_prompt(const Job& job, std::size_t choice) const {
+  if (!job.request.echo) return "";
+  const auto* text = std::get_if<std::string>(&job.request.prompts[choice / job.request.choices]);
+  return text != nullptr ? *text : served_.tokenizer.decode(job.prompt(choice));
+}
+
+// Nothing is before the first token of a prompt, so that it has no probability.
+Json LanguageService::logprobs_of_first(std::int64_t token) const {
+  return {{"tokens", {served_.tokenizer.decode({token})}},
+          {"token_logprobs", Json::array({nullptr})},
+          {"top_logprobs", Json::array({nullptr})}};
+}
+
 // The whole of an answer, as a message or a text.
 Json LanguageService::choice_of(const Job& job, std::size_t index, const Completion& completion) const {
   Json choice{{"index", index}};
   std::string reason = completion.finish_reason();
   if (!job.chat) {
-    choice["text"] = completion.text();
+    choice["text"] = shown_prompt(job, index) + completion.text();
   } else {
     Json message = {{"role", "assistant"}, {"content", completion.text()}};
     if (job.tools) {
@@ -243,12 +257,18 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
   std::int64_t reused = 0;
   for (std::size_t i = 0; i < job.size(); ++i) {
     Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
-    Json logprobs = nullptr;
+    std::vector<Piece> pieces;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
-      const std::optional<Piece> piece = completion.step(server);
-      if (piece && job.request.logprobs) append_logprobs(logprobs, logprobs_of(*piece, job.chat));
+      std::optional<Piece> piece = completion.step(server);
+      if (piece && job.request.logprobs) pieces.push_back(std::move(*piece));
     }
+    Json logprobs = nullptr;
+    if (job.request.options.scores_prompt) {
+      logprobs = logprobs_of_first(job.prompt(i).front());
+      pieces.insert(pieces.begin(), completion.scores().begin(), completion.scores().end());
+    }
+    for (const Piece& piece : pieces) append_logprobs(logprobs, logprobs_of(piece, job.chat));
     completion.rest();
     drawn += completion.tokens().size();
     reused += completion.reused();
@@ -288,6 +308,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
                                        {"finish_reason", nullptr}}});
       if (!write(event(chunk))) return;
     }
+    if (job.request.echo && !send(shown_prompt(job, i), nullptr, "", "")) return;
     Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
     while (completion.finish_reason().empty()) {
       const std::optional<Piece> piece = completion.step(server);

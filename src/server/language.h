@@ -60,6 +60,8 @@ class LanguageService {
   void limit(Job& job) const;
   Json choice_of(const Job& job, std::size_t index, const Completion& completion) const;
   Json logprobs_of(const Piece& piece, bool chat) const;
+  Json logprobs_of_first(std::int64_t token) const;
+  std::string shown_prompt(const Job& job, std::size_t choice) const;
   Json head_of(const Job& job, bool chunk) const;
 
   ServedLanguageModel served_;

@@ -37,12 +37,15 @@ template <typename Work> auto ModelSteps::told(Step step, const Tokens& words, c
   }
 }
 
-ModelSteps::Begun ModelSteps::begin(const Tokens& prompt) {
-  return told(Step::begin, prompt, [&] { return begin_here(prompt); });
+ModelSteps::Begun ModelSteps::begin(const Tokens& prompt, bool afresh) {
+  Tokens words{static_cast<std::int64_t>(afresh)};
+  words.insert(words.end(), prompt.begin(), prompt.end());
+  return told(Step::begin, words, [&] { return begin_here(prompt, afresh); });
 }
 
-std::vector<float> ModelSteps::read(std::int64_t text, std::int64_t count) {
-  return told(Step::read, {text, count}, [&] { return read_here(text, count); });
+std::vector<std::vector<float>> ModelSteps::read(std::int64_t text, std::int64_t count, Behind behind) {
+  return told(Step::read, {text, count, static_cast<std::int64_t>(behind)},
+              [&] { return read_here(text, count, behind); });
 }
 
 std::vector<std::vector<float>> ModelSteps::step(const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens) {
@@ -78,8 +81,8 @@ void ModelSteps::follow() {
 void ModelSteps::follow(const Tokens& words) {
   const auto rest = [&](std::ptrdiff_t first) { return Tokens(words.begin() + first, words.end()); };
   switch (static_cast<Step>(words.at(0))) {
-    case Step::begin: begin_here(rest(1)); return;
-    case Step::read: read_here(words.at(1), words.at(2)); return;
+    case Step::begin: begin_here(rest(2), words.at(1) != 0); return;
+    case Step::read: read_here(words.at(1), words.at(2), static_cast<Behind>(words.at(3))); return;
     case Step::step: step_here(rest(1)); return;
     case Step::leave: leave_here(words.at(1)); return;
     case Step::embed: embed_here(rest(2), static_cast<models::Pooling>(words.at(1))); return;
@@ -98,26 +101,32 @@ void ModelSteps::note(const std::vector<float>& logits) {
   orders_->note(Tensor::from(logits, {static_cast<std::int64_t>(logits.size())}).hash());
 }
 
-ModelSteps::Begun ModelSteps::begin_here(const Tokens& prompt) {
-  Text text{
-      .tokens = prompt, .known = 0, .cache = batch_ ? prefixes_->find(prompt) : model_->make_cache(), .in_batch = {}};
+ModelSteps::Begun ModelSteps::begin_here(const Tokens& prompt, bool afresh) {
+  Text text{.tokens = prompt,
+            .known = 0,
+            .cache = batch_ && !afresh ? prefixes_->find(prompt) : model_->make_cache(),
+            .in_batch = {}};
   const std::int64_t known = text.cache->length();
   text.known = static_cast<std::size_t>(known);
   texts_.emplace(given_, std::move(text));
   return {.text = given_++, .known = known};
 }
 
-std::vector<float> ModelSteps::forward(Text& text, const Tokens& tokens) {
+std::vector<std::vector<float>> ModelSteps::forward(Text& text, const Tokens& tokens, Behind behind) {
   const auto length = static_cast<std::int64_t>(tokens.size());
-  const Tensor logits = model_->forward(Tensor::from(tokens, {1, length}, device_), text.cache.get());
+  Tensor logits = model_->forward(Tensor::from(tokens, {1, length}, device_), text.cache.get()).select(0, 0);
   text.known += tokens.size();
-  return logits.select(0, 0).select(0, length - 1).to_vector<float>();
+  if (behind == Behind::last) return {logits.select(0, length - 1).to_vector<float>()};
+  logits.eval();
+  std::vector<std::vector<float>> result;
+  for (std::int64_t i = 0; i < length; ++i) result.push_back(logits.select(0, i).to_vector<float>());
+  return result;
 }
 
-std::vector<float> ModelSteps::read_here(std::int64_t number, std::int64_t count) {
+std::vector<std::vector<float>> ModelSteps::read_here(std::int64_t number, std::int64_t count, Behind behind) {
   Text& text = at(number);
   const auto first = text.tokens.begin() + static_cast<std::ptrdiff_t>(text.known);
-  std::vector<float> last = forward(text, Tokens(first, first + static_cast<std::ptrdiff_t>(count)));
+  auto logits = forward(text, Tokens(first, first + static_cast<std::ptrdiff_t>(count)), behind);
   if (batch_) {
     prefixes_->put(text.tokens, *text.cache);
     if (text.known == text.tokens.size()) {
@@ -125,8 +134,8 @@ std::vector<float> ModelSteps::read_here(std::int64_t number, std::int64_t count
       text.cache.reset();
     }
   }
-  note(last);
-  return last;
+  note(logits.back());
+  return logits;
 }
 
 std::vector<std::vector<float>> ModelSteps::step_here(const Tokens& pairs) {
@@ -137,7 +146,7 @@ std::vector<std::vector<float>> ModelSteps::step_here(const Tokens& pairs) {
     if (text.in_batch) {
       rows.emplace_back(*text.in_batch, pairs[i + 1]);
     } else {
-      logits.push_back(forward(text, {pairs[i + 1]}));
+      logits.push_back(forward(text, {pairs[i + 1]}, Behind::last).front());
     }
   }
   if (batch_) logits = batch_->step(rows);

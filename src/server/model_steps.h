@@ -32,9 +32,12 @@ class ModelSteps {
     std::int64_t text = 0;   ///< its number
     std::int64_t known = 0;  ///< tokens of the prompt that were read before
   };
-  Begun begin(const Tokens& prompt);
-  /// Reads so many further tokens of a text's prompt; returns the logits behind the last of them.
-  std::vector<float> read(std::int64_t text, std::int64_t count);
+  /// With `afresh`, nothing of the prompt counts as known.
+  Begun begin(const Tokens& prompt, bool afresh = false);
+  /// Which logits a part of a prompt is read for.
+  enum class Behind : std::int64_t { last, each };
+  /// Reads so many further tokens of a text's prompt; returns the logits behind the last of them, or each.
+  std::vector<std::vector<float>> read(std::int64_t text, std::int64_t count, Behind behind = Behind::last);
   /// The next token of some texts whose prompts are read, (text, token); returns the logits behind each.
   std::vector<std::vector<float>> step(const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens);
   /// Forgets a text, whose beginning is kept for others.
@@ -56,12 +59,12 @@ class ModelSteps {
   template <typename Work> auto told(Step step, const Tokens& words, const Work& work);
   void follow(const Tokens& words);
   Text& at(std::int64_t text);
-  Begun begin_here(const Tokens& prompt);
-  std::vector<float> read_here(std::int64_t text, std::int64_t count);
+  Begun begin_here(const Tokens& prompt, bool afresh);
+  std::vector<std::vector<float>> read_here(std::int64_t text, std::int64_t count, Behind behind);
   std::vector<std::vector<float>> step_here(const Tokens& pairs);
   void leave_here(std::int64_t text);
   Tensor embed_here(const Tokens& tokens, models::Pooling pooling);
-  std::vector<float> forward(Text& text, const Tokens& tokens);
+  std::vector<std::vector<float>> forward(Text& text, const Tokens& tokens, Behind behind);
   void note(const std::vector<float>& logits);
 
   const models::LanguageModel* model_;

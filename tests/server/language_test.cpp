@@ -120,6 +120,60 @@ TEST(LanguageService, CompletesAsGenerateDoes) {
   }
 }
 
+// What generation said of its tokens is what is said of them as a prompt, whatever was known of it before.
+TEST(LanguageService, EchoTellsTheProbabilitiesOfThePrompt) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  const text::Tokenizer tokenizer = text::Tokenizer::load(stories());
+  std::vector<std::int64_t> tokens = tokenizer.encode("Once upon a time");
+  const std::size_t given = tokens.size();
+  const auto drawn = models::generate(*models::load_language_model(stories()), tokens, {.max_tokens = 150});
+  for (const models::SampledToken& token : drawn) tokens.push_back(token.token);
+  for (int i = 0; i < 2; ++i) {
+    const json answer =
+        told.completion({{"prompt", tokens}, {"echo", true}, {"max_tokens", 0}, {"logprobs", 2}, {"temperature", 0}});
+    const json& choice = answer.at("choices").at(0);
+    EXPECT_EQ(choice.at("text"), tokenizer.decode(tokens));
+    EXPECT_EQ(choice.at("finish_reason"), "length");
+    EXPECT_EQ(answer.at("usage").at("completion_tokens"), 0);
+    EXPECT_EQ(answer.at("usage").at("prompt_tokens_details").at("cached_tokens"), 0);
+    const json& logprobs = choice.at("logprobs");
+    ASSERT_EQ(logprobs.at("token_logprobs").size(), tokens.size());
+    ASSERT_EQ(logprobs.at("tokens").size(), tokens.size());
+    EXPECT_TRUE(logprobs.at("token_logprobs").at(0).is_null());
+    EXPECT_TRUE(logprobs.at("top_logprobs").at(0).is_null());
+    for (std::size_t t = 0; t < drawn.size(); ++t) {
+      EXPECT_EQ(logprobs.at("token_logprobs").at(given + t).get<float>(), drawn[t].log_probability) << t;
+      EXPECT_GE(logprobs.at("top_logprobs").at(given + t).size(), 1u);  // tokens of one text are one entry
+    }
+  }
+}
+
+TEST(LanguageService, EchoShowsThePromptBeforeItsAnswer) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  json body = {{"prompt", "Once upon a time"}, {"max_tokens", 5}, {"temperature", 0}, {"logprobs", 1}};
+  const json plain = told.completion(body);
+  body["echo"] = true;
+  const json echoed = told.completion(body);
+  const json& logprobs = echoed.at("choices").at(0).at("logprobs");
+  EXPECT_EQ(echoed.at("choices").at(0).at("text"),
+            "Once upon a time" + plain.at("choices").at(0).at("text").get<std::string>());
+  EXPECT_EQ(echoed.at("choices").at(0).at("tokens_hash"), plain.at("choices").at(0).at("tokens_hash"));
+  ASSERT_EQ(logprobs.at("token_logprobs").size(), 10u);
+  for (std::size_t t = 0; t < 5; ++t) {
+    EXPECT_EQ(logprobs.at("token_logprobs").at(5 + t),
+              plain.at("choices").at(0).at("logprobs").at("token_logprobs").at(t));
+  }
+  body.erase("logprobs");
+  body["stream"] = true;
+  std::string text;
+  for (const json& chunk : events_of(told.post("/v1/completions", body).body)) {
+    text += chunk.at("choices").at(0).at("text").get<std::string>();
+  }
+  EXPECT_EQ(text, echoed.at("choices").at(0).at("text"));
+}
+
 TEST(LanguageService, AGreedyTokenIsTheMostProbableAlternative) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told;
@@ -285,7 +339,8 @@ TEST(LanguageService, RanksThatHaveAPartOfTheModelAnswerAsOneProcess) {
   const std::vector<json> bodies = {
       {{"prompt", "Once upon a time"}, {"max_tokens", 12}},
       {{"prompt", "Lily and Tom"}, {"max_tokens", 9}, {"temperature", 0.8}, {"seed", 3}, {"n", 2}, {"logprobs", 2}},
-      {{"prompt", "Once upon a time there was"}, {"max_tokens", 5}}};
+      {{"prompt", "Once upon a time there was"}, {"max_tokens", 5}},
+      {{"prompt", "Once upon a time there was"}, {"max_tokens", 2}, {"logprobs", 1}, {"echo", true}}};
   const auto choices_of = [&](const Told& told) {
     std::vector<json> choices(bodies.size());
     std::vector<std::thread> clients;
@@ -344,6 +399,8 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
       {{{"prompt", "a"}, {"frequency_penalty", 3}}, "frequency_penalty must be"},
       {{{"prompt", "a"}, {"presence_penalty", "a"}}, "presence_penalty must be"},
       {{{"prompt", "a"}, {"suffix", "b"}}, "\"suffix\" is not offered"},
+      {{{"prompt", "a"}, {"echo", 1}}, "echo must be true or false"},
+      {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"stream", true}}, "echo with logprobs"},
       {{{"prompt", "a"}, {"response_format", "json"}}, "response_format"},
       {{{"prompt", "a"}, {"response_format", {{"type", "xml"}}}}, "response_format"},
       {{{"prompt", "a"},
