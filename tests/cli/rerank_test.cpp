@@ -46,6 +46,17 @@ TEST(Rerank, SortsDocuments) {
   EXPECT_THAT(text.output, StartsWith(fmt::format("{:9.4f}  Cats eat fish.", scores[1])));
 }
 
+TEST(Rerank, TokenizeShowsWhatIsRead) {
+  const std::string path = (repository_data("rerank") / "bert").string();
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("texts.json")) << R"([["what do cats eat", "Fish!"], "Fish!"])";
+  const CommandResult result = run_command({"tokenize", "--model", path, "--texts", folder.path("texts.json")});
+  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
+  ASSERT_EQ(result.json().size(), 2u) << result.errors;
+  EXPECT_EQ(result.json()[0].get<std::vector<std::int64_t>>(), tokenizer.encode_pair(kQuery, "Fish!").ids);
+  EXPECT_EQ(result.json()[1].get<std::vector<std::int64_t>>(), tokenizer.encode("Fish!"));
+}
+
 TEST(Rerank, RefusesWhatMakesNoSense) {
   const std::string path = (repository_data("rerank") / "bert").string();
   EXPECT_EQ(run_command({"rerank", "--model", path, kQuery}).exit_code, 2);

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/models/columns.h>
 #include <lockstep/models/rerank.h>
 
 #include "server/language.h"
 #include "support/data.h"
 #include "support/http_client.h"
+#include "support/ranks.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -83,6 +85,25 @@ TEST(ServedRerank, IsThatOfTheLibrary) {
                         .at("results");
   ASSERT_EQ(best.size(), 1u);
   EXPECT_EQ(best[0].at("document"), (json{{"text", kDocuments[order[0]]}}));
+}
+
+// Half of the projections each.
+TEST(ServedRerank, TwoRanksGiveTheSameBits) {
+  const text::TokenPair pair = text::Tokenizer::load(bert()).encode_pair(kQuery, kDocuments[0]);
+  const Tensor expected = models::label_logits(*models::load_language_model(bert()), pair);
+  const auto ends = test::run_ranks(2, [&](const dist::Group& group) {
+    const auto orders = std::make_shared<dist::Orders>(group, std::chrono::milliseconds(20));
+    const auto model = models::load_language_model(bert());
+    models::divide_columns(*model, group, Device{});
+    server::ModelSteps steps(*model, Device{}, Numerics::exact, 0, orders);
+    if (group.rank() == 1) {
+      steps.follow();
+      return;
+    }
+    EXPECT_EQ(steps.label_logits(pair).hash(), expected.hash());
+    orders->end();
+  });
+  test::expect_success(ends);
 }
 
 TEST(ServedRerank, RefusesWhatMakesNoSense) {

@@ -39,7 +39,7 @@ LOCKSTEP_API text::TokenPair rerank_tokens(const text::Tokenizer& tokenizer, con
 
 /// One text, or two as one, to f32 [labels]: as transformers' AutoModelForSequenceClassification. Types matter where
 /// the model knows types of tokens, and may be left out: all are 0. ValueError for models without a head, no tokens,
-/// and more than the model has positions for.
+/// more than the model has positions for, and types that it does not know.
 LOCKSTEP_API Tensor label_logits(const LanguageModel& model, const text::TokenPair& tokens, Device device = {});
 
 /// Of label_logits.

