@@ -1,8 +1,11 @@
 // lockstep rerank, as a user runs it.
 #include <cmath>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <fmt/format.h>
 
 #include <lockstep/models/rerank.h>
 

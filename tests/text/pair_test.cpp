@@ -1,4 +1,5 @@
 // Two texts as one: what the package tokenizers makes of the pairs of tests/data/rerank (tools/make_rerank_goldens.py).
+#include <algorithm>
 #include <fstream>
 
 #include <gmock/gmock.h>
