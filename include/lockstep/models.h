@@ -19,6 +19,7 @@
 #include <lockstep/models/preprocessing.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/models/regnet.h>
+#include <lockstep/models/rerank.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
 #include <lockstep/models/sam.h>

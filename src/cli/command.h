@@ -30,6 +30,7 @@ void add_classify(CommandLine& line, const std::shared_ptr<const Architectures>&
 void add_segment(CommandLine& line);
 void add_detect(CommandLine& line);
 void add_embed(CommandLine& line);
+void add_rerank(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_replay(CommandLine& line);
 void add_minimize(CommandLine& line);

@@ -35,6 +35,7 @@ ExitCode run(int argc, char** argv, const std::vector<models::ImageClassifier>& 
   add_segment(line);
   add_detect(line);
   add_embed(line);
+  add_rerank(line);
   add_inspect(line);
   add_replay(line);
   add_minimize(line);

@@ -130,6 +130,12 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
       .prefix_bytes = static_cast<std::int64_t>(arguments.prefix_megabytes) << 20};
   if (group.size() > 1) served.orders = std::make_shared<dist::Orders>(group);
   served.pooling = models::pooling_of(path, *served.model);
+  if (models::label_count(*served.model) > 0) {
+    try {
+      served.rerank = models::rerank_form_of(path, *served.model);
+    } catch (const ValueError&) {  // several labels: there is no score
+    }
+  }
   // Of its weights, and of what is computed with them: the logits of its first token.
   const NoGrad no_grad;
   const NumericsScope numerics(served.numerics);

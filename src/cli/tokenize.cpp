@@ -27,11 +27,19 @@ std::string json_of_tokens(const std::vector<std::int64_t>& tokens) {
   return array.text();
 }
 
-// A line for each text of a file.
+bool is_pair(const nlohmann::json& item) {
+  return item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string();
+}
+
+// A line for each text of a file, or pair of texts.
 void tokenize_file(const text::Tokenizer& tokenizer, const TokenizeArguments& options) {
   const nlohmann::json texts = io::parse_json(os::map_file(options.texts));
   if (!texts.is_array()) throw UsageError(fmt::format("{} is no JSON array of texts", options.texts));
   for (const auto& item : texts) {
+    if (is_pair(item) && !options.plain) {
+      print_line(json_of_tokens(tokenizer.encode_pair(item[0].get<std::string>(), item[1].get<std::string>()).ids));
+      continue;
+    }
     if (!item.is_string()) throw UsageError(fmt::format("{} holds something else than texts", options.texts));
     print_line(json_of_tokens(tokenizer.encode(item.get<std::string>(), {.add_special_tokens = !options.plain})));
   }
@@ -74,7 +82,9 @@ void add_tokenize(CommandLine& line) {
   command.option("--model", options->model, "A tokenizer.json, a folder that holds one, a GGUF file, or hf:OWNER/NAME")
       .required();
   command.option("TEXT", options->text, "The text");
-  command.option("--texts", options->texts, "A JSON file with an array of texts: prints a line of ids for each");
+  command.option(
+      "--texts", options->texts,
+      "A JSON file with an array of texts, or of arrays of two, which are read as one: prints a line of ids for each");
   command.option("--decode", options->decode, "Ids whose text to print: 1,2,3");
   command.flag("--plain", options->plain, "Without the special tokens that the model expects around a text");
   command.flag("--json", options->as_json, "One JSON object instead of text");

@@ -78,6 +78,7 @@ void LanguageService::add_to(HttpServer& server) {
   server.post("/v1/chat/completions", "/v1/chat/completions",
               [&](const Request& request) { return complete(server, request, true); });
   server.post("/v1/embeddings", "/v1/embeddings", [&](const Request& request) { return embeddings(server, request); });
+  server.post("/v1/rerank", "/v1/rerank", [&](const Request& request) { return rerank(server, request); });
   server.post("/tokenize", "/tokenize", [&](const Request& request) { return tokenize(server, request); });
   server.post("/detokenize", "/detokenize", [&](const Request& request) { return detokenize(server, request); });
 }
@@ -132,7 +133,10 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
   job->chat = chat;
   job->request = completion_request(object_of(given.body, kDepth), chat);
   check_model(job->request.model);
-  if (served_.model->encoder()) throw HttpError(400, "this model is an encoder: only /v1/embeddings is offered");
+  if (served_.model->encoder()) {
+    throw HttpError(400, fmt::format("this model is an encoder: only /v1/embeddings{} offered",
+                                     served_.rerank ? " and /v1/rerank are" : " is"));
+  }
   server.in_turn([&] {
     job->prompts = prompts_of(job->request);
     if (job->request.tool_choice.kind == ToolChoice::Kind::none) return;

@@ -9,6 +9,7 @@
 
 #include <lockstep/models/embed_text.h>
 #include <lockstep/models/language.h>
+#include <lockstep/models/rerank.h>
 #include <lockstep/numerics.h>
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
@@ -31,6 +32,7 @@ struct ServedLanguageModel {
   Numerics numerics = Numerics::exact;                  ///< that the model computes in
   int most_requests = 32;                               ///< that are answered at a time; further ones get 429
   models::Pooling pooling = models::Pooling::last;      ///< of /v1/embeddings
+  std::optional<models::RerankForm> rerank = {};        ///< without one there is no /v1/rerank
   std::int64_t prefix_bytes = std::int64_t{256} << 20;  ///< of what was read, for texts that begin alike
   std::shared_ptr<dist::Orders> orders = {};  ///< for the ranks that have a part of the model; null: one process
 };
@@ -53,6 +55,7 @@ class LanguageService {
   Response whole(HttpServer& server, const Request& given, const Job& job);
   void stream(HttpServer& server, Job& job, const Write& write);
   Response embeddings(HttpServer& server, const Request& request);
+  Response rerank(HttpServer& server, const Request& request);
   Response tokenize(HttpServer& server, const Request& request) const;
   Response detokenize(HttpServer& server, const Request& request) const;
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;

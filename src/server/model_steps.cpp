@@ -64,6 +64,13 @@ Tensor ModelSteps::embed(const Tokens& tokens, models::Pooling pooling) {
   return told(Step::embed, words, [&] { return embed_here(tokens, pooling); });
 }
 
+Tensor ModelSteps::label_logits(const text::TokenPair& tokens) {
+  Tokens words = tokens.ids;
+  words.insert(words.end(), tokens.types.begin(), tokens.types.end());
+  words.insert(words.begin(), static_cast<std::int64_t>(tokens.ids.size()));
+  return told(Step::label, words, [&] { return label_logits_here(tokens); });
+}
+
 void ModelSteps::follow() {
   const NoGrad no_grad;
   const NumericsScope numerics(numerics_);
@@ -86,6 +93,11 @@ void ModelSteps::follow(const Tokens& words) {
     case Step::step: step_here(rest(1)); return;
     case Step::leave: leave_here(words.at(1)); return;
     case Step::embed: embed_here(rest(2), static_cast<models::Pooling>(words.at(1))); return;
+    case Step::label: {
+      const auto types = words.begin() + 2 + words.at(1);
+      label_logits_here({.ids = Tokens(words.begin() + 2, types), .types = Tokens(types, words.end())});
+      return;
+    }
   }
 }
 
@@ -173,6 +185,12 @@ Tensor ModelSteps::embed_here(const Tokens& tokens, models::Pooling pooling) {
   Tensor vector = models::embed_text(*model_, tokens, {.pooling = pooling}, device_).to(Device{});
   if (orders_ != nullptr) orders_->note(vector.hash());
   return vector;
+}
+
+Tensor ModelSteps::label_logits_here(const text::TokenPair& tokens) {
+  Tensor logits = models::label_logits(*model_, tokens, device_).to(Device{});
+  if (orders_ != nullptr) orders_->note(logits.hash());
+  return logits;
 }
 
 }  // namespace server

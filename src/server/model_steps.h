@@ -12,6 +12,7 @@
 #include <lockstep/models/batch.h>
 #include <lockstep/models/embed_text.h>
 #include <lockstep/models/prefix_store.h>
+#include <lockstep/models/rerank.h>
 #include <lockstep/numerics.h>
 
 #include "dist/orders.h"
@@ -43,6 +44,7 @@ class ModelSteps {
   /// Forgets a text, whose beginning is kept for others.
   void leave(std::int64_t text);
   Tensor embed(const Tokens& tokens, models::Pooling pooling);
+  Tensor label_logits(const text::TokenPair& tokens);
 
   /// What the other ranks do, until rank 0 ends. Throws DistributedError.
   void follow();
@@ -54,7 +56,7 @@ class ModelSteps {
     std::unique_ptr<models::LanguageCache> cache;
     std::optional<std::int64_t> in_batch;  // instead, once the prompt is read
   };
-  enum class Step : std::int64_t { begin, read, step, leave, embed };
+  enum class Step : std::int64_t { begin, read, step, leave, embed, label };
 
   template <typename Work> auto told(Step step, const Tokens& words, const Work& work);
   void follow(const Tokens& words);
@@ -64,6 +66,7 @@ class ModelSteps {
   std::vector<std::vector<float>> step_here(const Tokens& pairs);
   void leave_here(std::int64_t text);
   Tensor embed_here(const Tokens& tokens, models::Pooling pooling);
+  Tensor label_logits_here(const text::TokenPair& tokens);
   std::vector<std::vector<float>> forward(Text& text, const Tokens& tokens, Behind behind);
   void note(const std::vector<float>& logits);
 

@@ -131,31 +131,97 @@ Tokenizer Tokenizer::from_tiktoken(std::string_view text, std::string_view patte
   return Tokenizer(parts_of_tiktoken(std::string(file), text, pattern, special));
 }
 
-std::vector<std::int64_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+namespace {
+
+// The text's own tokens, behind those that are there.
+void append_tokens(const Tokenizer::Parts& parts, std::string_view text, std::vector<std::int64_t>& tokens) {
   const std::optional<std::u32string> characters = decode_utf8(text);
   if (!characters) throw ValueError("Tokenizer: the text is not valid UTF-8");
-  std::vector<std::int64_t> tokens;
-  if (options.add_special_tokens) tokens = parts_->before;
-  for (const AddedTokens::Found& part : parts_->raw.split(*characters)) {
+  for (const AddedTokens::Found& part : parts.raw.split(*characters)) {
     if (part.id >= 0) {
       tokens.push_back(part.id);
       continue;
     }
     std::u32string own = characters->substr(part.begin, part.end - part.begin);
-    if (parts_->normalizer) own = parts_->normalizer(std::move(own));
-    for (const AddedTokens::Found& inner : parts_->normalized.split(own)) {
+    if (parts.normalizer) own = parts.normalizer(std::move(own));
+    for (const AddedTokens::Found& inner : parts.normalized.split(own)) {
       if (inner.id >= 0) {
         tokens.push_back(inner.id);
         continue;
       }
       std::vector<Piece> pieces = {
           {own.substr(inner.begin, inner.end - inner.begin), part.begin == 0 && inner.begin == 0}};
-      if (parts_->pre_tokenizer) pieces = parts_->pre_tokenizer(std::move(pieces));
+      if (parts.pre_tokenizer) pieces = parts.pre_tokenizer(std::move(pieces));
       for (const Piece& piece : pieces) {
-        if (!piece.text.empty()) parts_->model->encode(piece.text, tokens);
+        if (!piece.text.empty()) parts.model->encode(piece.text, tokens);
       }
     }
   }
+}
+
+// How many of `first` and `second` tokens are kept in so much room.
+std::pair<std::size_t, std::size_t> kept_of(std::size_t first, std::size_t second, std::size_t room) {
+  if (first > second) {
+    const auto [shorter, longer] = kept_of(second, first, room);
+    return {longer, shorter};
+  }
+  if (first + second <= room) return {first, second};
+  const std::size_t shorter = std::min(first, room / 2);
+  return {shorter, room - shorter};
+}
+
+}  // namespace
+
+std::vector<PairPart> pair_of(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& between,
+                              const std::vector<std::int64_t>& after, std::int64_t second) {
+  std::vector<PairPart> parts;
+  const auto add = [&](const std::vector<std::int64_t>& ids, std::int64_t type) {
+    for (const std::int64_t id : ids) parts.push_back({.type = type, .id = id});
+  };
+  add(before, 0);
+  parts.push_back({.kind = PairPart::Kind::first});
+  add(between, 0);
+  parts.push_back({.kind = PairPart::Kind::second, .type = second});
+  add(after, second);
+  return parts;
+}
+
+TokenPair Tokenizer::encode_pair(std::string_view first, std::string_view second, std::int64_t most) const {
+  const std::vector<PairPart>& parts = parts_->pair;
+  if (parts.empty()) {
+    throw ValueError("Tokenizer: its file does not say how two texts are put together; tokenizer.json does");
+  }
+  std::vector<std::int64_t> own[2];
+  append_tokens(*parts_, first, own[0]);
+  append_tokens(*parts_, second, own[1]);
+  const auto special = static_cast<std::int64_t>(parts.size()) - 2;
+  if (most > 0) {
+    if (most <= special) {
+      throw ValueError(
+          fmt::format("Tokenizer: {} tokens leave no room for texts beside {} special ones", most, special));
+    }
+    const auto [kept_first, kept_second] =
+        kept_of(own[0].size(), own[1].size(), static_cast<std::size_t>(most - special));
+    own[0].resize(kept_first);
+    own[1].resize(kept_second);
+  }
+  TokenPair result;
+  for (const PairPart& part : parts) {
+    if (part.kind == PairPart::Kind::special) {
+      result.ids.push_back(part.id);
+    } else {
+      const std::vector<std::int64_t>& text = own[part.kind == PairPart::Kind::first ? 0 : 1];
+      result.ids.insert(result.ids.end(), text.begin(), text.end());
+    }
+    result.types.resize(result.ids.size(), part.type);
+  }
+  return result;
+}
+
+std::vector<std::int64_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  std::vector<std::int64_t> tokens;
+  if (options.add_special_tokens) tokens = parts_->before;
+  append_tokens(*parts_, text, tokens);
   if (options.add_special_tokens) tokens.insert(tokens.end(), parts_->after.begin(), parts_->after.end());
   return tokens;
 }

@@ -186,6 +186,7 @@ void read_word_piece(const Reader& reader, const std::vector<TokenKind>& kinds, 
   parts.decoder = word_piece_decoder("##", true);
   parts.before.push_back(token("tokenizer.ggml.bos_token_id", "[CLS]"));
   parts.after.push_back(token("tokenizer.ggml.seperator_token_id", "[SEP]"));  // so spelled in the files
+  parts.pair = pair_of(parts.before, parts.after, parts.after, 1);
 }
 
 void read_byte_level(const Reader& reader, const std::string& path, Tokenizer::Parts& parts) {
@@ -251,6 +252,12 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   }
   if (first && reader.flag("tokenizer.ggml.add_bos_token", model == "llama")) parts->before.push_back(*first);
   if (parts->end && reader.flag("tokenizer.ggml.add_eos_token", model == "t5")) parts->after.push_back(*parts->end);
+  // RoBERTa's are two; what the converter calls add_sep_token is missing in older files.
+  std::vector<std::int64_t> between = parts->after;
+  const auto separator = reader.token("tokenizer.ggml.seperator_token_id", count);
+  const bool modern = model == "gpt2" && reader.get<std::string>("tokenizer.ggml.pre") == "modern-bert";
+  if (separator && reader.flag("tokenizer.ggml.add_sep_token", !modern)) between.push_back(*separator);
+  parts->pair = pair_of(parts->before, between, parts->after, 0);
   return parts;
 }
 

@@ -132,6 +132,37 @@ void read_added(const JsonFields& file, Tokenizer::Parts& parts) {
   }
 }
 
+// The ids of a special token of a template.
+std::vector<std::int64_t> template_ids(const JsonFields& step, const JsonFields& special,
+                                       const Tokenizer::Parts& parts) {
+  std::vector<std::int64_t> result;
+  const std::string name = step.object("SpecialToken").text("id");
+  for (const json& id : special.object(name.c_str()).array("ids")) {
+    const auto value = id.is_number_unsigned() ? id.get<std::uint64_t>() : ~std::uint64_t{0};
+    if (parts.vocabulary.text(static_cast<std::int64_t>(value)) == nullptr) special.fail(name, "names no token");
+    result.push_back(static_cast<std::int64_t>(value));
+  }
+  return result;
+}
+
+void read_pair_template(const JsonFields& fields, const JsonFields& special, Tokenizer::Parts& parts) {
+  parts.pair.clear();
+  int texts[2] = {0, 0};
+  for (const json& item : fields.array("pair")) {
+    const JsonFields step(item, fields.where() + ": pair");
+    const bool is_text = step.has("Sequence");
+    const std::int64_t type = step.object(is_text ? "Sequence" : "SpecialToken").integer_or("type_id", 0, 0, kMaxId);
+    if (!is_text) {
+      for (const std::int64_t id : template_ids(step, special, parts)) parts.pair.push_back({.type = type, .id = id});
+      continue;
+    }
+    const bool first = step.object("Sequence").text("id") == "A";
+    ++texts[first ? 0 : 1];
+    parts.pair.push_back({.kind = first ? PairPart::Kind::first : PairPart::Kind::second, .type = type});
+  }
+  if (texts[0] != 1 || texts[1] != 1) fields.fail("pair", "does not have each of two texts once");
+}
+
 void read_template(const JsonFields& fields, Tokenizer::Parts& parts) {
   const JsonFields special = fields.object("special_tokens");
   bool behind = false;
@@ -141,18 +172,14 @@ void read_template(const JsonFields& fields, Tokenizer::Parts& parts) {
       behind = true;
       continue;
     }
-    const std::string name = step.object("SpecialToken").text("id");
-    const json& ids = special.object(name.c_str()).array("ids");
-    for (const json& id : ids) {
-      const auto value = id.is_number_unsigned() ? id.get<std::uint64_t>() : ~std::uint64_t{0};
-      if (parts.vocabulary.text(static_cast<std::int64_t>(value)) == nullptr) special.fail(name, "names no token");
-      (behind ? parts.after : parts.before).push_back(static_cast<std::int64_t>(value));
-    }
+    std::vector<std::int64_t>& around = behind ? parts.after : parts.before;
+    for (const std::int64_t id : template_ids(step, special, parts)) around.push_back(id);
   }
+  if (fields.has("pair")) read_pair_template(fields, special, parts);
 }
 
-// BertProcessing and RobertaProcessing: one token before and one behind.
-void read_pair(const JsonFields& fields, Tokenizer::Parts& parts) {
+// BertProcessing and RobertaProcessing: one token before and one behind; between two texts one, or two.
+void read_bert_processing(const JsonFields& fields, bool roberta, Tokenizer::Parts& parts) {
   for (const char* key : {"cls", "sep"}) {
     const json& pair = fields.array(key);
     const bool good = pair.size() == 2 && pair[1].is_number_unsigned() &&
@@ -160,6 +187,8 @@ void read_pair(const JsonFields& fields, Tokenizer::Parts& parts) {
     if (!good) fields.fail(key, "is no pair of a text and a token");
     (key[0] == 'c' ? parts.before : parts.after).push_back(pair[1].get<std::int64_t>());
   }
+  const std::vector<std::int64_t> end = {parts.after.back()};
+  parts.pair = pair_of({parts.before.back()}, roberta ? std::vector{end[0], end[0]} : end, end, roberta ? 0 : 1);
 }
 
 void read_post_processor(const json* value, const std::string& where, Tokenizer::Parts& parts) {
@@ -167,7 +196,9 @@ void read_post_processor(const json* value, const std::string& where, Tokenizer:
   const JsonFields fields(*value, where);
   const std::string type = fields.text("type");
   if (type == "TemplateProcessing") return read_template(fields, parts);
-  if (type == "BertProcessing" || type == "RobertaProcessing") return read_pair(fields, parts);
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    return read_bert_processing(fields, type == "RobertaProcessing", parts);
+  }
   if (type == "ByteLevel") return;  // it trims offsets, which there are none of here
   if (type == "Sequence") {
     for (const json& step : fields.array("processors")) read_post_processor(&step, where, parts);
@@ -188,6 +219,7 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std
   parts->decoder = read_decoder(fields.find("decoder"), where + "decoder");
   parts->model = read_model(fields.object("model"), parts->vocabulary);
   read_added(fields, *parts);
+  parts->pair = pair_of({}, {}, {}, 1);
   read_post_processor(fields.find("post_processor"), where + "post_processor", *parts);
   parts->special.resize(static_cast<std::size_t>(parts->vocabulary.size()));
   for (const char* name : {"</s>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>", "<eos>"}) {

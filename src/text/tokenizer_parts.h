@@ -43,6 +43,14 @@ class AddedTokens {
   std::vector<std::int64_t> ends_ = {-1};                   ///< Position in tokens_, or -1.
 };
 
+/// A part of what two texts become: a special token, or one of the texts.
+struct PairPart {
+  enum class Kind : std::uint8_t { special, first, second };
+  Kind kind = Kind::special;
+  std::int64_t type = 0;
+  std::int64_t id = 0;  ///< Of a special token.
+};
+
 struct Tokenizer::Parts {
   Vocabulary vocabulary;
   std::unique_ptr<TokenModel> model;  ///< Refers to the vocabulary.
@@ -56,9 +64,14 @@ struct Tokenizer::Parts {
   Decoder decoder;                   ///< Null: tokens are joined by spaces.
   std::vector<std::int64_t> before;  ///< Special tokens around a text.
   std::vector<std::int64_t> after;
+  std::vector<PairPart> pair;         ///< Empty: not known.
   std::optional<std::int64_t> first;  ///< Before a text and behind it, where the file names them,
   std::optional<std::int64_t> end;    ///< whether or not they are put there.
 };
+
+/// `before`, the first text, `between`, the second one, `after`; types 0 up to `between`, `second` from there on.
+std::vector<PairPart> pair_of(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& between,
+                              const std::vector<std::int64_t>& after, std::int64_t second);
 
 std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
 std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file);

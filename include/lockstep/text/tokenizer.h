@@ -23,6 +23,12 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
+/// Two texts as one.
+struct TokenPair {
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> types;  ///< Of each token: 0 and 1 where models tell the texts apart (BERT), else 0.
+};
+
 struct SpecialToken {
   std::string text;
   std::int64_t id = 0;
@@ -48,6 +54,13 @@ class LOCKSTEP_API Tokenizer {
   /// Throws ValueError for a text that is not UTF-8, or has a character that the vocabulary cannot express and no
   /// token for unknown ones.
   std::vector<std::int64_t> encode(std::string_view text, EncodeOptions options = {}) const;
+  /// A query and a document, say, as the model expects two texts: "[CLS] a [SEP] b [SEP]", "<s> a </s></s> b </s>", by
+  /// the template of tokenizer.json or what is usual for a GGUF file's vocabulary. Of more than `most` tokens (0: any
+  /// number are right), the longer text loses its last ones until both have as many, then both do (longest_first of the
+  /// package tokenizers; two texts of one length that are an odd number of tokens too long: the first loses one more).
+  /// ValueError as above, for a `most` that leaves no room for texts, and where a file does not say how two texts are
+  /// put together (.model and tiktoken's files).
+  TokenPair encode_pair(std::string_view first, std::string_view second, std::int64_t most = 0) const;
   /// Bytes that are not UTF-8 become U+FFFD. IndexError for ids that are no tokens.
   std::string decode(const std::vector<std::int64_t>& ids, DecodeOptions options = {}) const;
 

@@ -11,7 +11,7 @@ inline namespace v0 {
 namespace models {
 
 enum class NormKind : std::uint8_t { rms, layer };
-enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, tanh };
 
 struct NormConfig {
   NormKind kind = NormKind::rms;
@@ -126,6 +126,18 @@ struct FeedForwardConfig {
   double alpha = 1.702;
 };
 
+/// What makes a text's labels of its hidden states (…ForSequenceClassification): those of a token, or their mean,
+/// through `dense`, an activation and a norm, if there are such, to a logit for each label.
+struct ClassifierConfig {
+  enum class Pooling : std::uint8_t { first, mean, last };
+  std::int64_t labels = 0;  ///< 0: there is none.
+  Pooling pooling = Pooling::first;
+  Activation activation = Activation::tanh;
+  bool dense_bias = true;
+  bool bias = true;
+  bool identity = false;  ///< Scores are the logits themselves, by the word of the model's files.
+};
+
 struct LayerConfig {
   Mixer mixer = Mixer::attention;
   std::int64_t window = 0;  ///< Keys that a query sees, itself included (both sides: encoders); 0: all.
@@ -169,6 +181,9 @@ struct ModelNames {
   std::string layers = "model.layers";
   std::string norm = "model.norm";
   std::string head = "lm_head";
+  std::string dense;  ///< Of the classifier,
+  std::string dense_norm;
+  std::string classifier;
   LayerNames layer;
 };
 
@@ -199,6 +214,7 @@ struct DecoderConfig {
   double logit_softcap = 0;
   bool tied = false;  ///< Logits are products with the embedding.
   bool head_bias = false;
+  ClassifierConfig classifier;
   ModelNames names;
 };
 

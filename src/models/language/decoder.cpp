@@ -55,6 +55,7 @@ Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   if (!config_.encoder && !config_.tied) {
     head_ = Projection(tree_, names.head, config_.hidden, config_.vocabulary, config_.head_bias);
   }
+  classifier_ = Classifier(tree_, config_);
 }
 
 void Decoder::divide_others(const dist::Group& group, Device device) {
@@ -81,10 +82,12 @@ Tensor Decoder::run_state(const Layer& layer, const Tensor& x, State& state) {
   return layer.kind.mixer == Mixer::convolution ? layer.convolution(x, state) : layer.delta(x, state);
 }
 
-Tensor Decoder::embed(const Tensor& ids, std::span<const Tensor> at) const {
+Tensor Decoder::embed(const Tensor& ids, std::span<const Tensor> at, const Tensor* types) const {
   Tensor x = embedding_part_ ? embedding_part_->rows(ids) : embedding(embedding_, ids);
   if (config_.embedding_scale != 1) x = x * config_.embedding_scale;
-  if (config_.token_types > 0) x = x + dequantize(Tensor(token_types_).select(0, 0));
+  if (config_.token_types > 0) {
+    x = x + (types == nullptr ? dequantize(Tensor(token_types_).select(0, 0)) : embedding(token_types_, *types));
+  }
   // Looked up, not cut out: where they stand is no part of a step's plan then.
   if (config_.position_count > 0) x = x + embedding(positions_, at.back());
   return embedding_norm_(x);
@@ -141,7 +144,11 @@ Tensor Decoder::last_logits(const Tensor& ids, std::int64_t rows, LanguageCache*
   return logits(hidden(ids, cache).narrow(1, ids.size(1) - rows, rows));
 }
 
-Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) const {
+Tensor Decoder::label_logits(const Tensor& ids, const Tensor& types) const {
+  return classifier_(hidden(ids, nullptr, {}, &types));
+}
+
+Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site, const Tensor* types) const {
   const CallScope call("LanguageModel", site);
   if (ids.rank() != 2 || ids.size(1) == 0) {
     throw ShapeError(
@@ -152,7 +159,7 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site) c
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(positions.length));
   std::iota(numbers.begin(), numbers.end(), positions.first);
   const std::vector<Tensor> at = at_positions(numbers, ids.device());
-  Tensor x = embed(ids, at);
+  Tensor x = embed(ids, at, types);
   const std::vector<RopeTables> tables = tables_in(at);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     LayerMemory* past = own == nullptr ? nullptr : &own->layers[i];

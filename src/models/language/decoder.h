@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/language/attention.h"
+#include "models/language/classifier.h"
 #include "models/language/feed_forward.h"
 #include "models/language/layered.h"
 #include "models/language/mixers.h"
@@ -21,7 +22,11 @@ class Decoder final : public LayeredModel, public HasProjections {
 
   Tensor forward(const Tensor& ids, LanguageCache* cache, CallSite site) const override;
   /// What the logits are made of: the last hidden states [N, L, hidden].
-  Tensor hidden(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {}) const;
+  /// `types`: the types of the tokens, shaped as ids, where the model knows such; null: all are of type 0.
+  Tensor hidden(const Tensor& ids, LanguageCache* cache = nullptr, CallSite site = {},
+                const Tensor* types = nullptr) const;
+  /// Logits [N, labels] of texts, as `hidden` takes them; for models with a classifier (config().classifier).
+  Tensor label_logits(const Tensor& ids, const Tensor& types) const;
   Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const override;
   Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const override;
   std::size_t layer_count() const override { return layers_.size(); }
@@ -55,7 +60,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   using Mix = std::function<Tensor(const Layer&, const Tensor& x, const RopeTables* rotary, bool interleaved)>;
 
   /// `at`: from at_positions.
-  Tensor embed(const Tensor& ids, std::span<const Tensor> at) const;
+  Tensor embed(const Tensor& ids, std::span<const Tensor> at, const Tensor* types = nullptr) const;
   Tensor run_layer(const Layer& layer, const Tensor& x, const std::vector<RopeTables>& tables, const Mix& mix) const;
   static Tensor run_state(const Layer& layer, const Tensor& x, State& state);
   std::vector<RopeTables> tables_in(std::span<const Tensor> at) const;
@@ -69,6 +74,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   Norm embedding_norm_, norm_;
   std::vector<Layer> layers_;
   Projection head_;
+  Classifier classifier_;
 };
 
 }  // namespace models

@@ -18,7 +18,9 @@ namespace models {
 namespace {
 
 Pooling default_pooling(const LanguageModel& model) {
-  return model.encoder() ? Pooling::mean : Pooling::last;
+  const auto* transformer = dynamic_cast<const Decoder*>(&model);
+  const bool sees_all = transformer != nullptr && !transformer->config().attention.causal;
+  return sees_all ? Pooling::mean : Pooling::last;
 }
 
 bool holds(const std::string& folder, std::string_view name) {
@@ -55,7 +57,8 @@ Pooling pooling_of_gguf(const os::FileBytes& file, const LanguageModel& model) {
     case 1: return Pooling::mean;
     case 2: return Pooling::cls;
     case 3: return Pooling::last;
-    default: throw FormatError(fmt::format("{}: {} is not offered (0 to 3)", file.path, found->first));
+    case 4: return default_pooling(model);  // for scores (rerank.h)
+    default: throw FormatError(fmt::format("{}: {} is not offered (0 to 4)", file.path, found->first));
   }
 }
 

@@ -247,6 +247,7 @@ constexpr std::array kFamilies = {
     Family{"smollm3", read_smollm3},
     Family{"stablelm", read_stablelm},
     Family{"starcoder2", read_starcoder2},
+    Family{"xlm-roberta", read_roberta},
 };
 
 }  // namespace
@@ -274,6 +275,7 @@ Activation read_activation(const JsonFields& config, const char* key, const char
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
   if (name == "relu") return Activation::relu;
+  if (name == "tanh") return Activation::tanh;
   config.fail(key, fmt::format("the activation {} is not supported", in_quotes(name)));
 }
 

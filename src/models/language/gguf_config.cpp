@@ -8,6 +8,7 @@
 
 #include "core/checked.h"
 #include "kernels/scalar.h"
+#include "models/language/classifier.h"
 #include "models/language/gguf_architectures.h"
 
 namespace lockstep {
@@ -149,6 +150,7 @@ DecoderConfig read_gguf_config(const io::Metadata& metadata, const io::TensorMap
   config.rotary = {read_gguf_rotary(fields, tensors, turned, config.context)};
   config.tied = !tensors.contains("output.weight");
   row.adapt({fields, tensors}, config);
+  read_gguf_classifier({fields, tensors}, config);
   if (config.experts.count == 0 && fields.integer_or("expert_count", 0, 0, 4096) > 0) {
     fields.fail("expert_count", "experts are not supported");
   }

@@ -53,7 +53,10 @@ constexpr std::pair<std::string_view, std::string ModelNames::*> kModelNames[] =
     {"token_types", &ModelNames::token_types},
     {"token_embd_norm", &ModelNames::norm},
     {"output_norm", &ModelNames::norm},
-    {"output", &ModelNames::head}};
+    {"output", &ModelNames::head},
+    {"cls", &ModelNames::dense},
+    {"cls.norm", &ModelNames::dense_norm},
+    {"cls.output", &ModelNames::classifier}};
 // All experts of a layer are one tensor [E, out, in], or [E, out] of biases.
 constexpr std::pair<std::string_view, std::string LayerNames::*> kExpertNames[] = {
     {"ffn_gate_exps", &LayerNames::expert_gate},

@@ -16,6 +16,7 @@
 #include "graph/stored_tensor.h"
 #include "io/formats.h"
 #include "io/json_fields.h"
+#include "models/language/classifier.h"
 #include "models/language/decoder.h"
 #include "models/language/encoder_decoder.h"
 #include "models/language/families.h"
@@ -64,6 +65,7 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
         fmt::format("{}: model_type: {} is no family that is supported ({})", file, in_quotes(family), known));
   }
   DecoderConfig described = row->read(config);
+  read_classifier(config, described);
   use_context(described, context);
   return std::make_unique<Decoder>(std::move(described));
 }
@@ -74,7 +76,7 @@ bool is_unused(const std::string& name, const LanguageModel& model) {
   if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
   if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
   if (name.starts_with("mtp.") || name.find(".layers.0.attn.v_lora.") != std::string::npos) return true;
-  if (name.starts_with("pooler.") && model.encoder()) return true;
+  if ((name.starts_with("pooler.") || name.starts_with("roberta.pooler.")) && model.encoder()) return true;
   return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
 

@@ -98,6 +98,7 @@ Tensor activate(Activation activation, const Tensor& x) {
     case Activation::gelu: return gelu(x);
     case Activation::gelu_tanh: return gelu_tanh(x);
     case Activation::relu: return relu(x);
+    case Activation::tanh: return tanh(x);
   }
   return x;
 }
