@@ -14,6 +14,7 @@
 
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -62,7 +63,7 @@ template <int kColumns> struct HalfStage {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     for (int i = 0; i < kColumns; ++i) {
       const std::uint16_t* const column = from + address[i];
-      for (std::int64_t k = 0; k < count; k += kLineHalves) hwy::Prefetch(from + next[i] + ahead + k);
+      for (std::int64_t k = 0; k < count; k += kLineHalves) fetch_later(from + next[i] + ahead + k);
       std::int64_t k = 0;
       for (; k + lanes <= count; k += lanes) hn::StoreU(hn::LoadU(d, column + k), d, halves[i] + k);
       for (; k < count; ++k) halves[i][k] = column[k];
