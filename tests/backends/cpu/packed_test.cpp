@@ -131,9 +131,9 @@ TEST(PackedContraction, ColumnsOfSixteenBits) {
   }
 }
 
-// Every encoding in both meanings of a product: blocks read where they lie (a row or two in q8 numerics), panels, panels
-// that are decoded (up to eight rows, exact), an odd number of blocks and eight of them, columns that fill several panels
-// or a part of one.
+// Every encoding in both meanings of a product: blocks read where they lie (a row or two in q8 numerics), panels,
+// panels that are decoded (up to eight rows, exact), an odd number of blocks and eight of them, columns that fill
+// several panels or a part of one.
 TEST(PackedContraction, EveryEncodingInBothNumerics) {
 #define ENCODING(name, ...) Encoding::name,
   for (const Encoding encoding : {

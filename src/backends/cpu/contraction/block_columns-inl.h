@@ -52,9 +52,7 @@ template <bool kNibbles, bool kShifted> class PanelReader {
   struct Numbers {
     V scale, offset;
 
-    HWY_INLINE V value(V code) const {
-      return kShifted ? hn::MulAdd(code, scale, offset) : hn::Mul(code, scale);
-    }
+    HWY_INLINE V value(V code) const { return kShifted ? hn::MulAdd(code, scale, offset) : hn::Mul(code, scale); }
   };
 
   PanelReader() = default;

@@ -239,28 +239,31 @@ template <int kForm> class Q8InPlace {
     for (std::int64_t b = 0; b < args_.blocks; b += 8) {
       const int count = static_cast<int>(std::min<std::int64_t>(8, args_.blocks - b));
       load_scales_in_place<kForm>(at_, count, scales_);
-      partial_ = hn::Zero(df);
+      auto partial = hn::Zero(df);
       if constexpr (kForm_.encoding == Encoding::q6_k) {
-        add_eight_of_six_bits(args_.row + b);
+        partial = add_eight_of_six_bits(args_.row + b, partial);
       } else if (kInLanes_ && count == 8) {
-        add_eight(args_.row + b);
+        partial = add_eight(args_.row + b, partial);
       } else {
-        for (int i = 0; i < count; i += kQ8Together) add(args_.row + b + i, i, std::min(kQ8Together, count - i));
+        for (int i = 0; i < count; i += kQ8Together) {
+          partial = add(args_.row + b + i, i, std::min(kQ8Together, count - i), partial);
+        }
       }
       for (int lane = 0; lane < kQ8Lanes; ++lane) at_[lane] += (kForm_.large ? 1 : 8) * kForm_.bytes();
-      total = b == 0 ? partial_ : hn::Add(total, partial_);
+      total = b == 0 ? partial : hn::Add(total, partial);
     }
     hn::StoreU(total, df, args_.results);
   }
 
  private:
+  using VF = hn::Vec<Tag<float> >;
   static constexpr Q8Form kForm_ = kQ8Forms[kForm];
   /// Whether codes are those of q8_lanes-inl.h.
-  static constexpr bool kInLanes_ = kForm_.encoding == Encoding::q4_0 || kForm_.encoding == Encoding::q4_1 ||
-                                    kForm_.encoding == Encoding::q4_k;
+  static constexpr bool kInLanes_ =
+      kForm_.encoding == Encoding::q4_0 || kForm_.encoding == Encoding::q4_1 || kForm_.encoding == Encoding::q4_k;
 
   /// Eight blocks.
-  HWY_INLINE void add_eight(const Q8Activations* row) {
+  HWY_INLINE VF add_eight(const Q8Activations* row, VF partial) {
     constexpr int kStep = kForm_.large ? 2 : 1;  // of large blocks, two have their codes in the same bytes
     const auto codes = [row](int first, int half) HWY_ATTR {
       const auto* const at = reinterpret_cast<const std::uint8_t*>(row[first].codes) + 16 * half;
@@ -268,11 +271,11 @@ template <int kForm> class Q8InPlace {
     };
 #pragma GCC unroll 2
     for (int first = 0; first < 8; first += kStep * kQ8Quarters) {
-      fetch_ahead(kStep * kQ8Quarters);
       const Q8V8 x[4] = {codes(first, 0), codes(first, 1), codes(first + kStep - 1, 0), codes(first + kStep - 1, 1)};
       Q8V four[kStep][kQ8Lanes / 4];
 #pragma GCC unroll 4
       for (int c = 0; c < kQ8Lanes / 4; ++c) {
+        fetch_ahead<4>(kStep * kQ8Quarters);
         Q8V dots[kStep][4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
@@ -296,13 +299,14 @@ template <int kForm> class Q8InPlace {
       for (int s = 0; s < kStep; ++s) sums_of_groups<2>(four[s], sums[s]);
 #pragma GCC unroll 8
       for (int i = 0; i < kStep * kQ8Quarters; ++i) {
-        add_block(row[first + i], first + i, &sums[i % kStep][i / kStep]);
+        partial = add_block(row[first + i], first + i, &sums[i % kStep][i / kStep], partial);
       }
     }
+    return partial;
   }
 
   /// Eight blocks of q6_k: bytes have the codes of two.
-  HWY_INLINE void add_eight_of_six_bits(const Q8Activations* row) {
+  HWY_INLINE VF add_eight_of_six_bits(const Q8Activations* row, VF partial) {
     for (int half = 0; half < 2; ++half, row += 4) {
       Q8V sums[8];  // of two groups of each
       const auto sum_part = [&]<int kPart>(std::integral_constant<int, kPart>) HWY_ATTR {
@@ -310,11 +314,11 @@ template <int kForm> class Q8InPlace {
           const auto* const at = reinterpret_cast<const std::uint8_t*>(row[first].codes);
           return hn::BitCast(Q8D8(), load_32(at, at + sizeof(Q8Activations)));
         };
-        fetch_ahead(2 * kQ8Together);
         const Q8V8 x[2] = {codes(kPart), codes(kPart + 2)};
         Q8V four[2][kQ8Lanes / 4];
 #pragma GCC unroll 4
         for (int c = 0; c < kQ8Lanes / 4; ++c) {
+          fetch_ahead<4>(2 * kQ8Together);
           Q8V dots[2][4];
 #pragma GCC unroll 4
           for (int i = 0; i < 4; ++i) {
@@ -332,12 +336,13 @@ template <int kForm> class Q8InPlace {
       };
       sum_part(std::integral_constant<int, 0>());
       if constexpr (kQ8Together == 1) sum_part(std::integral_constant<int, 1>());
-      for (int i = 0; i < 4; ++i) add_block(row[i], 4 * half + i, sums + 2 * i);
+      for (int i = 0; i < 4; ++i) partial = add_block(row[i], 4 * half + i, sums + 2 * i, partial);
     }
+    return partial;
   }
 
   /// Blocks [first, first + count) of the eight; `row` begins with the first.
-  HWY_INLINE void add(const Q8Activations* row, int first, int count) {
+  HWY_INLINE VF add(const Q8Activations* row, int first, int count, VF partial) {
     static constexpr Q8Activations kNothing{};
     const auto* const codes = reinterpret_cast<const std::uint8_t*>(row->codes);
     const auto* const later =
@@ -346,7 +351,7 @@ template <int kForm> class Q8InPlace {
     const std::ptrdiff_t from = kForm_.large ? 0 : first * kForm_.bytes();
     // Where there is no later block, the same again; it meets zeros.
     const std::ptrdiff_t next = count == kQ8Together ? kForm_.bytes() : 0;
-    fetch_ahead(kQ8Together);
+    fetch_ahead<kQ8Lanes>(kQ8Together);
     Q8V four[kQ8Lanes / 4];
 #pragma GCC unroll 4
     for (int c = 0; c < kQ8Lanes / 4; ++c) {
@@ -361,12 +366,13 @@ template <int kForm> class Q8InPlace {
     sums_of_groups<kForm_.groups()>(four, sums);
 #pragma GCC unroll 2
     for (int i = 0; i < kQ8Together; ++i) {
-      if (i < count) add_block(row[i], first + i, sums + i * kForm_.groups());
+      if (i < count) partial = add_block(row[i], first + i, sums + i * kForm_.groups(), partial);
     }
+    return partial;
   }
 
   // All integers here are floats, too.
-  HWY_INLINE void add_block(const Q8Activations& row, int number, const Q8V* sums) {
+  HWY_INLINE VF add_block(const Q8Activations& row, int number, const Q8V* sums, VF partial) {
     const Tag<float> df;
     constexpr int kGroups = kForm_.groups();
     auto sum = hn::Zero(df);
@@ -384,19 +390,21 @@ template <int kForm> class Q8InPlace {
     const std::byte* const scales = scales_.scales[kForm_.large ? 0 : number];
     auto product = hn::Mul(load_scales<kForm_.power_scales()>(scales), own);
     if (HWY_UNLIKELY(args_.careful)) product = canonical_result(df, product);
-    partial_ = hn::MulAdd(sum, product, partial_);
+    partial = hn::MulAdd(sum, product, partial);
     if constexpr (kForm_.offsets()) {
       auto shared = hn::Set(df, row.sums[0]);
       if constexpr (kForm_.shares) shared = hn::Mul(shared, number_of_group(scales_.shares, number));
       auto below = hn::Mul(load_scales<kForm_.power_scales()>(scales + 2 * kQ8Lanes), own);
       if (HWY_UNLIKELY(args_.careful)) below = canonical_result(df, below);
-      partial_ = hn::MulAdd(shared, below, partial_);
+      partial = hn::MulAdd(shared, below, partial);
     }
+    return partial;
   }
 
-  /// The next panel's weights, if columns lie one after the other, so many blocks of 32.
-  HWY_INLINE void fetch_ahead(int blocks) {
-    const int bytes = kForm_.bytes() * kQ8Lanes * blocks * order::kQ8Block / kForm_.elements();
+  /// The next panel's weights, if columns lie one after the other, so many blocks of 32 of some columns: a few
+  /// lines at a time, because a thread that asks for more waits until some have come.
+  template <int kColumns> HWY_INLINE void fetch_ahead(int blocks) {
+    const int bytes = kForm_.bytes() * kColumns * blocks * order::kQ8Block / kForm_.elements();
     for (int byte = 0; byte < bytes; byte += 64) fetch_later(soon_ + byte);
     soon_ += bytes;
   }
@@ -405,7 +413,6 @@ template <int kForm> class Q8InPlace {
   const std::uint8_t* at_[kQ8Lanes];
   const std::uint8_t* soon_;
   Q8Scales scales_;
-  hn::Vec<Tag<float> > partial_ = hn::Zero(Tag<float>());
 };
 
 template <int kForm> HWY_NOINLINE void q8_in_place(const Q8InPlaceArgs& args) {

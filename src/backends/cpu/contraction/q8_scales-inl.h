@@ -59,10 +59,10 @@ HWY_INLINE __m128i first_words_of_18(const std::uint8_t* at) {
 /// Those of 16 columns, side by side, block after block.
 HWY_INLINE void store_first_words_of_18(const std::uint8_t* const* at, std::byte* to, std::ptrdiff_t next) {
   const auto each_fourth = [at](int i) HWY_ATTR {
-    const auto low = _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i])),
-                                             first_words_of_18(at[i + 4]), 1);
-    const auto high = _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i + 8])),
-                                              first_words_of_18(at[i + 12]), 1);
+    const auto low =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i])), first_words_of_18(at[i + 4]), 1);
+    const auto high =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i + 8])), first_words_of_18(at[i + 12]), 1);
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   };
   const auto a = each_fourth(0), b = each_fourth(1), c = each_fourth(2), e = each_fourth(3);
