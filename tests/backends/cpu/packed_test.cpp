@@ -131,8 +131,9 @@ TEST(PackedContraction, ColumnsOfSixteenBits) {
   }
 }
 
-// Every encoding in both meanings of a product: blocks read where they lie (a row or two in q8 numerics), panels, panels
-// that are decoded (up to eight rows, exact), an odd number of blocks, columns that fill several panels or a part of one.
+// Every encoding in both meanings of a product: blocks read where they lie (a row or two in q8 numerics), panels,
+// panels that are decoded (up to eight rows, exact), an odd number of blocks and eight of them, columns that fill
+// several panels or a part of one.
 TEST(PackedContraction, EveryEncodingInBothNumerics) {
 #define ENCODING(name, ...) Encoding::name,
   for (const Encoding encoding : {
@@ -140,9 +141,9 @@ TEST(PackedContraction, EveryEncodingInBothNumerics) {
        }) {
 #undef ENCODING
     const std::int64_t elements = info_of(encoding).elements;
-    for (const std::int64_t m : {1, 2, 3, 9}) {
+    for (const std::int64_t m : {1, 2, 3, 5, 9}) {
       for (const std::int64_t n : {1, 16, 75}) {
-        for (const std::int64_t k : {elements, elements == 32 ? std::int64_t{352} : 3 * elements}) {
+        for (const std::int64_t k : {elements, elements == 32 ? std::int64_t{352} : 3 * elements, std::int64_t{512}}) {
           Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), n * k);
           problem.kernel.b_operand.encoding = encoding;
           problem.buffers[1] = random_blocks({n, k}, encoding, static_cast<std::uint64_t>(m + n + k), m == 2);

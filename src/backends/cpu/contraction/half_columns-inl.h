@@ -14,6 +14,7 @@
 
 #include "backends/cpu/contraction/decode.h"
 #include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -53,16 +54,12 @@ template <class Half, bool kOdd, class DU> HWY_INLINE auto halves_as_f32(DU du, 
 template <int kColumns> struct HalfStage {
   alignas(64) std::uint16_t halves[kColumns][kBlock + 32];
 
-  /// `count` elements of the columns at `address`. `flush`: they are bf16, whose subnormals become zeros. What is read
-  /// in their places after these is asked for: `ahead` behind `next`.
-  void take(const std::uint16_t* from, const std::int64_t* address, const std::int64_t* next, std::int64_t count,
-            std::int64_t ahead, bool flush) {
+  /// `count` elements of the columns at `address`. `flush`: they are bf16, whose subnormals become zeros.
+  void take(const std::uint16_t* from, const std::int64_t* address, std::int64_t count, bool flush) {
     const hn::CappedTag<std::uint16_t, 16> d;
-    constexpr std::int64_t kLineHalves = 32;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     for (int i = 0; i < kColumns; ++i) {
       const std::uint16_t* const column = from + address[i];
-      for (std::int64_t k = 0; k < count; k += kLineHalves) hwy::Prefetch(from + next[i] + ahead + k);
       std::int64_t k = 0;
       for (; k + lanes <= count; k += lanes) hn::StoreU(hn::LoadU(d, column + k), d, halves[i] + k);
       for (; k < count; ++k) halves[i][k] = column[k];
@@ -76,10 +73,23 @@ template <int kColumns> struct HalfStage {
   }
 };
 
-// kPieces vectors of columns, for one block of k: so many sums that wait for nothing but themselves.
+/// What will be taken next: of columns at `address`, elements [first, first + count).
+struct HalvesAhead {
+  const std::uint16_t* from;
+  const std::int64_t* address;
+  std::int64_t first, count;
+
+  HWY_INLINE void ask_for(std::int64_t column) const {
+    constexpr std::int64_t kLineHalves = 32;
+    for (std::int64_t k = 0; k < count; k += kLineHalves) fetch_later(from + address[column] + first + k);
+  }
+};
+
+// kPieces vectors of columns, for one block of k: so many sums that wait for nothing but themselves. Meanwhile what
+// comes next is asked for, column by column.
 template <class Half, int kRows, int kPieces>
-void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<float> >& stage, std::int64_t piece,
-                     std::int64_t k_begin, std::int64_t count) {
+void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<float> >& stage, const HalvesAhead& ahead,
+                     std::int64_t piece, std::int64_t k_begin, std::int64_t count) {
   const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float> > du;
   const hn::Repartition<std::uint64_t, Tag<float> > dd;
@@ -94,6 +104,7 @@ void multiply_halves(const ThinArgs& args, const HalfStage<kPieces * kLanes<floa
   const float* row = args.rows + k_begin * step;
   std::int64_t k = 0;
   for (; k + 8 <= count; k += 8, row += 8 * step) {
+    if (k / 8 < kPieces * kN) ahead.ask_for(k / 8);
 #pragma GCC unroll 2
     for (int p = 0; p < kPieces; ++p) {
       const auto* const own = columns + p * kN;
@@ -150,12 +161,10 @@ template <int kRows, int kPieces> std::int64_t halves_of_pieces(const ThinArgs& 
       const std::int64_t count = std::min(args.k - k, kBlock);
       // The next block of these columns, or the first of those behind them.
       const bool more = k + kBlock < args.k || piece + 2 * kPieces > args.piece_end;
-      if (count > 0) {
-        stage.take(args.halves + k, address, more ? address : address + kColumns, count, more ? kBlock : -k,
-                   args.flush);
-      }
-      args.is_f16 ? multiply_halves<Float16, kRows, kPieces>(args, stage, piece, k, count)
-                  : multiply_halves<BFloat16, kRows, kPieces>(args, stage, piece, k, count);
+      const HalvesAhead ahead{args.halves, more ? address : address + kColumns, more ? k + kBlock : 0, count};
+      if (count > 0) stage.take(args.halves + k, address, count, args.flush);
+      args.is_f16 ? multiply_halves<Float16, kRows, kPieces>(args, stage, ahead, piece, k, count)
+                  : multiply_halves<BFloat16, kRows, kPieces>(args, stage, ahead, piece, k, count);
     }
   }
   return piece;

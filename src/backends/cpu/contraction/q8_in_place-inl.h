@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/contraction/q8.h"
 #include "backends/cpu/contraction/q8_dots-inl.h"
+#include "backends/cpu/contraction/q8_lanes-inl.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -196,9 +198,13 @@ struct Q8Scales {
 
 template <int kForm> HWY_INLINE void load_scales_in_place(const std::uint8_t* const* at, int blocks, Q8Scales& to) {
   constexpr Q8Form form = kQ8Forms[kForm];
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (form.has_18_bytes()) {
+    if (blocks == 8) return store_first_words_of_18(at, to.scales[0], sizeof(to.scales[0]));
+  }
+#endif
   for (int b = 0; b < (form.large ? 1 : blocks); ++b) {
-    std::byte* const scales = to.scales[b];
-    for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane] + b * form.bytes(), lane, scales);
+    store_scales_of_block<form>(at, b * form.bytes(), to.scales[b]);
   }
   if constexpr (form.factors) {
     // The first 16 bytes have them, or those of which they are all.
@@ -233,19 +239,110 @@ template <int kForm> class Q8InPlace {
     for (std::int64_t b = 0; b < args_.blocks; b += 8) {
       const int count = static_cast<int>(std::min<std::int64_t>(8, args_.blocks - b));
       load_scales_in_place<kForm>(at_, count, scales_);
-      partial_ = hn::Zero(df);
-      for (int i = 0; i < count; i += kQ8Together) add(args_.row + b + i, i, std::min(kQ8Together, count - i));
+      auto partial = hn::Zero(df);
+      if constexpr (kForm_.encoding == Encoding::q6_k) {
+        partial = add_eight_of_six_bits(args_.row + b, partial);
+      } else if (kInLanes_ && count == 8) {
+        partial = add_eight(args_.row + b, partial);
+      } else {
+        for (int i = 0; i < count; i += kQ8Together) {
+          partial = add(args_.row + b + i, i, std::min(kQ8Together, count - i), partial);
+        }
+      }
       for (int lane = 0; lane < kQ8Lanes; ++lane) at_[lane] += (kForm_.large ? 1 : 8) * kForm_.bytes();
-      total = b == 0 ? partial_ : hn::Add(total, partial_);
+      total = b == 0 ? partial : hn::Add(total, partial);
     }
     hn::StoreU(total, df, args_.results);
   }
 
  private:
+  using VF = hn::Vec<Tag<float> >;
   static constexpr Q8Form kForm_ = kQ8Forms[kForm];
+  /// Whether codes are those of q8_lanes-inl.h.
+  static constexpr bool kInLanes_ =
+      kForm_.encoding == Encoding::q4_0 || kForm_.encoding == Encoding::q4_1 || kForm_.encoding == Encoding::q4_k;
+
+  /// Eight blocks.
+  HWY_INLINE VF add_eight(const Q8Activations* row, VF partial) {
+    constexpr int kStep = kForm_.large ? 2 : 1;  // of large blocks, two have their codes in the same bytes
+    const auto codes = [row](int first, int half) HWY_ATTR {
+      const auto* const at = reinterpret_cast<const std::uint8_t*>(row[first].codes) + 16 * half;
+      return hn::BitCast(Q8D8(), load_quarters(at, kStep * static_cast<std::ptrdiff_t>(sizeof(Q8Activations))));
+    };
+#pragma GCC unroll 2
+    for (int first = 0; first < 8; first += kStep * kQ8Quarters) {
+      const Q8V8 x[4] = {codes(first, 0), codes(first, 1), codes(first + kStep - 1, 0), codes(first + kStep - 1, 1)};
+      Q8V four[kStep][kQ8Lanes / 4];
+#pragma GCC unroll 4
+      for (int c = 0; c < kQ8Lanes / 4; ++c) {
+        fetch_ahead<4>(kStep * kQ8Quarters);
+        Q8V dots[kStep][4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+          const std::uint8_t* const at = at_[4 * c + i];
+          if constexpr (kForm_.large) {
+            const auto low = load_quarters(at + 16 + first * 16, 32);
+            const auto high = load_quarters(at + 32 + first * 16, 32);
+            dots[0][i] = dots_of_two(bits_of(low, 0, 15), bits_of(high, 0, 15), x[0], x[1]);
+            dots[1][i] = dots_of_two(bits_of(low, 4, 15), bits_of(high, 4, 15), x[2], x[3]);
+          } else {
+            constexpr int kFirst = kForm_.offsets() ? 4 : 2;
+            const auto bytes = load_quarters_of_blocks<kForm_.bytes()>(at + first * kForm_.bytes(), kFirst);
+            dots[0][i] = dots_of_two(bits_of(bytes, 0, 15), bits_of(bytes, 4, 15), x[0], x[1]);
+          }
+        }
+#pragma GCC unroll 2
+        for (int s = 0; s < kStep; ++s) four[s][c] = sums_of_nibbles(dots[s][0], dots[s][1], dots[s][2], dots[s][3]);
+      }
+      Q8V sums[kStep][kQ8Quarters];
+#pragma GCC unroll 2
+      for (int s = 0; s < kStep; ++s) sums_of_groups<2>(four[s], sums[s]);
+#pragma GCC unroll 8
+      for (int i = 0; i < kStep * kQ8Quarters; ++i) {
+        partial = add_block(row[first + i], first + i, &sums[i % kStep][i / kStep], partial);
+      }
+    }
+    return partial;
+  }
+
+  /// Eight blocks of q6_k: bytes have the codes of two.
+  HWY_INLINE VF add_eight_of_six_bits(const Q8Activations* row, VF partial) {
+    for (int half = 0; half < 2; ++half, row += 4) {
+      Q8V sums[8];  // of two groups of each
+      const auto sum_part = [&]<int kPart>(std::integral_constant<int, kPart>) HWY_ATTR {
+        const auto codes = [row](int first) HWY_ATTR {
+          const auto* const at = reinterpret_cast<const std::uint8_t*>(row[first].codes);
+          return hn::BitCast(Q8D8(), load_32(at, at + sizeof(Q8Activations)));
+        };
+        const Q8V8 x[2] = {codes(kPart), codes(kPart + 2)};
+        Q8V four[2][kQ8Lanes / 4];
+#pragma GCC unroll 4
+        for (int c = 0; c < kQ8Lanes / 4; ++c) {
+          fetch_ahead<4>(2 * kQ8Together);
+          Q8V dots[2][4];
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) {
+            const std::uint8_t* const at = at_[4 * c + i] + 32 * half;
+            const auto bytes = hn::LoadU(Q8Bytes(), at + 32 * (half + kPart));
+            const auto high = load_32_for_all(at + 128);
+            const auto low_codes = six_bits(bits_of(bytes, 0, 15), raised_two_bits<kPart>(high));
+            const auto high_codes = six_bits(bits_of(bytes, 4, 15), lowered_two_bits<kPart>(high));
+            dots[0][i] = dots_of(low_codes, x[0], false);
+            dots[1][i] = dots_of(high_codes, x[1], false);
+          }
+          for (int s = 0; s < 2; ++s) four[s][c] = sums_of_sixteen(dots[s][0], dots[s][1], dots[s][2], dots[s][3]);
+        }
+        for (int s = 0; s < 2; ++s) sums_of_groups<2>(four[s], sums + 2 * kPart + 4 * s);
+      };
+      sum_part(std::integral_constant<int, 0>());
+      if constexpr (kQ8Together == 1) sum_part(std::integral_constant<int, 1>());
+      for (int i = 0; i < 4; ++i) partial = add_block(row[i], 4 * half + i, sums + 2 * i, partial);
+    }
+    return partial;
+  }
 
   /// Blocks [first, first + count) of the eight; `row` begins with the first.
-  HWY_INLINE void add(const Q8Activations* row, int first, int count) {
+  HWY_INLINE VF add(const Q8Activations* row, int first, int count, VF partial) {
     static constexpr Q8Activations kNothing{};
     const auto* const codes = reinterpret_cast<const std::uint8_t*>(row->codes);
     const auto* const later =
@@ -254,7 +351,7 @@ template <int kForm> class Q8InPlace {
     const std::ptrdiff_t from = kForm_.large ? 0 : first * kForm_.bytes();
     // Where there is no later block, the same again; it meets zeros.
     const std::ptrdiff_t next = count == kQ8Together ? kForm_.bytes() : 0;
-    fetch_ahead();
+    fetch_ahead<kQ8Lanes>(kQ8Together);
     Q8V four[kQ8Lanes / 4];
 #pragma GCC unroll 4
     for (int c = 0; c < kQ8Lanes / 4; ++c) {
@@ -269,12 +366,13 @@ template <int kForm> class Q8InPlace {
     sums_of_groups<kForm_.groups()>(four, sums);
 #pragma GCC unroll 2
     for (int i = 0; i < kQ8Together; ++i) {
-      if (i < count) add_block(row[i], first + i, sums + i * kForm_.groups());
+      if (i < count) partial = add_block(row[i], first + i, sums + i * kForm_.groups(), partial);
     }
+    return partial;
   }
 
   // All integers here are floats, too.
-  HWY_INLINE void add_block(const Q8Activations& row, int number, const Q8V* sums) {
+  HWY_INLINE VF add_block(const Q8Activations& row, int number, const Q8V* sums, VF partial) {
     const Tag<float> df;
     constexpr int kGroups = kForm_.groups();
     auto sum = hn::Zero(df);
@@ -292,28 +390,29 @@ template <int kForm> class Q8InPlace {
     const std::byte* const scales = scales_.scales[kForm_.large ? 0 : number];
     auto product = hn::Mul(load_scales<kForm_.power_scales()>(scales), own);
     if (HWY_UNLIKELY(args_.careful)) product = canonical_result(df, product);
-    partial_ = hn::MulAdd(sum, product, partial_);
+    partial = hn::MulAdd(sum, product, partial);
     if constexpr (kForm_.offsets()) {
       auto shared = hn::Set(df, row.sums[0]);
       if constexpr (kForm_.shares) shared = hn::Mul(shared, number_of_group(scales_.shares, number));
       auto below = hn::Mul(load_scales<kForm_.power_scales()>(scales + 2 * kQ8Lanes), own);
       if (HWY_UNLIKELY(args_.careful)) below = canonical_result(df, below);
-      partial_ = hn::MulAdd(shared, below, partial_);
+      partial = hn::MulAdd(shared, below, partial);
     }
+    return partial;
   }
 
-  /// The next panel's weights, if columns lie one after the other, as many as this step reads.
-  HWY_INLINE void fetch_ahead() {
-    constexpr int kBytes = kForm_.bytes() * kQ8Lanes * kQ8Together * order::kQ8Block / kForm_.elements();
-    for (int byte = 0; byte < kBytes; byte += 64) fetch_later(soon_ + byte);
-    soon_ += kBytes;
+  /// The next panel's weights, if columns lie one after the other, so many blocks of 32 of some columns: a few
+  /// lines at a time, because a thread that asks for more waits until some have come.
+  template <int kColumns> HWY_INLINE void fetch_ahead(int blocks) {
+    const int bytes = kForm_.bytes() * kColumns * blocks * order::kQ8Block / kForm_.elements();
+    for (int byte = 0; byte < bytes; byte += 64) fetch_later(soon_ + byte);
+    soon_ += bytes;
   }
 
   const Q8InPlaceArgs& args_;
   const std::uint8_t* at_[kQ8Lanes];
   const std::uint8_t* soon_;
   Q8Scales scales_;
-  hn::Vec<Tag<float> > partial_ = hn::Zero(Tag<float>());
 };
 
 template <int kForm> HWY_NOINLINE void q8_in_place(const Q8InPlaceArgs& args) {

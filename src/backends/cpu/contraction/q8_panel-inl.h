@@ -17,6 +17,7 @@
 
 #include <lockstep/encoding.h>
 
+#include "backends/cpu/contraction/q8_scales-inl.h"
 #include "backends/cpu/contraction/tile-inl.h"
 #include "kernels/order.h"
 #include "kernels/storage.h"
@@ -45,6 +46,8 @@ struct Q8Form {
   constexpr int group() const { return group_size(encoding); }
   constexpr int groups() const { return order::kQ8Block / group(); }
   constexpr bool offsets() const { return has_offsets(encoding); }
+  /// A scale of 16 bits and 16 bytes of codes.
+  constexpr bool has_18_bytes() const { return bytes() == 18 && !offsets(); }
   constexpr bool power_scales() const { return encoding == Encoding::mxfp4; }  ///< stored as bf16, others as f16
   /// Groups of four along k whose products are added in 16 bits: two products of codes below 2^bits and 127 each.
   constexpr int quads_at_once() const { return is_signed() ? 1 : std::min(group() / 4, 128 >> bits); }
@@ -386,6 +389,36 @@ template <Q8Form form> HWY_INLINE void store_scales(const std::uint8_t* block, i
   if constexpr (form.offsets()) std::memcpy(to + 2 * (kQ8Lanes + lane), scales + 2, 2);
 }
 
+/// Those of all lanes' blocks, `next` bytes from where they are.
+template <Q8Form form>
+HWY_INLINE void store_scales_of_block(const std::uint8_t* const* at, std::ptrdiff_t next, std::byte* to) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (!form.power_scales()) {
+    store_words(at, next + form.first_half(), to);
+    if constexpr (form.offsets()) store_words(at, next + form.first_half() + 2, to + 2 * kQ8Lanes);
+    return;
+  }
+#endif
+  for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane] + next, lane, to);
+}
+
+/// Those of all lanes' blocks from here on, of a panel's next blocks; of how many, at most `count`.
+template <Q8Form form>
+HWY_INLINE int store_scales_of_blocks(const std::uint8_t* const* at, [[maybe_unused]] std::int64_t count,
+                                      std::byte* to) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (form.has_18_bytes()) {
+    constexpr std::ptrdiff_t kNext = kQ8Lanes * (form.scales_bytes() + form.codes_bytes());
+    if (count >= 8) {
+      store_first_words_of_18(at, to, kNext);
+      return 8;
+    }
+  }
+#endif
+  store_scales_of_block<form>(at, 0, to);
+  return 1;
+}
+
 template <int kForm>
 void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t blocks, std::byte* panel) {
   constexpr Q8Form form = kQ8Forms[kForm];
@@ -405,9 +438,12 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
     hn::StoreU(word, Q8Bytes(), reinterpret_cast<std::uint8_t*>(to));
     to += 4 * kQ8Lanes;
   };
+  std::int64_t together = 0;  // blocks whose scales are stored
   for (std::int64_t block = 0; block < blocks * order::kQ8Block / form.elements(); ++block, soon += kSoon) {
     for (int byte = 0; byte < kSoon; byte += 64) fetch_later(soon + byte);
-    for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane], lane, to);
+    if (block >= together) {
+      together = block + store_scales_of_blocks<form>(at, blocks * order::kQ8Block / form.elements() - block, to);
+    }
     to += form.scales_bytes() * kQ8Lanes;
     alignas(64) std::byte raw[kPlain ? 1 : kPieces.count * 16 * kQ8Lanes];
     std::byte* const words = kPlain ? to : raw;

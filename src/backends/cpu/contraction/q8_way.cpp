@@ -19,8 +19,10 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-// Columns and rows of a unit of work: panels stay in the second cache.
+// Columns and rows of a unit of work: panels stay in the second cache. Without panels a unit costs what its epilogue
+// needs to begin.
 constexpr std::int64_t kMostColumns = 64;
+constexpr std::int64_t kMostColumnsInPlace = 256;
 constexpr std::int64_t kMostRows = 128;
 // Rows that pay no packing of weights.
 constexpr std::int64_t kRowsInPlace = 2;
@@ -65,9 +67,12 @@ class Q8Way final : public Way {
     });
   }
 
+  bool is_in_place(std::int64_t rows) const { return loops_.multiply_in_place != nullptr && rows <= kRowsInPlace; }
+
   void choose_units(Job& job, bool serial) const {
     job.unit_rows = std::min(plan_.rows, kMostRows);
-    job.unit_panels = std::max<std::int64_t>(kMostColumns / loops_.lanes, 1);
+    const std::int64_t most = is_in_place(job.unit_rows) ? kMostColumnsInPlace : kMostColumns;
+    job.unit_panels = std::max<std::int64_t>(most / loops_.lanes, 1);
     if (serial) return;
     // A few units for each thread, as long as they are worth it.
     const std::int64_t wanted = divide_up(4 * num_threads(), plan_.batches * divide_up(plan_.rows, job.unit_rows));
@@ -141,6 +146,13 @@ class Q8Way final : public Way {
   void find_columns(std::int64_t batch, std::int64_t panel, std::int64_t* columns) const {
     const Geometry& geometry = plan_.column_side.geometry;
     const std::int64_t first = geometry.batch_address(batch);
+    if (geometry.outer.sizes.rank() <= 1 && (panel + 1) * loops_.lanes <= plan_.columns) {
+      // A row or two have no time to walk.
+      const std::int64_t stride = geometry.outer.inner_stride();
+      std::int64_t at = first + panel * loops_.lanes * stride;
+      for (std::int64_t lane = 0; lane < loops_.lanes; ++lane, at += stride) columns[lane] = at;
+      return;
+    }
     Walk walk(geometry.outer, 0);
     walk.seek(panel * loops_.lanes);
     for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) {
@@ -190,7 +202,7 @@ class Q8Way final : public Way {
     args.results_stride = panels * loops_.lanes + 16;
     auto* const results = reinterpret_cast<float*>(
         workspace.results.reserve(block.rows * args.results_stride * static_cast<std::int64_t>(sizeof(float))));
-    if (loops_.multiply_in_place != nullptr && block.rows <= kRowsInPlace) {
+    if (is_in_place(block.rows)) {
       multiply_in_place(job, block, panels, results, args.results_stride);
       return epilogue_.run(job.binding, block, results, args.results_stride, workspace);
     }

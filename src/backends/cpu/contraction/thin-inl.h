@@ -369,63 +369,6 @@ template <int kRows> void thin_panels(const ThinArgs& args) {
   for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece);
 }
 
-// Panels of packed columns, 32 k of them decoded at a time. False where one must be decoded element by element.
-template <int kRows, int kPieces> bool thin_block_pieces(const ThinArgs& args, std::int64_t piece) {
-  const Tag<float> d;
-  constexpr int kN = kLanes<float>;
-  const std::int64_t blocks = args.k / order::kQ8Block;
-  PanelReader readers[kPieces];
-  std::int64_t columns[kN];
-  for (int p = 0; p < kPieces; ++p) {
-    for (int i = 0; i < kN; ++i)
-      columns[i] = args.first + args.table->address[static_cast<std::size_t>((piece + p) * kN + i)];
-    args.pack_blocks(args.blocks, columns, blocks, args.packed + p * args.packed_bytes);
-    readers[p] = PanelReader(q8_form(args.encoding), args.packed + p * args.packed_bytes);
-  }
-  alignas(64) float values[kPieces][order::kQ8Block * kN];
-  hn::Vec<Tag<float> > acc[kRows][kPieces];
-  const float* row = args.rows;
-  float* const to = args.results + (piece - args.piece_begin) * kN;
-  constexpr std::int64_t kBlocks = kBlock / order::kQ8Block;
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    for (int p = 0; p < kPieces; ++p) {
-      if (!readers[p].next(values[p])) return false;
-    }
-    if (b % kBlocks == 0) {
-      for (int r = 0; r < kRows; ++r) {
-        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
-      }
-    }
-    for (int k = 0; k < order::kQ8Block; ++k, row += args.rows_stride) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const auto weight = hn::Set(d, row[r]);
-#pragma GCC unroll 4
-        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, hn::Load(d, values[p] + k * kN), acc[r][p]);
-      }
-    }
-    if (b % kBlocks + 1 < kBlocks && b + 1 < blocks) continue;
-    for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPieces; ++p) {
-        float* const sum = to + r * args.results_stride + p * kN;
-        hn::StoreU(b < kBlocks ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
-      }
-    }
-  }
-  return true;
-}
-
-// Whether a vector of columns has whole blocks alone, of an encoding that panels can be decoded from.
-inline bool has_whole_blocks(const ThinArgs& args, std::int64_t piece) {
-  const std::int64_t elements = info_of(args.encoding).elements;
-  if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
-  for (int i = 0; i < kLanes<float>; ++i) {
-    const std::int64_t address = args.table->address[static_cast<std::size_t>(piece * kLanes<float> + i)];
-    if ((args.first + address) % elements != 0) return false;
-  }
-  return true;
-}
-
 template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t piece) {
   constexpr int kN = kLanes<float>;
   const Lines lines(args.encoding, args.blocks);
