@@ -264,6 +264,7 @@ constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = kLanes<float> == 16 ? 256 : 128;
 constexpr std::int64_t kLongColumn = 1024;
 constexpr int kCache = kLanes<float> == 16 ? 2 : 3;  // of __builtin_prefetch: 3 is the first
+constexpr std::int64_t kPanelAhead = 512;
 
 // One vector of columns that are contiguous along k, from k_begin on: 4 or 16 k at a time are transposed in registers.
 template <bool kFlush, int kRows>
@@ -362,7 +363,12 @@ template <int kRows, int kPieces> HWY_INLINE void thin_panel_pieces(const ThinAr
     for (std::int64_t i = 0; i < count; ++i, row += args.rows_stride) {
       hn::Vec<Tag<float> > column[kPieces];
 #pragma GCC unroll 4
-      for (int p = 0; p < kPieces; ++p) column[p] = hn::LoadU(d, columns[p] + i * args.panel_width);
+      for (int p = 0; p < kPieces; ++p) {
+        const float* const from = columns[p] + i * args.panel_width;
+        // A panel is read once, page after page, at whose beginning processors ask for nothing by themselves.
+        if constexpr (kN == 16) __builtin_prefetch(from + kPanelAhead, 0, kCache);
+        column[p] = hn::LoadU(d, from);
+      }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const auto weight = hn::Set(d, row[r]);
