@@ -3,6 +3,7 @@
 #   lockstep_compile_options(target)   C++20, arithmetic, warnings, hidden symbols, sanitizers
 #   lockstep_sanitize(target)          the sanitizers alone, for a target that only links
 #   lockstep_group_of(file result), lockstep_group_options(group result)   what is compiled together, and how
+#   lockstep_leaf_options(result)      of sources that neither throw nor call what throws
 #   lockstep_link_options(target)      what makes a shared library smaller
 include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)
@@ -64,25 +65,35 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-O[0-9sgz]")
   set(lockstep_optimisation $<$<STREQUAL:$<CONFIG>,>:-O3> $<$<STREQUAL:$<CONFIG>,>:-DNDEBUG>)
 endif()
 
-# How the library is optimised in a release build. Most of it composes ops, reads descriptions or writes kernels' texts: it
-# is made small, which takes two fifths of -O3's code away. What loops over elements or is called for each of a text has -O2.
-# CMake's -O3 stay the CPU's kernels and what every op passes through.
-set(lockstep_fastest_groups "^(core|graph/quick|backends/cpu.*)$")
-set(lockstep_quick_folders "^(data|fft|kernels|linalg|backends/gpu)$")
+# How the library is optimised in a release build. Most of it composes ops, reads descriptions, plans or writes kernels' texts:
+# it is made small, which takes two fifths of -O3's code away. What loops over elements or is called for each of a text has
+# -O2. CMake's -O3 stay the CPU's kernels and what every op passes through.
+set(lockstep_fastest_groups "^(core/quick|graph/quick|backends/cpu/[a-z]+)$")
+set(lockstep_quick_folders "^(kernels|backends/cpu)$")
 set(lockstep_quick_sources
-  "graph/(borrowed_memory|captured|describe|execute|faults|gradient_rules|kept|node|plan|plan_cache|plan_key|primitive)"
-  "graph/(record|recording|step|tape|tensor|tensor_part|trace|window|work)"
+  "core/(checked|device|dtype|encoding|fp_state|hash|shape|utf8|view)"
+  "data/(augment|digits|host_rows|picture|rand_augment)"
+  "graph/(describe|execute|kept|node|plan_cache|plan_key|primitive)"
+  "graph/(record|step|tape|tensor|tensor_part|window|work)"
   "graph/ops/(creation|elementwise|index_tensors|pointwise|shape|shape_index)"
   "io/(block_.*|image|jpeg|orientation|png|raw_tensor|resize|stored_type|wav)"
+  "linalg/(singular_values|symmetric_eigen)"
   "models/language/sample"
   "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex.*|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
+# What the CPU does once for a kernel, not in each run.
+set(lockstep_planning_sources
+  "backends/cpu/contraction/(contraction|direct|images|in_place|lines|panels|plan|planner|side|thin|tiling)"
+  "backends/cpu/row/(analysis|fuse|pattern|plan|planner|slots|space|steps)")
 list(JOIN lockstep_quick_sources "|" lockstep_quick_sources)
+list(JOIN lockstep_planning_sources "|" lockstep_planning_sources)
 
-# The folder of a source, to which `/quick` is added where it is compiled apart from the others of its folder.
+# The folder of a source, to which `/quick` or `/planning` is added where it is compiled apart from the others of its folder.
 function(lockstep_group_of file result)
   cmake_path(GET file PARENT_PATH folder)
   if(file MATCHES "^(${lockstep_quick_sources})\\.cpp$")
     string(APPEND folder "/quick")
+  elseif(file MATCHES "^(${lockstep_planning_sources})\\.cpp$")
+    string(APPEND folder "/planning")
   endif()
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
@@ -105,6 +116,12 @@ function(lockstep_group_options group result)
   set(${result} "${options}" PARENT_SCOPE)
 endfunction()
 
+# Loops that neither throw nor call what throws need no description of their frames.
+function(lockstep_leaf_options result)
+  set(${result} $<$<CONFIG:Release>:-fno-exceptions> $<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>
+    $<$<CONFIG:Release>:-fno-unwind-tables> PARENT_SCOPE)
+endfunction()
+
 # Calls within the shared library go to its own functions, not through a table that would let a program replace them.
 # Its relocations are packed where the C library can read that, which it can since 2.36.
 set(lockstep_link_flags "")
@@ -123,8 +140,14 @@ int main() {}
 if(LOCKSTEP_LINKER_PACKS AND LOCKSTEP_LIBC_READS_PACKED)
   list(APPEND lockstep_link_flags -Wl,-z,pack-relative-relocs)
 endif()
+set(lockstep_exports ${CMAKE_CURRENT_LIST_DIR}/exports.map)
+check_linker_flag(CXX -Wl,--version-script=${lockstep_exports} LOCKSTEP_LINKER_READS_EXPORTS)
+if(LOCKSTEP_LINKER_READS_EXPORTS)
+  list(APPEND lockstep_link_flags -Wl,--version-script=${lockstep_exports})
+endif()
 function(lockstep_link_options target)
   target_link_options(${target} PRIVATE ${lockstep_link_flags})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${lockstep_exports})
 endfunction()
 
 set(lockstep_sanitizer_flags "")

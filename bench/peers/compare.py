@@ -11,9 +11,9 @@ then decides the result (threads that wait for each other suffer most), and it s
 The environment of peers keeps glibc from giving large results back to the system each time, which costs PyTorch several
 times the work itself.
 
-Peers: pip install onnx onnxruntime numpy torch torchvision
+Peers: pip install -r bench/peers/requirements.txt
 
-Example: compare.py build/release/bin/bench/{model,kernel}_bench --peers torch onnxruntime openblas onednn --rounds 5
+Example: compare.py build/release/bin/bench/{model,kernel}_bench --peers torch onnxruntime openblas onednn ggml --rounds 5
 """
 import argparse
 import json
@@ -24,7 +24,8 @@ import statistics
 import subprocess
 import sys
 
-PEER = pathlib.Path(__file__).with_name("torch_models.py")
+HERE = pathlib.Path(__file__).parent
+PEERS = ("torch", "onnxruntime", "openblas", "onednn", "ggml")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -63,8 +64,9 @@ def lockstep_times(executable, names, extra):
 
 
 def peer_times(runtime, python, threads, names, seconds):
-    """{name: seconds} from one run of torch_models.py."""
-    command = [python, str(PEER), "--threads", str(threads), "--seconds", str(seconds), "--runtime", runtime]
+    """{name: seconds} from one run of ggml.py, or of torch_models.py for the others."""
+    program = [str(HERE / "ggml.py")] if runtime == "ggml" else [str(HERE / "torch_models.py"), "--runtime", runtime]
+    command = [python, *program, "--threads", str(threads), "--seconds", str(seconds)]
     if names:
         command += ["--only", *names]
     rows = [json.loads(line) for line in run(command).splitlines() if line.startswith("{")]
@@ -78,6 +80,7 @@ def version(python, runtime):
         "onnxruntime": "import onnxruntime; print('ONNX Runtime', onnxruntime.__version__)",
         "openblas": "import numpy; print('OpenBLAS', numpy.show_config(mode='dicts')['Build Dependencies']['blas']['version'])",
         "onednn": "import torch, re; print('oneDNN', re.search(r'MKL-DNN v([0-9.]+)', torch.__config__.show())[1])",
+        "ggml": f"import sys; sys.path.insert(0, {str(HERE)!r}); import ggml; print('ggml', ggml.load().ggml_version().decode())",
     }[runtime]
     return run([python, "-W", "ignore", "-c", script]).strip()
 
@@ -96,7 +99,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="time a peer spends on each case per round")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="compare these names only")
-    parser.add_argument("--peers", nargs="+", choices=("torch", "onnxruntime", "openblas", "onednn"), default=["torch"])
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=["torch"])
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the peers")
     parser.add_argument("--json", metavar="FILE", help="write all rounds there, too")
     parser.add_argument("--lockstep-args", default="", metavar="ARGS",

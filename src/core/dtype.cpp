@@ -6,6 +6,9 @@
 
 #include <lockstep/error.h>
 
+#include "core/assert.h"
+#include "core/elements.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
@@ -17,6 +20,11 @@ constexpr std::array<std::string_view, kDTypeCount> kNames = {
 };
 
 }  // namespace
+
+void fail_dtype(DType dtype) {
+  const std::string number = "dtype " + std::to_string(static_cast<int>(dtype)) + " has a row";
+  fail_invariant(number.c_str(), __FILE__, __LINE__);
+}
 
 std::string_view name_of(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];

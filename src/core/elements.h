@@ -8,8 +8,6 @@
 
 #include <lockstep/dtype.h>
 
-#include "core/assert.h"
-
 namespace lockstep {
 inline namespace v0 {
 
@@ -58,6 +56,9 @@ constexpr double epsilon_of(DType dtype) {
   return 1 / static_cast<double>(std::uint64_t{1} << (limits_of(dtype).digits - 1));
 }
 
+/// Of a number that is no dtype. Out of line, so that loops which are compiled without exceptions can include this header.
+[[noreturn]] void fail_dtype(DType dtype);
+
 /// Calls function(std::type_identity<T>()) for the C++ type of a dtype's elements. `function` is compiled for every
 /// row of dtypes.def, so that a new one has to be thought of there.
 template <typename Function> decltype(auto) visit_element(DType dtype, Function&& function) {
@@ -68,7 +69,7 @@ template <typename Function> decltype(auto) visit_element(DType dtype, Function&
 #include <lockstep/dtypes.def>
 #undef LOCKSTEP_DTYPE
   }
-  fail_invariant("a dtype has a row", __FILE__, __LINE__);
+  fail_dtype(dtype);
 }
 
 }  // namespace v0

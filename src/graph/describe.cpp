@@ -8,6 +8,7 @@
 #include "core/per_thread.h"
 #include "graph/address_index.h"
 #include "kernels/storage.h"
+#include "kernels/subnormals.h"
 
 namespace lockstep {
 inline namespace v0 {

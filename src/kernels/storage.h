@@ -2,7 +2,6 @@
 // Scalar code; a backend's own loads and stores must agree with it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -161,31 +160,6 @@ inline bool is_canonical(DType dtype, std::uint64_t bits) {
   const std::uint64_t magnitude = bits & ((std::uint64_t{1} << (8 * size_of(dtype) - 1)) - 1);
   const std::uint64_t smallest_normal = std::uint64_t{1} << (limits_of(dtype).digits - 1);
   return magnitude == 0 || magnitude > smallest_normal;
-}
-
-/// The same of a dtype whose elements are Words.
-template <typename Word> bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
-  LOCKSTEP_ASSERT(sizeof(Word) == size_of(dtype));
-  constexpr auto kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
-  const auto smallest_normal = static_cast<Word>(Word{1} << (limits_of(dtype).digits - 1));
-  bool found = false;
-  // Without early exit in the inner loop, so that it vectorises.
-  for (std::size_t start = 0; start < count && !found; start += 4096) {
-    Word any = 0;
-    for (std::size_t i = start; i < std::min(count, start + 4096); ++i) {
-      Word bits;
-      std::memcpy(&bits, data + sizeof bits * i, sizeof bits);
-      any = static_cast<Word>(any | (static_cast<Word>((bits & kMagnitude) - 1u) < smallest_normal));
-    }
-    found = any != 0;
-  }
-  return found;
-}
-/// Whether any of `count` elements is not canonical.
-inline bool has_subnormals(DType dtype, const std::byte* data, std::size_t count) {
-  if (!zeroes_subnormals(dtype)) return false;
-  return size_of(dtype) == 4 ? has_subnormals<std::uint32_t>(dtype, data, count)
-                             : has_subnormals<std::uint16_t>(dtype, data, count);
 }
 
 }  // namespace v0

@@ -1,9 +1,12 @@
 // Unicode's normal forms (UAX #15) over the decompositions of unicode_tables.h; Hangul by arithmetic.
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
+#include "core/packed_texts.h"
 #include "text/unicode.h"
 #include "text/unicode_tables.h"
 
@@ -26,18 +29,23 @@ struct Decomposition {
 };
 
 struct Tables {
+  std::vector<std::uint32_t> words;
   std::unordered_map<char32_t, Decomposition> decompositions;
   std::unordered_map<std::uint64_t, char32_t> compositions;
 };
 
-// Made from the flat table at the first use.
+// Made from the packed table at the first use.
 const Tables& tables() {
   static const Tables made = [] {
     Tables result;
-    for (std::size_t i = 0; i < std::size(kDecompositions);) {
-      const char32_t c = kDecompositions[i];
-      const std::uint32_t about = kDecompositions[i + 1];
-      const std::span<const std::uint32_t> mapping(kDecompositions + i + 2, about & 255);
+    std::vector<std::uint32_t>& words = result.words;
+    words.resize(kDecompositionsWords);
+    const std::size_t bytes = words.size() * sizeof(std::uint32_t);
+    std::memcpy(words.data(), PackedTexts(kDecompositions, std::span(&bytes, 1)).texts()[0].data(), bytes);
+    for (std::size_t i = 0; i < words.size();) {
+      const char32_t c = words[i];
+      const std::uint32_t about = words[i + 1];
+      const std::span<const std::uint32_t> mapping(words.data() + i + 2, about & 255);
       result.decompositions.emplace(c, Decomposition{mapping, (about >> 8 & 1) != 0});
       if ((about >> 9 & 1) != 0) result.compositions.emplace(std::uint64_t{mapping[0]} << 32 | mapping[1], c);
       i += 2 + mapping.size();

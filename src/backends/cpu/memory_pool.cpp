@@ -15,16 +15,25 @@ inline namespace v0 {
 namespace {
 
 constexpr std::uint32_t kWindow = 1024;
-// From twice that on, blocks start at a huge page and are made of them where the system has them: fewer page faults at
-// first use, and fewer misses of the address translation later.
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// Blocks from twice a huge page on start at one and are made of them where the system has them: fewer page faults at first
+// use, and fewer misses of the address translation later. Those from a sixteenth of a page on share them. Not where
+// AddressSanitizer watches the ends of each block.
+constexpr std::size_t kAlone = 2 * HugeRegions::kHugePage;
+constexpr std::size_t kShared = HugeRegions::kHugePage / 16;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kShares = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kShares = false;
+#else
+constexpr bool kShares = true;
+#endif
+#else
+constexpr bool kShares = true;
+#endif
 
-void* system_allocate(std::size_t size) {
-  if (size < 2 * kHugePage) return std::aligned_alloc(MemoryPool::kAlignment, size);
-  const std::size_t whole = (size + kHugePage - 1) / kHugePage * kHugePage;
-  void* data = std::aligned_alloc(kHugePage, whole);
-  if (data != nullptr) os::prefer_huge_pages(data, whole);
-  return data;
+bool is_shared(std::size_t size) {
+  return kShares && size >= kShared && size < kAlone;
 }
 
 std::string mebibytes(std::size_t bytes) {
@@ -32,6 +41,23 @@ std::string mebibytes(std::size_t bytes) {
 }
 
 }  // namespace
+
+void* MemoryPool::system_allocate(std::size_t size) {
+  if (is_shared(size)) return regions_.allocate(size);
+  if (size < kAlone) return std::aligned_alloc(kAlignment, size);
+  const std::size_t whole = (size + HugeRegions::kHugePage - 1) / HugeRegions::kHugePage * HugeRegions::kHugePage;
+  void* data = std::aligned_alloc(HugeRegions::kHugePage, whole);
+  if (data != nullptr) os::prefer_huge_pages(data, whole);
+  return data;
+}
+
+void MemoryPool::system_free(void* data, std::size_t size) noexcept {
+  if (is_shared(size)) {
+    regions_.release(data, size);
+  } else {
+    std::free(data);
+  }
+}
 
 std::size_t MemoryPool::block_size(std::size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
@@ -94,7 +120,7 @@ void MemoryPool::release(void* data, std::size_t bytes) noexcept {
     spare_.front() = {data, size};
     cached_.splice(cached_.end(), spare_, spare_.begin());
   } catch (const std::bad_alloc&) {  // no memory to remember the block by: let it go
-    std::free(data);
+    system_free(data, size);
     return;
   }
   statistics_.cached += size;
@@ -112,7 +138,7 @@ void MemoryPool::trim_locked(std::size_t keep) noexcept {
     const auto same_size = by_size_.find(block->size);
     std::erase(same_size->second, block);
     statistics_.cached -= block->size;
-    std::free(block->data);
+    system_free(block->data, block->size);
     cached_.erase(block);
   }
 }

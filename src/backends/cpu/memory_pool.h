@@ -14,6 +14,8 @@
 
 #include <lockstep/memory.h>
 
+#include "backends/cpu/huge_regions.h"
+
 namespace lockstep {
 inline namespace v0 {
 
@@ -46,11 +48,14 @@ class MemoryPool {
   };
   using Blocks = std::list<Block>;  // longest unused first
 
+  void* system_allocate(std::size_t size);
+  void system_free(void* data, std::size_t size) noexcept;
   std::size_t limit() const;
   void trim_locked(std::size_t keep) noexcept;
   void count_allocation(std::size_t size);
 
   mutable std::mutex mutex_;
+  HugeRegions regions_;
   Blocks cached_;
   Blocks spare_;  // nodes of the list for the blocks to come: a step allocates and releases as many
   std::map<std::size_t, std::vector<Blocks::iterator>> by_size_;  // few sizes; those without a block stay, too

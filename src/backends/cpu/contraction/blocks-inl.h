@@ -18,7 +18,6 @@
 #include <lockstep/encoding.h>
 
 #include "backends/cpu/contraction/tile-inl.h"
-#include "core/assert.h"
 #include "kernels/storage.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -263,7 +262,7 @@ class Lines {
         form_(form_of(encoding)),
         shift_(std::countr_zero(static_cast<std::uint64_t>(info_.elements))),
         data_(data) {
-    LOCKSTEP_ASSERT(info_.elements == std::int64_t{1} << shift_);
+    HWY_ASSERT(info_.elements == std::int64_t{1} << shift_);
   }
 
   /// Elements [first, first + count).

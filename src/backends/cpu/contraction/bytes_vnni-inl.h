@@ -18,35 +18,6 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-// Lanes of neighbours along k: four are a word, and words are transposed as f32 are.
-inline void pack_bytes_along_k(const PackArgs& args, int width, Transpose<float> transpose) {
-  PackWorkspace& workspace = *args.workspace;
-  const Side& side = *args.side;
-  const Geometry& geometry = side.geometry;
-  const auto fill = decode_fill<std::uint8_t>(side.dtype, side.fill, false);
-  const std::int64_t stride = geometry.k.inner_stride();
-  const auto* const data = reinterpret_cast<const std::uint8_t*>(args.data) + args.batch.address;
-  const int pieces =
-      cut_pieces(geometry.k, geometry.bounds(), args.k_begin, args.k_count, args.k_count, workspace.pieces);
-  const std::int64_t words = byte_panel_words(args.k_count);
-  const bool straight = pieces == 1 && stride == 1 && geometry.bounds() == 0 && args.k_count == 4 * words;
-  PackArgs of_words = args;
-  of_words.k_count = words;
-  pack_lanes<float>(of_words, width, transpose, false, [&](const Position& outer, float* stage) -> const float* {
-    const std::uint8_t* const from = data + outer.address;
-    if (straight) return reinterpret_cast<const float*>(from + workspace.pieces[0].position.address);
-    auto* const to = reinterpret_cast<std::uint8_t*>(stage);
-    for (int p = 0; p < pieces; ++p) {
-      const Piece& piece = workspace.pieces[p];
-      const Span span = valid_span(geometry, geometry.k, coordinates(args.batch), coordinates(outer),
-                                   coordinates(piece.position), piece.length);
-      copy_run(from + piece.position.address, stride, span, piece.length, false, fill, to + piece.begin);
-    }
-    std::fill(to + args.k_count, to + 4 * words, std::uint8_t{0});
-    return stage;
-  });
-}
-
 // Elements [k][lane] become words [k / 4][lane] in the same memory.
 template <int kWidth> void four_up(std::uint8_t* panel, std::int64_t k_count) {
   std::fill_n(panel + k_count * kWidth, ((k_count + 3) / 4 * 4 - k_count) * kWidth, std::uint8_t{0});
@@ -61,7 +32,9 @@ template <int kWidth> void four_up(std::uint8_t* panel, std::int64_t k_count) {
 
 template <int kWidth> void pack_fours(const PackArgs& args) {
   if (args.k_count == 0) return;
-  if (args.side->order == Side::Order::along_k) return pack_bytes_along_k(args, kWidth, &transpose<float, kWidth>);
+  if (args.side->order == Side::Order::along_k) {
+    return pack_words_along_k<std::uint8_t, std::uint8_t>(args, kWidth, &transpose<float, kWidth>);
+  }
   PackArgs elements = args;
   elements.panel_stride = 4 * args.panel_stride;
   pack<std::uint8_t, kWidth>(elements);
@@ -109,7 +82,7 @@ template <bool kSignedRows, int kRows, int kVectors> LOCKSTEP_VNNI void vnni_byt
 template <bool kSignedRows> struct VnniByteTiles {
   template <bool, int kVectors, int... kRowsMinusOne>
   static PairTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-    static constexpr PairTile kTiles[] = {&vnni_byte_tile<kSignedRows, kRowsMinusOne + 1, kVectors>...};
+    static constexpr PairTile kTiles[] = {&vnni_byte_tile<kSignedRows, few_heights(kRowsMinusOne + 1), kVectors>...};
     return kTiles[rows - 1];
   }
 };

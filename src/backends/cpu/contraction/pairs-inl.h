@@ -37,32 +37,34 @@ HWY_INLINE hn::Vec<D> add_products(D d, hn::Vec<D16> a, hn::Vec<D16> b, hn::Vec<
 #endif
 }
 
-// Lanes of neighbours along k: their pairs are words, which are transposed as f32 are.
-template <typename Source> void pack_pairs_along_k(const PackArgs& args, int width, Transpose<float> transpose) {
+// Lanes of neighbours along k: two or four are a word, and words are transposed as f32 are.
+template <typename Source, typename Element>
+void pack_words_along_k(const PackArgs& args, int width, Transpose<float> transpose) {
+  constexpr std::int64_t kTerms = 4 / sizeof(Element);
   PackWorkspace& workspace = *args.workspace;
   const Side& side = *args.side;
   const Geometry& geometry = side.geometry;
-  const auto fill = decode_fill<std::int16_t>(side.dtype, side.fill, false);
+  const auto fill = decode_fill<Element>(side.dtype, side.fill, false);
   const std::int64_t stride = geometry.k.inner_stride();
   const Source* data = reinterpret_cast<const Source*>(args.data) + args.batch.address;
   const int pieces =
       cut_pieces(geometry.k, geometry.bounds(), args.k_begin, args.k_count, args.k_count, workspace.pieces);
-  const std::int64_t words = pair_panel_words(args.k_count);
-  const bool straight = std::is_same_v<Source, std::int16_t> && pieces == 1 && stride == 1 && geometry.bounds() == 0 &&
-                        args.k_count == 2 * words;
+  const std::int64_t words = (args.k_count + kTerms - 1) / kTerms;
+  const bool straight = std::is_same_v<Source, Element> && pieces == 1 && stride == 1 && geometry.bounds() == 0 &&
+                        args.k_count == kTerms * words;
   PackArgs of_words = args;
   of_words.k_count = words;
   pack_lanes<float>(of_words, width, transpose, false, [&](const Position& outer, float* stage) -> const float* {
     const Source* from = data + outer.address;
     if (straight) return reinterpret_cast<const float*>(from + workspace.pieces[0].position.address);
-    auto* const to = reinterpret_cast<std::int16_t*>(stage);
+    auto* const to = reinterpret_cast<Element*>(stage);
     for (int p = 0; p < pieces; ++p) {
       const Piece& piece = workspace.pieces[p];
       const Span span = valid_span(geometry, geometry.k, coordinates(args.batch), coordinates(outer),
                                    coordinates(piece.position), piece.length);
       copy_run(from + piece.position.address, stride, span, piece.length, false, fill, to + piece.begin);
     }
-    std::fill(to + args.k_count, to + 2 * words, std::int16_t{0});
+    std::fill(to + args.k_count, to + kTerms * words, Element{0});
     return stage;
   });
 }
@@ -88,9 +90,10 @@ template <int kWidth> void pack_pairs(const PackArgs& args) {
   if (args.k_count == 0) return;
   if (args.side->order == Side::Order::along_k) {
     switch (args.side->dtype) {
-      case DType::i16: return pack_pairs_along_k<std::int16_t>(args, kWidth, &transpose<float, kWidth>);
-      case DType::i8: return pack_pairs_along_k<std::int8_t>(args, kWidth, &transpose<float, kWidth>);
-      default: return pack_pairs_along_k<std::uint8_t>(args, kWidth, &transpose<float, kWidth>);  // booleans, too
+      case DType::i16: return pack_words_along_k<std::int16_t, std::int16_t>(args, kWidth, &transpose<float, kWidth>);
+      case DType::i8: return pack_words_along_k<std::int8_t, std::int16_t>(args, kWidth, &transpose<float, kWidth>);
+      default:  // booleans, too
+        return pack_words_along_k<std::uint8_t, std::int16_t>(args, kWidth, &transpose<float, kWidth>);
     }
   }
   PackArgs elements = args;
@@ -165,15 +168,25 @@ template <bool kHalves, int kRows, int kVectors> HWY_NOINLINE void pair_tile(con
 struct PairTiles {
   template <bool kHalves, int kVectors, int... kRowsMinusOne>
   static PairTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-    static constexpr PairTile kTiles[] = {&pair_tile<kHalves, kRowsMinusOne + 1, kVectors>...};
+    static constexpr PairTile kTiles[] = {&pair_tile<kHalves, few_heights(kRowsMinusOne + 1), kVectors>...};
     return kTiles[rows - 1];
   }
 };
 
+// The tiles of a panel of `rows` rows, one below the other.
+template <typename Tiles, bool kHalves, int kVectors> void run_pair_tiles(PairTileArgs tile, std::int64_t rows) {
+  using Heights = std::make_integer_sequence<int, kTileRows>;
+  for (std::int64_t height = 0; rows > 0; rows -= height) {
+    height = few_heights(rows);
+    Tiles::template of<kHalves, kVectors>(height, Heights{})(tile);
+    tile.rows += height;
+    tile.results += height * tile.stride;
+  }
+}
+
 // `kTerms`: how many a word of the panels holds.
 template <typename Tiles, bool kHalves, int kTerms = 2> void multiply_pairs(const MultiplyArgs& args) {
   constexpr int kWidth = kTileColumns<std::int32_t>;
-  using Heights = std::make_integer_sequence<int, kTileRows>;
   auto* const results = static_cast<std::int32_t*>(args.results);
   const auto* a = static_cast<const std::int32_t*>(args.row_panels);
   PairTileArgs tile{.pairs = (args.k_count + kTerms - 1) / kTerms,
@@ -184,19 +197,17 @@ template <typename Tiles, bool kHalves, int kTerms = 2> void multiply_pairs(cons
                     .first = args.first};
   for (std::int64_t row = 0; row < args.rows; row += kTileRows, tile.rows += args.row_panel_stride) {
     const std::int64_t rows = std::min<std::int64_t>(kTileRows, args.rows - row);
-    const PairTile whole = Tiles::template of<kHalves, 2>(rows, Heights{});
-    const PairTile half = Tiles::template of<kHalves, 1>(rows, Heights{});
     tile.columns = static_cast<const std::byte*>(args.column_panels);
     const std::int64_t panel = args.column_panel_stride * bytes_of_word(kHalves);
     for (std::int64_t column = 0; column < args.columns; column += kWidth, tile.columns += panel) {
       const std::int64_t columns = std::min<std::int64_t>(kWidth, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<std::int32_t> - 1) / kLanes<std::int32_t>;
-      const PairTile function = vectors == 2 ? whole : half;
+      const auto run = vectors == 2 ? &run_pair_tiles<Tiles, kHalves, 2> : &run_pair_tiles<Tiles, kHalves, 1>;
       std::int32_t* const to = results + row * args.results_stride + column;
       if (args.padded || columns == vectors * kLanes<std::int32_t>) {
         tile.results = to;
         tile.stride = args.results_stride;
-        function(tile);
+        run(tile, rows);
         continue;
       }
       alignas(64) std::int32_t local[kTileRows * kWidth] = {};
@@ -206,7 +217,7 @@ template <typename Tiles, bool kHalves, int kTerms = 2> void multiply_pairs(cons
       }
       tile.results = local;
       tile.stride = kWidth;
-      function(tile);
+      run(tile, rows);
       for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * args.results_stride, local + r * kWidth, bytes);
     }
   }

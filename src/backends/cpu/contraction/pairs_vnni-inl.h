@@ -57,7 +57,7 @@ template <bool kHalves, int kRows, int kVectors> LOCKSTEP_VNNI void vnni_pair_ti
 struct VnniPairTiles {
   template <bool kHalves, int kVectors, int... kRowsMinusOne>
   static PairTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-    static constexpr PairTile kTiles[] = {&vnni_pair_tile<kHalves, kRowsMinusOne + 1, kVectors>...};
+    static constexpr PairTile kTiles[] = {&vnni_pair_tile<kHalves, few_heights(kRowsMinusOne + 1), kVectors>...};
     return kTiles[rows - 1];
   }
 };

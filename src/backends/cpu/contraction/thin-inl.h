@@ -256,13 +256,17 @@ template <int kRows> void thin_copied(const ThinArgs& args) {
 }
 
 // Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each
-// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do (Zen 4: 22 GB/s of
-// one thread, 17 with requests), and so do all where a column ends soon and the next one follows.
+// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do, but ask for a page's
+// first lines too late: into the second cache, since the first has no room for lines of 16 columns that lie a power of two
+// apart (Zen 4, one thread: 25 GB/s; 24 without requests, 20 with those into the first cache). All follow columns by
+// themselves where one ends soon and the next one follows.
 constexpr std::int64_t kLine = 16;
-constexpr std::int64_t kAhead = kLanes<float> == 16 ? 0 : 128;
+constexpr std::int64_t kAhead = kLanes<float> == 16 ? 256 : 128;
 constexpr std::int64_t kLongColumn = 1024;
+constexpr int kCache = kLanes<float> == 16 ? 2 : 3;  // of __builtin_prefetch: 3 is the first
+constexpr std::int64_t kPanelAhead = 512;
 
-// One vector of columns that are contiguous along k, from k_begin on: four k at a time are transposed in registers.
+// One vector of columns that are contiguous along k, from k_begin on: 4 or 16 k at a time are transposed in registers.
 template <bool kFlush, int kRows>
 void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_t piece, std::int64_t k_begin,
                   std::int64_t count) {
@@ -274,11 +278,26 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
   std::int64_t k = 0;
-  const bool asks = kAhead > 0 && args.k >= kLongColumn;
-  for (; k + 4 <= count; k += 4, row += 4 * step) {
-    if (asks && k % kLine == 0) {
-      for (int i = 0; i < kN; ++i) hwy::Prefetch(columns[i] + k + kAhead);
+  const auto ask = [asks = args.k >= kLongColumn, columns](std::int64_t from) HWY_ATTR {
+    if (!asks || from % kLine != 0) return;
+    for (int i = 0; i < kN; ++i) __builtin_prefetch(columns[i] + from + kAhead, 0, kCache);
+  };
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kRows <= 2) {  // more rows wait for their sums, not for columns
+    for (; k + 16 <= count; k += 16, row += 16 * step) {
+      ask(k);
+      hn::Vec<Tag<float> > lanes[16];
+      transpose_lines<kFlush>(columns, k, lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) {
+#pragma GCC unroll 2
+        for (int r = 0; r < kRows; ++r) acc[r] = hn::MulAdd(hn::Set(d, row[i * step + r]), lanes[i], acc[r]);
+      }
     }
+  }
+#endif
+  for (; k + 4 <= count; k += 4, row += 4 * step) {
+    ask(k);
     const auto a = flushed<kFlush>(d, load_blocks(d, columns, k));
     const auto b = flushed<kFlush>(d, load_blocks(d, columns + 1, k));
     const auto c = flushed<kFlush>(d, load_blocks(d, columns + 2, k));
@@ -344,7 +363,12 @@ template <int kRows, int kPieces> HWY_INLINE void thin_panel_pieces(const ThinAr
     for (std::int64_t i = 0; i < count; ++i, row += args.rows_stride) {
       hn::Vec<Tag<float> > column[kPieces];
 #pragma GCC unroll 4
-      for (int p = 0; p < kPieces; ++p) column[p] = hn::LoadU(d, columns[p] + i * args.panel_width);
+      for (int p = 0; p < kPieces; ++p) {
+        const float* const from = columns[p] + i * args.panel_width;
+        // A panel is read once, page after page, at whose beginning processors ask for nothing by themselves.
+        if constexpr (kN == 16) __builtin_prefetch(from + kPanelAhead, 0, kCache);
+        column[p] = hn::LoadU(d, from);
+      }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const auto weight = hn::Set(d, row[r]);

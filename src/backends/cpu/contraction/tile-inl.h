@@ -182,10 +182,18 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
 
 template <typename T> using TileFunction = void (*)(std::int64_t, const T*, const T*, T*, std::int64_t, bool, bool);
 
-// Every height of tile, so that ragged edges cost what they are worth.
+// Rows of a tile where so many are left, of the heights that less common types are compiled for: all of them would be a third
+// of this library's products.
+constexpr int few_heights(std::int64_t rows) {
+  return rows >= kTileRows ? kTileRows : static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(rows)));
+}
+// Every height for floats, so that ragged edges cost what they are worth.
+template <typename T> constexpr int tile_height(std::int64_t rows) {
+  return std::is_same_v<T, float> ? static_cast<int>(rows) : few_heights(rows);
+}
 template <typename T, int kVectors, int... kRowsMinusOne>
 TileFunction<T> tile_of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-  static constexpr TileFunction<T> kTiles[] = {&tile<T, kRowsMinusOne + 1, kVectors>...};
+  static constexpr TileFunction<T> kTiles[] = {&tile<T, tile_height<T>(kRowsMinusOne + 1), kVectors>...};
   return kTiles[rows - 1];
 }
 
@@ -217,11 +225,15 @@ template <typename T> void multiply(const MultiplyArgs& args) {
       const std::int64_t columns = std::min<std::int64_t>(kTileColumns<T>, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<T> - 1) / kLanes<T>;
       T* to = results + row * args.results_stride + column;
-      const TileFunction<T> function = tile_of<T>(rows, vectors);
-      if (args.padded || columns == vectors * kLanes<T>) {
-        function(args.k_count, a, b, to, args.results_stride, args.first, args.finish);
-      } else {
-        edge_tile<T>(function, args.k_count, a, b, to, args.results_stride, rows, columns, args.first, args.finish);
+      for (std::int64_t done = 0, height = 0; done < rows; done += height, to += height * args.results_stride) {
+        height = tile_height<T>(rows - done);
+        const TileFunction<T> function = tile_of<T>(height, vectors);
+        if (args.padded || columns == vectors * kLanes<T>) {
+          function(args.k_count, a + done, b, to, args.results_stride, args.first, args.finish);
+        } else {
+          edge_tile<T>(function, args.k_count, a + done, b, to, args.results_stride, height, columns, args.first,
+                       args.finish);
+        }
       }
     }
   }
