@@ -121,6 +121,7 @@ void LogicalDevice::describe() {
                                controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,
                                controls_.nearest_64, controls_.keep_subnormals_64, shaderc().version());
   info_.loads_side_by_side = true;
+  info_.quick_forms = true;
   info_.groups = properties.limits.maxComputeWorkGroupCount[0];
   info_.shared_bytes = properties.limits.maxComputeSharedMemorySize;
   // Vulkan does not tell how many units there are.
