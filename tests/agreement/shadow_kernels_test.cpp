@@ -197,6 +197,31 @@ TEST(ShadowOfFastAttention, HoldsItToItsBound) {
   }
 }
 
+// On an NVIDIA GPU; elsewhere skipped.
+TEST(ShadowOfFastAttention, HoldsTheLibrarysToItsBound) {
+  for (const Device device : Device::all()) {
+    if (device.kind != DeviceKind::cuda || !backend_of(device).has_fast_attention()) continue;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const auto random = [&](std::int64_t heads, std::int64_t positions, std::uint64_t seed) {
+        return random_tensor({2, heads, positions, 64}, dtype, seed, device).eval();
+      };
+      const std::vector<Tensor> x{requires_grad(random(4, 150, 1)), requires_grad(random(2, 200, 2)),
+                                  requires_grad(random(2, 200, 3))};
+      const Shadow shadow({DeviceKind::cpu, 0}, {.policy = ShadowPolicy::report, .cases = ""});
+      const NumericsScope scope(Numerics::fast);
+      for (const bool causal : {false, true}) {
+        const Tensor y = scaled_dot_product_attention(
+            x[0], x[1], x[2], {.causal = causal, .alignment = CausalAlignment::bottom_right, .enable_gqa = true});
+        for (const Tensor& one : gradients(y, x, {.seed = random(4, 150, 4)})) one.eval();
+      }
+      EXPECT_GE(shadow.counts().compared, 4u);
+      EXPECT_EQ(shadow.counts().different, 0u);
+    }
+    return;
+  }
+  GTEST_SKIP() << "no device whose library has attention";
+}
+
 }  // namespace
 }  // namespace v0
 }  // namespace lockstep

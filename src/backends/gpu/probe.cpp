@@ -222,6 +222,10 @@ constexpr Fact kQuickHalfFacts[] = {
 #undef ANY_ZERO
 #undef ONE_NAN
 
+constexpr Fact kNearTeamFacts[] = {
+    {"SELECT(ARE_TEAMS, 1u, 0u)", [](float, float, float) { return 1U; }, nullptr, nullptr},
+};
+
 /// Of devices that say they are quick at it.
 constexpr Fact kByteDotFacts[] = {
     {"UINT(DOT4(BITS(a), BITS(b), int(BITS(c))))",
@@ -246,13 +250,15 @@ std::vector<Fact> facts_of(bool doubles) {
 
 /// Thread i computes everything of vector i; its first address is the vectors', its second the results'.
 static_assert(kLeastThreads == 64);
-KernelText probe_text(const std::vector<Fact>& facts) {
+KernelText probe_text(const std::vector<Fact>& facts, const Arithmetic& arithmetic) {
   const bool doubles = facts.size() > std::size(kFacts);
   KernelText text;
   text.words = 4;
   text.addresses = {0, 2};
   text.threads = kLeastThreads;  // every device runs so many
-  text.body = R"(  MEMORY from = MEMORY_AT(0, 0);
+  // Kernels are known by their texts, and the same facts are asked of both forms of halves.
+  text.body = arithmetic.float_halves ? "  // halves by sums\n" : "";
+  text.body += R"(  MEMORY from = MEMORY_AT(0, 0);
   MEMORY to = MEMORY_AT(1, 2);
   int i = int(GROUP) * 64 + int(THREAD);
   float a = FROM_BITS(LOAD_U32(from, i * 4));
@@ -290,7 +296,7 @@ struct Differences {
 /// How many results of the facts' kernel differ, fact by fact. Throws BackendError where one must not.
 std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Arithmetic& arithmetic, Driver& driver,
                                         Memory& memory, KernelCache& kernels) {
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts, arithmetic), arithmetic);
   const std::vector<Vector> in = vectors();
   std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
@@ -366,6 +372,10 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
          [&] { return all_hold(kQuickFloatFacts, &Arithmetic::quick_floats); });
   try_it(arithmetic.quick_halves, driver.info().quick_forms,
          [&] { return all_hold(kQuickHalfFacts, &Arithmetic::quick_halves); });
+  try_it(arithmetic.float_halves, driver.info().quick_forms && !arithmetic.quick_halves,
+         [&] { return all_hold(kQuickHalfFacts, &Arithmetic::float_halves); });
+  try_it(arithmetic.near_teams, driver.info().near_teams,
+         [&] { return all_hold(kNearTeamFacts, &Arithmetic::near_teams); });
   try_it(arithmetic.byte_dots, driver.info().quick_byte_dots,
          [&] { return all_hold(kByteDotFacts, &Arithmetic::byte_dots); });
   try_it(arithmetic.byte_matrices, driver.info().byte_matrices,

@@ -97,7 +97,7 @@ TEST(Probe, ChoosesWhatIsExactWhereSubnormalsAreFlushed) {
 
 TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
   if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
-  // As it is; with a sign lost; with another NaN; with halves rounded towards zero.
+  // As it is; with a sign lost; with another NaN; with halves to the larger number.
   const auto found = [](const char* from, const char* to) {
     ChangedDriver driver(open_vulkan(0), from, to);
     Memory memory(driver);
@@ -112,11 +112,32 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
           .quick_floats);
   EXPECT_FALSE(found("y > x || y != y ? y : x", "y > x ? y : x").quick_floats);
   EXPECT_FALSE(found("word = (word + 0x7fffu + ((word >> 16) & 1u))", "word = (word + 0x8000u)").quick_floats);
-  const Arithmetic halves = found("uint half_word(float x) {\n  uint word = packHalf2x16(vec2(x, 0.0));",
-                                  "uint half_word(float x) {\n  uint word = "
-                                  "packHalf2x16(vec2(uintBitsToFloat(floatBitsToUint(x) & ~0x1fffu), 0.0));");
+  // Without the language's conversions of f16 there are sums.
+  const Arithmetic halves = found("vec2(x, 0.0)", "vec2(uintBitsToFloat(floatBitsToUint(x) & ~0x1fffu), 0.0)");
   EXPECT_TRUE(halves.quick_floats);
   EXPECT_FALSE(halves.quick_halves);
+  EXPECT_TRUE(halves.float_halves);
+}
+
+TEST(Probe, HalvesBySumsAreTheReferences) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  const Device device{DeviceKind::vulkan, 921};
+  auto driver = std::make_unique<ChangedDriver>(open_vulkan(0), "vec2(x, 0.0)", "vec2(x * 1.5, 0.0)");
+  auto backend = std::make_unique<GpuBackend>(device, std::move(driver), "");
+  ASSERT_TRUE(backend->arithmetic().float_halves);
+  register_backend(std::move(backend));
+  const auto computed = [](Device where) {
+    std::vector<std::int16_t> words(65536);
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::int16_t>(i);
+    const Tensor halves = Tensor::from(words, {65536}, where).bitcast(DType::f16);
+    // Every half, products that round, and what lies between two halves, at the borders too.
+    const Tensor wide = halves.to(DType::f32);
+    const std::vector<float> factors{0.99951172F, 0.99975586F, 1.00024414F, 1.00048828F, 1.00073242F};
+    const Tensor steps = Tensor::from(factors, {5, 1}, where);
+    return std::vector{wide.hash(), (halves * 1.37).hash(), (halves + 0.3).hash(), (wide * steps).to(DType::f16).hash(),
+                       softmax(halves.reshape({256, 256}), -1).hash()};
+  };
+  EXPECT_EQ(computed(device), computed(Device::parse("ref")));
 }
 
 // Multiplications keep subnormals where elements are small: in blocks of k, in one operand or both, in sums that

@@ -51,7 +51,6 @@ constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
 #define AFTER_EARLIER()
 #define BARRIER() barrier()
-#define NEAR_BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Bytes4 { uint at; };
@@ -206,9 +205,13 @@ std::string with_suffixes(const std::string& text) {
 
 std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words,
                           const std::string& matrices) {
-  std::string text = std::string(kHead) + kPlainForms + kWords;
+  std::string text = kHead;
+  text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
+  text += std::string(kPlainForms) + kWords;
   text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
-  text += arithmetic.quick_halves ? kQuickHalves : std::string(kPlainHalves) + kPlainHalfPairs;
+  text += arithmetic.quick_halves   ? kQuickHalves
+          : arithmetic.float_halves ? std::string(kFloatHalves) + kPlainHalfPairs
+                                    : std::string(kPlainHalves) + kPlainHalfPairs;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
   text += fmt::format("#define UNROLL {0}\n#define UNROLL_BY(n) {0}\n", unroll);

@@ -65,8 +65,50 @@ uint half_pair(vec2 x) {
 }
 )";
 
+// A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
+inline constexpr const char* kFloatHalves = R"(#define DECODE_F16(word) float_of_half(word)
+#define ANY_DECODE_F16(word) any_float_of_half(word)
+#define ROUND_F16(x) half_value(x)
+#define ANY_ROUND_F16(x) half_value(x)
+#define ENCODE_F16(x) half_word(x)
+float any_float_of_half(uint word) {
+  uint bits = (word & 0x7fffu) << 13;
+  float small = uintBitsToFloat(bits + 0x38800000u) - uintBitsToFloat(0x38800000u);
+  float large = uintBitsToFloat(bits + (bits < 0x0f800000u ? 0x38000000u : 0x70000000u));
+  return uintBitsToFloat(floatBitsToUint(bits < 0x00800000u ? small : large) | ((word & 0x8000u) << 16));
+}
+float float_of_half(uint word) {
+  float result = any_float_of_half(word);
+  return result == result ? result : uintBitsToFloat(0x7fc00000u);
+}
+float half_value(float x) {
+  uint word = floatBitsToUint(x);
+  uint magnitude = word & 0x7fffffffu;
+  float small = (abs(x) + 0.5) - 0.5;
+  uint large = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) & 0xffffe000u;
+  large = magnitude >= 0x477ff000u ? 0x7f800000u : large;
+  uint result = (magnitude < 0x38800000u ? floatBitsToUint(small) : large) | (word & 0x80000000u);
+  return uintBitsToFloat(x == x ? result : 0x7fc00000u);
+}
+uint half_word(float x) {
+  uint word = floatBitsToUint(x);
+  uint magnitude = word & 0x7fffffffu;
+  uint small = floatBitsToUint(abs(x) + 0.5) - 0x3f000000u;
+  uint large = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  large = magnitude >= 0x477ff000u ? 0x7c00u : large;
+  uint result = (magnitude < 0x38800000u ? small : large) | ((word >> 16) & 0x8000u);
+  return x == x ? result : 0x7e00u;
+}
+)";
+
 inline constexpr const char* kPlainHalfPairs =
     "#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))\n";
+
+// Of 32 threads whose numbers begin at a multiple of 32, if those are a subgroup.
+inline constexpr const char* kNearTeams = R"(#extension GL_KHR_shader_subgroup_basic : require
+#define NEAR_BARRIER() subgroupBarrier()
+#define ARE_TEAMS (gl_SubgroupSize == 32u && gl_SubgroupInvocationID == (gl_LocalInvocationIndex & 31u))
+)";
 
 }  // namespace gpu
 }  // namespace v0
