@@ -32,10 +32,10 @@ std::size_t place(int entry) {
   return static_cast<std::size_t>(entry);
 }
 
-/// Attention of blocked numerics as one kernel, which the other device composes.
-const AttentionKernel* blocked_attention(const Kernel& kernel) {
+/// Attention of blocked or fast numerics as one kernel, which the other device composes.
+const AttentionKernel* whole_attention(const Kernel& kernel) {
   const auto* attention = std::get_if<AttentionKernel>(&kernel);
-  return attention != nullptr && attention->numerics == Numerics::blocked ? attention : nullptr;
+  return attention != nullptr && attention->numerics != Numerics::exact ? attention : nullptr;
 }
 
 /// A product that has a bound in place of bits.
@@ -45,7 +45,7 @@ const ContractionKernel* fast_product(const Kernel& kernel) {
 }
 
 bool can_compare(const Kernel& kernel) {
-  return blocked_attention(kernel) != nullptr || fast_product(kernel) != nullptr ||
+  return whole_attention(kernel) != nullptr || fast_product(kernel) != nullptr ||
          (!is_fast(kernel) && !is_whole(kernel));
 }
 
@@ -159,7 +159,7 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
     if (!chosen_) return;
     low_.clear();
     high_.clear();
-    if (const AttentionKernel* attention = blocked_attention(run.step.kernel)) {
+    if (const AttentionKernel* attention = whole_attention(run.step.kernel)) {
       compose(run, *attention);
     } else if (const ContractionKernel* product = fast_product(run.step.kernel)) {
       run_between(run, *product);
@@ -243,10 +243,15 @@ template <typename Impl> class ShadowFlush final : public FlushWatch {
       operands.push_back(bytes_of(backend_, *run.window.nodes[place(entry)], buffers_.at(entry)));
     }
     const auto scale = std::bit_cast<float>(static_cast<std::uint32_t>(run.parameters[place(attention.scale)].bits));
-    const Bytes made = composed_attention(shadow_.device, attention, operands, scale);
+    const ComposedAttention made = composed_attention(shadow_.device, attention, operands, scale);
     const int entry = run.step.writes[0];
     Bytes all = bytes_of(run.backend, *run.window.nodes[place(entry)], run.buffers[place(entry)]);
-    std::ranges::copy(made, all.begin());
+    for (const auto& [ends, bytes] : {std::pair{&low_, &made.low}, {&high_, &made.high}}) {
+      if (bytes->empty()) continue;
+      std::ranges::copy(*bytes, all.begin());
+      (*ends)[entry] = all;
+    }
+    std::ranges::copy(made.results, all.begin());
     backend_.upload(*buffers_.at(entry), all.data(), all.size());
   }
 

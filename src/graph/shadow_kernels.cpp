@@ -2,15 +2,6 @@
 
 #include <utility>
 
-#include <lockstep/autograd.h>
-#include <lockstep/numerics.h>
-#include <lockstep/ops/attention.h>
-
-#include "graph/autocast.h"
-#include "graph/kernel_watch.h"
-#include "graph/make.h"
-#include "graph/tape.h"
-
 namespace lockstep {
 inline namespace v0 {
 namespace graph {
@@ -41,12 +32,6 @@ Input magnitude_in(int slot, Input input) {
   input.view.fill &= (std::uint64_t{1} << (8 * size_of(input.dtype) - 1)) - 1;
   return input;
 }
-
-/// Whatever NoGrad the thread is in.
-struct WithGradients {
-  bool before = set_gradients_on(true);
-  ~WithGradients() { set_gradients_on(before); }
-};
 
 double bound_of_sums(const ContractionKernel& kernel) {
   const double of_rounding = kernel.a.dtype == DType::bf16 ? 0x1p-8 : kernel.a.dtype == DType::f16 ? 0x1p-11 : 0x1p-9;
@@ -105,40 +90,6 @@ void FastProduct::make(double bounds) {
     instruction.index = input;
   }
   run_(epilogue, slots_);
-}
-
-Bytes composed_attention(Device device, const AttentionKernel& kernel, std::span<const Bytes> operands, double scale) {
-  const AttentionSizes& sizes = kernel.sizes;
-  const Unwatched unwatched;
-  const WithGradients tracked;
-  const AutocastExchange no_casts(DType::f32);
-  const NumericsScope numerics(kernel.numerics);
-  const auto operand = [&](std::size_t number, const Input& input) {
-    const auto count = static_cast<std::int64_t>(operands[number].size() / size_of(input.dtype));
-    const Tensor all =
-        Tensor::from_bytes(operands[number].data(), operands[number].size(), {count}, input.dtype, device);
-    return view_tensor(node_of(all), input.view, input.dtype);
-  };
-  std::vector<Tensor> x{operand(0, kernel.query), operand(1, kernel.key), operand(2, kernel.value)};
-  if (kernel.gradients) {
-    for (Tensor& one : x) one = requires_grad(one);
-  }
-  const Tensor result = scaled_dot_product_attention(
-      x[0], x[1], x[2],
-      {.causal = kernel.causal,
-       .alignment = kernel.behind == 0 ? CausalAlignment::top_left : CausalAlignment::bottom_right,
-       .enable_gqa = sizes.heads != sizes.key_heads,
-       .scale = scale});
-  std::vector<Tensor> made{result};
-  if (kernel.gradients) made = gradients(result, x, {.seed = operand(3, kernel.upstream)});
-  Bytes bytes;
-  for (const Tensor& one : made) {
-    const Tensor as_it_lies = one.transpose(1, 2);  // [batches, positions, heads, width]
-    const std::size_t before = bytes.size();
-    bytes.resize(before + static_cast<std::size_t>(one.numel()) * size_of(one.dtype()));
-    as_it_lies.read_bytes(bytes.data() + before);
-  }
-  return bytes;
 }
 
 }  // namespace graph

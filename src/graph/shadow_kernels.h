@@ -35,9 +35,14 @@ class FastProduct {
   std::vector<float> exact_, bound_;
 };
 
-/// What attention in blocked numerics as one kernel makes, or its gradients (without what it keeps for them), composed
-/// on `device`. `operands`: the bytes behind query, key, value and, for gradients, upstream.
-Bytes composed_attention(Device device, const AttentionKernel& kernel, std::span<const Bytes> operands, double scale);
+/// What attention as one kernel makes, or its gradients, without what it keeps for them.
+struct ComposedAttention {
+  Bytes results;
+  Bytes low, high;  ///< in fast numerics: the ends between which other results are right
+};
+/// The same composed on `device`. `operands`: the bytes behind query, key, value and, for gradients, upstream.
+ComposedAttention composed_attention(Device device, const AttentionKernel& kernel, std::span<const Bytes> operands,
+                                     double scale);
 
 }  // namespace graph
 }  // namespace v0

@@ -1,5 +1,6 @@
-// Shadows of kernels that only one device has: products in fast numerics are held to their bound, attention in blocked
-// numerics as one kernel to the bits of its composition. Both run on the CPU here, as a device that says it has them.
+// Shadows of kernels that only one device has: products and attention in fast numerics are held to their bounds,
+// attention in blocked numerics as one kernel to the bits of its composition. Both run on the CPU here, as a device
+// that says it has them.
 #include <bit>
 #include <cstring>
 
@@ -26,6 +27,7 @@ class SpecialBackend : public Backend {
   Device device() const override { return kSpecial; }
   std::string missing_for_fast() const override { return ""; }
   bool has_blocked_attention() const override { return true; }
+  bool has_fast_attention() const override { return true; }
   BufferRef allocate(std::size_t bytes) override { return cpu().allocate(bytes); }
   void upload(Buffer& to, const void* from, std::size_t bytes) override { cpu().upload(to, from, bytes); }
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override {
@@ -56,7 +58,8 @@ class SpecialBackend : public Backend {
       }
       const std::uint64_t scale = binding.parameters[static_cast<std::size_t>(kernel.scale)].bits;
       const graph::Bytes made = graph::composed_attention({DeviceKind::cpu, 0}, kernel, operands,
-                                                          std::bit_cast<float>(static_cast<std::uint32_t>(scale)));
+                                                          std::bit_cast<float>(static_cast<std::uint32_t>(scale)))
+                                    .results;
       std::memcpy(binding.slots[static_cast<std::size_t>(kernel.out)], made.data(), made.size());
     }
     AttentionKernel kernel;
@@ -159,6 +162,64 @@ TEST(ShadowOfBlockedAttention, ComparesItsComposition) {
   EXPECT_GE(of_gradients.compared, 2u);
   EXPECT_EQ(of_gradients.different, 0u);
   EXPECT_EQ(of_gradients.passed_over, 0u);
+}
+
+TEST(ShadowOfFastAttention, HoldsItToItsBound) {
+  const Device device = special_device();
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const Tensor q = random_tensor({2, 4, 40, 32}, dtype, 1, device).eval();
+    const Tensor k = random_tensor({2, 2, 70, 32}, dtype, 2, device).eval();
+    const Tensor v = random_tensor({2, 2, 70, 32}, dtype, 3, device).eval();
+    const Tensor seed = random_tensor({2, 4, 40, 32}, dtype, 4, device).eval();
+    for (const bool causal : {false, true}) {
+      const AttentionOptions options{
+          .causal = causal, .alignment = CausalAlignment::bottom_right, .enable_gqa = true, .scale = 0.25};
+      const auto forward = [&] {
+        const NumericsScope scope(Numerics::fast);
+        scaled_dot_product_attention(q, k, v, options).eval();
+      };
+      const auto backward = [&] {
+        const NumericsScope scope(Numerics::fast);
+        const std::vector<Tensor> x{requires_grad(q), requires_grad(k), requires_grad(v)};
+        for (const Tensor& one : gradients(scaled_dot_product_attention(x[0], x[1], x[2], options), x, {.seed = seed}))
+          one.eval();
+      };
+      for (const std::function<void()>& compute : {std::function<void()>(forward), std::function<void()>(backward)}) {
+        const Shadow::Counts right = found(compute, -1);
+        EXPECT_GE(right.compared, 1u);
+        EXPECT_EQ(right.different, 0u);
+        EXPECT_EQ(right.passed_over, 0u);
+      }
+      EXPECT_EQ(found(forward, 0).different, 0u) << "the last bit is within the bound";
+      EXPECT_EQ(found(forward, 14).different, 1u) << "another power of two";
+    }
+  }
+}
+
+// On an NVIDIA GPU; elsewhere skipped.
+TEST(ShadowOfFastAttention, HoldsTheLibrarysToItsBound) {
+  for (const Device device : Device::all()) {
+    if (device.kind != DeviceKind::cuda || !backend_of(device).has_fast_attention()) continue;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const auto random = [&](std::int64_t heads, std::int64_t positions, std::uint64_t seed) {
+        return random_tensor({2, heads, positions, 64}, dtype, seed, device).eval();
+      };
+      const std::vector<Tensor> x{requires_grad(random(4, 150, 1)), requires_grad(random(2, 200, 2)),
+                                  requires_grad(random(2, 200, 3))};
+      const Shadow shadow({DeviceKind::cpu, 0}, {.policy = ShadowPolicy::report, .cases = ""});
+      const NumericsScope scope(Numerics::fast);
+      for (const bool causal : {false, true}) {
+        const Tensor y = scaled_dot_product_attention(
+            x[0], x[1], x[2], {.causal = causal, .alignment = CausalAlignment::bottom_right, .enable_gqa = true});
+        for (const Tensor& one : gradients(y, x, {.seed = random(4, 150, 4)})) one.eval();
+      }
+      EXPECT_GE(shadow.counts().compared, 4u);
+      EXPECT_EQ(shadow.counts().different, 0u);
+    }
+    return;
+  }
+  GTEST_SKIP() << "no device whose library has attention";
 }
 
 }  // namespace

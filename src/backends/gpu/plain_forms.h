@@ -1,5 +1,6 @@
-// The words of source.h that a language has nothing of its own for: they are the functions of the kernel texts. GLSL and
-// MSL take all of them; CUDA has instructions that do the same in fewer.
+// The words of source.h that a language has nothing of its own for: they are the functions of the kernel texts. MSL
+// takes all of them; CUDA has instructions that do the same in fewer, and GLSL other words where the probe finds those
+// right (vulkan/quick_forms.h).
 #pragma once
 
 namespace lockstep {
@@ -7,21 +8,27 @@ inline namespace v0 {
 namespace gpu {
 
 inline constexpr const char* kPlainForms = R"(#define SELECT(condition, x, y) ((condition) ? (x) : (y))
-#define CANONICAL_F32(x) canonical(x)
-#define FLUSHED_F32(x) canonical(x)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
+)";
+
+/// Of Arithmetic::quick_floats.
+inline constexpr const char* kPlainFloats = R"(#define CANONICAL_F32(x) canonical(x)
+#define FLUSHED_F32(x) canonical(x)
 #define ROUND_BF16(x) cast_bf16(x)
 #define ANY_ROUND_BF16(x) cast_bf16(x)
 #define NEAREST_BF16(x) cast_bf16(x)
 #define ENCODE_BF16(x) encode_bf16(x)
-#define DECODE_F16(word) decode_f16(word)
+#define LARGER(x, y) larger(x, y)
+#define SMALLER(x, y) smaller(x, y)
+)";
+
+/// Of Arithmetic::quick_halves.
+inline constexpr const char* kPlainHalves = R"(#define DECODE_F16(word) decode_f16(word)
 #define ANY_DECODE_F16(word) decode_f16(word)
 #define ROUND_F16(x) cast_f16(x)
 #define ANY_ROUND_F16(x) cast_f16(x)
 #define ENCODE_F16(x) encode_f16(x)
-#define LARGER(x, y) larger(x, y)
-#define SMALLER(x, y) smaller(x, y)
 )";
 
 }  // namespace gpu

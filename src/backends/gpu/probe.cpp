@@ -1,12 +1,15 @@
 #include "backends/gpu/probe.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <lockstep/dtype.h>
 #include <lockstep/error.h>
 
 namespace lockstep {
@@ -160,6 +163,69 @@ constexpr Fact kChosenFacts[] = {
      "no variant of its multiplications keeps subnormals"},
 };
 
+/// Of languages with quick forms. What goes in may be a product's NaN, or flushed.
+float stored(float x) {
+  return std::fabs(x) <= std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
+}
+std::uint32_t encoded_bf16(float x) {
+  const std::uint32_t word = to_bf16(x).bits;
+  return (word & 0x7fff) <= 0x0080 ? word & 0x8000 : word;
+}
+float of_half(float x) {
+  return to_f32(Float16{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16)});
+}
+/// Its own NaN, which nothing may stand in for.
+std::uint32_t one_nan(float x) {
+  return bits(x) == 0x7fc00000 ? 0x7fc01 : bits(x);
+}
+#define ONE_NAN(x) "SELECT(BITS(" x ") == 0x7fc00000u, 0x7fc01u, BITS(" x "))"
+#define ANY_ZERO(x) "SELECT((BITS(" x ") << 1) == 0u, 0u, BITS(" x "))"
+constexpr Fact kQuickFloatFacts[] = {
+    {ONE_NAN("CANONICAL_F32(a)"), [](float a, float, float) { return one_nan(stored(a)); }, nullptr, nullptr},
+    {ONE_NAN("CANONICAL_F32(a * b)"), [](float a, float b, float) { return one_nan(stored(a * b)); }, nullptr, nullptr},
+    {"BITS(FLUSHED_F32(a))", [](float a, float, float) { return bits(stored(a)); }, nullptr, nullptr},
+    {"ENCODE_BF16(a)", [](float a, float, float) { return encoded_bf16(a); }, nullptr, nullptr},
+    {"ENCODE_BF16(FROM_BITS((BITS(a) & 0x81ffffffu)))",
+     [](float a, float, float) {
+       return encoded_bf16(std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0x81ffffff));
+     },
+     nullptr, nullptr},
+    {ONE_NAN("ROUND_BF16(a)"), [](float a, float, float) { return one_nan(stored(to_f32(to_bf16(a)))); }, nullptr,
+     nullptr},
+    {ANY_ZERO("LARGER(CANONICAL_F32(a), CANONICAL_F32(b))"),
+     [](float a, float b, float) {
+       return bits((std::isnan(a) || std::isnan(b) ? a + b : std::max(stored(a), stored(b))) + 0.0F);
+     },
+     nullptr, nullptr},
+    {ANY_ZERO("SMALLER(CANONICAL_F32(a), CANONICAL_F32(b))"),
+     [](float a, float b, float) {
+       return bits((std::isnan(a) || std::isnan(b) ? a + b : std::min(stored(a), stored(b))) + 0.0F);
+     },
+     nullptr, nullptr},
+};
+constexpr Fact kQuickHalfFacts[] = {
+    {"ENCODE_F16(a)", [](float a, float, float) -> std::uint32_t { return to_f16(a).bits; }, nullptr, nullptr},
+    // Of f16's subnormal and smallest normal numbers.
+    {"ENCODE_F16(FROM_BITS((BITS(a) & 0x83ffffffu) + 0x32000000u))",
+     [](float a, float, float) -> std::uint32_t {
+       return to_f16(std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & 0x83ffffff) + 0x32000000)).bits;
+     },
+     nullptr, nullptr},
+    {ONE_NAN("DECODE_F16(BITS(a) >> 16)"), [](float a, float, float) { return one_nan(of_half(a)); }, nullptr, nullptr},
+    {"BITS(ANY_DECODE_F16((BITS(a) >> 16) & 0x83ffu))",
+     [](float a, float, float) {
+       return bits(to_f32(Float16{static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(a) >> 16) & 0x83ff)}));
+     },
+     nullptr, nullptr},
+    {ONE_NAN("ROUND_F16(a)"), [](float a, float, float) { return one_nan(to_f32(to_f16(a))); }, nullptr, nullptr},
+};
+#undef ANY_ZERO
+#undef ONE_NAN
+
+constexpr Fact kNearTeamFacts[] = {
+    {"SELECT(ARE_TEAMS, 1u, 0u)", [](float, float, float) { return 1U; }, nullptr, nullptr},
+};
+
 /// Of devices that say they are quick at it.
 constexpr Fact kByteDotFacts[] = {
     {"UINT(DOT4(BITS(a), BITS(b), int(BITS(c))))",
@@ -184,13 +250,15 @@ std::vector<Fact> facts_of(bool doubles) {
 
 /// Thread i computes everything of vector i; its first address is the vectors', its second the results'.
 static_assert(kLeastThreads == 64);
-KernelText probe_text(const std::vector<Fact>& facts) {
+KernelText probe_text(const std::vector<Fact>& facts, const Arithmetic& arithmetic) {
   const bool doubles = facts.size() > std::size(kFacts);
   KernelText text;
   text.words = 4;
   text.addresses = {0, 2};
   text.threads = kLeastThreads;  // every device runs so many
-  text.body = R"(  MEMORY from = MEMORY_AT(0, 0);
+  // Kernels are known by their texts, and the same facts are asked of both forms of halves.
+  text.body = arithmetic.float_halves ? "  // halves by sums\n" : "";
+  text.body += R"(  MEMORY from = MEMORY_AT(0, 0);
   MEMORY to = MEMORY_AT(1, 2);
   int i = int(GROUP) * 64 + int(THREAD);
   float a = FROM_BITS(LOAD_U32(from, i * 4));
@@ -228,7 +296,7 @@ struct Differences {
 /// How many results of the facts' kernel differ, fact by fact. Throws BackendError where one must not.
 std::vector<Differences> differences_of(const std::vector<Fact>& facts, const Arithmetic& arithmetic, Driver& driver,
                                         Memory& memory, KernelCache& kernels) {
-  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts), arithmetic);
+  const std::shared_ptr<const Module> module = kernels.get(probe_text(facts, arithmetic), arithmetic);
   const std::vector<Vector> in = vectors();
   std::vector<std::uint32_t> out(kVectors * facts.size());
   const std::uint64_t from = memory.allocate(in.size() * sizeof(Vector));
@@ -294,12 +362,22 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
       has = false;
     }
   };
-  try_it(arithmetic.byte_dots, driver.info().quick_byte_dots, [&] {
-    Arithmetic with_dots = arithmetic;
-    with_dots.byte_dots = true;
-    const std::vector<Fact> facts(std::begin(kByteDotFacts), std::end(kByteDotFacts));
-    return differences_of(facts, with_dots, driver, memory, kernels)[0].all == 0;
-  });
+  const auto all_hold = [&](std::span<const Fact> facts, bool Arithmetic::*form) {
+    Arithmetic with = arithmetic;
+    with.*form = true;
+    const std::vector<Differences> found = differences_of({facts.begin(), facts.end()}, with, driver, memory, kernels);
+    return std::all_of(found.begin(), found.end(), [](const Differences& one) { return one.all == 0; });
+  };
+  try_it(arithmetic.quick_floats, driver.info().quick_forms,
+         [&] { return all_hold(kQuickFloatFacts, &Arithmetic::quick_floats); });
+  try_it(arithmetic.quick_halves, driver.info().quick_forms,
+         [&] { return all_hold(kQuickHalfFacts, &Arithmetic::quick_halves); });
+  try_it(arithmetic.float_halves, driver.info().quick_forms && !arithmetic.quick_halves,
+         [&] { return all_hold(kQuickHalfFacts, &Arithmetic::float_halves); });
+  try_it(arithmetic.near_teams, driver.info().near_teams,
+         [&] { return all_hold(kNearTeamFacts, &Arithmetic::near_teams); });
+  try_it(arithmetic.byte_dots, driver.info().quick_byte_dots,
+         [&] { return all_hold(kByteDotFacts, &Arithmetic::byte_dots); });
   try_it(arithmetic.byte_matrices, driver.info().byte_matrices,
          [&] { return multiplies_matrices(arithmetic, driver, memory, kernels); });
   return arithmetic;

@@ -103,6 +103,10 @@ struct Arithmetic {
   bool widening_keeps_subnormals = true;   ///< of f32 to f64
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
+  bool quick_floats = false;               ///< CANONICAL_F32, ROUND_BF16, LARGER and their like in fewer instructions
+  bool quick_halves = false;               ///< ENCODE_F16, DECODE_F16 and their like by the language's conversions
+  bool float_halves = false;               ///< the same by sums of f32; one of the two at most
+  bool near_teams = false;                 ///< NEAR_BARRIER is for fewer threads than BARRIER
   bool byte_dots = false;                  ///< DOT4 may be the device's (dp4a, OpSDot), and is quick
   bool byte_matrices = false;              ///< threads multiply matrices of bytes together (cooperative matrices)
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;

@@ -66,6 +66,21 @@ float flushing_fma(float x, float y, float z) {
   }
 };
 
+/// With another text in place of one of GLSL.
+class ChangedDriver : public ReplayingDriver {
+ public:
+  ChangedDriver(std::unique_ptr<Driver> driver, std::string from, std::string to)
+      : ReplayingDriver(std::move(driver)), from_(std::move(from)), to_(std::move(to)) {}
+  std::string source(const KernelText& kernel, const Arithmetic& arithmetic) const override {
+    std::string text = ReplayingDriver::source(kernel, arithmetic);
+    const std::size_t at = from_.empty() ? std::string::npos : text.find(from_);
+    return at == std::string::npos ? text : text.replace(at, from_.size(), to_);
+  }
+
+ private:
+  std::string from_, to_;
+};
+
 TEST(Probe, ChoosesWhatIsExactWhereSubnormalsAreFlushed) {
   if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
   FlushingDriver driver(open_vulkan(0));
@@ -78,6 +93,51 @@ TEST(Probe, ChoosesWhatIsExactWhereSubnormalsAreFlushed) {
   EXPECT_FALSE(arithmetic.sums_keep_subnormals);
   EXPECT_FALSE(arithmetic.widening_keeps_subnormals);
   EXPECT_FALSE(arithmetic.narrowing_keeps_subnormals);
+}
+
+TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  // As it is; with a sign lost; with another NaN; with halves to the larger number.
+  const auto found = [](const char* from, const char* to) {
+    ChangedDriver driver(open_vulkan(0), from, to);
+    Memory memory(driver);
+    KernelCache kernels(driver, "");
+    return probe(driver, memory, kernels);
+  };
+  EXPECT_TRUE(found("", "").quick_floats);
+  EXPECT_FALSE(found("x * (abs(x) > uintBitsToFloat(least) ? 1.0 : 0.0)", "abs(x) > uintBitsToFloat(least) ? x : 0.0")
+                   .quick_floats);
+  EXPECT_FALSE(
+      found("result == result ? result : uintBitsToFloat(0x7fc00000u);\n}\nfloat nearest", "result;\n}\nfloat nearest")
+          .quick_floats);
+  EXPECT_FALSE(found("y > x || y != y ? y : x", "y > x ? y : x").quick_floats);
+  EXPECT_FALSE(found("word = (word + 0x7fffu + ((word >> 16) & 1u))", "word = (word + 0x8000u)").quick_floats);
+  // Without the language's conversions of f16 there are sums.
+  const Arithmetic halves = found("vec2(x, 0.0)", "vec2(uintBitsToFloat(floatBitsToUint(x) & ~0x1fffu), 0.0)");
+  EXPECT_TRUE(halves.quick_floats);
+  EXPECT_FALSE(halves.quick_halves);
+  EXPECT_TRUE(halves.float_halves);
+}
+
+TEST(Probe, HalvesBySumsAreTheReferences) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  const Device device{DeviceKind::vulkan, 921};
+  auto driver = std::make_unique<ChangedDriver>(open_vulkan(0), "vec2(x, 0.0)", "vec2(x * 1.5, 0.0)");
+  auto backend = std::make_unique<GpuBackend>(device, std::move(driver), "");
+  ASSERT_TRUE(backend->arithmetic().float_halves);
+  register_backend(std::move(backend));
+  const auto computed = [](Device where) {
+    std::vector<std::int16_t> words(65536);
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::int16_t>(i);
+    const Tensor halves = Tensor::from(words, {65536}, where).bitcast(DType::f16);
+    // Every half, products that round, and what lies between two halves, at the borders too.
+    const Tensor wide = halves.to(DType::f32);
+    const std::vector<float> factors{0.99951172F, 0.99975586F, 1.00024414F, 1.00048828F, 1.00073242F};
+    const Tensor steps = Tensor::from(factors, {5, 1}, where);
+    return std::vector{wide.hash(), (halves * 1.37).hash(), (halves + 0.3).hash(), (wide * steps).to(DType::f16).hash(),
+                       softmax(halves.reshape({256, 256}), -1).hash()};
+  };
+  EXPECT_EQ(computed(device), computed(Device::parse("ref")));
 }
 
 // Multiplications keep subnormals where elements are small: in blocks of k, in one operand or both, in sums that

@@ -44,6 +44,24 @@ TEST(TinySums, ProductsOfEveryForm) {
   }
 }
 
+// Squares of which some, or all, are so small that sums of them could be subnormal.
+TEST(TinySums, SumsOfSquaresInRowsAndColumns) {
+  constexpr std::int64_t kSizes[][2] = {{5, 60}, {5, 300}, {3, 1024}, {3, 3000}, {2, 9000}, {300, 70}, {5000, 24}};
+  for (const auto& [rows, columns] : kSizes) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+    for (const std::int64_t dim : {0, 1}) {
+      same_everywhere([&, m = rows, n = columns](Device device) {
+        return var(tiny({m, n}, -75, -55, 1, device), {dim}, false, 0);
+      });
+      same_everywhere([&, m = rows, n = columns](Device device) {
+        const Tensor late = tiny({m, n - n / 2}, -75, -30, 4, device);
+        const Tensor x = cat({random_tensor({m, n / 2}, DType::f32, 3, device) * 0x1p-20, late}, 1);
+        return cat({norm(x, {dim}), cosine_similarity(x, x * 0x1p-30, static_cast<int>(dim), 0)}, 0);
+      });
+    }
+  }
+}
+
 TEST(TinySums, SumsProductsScansAndScatters) {
   for (const std::int64_t length : {3, 100, 5000}) {
     SCOPED_TRACE(length);

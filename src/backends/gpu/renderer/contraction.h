@@ -80,7 +80,13 @@ void declare_zero(Lines& lines, Words& words, ComputeType type);
 /// or 2^-40 and more, every product of two is a multiple of 2^-126, and so is every sum: none is subnormal, and the
 /// device's fma is exact. Tiles look at both operands of each block of k; elsewhere the slower one is used from the
 /// first smaller element on, until the workgroup turns to other outputs.
+bool is_guarded(ComputeType type, const RenderLimits& limits);
+/// Operands of f16 have no such elements.
 bool is_guarded(const ContractionKernel& kernel, const RenderLimits& limits);
+/// FMA where nothing that is multiplied can be so small, else FMA_EXACT.
+const char* exact_fma_of(const ContractionKernel& kernel);
+/// A magnitude's bits less 1 are below this where it is such a small element.
+inline constexpr const char* kSmallWords = "0x2b7fffffu";
 std::string is_small(const std::string& value);
 /// acc + x * y, fused, and the sum of block results.
 std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum);

@@ -33,7 +33,7 @@ class ByteTiles {
         geometry_(geometry),
         layout_(layout),
         limits_(limits),
-        guarded_(makes_sums && is_guarded(kernel, limits)),
+        guarded_(makes_sums && is_guarded(kernel.type, limits)),
         index_(geometry.wide ? "LONG" : "int"),
         writer_(kernel.epilogue, geometry.epilogue, words_) {}
 

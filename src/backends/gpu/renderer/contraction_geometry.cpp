@@ -221,12 +221,26 @@ void declare_zero(Lines& lines, Words& words, ComputeType type) {
   lines.add("{0} zero = {0}(FROM_BITS({1}));", name, words.uint32(0));
 }
 
+bool is_guarded(ComputeType type, const RenderLimits& limits) {
+  return type == ComputeType::f32 && !limits.arithmetic.fma_keeps_subnormals && limits.arithmetic.fused_fma;
+}
+
+namespace {
+bool is_half(const Input& input) {
+  return input.dtype == DType::f16 && input.encoding == Encoding::dense;
+}
+}  // namespace
+
+const char* exact_fma_of(const ContractionKernel& kernel) {
+  return is_half(kernel.a) && is_half(kernel.b_operand) ? "FMA" : "FMA_EXACT";
+}
+
 bool is_guarded(const ContractionKernel& kernel, const RenderLimits& limits) {
-  return kernel.type == ComputeType::f32 && !limits.arithmetic.fma_keeps_subnormals && limits.arithmetic.fused_fma;
+  return is_guarded(kernel.type, limits) && exact_fma_of(kernel) == std::string_view("FMA_EXACT");
 }
 
 std::string is_small(const std::string& value) {
-  return fmt::format("(BITS({}) & 0x7fffffffu) - 1u < 0x2b7fffffu", value);
+  return fmt::format("(BITS({}) & 0x7fffffffu) - 1u < {}", value, kSmallWords);
 }
 
 std::string fused(ComputeType type, const std::string& x, const std::string& y, const std::string& sum) {

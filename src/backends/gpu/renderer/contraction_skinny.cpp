@@ -355,25 +355,41 @@ class SkinnyKernel {
       lines_.add("UNROLL");
       lines_.add("for (int i = 0; i < {}; i++) found = found || {};", 4 * at_once, is_small("values[i]"));
     }
-    multiply([&](const char* fma) {
-      lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
+    const auto add_row = [&](const char* fma, const char* of_row) {
       lines_.add("UNROLL");
       lines_.open("for (int v = 0; v < {}; v++) {{", vectors_);
       lines_.add("float value = {};", element("at_k + i"));
       lines_.add("UNROLL");
-      lines_.add("for (int q = 0; q < 4; q++) sum[v * 4 + q] = {};",
-                 product(fma, "values[i * 4 + q]", "value", "sum[v * 4 + q]"));
+      lines_.add("for (int q = 0; q < 4; q++) sum[v * 4 + q] = {};", product(fma, of_row, "value", "sum[v * 4 + q]"));
+      lines_.close();
+    };
+    if (guarded_) lines_.open("if (!found) {{");
+    lines_.add("UNROLL");
+    lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
+    add_row(guarded_ ? "FMA" : exact_fma(), "values[i * 4 + q]");
+    lines_.close();
+    if (guarded_) {
+      // A loop that stays short, and reads memory again: an array that it indexed would be in no registers.
+      lines_.close();
+      lines_.open("else {{");
+      lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
+      lines_.add("UINT words[4];");
+      lines_.add("{}({}_at, at - stride * {}({} - i), words)", load4_of(matrix_.input->dtype), matrix_.name, index_,
+                 at_once);
+      add_row("FMA_EXACT", value(matrix_, "words[q]").c_str());
       lines_.close();
       lines_.close();
-    });
+    }
     lines_.close();
   }
+
+  const char* exact_fma() const { return exact_fma_of(kernel_); }
 
   // The loop that `loop` writes, with the fma that is exact for what was found.
   template <typename Loop> void multiply(Loop loop) {
     if (!guarded_) {
       lines_.add("UNROLL");
-      return loop("FMA_EXACT");
+      return loop(exact_fma());
     }
     lines_.open("if ({}) {{", transposed_ ? "small[0] == 0" : "!found");
     lines_.add("UNROLL");

@@ -77,7 +77,7 @@ std::optional<Launch> render_staged(const ContractionKernel& kernel, const Geome
                         geometry.length >= kShortest && geometry.length <= kLongestStaged &&
                         (geometry.rows >= kSharingRows || is_few) && !geometry.far && !geometry.wide;
   const bool fits = limits.threads >= kTileThreads && 4 * floats + 64 <= static_cast<std::int64_t>(limits.shared_bytes);
-  if (!is_for_this || !is_small || !fits || a.bounded() || b.bounded() || is_guarded(kernel, limits)) {
+  if (!is_for_this || !is_small || !fits || a.bounded() || b.bounded() || is_guarded(kernel.type, limits)) {
     return std::nullopt;
   }
   const auto rows = static_cast<int>(geometry.rows);

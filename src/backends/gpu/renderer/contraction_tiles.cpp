@@ -140,7 +140,7 @@ void TileKernel::declare_sums(const char* array) {
 }
 
 void TileKernel::multiply() {
-  if (!guarded_) return multiply("FMA_EXACT");
+  if (!guarded_) return multiply(exact_fma_of(kernel_));
   lines_.add("int noted = {};", small_of("k", 0));
   // By what both operands have at the least: see note_small.
   lines_.add("bool plain = (small[noted] | small[noted + 5]) == 0 || (small[noted + 1] | small[noted + 4]) == 0 ||");

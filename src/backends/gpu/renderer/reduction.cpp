@@ -1,5 +1,6 @@
 #include "backends/gpu/renderer/reduction.h"
 
+#include "backends/gpu/renderer/contraction.h"
 #include "kernels/order.h"
 
 namespace lockstep {
@@ -60,11 +61,11 @@ void Reduction::restart(Lines& lines, const std::string& s) const {
 }
 
 void Reduction::accumulate(Lines& lines, const std::string& s, const std::string& a, const std::string& b,
-                           const std::string& element) const {
+                           const std::string& element, const char* fma) const {
   const std::string r = "r" + std::to_string(number_) + s;
   if (step_.reduce == ReduceOp::dot) {
     if (!is_integer(operand_)) {
-      lines.add("{} = {}({}, {}, {});", r, operand_ == ComputeType::f32 ? "FMA_EXACT" : "FMA64", a, b, r);
+      lines.add("{} = {}({}, {}, {});", r, operand_ == ComputeType::f32 ? fma : "FMA64", a, b, r);
     } else {
       lines.add("{} = wrap_add(wrap_mul({}, {}), {});", r, a, b, r);
     }
@@ -159,18 +160,39 @@ void Reduction::stage(Lines& lines, const char* array, int index, const std::str
   if (step_.b >= 0 && step_.b != step_.a) lines.add("{}{}[{}] = {};", array, index + 1, at, b);
 }
 
-void Reduction::chain(Lines& lines, int index, const std::string& from, int size) const {
+void Reduction::chain(Lines& lines, int index, const std::string& from, int size, bool guarded) const {
+  if (!guarded || step_.reduce != ReduceOp::dot || operand_ != ComputeType::f32) {
+    return chain_by(lines, index, from, size, Chain::plain);
+  }
+  lines.add("UINT least{} = 0xffffffffu;", number_);
+  chain_by(lines, index, from, size, Chain::watched);
+  lines.open("if (least{} < {}) {{", number_, kSmallWords);
+  restart(lines, "");
+  chain_by(lines, index, from, 0, Chain::rare);
+  lines.close();
+}
+
+void Reduction::chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind) const {
   if (size % order::kLanes == 0 && size > 0) {  // at most 64 per lane, which load before they add
     lines.add("UNROLL");
     lines.open("for (int first = 0; first < {}; first += {}) {{", size, order::kLanes);
     lines.add("int e = first + lane;");
   } else {
-    lines.add("UNROLL_BY(16)");
+    if (kind != Chain::rare) lines.add("UNROLL_BY(16)");
     lines.open("for (int e = lane; e < int(length); e += {}) {{", order::kLanes);
   }
+  const bool two = step_.b >= 0 && step_.b != step_.a;
   const std::string a = fmt::format("stage{}[{} + e]", index, from);
-  accumulate(lines, "", a, step_.b >= 0 && step_.b != step_.a ? fmt::format("stage{}[{} + e]", index + 1, from) : a,
-             "e");
+  const std::string b = two ? fmt::format("stage{}[{} + e]", index + 1, from) : a;
+  if (kind == Chain::watched) {
+    for (const std::string& element : two ? std::vector{a, b} : std::vector{a}) {
+      lines.open("{{");
+      lines.add("UINT word = (BITS({}) & 0x7fffffffu) - 1u;", element);
+      lines.add("least{0} = SELECT(word < least{0}, word, least{0});", number_);
+      lines.close();
+    }
+  }
+  accumulate(lines, "", a, b, "e", kind == Chain::watched ? "FMA" : "FMA_EXACT");
   lines.close();
 }
 

@@ -23,21 +23,22 @@ class Reduction {
   void start(Lines& lines, const std::string& suffix) const;
   /// Sets them back to the identity.
   void restart(Lines& lines, const std::string& suffix) const;
-  /// Adds element `element` of value(s) a, b to the accumulators.
+  /// Adds element `element` of value(s) a, b to the accumulators; sums of products of f32 by `fma`.
   void accumulate(Lines& lines, const std::string& suffix, const std::string& a, const std::string& b,
-                  const std::string& element) const;
+                  const std::string& element, const char* fma = "FMA_EXACT") const;
   /// Adds a result, as combining does.
   void add(Lines& lines, const std::string& suffix, const std::string& result) const;
   /// The accumulators' names and types, and what takes in those of another part: `fields` in the same order.
   std::vector<std::pair<std::string, ComputeType>> state() const;
   void merge(Lines& lines, const std::vector<std::string>& fields) const;
   /// The operands' elements in shared memory, and the chain of one lane over them: for rows whose elements are computed
-  /// by more threads than there are lanes.
+  /// by more threads than there are lanes. `guarded`: FMA_EXACT is slow (contraction.h, is_guarded), so that a chain is
+  /// made with FMA, and once more only where an element is too small for it.
   std::vector<SharedArray> stages(int index, int size) const;
   void stage(Lines& lines, const char* array, int index, const std::string& a, const std::string& b,
              const std::string& at) const;
-  void chain(Lines& lines, int index, const std::string& from,
-             int size) const;  ///< size: of all rows, 0 if they differ
+  void chain(Lines& lines, int index, const std::string& from, int size,
+             bool guarded) const;  ///< size: of all rows, 0 if they differ
   /// Sums and products: an accumulator for each of `width` neighbours, named r<number>[q].
   void start_lanes(Lines& lines, int width) const;
   /// Writes them to this thread's `width` places of the shared array, and reads others from there.
@@ -68,6 +69,9 @@ class Reduction {
   std::string combined(const std::string& a, const std::string& b) const;
 
  private:
+  /// With FMA_EXACT, where it is needed or hardly ever, or with FMA beside a look at the elements.
+  enum class Chain : std::uint8_t { plain, rare, watched };
+  void chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind) const;
   std::string beats(const std::string& key, const std::string& at, const std::string& best_key,
                     const std::string& best_at) const;
 

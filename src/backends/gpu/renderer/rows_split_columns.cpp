@@ -1,7 +1,9 @@
 // Chunks of rows that lie side by side themselves: columns of a matrix.
-#include "backends/gpu/renderer/rows_split.h"
-
 #include <algorithm>
+#include <functional>
+
+#include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/rows_split.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -151,18 +153,42 @@ void SplitKernel::write_column(const std::vector<int>& numbers, const std::vecto
   lines_.close();
   if (checked) lines_.close();
   lines_.close();
-  lines_.add("UNROLL");
-  lines_.open("for (int b = 0; b < {}; b++) {{", count);
-  if (checked) lines_.open("if (s + {}(b * {}) < end) {{", index_, kColumnLanes * plan_.slices);
-  lines_.add("UNROLL");
-  lines_.open("for (int q = 0; q < {}; q++) {{", width);
-  for (std::size_t r = 0; r < reductions.size(); ++r) {
-    const std::string at = fmt::format("[b * {} + q]", width);
-    reductions[r].accumulate(lines_, fmt::format("[(b & {}) * {} + q]", kColumnLanes / plan_.slices - 1, width),
-                             fmt::format("x{}{}", r, at), fmt::format("y{}{}", r, at), "");
-  }
+  const bool guarded = std::any_of(reductions.begin(), reductions.end(), [&](const Reduction& reduction) {
+    return plan_.code(reduction.number()).reduce == ReduceOp::dot && is_guarded(reduction.operand_type(), plan_.limits);
+  });
+  const auto each = [&](const std::function<void(std::size_t, const std::string&)>& write) {
+    lines_.add("UNROLL");
+    lines_.open("for (int b = 0; b < {}; b++) {{", count);
+    if (checked) lines_.open("if (s + {}(b * {}) < end) {{", index_, kColumnLanes * plan_.slices);
+    lines_.add("UNROLL");
+    lines_.open("for (int q = 0; q < {}; q++) {{", width);
+    for (std::size_t r = 0; r < reductions.size(); ++r) write(r, fmt::format("[b * {} + q]", width));
+    lines_.close();
+    if (checked) lines_.close();
+    lines_.close();
+  };
+  const auto accumulate = [&](const char* fma) {
+    each([&](std::size_t r, const std::string& at) {
+      reductions[r].accumulate(lines_, fmt::format("[(b & {}) * {} + q]", kColumnLanes / plan_.slices - 1, width),
+                               fmt::format("x{}{}", r, at), fmt::format("y{}{}", r, at), "", fma);
+    });
+  };
+  if (!guarded) return accumulate("FMA_EXACT");
+  lines_.add("UINT least = 0xffffffffu;");
+  each([&](std::size_t r, const std::string& at) {
+    if (plan_.code(numbers[r]).reduce != ReduceOp::dot) return;
+    for (const char* operand : kBoth) {
+      lines_.open("{{");
+      lines_.add("UINT word = (BITS({}{}{}) & 0x7fffffffu) - 1u;", operand, r, at);
+      lines_.add("least = SELECT(word < least, word, least);");
+      lines_.close();
+    }
+  });
+  lines_.open("if (least < {}) {{", kSmallWords);
+  accumulate("FMA_EXACT");
   lines_.close();
-  if (checked) lines_.close();
+  lines_.open("else {{");
+  accumulate("FMA");
   lines_.close();
 }
 

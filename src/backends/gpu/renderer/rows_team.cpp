@@ -10,6 +10,7 @@
 //            passes through shared memory to the 64 threads that follow the lanes
 #include <algorithm>
 
+#include "backends/gpu/renderer/contraction.h"
 #include "backends/gpu/renderer/rows.h"
 #include "backends/gpu/renderer/rows_team.h"
 
@@ -246,7 +247,7 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions) {
     int index = 0;
     for (const Reduction& reduction : ordered) {
       reduction.chain(lines_, index, fmt::format("team * {}", stage_size(team_)),
-                      full_ ? static_cast<int>(space_.length) : 0);
+                      full_ ? static_cast<int>(space_.length) : 0, is_guarded(reduction.operand_type(), limits_));
       index += static_cast<int>(reduction.stages(index, 0).size());
     }
     lines_.close();

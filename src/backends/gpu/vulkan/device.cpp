@@ -85,10 +85,12 @@ void LogicalDevice::create() {
 
 void LogicalDevice::describe() {
   VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+  VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
   VkPhysicalDeviceProperties2 v10{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   VkPhysicalDeviceShaderIntegerDotProductPropertiesKHR dots{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES_KHR};
-  v10.pNext = &v12;
+  v10.pNext = &v11;
+  v11.pNext = &v12;
   if (info_.has_byte_dots) v12.pNext = &dots;
   api().vkGetPhysicalDeviceProperties2(physical_, &v10);
   const VkPhysicalDeviceProperties& properties = v10.properties;
@@ -121,6 +123,8 @@ void LogicalDevice::describe() {
                                controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,
                                controls_.nearest_64, controls_.keep_subnormals_64, shaderc().version());
   info_.loads_side_by_side = true;
+  info_.quick_forms = true;
+  info_.near_teams = v11.subgroupSize == 32;
   info_.groups = properties.limits.maxComputeWorkGroupCount[0];
   info_.shared_bytes = properties.limits.maxComputeSharedMemorySize;
   // Vulkan does not tell how many units there are.

@@ -10,6 +10,7 @@
 
 #include "backends/gpu/plain_forms.h"
 #include "backends/gpu/texts.h"
+#include "backends/gpu/vulkan/quick_forms.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -50,7 +51,6 @@ constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
 #define AFTER_EARLIER()
 #define BARRIER() barrier()
-#define NEAR_BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Bytes4 { uint at; };
@@ -81,8 +81,6 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uv
 #define STORE8_U8(a, i, words8) Words2((a) + uint64_t(int64_t(i))).at = uvec2(JOINED_U8(words8, 0), JOINED_U8(words8, 4));
 #define STORE4_U16(a, i, words4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
 #define STORE8_U16(a, i, words8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
-#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))
-#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
 #define STORE4_BF16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
 #define STORE8_BF16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
 #define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
@@ -207,7 +205,13 @@ std::string with_suffixes(const std::string& text) {
 
 std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic, int push_words,
                           const std::string& matrices) {
-  std::string text = std::string(kHead) + kPlainForms + kWords;
+  std::string text = kHead;
+  text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
+  text += std::string(kPlainForms) + kWords;
+  text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
+  text += arithmetic.quick_halves   ? kQuickHalves
+          : arithmetic.float_halves ? std::string(kFloatHalves) + kPlainHalfPairs
+                                    : std::string(kPlainHalves) + kPlainHalfPairs;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
   text += fmt::format("#define UNROLL {0}\n#define UNROLL_BY(n) {0}\n", unroll);

@@ -1,0 +1,115 @@
+// The words of plain_forms.h in fewer instructions, for devices on which they give the same bits
+// (Arithmetic::quick_floats, quick_halves): products of floats in place of masks of their words, and conversions of the
+// language.
+#pragma once
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+// x, or the zero of its sign where its magnitude is not above a word: a factor of 1 or 0, which leaves NaN what it is.
+inline constexpr const char* kQuickFloats = R"(#define CANONICAL_F32(x) quick_canonical(x)
+#define FLUSHED_F32(x) flushed(x, 0x00800000u)
+#define ROUND_BF16(x) quick_bf16(x)
+#define ANY_ROUND_BF16(x) quick_bf16(x)
+#define NEAREST_BF16(x) nearest_value(x)
+#define ENCODE_BF16(x) (floatBitsToUint(quick_bf16(x)) >> 16)
+#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | floatBitsToUint(quick_bf16(floats2[j + 1])))
+#define LARGER(x, y) quick_larger(x, y)
+#define SMALLER(x, y) quick_smaller(x, y)
+float flushed(float x, uint least) {
+  return x * (abs(x) > uintBitsToFloat(least) ? 1.0 : 0.0);
+}
+float quick_canonical(float x) {
+  float result = flushed(x, 0x00800000u);
+  return result == result ? result : uintBitsToFloat(0x7fc00000u);
+}
+float nearest_value(float x) {
+  uint word = floatBitsToUint(x);
+  word = (word + 0x7fffu + ((word >> 16) & 1u)) & 0xffff0000u;
+  return uintBitsToFloat(x == x ? word : 0x7fc00000u);
+}
+// What rounds to 0x0080 becomes zero, too.
+float quick_bf16(float x) {
+  return nearest_value(flushed(x, 0x00808000u));
+}
+float quick_larger(float x, float y) {
+  return y > x || y != y ? y : x;
+}
+float quick_smaller(float x, float y) {
+  return y < x || y != y ? y : x;
+}
+)";
+
+inline constexpr const char* kPlainBf16Pairs =
+    "#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))\n";
+
+inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
+#define ANY_DECODE_F16(word) unpackHalf2x16(word).x
+#define ROUND_F16(x) quick_half(packHalf2x16(vec2(x, 0.0)))
+#define ANY_ROUND_F16(x) unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x
+#define ENCODE_F16(x) half_word(x)
+#define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
+float quick_half(uint word) {
+  float result = unpackHalf2x16(word).x;
+  return result == result ? result : uintBitsToFloat(0x7fc00000u);
+}
+uint half_word(float x) {
+  uint word = packHalf2x16(vec2(x, 0.0));
+  return x == x ? word : 0x7e00u;
+}
+uint half_pair(vec2 x) {
+  uint word = packHalf2x16(x);
+  word = x.x == x.x ? word : (word & 0xffff0000u) | 0x7e00u;
+  return x.y == x.y ? word : (word & 0xffffu) | 0x7e000000u;
+}
+)";
+
+// A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
+inline constexpr const char* kFloatHalves = R"(#define DECODE_F16(word) float_of_half(word)
+#define ANY_DECODE_F16(word) any_float_of_half(word)
+#define ROUND_F16(x) half_value(x)
+#define ANY_ROUND_F16(x) half_value(x)
+#define ENCODE_F16(x) half_word(x)
+float any_float_of_half(uint word) {
+  uint bits = (word & 0x7fffu) << 13;
+  float small = uintBitsToFloat(bits + 0x38800000u) - uintBitsToFloat(0x38800000u);
+  float large = uintBitsToFloat(bits + (bits < 0x0f800000u ? 0x38000000u : 0x70000000u));
+  return uintBitsToFloat(floatBitsToUint(bits < 0x00800000u ? small : large) | ((word & 0x8000u) << 16));
+}
+float float_of_half(uint word) {
+  float result = any_float_of_half(word);
+  return result == result ? result : uintBitsToFloat(0x7fc00000u);
+}
+float half_value(float x) {
+  uint word = floatBitsToUint(x);
+  uint magnitude = word & 0x7fffffffu;
+  float small = (abs(x) + 0.5) - 0.5;
+  uint large = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) & 0xffffe000u;
+  large = magnitude >= 0x477ff000u ? 0x7f800000u : large;
+  uint result = (magnitude < 0x38800000u ? floatBitsToUint(small) : large) | (word & 0x80000000u);
+  return uintBitsToFloat(x == x ? result : 0x7fc00000u);
+}
+uint half_word(float x) {
+  uint word = floatBitsToUint(x);
+  uint magnitude = word & 0x7fffffffu;
+  uint small = floatBitsToUint(abs(x) + 0.5) - 0x3f000000u;
+  uint large = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  large = magnitude >= 0x477ff000u ? 0x7c00u : large;
+  uint result = (magnitude < 0x38800000u ? small : large) | ((word >> 16) & 0x8000u);
+  return x == x ? result : 0x7e00u;
+}
+)";
+
+inline constexpr const char* kPlainHalfPairs =
+    "#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))\n";
+
+// Of 32 threads whose numbers begin at a multiple of 32, if those are a subgroup.
+inline constexpr const char* kNearTeams = R"(#extension GL_KHR_shader_subgroup_basic : require
+#define NEAR_BARRIER() subgroupBarrier()
+#define ARE_TEAMS (gl_SubgroupSize == 32u && gl_SubgroupInvocationID == (gl_LocalInvocationIndex & 31u))
+)";
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
