@@ -85,7 +85,7 @@ TEST(ContractionForms, AFewRowsTimesMatricesOfSixteenBits) {
   std::uint64_t seed = 300;
   for (const Product& p : {Product{1, 1, 2112, 2816},
                            {1, 1, 1088, 4352},
-                           {1, 3, 4224, 512},
+                           {1, 3, 4224, 768},
                            {1, 4, 1600, 1280},
                            {1, 2, 2128, 4096},
                            {1, 1, 2112, 14336}}) {
