@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostFlushes = 16;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::size_t kLeastWords = 64;  ///< of a buffer
 
 }  // namespace
 
@@ -26,25 +27,35 @@ bool UnreadFaults::keep_much() const {
 
 BufferRef UnreadFaults::take_words(Backend& backend, std::size_t count) {
   if (count == 0) return nullptr;
-  constexpr std::size_t kLeast = 64;
-  const std::vector<std::uint32_t> zeros(count);
-  BufferRef words;
-  if (count <= kLeast && !free_.empty()) {
-    words = std::move(free_.back());
+  if (count <= kLeastWords && !free_.empty()) {
+    BufferRef words = std::move(free_.back());
     free_.pop_back();
-  } else {
-    words = backend.allocate(4 * std::max(count, kLeast));
+    return words;
   }
-  backend.upload(*words, zeros.data(), 4 * count);
+  BufferRef words = backend.allocate(4 * std::max(count, kLeastWords));
+  clear(backend, *words, std::max(count, kLeastWords));
   return words;
+}
+
+void UnreadFaults::clear(Backend& backend, Buffer& words, std::size_t count) {
+  const std::vector<std::uint32_t> zeros(count);
+  backend.upload(words, zeros.data(), 4 * count);
+}
+
+// Kernels write nothing where indices are good: most words are zeros still.
+void UnreadFaults::keep(Backend& backend, const BufferRef& words, bool are_zeros) {
+  if (free_.size() > kMostFlushes) return;
+  if (!are_zeros) clear(backend, *words, kLeastWords);
+  free_.push_back(words);
 }
 
 bool UnreadFaults::give_back(Backend& backend, const BufferRef& words, std::size_t count) {
   if (words == nullptr) return true;
   std::vector<std::uint32_t> faults(count);
   backend.download(faults.data(), *words, 4 * count);
-  if (free_.size() <= kMostFlushes) free_.push_back(words);
-  return std::all_of(faults.begin(), faults.end(), [](std::uint32_t fault) { return fault == 0; });
+  const bool are_zeros = std::all_of(faults.begin(), faults.end(), [](std::uint32_t fault) { return fault == 0; });
+  keep(backend, words, are_zeros);
+  return are_zeros;
 }
 
 std::vector<std::shared_ptr<const IndexChecks>> UnreadFaults::add(
@@ -90,10 +101,11 @@ void UnreadFaults::begin_reading(CopiesToHost& device) {
   }
 }
 
-void UnreadFaults::settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
-  const auto later =
-      std::find_if(flushes_.begin(), flushes_.end(), [](const Flush& f) { return f.arriving == nullptr; });
-  settle(backend, compute, released, static_cast<std::size_t>(later - flushes_.begin()));
+void UnreadFaults::settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released,
+                               const Node& node) {
+  while (is_unsettled(node) && !flushes_.empty() && flushes_.front().arriving != nullptr) {
+    settle(backend, compute, released, 1);
+  }
 }
 
 void UnreadFaults::settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released, std::size_t count) {
@@ -120,7 +132,8 @@ void UnreadFaults::settle(Backend& backend, const Compute& compute, std::vector<
       released.push_back(std::move(check.index));
     }
     bytes_ -= oldest.bytes;
-    if (free_.size() <= kMostFlushes) free_.push_back(oldest.words);
+    keep(backend, oldest.words,
+         std::all_of(faults.begin(), faults.end(), [](std::uint32_t fault) { return fault == 0; }));
     flushes_.pop_front();
   }
 }

@@ -42,12 +42,15 @@ class UnreadFaults {
   void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released) {
     settle(backend, compute, released, flushes_.size());
   }
-  /// Begins to copy all words to the host. Then those are read that were there: waits for nothing that came later.
+  /// Begins to copy all words to the host. Then those are read that `node` depends on and those before them: waits for
+  /// nothing that came later, though its words may be on their way, too.
   void begin_reading(CopiesToHost& device);
-  void settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released);
+  void settle_read(Backend& backend, const Compute& compute, std::vector<NodeRef>& released, const Node& node);
 
  private:
   void settle(Backend& backend, const Compute& compute, std::vector<NodeRef>& released, std::size_t count);
+  static void clear(Backend& backend, Buffer& words, std::size_t count);
+  void keep(Backend& backend, const BufferRef& words, bool are_zeros);
 
   struct Flush {
     BufferRef words;
@@ -57,8 +60,8 @@ class UnreadFaults {
   };
   std::deque<Flush> flushes_;  ///< oldest first
   std::size_t bytes_ = 0;      ///< of all
-  /// Words that were read, for later flushes. They are not given back: others would move into their memory, and steps
-  /// that repeat would not find theirs again.
+  /// Words that were read, for later flushes: zeros again. They are not given back: others would move into their
+  /// memory, and steps that repeat would not find theirs again.
   std::vector<BufferRef> free_;
 };
 

@@ -69,15 +69,16 @@ DeviceWindow& window_of(Device device) {
   return *window;
 }
 
-// Reads the fault words of all flushes that nobody has looked at, or of those for which that has begun.
-void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& released, bool read_ones = false) {
+// Reads the fault words of all flushes that nobody has looked at, or of those that `read`, whose reading has begun,
+// depends on.
+void settle(DeviceWindow& state, Backend& backend, std::vector<NodeRef>& released, const Node* read = nullptr) {
   const auto compute = [&](const NodeRef& node) {
     const Window window = describe({&node, 1});
     const std::shared_ptr<const Plan> plan = state.plans.plan_for(backend, window);
     return execute(backend, window, *plan, state.faults.take_words(backend, plan->checks), state.work).back();
   };
-  if (read_ones) {
-    state.faults.settle_read(backend, compute, released);
+  if (read != nullptr) {
+    state.faults.settle_read(backend, compute, released, *read);
   } else {
     state.faults.settle(backend, compute, released);
   }
@@ -328,11 +329,11 @@ void start_computing(const NodeRef& node) {
 
 namespace {
 
-void settle_checks_of(const Node& node, bool read_ones) {
+void settle_checks_of(const Node& node, bool is_read) {
   DeviceWindow& state = window_of(node.device);
   std::vector<NodeRef> released;
   const std::lock_guard executing(state.execute);
-  settle(state, backend_of(node.device), released, read_ones);
+  settle(state, backend_of(node.device), released, is_read ? &node : nullptr);
   if (const std::exception_ptr error = error_of(node)) std::rethrow_exception(error);
 }
 

@@ -305,7 +305,7 @@ struct AttentionKernel {
   bool causal = false;      ///< query i sees the keys up to i + behind, else all
   std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   int scale = 0;            ///< parameter, f32: of the scores
-  Input query, key, value;  ///< of one dtype, exact: f32, else of 16 bits; over (batches, heads, positions, width)
+  Input query, key, value;  ///< of one dtype: f32 (exact), or of 16 bits; over (batches, heads, positions, width)
   bool masked = false;      ///< exact, one row: the keys for which `mask` has false are hidden
   Input mask;               ///< bool, over (batches, heads, rows, keys)
   int made = -1;            ///< gradients: slot of what the forward kernel made

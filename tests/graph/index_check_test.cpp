@@ -22,6 +22,8 @@ class Remote : public Backend, public CopiesToHost {
  public:
   static constexpr Device kDevice{DeviceKind::cuda, 900};
   static std::atomic<int> downloads;
+  static std::atomic<int> uploads;
+  static std::atomic<int> looks;  ///< at copies to the host, which wait for them
 
   Device device() const override { return kDevice; }
   BufferRef allocate(std::size_t bytes) override {
@@ -29,7 +31,10 @@ class Remote : public Backend, public CopiesToHost {
     std::byte* const data = memory->data();
     return std::make_shared<Buffer>(kDevice, data, bytes, [memory] {});
   }
-  void upload(Buffer& to, const void* from, std::size_t bytes) override { reference_->upload(to, from, bytes); }
+  void upload(Buffer& to, const void* from, std::size_t bytes) override {
+    ++uploads;
+    reference_->upload(to, from, bytes);
+  }
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override {
     ++downloads;
     reference_->download(to, from, bytes, offset);
@@ -37,7 +42,10 @@ class Remote : public Backend, public CopiesToHost {
   std::unique_ptr<HostCopy> begin_download(const Buffer& from, std::size_t bytes, std::size_t offset) override {
     struct Copy : HostCopy {
       std::vector<std::byte> then;
-      std::span<const std::byte> bytes() override { return then; }
+      std::span<const std::byte> bytes() override {
+        ++looks;
+        return then;
+      }
     };
     auto copy = std::make_unique<Copy>();
     copy->then.resize(bytes);
@@ -51,6 +59,8 @@ class Remote : public Backend, public CopiesToHost {
   std::unique_ptr<Backend> reference_ = make_reference_backend();
 };
 std::atomic<int> Remote::downloads = 0;
+std::atomic<int> Remote::uploads = 0;
+std::atomic<int> Remote::looks = 0;
 
 class IndexChecks : public ::testing::Test {
  protected:
@@ -91,6 +101,34 @@ TEST_F(IndexChecks, AReadingThatBeganEarlyWaitsForNothingThatCameLater) {
   EXPECT_EQ(Remote::downloads, 1) << "of the bad index: nothing else was waited for";
   EXPECT_EQ(column.to_vector<float>(), (std::vector<float>{3, 3, 0, 0}));
   expect_error<IndexError>([&] { later.item<float>(); }, {"index 9"});
+}
+
+// A loop that reads each value when the next has begun, as decoding does: the words of the next are on their way then.
+TEST_F(IndexChecks, AnEarlyReadingLooksAtNoWordsThatBeganLater) {
+  graph::EarlyRead before(picked({1}) + 1.0);
+  for (int i = 0; i < 4; ++i) {
+    graph::EarlyRead next(picked({2}) + 1.0);
+    Remote::looks = 0;
+    EXPECT_EQ(before.to_vector<float>().size(), 1U);
+    EXPECT_EQ(Remote::looks, 2) << "its words, then the value";
+    before = std::move(next);
+  }
+  EXPECT_EQ(Remote::downloads, 0);
+}
+
+// Words that were read as zeros need not be cleared for the next flush; others are.
+TEST_F(IndexChecks, WordsAreClearedOnlyAfterABadIndex) {
+  const Tensor index = Tensor::from<std::int64_t>({2, 0}, {2}, device_).eval();
+  const Tensor bad = Tensor::from<std::int64_t>({2, 7}, {2}, device_).eval();
+  const auto pick = [&](const Tensor& at) { return graph::gather(table_, 0, at).to_vector<float>(); };
+  pick(index);
+  Remote::uploads = 0;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pick(index), (std::vector<float>{2, 0}));
+  EXPECT_EQ(Remote::uploads, 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(pick(bad), IndexError);
+    EXPECT_EQ(pick(index), (std::vector<float>{2, 0}));
+  }
 }
 
 TEST_F(IndexChecks, ErrorsComeWithWhateverDependsOnThem) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,18 +24,22 @@ inline bool conflict(std::span<const Access> later, std::span<const Access> earl
   });
 }
 
-/// For each command of a list of at most 64 the earlier ones that it has to wait for, the latest first, without those
-/// that these wait for themselves.
+constexpr std::size_t kMostCommands = 128;  ///< of a list
+
+/// For each command of a list of at most kMostCommands the earlier ones that it has to wait for, the latest first,
+/// without those that these wait for themselves.
 inline std::vector<std::vector<std::size_t>> needed_by(std::span<const Command> commands) {
-  LOCKSTEP_ASSERT(commands.size() <= 64);
+  LOCKSTEP_ASSERT(commands.size() <= kMostCommands);
+  using Set = std::bitset<kMostCommands>;
   std::vector<std::vector<std::size_t>> needed(commands.size());
-  std::vector<std::uint64_t> before;  // bits of all earlier ones that are over when a command begins
+  std::vector<Set> before;  // all earlier ones that are over when a command begins
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    std::uint64_t all = 0;
+    Set all;
     for (std::size_t j = i; j-- > 0;) {
-      if ((all >> j & 1) != 0 || !conflict(commands[i].accesses, commands[j].accesses)) continue;
+      if (all[j] || !conflict(commands[i].accesses, commands[j].accesses)) continue;
       needed[i].push_back(j);
-      all |= before[j] | std::uint64_t{1} << j;
+      all |= before[j];
+      all.set(j);
     }
     before.push_back(all);
   }

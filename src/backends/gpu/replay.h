@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/gpu/driver.h"
+#include "backends/gpu/hazards.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -91,7 +92,8 @@ class ReplayingDriver : public Driver {
   Known* closest(std::vector<std::size_t>& different);
   void remember();
 
-  static constexpr std::size_t kMostLaunches = 64;  ///< of a list: what is collected longer leaves the device idle
+  /// Of a list: what is collected longer leaves the device idle.
+  static constexpr std::size_t kMostLaunches = kMostCommands;
   static constexpr std::size_t kLeastLaunches = 4;  ///< below, a list is not worth it
   static constexpr std::size_t kMostKnown = 256;    ///< lists
   static constexpr std::size_t kMostVariants = 64;  ///< of one list of kernels, as equal layers have them

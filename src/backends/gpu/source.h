@@ -31,8 +31,11 @@
 //   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4
 //   SUM_OF_2(x)              the sum of int of 2 threads; all threads of 32 call these two, which are for
 //                            KernelText::copies: CUDA alone
+//   RECIPROCAL(x)            1 / x of a float, rounded to the nearest; for KernelText::copies, too
 //   COPY_TO_SHARED(s, i, bytes, at)  starts to copy the i-th `bytes` (4, 8 or 16) of shared array s from place `at`;
 //   COPIES_ARRIVED()         waits for those of this thread
+//   COPIES_BEGUN()           ends a group of them, which may be empty; COPIES_ARRIVED_BUT(n) waits for all groups of
+//                            this thread but the last n. These two for KernelText::copies
 //   TAKE4_U8/16(s, i, w)     LOAD4 from there; TAKE8_U8/16(s, i, w) LOAD8. These for KernelText::copies: CUDA alone
 //   TAKE4_U32(s, i, w)       UINT w[4] = the i-th four words of the shared int array s; PUT4_U32(s, i, w) and back
 //   READ4(s, i, x, j)        x[j .. j + 3] = s[i .. i + 3] of the shared float array s, i a multiple of 4

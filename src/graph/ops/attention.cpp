@@ -121,7 +121,10 @@ class Attention {
                       width <= kMostFusedWidth && value_.shape().back() == width && result_shape().numel() > 0;
     const bool hides = mask_.defined() && mask_.dtype() == DType::boolean && read(mask_).view.bounds.empty() &&
                        read(query_).view.bounds.empty();
-    return fits && hides && !by_position() && !(options_.softcap > 0) && is_plain_exact() &&
+    const DType dtype = query_.dtype();
+    const bool has_dtype = (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) &&
+                           key_.dtype() == dtype && value_.dtype() == dtype;
+    return fits && hides && has_dtype && !by_position() && !(options_.softcap > 0) && is_plain_exact() &&
            numerics_of(query_.dtype()) == Numerics::exact && backend_of(query_.device()).has_masked_attention();
   }
 
@@ -198,12 +201,13 @@ class Attention {
   // Who watches kernels, or writes them to a file, sees the composition, which every device has.
   bool is_plain_exact() const {
     const auto dense = [](const Tensor& tensor) { return read(tensor).base->encoding == Encoding::dense; };
-    return dense(query_) && dense(key_) && dense(value_) && query_.dtype() == DType::f32 && std::abs(scale_) <= 1 &&
+    return dense(query_) && dense(key_) && dense(value_) && std::abs(scale_) <= 1 &&
            std::abs(scale_) >= kLeastExactScale && !is_watched() && !is_recording();
   }
   bool is_fused_exact(const Backend& backend) const {
-    return is_plain_exact() && backend.has_exact_attention() && query_.shape().back() % kFusedWidths == 0 &&
-           keys_ >= kLeastExactKeys && keys_ <= kMostExactKeys && behind_.value_or(0) >= 0;
+    return is_plain_exact() && query_.dtype() == DType::f32 && backend.has_exact_attention() &&
+           query_.shape().back() % kFusedWidths == 0 && keys_ >= kLeastExactKeys && keys_ <= kMostExactKeys &&
+           behind_.value_or(0) >= 0;
   }
 
   void check_shapes() {

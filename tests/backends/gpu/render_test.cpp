@@ -244,6 +244,51 @@ TEST(GpuRender, RowsAreCopiedToSharedMemoryWhereTheDeviceCan) {
   }
 }
 
+// A step's products with a matrix in 16 bits stream through shared memory where there is enough of it, and of columns.
+TEST(GpuRender, MatricesOfSixteenBitsStreamWhereTheDeviceCan) {
+  const auto product = [](std::int64_t rows, std::int64_t columns, std::int64_t length, DType dtype, int slot = 1) {
+    Kernel kernel = matmul(rows, columns, length, DType::f32);
+    auto& contraction = std::get<ContractionKernel>(kernel);
+    contraction.b_operand.dtype = dtype;
+    contraction.b_operand.slot = slot;
+    contraction.b_operand.view = View{.shape = {length, columns}, .strides = {1, length}};
+    return kernel;
+  };
+  const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true};
+  const auto streams = [](const Rendered& rendered) {
+    return rendered.launches.size() == 1 &&
+           rendered.launches[0].text.body.find("COPIES_ARRIVED_BUT") != std::string::npos;
+  };
+  struct Case {
+    std::int64_t rows, columns, length;
+    DType dtype;
+  };
+  for (const Case& c :
+       {Case{1, 4096, 4096, DType::bf16}, Case{1, 1024, 4096, DType::bf16}, Case{4, 14336, 4096, DType::f16},
+        Case{1, 4096, 14336, DType::bf16}, Case{1, 808, 2816, DType::f16}, Case{2, 128256, 2048, DType::bf16},
+        Case{3, 2048, 768, DType::bf16}}) {
+    SCOPED_TRACE(::testing::Message() << c.rows << " x " << c.columns << " x " << c.length);
+    const Rendered rendered = render(product(c.rows, c.columns, c.length, c.dtype), limits);
+    ASSERT_TRUE(streams(rendered));
+    const Launch& launch = rendered.launches[0];
+    EXPECT_TRUE(launch.text.copies);
+    EXPECT_EQ(launch.early.size(), 1U);
+    EXPECT_GE(launch.groups, 99U);
+    EXPECT_LE(shared_bytes_of(launch.text) * static_cast<std::size_t>(launch.text.groups_per_unit),
+              limits.shared_bytes);
+  }
+  EXPECT_FALSE(streams(render(product(5, 4096, 4096, DType::bf16), limits)));
+  EXPECT_FALSE(streams(render(product(1, 4096, 4096, DType::f32), limits)));
+  EXPECT_FALSE(streams(render(product(1, 4096, 4096, DType::bf16, 0), limits)));  // not read early, then
+  EXPECT_FALSE(streams(render(product(1, 4100, 4096, DType::bf16), limits)));
+  EXPECT_FALSE(streams(render(product(1, 768, 4096, DType::bf16), limits)));
+  EXPECT_FALSE(streams(render(product(1, 4096, 4000, DType::bf16), limits)));
+  EXPECT_FALSE(streams(render(product(4, 4096, 14336, DType::bf16), limits)));
+  EXPECT_FALSE(streams(render(product(1, 4096, 4096, DType::bf16), {.units = 132, .shared_bytes = 227 << 10})));
+  EXPECT_FALSE(streams(
+      render(product(1, 4096, 4096, DType::bf16), {.units = 132, .shared_bytes = 99 << 10, .copies_to_shared = true})));
+}
+
 Kernel blocked_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, const View& a, const View& b) {
   Kernel kernel = matmul(m, n, k, dtype);
   auto& contraction = std::get<ContractionKernel>(kernel);

@@ -80,6 +80,33 @@ TEST(ContractionForms, MatricesTimesAFewVectors) {
   }
 }
 
+// Which streams through shared memory on a device that has as much as a Hopper, over columns enough for its units.
+TEST(ContractionForms, AFewRowsTimesMatricesOfSixteenBits) {
+  std::uint64_t seed = 300;
+  for (const Product& p : {Product{1, 1, 2112, 2816},
+                           {1, 1, 1088, 4352},
+                           {1, 3, 4224, 768},
+                           {1, 4, 1600, 1280},
+                           {1, 2, 2128, 4096},
+                           {1, 1, 2112, 14336}}) {
+    seed += 10;
+    SCOPED_TRACE(fmt::format("[{}, {}] x [{}, {}]", p.m, p.k, p.k, p.n));
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      same_everywhere([&](Device device) {
+        const Tensor x = random_tensor({p.m, p.k}, dtype, seed, device, true);
+        const Tensor w = random_tensor({p.n, p.k}, dtype, seed + 1, device, true);
+        return silu(linear(x, w) + random_tensor({p.n}, dtype, seed + 2, device));
+      });
+    }
+  }
+  // Rows that lie between others, and a part of a matrix.
+  same_everywhere([](Device device) {
+    const Tensor x = random_tensor({2, 3, 1024}, DType::bf16, 1, device).select(1, 1);
+    const Tensor w = random_tensor({1632, 1280}, DType::bf16, 2, device).narrow(0, 16, 1600).narrow(1, 128, 1024);
+    return linear(x, w);
+  });
+}
+
 TEST(ContractionForms, OtherTypes) {
   for (const DType dtype : {DType::i8, DType::i32, DType::i64, DType::f64}) {
     for (const Product& p : {Product{1, 70, 65, 300}, {2, 20, 21, 9}, {1, 33, 1, 600}}) {

@@ -21,8 +21,8 @@ struct StepSizes {
   std::int64_t batches, heads, key_heads, keys, width;
 };
 
-Tensor numbers(const Shape& shape, std::uint64_t seed, bool special) {
-  return random_tensor(shape, DType::f32, seed, {}, special);
+Tensor numbers(const Shape& shape, std::uint64_t seed, bool special, DType dtype = DType::f32) {
+  return random_tensor(shape, DType::f32, seed, {}, special).to(dtype);
 }
 
 // What the rows see: the first none, the last all but one of the keys.
@@ -32,15 +32,17 @@ Tensor seen_keys(std::int64_t batches, std::int64_t keys) {
   return arange(static_cast<double>(keys)) < last;
 }
 
-Tensor attend_step(const StepSizes& s, Device device, bool special, std::optional<double> scale = std::nullopt) {
+Tensor attend_step(const StepSizes& s, Device device, bool special, std::optional<double> scale = std::nullopt,
+                   DType dtype = DType::f32) {
   AttentionOptions options;
   options.enable_gqa = s.heads != s.key_heads;
   options.mask = seen_keys(s.batches, s.keys).to(device);
   options.scale = scale;
-  return scaled_dot_product_attention(numbers({s.batches, s.heads, 1, s.width}, 1, special).to(device),
-                                      numbers({s.batches, s.key_heads, s.keys, s.width}, 2, special).to(device),
-                                      numbers({s.batches, s.key_heads, s.keys, s.width}, 3, special).to(device),
-                                      options);
+  const auto operand = [&](std::int64_t heads, std::int64_t length, std::uint64_t seed) {
+    return numbers({s.batches, heads, length, s.width}, seed, special, dtype).to(device);
+  };
+  return scaled_dot_product_attention(operand(s.heads, 1, 1), operand(s.key_heads, s.keys, 2),
+                                      operand(s.key_heads, s.keys, 3), options);
 }
 
 bool is_one_kernel(const Tensor& result) {
@@ -50,13 +52,14 @@ bool is_one_kernel(const Tensor& result) {
   });
 }
 
-void expect_steps(const StepSizes& s, bool special = false, std::optional<double> scale = std::nullopt) {
+void expect_steps(const StepSizes& s, bool special = false, std::optional<double> scale = std::nullopt,
+                  DType dtype = DType::f32) {
   SCOPED_TRACE(::testing::Message() << s.batches << " x " << s.heads << " (" << s.key_heads << ") x " << s.keys << " x "
                                     << s.width << (special ? " special" : ""));
   const NoGrad no_gradients;
-  same_everywhere([&](Device device) { return attend_step(s, device, special, scale); });
+  same_everywhere([&](Device device) { return attend_step(s, device, special, scale, dtype); });
   for (const Device device : test_devices()) {
-    EXPECT_EQ(is_one_kernel(attend_step(s, device, special, scale)), backend_of(device).has_masked_attention())
+    EXPECT_EQ(is_one_kernel(attend_step(s, device, special, scale, dtype)), backend_of(device).has_masked_attention())
         << device.to_string();
   }
 }
@@ -82,6 +85,24 @@ TEST(MaskedAttention, SpecialValues) {
   for (const std::int64_t heads : {2, 6}) expect_steps({6, heads, 2, 512, 32}, true);
   expect_steps({2, 2, 2, 512, 32}, false, 0x1p-100);
   expect_steps({2, 2, 2, 512, 32}, false, -1.0);
+}
+
+// As the memory of a model in 16 bits has it.
+TEST(MaskedAttention, SixteenBits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool special : {false, true}) expect_steps({3, 6, 2, 512, 64}, special, std::nullopt, dtype);
+    expect_steps({2, 8, 2, 256, 128}, false, std::nullopt, dtype);
+  }
+  const NoGrad no_gradients;
+  same_everywhere([&](Device d) {  // keys that are copied, since elements lie apart
+    AttentionOptions options;
+    options.enable_gqa = true;
+    options.mask = seen_keys(3, 256).to(d);
+    return scaled_dot_product_attention(numbers({3, 4, 32, 1}, 1, false, DType::bf16).to(d).transpose(2, 3),
+                                        numbers({3, 2, 32, 256}, 2, false, DType::bf16).to(d).transpose(2, 3),
+                                        numbers({3, 2, 256, 33}, 3, false, DType::bf16).to(d).narrow(3, 1, 32),
+                                        options);
+  });
 }
 
 // Keys in front of a memory with room for more, rows that lie between others, elements that lie apart.
@@ -129,7 +150,7 @@ TEST(MaskedAttention, OthersAreComposed) {
   EXPECT_FALSE(is_one({1, 2, 2, 256, 48}, 1, DType::f32, false));
   EXPECT_FALSE(is_one({1, 2, 2, 256, 160}, 1, DType::f32, false));
   EXPECT_FALSE(is_one({1, 2, 2, 256, 32}, 2, DType::f32, false));
-  EXPECT_FALSE(is_one({1, 2, 2, 256, 32}, 1, DType::bf16, false));
+  EXPECT_FALSE(is_one({1, 2, 2, 256, 32}, 1, DType::f64, false));
   EXPECT_FALSE(is_one({1, 2, 2, 256, 32}, 1, DType::f32, true));
 }
 

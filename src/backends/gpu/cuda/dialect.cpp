@@ -208,12 +208,15 @@ constexpr const char* kCopies = R"(
 #define CACHED_4 "ca"
 #define CACHED_8 "ca"
 #define CACHED_16 "cg"
+#define RECIPROCAL(x) __frcp_rn(x)
 #define LARGEST_OF_4(x) largest_of_4(x)
 FUNCTION UINT largest_of_4(UINT x) {
   x = max(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 #define SUM_OF_2(x) ((x) + __shfl_xor_sync(0xffffffffu, x, 1))
+#define COPIES_BEGUN() asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPIES_ARRIVED_BUT(n) asm volatile("cp.async.wait_group " #n ";" ::: "memory")
 #define COPIES_ARRIVED() asm volatile("cp.async.wait_all;" ::: "memory")
 #define TAKE4_U16(s, i, words4) { uint2 v = ((const uint2*)(s))[i]; PARTS_U16(v.x, words4, 0) PARTS_U16(v.y, words4, 2) }
 #define TAKE8_U16(s, i, words8) { uint4 v = ((const uint4*)(s))[i]; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }

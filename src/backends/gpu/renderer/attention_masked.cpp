@@ -62,7 +62,8 @@ class MaskedAttention {
     rows.strides = View::contiguous(view.shape).strides;
     rows.offset = 0;
     rows.copy = parts_.reserve(view.shape.numel(), input.dtype);
-    parts_.append_copy(input, view, rows.strides, rows.copy / 4, input.dtype);
+    const auto size = static_cast<std::int64_t>(size_of(input.dtype));
+    parts_.append_copy(input, view, rows.strides, rows.copy / size, input.dtype);
     return rows;
   }
   std::string memory(Words& words, const Rows& rows) const {
@@ -90,24 +91,26 @@ class MaskedAttention {
   std::int64_t units(std::int64_t parts) const { return sizes_.batches * sizes_.key_heads * parts; }
 
   /// Reads `count` vectors of each thread into `loaded`, of rows of `vectors` of them, the first at `first`.
-  static void load_rows(Lines& lines, int count, int vectors, const char* memory, const std::string& first) {
+  static void load_rows(Lines& lines, int count, int vectors, DType dtype, const char* memory,
+                        const std::string& first) {
     lines.add("UNROLL");
     lines.open("for (int j = 0; j < {}; j++) {{", count);
     lines.add("int e = thread_id + j * {};", kStepThreads);
     lines.add("UINT four[4];");
-    lines.add("LOAD4_U32({0}, base + LONG(({1} + e / {2}) * key_stride + e % {2} * 4), four)", memory, first, vectors);
+    lines.add("{3}({0}, base + LONG(({1} + e / {2}) * key_stride + e % {2} * 4), four)", memory, first, vectors,
+              load4_of(dtype));
     lines.add("UNROLL");
     lines.add("for (int i = 0; i < 4; i++) loaded[j * 4 + i] = four[i];");
     lines.close();
   }
   /// And stores them to `shared`, rows `stride` apart.
-  static void keep_rows(Lines& lines, int count, int vectors, const char* shared, int stride, bool canonical) {
+  static void keep_rows(Lines& lines, int count, int vectors, const char* shared, int stride, const Input& rows) {
     lines.add("UNROLL");
     lines.open("for (int j = 0; j < {}; j++) {{", count);
     lines.add("int e = thread_id + j * {};", kStepThreads);
     lines.add("float four[4];");
     lines.add("UNROLL");
-    lines.add("for (int i = 0; i < 4; i++) four[i] = {};", decoded(DType::f32, "loaded[j * 4 + i]", canonical));
+    lines.add("for (int i = 0; i < 4; i++) four[i] = {};", decoded(rows.dtype, "loaded[j * 4 + i]", rows.canonical));
     lines.add("WRITE4({0}, e / {1} * {2} + e % {1} * 4, four, 0)", shared, vectors, stride);
     lines.close();
   }
@@ -154,7 +157,7 @@ Launch MaskedAttention::scores(const Rows& keys) const {
   lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
   lines.add("int first = part * {};", kStepKeys);
   lines.add("UINT loaded[{}];", 4 * count);
-  load_rows(lines, count, vectors, "key_at", "first");
+  load_rows(lines, count, vectors, keys.input->dtype, "key_at", "first");
   const View& query = kernel_.query.view;
   const View& mask = kernel_.mask.view;
   lines.add("LONG of_query = {} + LONG(batch) * {} + LONG(head) * {};", words.int64(query.offset),
@@ -170,11 +173,11 @@ Launch MaskedAttention::scores(const Rows& keys) const {
   lines.add("BARRIER();");
   lines.add("UNROLL_BY(4)");
   lines.open("for (int e = thread_id; e < {}; e += {}) {{", repeats_ * width_, kStepThreads);
-  lines.add("UINT word = LOAD_U32(query_at, of_query + LONG(e / {0}) * {1} + LONG(e % {0}) * {2});", width_,
-            words.int64(query.strides[1]), words.int64(query.strides[3]));
-  lines.add("queries[e] = {};", decoded(DType::f32, "word", kernel_.query.canonical));
+  lines.add("UINT word = {3}(query_at, of_query + LONG(e / {0}) * {1} + LONG(e % {0}) * {2});", width_,
+            words.int64(query.strides[1]), words.int64(query.strides[3]), load_of(kernel_.query.dtype));
+  lines.add("queries[e] = {};", decoded(kernel_.query.dtype, "word", kernel_.query.canonical));
   lines.close();
-  keep_rows(lines, count, vectors, "held_keys", stride, kernel_.key.canonical);
+  keep_rows(lines, count, vectors, "held_keys", stride, *keys.input);
   lines.add("BARRIER();");
   lines.open("if (h < {}) {{", repeats_);
   lines.add("float sum = zero;");
@@ -280,7 +283,7 @@ Launch MaskedAttention::results(const Rows& values) const {
   lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel_.out));
   lines.add("base += LONG(part * {});", columns);
   lines.add("UINT loaded[{}];", 4 * count);
-  load_rows(lines, count, vectors, "value_at", "0");
+  load_rows(lines, count, vectors, values.input->dtype, "value_at", "0");
   lines.add("int lane = thread_id & {};", order::kLanes - 1);
   // The largest score of each head, 0 where that is not finite.
   lines.add("float exponentials[{}];", passes_ * kFirst);
@@ -337,10 +340,10 @@ Launch MaskedAttention::results(const Rows& values) const {
   lines.add("float sum = zero;");
   lines.open("for (int at = 0; at < keys; at += {}) {{", stage);
   weigh(lines, stage);
-  keep_rows(lines, count, vectors, "held_values", columns, kernel_.value.canonical);
+  keep_rows(lines, count, vectors, "held_values", columns, *values.input);
   lines.add("BARRIER();");
   lines.open("if (at + {} < keys) {{", stage);
-  load_rows(lines, count, vectors, "value_at", fmt::format("at + {}", stage));
+  load_rows(lines, count, vectors, values.input->dtype, "value_at", fmt::format("at + {}", stage));
   lines.close();
   lines.open("if (own < {}) {{", repeats_);
   lines.add("UNROLL_BY(16)");
@@ -360,8 +363,10 @@ Launch MaskedAttention::results(const Rows& values) const {
   lines.open("if (own < {}) {{", repeats_);
   lines.add("FLOAT stored = CANONICAL_F32(result);");
   lines.add("stored = stored + zero;");
-  lines.add("STORE_U32(out_at, (heads * {} + own) * {} + part * {} + column, BITS(CANONICAL_F32(stored)));", repeats_,
-            width_, columns);
+  lines.add("stored = CANONICAL_F32(stored);");
+  lines.add("STORE_{}(out_at, (heads * {} + own) * {} + part * {} + column, {});",
+            size_of(kernel_.query.dtype) == 2 ? "U16" : "U32", repeats_, width_, columns,
+            encoded(kernel_.query.dtype, "stored", ComputeType::f32));
   lines.close();
   lines.close();
   Launch launch = finished(lines, words, units(width_ / columns));

@@ -5,6 +5,8 @@
 //   split    few outputs, long k: workgroups compute blocks of k in parallel, a second kernel adds their results
 //   skinny   a matrix times a few vectors: it is read once, straight from memory; as split, or with rows enough each
 //            workgroup has all of k for some of them
+//   streamed a few rows times a matrix of 16-bit elements, which streams through shared memory
+//            (contraction_streamed.cpp)
 //   packed   a few rows times packed weights, which stream through shared memory (contraction_packed_few.cpp)
 //   direct   short k (depthwise convolutions, small matrices): a thread per output
 //   staged   short k, few rows and outputs (attention of a token): the same, out of shared memory
@@ -123,6 +125,10 @@ void write_result(Lines& lines, Words& words, ProgramWriter& writer, const Contr
 /// A matrix times up to 8 vectors.
 bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+/// A few rows times a matrix of 16-bit elements, which is contiguous along k; none where there is too much of anything,
+/// or the device is none that this is for.
+std::optional<Rendered> render_streamed(const ContractionKernel& kernel, const Geometry& geometry,
+                                        const RenderLimits& limits);
 /// Without tiles, so that positions stay within the operands: sets `geometry.wide` anew.
 Launch render_direct(const ContractionKernel& kernel, Geometry geometry, const RenderLimits& limits);
 

@@ -137,6 +137,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
     return rendered;
   }
   if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
+  if (std::optional<Rendered> streamed = render_streamed(kernel, geometry, limits)) return std::move(*streamed);
   if (is_skinny(kernel, geometry) && scratch_bytes(kernel, geometry, 1, 1) <= kMostScratch) {
     return render_skinny(kernel, geometry, limits);
   }

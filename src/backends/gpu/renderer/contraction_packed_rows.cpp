@@ -132,7 +132,9 @@ void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const
   lines.add("largest = LARGEST_OF_4(largest);");
   lines.add("FLOAT scale = q8_scale(largest);");
   lines.add("FLOAT inverse = FROM_BITS(0u);");
-  lines.add("if (scale > FROM_BITS(0u)) inverse = DIV(1.0f, scale);");
+  lines.add("if (scale > FROM_BITS(0u)) inverse = RECIPROCAL(scale);");
+  // q8_code of 8 elements: codes are the low bytes of floats, and zeros without an inverse.
+  lines.add("UINT known = SELECT(inverse == FROM_BITS(0u), 0u, 0xffffffffu);");
   lines.add("UINT code[2];");
   lines.add("int half_sum = 0;");
   lines.add("UNROLL");
@@ -140,10 +142,11 @@ void PackedRows::prepare_together(Lines& lines, Words& words, int threads) const
   lines.add("code[w] = 0u;");
   lines.add("UNROLL");
   lines.open("for (int k = 0; k < 4; k++) {{");
-  lines.add("int one = q8_code(own_x[{} * j + 4 * w + k], inverse);", kNeighbours);
-  lines.add("half_sum += one;");
-  lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * k);");
+  lines.add("UINT shifted = BITS(FMA(own_x[{} * j + 4 * w + k], inverse, FROM_BITS(0x4b400000u)));", kNeighbours);
+  lines.add("code[w] = code[w] | (shifted & 255u) << UINT(8 * k);");
   lines.close();
+  lines.add("code[w] = code[w] & known;");
+  if (sums_ > 0) lines.add("half_sum = DOT4(code[w], 0x01010101u, half_sum);");
   lines.close();
   if (sums_ > 0) lines.add("half_sum = SUM_OF_2(half_sum);");
   if (!whole) lines.open("if (block < row_blocks) {{");

@@ -294,7 +294,7 @@ void load_neighbours(Lines& lines, Words& words, const Geometry& geometry, const
   const char* index = wide ? "LONG" : "int";
   const int rank = geometry.shape.rank();
   const DType dtype = a.input->dtype;
-  const bool vectors = size_of(dtype) == 4 && a.has_k_vectors(geometry);
+  const bool vectors = a.has_k_vectors(geometry);
   lines.add("{0} own = {0}({1});", index, row);
   lines.add("{} batch_of_row = {};", index, quotient(words, "own", geometry.rows, wide));
   lines.add("own = own - batch_of_row * {};", words.index(geometry.rows, wide));
@@ -310,7 +310,7 @@ void load_neighbours(Lines& lines, Words& words, const Geometry& geometry, const
   a.access.declare(lines, words, "e", "r", geometry.k, rank, "i");
   if (vectors) {
     lines.add("UINT four[4];");
-    lines.add("LOAD4_U32(a_at, a_e, four)");
+    lines.add("{}(a_at, a_e, four)", load4_of(dtype));
     lines.add("UNROLL");
     lines.add("for (int i = 0; i < 4; i++) x[k + i] = {};", decoded(dtype, "four[i]", a.input->canonical));
   } else {
