@@ -245,7 +245,7 @@ TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
   const std::vector<Tensor> unknown = onnx::unknown_of(inputs);
   if (std::optional<TensorMap> outputs = replays.run(weights, kind, unknown)) return std::move(*outputs);
   if (!replays.wants(kind)) return run_nodes(inputs);
-  graph::Capture capture(unknown);
+  graph::Capture capture(unknown, graph::Steers::allowed);
   TensorMap outputs = run_nodes(inputs);
   replays.keep(weights, std::move(kind), outputs, capture.finish(nn::tensors_of(outputs)));
   return outputs;
