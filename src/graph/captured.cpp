@@ -153,9 +153,10 @@ NodeRef Capture::copy_of(const NodeRef& input) {
 void Capture::made(const NodeRef& node) {
   take_down();
   const auto* const random = std::get_if<Random>(&node->op);
-  const bool depends = random != nullptr || std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
-    return input != nullptr && copies_.contains(input->id);
-  });
+  const bool depends =
+      random != nullptr || std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
+        return input != nullptr && copies_.contains(input->id);
+      });
   if (refused_) return;
   const bool is_strange = random != nullptr && (random->seed != seed_ || random->draw - first_draw_ >= drawn_);
   if (is_strange || copies_.size() >= kMostNodes || (depends && node->device != device_)) return refuse();

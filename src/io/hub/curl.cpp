@@ -17,9 +17,10 @@ namespace io {
 Curl open_curl(std::span<const std::string> names) {
   const os::SharedLibrary library(names);
   if (!library.is_open()) {
-    throw IoError(fmt::format("downloads need libcurl, which cannot be opened: {}\n"
-                              "  fix: install it (Debian and Ubuntu: apt install libcurl4)",
-                              library.error()));
+    throw IoError(
+        fmt::format("downloads need libcurl, which cannot be opened: {}\n"
+                    "  fix: install it (Debian and Ubuntu: apt install libcurl4)",
+                    library.error()));
   }
   Curl curl;
   decltype(&curl_global_init) start = nullptr;
