@@ -1,5 +1,6 @@
 #include "cli/fetch.h"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -44,6 +45,23 @@ std::string fetched_tokenizer(const std::string& path) {
   const std::optional<io::HubName> name = io::parse_hub_name(path);
   if (!name || !name->file.empty()) return fetched(path);
   return io::hub_file(name->repository, "tokenizer.json", name->revision, with_progress());
+}
+
+FetchedOnnx fetched_onnx(const std::string& path) {
+  FetchedOnnx model{.path = fetched(path), .options = {}};
+  const std::optional<io::HubName> name = io::parse_hub_name(path);
+  if (!name) return model;
+  // .../models--owner--name/snapshots/COMMIT/FILE
+  std::filesystem::path snapshot = model.path;
+  for (const auto& part : std::filesystem::path(name->file)) {
+    if (!part.empty()) snapshot = snapshot.parent_path();
+  }
+  model.options.external_root = snapshot.parent_path().parent_path().string();
+  for (const std::string& other : io::onnx_external_files(model.path)) {
+    const std::filesystem::path file = std::filesystem::path(name->file).parent_path() / other;
+    io::hub_file(name->repository, file.string(), snapshot.filename().string(), with_progress());
+  }
+  return model;
 }
 
 }  // namespace cli

@@ -56,7 +56,9 @@ std::vector<double> measure(const io::OnnxModel& model, const io::TensorMap& inp
 
 ExitCode run_model(const RunArguments& options) {
   const Device device = chosen_device(options.device);
-  const auto model = io::load_onnx(fetched(options.model), {.device = device});
+  FetchedOnnx file = fetched_onnx(options.model);
+  file.options.device = device;
+  const auto model = io::load_onnx(file.path, file.options);
   const NoGrad no_grad;
   const ChosenNumerics scope(chosen_numerics(options.numerics, device));
   const io::TensorMap inputs = given_inputs(*model, options.inputs);

@@ -14,7 +14,9 @@ namespace os {
 /// part, no zero byte), no part is a symbolic link, and the file is a regular one with a single name (a second one may
 /// stand outside of the folder). Each part is opened from the folder before it, so nothing that changes meanwhile leads
 /// elsewhere. Throws IoError.
-FileBytes map_confined_file(const std::string& folder, std::string_view name);
+/// `root`: a symbolic link is followed if it leads to a file below this folder, whose own name has no link in it. Empty:
+/// none is.
+FileBytes map_confined_file(const std::string& folder, std::string_view name, const std::string& root = {});
 
 }  // namespace os
 }  // namespace v0

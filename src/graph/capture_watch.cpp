@@ -23,6 +23,14 @@ void capture_reading(const NodeRef& node) {
   if (capture_watch != nullptr) capture_watch->wanted(node);
 }
 
+void capture_draw(const Generator& generator) {
+  if (capture_watch != nullptr) capture_watch->drew(generator);
+}
+
+bool is_capturing() {
+  return capture_watch != nullptr;
+}
+
 }  // namespace graph
 }  // namespace v0
 }  // namespace lockstep

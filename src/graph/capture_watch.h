@@ -1,6 +1,8 @@
 // How a Capture (captured.h) learns what its thread records and reads: those who record need not know what it is.
 #pragma once
 
+#include <lockstep/random.h>
+
 #include "graph/node.h"
 
 namespace lockstep {
@@ -12,6 +14,8 @@ class CaptureWatch {
   virtual void made(const NodeRef& node) = 0;
   /// Somebody wants a value's elements.
   virtual void wanted(const NodeRef& node) = 0;
+  /// Numbers are drawn, of which nodes are made next.
+  virtual void drew(const Generator& generator) = 0;
 
  protected:
   ~CaptureWatch() = default;
@@ -24,6 +28,10 @@ CaptureWatch* set_capture_watch(CaptureWatch* watch);
 void capture_node(const NodeRef& node);
 /// For who computes a value because somebody wants it.
 void capture_reading(const NodeRef& node);
+/// For who draws numbers.
+void capture_draw(const Generator& generator);
+/// Whether what the thread records is noted: values that come without nodes would be lost to who notes them.
+bool is_capturing();
 
 }  // namespace graph
 }  // namespace v0

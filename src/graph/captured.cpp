@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <lockstep/random.h>
+
 #include "backends/backend.h"
 #include "graph/index_check.h"
 #include "graph/live_tensors.h"
@@ -18,8 +20,12 @@ namespace {
 
 // Values of one plan: scheduling takes longer than in proportion. A window flushes itself at as many.
 constexpr std::size_t kSegment = 1024;
+// At what is read the next piece begins, so that a run in which it is another is soon over; but not for a few values.
+constexpr std::size_t kShortSegment = 128;
 // A recording of more is not worth its memory.
 constexpr std::size_t kMostNodes = 100'000;
+// What is read decides something where it is small.
+constexpr std::size_t kMostReadBytes = std::size_t{1} << 20;
 
 // The value alone, without what it is made of.
 NodeRef bare_copy(const Node& node) {
@@ -55,6 +61,14 @@ std::shared_ptr<const IndexChecks> lost_value() {
   return std::make_shared<const IndexChecks>(IndexChecks{std::move(check)});
 }
 
+// Of a value that is computed.
+std::vector<std::byte> elements_of(const Node& node) {
+  std::vector<std::byte> bytes(node.bytes());
+  if (bytes.empty()) return bytes;
+  run_exclusively(node.device, [&] { backend_of(node.device).download(bytes.data(), *node.buffer, bytes.size()); });
+  return bytes;
+}
+
 // What a kernel may read in the place of a captured input.
 bool is_plain(const Node& node, Device device) {
   const auto address = [&] { return reinterpret_cast<std::uintptr_t>(node.buffer->data()); };
@@ -65,7 +79,11 @@ bool is_plain(const Node& node, Device device) {
 
 }  // namespace
 
-Capture::Capture(std::vector<Tensor> inputs) : outer_(set_capture_watch(this)) {
+Capture::Capture(std::vector<Tensor> inputs, Steers steers)
+    : outer_(set_capture_watch(this)),
+      steers_(steers),
+      seed_(default_generator().seed()),
+      first_draw_(default_generator().draws()) {
   if (!inputs.empty()) device_ = inputs.front().device();
   for (const Tensor& input : inputs) {
     const NodeRef& node = Access::node(input);
@@ -86,7 +104,30 @@ Capture::~Capture() {
 }
 
 void Capture::wanted(const NodeRef& node) {
-  if (copies_.contains(node->id)) refuse();
+  take_down();
+  const NodeRef& base = base_of(node);
+  const auto copy = copies_.find(base->id);
+  if (copy == copies_.end() || reads_.contains(copy->second.get())) return;
+  if (steers_ == Steers::refused || base->bytes() > kMostReadBytes) return refuse();
+  unread_ = base;
+}
+
+void Capture::take_down() {
+  const NodeRef node = std::exchange(unread_, nullptr);
+  if (node == nullptr) return;
+  // A failure is for who reads it.
+  if (!node->ready.load(std::memory_order_acquire) || error_of(*node) != nullptr) return refuse();
+  const NodeRef& copy = copies_.at(node->id);
+  reads_.emplace(copy.get(), Captured::Read{copy, elements_of(*node)});
+}
+
+bool Capture::is_read(const Node& copy) const {
+  return reads_.contains(&copy);
+}
+
+void Capture::drew(const Generator& generator) {
+  if (steers_ == Steers::refused || &generator != &default_generator()) return refuse();
+  ++drawn_;
 }
 
 // What was noted is of no use any more.
@@ -95,6 +136,9 @@ void Capture::refuse() {
   inputs_.clear();
   copies_.clear();
   constants_.clear();
+  unread_ = nullptr;
+  reads_.clear();
+  draws_.clear();
 }
 
 // What an operand becomes: a copy if it depends on the inputs, else itself, which keeps its value from now on.
@@ -107,24 +151,31 @@ NodeRef Capture::copy_of(const NodeRef& input) {
 }
 
 void Capture::made(const NodeRef& node) {
-  const bool depends = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
-    return input != nullptr && copies_.contains(input->id);
-  });
+  take_down();
+  const auto* const random = std::get_if<Random>(&node->op);
+  const bool depends =
+      random != nullptr || std::any_of(node->inputs.begin(), node->inputs.end(), [&](const NodeRef& input) {
+        return input != nullptr && copies_.contains(input->id);
+      });
   if (refused_) return;
-  if (std::holds_alternative<Random>(node->op) || copies_.size() >= kMostNodes || (depends && node->device != device_)) {
-    return refuse();
-  }
+  const bool is_strange = random != nullptr && (random->seed != seed_ || random->draw - first_draw_ >= drawn_);
+  if (is_strange || copies_.size() >= kMostNodes || (depends && node->device != device_)) return refuse();
   if (!depends) return;
   NodeRef copy = bare_copy(*node);
+  if (random != nullptr) draws_.push_back({copy, random->draw - first_draw_});
   for (const NodeRef& input : node->inputs) copy->inputs.push_back(copy_of(input));
   copies_.emplace(node->id, std::move(copy));
 }
 
 std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
-  if (refused_) return nullptr;
+  take_down();
+  const Generator& generator = default_generator();
+  if (refused_ || generator.seed() != seed_ || generator.draws() - first_draw_ != drawn_) return nullptr;
   auto captured = std::make_unique<Captured>();
   captured->device_ = device_;
   captured->inputs_ = inputs_;
+  captured->draws_ = draws_;
+  captured->drawn_ = drawn_;
   for (const Tensor& output : outputs) {
     if (Access::handle(output)->record != nullptr) return nullptr;
     const Reading reading = reading_of(Access::node(output));
@@ -151,7 +202,7 @@ std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
   return cut(*captured) ? std::move(captured) : nullptr;
 }
 
-// Copies that outputs need, oldest first; no views and no inputs.
+// Copies that outputs need, and what was read, oldest first; no views and no inputs.
 std::vector<NodeRef> Capture::needed_by(std::span<const Captured::Output> outputs) const {
   std::unordered_set<const Node*> copies;
   for (const auto& [original, copy] : copies_) copies.insert(copy.get());
@@ -161,6 +212,7 @@ std::vector<NodeRef> Capture::needed_by(std::span<const Captured::Output> output
   for (const Captured::Output& output : outputs) {
     if (output.base != nullptr) open.push_back(output.base);
   }
+  for (const auto& [address, read] : reads_) open.push_back(read.base);
   while (!open.empty()) {
     const NodeRef node = base_of(open.back());
     open.pop_back();
@@ -174,31 +226,52 @@ std::vector<NodeRef> Capture::needed_by(std::span<const Captured::Output> output
   return needed;
 }
 
-// Inputs whose memory a run may write over: nothing is read of them later, and they are no results themselves.
-void Capture::find_stand_ins(std::span<const NodeRef> needed, const Captured& captured) const {
-  std::unordered_map<const Node*, std::size_t> pieces;  // the last that reads it, counted from 1
-  for (const NodeRef& input : inputs_) pieces[input.get()] = 0;
+// Which plan computes each of them.
+std::vector<std::size_t> Capture::pieces_of(std::span<const NodeRef> needed) const {
+  std::vector<std::size_t> pieces;
+  std::size_t piece = 0, length = 0;
+  for (const NodeRef& node : needed) {
+    pieces.push_back(piece);
+    ++length;
+    if (length < kSegment && (length < kShortSegment || !is_read(*node))) continue;
+    ++piece;
+    length = 0;
+  }
+  return pieces;
+}
+
+// Inputs whose memory a run may write over: nothing is read of them later, and they are no results themselves. None
+// where a run may come to nothing in the middle.
+void Capture::find_stand_ins(std::span<const NodeRef> needed, std::span<const std::size_t> pieces,
+                             const Captured& captured) const {
+  if (!reads_.empty()) return;
+  std::unordered_map<const Node*, std::size_t> last;  // the piece that reads it, counted from 1
+  for (const NodeRef& input : inputs_) last[input.get()] = 0;
   for (const Captured::Output& output : captured.outputs_) {
-    if (output.base != nullptr) pieces.erase(output.base.get());
+    if (output.base != nullptr) last.erase(output.base.get());
   }
   for (std::size_t i = 0; i < needed.size(); ++i) {
     for (const NodeRef& input : needed[i]->inputs) {
-      const auto read = input == nullptr ? pieces.end() : pieces.find(base_of(input).get());
-      if (read == pieces.end()) continue;
-      const std::size_t piece = i / kSegment + 1;
+      const auto read = input == nullptr ? last.end() : last.find(base_of(input).get());
+      if (read == last.end()) continue;
+      const std::size_t piece = pieces[i] + 1;
       if (read->second == 0) read->second = piece;
-      if (read->second != piece) pieces.erase(read);
+      if (read->second != piece) last.erase(read);
     }
   }
-  for (const NodeRef& input : inputs_) input->stands_in = pieces.contains(input.get());
+  for (const NodeRef& input : inputs_) input->stands_in = last.contains(input.get());
 }
 
 // Plans for pieces of the computation, each of which stores what later ones read.
-bool Capture::cut(Captured& captured) const {
+bool Capture::cut(Captured& captured) {
   const std::vector<NodeRef> needed = needed_by(captured.outputs_);
-  find_stand_ins(needed, captured);
+  const std::vector<std::size_t> pieces = pieces_of(needed);
+  find_stand_ins(needed, pieces, captured);
   std::unordered_map<const Node*, std::size_t> segment, last_use;
-  for (std::size_t i = 0; i < needed.size(); ++i) segment[needed[i].get()] = i / kSegment;
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    segment[needed[i].get()] = pieces[i];
+    if (is_read(*needed[i])) last_use[needed[i].get()] = pieces[i];
+  }
   for (const NodeRef& node : needed) {
     for (const NodeRef& input : node->inputs) {
       if (input == nullptr) continue;
@@ -211,14 +284,16 @@ bool Capture::cut(Captured& captured) const {
     if (output.base != nullptr) last_use[output.base.get()] = kNever;
   }
   Backend& backend = backend_of(device_);
-  captured.segments_.resize((needed.size() + kSegment - 1) / kSegment);
+  captured.segments_.resize(pieces.empty() ? 0 : pieces.back() + 1);
+  std::size_t next = 0;
   for (std::size_t s = 0; s < captured.segments_.size(); ++s) {
     std::vector<NodeRef> roots;
-    const std::size_t end = std::min(needed.size(), (s + 1) * kSegment);
-    for (std::size_t i = s * kSegment; i < end; ++i) {
-      if (last_use[needed[i].get()] > s) roots.push_back(needed[i]);
-    }
     Captured::Segment& made = captured.segments_[s];
+    for (; next < needed.size() && pieces[next] == s; ++next) {
+      const NodeRef& node = needed[next];
+      if (last_use[node.get()] > s || is_read(*node)) roots.push_back(node);
+      if (is_read(*node)) made.reads.push_back(std::move(reads_.at(node.get())));
+    }
     made.window = describe(roots);
     made.plan = make_plan(backend, made.window);
     // Whoever reads a result looks at the indices of the run, which have to be there still.
@@ -236,6 +311,9 @@ bool Capture::cut(Captured& captured) const {
       const std::size_t last = last_use[root.get()];
       if (last != kNever) captured.segments_[last].released.push_back(root);
     }
+  }
+  for (const NodeRef& input : inputs_) {
+    if (is_read(*input)) captured.reads_.push_back(std::move(reads_.at(input.get())));
   }
   return true;
 }
@@ -257,6 +335,23 @@ bool Captured::bind(std::span<const Tensor> inputs) {
     inputs_[i]->checks = is_unsettled(node) ? node.checks : nullptr;
   }
   return true;
+}
+
+bool Captured::are_same(std::span<const Read> reads) {
+  const bool same =
+      std::all_of(reads.begin(), reads.end(), [](const Read& read) { return elements_of(*read.base) == read.bytes; });
+  if (!same) ++misses_;
+  return same;
+}
+
+// The numbers that a recorded run would draw now.
+void Captured::draw() {
+  const Generator& generator = default_generator();
+  for (const Draw& draw : draws_) {
+    auto& random = std::get<Random>(draw.node->op);
+    random.seed = generator.seed();
+    random.draw = generator.draws() + draw.number;
+  }
 }
 
 // The only references to the buffers are then those of what stands for them.
@@ -296,7 +391,8 @@ std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs,
     Captured& captured;
     ~LetGo() { captured.let_go(); }
   } const at_the_end{*this};
-  if (!bind(all)) return std::nullopt;
+  if (!bind(all) || !are_same(reads_)) return std::nullopt;
+  draw();
   all.clear();  // who shares a value's handle holds it
   take(given_up);
   const auto given_at = [&](std::size_t i) -> const NodeRef& {
@@ -317,8 +413,12 @@ std::optional<std::vector<Tensor>> Captured::run(std::span<const Tensor> inputs,
       segment.window.nodes[e]->buffer = std::move(run->buffers[e]);
       if (!run->checks.empty()) segment.window.nodes[e]->checks = run->checks[e];
     }
+    if (!are_same(segment.reads)) return std::nullopt;
     for (const NodeRef& node : segment.released) node->buffer = nullptr;
   }
+  misses_ = 0;
+  Generator& generator = default_generator();
+  generator.restore(generator.seed(), generator.draws() + drawn_);
   std::vector<Tensor> results;
   std::vector<NodeRef> made;
   std::unordered_map<const Node*, NodeRef> values;

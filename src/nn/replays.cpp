@@ -6,6 +6,7 @@
 #include <lockstep/numerics.h>
 
 #include "graph/autocast.h"
+#include "graph/capture_watch.h"
 #include "graph/make.h"
 #include "graph/record.h"
 #include "graph/recording.h"
@@ -56,7 +57,7 @@ bool looks_at_nodes(std::span<const Tensor> inputs, const std::vector<Cell>& wei
 }
 
 bool is_followed(std::span<const Tensor> inputs, const std::vector<Cell>& weights) {
-  if (graph::is_recording() || graph::looks_at_new_nodes()) return true;
+  if (graph::is_recording() || graph::looks_at_new_nodes() || graph::is_capturing()) return true;
   const auto is_traced = [](const Tensor& tensor) { return graph::is_tracing({&tensor}); };
   return std::any_of(inputs.begin(), inputs.end(), is_traced) ||
          std::any_of(weights.begin(), weights.end(),
@@ -80,7 +81,13 @@ std::optional<Replays::Map> Replays::run(const std::vector<Cell>& weights, const
     names = found->outputs;
   }
   std::optional<std::vector<Tensor>> results = captured->run(inputs, given_up);
-  if (!results) return std::nullopt;
+  if (!results) {
+    if (captured->has_missed()) {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(entries_, [&](const Entry& entry) { return entry.captured == captured; });
+    }
+    return std::nullopt;
+  }
   Map outputs;
   for (std::size_t i = 0; i < names.size(); ++i) outputs.emplace(std::move(names[i]), std::move((*results)[i]));
   return outputs;

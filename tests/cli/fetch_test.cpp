@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <lockstep/io/onnx.h>
+#include <lockstep/io/onnx_export.h>
+#include <lockstep/nn.h>
+#include <lockstep/ops.h>
+
 #include "cli/run_command.h"
 #include "support/http_server.h"
 
@@ -12,8 +17,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // git's name of a blob is not stated: the hub's other etags say nothing of the content.
-std::string hub_answer(const HttpServer::Request& request, const std::string& body) {
-  const std::vector<std::string> fields{"X-Repo-Commit: 0123456789abcdef0123456789abcdef01234567", "ETag: \"an-etag\""};
+std::string hub_answer(const HttpServer::Request& request, const std::string& body,
+                       const std::string& etag = "an-etag") {
+  const std::vector<std::string> fields{"X-Repo-Commit: 0123456789abcdef0123456789abcdef01234567",
+                                        "ETag: \"" + etag + "\""};
   if (request.method == "GET") return http_answer("200 OK", fields, body);
   return http_answer("200 OK", {fields[0], fields[1], "Content-Length: " + std::to_string(body.size())});
 }
@@ -80,6 +87,31 @@ TEST(Fetch, LabelsMustBeThereForEachClass) {
   EXPECT_THAT(classify("{\"0\": 1}").errors, HasSubstr("class 0"));
   EXPECT_THAT(classify("{").errors, HasSubstr("labels.json"));
   EXPECT_EQ(classify("{}").exit_code, 1);
+}
+
+// Whose weights lie in a file beside it, which the cache keeps as a link, too.
+TEST(Fetch, AnOnnxModelWithItsOtherFiles) {
+  const TemporaryFolder folder;
+  nn::Linear layer(3, 1000);
+  layer.eval();
+  io::save_onnx(folder.path("net.onnx"), layer, {ones({1, 3})}, {.external_data_above = 1000});
+  const HttpServer server([&](const HttpServer::Request& request) {
+    for (const std::string name : {"net.onnx", "net.onnx.data"}) {
+      if (!request.path.ends_with("/onnx/" + name)) continue;
+      return hub_answer(request, read_whole_file(folder.path(name)), name == "net.onnx" ? "one" : "another");
+    }
+    return http_answer("404 Not Found");
+  });
+  const std::vector<std::string> environment{"HF_ENDPOINT=" + server.address(), "HF_HOME=" + folder.path("hf")};
+  const std::string input =
+      io::load_onnx(folder.path("net.onnx"))->inputs().front().name + "=" + folder.write("x.txt", "1 2 3");
+  const CommandResult here = run_command({"run", folder.path("net.onnx"), "--device", "cpu", "--input", input});
+  ASSERT_EQ(here.exit_code, 0) << here.errors;
+  const CommandResult result =
+      run_command({"run", "hf:owner/name/onnx/net.onnx", "--device", "cpu", "--input", input}, environment);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, here.output);
+  EXPECT_EQ(server.requests().size(), 4u);
 }
 
 }  // namespace

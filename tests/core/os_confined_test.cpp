@@ -49,5 +49,31 @@ TEST(ConfinedFile, NoLinkLeadsOut) {
   EXPECT_NE(refusal_of(folder, "hard").find("more than one name"), std::string::npos);
 }
 
+// As a hub's cache is made: links to contents in a folder beside.
+TEST(ConfinedFile, LinksMayLeadBelowARoot) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path("root/inside/deep"));
+  std::filesystem::create_directories(folder.path("root/blobs"));
+  folder.write("outside", "abc");
+  folder.write("root/blobs/content", "def");
+  std::filesystem::create_symlink("../blobs/content", folder.path("root/inside/soft"));
+  std::filesystem::create_directory_symlink("../blobs", folder.path("root/inside/blobs"));
+  std::filesystem::create_symlink("../../outside", folder.path("root/inside/out"));
+  std::filesystem::create_symlink("nobody", folder.path("root/inside/broken"));
+  std::filesystem::create_symlink("loop", folder.path("root/inside/loop"));
+  const auto text = [&](const std::string& name) {
+    return std::string(text_of(map_confined_file(folder.path("root/inside"), name, folder.path("root")).bytes));
+  };
+  EXPECT_EQ(text("soft"), "def");
+  EXPECT_EQ(text("blobs/content"), "def");
+  EXPECT_NE(message_of<IoError>([&] { text("out"); }).find("does not lead below"), std::string::npos);
+  for (const std::string name : {"broken", "loop", "../blobs/content", "nobody", "blobs"}) {
+    EXPECT_NE(message_of<IoError>([&] { text(name); }), "no error") << name;
+  }
+  std::filesystem::create_hard_link(folder.path("outside"), folder.path("root/blobs/hard"));
+  std::filesystem::create_symlink("../blobs/hard", folder.path("root/inside/hard"));
+  EXPECT_NE(message_of<IoError>([&] { text("hard"); }).find("more than one name"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::os

@@ -19,9 +19,10 @@ namespace {
 
 using TensorsFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-std::unique_ptr<Captured> captured(const TensorsFunction& function, const std::vector<Tensor>& inputs) {
+std::unique_ptr<Captured> captured(const TensorsFunction& function, const std::vector<Tensor>& inputs,
+                                   Steers steers = Steers::refused) {
   for (const Tensor& input : inputs) input.eval();
-  Capture capture(inputs);
+  Capture capture(inputs, steers);
   const std::vector<Tensor> outputs = function(inputs);
   return capture.finish(outputs);
 }
@@ -132,6 +133,120 @@ TEST(Captured, RefusesWhatLooksAtElementsOrDrawsNumbers) {
   const Tensor x = inputs[0];
   const Capture twice({x, x});
   EXPECT_EQ(captured([](const auto& in) -> std::vector<Tensor> { return {in[0]}; }, {x.narrow(0, 0, 2)}), nullptr);
+}
+
+// The first so many of the elements as there are positive ones, and the places of all of these.
+std::vector<Tensor> first_positive(const std::vector<Tensor>& in) {
+  const Tensor positive = gt(in[0], 0);
+  return {exp(in[0].narrow(0, 0, sum(positive).item<std::int64_t>())), nonzero(positive)};
+}
+
+TEST(Captured, ComesAgainWhereWhatItReadsIsTheSame) {
+  for (const Device device : test_devices()) {
+    const auto given = [&](const std::vector<float>& values) {
+      return std::vector<Tensor>{Tensor::from(values, {4}).to(device).eval()};
+    };
+    const auto again = captured(first_positive, given({1, -2, 3, -4}), Steers::allowed);
+    ASSERT_NE(again, nullptr) << device.to_string();
+    for (const std::vector<float>& values : {std::vector<float>{2, -1, 7, -1}, {0.5, 0, 1, -9}}) {
+      const auto results = again->run(given(values));
+      ASSERT_TRUE(results) << device.to_string();
+      const std::vector<Tensor> expected = first_positive(given(values));
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ((*results)[i], expected[i]);
+    }
+    EXPECT_FALSE(again->run(given({1, 2, 3, -4})));  // one more
+    EXPECT_FALSE(again->has_missed());
+    EXPECT_TRUE(again->run(given({1, -1, 3, -4})));
+    EXPECT_FALSE(again->run(given({1, 2, -3, -4})));  // as many elsewhere
+    EXPECT_FALSE(again->has_missed());
+    EXPECT_FALSE(again->run(given({-1, -2, -3, -4})));
+    EXPECT_TRUE(again->has_missed());
+  }
+}
+
+TEST(Captured, LooksAtInputsThatAreRead) {
+  const TensorsFunction function = [](const auto& in) -> std::vector<Tensor> {
+    return {in[0] * in[1].template item<float>()};
+  };
+  const auto given = [](std::uint64_t seed, float number) {
+    return std::vector<Tensor>{input({4}, seed), full({1}, number)};
+  };
+  const auto again = captured(function, given(1, 3), Steers::allowed);
+  ASSERT_NE(again, nullptr);
+  EXPECT_BITS_EQ(again->run(given(2, 3)).value()[0], function(given(2, 3))[0]);
+  EXPECT_FALSE(again->run(given(2, 4)));
+}
+
+// What is read in the middle of more values than one plan takes ends a piece.
+TEST(Captured, ReadsBetweenItsPieces) {
+  const TensorsFunction function = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    Tensor x = in[0];
+    for (int i = 0; i < 900; ++i) {
+      x = matmul(x * 0.5, in[1]) + in[0];
+      if (i % 70 == 0 && max(gt(x, 1e6)).item<bool>()) x = -x;
+    }
+    return {x};
+  };
+  const Tensor weight = (input({4, 4}, 2) * 0.25).eval();
+  const auto again = captured(function, {input({2, 4}, 1), weight}, Steers::allowed);
+  ASSERT_NE(again, nullptr);
+  const std::vector<Tensor> other = {input({2, 4}, 3), weight};
+  const auto results = again->run(other);
+  ASSERT_TRUE(results);
+  EXPECT_BITS_EQ((*results)[0], function(other)[0]);
+  EXPECT_FALSE(again->run(std::vector<Tensor>{(input({2, 4}, 3) * 1e8).eval(), weight}));
+}
+
+TEST(Captured, DrawsTheNumbersOfARecordedRun) {
+  for (const Device device : test_devices()) {
+    const TensorsFunction function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      const TensorOptions options{.device = device};
+      const Tensor first = in[0] + randn({4}, options);
+      return {first * rand({4}, options), dropout(in[0], 0.5, true)};
+    };
+    manual_seed(1);
+    const auto again = captured(function, {input({4}, 1, device)}, Steers::allowed);
+    ASSERT_NE(again, nullptr) << device.to_string();
+    const std::vector<Tensor> other = {input({4}, 2, device)};
+    for (const std::uint64_t seed : {1, 5}) {
+      manual_seed(seed);
+      rand({1});
+      const std::vector<Tensor> expected = function(other);
+      const std::uint64_t after = default_generator().draws();
+      manual_seed(seed);
+      rand({1});
+      const auto results = again->run(other);
+      ASSERT_TRUE(results) << device.to_string();
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ((*results)[i], expected[i]);
+      EXPECT_EQ(default_generator().draws(), after);
+    }
+  }
+}
+
+TEST(Captured, LeavesTheGeneratorWhereItComesToNothing) {
+  const TensorsFunction function = [](const auto& in) -> std::vector<Tensor> {
+    const Tensor x = in[0] + rand({4});
+    return {x * (max(in[0]).template item<float>() > 0 ? 2.0 : 3.0)};
+  };
+  const auto again = captured(function, {full({4}, 1)}, Steers::allowed);
+  ASSERT_NE(again, nullptr);
+  const std::uint64_t before = default_generator().draws();
+  EXPECT_FALSE(again->run(std::vector<Tensor>{full({4}, 2).eval()}));
+  EXPECT_EQ(default_generator().draws(), before);
+}
+
+// Even one that has the numbers of the thread's.
+TEST(Captured, RefusesNumbersOfAnotherGenerator) {
+  manual_seed(3);
+  Generator mine(3);
+  EXPECT_EQ(captured([&](const auto& in) -> std::vector<Tensor> { return {in[0] + rand({4}) + rand({4}, {}, &mine)}; },
+                     {input({4}, 1)}, Steers::allowed),
+            nullptr);
+  const auto seeds = [](const auto& in) -> std::vector<Tensor> {
+    manual_seed(9);
+    return {in[0] + rand({4})};
+  };
+  EXPECT_EQ(captured(seeds, {input({4}, 1)}, Steers::allowed), nullptr);
 }
 
 TEST(Captured, LeavesOtherInputsToARecordedRun) {

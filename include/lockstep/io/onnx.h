@@ -47,6 +47,8 @@ struct OnnxOptions {
   bool fold = true;
   /// As in LoadOptions.
   bool map = true;
+  /// External data may be symbolic links to files below this folder, as in caches of hubs. Empty: they may be no links.
+  std::string external_root = {};
 };
 
 namespace onnx {
@@ -83,6 +85,9 @@ class LOCKSTEP_API OnnxModel final : public nn::Layer {
 /// Loads a model of IR version 3 to 14. Its external data must lie in its folder. Throws IoError, FormatError for a file
 /// that is malformed, UnsupportedError listing every node that cannot run here (operator, version, count, reason).
 LOCKSTEP_API std::unique_ptr<OnnxModel> load_onnx(const std::string& path, OnnxOptions options = {});
+
+/// The other files, by their names from its folder on, in which a model has tensors. IoError, FormatError.
+LOCKSTEP_API std::vector<std::string> onnx_external_files(const std::string& path);
 
 }  // namespace io
 }  // namespace v0

@@ -141,7 +141,9 @@ void print_findings_json(const ModelFindings& found, const std::vector<Device>& 
 }  // namespace
 
 ExitCode check_model(const ModelCheckOptions& options, const std::vector<Device>& devices) {
-  const auto model = io::load_onnx(fetched(options.model), {.device = Device{}});
+  FetchedOnnx file = fetched_onnx(options.model);
+  file.options.device = Device{};
+  const auto model = io::load_onnx(file.path, file.options);
   const NoGrad no_grad;
   manual_seed(options.seed);
   io::TensorMap inputs = given_inputs(*model, options.inputs);

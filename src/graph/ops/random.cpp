@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "core/elements.h"
+#include "graph/capture_watch.h"
 #include "graph/ops/operand.h"
 #include "graph/ops/random.h"
 
@@ -34,6 +35,11 @@ void manual_seed(std::uint64_t seed) {
 namespace graph {
 namespace {
 
+Random next_of(Generator& generator) {
+  capture_draw(generator);
+  return {.seed = generator.seed(), .draw = generator.next_draw()};
+}
+
 Tensor words_of(const Shape& shape, Random random, Device device) {
   return Access::tensor(make_node(random, {}, shape, DType::u32, device));
 }
@@ -41,7 +47,7 @@ Tensor words_of(const Shape& shape, Random random, Device device) {
 }  // namespace
 
 Tensor random_words(const Shape& shape, Device device, Generator& generator) {
-  return words_of(shape, {.seed = generator.seed(), .draw = generator.next_draw()}, device);
+  return words_of(shape, next_of(generator), device);
 }
 
 Tensor random_words64(const Shape& shape, Device device, Generator& generator) {
@@ -91,7 +97,7 @@ struct Pairs {
   Tensor even, odd;
 };
 Pairs uniform_pairs(const Shape& shape, DType working, Device device, Generator& generator) {
-  Random random{.seed = generator.seed(), .draw = generator.next_draw()};
+  Random random = next_of(generator);
   const auto words = [&](Random::Word word) {
     random.word = word;
     return words_of(shape, random, device);
@@ -99,7 +105,7 @@ Pairs uniform_pairs(const Shape& shape, DType working, Device device, Generator&
   const Tensor even = words(Random::Word::even);
   const Tensor odd = words(Random::Word::odd);
   if (working != DType::f64) return {fraction(even, 24, working), fraction(odd, 24, working)};
-  random.draw = generator.next_draw();
+  random = next_of(generator);
   return {fraction64(even, words(Random::Word::even)), fraction64(odd, words(Random::Word::odd))};
 }
 

@@ -6,10 +6,11 @@
 #include <memory>
 #include <string_view>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+
+#include "io/hub/curl.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -57,10 +58,10 @@ std::size_t on_field(char* data, std::size_t, std::size_t bytes, void* user) {
 }
 
 struct CloseHandle {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+  void operator()(CURL* handle) const { curl().close(handle); }
 };
 struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { curl().free_list(list); }
 };
 using Handle = std::unique_ptr<CURL, CloseHandle>;
 
@@ -73,7 +74,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t bytes, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   Exchange& exchange = transfer.exchange;
   try {
-    curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &exchange.response.status);
+    curl().get(transfer.handle, CURLINFO_RESPONSE_CODE, &exchange.response.status);
     if (exchange.body == nullptr || !*exchange.body) return bytes;
     return (*exchange.body)(exchange.response, {reinterpret_cast<const std::byte*>(data), bytes}) ? bytes : 0;
   } catch (...) {
@@ -83,9 +84,8 @@ std::size_t on_body(char* data, std::size_t, std::size_t bytes, void* user) {
 }
 
 Handle new_handle() {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  Handle handle(started == CURLE_OK ? curl_easy_init() : nullptr);
-  if (!handle) throw IoError("libcurl cannot be started");
+  Handle handle(curl().open());
+  if (!handle) throw IoError("libcurl makes no request");
   return handle;
 }
 
@@ -103,8 +103,8 @@ HttpResponse send(const HttpRequest& request, const Body& body) {
   transfer.handle = handle.get();
   char reason[CURL_ERROR_SIZE] = "";
   std::unique_ptr<curl_slist, FreeList> fields;
-  for (const std::string& field : request.fields) fields.reset(curl_slist_append(fields.release(), field.c_str()));
-  const auto set = [&](CURLoption option, auto value) { curl_easy_setopt(handle.get(), option, value); };
+  for (const std::string& field : request.fields) fields.reset(curl().append(fields.release(), field.c_str()));
+  const auto set = [&](CURLoption option, auto value) { curl().set(handle.get(), option, value); };
   const bool secure = request.url.starts_with("https:");
   set(CURLOPT_URL, request.url.c_str());
   set(CURLOPT_HTTPHEADER, fields.get());
@@ -125,11 +125,11 @@ HttpResponse send(const HttpRequest& request, const Body& body) {
   set(CURLOPT_WRITEDATA, &transfer);
   const std::string range = fmt::format("{}-", request.from);
   if (request.from > 0) set(CURLOPT_RANGE, range.c_str());
-  const CURLcode code = curl_easy_perform(handle.get());
+  const CURLcode code = curl().perform(handle.get());
   Exchange& exchange = transfer.exchange;
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
-  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &exchange.response.status);
-  if (code != CURLE_OK) exchange.response.problem = *reason != '\0' ? reason : curl_easy_strerror(code);
+  curl().get(handle.get(), CURLINFO_RESPONSE_CODE, &exchange.response.status);
+  if (code != CURLE_OK) exchange.response.problem = *reason != '\0' ? reason : curl().describe(code);
   return exchange.response;
 }
 

@@ -39,7 +39,7 @@ std::string folder_of(const std::string& path);
 std::string type_text(const ModelValue& value);
 
 /// Reads and plans a model. Throws FormatError; problems are listed in the program.
-std::shared_ptr<Program> open_program(os::FileBytes file, bool map);
+std::shared_ptr<Program> open_program(os::FileBytes file, bool map, const std::string& external_root = {});
 
 class NodeObserver;
 

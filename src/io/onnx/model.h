@@ -153,6 +153,7 @@ CheckedSize bytes_in_file(std::int64_t data_type, const Shape& shape);
 /// Where elements that lie in files of their own are looked for.
 struct ExternalFiles {
   std::string folder;  ///< The model's. Files are confined to it.
+  std::string root;    ///< Links may lead below it; empty: nowhere.
   bool map = true;
   std::map<std::string, os::FileBytes, std::less<>> opened;
 };

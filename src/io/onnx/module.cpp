@@ -1,5 +1,6 @@
 // OnnxModel and load_onnx: a program with a module's face.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -175,10 +176,10 @@ Device device_of(const LoadedProgram& loaded) {
   return loaded.loaded_on;
 }
 
-std::shared_ptr<Program> open_program(os::FileBytes file, bool map) {
+std::shared_ptr<Program> open_program(os::FileBytes file, bool map, const std::string& external_root) {
   const std::string path = file.path;
   return reading(path, [&] {
-    ExternalFiles external{.folder = folder_of(path), .map = map};
+    ExternalFiles external{.folder = folder_of(path), .root = external_root, .map = map};
     return plan_model(parse_model(std::move(file)), &external);
   });
 }
@@ -245,7 +246,7 @@ TensorMap OnnxModel::run(const TensorMap& inputs, CallSite site) const {
   const std::vector<Tensor> unknown = onnx::unknown_of(inputs);
   if (std::optional<TensorMap> outputs = replays.run(weights, kind, unknown)) return std::move(*outputs);
   if (!replays.wants(kind)) return run_nodes(inputs);
-  graph::Capture capture(unknown);
+  graph::Capture capture(unknown, graph::Steers::allowed);
   TensorMap outputs = run_nodes(inputs);
   replays.keep(weights, std::move(kind), outputs, capture.finish(nn::tensors_of(outputs)));
   return outputs;
@@ -293,11 +294,30 @@ Device OnnxModel::device() const {
 
 std::unique_ptr<OnnxModel> load_onnx(const std::string& path, OnnxOptions options) {
   auto loaded = std::make_unique<onnx::LoadedProgram>();
-  loaded->program = onnx::open_program(open_file(path, {.map = options.map}), options.map);
+  loaded->program = onnx::open_program(open_file(path, {.map = options.map}), options.map, options.external_root);
   loaded->loaded_on = options.device;
   onnx::refuse_problems(*loaded->program);
   if (options.fold) onnx::fold_constants(*loaded->program);
   return std::make_unique<OnnxModel>(std::move(loaded));
+}
+
+std::vector<std::string> onnx_external_files(const std::string& path) {
+  return reading(path, [&] {
+    const auto model = onnx::parse_model(open_file(path, {}));
+    std::set<std::string> names;
+    const auto add = [&](const onnx::ModelTensor* tensor) {
+      if (tensor != nullptr && tensor->external) names.emplace(tensor->location);
+    };
+    const auto look = [&](const onnx::ModelGraph& graph) {
+      for (const onnx::ModelTensor* tensor : graph.initialisers) add(tensor);
+      for (const onnx::ModelNode& node : graph.nodes) {
+        for (const onnx::Attribute* attribute : node.attributes) add(attribute->tensor);
+      }
+    };
+    for (const onnx::ModelGraph& graph : model->graphs) look(graph);
+    for (const onnx::ModelFunction& function : model->functions) look(function.body);
+    return std::vector<std::string>(names.begin(), names.end());
+  });
 }
 
 }  // namespace io

@@ -27,8 +27,7 @@ Tensor to_float4(const Tensor& x) {
   const Tensor size = clamp(abs(x), 0.0, 6.0);
   const Tensor quantum = where(lt(size, 2.0), 0.5, where(lt(size, 4.0), 1.0, full_like(size, 2.0)));
   const Tensor rounded = round(size / quantum) * quantum;
-  const Tensor with_sign = where(lt(x.bitcast(DType::i32), 0), neg(rounded), rounded);
-  return where(isnan(x), zeros_like(with_sign), with_sign);
+  return where(isnan(x), zeros_like(x), copysign(rounded, x));
 }
 
 }  // namespace

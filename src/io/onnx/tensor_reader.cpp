@@ -137,7 +137,7 @@ std::span<const std::byte> external_elements(const ModelTensor& tensor, std::str
   if (external == nullptr) refuse("lies in another file, which is not read here");
   auto opened = external->opened.find(tensor.location);
   if (opened == external->opened.end()) {
-    os::FileBytes found = os::map_confined_file(external->folder, tensor.location);
+    os::FileBytes found = os::map_confined_file(external->folder, tensor.location, external->root);
     if (!external->map) {
       auto copy = std::make_shared<const std::vector<std::byte>>(found.bytes.begin(), found.bytes.end());
       found = {found.path, *copy, copy};

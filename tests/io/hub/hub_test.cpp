@@ -11,6 +11,7 @@
 
 #include <lockstep/error.h>
 
+#include "io/hub/curl.h"
 #include "support/files.h"
 #include "support/http_server.h"
 
@@ -246,6 +247,18 @@ TEST(HubNames, AreNoPathsOrAddresses) {
   EXPECT_THROW(hub_file("owner/name", "file", "main", {.cache = "/nonexistent", .token = "a\r\nb"}), ValueError);
   EXPECT_EQ(local_file("photo.png"), "photo.png");
   EXPECT_EQ(local_file("./hf:x"), "./hf:x");
+}
+
+TEST(Curl, ThatIsNotThereIsNamedWithItsPackage) {
+  const std::vector<std::string> names{"libcurl-that-nobody-has.so.4"};
+  const std::string message = message_of<IoError>([&] { open_curl(names); });
+  EXPECT_THAT(message, HasSubstr("libcurl-that-nobody-has.so.4"));
+  EXPECT_THAT(message, HasSubstr("apt install libcurl4"));
+}
+
+TEST(Curl, AnotherLibraryIsNone) {
+  const std::vector<std::string> names{"libc.so.6"};
+  EXPECT_THAT(message_of<IoError>([&] { open_curl(names); }), HasSubstr("libc.so.6 lacks curl_global_init"));
 }
 
 }  // namespace

@@ -374,6 +374,10 @@ TEST(OnnxMalformed, ExternalDataStayInTheFolder) {
   EXPECT_NE(message_of<Error>([&] { load_onnx(external("pipe.bin")); }), "no error");  // nor does it wait
   std::filesystem::create_symlink(folder.path("data.bin"), folder.path("link.bin"));
   EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("link.bin")); }), HasSubstr("symbolic link"));
+  EXPECT_EQ(onnx_external_files(external("link.bin")), std::vector<std::string>{"link.bin"});
+  EXPECT_BITS_EQ(load_onnx(external("link.bin"), {.external_root = folder.path("")})
+                     ->forward(Tensor::from(std::vector<float>{1}, {1})),
+                 Tensor::from(std::vector<float>{3}, {1}));
   std::filesystem::create_hard_link(folder.path("data.bin"), folder.path("hard.bin"));
   EXPECT_THAT(message_of<IoError>([&] { load_onnx(external("data.bin")); }), HasSubstr("more than one name"));
 }

@@ -10,6 +10,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "io/onnx/one_node.h"
 #include "support/files.h"
 #include "support/tensors.h"
 
@@ -95,6 +96,38 @@ TEST_F(Replay, LetsGradientsThrough) {
     return one.parameters().front().grad();
   };
   EXPECT_BITS_EQ(gradient(*model), gradient(*load()));
+}
+
+// What it computes without nodes would be a constant to those who note nodes.
+TEST_F(Replay, IsAPartOfAnotherThatComesAgain) {
+  struct Outer : nn::Layer {
+    explicit Outer(const OnnxModel& inside) : model(inside) { eval(); }
+    Tensor forward(const Operand& x) const override { return model.forward(x) * 2.0; }
+    const OnnxModel& model;
+  };
+  const auto model = load();
+  for (std::uint64_t seed = 1; seed < 6; ++seed) model->forward(indices(seed)).eval();
+  const Outer outer(*model);
+  const nn::Replayed replayed(outer);
+  for (std::uint64_t seed = 11; seed < 17; ++seed) {
+    EXPECT_BITS_EQ(replayed(indices(seed)), expected(indices(seed)) * 2.0);
+  }
+}
+
+// Sizes that elements decide: those that are there in each of a few runs, and others after that.
+TEST(ReplayOfSizes, FollowsElements) {
+  const auto given = [](std::vector<float> values) { return io::TensorMap{{"x", Tensor::from(values, {6})}}; };
+  const test::TemporaryFolder folder;
+  const test::OneNode node{"NonZero", {"x"}, {"y"}, {}, ""};
+  folder.write("nonzero.onnx", test::model_of(node, given({1, 0, 0, 1, 0, 1})));
+  const auto model = load_onnx(folder.path("nonzero.onnx"));
+  const std::vector<std::vector<float>> all = {
+      {1, 0, 0, 1, 0, 1}, {2, 0, 0, 2, 0, 2}, {3, 0, 0, 1, 0, 1}, {4, 0, 0, 1, 0, 1}, {5, 0, 0, 5, 0, 1},
+      {1, 1, 0, 1, 0, 1}, {1, 0, 0, 1, 0, 1}, {0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1}, {1, 0, 0, 1, 0, 1}};
+  const NoGrad no_grad;
+  for (const std::vector<float>& values : all) {
+    EXPECT_BITS_EQ(model->run(given(values)).at("y"), nonzero(Tensor::from(values, {6})).transpose(0, 1));
+  }
 }
 
 TEST_F(Replay, RunsOnSeveralThreads) {

@@ -40,9 +40,13 @@ const char* canonical_macro(Rounding rounding) {
   return "CANONICAL_F32";
 }
 
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 /// Null for what is not rounded to 16 bits.
 const char* rounding_macro(DType dtype, Rounding rounding) {
-  if (dtype != DType::f16 && dtype != DType::bf16) return nullptr;
+  if (!is_half(dtype)) return nullptr;
   const bool half = dtype == DType::f16;
   switch (rounding) {
     case Rounding::none: return "";
@@ -288,6 +292,13 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
         if (const char* round = rounding_macro(step.dtype, rounding)) {
           return define(fmt::format("{}({})", round, name(step.a)));
         }
+      }
+      // Rounded to odd, beyond 24 bits to a multiple of 256, as cast.h does in 64 bits, where Mesa 22.3 loses the sign.
+      if (is_half(step.dtype) && compute_type(step.from) == ComputeType::i32) {
+        return define(
+            fmt::format("cast_{1}(float(SELECT({0} > -0x1000000 && {0} < 0x1000000, {0}, ({0} & ~255) | "
+                        "SELECT(({0} & 255) != 0, 256, 0))))",
+                        value(step.a, ComputeType::i32), cast_name(step.dtype)));
       }
       return define(fmt::format("cast_{}({})", cast_name(step.dtype), value(step.a, compute_type(step.from))));
     case Kind::to_bits: {

@@ -100,7 +100,7 @@ Tensor small_float(const Tensor& x, DType dtype, bool saturate) {
   const int beyond = saturate ? form.past_largest - 1 : form.past_largest;
   code = where(le(rounded, form.largest), code, beyond);
   code = where(isnan(x), form.nan, code);
-  return bitwise_or(code, where(lt(word(x), 0), 128, zeros_like(code))).to(DType::u8).bitcast(dtype);
+  return bitwise_or(code, where(signbit(x), 128, zeros_like(code))).to(DType::u8).bitcast(dtype);
 }
 
 std::span<const Operator> cast_operators() {
