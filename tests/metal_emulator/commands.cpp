@@ -199,7 +199,10 @@ void ComputeEncoder::dispatch(MtlSize threads, MtlSize threadgroup) {
     if (bound.buffer) {
       run.buffers[index] = bound.buffer->data() + bound.offset;
       const auto same = std::find(run.buffers.begin(), run.buffers.end(), run.buffers[index]) - run.buffers.begin();
-      if (same != parameter.index) {
+      const bool is_read = parameter.constant && std::ranges::any_of(kernel.info.parameters, [&](const Parameter& other) {
+        return other.kind == Parameter::Kind::buffer && other.index == same && other.constant;
+      });
+      if (same != parameter.index && !is_read) {
         sentence(fmt::format("the same memory is bound at indices {} and {}; arguments must not overlap",
                              std::min<long>(same, parameter.index), std::max<long>(same, parameter.index)));
       }

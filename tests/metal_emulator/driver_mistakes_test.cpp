@@ -139,6 +139,21 @@ TEST_F(DriverMistakes, OnePieceOfMemoryUnderTwoIndices) {
   end();
 }
 
+TEST_F(DriverMistakes, MemoryThatIsOnlyReadMayHaveTwoIndices) {
+  const Owned pipeline = metal_.pipeline(
+      "kernel void k(const device uint* a [[buffer(0)]], const device uint* b [[buffer(1)]],\n"
+      "              device uint* c [[buffer(2)]], uint i [[thread_position_in_grid]]) { c[i] = a[i] + b[i]; }\n");
+  begin();
+  send<void>(encoder_, "setComputePipelineState:", id(pipeline));
+  bind_buffer(0, 0);
+  bind_buffer(0, 1);
+  bind_buffer(128, 2);
+  dispatch({32, 1, 1});
+  bind_buffer(0, 2);
+  EXPECT_DEATH(dispatch({32, 1, 1}), "the same memory is bound at indices 0 and 2; arguments must not overlap");
+  end();
+}
+
 TEST_F(DriverMistakes, Dispatches) {
   begin();
   EXPECT_DEATH(dispatch({0, 1, 1}), "a dispatch of no threads");

@@ -216,6 +216,7 @@ class Rewriter {
       parameter.declaration += (parameter.declaration.empty() ? "" : " ") + std::string(tokens_[i].text);
       threadgroup = threadgroup || is(i, "threadgroup");
       device = device || is(i, "device") || is(i, "constant");
+      parameter.constant = parameter.constant || (is(i, "const") && !pointer) || is(i, "constant");
       pointer = pointer || is(i, "*");
       parameter.reference = parameter.reference || is(i, "&");
     }

@@ -12,6 +12,7 @@ struct Parameter {
   Kind kind = Kind::buffer;
   int index = -1;           ///< of a buffer or a threadgroup memory
   bool reference = false;   ///< T&, not T*
+  bool constant = false;    ///< to what is only read
   std::size_t bytes = 0;    ///< of what a reference refers to: known once it is compiled
   std::string declaration;  ///< for messages
   std::string number;       ///< the attribute of a built-in number

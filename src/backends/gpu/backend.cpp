@@ -38,6 +38,19 @@ bool writes_to(const Kernel& kernel, int slot) {
       kernel);
 }
 
+bool writes(const Kernel& kernel, const Patch& patch) {
+  return patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
+         (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
+}
+
+std::vector<int> words_only_read(const Kernel& kernel, const std::vector<Patch>& patches) {
+  std::vector<int> words;
+  for (const Patch& patch : patches) {
+    if (patch.kind == Patch::Kind::address && !writes(kernel, patch)) words.push_back(patch.word);
+  }
+  return words;
+}
+
 bool is_early(const Launch& launch, int word) {
   return std::find(launch.early.begin(), launch.early.end(), word) != launch.early.end();
 }
@@ -62,10 +75,8 @@ class GpuExecutable : public Executable {
       ready.makes = launch.makes;
       if (launch.makes >= 0) forms_[static_cast<std::size_t>(launch.makes)].maker = {ready.module, ready.words};
       for (const Patch& patch : ready.patches) {
-        const bool writes = patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
-                            (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
         if (patch.kind != Patch::Kind::scalar)
-          ready.accesses.push_back({0, patch.word, writes, is_early(launch, patch.word)});
+          ready.accesses.push_back({0, patch.word, writes(kernel, patch), is_early(launch, patch.word)});
       }
     }
   }
@@ -272,7 +283,9 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   if (is_fast(kernel) && !missing_for_fast().empty()) {
     throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
-  return render(kernel, limits(threads));
+  Rendered result = render(kernel, limits(threads));
+  for (Launch& launch : result.launches) launch.text.only_read = words_only_read(kernel, launch.patches);
+  return result;
 }
 
 RenderLimits GpuBackend::limits(int threads) const {

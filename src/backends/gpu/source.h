@@ -85,6 +85,7 @@ struct KernelText {
   int threads = 256;
   int words = 0;                 ///< of parameters
   std::vector<int> addresses;    ///< the first words of those that are addresses
+  std::vector<int> only_read;    ///< those among them whose memory no launch of the kernel writes
   int groups_per_unit = 0;       ///< workgroups that should run on a unit at once: bounds the registers; 0: as it comes
   bool copies = false;           ///< to shared memory: RenderLimits::copies_to_shared
   bool integer_tiles = false;    ///< needs `Tiles` (cuda/integer_tiles.cpp): RenderLimits::integer_tiles

@@ -50,7 +50,7 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 #define NEAR_BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
 #define P(i) parameters.words[i]
 #define MEMORY device uchar*
-#define MEMORY_AT(n, w) memory##n
+#define MEMORY_AT(n, w) ((device uchar*)memory##n)
 #define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
 #define AFTER_EARLIER()
 #define LOAD_U8(a, i) uint((a)[i])
@@ -128,7 +128,8 @@ std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic)
   text += fmt::format("[[max_total_threads_per_threadgroup({})]] kernel void {}(\n", kernel.threads, kEntry);
   text += "    constant Parameters& parameters [[buffer(0)]],\n";
   for (std::size_t n = 0; n < kernel.addresses.size(); ++n) {
-    text += fmt::format("    device uchar* memory{} [[buffer({})]],\n", n, n + 1);
+    const bool is_read = std::ranges::count(kernel.only_read, kernel.addresses[n]) > 0;
+    text += fmt::format("    {}device uchar* memory{} [[buffer({})]],\n", is_read ? "const " : "", n, n + 1);
   }
   text += "    uint thread_number [[thread_index_in_threadgroup]],\n";
   text += "    uint group_number [[threadgroup_position_in_grid]]) {\n";
