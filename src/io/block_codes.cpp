@@ -41,9 +41,11 @@ bool have_common_groups(const std::vector<std::int32_t>& group_of) {
 const Form* form_of(const CodedMatrix& matrix) {
   if (matrix.codes.empty() || !have_common_groups(matrix.group_of)) return nullptr;
   if (!are_halves(matrix.scales) || !are_halves(matrix.offsets)) return nullptr;
-  const auto [lowest, highest] = std::minmax_element(matrix.codes.begin(), matrix.codes.end());
+  const auto [least, most] = std::ranges::minmax(matrix.codes);
+  const int lowest = least;
+  const int highest = most;
   const auto form = std::find_if(kForms.begin(), kForms.end(), [&](const Form& one) {
-    return one.offsets == !matrix.offsets.empty() && one.lowest <= *lowest && *highest <= one.highest;
+    return one.offsets == !matrix.offsets.empty() && one.lowest <= lowest && highest <= one.highest;
   });
   return form == kForms.end() ? nullptr : &*form;
 }
