@@ -47,7 +47,7 @@ inline constexpr const char* kPlainBf16Pairs =
 inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
 #define ANY_DECODE_F16(word) unpackHalf2x16(word).x
 #define ROUND_F16(x) quick_half(packHalf2x16(vec2(x, 0.0)))
-#define ANY_ROUND_F16(x) unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x
+#define ANY_ROUND_F16(f) unpackHalf2x16(packHalf2x16(vec2(f, 0.0))).x
 #define ENCODE_F16(x) half_word(x)
 #define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
 float quick_half(uint word) {
