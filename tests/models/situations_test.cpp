@@ -94,7 +94,7 @@ TEST(Situations, LayerNormAndMaxPoolWithGradients) {
 TEST(Situations, AValueAndItsWordsMeetInOneKernel) {
   same_everywhere([](Device device) {
     const Tensor x = random({300}, 1, device).eval();
-    return where(x.bitcast(DType::i32) > 0, x * 2, 1.0);
+    return where(x.bitcast(DType::i32) > 0, x * 2, 1.0).eval();
   });
 }
 
