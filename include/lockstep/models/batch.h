@@ -14,7 +14,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace models {
 
-/// The keys and values of several texts, and a pass for all of them. Not thread-safe.
+/// The keys and values of several texts, and a pass for all of them. Texts that have room for equally many tokens (256,
+/// 512, 1,024 ...) lie side by side, so that none takes, or reads, as much as the longest. Not thread-safe.
 class LOCKSTEP_API StepBatch {
  public:
   /// Whether a model can do that: decoders, and models with a state.
@@ -34,6 +35,9 @@ class LOCKSTEP_API StepBatch {
   std::int64_t size() const;
   /// Tokens of a text that are remembered. IndexError if there is none of that number.
   std::int64_t length(std::int64_t text) const;
+  /// What is remembered takes on the device: of keys and values at most twice what a text's own tokens need, and 256 of
+  /// them; rows of texts that left for a few steps more.
+  std::int64_t bytes() const;
 
   /// The next token of each of some texts, (text, token), each text once; returns the logits behind each. The others
   /// stay as they are. IndexError for a text that is not there, or a token that is none; ValueError for a text twice.

@@ -201,27 +201,31 @@ Tensor Attention::operator()(const Tensor& x, Positions positions, const RopeTab
   return output(scores_and_values(heads, positions), heads.gate);
 }
 
-Tensor Attention::rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved,
-                       LayerMemory& held) const {
-  Heads heads = placed_heads(x, rotary, interleaved);
-  // [1, heads, N, head_dim] to [N, heads, 1, head_dim], and back
-  const auto apart = [](const Tensor& together) { return together.permute({2, 1, 0, 3}); };
-  held.keys.put_rows(places.index(), apart(heads.key));
-  held.values.put_rows(places.index(), apart(heads.value));
-  const Tensor gate = heads.gate;
-  heads = {apart(heads.query), held.keys.first(places.keys()), held.values.first(places.keys()), {}};
+Tensor Attention::attend_rows(const Heads& heads, BandPlaces& places) const {
   AttentionOptions options;
   options.enable_gqa = heads.query.size(1) != heads.key.size(1);
   options.scale = config_.scale;
   options.softcap = config_.softcap;
-  Tensor result;
-  if (config_.sinks) {
-    result = attend_with_sinks(heads, places.visible(window_), options);
-  } else {
-    options.mask = places.visible(window_);
-    result = scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
+  if (config_.sinks) return attend_with_sinks(heads, places.visible(window_), options);
+  options.mask = places.visible(window_);
+  return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
+}
+
+Tensor Attention::rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved,
+                       std::span<Memories> held, std::size_t layer) const {
+  const Heads heads = placed_heads(x, rotary, interleaved);
+  // [1, heads, N, head_dim] to [N, heads, 1, head_dim], and back
+  const auto apart = [](const Tensor& together) { return together.permute({2, 1, 0, 3}); };
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < places.bands.size(); ++i) {
+    BandPlaces& band = places.bands[i];
+    LayerMemory& own = held[i][layer];
+    own.keys.put_rows(band.index(), apart(band.of(heads.key, 2)));
+    own.values.put_rows(band.index(), apart(band.of(heads.value, 2)));
+    results.push_back(attend_rows(
+        {apart(band.of(heads.query, 2)), own.keys.first(band.keys()), own.values.first(band.keys()), {}}, band));
   }
-  return output(apart(result), gate);
+  return output(apart(results.size() == 1 ? results.front() : cat(results, 0)), heads.gate);
 }
 
 }  // namespace models

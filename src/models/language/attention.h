@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "models/language/cache.h"
@@ -21,9 +22,10 @@ class Attention {
   /// the new ones.
   Tensor operator()(const Tensor& x, Positions positions, const RopeTables* rotary, bool interleaved,
                     LayerMemory* past) const;
-  /// x [1, N, hidden] to the same, a token of each of N texts, whose keys and values `held` has and takes. Row by row
-  /// the bits of the other form.
-  Tensor rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved, LayerMemory& held) const;
+  /// x [1, N, hidden] to the same, a token of each of N texts, whose keys and values layer `layer` of `held` has and
+  /// takes, band by band. Row by row the bits of the other form.
+  Tensor rows(const Tensor& x, RowPlaces& places, const RopeTables* rotary, bool interleaved, std::span<Memories> held,
+              std::size_t layer) const;
 
  private:
   struct Heads {
@@ -36,6 +38,7 @@ class Attention {
   Heads placed_heads(const Tensor& x, const RopeTables* rotary, bool interleaved) const;
   Heads latent_heads(const Tensor& x, const RopeTables& rotary, bool interleaved) const;
   Heads split_fused(const Tensor& together) const;
+  Tensor attend_rows(const Heads& heads, BandPlaces& places) const;
   Tensor output(const Tensor& result, const Tensor& gate) const;
   Tensor scores_and_values(const Heads& heads, Positions positions) const;
   Tensor with_sinks(const Heads& heads, Positions positions, AttentionOptions options) const;

@@ -44,9 +44,10 @@ std::int64_t in_whole_blocks(std::int64_t places) {
 
 Tensor with_places(const Tensor& held, std::int64_t count) {
   const std::int64_t there = held.size(2);
-  if (count <= there) return held;
+  if (count == there) return held;
+  if (count < there) return held.narrow(2, 0, count).clone();
   Shape shape = held.shape();
-  shape[2] = in_whole_blocks(std::max(count, there + there / 2)) - there;
+  shape[2] = count - there;
   const Tensor empty = zeros(shape, {held.dtype(), held.device()});
   return there == 0 ? empty : cat({held, empty}, 2);
 }
@@ -108,7 +109,25 @@ std::int64_t HeldHeads::bytes() const {
   return sum;
 }
 
-void HeldHeads::reserve(std::int64_t places) {
+std::int64_t LayerMemory::bytes() const {
+  std::int64_t sum = keys.bytes() + values.bytes();
+  for (const Tensor& part : state) {
+    if (part.defined()) sum += part.numel() * static_cast<std::int64_t>(size_of(part.dtype()));
+  }
+  return sum;
+}
+
+std::int64_t room_for(std::int64_t count) {
+  std::int64_t room = kBlockPlaces;
+  while (room < count) room *= 2;
+  return room;
+}
+
+void HeldHeads::reserve(std::int64_t count) {
+  if (defined() && count > places()) resize(in_whole_blocks(std::max(count, places() + places() / 2)));
+}
+
+void HeldHeads::resize(std::int64_t places) {
   for (Tensor& part : parts_) part = with_places(part, places);
 }
 
@@ -185,23 +204,22 @@ void HeldHeads::eval() {
   for (Tensor& part : parts_) part.eval();
 }
 
-RowPlaces::RowPlaces(const std::vector<std::int64_t>& positions, const std::vector<bool>& taken,
-                     std::vector<Tensor> of_model, Device device)
-    : keys_(in_whole_blocks(*std::max_element(positions.begin(), positions.end()) + 1)), of_model_(std::move(of_model)) {
+BandPlaces::BandPlaces(std::int64_t first, const std::vector<std::int64_t>& positions, const std::vector<bool>& taken,
+                       Device device)
+    : first_(first), keys_(in_whole_blocks(*std::max_element(positions.begin(), positions.end()) + 1)) {
   const auto count = static_cast<std::int64_t>(positions.size());
   index_ = Tensor::from(positions, {count}, device);
   if (std::find(taken.begin(), taken.end(), false) == taken.end()) return;
   taken_ = Tensor::from(std::vector<std::int64_t>(taken.begin(), taken.end()), {count}, device) > 0;
 }
 
-std::vector<Tensor> RowPlaces::inputs() const {
-  std::vector<Tensor> all = of_model_;
-  all.push_back(index_);
+std::vector<Tensor> BandPlaces::inputs() const {
+  std::vector<Tensor> all{index_};
   if (taken_.defined()) all.push_back(taken_);
   return all;
 }
 
-const Tensor& RowPlaces::visible(std::int64_t window) {
+const Tensor& BandPlaces::visible(std::int64_t window) {
   Tensor& result = visible_[window];
   if (result.defined()) return result;
   const Tensor own = index_.reshape({-1, 1, 1, 1});
@@ -211,7 +229,7 @@ const Tensor& RowPlaces::visible(std::int64_t window) {
   return result;
 }
 
-void RowPlaces::choose(State& state, const State& after) const {
+void BandPlaces::choose(State& state, const State& after) const {
   if (!taken_.defined()) {
     state = after;
     return;

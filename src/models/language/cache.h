@@ -46,8 +46,10 @@ class HeldHeads {
   void put_rows(const Tensor& index, const Tensor& more);
   /// Makes the places of these tokens zeros again.
   void clear(Positions positions);
-  /// Makes room for `places` tokens, at least.
-  void reserve(std::int64_t places);
+  /// Makes room for `count` tokens, at least.
+  void reserve(std::int64_t count);
+  /// Has room for exactly so many from now on.
+  void resize(std::int64_t places);
 
   /// Those of some tokens, as they are remembered, in memory of their own.
   std::vector<Tensor> copy(Positions positions) const;
@@ -75,25 +77,32 @@ Tensor rows_of(const Tensor& all, const std::vector<std::int64_t>& rows);
 /// The tensors that a layer with a state remembers; which ones is the model's affair. Empty at the beginning.
 using State = std::vector<Tensor>;
 
-/// What one layer remembers.
+/// What one layer remembers of one text, or of several that have room for equally many tokens.
 struct LayerMemory {
   HeldHeads keys, values;
   State state;
+  std::int64_t bytes() const;
 };
 
-/// One token of each of several texts: row i is its text's token at positions[i].
-class RowPlaces {
- public:
-  /// Rows that are not `taken` are computed, too, but their states stay. `of_model` is what the model makes of the
-  /// positions (LayeredModel::at_positions).
-  RowPlaces(const std::vector<std::int64_t>& positions, const std::vector<bool>& taken, std::vector<Tensor> of_model,
-            Device device);
+/// The room that texts of a batch have: the least of 256, 512, 1,024 ... that holds `count` tokens.
+std::int64_t room_for(std::int64_t count);
 
+/// What all layers remember of one text, or of a band of texts: those of a batch that have room for equally many
+/// tokens.
+using Memories = std::vector<LayerMemory>;
+
+/// One token of each text of a band: row i is its text's token at positions[i].
+class BandPlaces {
+ public:
+  /// Rows that are not `taken` are computed, too, but their states stay. The first one is row `first` of the batch.
+  BandPlaces(std::int64_t first, const std::vector<std::int64_t>& positions, const std::vector<bool>& taken,
+             Device device);
+
+  /// The band's rows of a batch's, [.., N, ..] at dimension `dim`.
+  Tensor of(const Tensor& batch, int dim) const { return batch.narrow(dim, first_, index_.size(0)); }
   const Tensor& index() const { return index_; }
   /// How many are read: those up to the farthest position, in whole blocks.
   std::int64_t keys() const { return keys_; }
-  /// What the model has made of the positions.
-  std::span<const Tensor> of_model() const { return of_model_; }
   /// All that tells one step from the next, beside tokens and memories.
   std::vector<Tensor> inputs() const;
   /// Which keys a row sees, bool [N, 1, 1, keys]: the last `window` ones; all for 0.
@@ -102,11 +111,17 @@ class RowPlaces {
   void choose(State& state, const State& after) const;
 
  private:
+  std::int64_t first_ = 0;
   std::int64_t keys_ = 0;
-  std::vector<Tensor> of_model_;
-  Tensor index_;    // [N]
-  Tensor taken_;    // [N]; undefined: all
+  Tensor index_;  // [N]
+  Tensor taken_;  // [N]; undefined: all
   std::map<std::int64_t, Tensor> visible_;
+};
+
+/// One token of each text of a batch.
+struct RowPlaces {
+  std::vector<BandPlaces> bands;  ///< one behind the other
+  std::vector<Tensor> of_model;   ///< what the model makes of all positions (LayeredModel::at_positions)
 };
 
 }  // namespace models

@@ -219,18 +219,28 @@ void Decoder::check_positions(std::int64_t last) const {
                                last + 1 + config_.position_offset, config_.position_count));
 }
 
-Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
-  const std::vector<RopeTables> tables = tables_in(places.of_model());
-  Tensor x = embed(ids, places.of_model());
+// input [1, N, hidden] to the same, a token of each of N texts.
+Tensor Decoder::state_rows(const Layer& layer, const Tensor& input, const RowPlaces& places, std::span<Memories> held,
+                           std::size_t number) {
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < places.bands.size(); ++i) {
+    State& state = held[i][number].state;
+    State after = state;
+    results.push_back(run_state(layer, places.bands[i].of(input, 1).transpose(0, 1), after));
+    places.bands[i].choose(state, after);
+  }
+  return (results.size() == 1 ? results.front() : cat(results, 0)).transpose(0, 1);
+}
+
+Tensor Decoder::step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const {
+  const std::vector<RopeTables> tables = tables_in(places.of_model);
+  Tensor x = embed(ids, places.of_model);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     x = run_layer(layers_[i], x, tables,
                   [&](const Layer& layer, const Tensor& input, const RopeTables* rotary, bool interleaved) {
                     if (layer.kind.mixer == Mixer::attention)
-                      return layer.attention.rows(input, places, rotary, interleaved, held[i]);
-                    State after = held[i].state;
-                    const Tensor result = run_state(layer, input.transpose(0, 1), after).transpose(0, 1);
-                    places.choose(held[i].state, after);
-                    return result;
+                      return layer.attention.rows(input, places, rotary, interleaved, held, i);
+                    return state_rows(layer, input, places, held, i);
                   });
   }
   return logits(norm_(x));

@@ -27,7 +27,7 @@ class Decoder final : public LayeredModel, public HasProjections {
                 const Tensor* types = nullptr) const;
   /// Logits [N, labels] of texts, as `hidden` takes them; for models with a classifier (config().classifier).
   Tensor label_logits(const Tensor& ids, const Tensor& types) const;
-  Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const override;
+  Tensor step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const override;
   Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const override;
   std::size_t layer_count() const override { return layers_.size(); }
   bool has_state() const override;
@@ -63,6 +63,8 @@ class Decoder final : public LayeredModel, public HasProjections {
   Tensor embed(const Tensor& ids, std::span<const Tensor> at, const Tensor* types = nullptr) const;
   Tensor run_layer(const Layer& layer, const Tensor& x, const std::vector<RopeTables>& tables, const Mix& mix) const;
   static Tensor run_state(const Layer& layer, const Tensor& x, State& state);
+  static Tensor state_rows(const Layer& layer, const Tensor& input, const RowPlaces& places, std::span<Memories> held,
+                           std::size_t number);
   std::vector<RopeTables> tables_in(std::span<const Tensor> at) const;
   void check_positions(std::int64_t last) const;
   Tensor logits(const Tensor& x) const;

@@ -19,7 +19,7 @@ std::vector<Tensor> LayeredModel::at_positions(std::span<const std::int64_t>, De
   return {};
 }
 
-Tensor LayeredModel::repeated_step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
+Tensor LayeredModel::repeated_step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const {
   const auto compute = [&](const Tensor& tokens) { return step(tokens, places, held); };
   if (!repeats_steps() || !replays_->fit(*this)) return compute(ids);
   return replays_->step(*this, compute, ids, places, held);
@@ -31,13 +31,12 @@ std::optional<Tensor> LayeredModel::next_step(const Tensor& ids, LayeredCache* c
   if (position > last_that_sees_all().value_or(position) || !repeats_steps() || !replays_->fit(*this)) {
     return std::nullopt;
   }
-  RowPlaces places({position}, {true}, at_positions(std::array{position}, ids.device()), ids.device());
+  RowPlaces places{{BandPlaces(0, {position}, {true}, ids.device())}, at_positions(std::array{position}, ids.device())};
   for (LayerMemory& layer : cache->layers) {
-    if (!layer.keys.defined()) continue;
     layer.keys.reserve(position + 1);
     layer.values.reserve(position + 1);
   }
-  Tensor logits = repeated_step(ids, places, cache->layers);
+  Tensor logits = repeated_step(ids, places, {&cache->layers, 1});
   cache->grow(1);
   return logits;
 }

@@ -28,11 +28,11 @@ class LayeredModel : public LanguageModel {
   CacheType cache_type() const final { return type_; }
   void set_cache_type(CacheType type) final;
 
-  /// Logits [1, N, vocabulary] of the tokens ids [1, N] of N texts, of which `held` remembers, layer by layer, a row
-  /// each. Row by row the bits of forward.
-  virtual Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const = 0;
+  /// Logits [1, N, vocabulary] of the tokens ids [1, N] of N texts, of which `held` remembers, band by band and layer
+  /// by layer, a row each. Row by row the bits of forward.
+  virtual Tensor step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const = 0;
   /// The same, without nodes if such a step was recorded before (step_replays.h).
-  Tensor repeated_step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const;
+  Tensor repeated_step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const;
   /// forward's logits of the last `rows` tokens of each row: the head is as much work as several layers.
   virtual Tensor last_logits(const Tensor& ids, std::int64_t rows, LanguageCache* cache) const {
     return forward(ids, cache, {}).narrow(1, ids.size(1) - rows, rows);
@@ -72,7 +72,7 @@ class LayeredCache final : public LanguageCache {
   static LayeredCache* of(LanguageCache* cache, const LanguageModel& model);
 
   const LayeredModel* owner;
-  std::vector<LayerMemory> layers;
+  Memories layers;
 };
 
 }  // namespace models

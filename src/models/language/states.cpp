@@ -26,13 +26,15 @@ Tensor StateModel::forward(const Tensor& ids, LanguageCache* cache, CallSite sit
   return logits(x);
 }
 
-Tensor StateModel::step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const {
+// Without keys all texts are one band.
+Tensor StateModel::step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const {
   Tensor x = embed(ids.transpose(0, 1));
   Tensor aside;
   for (std::size_t layer = 0; layer < layers_; ++layer) {
-    State after = held[layer].state;
+    State& state = held.front()[layer].state;
+    State after = state;
     x = run(layer, x, after, aside);
-    places.choose(held[layer].state, after);
+    places.bands.front().choose(state, after);
   }
   return logits(x).transpose(0, 1);
 }

@@ -14,7 +14,7 @@ namespace models {
 class StateModel : public LayeredModel {
  public:
   Tensor forward(const Tensor& ids, LanguageCache* cache, CallSite site) const final;
-  Tensor step(const Tensor& ids, RowPlaces& places, std::vector<LayerMemory>& held) const final;
+  Tensor step(const Tensor& ids, RowPlaces& places, std::span<Memories> held) const final;
   std::size_t layer_count() const final { return layers_; }
   bool has_state() const final { return true; }
   const std::string& family() const final { return family_; }

@@ -45,7 +45,7 @@ bool are_tokens(const Tensor& ids, std::int64_t vocabulary) {
 using Slots = std::vector<Tensor*>;
 
 // What is remembered, as values that are no views.
-Slots slots_of(std::vector<LayerMemory>& held) {
+Slots slots_of(std::span<Memories> held) {
   Slots slots;
   const auto add = [&](std::vector<Tensor>& parts) {
     for (Tensor& part : parts) {
@@ -54,17 +54,20 @@ Slots slots_of(std::vector<LayerMemory>& held) {
       slots.push_back(&part);
     }
   };
-  for (LayerMemory& layer : held) {
-    add(layer.keys.parts());
-    add(layer.values.parts());
-    add(layer.state);
+  for (Memories& band : held) {
+    for (LayerMemory& layer : band) {
+      add(layer.keys.parts());
+      add(layer.values.parts());
+      add(layer.state);
+    }
   }
   return slots;
 }
 
 std::string kind_of(const RowPlaces& places, std::span<const Tensor> inputs, const Slots& slots) {
   std::string kind;
-  nn::append_kind(kind, places.keys());
+  nn::append_kind(kind, static_cast<std::int64_t>(places.bands.size()));
+  for (const BandPlaces& band : places.bands) nn::append_kind(kind, band.keys());
   nn::append_kind(kind, static_cast<std::int64_t>(current_numerics()));
   nn::append_kind(kind, graph::is_watched());  // who watches kernels sees those that every device has
   nn::append_kind(kind, static_cast<std::int64_t>(inputs.size()));
@@ -115,14 +118,17 @@ void StepReplays::find_weights(const LanguageModel& model) {
 }
 
 Tensor StepReplays::step(const LanguageModel& model, const std::function<Tensor(const Tensor&)>& compute,
-                         const Tensor& ids, const RowPlaces& places, std::vector<LayerMemory>& held) {
+                         const Tensor& ids, const RowPlaces& places, std::span<Memories> held) {
   std::call_once(found_, [&] { find_weights(model); });
   const Tensor tokens = elements_of(ids);
-  std::vector<Tensor> inputs = places.inputs();
+  std::vector<Tensor> inputs = places.of_model;
+  for (const BandPlaces& band : places.bands) {
+    for (Tensor& input : band.inputs()) inputs.push_back(std::move(input));
+  }
   inputs.push_back(tokens);
   // A bad token on the host would be found when the memories are written over already.
-  const bool is_plain = !nn::is_followed(inputs, weights_) &&
-                        (!is_host(ids.device()) || are_tokens(tokens, model.vocabulary()));
+  const bool is_plain =
+      !nn::is_followed(inputs, weights_) && (!is_host(ids.device()) || are_tokens(tokens, model.vocabulary()));
   if (!is_plain) return compute(ids);
   const Slots slots = slots_of(held);
   std::string kind = kind_of(places, inputs, slots);

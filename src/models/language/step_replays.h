@@ -20,13 +20,13 @@ namespace models {
 
 class StepReplays {
  public:
-  /// Whether steps of the model may come again: no gradients, arithmetic whose bits do not depend on how many hidden keys
-  /// are read, and nothing in a step that needs the host.
+  /// Whether steps of the model may come again: no gradients, arithmetic whose bits do not depend on how many hidden
+  /// keys are read, and nothing in a step that needs the host.
   bool fit(const LanguageModel& model) const;
   /// The logits compute(ids), which also changes `held`, of a model that fits. Memories that nobody else holds are
   /// written over.
   Tensor step(const LanguageModel& model, const std::function<Tensor(const Tensor&)>& compute, const Tensor& ids,
-              const RowPlaces& places, std::vector<LayerMemory>& held);
+              const RowPlaces& places, std::span<Memories> held);
 
  private:
   void find_weights(const LanguageModel& model);

@@ -111,6 +111,53 @@ TEST(StepBatch, KeepsTheStatesOfTextsThatWait) {
   }
 }
 
+// Texts lie in bands by their room of 256, 512, 1,024 tokens and go from one to the next: keys, windows, sinks, latent
+// projections, and layers with a state between those with keys.
+TEST(StepBatch, GivesTextsOfAllLengthsWhatTheyGetAlone) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  for (const char* name : {"llama", "gemma3", "gpt_oss", "deepseek_v3", "qwen3_next", "lfm2"}) {
+    const auto model = load_language_model((root / name).string());
+    StepBatch batch(*model);
+    std::mt19937 random(3);
+    const auto draw = [&] { return static_cast<std::int64_t>(random()) % model->vocabulary(); };
+    struct One {
+      std::unique_ptr<LanguageCache> cache;
+      std::int64_t number = 0;
+    };
+    std::vector<One> texts;
+    std::int64_t bytes_alone = 0;
+    for (const std::int64_t length : {254, 5, 509, 252}) {
+      One one{.cache = model->make_cache()};
+      std::vector<std::int64_t> prompt(static_cast<std::size_t>(length));
+      for (std::int64_t& token : prompt) token = draw();
+      model->forward(Tensor::from(prompt, {1, length}), one.cache.get()).eval();
+      one.number = batch.join(*one.cache);
+      StepBatch alone(*model);
+      alone.join(*one.cache);
+      bytes_alone += alone.bytes();
+      texts.push_back(std::move(one));
+    }
+    EXPECT_EQ(batch.bytes(), bytes_alone) << name;
+    for (int step = 0; step < 6; ++step) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
+      std::vector<std::vector<float>> expected;
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        if (i == 3 && step % 3 == 1) continue;  // one that waits
+        tokens.emplace_back(texts[i].number, draw());
+        const Tensor ids = Tensor::from(std::vector{tokens.back().second}, {1, 1});
+        expected.push_back(model->forward(ids, texts[i].cache.get()).to_vector<float>());
+      }
+      ASSERT_EQ(batch.step(tokens), expected) << name << ", step " << step;
+      if (step == 3) {
+        batch.leave(texts.back().number);
+        texts.pop_back();
+        texts[1].number = batch.join(*batch.cache_of(texts[1].number));  // a copy goes on
+      }
+    }
+  }
+}
+
 TEST(GenerateTogether, StopsATextThatNobodyWants) {
   LOCKSTEP_REQUIRE_DATA(stories_path());
   const auto model = load_language_model(stories_path());
