@@ -108,6 +108,7 @@ class Fuser : private Groups {
     fusion_.groups.push_back(std::move(fresh));
     const int g = static_cast<int>(fusion_.groups.size()) - 1;
     group_of(e) = g;
+    joined(e, g);
     return g;
   }
 
@@ -164,6 +165,7 @@ class Fuser : private Groups {
       group_of(e) = -1;
       return false;
     }
+    joined(e, g);
     return true;
   }
 
@@ -216,6 +218,8 @@ class Fuser : private Groups {
       group(from) = saved_from;
       group(into) = saved_into;
       for (const Group::Member& member : saved_from.members) group_of(member.entry) = from;
+    } else {
+      merged(from, into);
     }
     return into;
   }
