@@ -24,18 +24,22 @@ inline namespace v0 {
 namespace cli {
 namespace {
 
-// The shape that the model states, if all of its sizes are numbers.
-std::optional<Shape> fixed_shape(const io::OnnxValue& value) {
+// The shape that the model states for `count` elements, which decide about one size that it leaves open.
+std::optional<Shape> shape_of(const io::OnnxValue& value, std::int64_t count) {
   if (!value.shape || value.shape->size() > static_cast<std::size_t>(kMaxRank)) return std::nullopt;
   Shape shape;
+  int open = -1;
   for (const io::OnnxSize& size : *value.shape) {
-    if (!size.size) return std::nullopt;
-    shape.push_back(*size.size);
+    if (!size.size && open >= 0) return std::nullopt;
+    if (!size.size) open = shape.rank();
+    shape.push_back(size.size.value_or(1));
   }
-  return shape;
+  const std::int64_t known = shape.numel();
+  if (open >= 0 && known > 0 && count % known == 0) shape[open] = count / known;
+  return shape.numel() == count ? std::optional(shape) : std::nullopt;
 }
 
-// Numbers separated by blanks, commas or lines: one dimension, or the model's shape where it has as many elements.
+// Numbers separated by blanks, commas or lines: one dimension, or the model's shape where it may have as many elements.
 Tensor numbers_of(const std::string& path, std::string_view text, const io::OnnxValue& value) {
   std::vector<double> numbers;
   const char* at = text.data();
@@ -54,8 +58,8 @@ Tensor numbers_of(const std::string& path, std::string_view text, const io::Onnx
   }
   const Tensor list =
       Tensor::from(numbers, {static_cast<std::int64_t>(numbers.size())}, Device{}).to(value.dtype.value_or(DType::f32));
-  const std::optional<Shape> shape = fixed_shape(value);
-  return shape && shape->numel() == list.numel() ? list.reshape(*shape) : list;
+  const std::optional<Shape> shape = shape_of(value, list.numel());
+  return shape ? list.reshape(*shape) : list;
 }
 
 // A picture as the model takes it: [1, 3, H, W], or [1, H, W, 3] where the model says 3 at the end; floats from 0 to 1.

@@ -86,28 +86,29 @@ class Fuser : private Groups {
     Group fresh;
     fresh.space = entry.shape;
     View map = View::contiguous(entry.shape);
-    std::visit(overloaded{
-                   [&](const Reduce& reduce) {
-                     fresh.space = entry.operands[0].view.shape;
-                     fresh.decided = true;
-                     fresh.inner = reduce.dims;
-                     map = row_map(fresh.space, fresh.inner);
-                   },
-                   [&](const Contract& contract) {
-                     fresh.contraction = e;
-                     fresh.decided = true;
-                     const int outer = contract.b.rank() + contract.m.rank();
-                     for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
-                   },
-                   [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update, Fourier,
-                                  Attend, Recur> auto&) {},
-                   [](const OneOf<Data, ViewOf> auto&) { fail_not_computed(); },
-               },
-               *entry.op);
+    visit_primitive(overloaded{
+                        [&](const Reduce& reduce) {
+                          fresh.space = entry.operands[0].view.shape;
+                          fresh.decided = true;
+                          fresh.inner = reduce.dims;
+                          map = row_map(fresh.space, fresh.inner);
+                        },
+                        [&](const Contract& contract) {
+                          fresh.contraction = e;
+                          fresh.decided = true;
+                          const int outer = contract.b.rank() + contract.m.rank();
+                          for (int d = outer; d < fresh.space.rank(); ++d) fresh.inner |= 1u << d;
+                        },
+                        [](const OneOf<Full, Iota, Random, Elementwise, Cast, Gather, Scatter, Scan, Sort, Update,
+                                       Fourier, Attend, Recur> auto&) {},
+                        [](const OneOf<Data, ViewOf> auto&) { fail_not_computed(); },
+                    },
+                    *entry.op);
     fresh.members.push_back({e, std::move(map)});
     fusion_.groups.push_back(std::move(fresh));
     const int g = static_cast<int>(fusion_.groups.size()) - 1;
     group_of(e) = g;
+    joined(e, g);
     return g;
   }
 
@@ -117,7 +118,7 @@ class Fuser : private Groups {
     Group& home = group(g);
     if (home.alone || (home.space.rank() == 0 && entry.shape.numel() != 1)) return false;
     if (static_cast<int>(home.members.size()) >= kMaxMembers || depends_on_any_operand(e, g)) return false;
-    return std::visit(
+    return visit_primitive(
         overloaded{
             [&](const OneOf<Elementwise, Cast, Gather> auto&) { return join_elements(e, g); },
             [&](const Reduce& reduce) { return join_reduction(e, g, reduce); },
@@ -164,6 +165,7 @@ class Fuser : private Groups {
       group_of(e) = -1;
       return false;
     }
+    joined(e, g);
     return true;
   }
 
@@ -216,6 +218,8 @@ class Fuser : private Groups {
       group(from) = saved_from;
       group(into) = saved_into;
       for (const Group::Member& member : saved_from.members) group_of(member.entry) = from;
+    } else {
+      merged(from, into);
     }
     return into;
   }

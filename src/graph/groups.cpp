@@ -56,27 +56,60 @@ bool Groups::computed_in_place(int e) {
 }
 
 bool Groups::depends_on_any_operand(int e, int g) {
-  for (const int other : operand_groups(e)) {
-    if (other != g && depends(other, g)) return true;
+  for (const Entry::Operand& operand : entries_[index(e)].operands) {
+    const int other = operand.entry < 0 ? -1 : group_of(operand.entry);
+    if (other >= 0 && other != g && depends(other, g)) return true;
   }
   return false;
 }
 
+void Groups::joined(int e, int g) {
+  newest_.resize(fusion_.groups.size(), -1);
+  raise_newest(g, e);
+}
+
+void Groups::merged(int from, int into) {
+  const int newest = std::max(newest_[index(from)], newest_[index(into)]);
+  newest_[index(into)] = -1;  // those that needed `from` need `into` now
+  raise_newest(into, newest);
+}
+
+void Groups::raise_newest(int g, int e) {
+  stack_.assign(1, g);
+  while (!stack_.empty()) {
+    const int raised = stack_.back();
+    stack_.pop_back();
+    if (newest_[index(raised)] >= e) continue;
+    newest_[index(raised)] = e;
+    for (const Group::Member& member : group(raised).members) {
+      for (const int reader : consumers_[index(member.entry)]) {
+        if (group_of(reader) >= 0) stack_.push_back(group_of(reader));
+      }
+    }
+  }
+}
+
+// Who reads an entry is newer. So a group whose entries, with those of all that it needs, are older than b's does not
+// need b; that ends most searches at once.
 bool Groups::depends(int a, int b, bool ignore_direct) {
-  visited_.assign(fusion_.groups.size(), false);
-  std::vector<int> stack{a};
-  while (!stack.empty()) {
-    const int g = stack.back();
-    stack.pop_back();
+  const int oldest = group(b).members.front().entry;
+  visited_.resize(fusion_.groups.size(), 0);
+  ++searches_;
+  stack_.assign(1, a);
+  while (!stack_.empty()) {
+    const int g = stack_.back();
+    stack_.pop_back();
+    if (newest_[index(g)] < oldest) continue;
     for (const Group::Member& member : group(g).members) {
-      for (const int needed : operand_groups(member.entry)) {
-        if (needed == g || visited_[index(needed)]) continue;
+      for (const Entry::Operand& operand : entries_[index(member.entry)].operands) {
+        const int needed = operand.entry < 0 ? -1 : group_of(operand.entry);
+        if (needed < 0 || needed == g || visited_[index(needed)] == searches_) continue;
         if (needed == b) {
           if (g == a && ignore_direct) continue;
           return true;
         }
-        visited_[index(needed)] = true;
-        stack.push_back(needed);
+        visited_[index(needed)] = searches_;
+        stack_.push_back(needed);
       }
     }
   }

@@ -46,6 +46,10 @@ class Groups {
   Group& group(int g) { return fusion_.groups[index(g)]; }
   int& group_of(int e) { return fusion_.group_of[index(e)]; }
   bool group_alive(int g) { return !group(g).members.empty(); }
+  /// Entry e, the newest one, was added to group g.
+  void joined(int e, int g);
+  /// Group `from` became part of `into`.
+  void merged(int from, int into);
   /// Groups that compute operands of an entry.
   std::vector<int> operand_groups(int e);
   /// Where group g computes its member e.
@@ -66,10 +70,15 @@ class Groups {
   std::vector<std::vector<int>> consumers_;
 
  private:
+  void raise_newest(int g, int e);
   void sort_groups();
   void mark_stored();
 
-  std::vector<bool> visited_;
+  // Per group: no entry of it, or of those that it needs, is newer (some may be older than this says).
+  std::vector<int> newest_;
+  std::vector<std::uint32_t> visited_;  ///< by which search
+  std::uint32_t searches_ = 0;
+  std::vector<int> stack_;
 };
 
 }  // namespace graph

@@ -72,7 +72,7 @@ std::shared_ptr<IndexCheck> check_of(const Node& node) {
   check->where = node.where;
   check->name = node.name;
   check->story = node.story;
-  std::visit(
+  visit_primitive(
       [&]<typename P>(const P& primitive) {
         if constexpr (P::traits.checks_index) {
           check->size = primitive.places(node.shape);

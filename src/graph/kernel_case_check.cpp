@@ -380,7 +380,7 @@ std::string mistake_in(const KernelCase& work) {
         demand(operand.value >= 0, "a scalar is read through a view");
         demand_inside(*operand.view, work.values[static_cast<std::size_t>(operand.value)].shape.numel());
       }
-      std::visit([&](const auto& op) { check_rule(op, {work, value}); }, value.op);
+      visit_primitive([&](const auto& op) { check_rule(op, {work, value}); }, value.op);
     } catch (const CaseMistake& mistake) {
       return fmt::format("value {}: {}", i, mistake.what);
     }

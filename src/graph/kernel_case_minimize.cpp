@@ -167,11 +167,11 @@ std::optional<KernelCase> with_size(const KernelCase& work, std::int64_t from, s
     for (KernelCase::Operand& operand : value.operands) {
       if (operand.view && !resize(*operand.view, operand.value)) return std::nullopt;
     }
-    if (auto* contract = std::get_if<Contract>(&value.op)) {
+    if (auto* contract = primitive_if<Contract>(value.op)) {
       for (Shape* group : {&contract->b, &contract->m, &contract->n, &contract->k}) replace_size(*group, from, to);
       if (!resize(contract->a_view, value.operands[0].value) || !resize(contract->b_view, value.operands[1].value))
         return std::nullopt;
-    } else if (auto* gather = std::get_if<Gather>(&value.op)) {
+    } else if (auto* gather = primitive_if<Gather>(value.op)) {
       const Shape& base = work.values[static_cast<std::size_t>(value.operands[0].value)].shape;
       Shape resized = base;
       replace_size(resized, from, to);
@@ -179,7 +179,7 @@ std::optional<KernelCase> with_size(const KernelCase& work, std::int64_t from, s
       if (!restride(axis, base, resized) || !resize(gather->source, value.operands[0].value)) return std::nullopt;
       gather->stride = axis.strides[0];
       gather->size = gather->size == from ? to : gather->size;
-    } else if (auto* update = std::get_if<Update>(&value.op)) {
+    } else if (auto* update = primitive_if<Update>(value.op)) {
       if (!resize(update->region, value.operands[0].value)) return std::nullopt;
     }
   }

@@ -197,7 +197,7 @@ Primitive read_primitive(const CaseReader& reader, const CaseJson& json) {
   const auto* const found = std::find(std::begin(kPrimitiveNames), std::end(kPrimitiveNames), name);
   if (found == std::end(kPrimitiveNames)) reader.refuse(fmt::format("{} is no op of this version", in_quotes(name)));
   Primitive primitive = made_primitive(static_cast<std::size_t>(found - kPrimitiveNames));
-  std::visit(
+  visit_primitive(
       [&]<typename P>(P& alternative) {
         constexpr std::size_t count = std::tuple_size_v<std::remove_const_t<decltype(P::fields)>>;
         const CaseJson none = CaseJson::array();
@@ -275,7 +275,7 @@ std::string case_text(const KernelCase& work) {
     CaseJson json{
         {"op", kPrimitiveNames[value.op.index()]}, {"shape", json_of(value.shape)}, {"dtype", name_of(value.dtype)}};
     if (value.encoding != Encoding::dense) json["encoding"] = name_of(value.encoding);
-    std::visit(
+    visit_primitive(
         [&](const auto& alternative) {
           CaseJson fields = CaseJson::array();
           for_each_field(alternative, [&](const auto&, const auto& member) { fields.push_back(json_of(member)); });

@@ -218,18 +218,18 @@ class Lowering {
   // A source computed at the positions `view` selects of its dense value.
   int source_value(int e, const View& view) {
     const Entry& source = entry(e);
-    return std::visit(overloaded{
-                          [&](const Full&) {
-                            return constant({e, 0}, compute_type(source.dtype), source.dtype);
-                          },
-                          [&](const Iota&) { return position(view); },
-                          [&](const Random& random) { return random_value(e, random, view); },
-                          [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan, Sort,
-                                         Update, Fourier, Attend, Recur> auto&) -> int {
-                            fail_invariant("a source has no operands", __FILE__, __LINE__);
-                          },
-                      },
-                      *source.op);
+    return visit_primitive(overloaded{
+                               [&](const Full&) {
+                                 return constant({e, 0}, compute_type(source.dtype), source.dtype);
+                               },
+                               [&](const Iota&) { return position(view); },
+                               [&](const Random& random) { return random_value(e, random, view); },
+                               [](const OneOf<Data, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter, Scan,
+                                              Sort, Update, Fourier, Attend, Recur> auto&) -> int {
+                                 fail_invariant("a source has no operands", __FILE__, __LINE__);
+                               },
+                           },
+                           *source.op);
   }
 
   int position(const View& view) {
@@ -274,21 +274,22 @@ class Lowering {
     const int e = member.entry;
     const Entry& self = entry(e);
     const View map = member.map;
-    std::visit(overloaded{
-                   [&](const OneOf<Full, Iota, Random> auto&) { values_[e].number = source_value(e, ordered(map)); },
-                   [&](const Elementwise& elementwise) { emit_elementwise(e, elementwise, map); },
-                   [&](const Cast&) { emit_cast(e, map); },
-                   [&](const Reduce& reduce) { emit_reduce(e, reduce, map); },
-                   [&](const Contract&) {
-                     values_[e].number =
-                         add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
-                   },
-                   [&](const Gather& gather) { emit_gather(e, gather, map); },
-                   [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier, Attend, Recur> auto&) {
-                     fail_invariant("a member of a group is an instruction of its program", __FILE__, __LINE__);
-                   },
-               },
-               *self.op);
+    visit_primitive(
+        overloaded{
+            [&](const OneOf<Full, Iota, Random> auto&) { values_[e].number = source_value(e, ordered(map)); },
+            [&](const Elementwise& elementwise) { emit_elementwise(e, elementwise, map); },
+            [&](const Cast&) { emit_cast(e, map); },
+            [&](const Reduce& reduce) { emit_reduce(e, reduce, map); },
+            [&](const Contract&) {
+              values_[e].number =
+                  add({.kind = Kind::accumulator, .type = compute_type(self.dtype), .dtype = self.dtype});
+            },
+            [&](const Gather& gather) { emit_gather(e, gather, map); },
+            [](const OneOf<Data, ViewOf, Scatter, Scan, Sort, Update, Fourier, Attend, Recur> auto&) {
+              fail_invariant("a member of a group is an instruction of its program", __FILE__, __LINE__);
+            },
+        },
+        *self.op);
   }
 
   void emit_reduce(int e, const Reduce& reduce, const View& map) {
@@ -421,7 +422,7 @@ class Lowering {
 
   ContractionKernel contraction_kernel() {
     const Entry& self = entry(group_.contraction);
-    const auto& contract = std::get<Contract>(*self.op);
+    const auto& contract = *primitive_if<Contract>(*self.op);
     ContractionKernel kernel;
     kernel.b = contract.b;
     kernel.m = contract.m;

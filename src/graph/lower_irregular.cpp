@@ -24,7 +24,7 @@ class IrregularLowering {
       : entries_(entries), entry_(entry), self_(entries[static_cast<std::size_t>(entry)]) {}
 
   Step run() {
-    step_.kernel = std::visit(
+    step_.kernel = visit_primitive(
         overloaded{
             [&](const Scatter& scatter) -> Kernel { return scatter_kernel(scatter); },
             [&](const Scan& scan) -> Kernel {

@@ -141,6 +141,9 @@ struct Node {
   std::size_t bytes() const { return encoded_bytes(encoding, dtype, shape.numel()); }
 };
 
+// Thousands of nodes are made and dropped in a run, and a recorded one keeps them.
+static_assert(sizeof(Node) <= 640);
+
 struct Record;
 
 /// A user's reference to a node. All copies of a Tensor share one Handle. Holding a view holds what it looks at.

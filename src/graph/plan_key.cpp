@@ -36,7 +36,7 @@ void append(PlanKey& key, const View& view) {
 }
 
 void append(PlanKey& key, const Primitive& primitive) {
-  std::visit(
+  visit_primitive(
       [&](const auto& alternative) {
         SmallValues small;
         small.add(key, static_cast<std::uint8_t>(primitive.index()));

@@ -41,19 +41,19 @@ const char* Scan::op_name() const {
 }
 
 const char* name_of(const Primitive& op) {
-  return std::visit([](const auto& primitive) { return primitive.op_name(); }, op);
+  return visit_primitive([](const auto& primitive) { return primitive.op_name(); }, op);
 }
 
 Results results_of(const Primitive& op) {
-  return std::visit([](const auto& primitive) { return primitive.results(); }, op);
+  return visit_primitive([](const auto& primitive) { return primitive.results(); }, op);
 }
 
 bool is_cheap(const Primitive& op) {
-  return std::visit([](const auto& primitive) { return primitive.is_cheap(); }, op);
+  return visit_primitive([](const auto& primitive) { return primitive.is_cheap(); }, op);
 }
 
 const View* own_view_of(const Primitive& op, std::size_t position) {
-  return std::visit(
+  return visit_primitive(
       [&](const auto& primitive) {
         const View* view = nullptr;
         for_each_field(primitive, [&]<typename F>(const F&, const auto& member) {
@@ -67,7 +67,7 @@ const View* own_view_of(const Primitive& op, std::size_t position) {
 }
 
 Scalar parameter_of(const Primitive& op, int position) {
-  return std::visit(
+  return visit_primitive(
       [&](const auto& primitive) {
         int first = 0;
         Scalar found;

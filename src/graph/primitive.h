@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <variant>
 
 #include <lockstep/numerics.h>
 #include <lockstep/shape.h>
 
+#include "core/boxed.h"
+#include "core/overloaded.h"
 #include "core/view.h"
 #include "graph/field.h"
 #include "kernels/kernel.h"
@@ -337,14 +341,40 @@ struct Recur {
   static bool is_cheap() { return false; }
 };
 
-using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Contract, Gather, Scatter,
-                               Scan, Sort, Update, Fourier, Attend, Recur>;
+/// A primitive of more than a view is boxed, so that nodes, most of which are elementwise, do not have its size.
+template <typename P> using Held = std::conditional_t<(sizeof(P) <= sizeof(ViewOf)), P, Boxed<P>>;
+
+using Primitive = std::variant<Data, Full, Iota, Random, ViewOf, Elementwise, Cast, Reduce, Held<Contract>,
+                               Held<Gather>, Scatter, Scan, Sort, Held<Update>, Fourier, Attend, Recur>;
+
+template <typename P> inline P& unboxed(P& primitive) {
+  return primitive;
+}
+template <typename P> inline P& unboxed(Boxed<P>& primitive) {
+  return *primitive;
+}
+template <typename P> inline const P& unboxed(const Boxed<P>& primitive) {
+  return *primitive;
+}
+
+/// std::visit for primitives, whether they are boxed or not.
+template <typename Visit, OneOf<Primitive, const Primitive> P> decltype(auto) visit_primitive(Visit&& visit, P& op) {
+  return std::visit([&](auto& held) -> decltype(auto) { return visit(unboxed(held)); }, op);
+}
+/// std::get_if for primitives that may be boxed.
+template <typename T, OneOf<Primitive, const Primitive> P> auto* primitive_if(P& op) {
+  auto* const held = std::get_if<Held<T>>(&op);
+  return held == nullptr ? nullptr : &unboxed(*held);
+}
 
 /// What the compiler asks of each alternative of a variant of primitives.
+template <typename P> struct UnboxedType { using type = P; };
+template <typename P> struct UnboxedType<Boxed<P>> { using type = P; };
 template <typename Variant> struct TraitsTable;
 template <typename... P> struct TraitsTable<std::variant<P...>> {
-  static_assert((lists_every_member<P>() && ...), "the fields of a primitive are its members, each once");
-  static constexpr std::array<Traits, sizeof...(P)> rows{P::traits...};
+  static_assert((lists_every_member<typename UnboxedType<P>::type>() && ...),
+                "the fields of a primitive are its members, each once");
+  static constexpr std::array<Traits, sizeof...(P)> rows{UnboxedType<P>::type::traits...};
 };
 
 inline const Traits& traits_of(const Primitive& op) {

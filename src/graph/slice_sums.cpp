@@ -21,7 +21,7 @@ struct LaidSlice {
 /// What a pending update of zeros writes; undefined if `gradient` is none.
 Tensor written_to_zeros(const Tensor& gradient) {
   const NodeRef& node = node_of(gradient);
-  if (!std::holds_alternative<Update>(node->op)) return {};
+  if (primitive_if<Update>(node->op) == nullptr) return {};
   const std::unique_lock<std::mutex> lock = hold_pending(node->device);
   if (!lock.owns_lock() || node->ready.load(std::memory_order_acquire)) return {};
   const auto* full = std::get_if<Full>(&node->inputs[0]->op);
@@ -30,7 +30,7 @@ Tensor written_to_zeros(const Tensor& gradient) {
 }
 
 std::optional<LaidSlice> slice_of(const Tensor& gradient) {
-  const auto& update = std::get<Update>(node_of(gradient)->op);
+  const auto& update = *primitive_if<Update>(node_of(gradient)->op);
   const View& region = update.region;
   const Tensor values = written_to_zeros(gradient);
   if (!values.defined()) return std::nullopt;

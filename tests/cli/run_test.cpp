@@ -27,6 +27,19 @@ TEST(RunModel, TakesNumbersAndWritesArrays) {
   EXPECT_EQ(io::load_npy(folder.path("out") + "/y.npy").to_vector<float>(), (std::vector<float>{6, -5.5}));
 }
 
+// x [n, 2, 6, 6]: as many numbers as are in two pictures are two.
+TEST(RunModel, NumbersDecideAboutASizeThatTheModelLeavesOpen) {
+  const TemporaryFolder folder;
+  const auto run = [&](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += std::to_string(i) + (i % 6 == 5 ? "\n" : " ");
+    const std::string numbers = folder.write("x.txt", text);
+    return run_command({"run", onnx_model("convolution"), "--device", "cpu", "--json", "--input", "x=" + numbers});
+  };
+  EXPECT_EQ(run(2 * 72).json()[0]["outputs"][0]["shape"][0], 2);
+  EXPECT_THAT(run(73).errors, HasSubstr("is of shape [73]: the model takes 4 dimensions"));
+}
+
 TEST(RunModel, PrintsJsonWithHashesAndTimes) {
   const TemporaryFolder folder;
   const std::string numbers = folder.write("x.txt", "1 2");

@@ -1,5 +1,7 @@
 #include "graph/borrowed_memory.h"
 
+#include <sys/mman.h>
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -39,6 +41,26 @@ TEST(BorrowedMemory, CopiesOfWeightsGoOnceTheseArePacked) {
   EXPECT_BITS_EQ(both, product + sum(values));
   EXPECT_BITS_EQ(matmul(x, weight), product);
   EXPECT_BITS_EQ(exp(weight), exp(values));
+}
+
+// Packed once, a weight is not read again by products with other numbers of rows, whose kernels are new: not even to be
+// copied.
+TEST(BorrowedMemory, KernelsOfOtherSizesFindThePackedWeight) {
+  const Tensor values = random_tensor({160, 320}, DType::f32, 1);
+  const std::vector<float> elements = values.to_vector<float>();
+  const std::size_t bytes = 4 * elements.size() + 1;
+  void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  std::byte* const odd = static_cast<std::byte*>(pages) + 1;
+  std::memcpy(odd, elements.data(), bytes - 1);
+  const Tensor weight = Tensor::from_blob(odd, values.shape(), DType::f32, {});
+  const auto product_of = [&](std::int64_t rows, const Tensor& right) {
+    return matmul(random_tensor({rows, 160}, DType::f32, 2), right).eval();
+  };
+  EXPECT_BITS_EQ(product_of(61, weight), product_of(61, values));
+  ASSERT_EQ(::mprotect(pages, bytes, PROT_NONE), 0);  // who reads it now ends here
+  for (const std::int64_t rows : {59, 83, 97}) EXPECT_BITS_EQ(product_of(rows, weight), product_of(rows, values));
+  ::munmap(pages, bytes);
 }
 
 TEST(BorrowedMemory, CopiesStayWhereEveryRunReadsThem) {

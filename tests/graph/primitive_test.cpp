@@ -99,7 +99,9 @@ template <typename P> P example() {
 
 template <typename P> class EveryPrimitive : public ::testing::Test {};
 template <typename Variant> struct AllOf;
-template <typename... P> struct AllOf<std::variant<P...>> { using Types = ::testing::Types<P...>; };
+template <typename... P> struct AllOf<std::variant<P...>> {
+  using Types = ::testing::Types<typename UnboxedType<P>::type...>;
+};
 TYPED_TEST_SUITE(EveryPrimitive, AllOf<Primitive>::Types);
 
 TYPED_TEST(EveryPrimitive, KeyDiffersWithEachFieldOfTheStructureAndWithNoOther) {
@@ -128,7 +130,7 @@ TYPED_TEST(EveryPrimitive, HasAKeyOfItsOwn) {
     return std::is_same_v<Other, TypeParam> || key_of(Primitive(example<Other>())) != key;
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    EXPECT_TRUE((differs(std::variant_alternative_t<I, Primitive>()) && ...));
+    EXPECT_TRUE((differs(typename UnboxedType<std::variant_alternative_t<I, Primitive>>::type()) && ...));
   }
   (std::make_index_sequence<std::variant_size_v<Primitive>>());
 }
@@ -136,7 +138,7 @@ TYPED_TEST(EveryPrimitive, HasAKeyOfItsOwn) {
 TYPED_TEST(EveryPrimitive, HasAViewOfItsOwnForTheOperandsThatItSays) {
   const Primitive primitive = example<TypeParam>();
   std::size_t views = 0;
-  for_each_field(std::get<TypeParam>(primitive), [&]<typename F>(const F&, const auto& member) {
+  for_each_field(*primitive_if<TypeParam>(primitive), [&]<typename F>(const F&, const auto& member) {
     if constexpr (F::operand >= 0) {
       EXPECT_EQ(own_view_of(primitive, static_cast<std::size_t>(F::operand)), &member);
       ++views;
@@ -153,6 +155,22 @@ TYPED_TEST(EveryPrimitive, SaysNothingOfOperandsThatItDoesNotHave) {
   EXPECT_TRUE(reads || !TypeParam::traits.checks_index);
   EXPECT_STREQ(name_of(Primitive(TypeParam())), TypeParam().op_name());
   EXPECT_NE(std::string(TypeParam().op_name()), "");
+}
+
+// Only copies of boxed ones have memory of their own.
+TEST(Primitive, CopiesAreDeepAndMovesAreNot) {
+  Contract product;
+  product.m = {5};
+  Primitive first = product;
+  const Contract* const at = primitive_if<Contract>(first);
+  Primitive copy = first;
+  primitive_if<Contract>(copy)->m = {7};
+  EXPECT_EQ(primitive_if<Contract>(first)->m, Shape({5}));
+  const Primitive moved = std::move(first);
+  EXPECT_EQ(primitive_if<Contract>(moved), at);
+  copy = moved;
+  EXPECT_EQ(primitive_if<Contract>(copy)->m, Shape({5}));
+  EXPECT_EQ(primitive_if<Gather>(copy), nullptr);
 }
 
 TEST(Primitive, ParametersAreNumberedThroughTheFieldsThatAreBound) {

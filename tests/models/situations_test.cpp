@@ -90,6 +90,15 @@ TEST(Situations, LayerNormAndMaxPoolWithGradients) {
   }
 }
 
+// One memory that a kernel reads as two operands, which Metal allows where nothing writes there. Nobody holds x when it
+// is computed.
+TEST(Situations, AValueAndItsWordsMeetInOneKernel) {
+  same_everywhere([](Device device) {
+    const Tensor x = random({300}, 1, device);
+    return where(x.bitcast(DType::i32) > 0, x * 2, 1.0);
+  });
+}
+
 // Right at 10 x 10 x 3, garbage at 3000 x 128, NaN in f16.
 TEST(Situations, ColumnsOfASmallImage) {
   same_everywhere([](Device device) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -31,6 +32,23 @@ using ::testing::HasSubstr;
 
 std::string case_path(const std::string& name) {
   return (repository_data("onnx") / name / "model.onnx").string();
+}
+
+// The corpus of the fuzzer: what loads and takes nothing is run, too. Its numbers are as large as a file can have them.
+TEST(Onnx, HostileModelsEndInErrorsAlsoWhereTheyRun) {
+  int models = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SOURCE_DIR "/fuzz/corpus/onnx")) {
+    SCOPED_TRACE(entry.path().filename());
+    ++models;
+    try {
+      const std::unique_ptr<OnnxModel> model = load_onnx(entry.path().string());
+      const std::vector<OnnxValue> inputs = model->inputs();
+      if (std::any_of(inputs.begin(), inputs.end(), [](const OnnxValue& value) { return value.required; })) continue;
+      for (const auto& [name, value] : model->run({})) value.eval();
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GE(models, 70);
 }
 
 // Outputs are those of ONNX's reference evaluator: tools/onnx_suite.py small.

@@ -35,11 +35,13 @@ class DirectWay final : public Way {
     std::int64_t image, first, count;
   };
 
+  Keeps keeps(Operand operand) const override { return operand == Operand::columns ? Keeps::panels : Keeps::nothing; }
+
   void compute(const Binding& binding) const override {
     const double work = static_cast<double>(plan_.batches) * static_cast<double>(plan_.rows) *
                         static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const bool serial = work < kSerialWork;
-    const KeptPanels::Panels kept_columns = kept(binding, Operand::columns, serial);
+    const KeptPanels::Panels kept_columns = kept(binding, Operand::columns, serial).panels;
     const std::byte* const columns =
         kept_columns != nullptr ? kept_columns.get()
                                 : pack_all(binding, Operand::columns, serial, SharedPanels::of_this_thread().columns);

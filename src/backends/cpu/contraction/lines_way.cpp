@@ -27,11 +27,13 @@ class LinesWay final : public Way {
     const std::byte* data = nullptr;  ///< of the pixels
   };
 
+  Keeps keeps(Operand operand) const override { return operand == Operand::rows ? Keeps::panels : Keeps::nothing; }
+
   void compute(const Binding& binding) const override {
     const double work = static_cast<double>(plan_.batches) * static_cast<double>(plan_.rows) *
                         static_cast<double>(plan_.columns) * static_cast<double>(plan_.k);
     const bool serial = work < kSerialWork;
-    const KeptPanels::Panels kept_rows = kept(binding, Operand::rows, serial);
+    const KeptPanels::Panels kept_rows = kept(binding, Operand::rows, serial).panels;
     const std::byte* const rows = kept_rows != nullptr
                                       ? kept_rows.get()
                                       : pack_all(binding, Operand::rows, serial, SharedPanels::of_this_thread().rows);

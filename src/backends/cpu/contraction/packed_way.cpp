@@ -31,13 +31,17 @@ class PackedWay final : public Way {
     bool halves = false;  ///< columns are in half as many bytes
   };
 
+  Keeps keeps(Operand operand) const override {
+    return operand == Operand::columns && kernels_.halve != nullptr ? Keeps::halves : Keeps::panels;
+  }
+
   void compute(const Binding& binding) const override {
     const Tiling& tiling =
         tiling_.get(num_threads(), [&](int threads) { return choose_tiling(plan_, kernels_, threads); });
     Job job{.binding = binding, .tiling = tiling};
     SharedPanels& shared = SharedPanels::of_this_thread();
-    const KeptPanels::Panels rows = kept(binding, Operand::rows, tiling.serial);
-    const Kept columns = kept_columns(binding, tiling.serial);
+    const KeptPanels::Panels rows = kept(binding, Operand::rows, tiling.serial).panels;
+    const Kept columns = kept(binding, Operand::columns, tiling.serial);
     job.rows = rows.get();
     job.columns = columns.panels.get();
     job.halves = columns.halves;

@@ -29,11 +29,15 @@ class ThinWay final : public Way {
   ThinWay(Task task, ThinTable table) : Way(std::move(task)), table_(std::move(table)) {}
 
  private:
+  // Transposing columns along k takes as long as a few rows' products: not again and again, as long as they stay in the
+  // caches. Larger ones wait for memory either way.
+  Keeps keeps(Operand operand) const override {
+    const bool may = operand == Operand::columns && table_.along_k && packed_bytes(operand) <= kMostThinBytes;
+    return may ? Keeps::panels : Keeps::nothing;
+  }
+
   void compute(const Binding& binding) const override {
-    // Transposing columns along k takes as long as a few rows' products: not again and again, as long as they stay in
-    // the caches. Larger ones wait for memory either way.
-    const bool keeps = table_.along_k && packed_bytes(Operand::columns) <= kMostThinBytes;
-    const KeptPanels::Panels panels = keeps ? kept(binding, Operand::columns, false) : nullptr;
+    const KeptPanels::Panels panels = kept(binding, Operand::columns, false).panels;
     const std::int64_t pieces = table_.pieces();
     const bool whole = table_.copy.has_value();  // parts of a batch would copy it again
     const std::int64_t per_batch = whole ? 1 : parts_of_a_batch(pieces);

@@ -97,10 +97,6 @@ std::string Way::form(Operand operand) const {
   return form.text();
 }
 
-KeptPanels::Panels Way::kept(const Binding& binding, Operand operand, bool serial) const {
-  return kept(binding, operand, serial, false).panels;
-}
-
 Way::Met& Way::met(Operand operand, std::uint64_t contents) const {
   constexpr std::size_t kMost = 16;
   const std::size_t which = operand == Operand::rows ? 0 : 1;
@@ -111,23 +107,41 @@ Way::Met& Way::met(Operand operand, std::uint64_t contents) const {
   return all[next_[which]++ % kMost] = Met{.contents = contents};
 }
 
-Way::Kept Way::kept_columns(const Binding& binding, bool serial) const {
-  return kept(binding, Operand::columns, serial, kernels_.halve != nullptr);
-}
-
-// An operand whose panels are kept is not looked at, unless it is something else, too.
+// An operand whose panels are kept, perhaps for a kernel of other sizes, is not looked at, unless it is something else,
+// too.
 bool Way::reads(std::size_t slot, Buffer& given) const {
   const auto number = static_cast<int>(slot);
   const bool is_rows = plan_.row_side.slot == number;
   const bool is_columns = plan_.column_side.slot == number;
   if (is_rows == is_columns || std::count(epilogue_slots_.begin(), epilogue_slots_.end(), number) != 0) return true;
-  const std::size_t which = is_rows ? 0 : 1;
-  const auto& all = met_[which];
-  const auto met = std::find_if(all.begin(), all.end(),
-                                [contents = given.contents()](const Met& one) { return one.contents == contents; });
-  if (met == all.end()) return true;
-  held_[which] = met->panels.lock();
-  return held_[which] == nullptr;
+  const Operand operand = is_rows ? Operand::rows : Operand::columns;
+  if (!may_keep(operand, given)) return true;
+  KeptPanels::Panels& held = held_[is_rows ? 0 : 1];
+  held = find_kept(met(operand, given.contents()), operand).panels;
+  return held == nullptr;
+}
+
+bool Way::may_keep(Operand operand, const Buffer& buffer) const {
+  if (kept_ == nullptr || keeps(operand) == Keeps::nothing) return false;
+  const Side& side = this->side(operand);
+  const Side& other = this->side(operand == Operand::rows ? Operand::columns : Operand::rows);
+  // Weights that are packed, or of fewer bits than what they meet, are a fraction of their panels.
+  const bool is_packed = side.encoding != Encoding::dense || size_of(side.dtype) < size_of(other.dtype);
+  if (is_packed || outer(operand == Operand::rows ? Operand::columns : Operand::rows) > kMostUses) return false;
+  const std::int64_t bytes = packed_bytes(operand);
+  if (bytes < kLeastBytes) return false;
+  return bytes <= kMostOfSmall || bytes <= kMostGrowth * static_cast<std::int64_t>(buffer.bytes());
+}
+
+Way::Kept Way::find_kept(Met& met, Operand operand) const {
+  Kept found{met.panels.lock(), met.halves};
+  if (found.panels != nullptr) return found;
+  const std::string name = form(operand);
+  if (keeps(operand) == Keeps::halves) found = {kept_->find(met.contents, name + "halves"), true};
+  if (found.panels == nullptr) found = {kept_->find(met.contents, name), false};
+  met.panels = found.panels;
+  met.halves = found.halves;
+  return found;
 }
 
 bool Way::halve_all(const std::byte* panels, std::byte* halves) const {
@@ -144,30 +158,20 @@ bool Way::halve_all(const std::byte* panels, std::byte* halves) const {
   return true;
 }
 
-Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial, bool may_halve) const {
-  if (kept_ == nullptr || binding.given.empty()) return {};
-  const Side& side = this->side(operand);
-  const Side& other = this->side(operand == Operand::rows ? Operand::columns : Operand::rows);
-  Buffer* const buffer = binding.given[static_cast<std::size_t>(side.slot)];
-  const std::int64_t uses = outer(operand == Operand::rows ? Operand::columns : Operand::rows);
-  // Weights that are packed, or of fewer bits than what they meet, are a fraction of their panels.
-  const bool is_packed = side.encoding != Encoding::dense || size_of(side.dtype) < size_of(other.dtype);
-  if (buffer == nullptr || is_packed || uses > kMostUses) return {};
-  const std::int64_t bytes = packed_bytes(operand);
-  if (bytes < kLeastBytes) return {};
-  if (bytes > kMostOfSmall && bytes > kMostGrowth * static_cast<std::int64_t>(buffer->bytes())) return {};
-  const std::uint64_t contents = buffer->contents();
-  Met& met = this->met(operand, contents);
+Way::Kept Way::kept(const Binding& binding, Operand operand, bool serial) const {
+  const auto slot = static_cast<std::size_t>(side(operand).slot);
+  Buffer* const buffer = binding.given.empty() ? nullptr : binding.given[slot];
+  if (buffer == nullptr || !may_keep(operand, *buffer)) return {};
+  Met& met = this->met(operand, buffer->contents());
   const bool is_first = met.runs++ == 0;
-  if (auto panels = met.panels.lock()) return {std::move(panels), may_halve && met.halves};
-  std::string name = form(operand);
-  Kept found;
-  if (may_halve) found = {kept_->find(contents, name + "halves"), true};
-  if (found.panels == nullptr) found = {kept_->find(contents, name), false};
+  Kept found = find_kept(met, operand);
+  if (found.panels != nullptr) return found;
   // Elements at an odd address of a file are read from a copy, which can go once they are packed.
-  const bool is_copy = binding.slots[static_cast<std::size_t>(side.slot)] != buffer->data();
-  if (found.panels == nullptr && is_first && !is_copy) return {};
-  if (found.panels == nullptr && may_halve) {
+  const bool is_copy = binding.slots[slot] != buffer->data();
+  if (is_first && !is_copy) return {};
+  std::string name = form(operand);
+  const std::int64_t bytes = packed_bytes(operand);
+  if (keeps(operand) == Keeps::halves) {
     GrowingBuffer whole;
     pack_all(binding, operand, serial, whole.reserve(bytes));
     KeptPanels::Panels halves = kept_->allocate(static_cast<std::size_t>(bytes / 2));

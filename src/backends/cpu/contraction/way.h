@@ -86,6 +86,9 @@ class Way : public Executable {
 
   /// There are results to compute.
   virtual void compute(const Binding& binding) const = 0;
+  /// What compute() asks kept() for.
+  enum class Keeps : std::uint8_t { nothing, panels, halves };
+  virtual Keeps keeps(Operand /*operand*/) const { return Keeps::nothing; }
 
   std::int64_t element_size() const { return static_cast<std::int64_t>(kernels_.element_size); }
   const Side& side(Operand operand) const { return operand == Operand::rows ? plan_.row_side : plan_.column_side; }
@@ -102,15 +105,13 @@ class Way : public Executable {
   /// Packs [outer_begin, outer_begin + outer_count) of one block of k.
   void pack(const Binding& binding, Operand operand, const Position& batch, std::int64_t outer_begin,
             std::int64_t outer_count, std::int64_t k_block, void* panels, Workspace& workspace) const;
-  /// The whole operand as pack_all leaves it, if it is a value that this kernel met before, and few enough results use
-  /// an element for packing to matter; otherwise null.
-  KeptPanels::Panels kept(const Binding& binding, Operand operand, bool serial) const;
-  /// The same, in half as many bytes where kernels_ has such a form and the elements fit.
+  /// The whole operand as pack_all leaves it, if it is a value that this kernel met before or another one has kept, and
+  /// few enough results use an element for packing to matter; otherwise null.
   struct Kept {
     KeptPanels::Panels panels;
-    bool halves = false;
+    bool halves = false;  ///< in half as many bytes, where kernels_ has such a form and the elements fit
   };
-  Kept kept_columns(const Binding& binding, bool serial) const;
+  Kept kept(const Binding& binding, Operand operand, bool serial) const;
   std::int64_t packed_bytes(Operand operand) const {
     return plan_.batches * k_blocks() * block_stride(operand) * element_size();
   }
@@ -150,7 +151,7 @@ class Way : public Executable {
 
  private:
   void pack_all(const Binding& binding, Operand operand, bool serial, std::byte* to) const;
-  Kept kept(const Binding& binding, Operand operand, bool serial, bool may_halve) const;
+  bool may_keep(Operand operand, const Buffer& buffer) const;
   bool halve_all(const std::byte* panels, std::byte* halves) const;
   std::int64_t outer(Operand operand) const { return operand == Operand::rows ? plan_.rows : plan_.columns; }
 
@@ -164,6 +165,8 @@ class Way : public Executable {
     std::weak_ptr<std::byte> panels{};
   };
   Met& met(Operand operand, std::uint64_t contents) const;
+  /// What is kept of it, also by other kernels.
+  Kept find_kept(Met& met, Operand operand) const;
   mutable std::array<std::vector<Met>, 2> met_;
   mutable std::array<std::size_t, 2> next_{};
   mutable std::array<KeptPanels::Panels, 2> held_;  ///< from reads() to the run

@@ -311,7 +311,7 @@ std::string write_primitive(GraphBuilder& builder, const Node& node, const std::
     problem = why;
     return std::string();
   };
-  return std::visit(
+  return graph::visit_primitive(
       overloaded{
           [&](const graph::Data&) { return refuse("data"); },
           [&](const graph::Full&) { return refuse("a constant"); },

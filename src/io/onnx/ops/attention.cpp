@@ -104,15 +104,6 @@ std::vector<Tensor> attention(const Call& call) {
   return outputs;
 }
 
-std::string check_attention(const NodeFacts& node) {
-  // Before version 24 the numbering of the intermediate outputs was another.
-  if (node.wants(3) && node.version() < 24 && node.integer("qk_matmul_output_mode", 0) != 0 &&
-      node.number("softcap", 0) != 0) {
-    return "qk_matmul_output_mode with a softcap";
-  }
-  return "";
-}
-
 std::vector<Tensor> rotary_embedding(const Call& call) {
   const Tensor& given = call.input(0);
   Tensor x = given.rank() == 4 ? given.permute({0, 2, 1, 3}) : in_heads(call, given, "num_heads").permute({0, 2, 1, 3});
@@ -144,7 +135,7 @@ std::vector<Tensor> rotary_embedding(const Call& call) {
 }
 
 constexpr Operator kAttentionOperators[] = {
-    {.name = "Attention", .since = 23, .run = attention, .check = check_attention},
+    {.name = "Attention", .since = 23, .run = attention},
     {.name = "RotaryEmbedding", .since = 23, .run = rotary_embedding},
 };
 

@@ -14,7 +14,7 @@ inline namespace v0 {
 namespace io::onnx {
 namespace {
 
-// x [..., length, 1 or 2] to [..., bins, 2].
+// x [..., length, 1 or 2] to [..., bins, 2]; of half a spectrum back to the real signal, [..., length, 1].
 Tensor transformed(const Call& call, const Tensor& given, std::int64_t length, bool onesided, bool inverse) {
   call.require(length > 0, "the length of the transform must be positive");
   const DType dtype = given.dtype();
@@ -22,13 +22,10 @@ Tensor transformed(const Call& call, const Tensor& given, std::int64_t length, b
   const bool real = x.shape().back() == 1;
   if (real && onesided && !inverse) return fft::rfft(x.select(-1, 0), {.n = length}).to(dtype);
   const Tensor pairs = real ? pad(x, {0, 1}) : x;
+  if (inverse && onesided) return fft::irfft(pairs, {.n = length}).unsqueeze(-1).to(dtype);
   if (inverse) return fft::ifft(pairs, {.n = length}).to(dtype);
   const Tensor result = fft::fft(pairs, {.n = length});
   return (onesided ? result.narrow(result.rank() - 2, 0, length / 2 + 1) : result).to(dtype);
-}
-
-std::string check_dft(const NodeFacts& node) {
-  return node.integer("inverse", 0) != 0 && node.integer("onesided", 0) != 0 ? "inverse=1 with onesided=1" : "";
 }
 
 // Along one axis, of which `dft_length` elements count: cut, or zeros behind.
@@ -39,9 +36,10 @@ std::vector<Tensor> dft(const Call& call) {
   call.require(axis < x.rank() - 1, "the axis is that of the parts of a number");
   Tensor moved = x.movedim(axis, x.rank() - 2);
   const std::int64_t size = moved.shape()[x.rank() - 2];
-  const std::int64_t length = call.has(1) ? call.host_integer(1) : size;
-  const Tensor result =
-      transformed(call, moved, length, call.integer("onesided", 0) != 0, call.integer("inverse", 0) != 0);
+  const bool onesided = call.integer("onesided", 0) != 0, inverse = call.integer("inverse", 0) != 0;
+  const std::int64_t whole = onesided && inverse ? 2 * (size - 1) : size;
+  const std::int64_t length = call.has(1) ? call.host_integer(1) : whole;
+  const Tensor result = transformed(call, moved, length, onesided, inverse);
   return {result.movedim(x.rank() - 2, axis)};
 }
 
@@ -116,7 +114,7 @@ std::vector<Tensor> mel_weight_matrix(const Call& call) {
 }
 
 constexpr Operator kSignalOperators[] = {
-    {.name = "DFT", .since = 17, .run = dft, .check = check_dft},
+    {.name = "DFT", .since = 17, .run = dft},
     {.name = "STFT", .since = 17, .run = short_time_transform},
     {.name = "MelWeightMatrix", .since = 17, .run = mel_weight_matrix},
     {.name = "HannWindow", .since = 17, .run = hann},

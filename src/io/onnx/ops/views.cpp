@@ -176,11 +176,20 @@ std::vector<Tensor> pad_of(const Call& call) {
   return {x};
 }
 
+// The side of the blocks of x [N, C, H, W]; products of it with sizes of x are numbers.
+std::int64_t block_of(const Call& call, const Tensor& x) {
+  constexpr std::int64_t kMostBlock = std::int64_t{1} << 15, kMostSize = std::int64_t{1} << 32;
+  const std::int64_t b = call.integer("blocksize");
+  const bool fits = std::all_of(x.shape().begin(), x.shape().end(), [](std::int64_t size) { return size < kMostSize; });
+  call.require(x.rank() == 4 && b > 0 && b <= kMostBlock && fits, "the blocks are out of range");
+  return b;
+}
+
 std::vector<Tensor> depth_to_space(const Call& call) {
   const Tensor& x = call.input(0);
-  const std::int64_t b = call.integer("blocksize");
-  call.require(x.rank() == 4 && b > 0 && x.shape()[1] % (b * b) == 0, "the channels are no blocks");
+  const std::int64_t b = block_of(call, x);
   const Shape& s = x.shape();
+  call.require(s[1] % (b * b) == 0, "the channels are no blocks");
   const std::int64_t c = s[1] / (b * b);
   const Tensor blocks = call.text("mode", "DCR") == "CRD"
                             ? x.reshape({s[0], c, b, b, s[2], s[3]}).permute({0, 1, 4, 2, 5, 3})
@@ -190,9 +199,9 @@ std::vector<Tensor> depth_to_space(const Call& call) {
 
 std::vector<Tensor> space_to_depth(const Call& call) {
   const Tensor& x = call.input(0);
-  const std::int64_t b = call.integer("blocksize");
+  const std::int64_t b = block_of(call, x);
   const Shape& s = x.shape();
-  call.require(x.rank() == 4 && b > 0 && s[2] % b == 0 && s[3] % b == 0, "the picture is no blocks");
+  call.require(s[2] % b == 0 && s[3] % b == 0, "the picture is no blocks");
   const Tensor parts = x.reshape({s[0], s[1], s[2] / b, b, s[3] / b, b});
   const Tensor ordered =
       call.text("mode", "DCR") == "CRD" ? parts.permute({0, 1, 3, 5, 2, 4}) : parts.permute({0, 3, 5, 1, 2, 4});
