@@ -7,12 +7,16 @@
 # program whose operator new finds no memory.
 sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
 
-# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, and errors of numbers.
+# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
+# bits, conversations.
 sanitized_long=(
+  agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
+  agreement.ShadowOfBlockedAttention.ComparesItsComposition
   cli.AutocastOps.OnlyListedOpsFollow
   cli.Finetune.TeachesAnAdapterAndMergesIt
   cli.RowInvariance.OfEveryOp
   cli.WrongArguments.MoreOfThem
+  cli.Transcribe.WritesTextSubtitlesAndJson
   graph.AttentionBlocks.PrefillOfLongKeys
   graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
   graph.ContractionForms.MatricesTimesAFewVectors
@@ -23,8 +27,10 @@ sanitized_long=(
   linalg.Linalg.SolutionsHaveSmallResiduals
   parallel.ShardedTraining.BucketsDoNotMatter
   parallel.ShardedTraining.ScaledLossesToo
+  server.LanguageService.CallsFunctions
   server.LanguageService.PromptsThatBeginAlikeAreReadOnceAndAnsweredAlike
   text.Gbnf.NestsAsDeepAsTheTextDoes
+  train.BlockedTraining.BeginsAsOnTheReference
   train.BlockedTraining.HasTheSameWeightsAfterTwoHundredSteps
   train.FitOnRanks.ResNetAndAnotherNumberOfRanksAfterAnEpoch
 )
