@@ -9,7 +9,7 @@ sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|
 
 # These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
 # bits, conversations.
-sanitized_long=(
+long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
   cli.AutocastOps.OnlyListedOpsFollow
@@ -34,7 +34,7 @@ sanitized_long=(
   train.BlockedTraining.HasTheSameWeightsAfterTwoHundredSteps
   train.FitOnRanks.ResNetAndAnotherNumberOfRanksAfterAnEpoch
 )
-sanitized_long=$(IFS='|' && echo "^(${sanitized_long[*]//./\\.})\$")
+sanitized_long=$(IFS="|" && echo "^(${long_tests[*]//./\\.})\$")
 
 # run_sanitized ARGUMENTS: of ctest, quoted.
 run_sanitized() {
