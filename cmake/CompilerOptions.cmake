@@ -129,6 +129,10 @@ check_linker_flag(CXX -Wl,-Bsymbolic-functions LOCKSTEP_LINKER_BINDS)
 if(LOCKSTEP_LINKER_BINDS)
   list(APPEND lockstep_link_flags -Wl,-Bsymbolic-functions)
 endif()
+check_linker_flag(CXX -Wl,--gc-sections LOCKSTEP_LINKER_DROPS)
+if(LOCKSTEP_LINKER_DROPS)
+  list(APPEND lockstep_link_flags -Wl,--gc-sections)  # instances of templates that nobody calls
+endif()
 check_linker_flag(CXX -Wl,-z,pack-relative-relocs LOCKSTEP_LINKER_PACKS)
 check_cxx_source_compiles("
 #include <features.h>

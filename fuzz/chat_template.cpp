@@ -3,7 +3,7 @@
 
 #include "fuzz_target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(chat_template) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const text::ChatTemplate chat(std::string_view(reinterpret_cast<const char*>(data), size), R"({"bos_token":"<s>"})");

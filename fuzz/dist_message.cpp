@@ -4,7 +4,7 @@
 #include "dist/message.h"
 #include "fuzz_target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(dist_message) {
   using namespace lockstep;
   dist::HeaderBytes bytes{};
   if (size != bytes.size()) return 0;

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/error.h>
@@ -15,7 +17,21 @@
 #include "core/os.h"
 #include "io/raw_tensor.h"
 
+/// Defines the target of a name, which is its source's: what is done with one input, `data` of `size` bytes.
+#define LOCKSTEP_FUZZ_TARGET(name)                                                                    \
+  static int fuzz_##name(const std::uint8_t* data, std::size_t size);                                 \
+  static const bool name##_is_known = ::lockstep::fuzz::targets().emplace(#name, fuzz_##name).second; \
+  static int fuzz_##name(const std::uint8_t* data, [[maybe_unused]] std::size_t size)
+
 namespace lockstep::fuzz {
+
+using Target = int (*)(const std::uint8_t* data, std::size_t size);
+
+/// All of this program, by name.
+inline std::map<std::string_view, Target>& targets() {
+  static std::map<std::string_view, Target> all;
+  return all;
+}
 
 /// The input in memory of exactly its size, so that AddressSanitizer sees a read past its end.
 inline os::FileBytes file_of(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include "io/formats.h"
 #include "models/language/gguf_config.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(gguf) {
   using namespace lockstep;
   fuzz::expect_error_or_success([&] {
     const os::FileBytes file = fuzz::file_of(data, size);

@@ -3,7 +3,7 @@
 
 #include "fuzz_target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(grammar) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const std::string_view source(reinterpret_cast<const char*>(data), size);

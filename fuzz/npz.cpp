@@ -2,7 +2,7 @@
 #include "fuzz_target.h"
 #include "io/npy.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(npz) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const io::ZipArchive archive = io::npz_archive(fuzz::file_of(data, size));

@@ -4,7 +4,7 @@
 #include "io/onnx/model.h"
 #include "io/onnx/plan.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(onnx) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const os::FileBytes file = fuzz::file_of(data, size);

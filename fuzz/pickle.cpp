@@ -2,7 +2,7 @@
 #include "io/pickle_machine.h"
 #include "pickle_walk.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(pickle) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const auto document = std::make_shared<io::PickleDocument>();

@@ -2,7 +2,7 @@
 #include "image_target.h"
 #include "io/orientation.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(png) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const os::FileBytes file = fuzz::file_of(data, size);

@@ -2,7 +2,7 @@
 #include "io/zip_archive.h"
 #include "pickle_walk.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(pytorch_zip) {
   using namespace lockstep;
   fuzz::expect_error_or_success([&] {
     const io::ZipArchive archive(fuzz::file_of(data, size));

@@ -4,7 +4,7 @@
 #include "fuzz_target.h"
 #include "graph/kernel_record.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(record) {
   using namespace lockstep;
   const os::FileBytes file = fuzz::file_of(data, size);
   return fuzz::expect_error_or_success([&] {

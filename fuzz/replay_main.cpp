@@ -1,5 +1,6 @@
 // Runs a fuzz target over stored inputs without libFuzzer, so that every compiler and sanitizer replays what fuzzing
-// once found. Takes files and folders; an empty corpus is an error, since a replay of nothing would prove nothing.
+// once found. Takes the name of a target, then files and folders; an empty corpus is an error, since a replay of
+// nothing would prove nothing.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +10,11 @@
 #include <iterator>
 #include <vector>
 
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 int main(int argc, char** argv) {
+  LLVMFuzzerInitialize(&argc, &argv);
   namespace fs = std::filesystem;
   std::vector<fs::path> inputs;
   for (int i = 1; i < argc; ++i) {

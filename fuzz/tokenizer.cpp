@@ -4,7 +4,7 @@
 #include "fuzz_target.h"
 #include "text/unicode.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(tokenizer) {
   using namespace lockstep;
   return fuzz::expect_error_or_success([&] {
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);

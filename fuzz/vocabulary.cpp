@@ -5,7 +5,7 @@
 #include "fuzz_target.h"
 #include "text/unicode.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(vocabulary) {
   using namespace lockstep;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto use = [&](const text::Tokenizer& tokenizer) {

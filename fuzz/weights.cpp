@@ -3,7 +3,7 @@
 #include "fuzz_target.h"
 #include "io/formats.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LOCKSTEP_FUZZ_TARGET(weights) {
   using namespace lockstep;
   for (const io::Part part : {io::Part::everything, io::Part::weights}) {
     fuzz::expect_error_or_success([&] {

@@ -6,6 +6,12 @@
 
 #include "kernels/prelude.h"
 
+// Where code is made small (-Os), a function is there once for all that call it.
+#ifdef __OPTIMIZE_SIZE__
+#undef FUNCTION
+#define FUNCTION [[maybe_unused]] static inline
+#endif
+
 namespace lockstep {
 inline namespace v0 {
 namespace scalar {

@@ -1,0 +1,46 @@
+# The tests of the Clang build with AddressSanitizer and UndefinedBehaviorSanitizer, and which of them are for `make soak`.
+# shellcheck shell=bash
+
+# Sanitized code is 2 to 20 times slower, so the tests that read real models or take minutes so (processes that wait for each
+# other until a deadline, whole trainings by the command, kernels of every form at every size), repeat the whole of PyTorch's
+# cases or call NVRTC, which is not sanitized itself, run in the release build only; as does HostMemory, since AddressSanitizer ends a
+# program whose operator new finds no memory.
+sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
+
+# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
+# bits, conversations.
+long_tests=(
+  agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
+  agreement.ShadowOfBlockedAttention.ComparesItsComposition
+  cli.AutocastOps.OnlyListedOpsFollow
+  cli.Finetune.TeachesAnAdapterAndMergesIt
+  cli.RowInvariance.OfEveryOp
+  cli.WrongArguments.MoreOfThem
+  cli.Transcribe.WritesTextSubtitlesAndJson
+  graph.AttentionBlocks.PrefillOfLongKeys
+  graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
+  graph.ContractionForms.MatricesTimesAFewVectors
+  graph.Packed.EveryEncodingHasTheBitsOfItsElements
+  graph.Q8Numerics.LongColumnsAreTheSameEverywhere
+  graph.RandomGraphs.MoreOfThem
+  linalg.Linalg.QrIsOrthogonalAndGivesTheMatrix
+  linalg.Linalg.SolutionsHaveSmallResiduals
+  parallel.ShardedTraining.BucketsDoNotMatter
+  parallel.ShardedTraining.ScaledLossesToo
+  server.LanguageService.CallsFunctions
+  server.LanguageService.PromptsThatBeginAlikeAreReadOnceAndAnsweredAlike
+  text.Gbnf.NestsAsDeepAsTheTextDoes
+  train.BlockedTraining.BeginsAsOnTheReference
+  train.BlockedTraining.HasTheSameWeightsAfterTwoHundredSteps
+  train.FitOnRanks.ResNetAndAnotherNumberOfRanksAfterAnEpoch
+)
+sanitized_long=$(IFS="|" && echo "^(${long_tests[*]//./\\.})\$")
+
+# run_sanitized ARGUMENTS: of ctest, quoted.
+run_sanitized() {
+  build fuzz || return
+  # Allocations that cannot be are errors that tests ask for, not reasons to stop.
+  launch_with env UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1 \
+    LSAN_OPTIONS=suppressions="$PWD/scripts/leaks.supp":print_suppressions=0
+  eval "run_tests fuzz $1"
+}
