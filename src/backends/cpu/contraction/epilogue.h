@@ -29,6 +29,9 @@ class Epilogue {
            Workspace& workspace) const;
 
  private:
+  /// Rows and columns of the block are the kernel's m and n.
+  void run_rows(const Binding& binding, const Block& block, const std::byte* data, std::int64_t stride,
+                Workspace& workspace) const;
   const std::byte* compacted(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                              GrowingBuffer& buffer) const;
   const std::byte* transposed(const void* results, std::int64_t stride, std::int64_t m_count, std::int64_t n_count,
