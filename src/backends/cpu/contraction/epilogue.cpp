@@ -52,7 +52,47 @@ Epilogue::Epilogue(const Program& program, const Plan& plan, std::int64_t elemen
     : plan_(plan),
       element_size_(element_size),
       flat_(plan.n <= kFlatColumns),
-      program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)) {}
+      program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)),
+      output_(program_.streams() ? std::nullopt : lines_of(program)) {}
+
+std::optional<Epilogue::OutputLines> Epilogue::lines_of(const Program& program) {
+  if (program.outputs.empty()) return std::nullopt;
+  const Output& output = program.outputs[0];
+  const int rows = program.rows.rank();
+  const auto stride_of = [&](const Shape& sizes, int first) {
+    Group group{.sizes = sizes, .strides = {}, .coefficients = {}};
+    for (int d = 0; d < sizes.rank(); ++d) group.strides.push_back(output.strides[first + d]);
+    return group.single_stride();
+  };
+  const auto row_stride = stride_of(program.rows, 0);
+  const auto inner_stride = stride_of(program.inner, rows);
+  if (!row_stride || !inner_stride) return std::nullopt;
+  const auto size = static_cast<std::ptrdiff_t>(size_of(output.dtype));
+  if (*row_stride <= 0 || *inner_stride <= 0 || std::min(*row_stride, *inner_stride) != 1) return std::nullopt;
+  return OutputLines{.slot = output.slot,
+                     .offset = output.offset * size,
+                     .row_stride = *row_stride * size,
+                     .inner_stride = *inner_stride * size};
+}
+
+Destination Epilogue::destination(const Binding& binding, const Block& block) const {
+  if (!output_) return {};
+  std::int64_t m = block.row, m_count = block.rows;
+  std::int64_t n = block.column, n_count = block.columns;
+  if (plan_.swapped) {
+    std::swap(m, n);
+    std::swap(m_count, n_count);
+  }
+  // Of several images, which lie apart.
+  if (n % plan_.n + n_count > plan_.n) return {};
+  if (!plan_.m_batch_map.identity() && m % plan_.m + m_count > plan_.m) return {};
+  const std::int64_t batch =
+      plan_.batch_map(block.batch) + plan_.n_batch_map(n / plan_.n) + plan_.m_batch_map(m / plan_.m);
+  std::byte* const data = binding.slots[static_cast<std::size_t>(output_->slot)] + output_->offset +
+                          (batch * plan_.m + m % plan_.m) * output_->row_stride + n % plan_.n * output_->inner_stride;
+  if (plan_.swapped) return {.data = data, .row_stride = output_->inner_stride, .column_stride = output_->row_stride};
+  return {.data = data, .row_stride = output_->row_stride, .column_stride = output_->inner_stride};
+}
 
 void Epilogue::run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
                    Workspace& workspace) const {
