@@ -40,7 +40,7 @@ def run(command):
     return done.stdout
 
 
-def lockstep_times(executable, names, extra):
+def lockstep_times(executable, names, extra, clock):
     """{name: seconds} from one run of the Google Benchmark executable; repeated results of a name give the median."""
     pattern = "^(" + "|".join(names) + ")(/.*)?$" if names else "."
     output = run([executable, "--benchmark_format=json", f"--benchmark_filter={pattern}", *extra])
@@ -59,16 +59,18 @@ def lockstep_times(executable, names, extra):
             message = result.get("error_message") or result.get("skip_message")
             print(f"compare.py: {name}: {message}", file=sys.stderr)
             continue
-        times.setdefault(name, []).append(result["real_time"] * SECONDS[result["time_unit"]])
+        times.setdefault(name, []).append(result[clock] * SECONDS[result["time_unit"]])
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
-def peer_times(runtime, python, threads, names, seconds):
+def peer_times(runtime, python, threads, names, seconds, cpu):
     """{name: seconds} from one run of ggml.py, or of torch_models.py for the others."""
     program = [str(HERE / "ggml.py")] if runtime == "ggml" else [str(HERE / "torch_models.py"), "--runtime", runtime]
     command = [python, *program, "--threads", str(threads), "--seconds", str(seconds)]
     if names:
         command += ["--only", *names]
+    if cpu:
+        command += ["--cpu"]
     rows = [json.loads(line) for line in run(command).splitlines() if line.startswith("{")]
     return {row["name"]: row["seconds"] for row in rows}
 
@@ -99,18 +101,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="time a peer spends on each case per round")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="compare these names only")
+    parser.add_argument("--cpu", action="store_true",
+                        help="processor time of one thread: for a machine on which others work, too (not of ggml)")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=["torch"])
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the peers")
     parser.add_argument("--json", metavar="FILE", help="write all rounds there, too")
     parser.add_argument("--lockstep-args", default="", metavar="ARGS",
                         help="further arguments for the executables: --lockstep-args='--a --b'")
     options = parser.parse_args()
+    if options.cpu:
+        options.threads = 1
+        if "ggml" in options.peers:
+            parser.error("--cpu: ggml is timed by the clock on the wall alone")
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
     os.environ["LOCKSTEP_NUM_THREADS"] = str(options.threads)
     os.environ["MALLOC_MMAP_THRESHOLD_"], os.environ["MALLOC_TRIM_THRESHOLD_"] = "1000000000", "4000000000"
 
     load = os.getloadavg()[0]  # before this program adds to it
-    if load > 0.5:
+    if load > 0.5 and not options.cpu:
         print(f"compare.py: the machine is busy (load {load:.1f}); expect wrong ratios", file=sys.stderr)
     times = {side: {} for side in ("Lockstep", *options.peers)}
     for number in range(options.rounds):
@@ -119,14 +127,16 @@ def main():
             results = {}
             if side == "Lockstep":
                 for executable in options.executables:
-                    results |= lockstep_times(executable, options.only, options.lockstep_args.split())
+                    results |= lockstep_times(executable, options.only, options.lockstep_args.split(),
+                                              "cpu_time" if options.cpu else "real_time")
             else:
-                results = peer_times(side, options.python, options.threads, options.only, options.seconds)
+                results = peer_times(side, options.python, options.threads, options.only, options.seconds,
+                                     options.cpu)
             for name, seconds in results.items():
                 rows.setdefault(name, []).append(seconds)
 
     versions = {peer: version(options.python, peer) for peer in options.peers}
-    print(f"{', '.join(versions.values())}; CPU, {options.threads} threads, {platform.machine()}; "
+    print(f"{', '.join(versions.values())}; {'processor time of one thread' if options.cpu else f'CPU, {options.threads} threads'}, {platform.machine()}; "
           f"medians of {options.rounds} alternating rounds, f32; load {load:.1f} before.\n")
     print(f"| benchmark | Lockstep | {' | '.join(versions.values())} | speed, Lockstep / the fastest | of the fastest rounds | |")
     print("|---|---:|" + "---:|" * len(versions) + "---:|---:|---|")

@@ -372,6 +372,7 @@ TEST(CpuContraction, ConvolutionsOfManyChannels) {
            {.in = 8, .out = 20, .size = {60, 60}},  // copies of some lines, segment by segment
            {.in = 8, .out = 40, .size = {80, 60}},
            {.in = 1, .out = 32, .size = {40, 61}},
+           {.in = 3, .out = 64, .size = {41, 44}, .kernel = {7, 7}, .padding = 3, .stride = 2, .special = true},
            {.in = 12, .out = 40, .size = {5, 6, 9}, .kernel = {2, 3, 5}}}) {
     Problem problem = convolution_problem(convolution);
     expect_reference_bits(problem, {1, 3});
@@ -460,6 +461,18 @@ TEST(CpuContraction, TermsThatWalkBackwardsAreNotPacked) {
         EXPECT_TRUE(make_direct_table(plan_of(64), kernels.lanes)) << name_of(isa);
       }
     }
+  }
+}
+
+// Nor are the first layers of networks, whose few channels make few terms.
+TEST(CpuContraction, StemsAreNotPacked) {
+  using namespace contraction;
+  for (const Isa isa : available_isas()) {
+    const KernelSet& kernels = kernel_set(ComputeType::f32, isa);
+    if (kernels.direct == nullptr) continue;
+    const Problem problem =
+        convolution_problem({.in = 3, .out = 64, .size = {41, 44}, .kernel = {7, 7}, .padding = 3, .stride = 2});
+    EXPECT_TRUE(make_direct_table(make_plan(problem.kernel, kernels), kernels.lanes)) << name_of(isa);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // Fewer terms do not pay for transposing the results; wide vectors multiply in half the time, but transpose no faster.
 constexpr std::int64_t kMinTerms = 64;
-constexpr std::int64_t kMinTermsOfWideVectors = 256;
+constexpr std::int64_t kMinTermsOfWideVectors = 128;
 constexpr std::int64_t kWide = 16;
 constexpr std::int64_t kMinPixels = 8;
 // Bytes of raw results that stay in cache from one block of k to the next.

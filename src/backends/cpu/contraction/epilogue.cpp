@@ -13,6 +13,9 @@ namespace {
 
 // Epilogues with rows up to this long run as one long row.
 constexpr std::int64_t kFlatColumns = 15;
+// Of results that are turned, what fills whole lines where they come from, and what stays in the first cache.
+constexpr std::int64_t kTogether = 16;
+constexpr std::int64_t kTurnedBytes = 16 << 10;
 
 /// The program with all dimensions inner. Without reductions, values per row may as well be values per element.
 Program flattened(Program program) {
@@ -26,7 +29,6 @@ Program flattened(Program program) {
 /// rows x columns out of columns x rows, `stride` words apart. Sixteen columns at a time fill whole cache lines.
 template <typename Word>
 void transpose_words(const Word* source, std::int64_t stride, std::int64_t rows, std::int64_t columns, Word* target) {
-  constexpr std::int64_t kTogether = 16;
   for (std::int64_t c0 = 0; c0 < columns; c0 += kTogether) {
     const std::int64_t c1 = std::min(c0 + kTogether, columns);
     std::int64_t r = 0;
@@ -50,25 +52,71 @@ Epilogue::Epilogue(const Program& program, const Plan& plan, std::int64_t elemen
     : plan_(plan),
       element_size_(element_size),
       flat_(plan.n <= kFlatColumns),
-      program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)) {}
+      program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)),
+      output_(program_.streams() ? std::nullopt : lines_of(program)) {}
+
+std::optional<Epilogue::OutputLines> Epilogue::lines_of(const Program& program) {
+  if (program.outputs.empty()) return std::nullopt;
+  const Output& output = program.outputs[0];
+  const int rows = program.rows.rank();
+  const auto stride_of = [&](const Shape& sizes, int first) {
+    Group group{.sizes = sizes, .strides = {}, .coefficients = {}};
+    for (int d = 0; d < sizes.rank(); ++d) group.strides.push_back(output.strides[first + d]);
+    return group.single_stride();
+  };
+  const auto row_stride = stride_of(program.rows, 0);
+  const auto inner_stride = stride_of(program.inner, rows);
+  if (!row_stride || !inner_stride) return std::nullopt;
+  const auto size = static_cast<std::ptrdiff_t>(size_of(output.dtype));
+  if (*row_stride <= 0 || *inner_stride <= 0 || std::min(*row_stride, *inner_stride) != 1) return std::nullopt;
+  return OutputLines{.slot = output.slot,
+                     .offset = output.offset * size,
+                     .row_stride = *row_stride * size,
+                     .inner_stride = *inner_stride * size};
+}
+
+Destination Epilogue::destination(const Binding& binding, const Block& block) const {
+  if (!output_) return {};
+  std::int64_t m = block.row, m_count = block.rows;
+  std::int64_t n = block.column, n_count = block.columns;
+  if (plan_.swapped) {
+    std::swap(m, n);
+    std::swap(m_count, n_count);
+  }
+  // Of several images, which lie apart.
+  if (n % plan_.n + n_count > plan_.n) return {};
+  if (!plan_.m_batch_map.identity() && m % plan_.m + m_count > plan_.m) return {};
+  const std::int64_t batch =
+      plan_.batch_map(block.batch) + plan_.n_batch_map(n / plan_.n) + plan_.m_batch_map(m / plan_.m);
+  std::byte* const data = binding.slots[static_cast<std::size_t>(output_->slot)] + output_->offset +
+                          (batch * plan_.m + m % plan_.m) * output_->row_stride + n % plan_.n * output_->inner_stride;
+  if (plan_.swapped) return {.data = data, .row_stride = output_->inner_stride, .column_stride = output_->row_stride};
+  return {.data = data, .row_stride = output_->row_stride, .column_stride = output_->inner_stride};
+}
 
 void Epilogue::run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
                    Workspace& workspace) const {
-  std::int64_t m_begin = block.row;
-  std::int64_t m_count = block.rows;
-  std::int64_t n_begin = block.column;
-  std::int64_t n_count = block.columns;
-  const std::byte* data = static_cast<const std::byte*>(results);
-  if (plan_.swapped) {
-    std::swap(m_begin, n_begin);
-    std::swap(m_count, n_count);
-    if (n_count == 1) {
-      stride = 1;
-    } else {
-      data = transposed(results, stride, m_count, n_count, workspace.transposed);
-      stride = n_count;
-    }
+  const auto* const data = static_cast<const std::byte*>(results);
+  if (!plan_.swapped) return run_rows(binding, block, data, stride, workspace);
+  Block turned{
+      .batch = block.batch, .row = block.column, .rows = block.columns, .column = block.row, .columns = block.rows};
+  if (turned.columns == 1) return run_rows(binding, turned, data, 1, workspace);
+  // Some rows at a time, which are still in the first cache when they go through the epilogue.
+  const std::int64_t strip =
+      std::max(kTurnedBytes / (turned.columns * element_size_) / kTogether, std::int64_t{1}) * kTogether;
+  for (std::int64_t row = 0; row < block.columns; row += strip) {
+    turned.row = block.column + row;
+    turned.rows = std::min(strip, block.columns - row);
+    const std::byte* const rows =
+        transposed(data + row * element_size_, stride, turned.rows, turned.columns, workspace.transposed);
+    run_rows(binding, turned, rows, turned.columns, workspace);
   }
+}
+
+void Epilogue::run_rows(const Binding& binding, const Block& block, const std::byte* data, std::int64_t stride,
+                        Workspace& workspace) const {
+  const std::int64_t m_begin = block.row, m_count = block.rows;
+  const std::int64_t n_begin = block.column, n_count = block.columns;
   Scratch& scratch = Scratch::of_this_thread();
   const std::int64_t batch = plan_.batch_map(block.batch);
   const bool rows_in_order = plan_.m_batch_map.identity();

@@ -2,8 +2,11 @@
 // program stretches that are as long as possible.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "backends/cpu/contraction/destination.h"
 #include "backends/cpu/contraction/plan.h"
 #include "backends/cpu/contraction/workspace.h"
 #include "backends/cpu/row/row_program.h"
@@ -28,7 +31,19 @@ class Epilogue {
   void run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,
            Workspace& workspace) const;
 
+  /// Where run() will write the results of `block`; null where they do not lie in lines.
+  Destination destination(const Binding& binding, const Block& block) const;
+
  private:
+  /// Rows and columns of the block are the kernel's m and n.
+  void run_rows(const Binding& binding, const Block& block, const std::byte* data, std::int64_t stride,
+                Workspace& workspace) const;
+  /// Where the first output has its elements, in bytes; strides of the program's rows and of its inner space.
+  struct OutputLines {
+    int slot;
+    std::ptrdiff_t offset, row_stride, inner_stride;
+  };
+  static std::optional<OutputLines> lines_of(const Program& program);
   const std::byte* compacted(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                              GrowingBuffer& buffer) const;
   const std::byte* transposed(const void* results, std::int64_t stride, std::int64_t m_count, std::int64_t n_count,
@@ -38,6 +53,7 @@ class Epilogue {
   std::int64_t element_size_;
   bool flat_;  ///< the program is one row: its n is too short to be one
   RowProgram program_;
+  std::optional<OutputLines> output_;
 };
 
 }  // namespace contraction

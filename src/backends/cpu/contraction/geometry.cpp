@@ -40,6 +40,13 @@ void Group::simplify() {
   }
 }
 
+std::optional<std::int64_t> Group::single_stride() const {
+  Group group = *this;
+  group.simplify();
+  if (group.sizes.rank() > 1) return std::nullopt;
+  return group.inner_stride();
+}
+
 Group group_of(const View& view, const std::vector<Bound>& bounds, const std::vector<int>& dims) {
   Group group;
   for (const int d : dims) {

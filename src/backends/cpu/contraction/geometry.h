@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/view.h"
@@ -27,6 +28,8 @@ struct Group {
   std::int64_t count() const { return sizes.numel(); }
   /// Drops dimensions of size 1 and merges neighbours that are one dimension in disguise.
   void simplify();
+  /// The stride of the group seen as one dimension, or nothing; of one element 0.
+  std::optional<std::int64_t> single_stride() const;
   /// The innermost dimension; a group without dimensions has one element.
   std::int64_t inner_size() const { return sizes.empty() ? 1 : sizes.back(); }
   std::int64_t inner_stride() const { return sizes.empty() ? 0 : strides.back(); }

@@ -130,6 +130,7 @@ class PackedWay final : public Way {
       Block part = block;
       part.row += row;
       part.rows = args.rows = std::min(strip, block.rows - row);
+      args.destination = epilogue_.destination(job.binding, part);
       multiply(job, args);
       epilogue_.run(job.binding, part, args.results, args.results_stride, workspace);
       args.row_panels = static_cast<const std::byte*>(args.row_panels) +

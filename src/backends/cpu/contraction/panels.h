@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/contraction/destination.h"
 #include "backends/cpu/contraction/side.h"
 #include "kernels/order.h"
 
@@ -69,6 +70,7 @@ struct MultiplyArgs {
   bool first = true;    ///< store the partial sums; otherwise add them to what is there
   bool finish = false;  ///< make the results canonical
   bool padded = false;  ///< results may be written up to the next multiple of tile_columns
+  Destination destination{};  ///< of the last block of k
 };
 
 /// Addresses and classes of k in [k_begin, k_begin + k_count), for operands read along outer.

@@ -37,10 +37,7 @@ Shape pick(const Shape& shape, const std::vector<int>& dims) {
 
 // Stride of a group of output dimensions seen as one, or nothing. Size-1 groups have stride 0.
 std::optional<std::int64_t> single_stride(const Shape& sizes, const Shape& strides) {
-  Group group{.sizes = sizes, .strides = strides, .coefficients = {}};
-  group.simplify();
-  if (group.sizes.rank() > 1) return std::nullopt;
-  return group.inner_stride();
+  return Group{.sizes = sizes, .strides = strides, .coefficients = {}}.single_stride();
 }
 
 // Whether the epilogue's only output is the accumulator itself in the accumulators' own type, so that the tile may make

@@ -224,6 +224,7 @@ template <typename T> void multiply(const MultiplyArgs& args) {
     for (std::int64_t column = 0; column < args.columns; column += kTileColumns<T>, b += args.column_panel_stride) {
       const std::int64_t columns = std::min<std::int64_t>(kTileColumns<T>, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<T> - 1) / kLanes<T>;
+      args.destination.ask_for(row, rows, column, columns);
       T* to = results + row * args.results_stride + column;
       for (std::int64_t done = 0, height = 0; done < rows; done += height, to += height * args.results_stride) {
         height = tile_height<T>(rows - done);

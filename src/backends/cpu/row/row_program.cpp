@@ -86,6 +86,10 @@ RowProgram RowProgram::epilogue(const Program& program, Isa isa) {
   return RowProgram(std::make_unique<const RowPlan>(make_plan(program, {.isa = isa, .epilogue = true})));
 }
 
+bool RowProgram::streams() const {
+  return plan_->streams;
+}
+
 void RowProgram::run(const Binding& binding) const {
   const RowPlan& plan = *plan_;
   if (plan.units == 0) return;

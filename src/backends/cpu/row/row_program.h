@@ -50,6 +50,9 @@ class RowProgram {
   RowProgram(RowProgram&&) noexcept;
   RowProgram& operator=(RowProgram&&) noexcept;
 
+  /// Whether results are written past the caches.
+  bool streams() const;
+
   /// The whole iteration space, spread over the thread pool where that pays.
   void run(const Binding& binding) const;
 
