@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "backends/cpu/contraction/q8.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
@@ -202,19 +204,22 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
       sum[r] = g == 0 ? begin : hn::Add(sum[r], begin);
     }
     Q8V16 narrow[kRows];
-#pragma GCC unroll 8
-    for (int step = 0; step < form.group() / 4; ++step) {
-      const int quad = quad_at<kForm>(g, step);
+    const auto add = [&]<int kStep>(std::integral_constant<int, kStep>) HWY_ATTR {
+      const int quad = quad_at<kForm>(g, kStep);
       const Q8V8 weights = load_quad<kForm>(codes, quad, both);
       [[maybe_unused]] const Q8V8 sizes = form.is_signed() ? magnitudes(weights) : weights;
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const Q8V8 x = quad_of(rows[r * row_stride], quad);
         const Q8V16 products = form.is_signed() ? signed_pair_products(weights, sizes, x) : pair_products(weights, x);
-        narrow[r] = step % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
-        if ((step + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
+        narrow[r] = kStep % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
+        if ((kStep + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
       }
-    }
+    };
+    // Not a loop: compilers keep one, with its choices, at twice the time.
+    [add]<int... kSteps>(std::integer_sequence<int, kSteps...>) HWY_ATTR {
+      (add(std::integral_constant<int, kSteps>()), ...);
+    }(std::make_integer_sequence<int, form.group() / 4>());
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) sums[r] = hn::ConvertTo(Tag<float>(), sum[r]);
