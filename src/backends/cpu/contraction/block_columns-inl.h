@@ -42,6 +42,14 @@ constexpr bool has_f32_panels(Encoding encoding) {
   }
 }
 
+/// Codes that offsets are added to are not negative, and 32 have one scale; nibbles are codes less 8 or not negative.
+constexpr bool suits_reader(const Q8Form& form) {
+  if (!has_f32_panels(form.encoding)) return true;
+  if (form.offsets()) return form.zero == 0 && !form.is_signed() && form.groups() == 1;
+  return !form.nibbles() || form.zero == 8;
+}
+static_assert(std::ranges::all_of(kQ8Forms, suits_reader));
+
 inline const Q8Form& q8_form(Encoding encoding) {
   return kQ8Forms[static_cast<int>(encoding) - 1];  // rows are in the order of encodings.def
 }
@@ -137,9 +145,11 @@ template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const B
     for (std::int64_t byte = 0; byte < args.soon_bytes; byte += 64) {
       for (const std::byte* const soon : args.soon) fetch_later(soon + block * args.soon_bytes + byte);
     }
-    const auto add_half = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
-      V scale[kPieces], offset[kPieces];
-      const int group = form.groups() == 2 ? 2 * block + kHalf : block;
+    V scale[kPieces], offset[kPieces];
+    // Of the half, too, so that it is inlined.
+    const auto read_group = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
+      const int group = form.groups() * block + kHalf;
+#pragma GCC unroll 4
       for (int p = 0; p < kPieces; ++p) {
         const std::byte* const own = scales + p * args.panel_bytes;
         const std::byte* const factors = own + form.scales_bytes() * kQ8Lanes;
@@ -155,6 +165,8 @@ template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const B
           }
         }
       }
+    };
+    const auto add_half = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
       for (int word = 0; word < 4; ++word) {
         const std::byte* const codes = at + (kNibbles ? word : 4 * kHalf + word) * 4 * kQ8Lanes;
         Q8V four[kPieces];
@@ -177,7 +189,9 @@ template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const B
         add(std::integral_constant<int, 3>());
       }
     };
+    read_group(std::integral_constant<int, 0>());
     add_half(std::integral_constant<int, 0>());
+    if (!kShifted && form.groups() == 2) read_group(std::integral_constant<int, 1>());
     add_half(std::integral_constant<int, 1>());
     at += form.codes_bytes() * kQ8Lanes;
   }
