@@ -190,8 +190,8 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
   const Q8D16 d16;
   Q8V8 both = hn::Zero(Q8D8());
   Q8V sum[kRows];
-#pragma GCC unroll 2
-  for (int g = 0; g < form.groups(); ++g) {
+  // Neither groups nor their steps are loops: compilers keep those, with their choices, at twice the time.
+  const auto add_group = [&]<int g>(std::integral_constant<int, g>) HWY_ATTR __attribute__((always_inline)) {
     Q8V16 factor = hn::Set(d16, 1);
     if constexpr (form.factors) factor = factor_of_group(factors, group + g);
 #pragma GCC unroll 4
@@ -214,13 +214,18 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
         const Q8V16 products = form.is_signed() ? signed_pair_products(weights, sizes, x) : pair_products(weights, x);
         narrow[r] = kStep % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
         if ((kStep + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
+#if HWY_TARGET == HWY_AVX2
+        // Left to themselves, compilers add four and more pair by pair, out of more vectors than there are registers.
+        if constexpr (kQ8Forms[kForm].quads_at_once() >= 4) asm("" : "+x"(narrow[r].raw));
+#endif
       }
     };
-    // Not a loop: compilers keep one, with its choices, at twice the time.
     [add]<int... kSteps>(std::integer_sequence<int, kSteps...>) HWY_ATTR {
       (add(std::integral_constant<int, kSteps>()), ...);
-    }(std::make_integer_sequence<int, form.group() / 4>());
-  }
+    }(std::make_integer_sequence<int, kQ8Forms[kForm].group() / 4>());
+  };
+  add_group(std::integral_constant<int, 0>());
+  if constexpr (form.groups() == 2) add_group(std::integral_constant<int, 1>());
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) sums[r] = hn::ConvertTo(Tag<float>(), sum[r]);
 }
