@@ -1,5 +1,7 @@
-// A few rows times packed columns whose weights are decoded, per instruction set: columns go through panels (q8.h), and
-// the order of terms is that of thin-inl.h, which includes this.
+// A row or two times packed columns whose weights are decoded in registers, per instruction set. Each lane has a block
+// of k of one column, its neighbours the blocks that follow in memory: such blocks are summed each by itself
+// (thin-inl.h has the order of terms, and includes this), and memory is read from one end to the other, in as many
+// places as vectors are multiplied together. They go through panels as wide as a vector (q8.h).
 
 #if defined(LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_
@@ -10,7 +12,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
+#include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
 #include "backends/cpu/contraction/tile-inl.h"
@@ -38,195 +42,330 @@ constexpr bool has_f32_panels(Encoding encoding) {
   }
 }
 
+/// Codes that offsets are added to are not negative, and 32 have one scale; nibbles are codes less 8 or not negative.
+constexpr bool suits_reader(const Q8Form& form) {
+  if (!has_f32_panels(form.encoding)) return true;
+  if (form.offsets()) return form.zero == 0 && !form.is_signed() && form.groups() == 1;
+  return !form.nibbles() || form.zero == 8;
+}
+static_assert(std::ranges::all_of(kQ8Forms, suits_reader));
+
 inline const Q8Form& q8_form(Encoding encoding) {
   return kQ8Forms[static_cast<int>(encoding) - 1];  // rows are in the order of encodings.def
 }
 
-/// Reads a panel from its beginning, 32 k at a time. kNibbles, kShifted: what the form is.
-template <bool kNibbles, bool kShifted> class PanelReader {
+/// Products of kThinBlockPieces vectors of blocks.
+struct BlockLanes {
+  const Q8Form* form;
+  const std::byte* panels;  ///< of each vector
+  std::int64_t panel_bytes;
+  std::int64_t blocks;  ///< of 32 k
+  /// What they are multiplied by: of every k the numbers of a vector's lanes, `stride` from one k to the next.
+  const float* row;
+  std::int64_t stride;
+  const std::byte* soon[kThinBlockPieces];  ///< what is asked for meanwhile
+  std::int64_t soon_bytes;                  ///< for every 32 k
+  float* sums;
+  std::int64_t sums_stride;
+};
+
+/// Codes of words, four bytes of a lane, as floats, times 2^kPower. kNibbles: two codes to a byte, of which those of a
+/// half are the lower or the upper ones. kShifted: no code is negative.
+template <bool kNibbles, bool kShifted> class CodeReader {
  public:
-  using D = Tag<float>;
-  using V = hn::Vec<D>;
+  using V = hn::Vec<Tag<float> >;
 
-  /// Elements are code * scale + offset. The product is exact: it is rounded as if it were added by itself.
-  struct Numbers {
-    V scale, offset;
+  /// A permutation looks up codes of four bits.
+  static constexpr bool kLooksUp = kNibbles && HWY_TARGET == HWY_AVX3;
+  /// Others become the topmost bits of a word, whose lower ones are zeros.
+  static constexpr int kPower = kLooksUp ? 0 : kNibbles && !kShifted ? 28 : 24;
 
-    HWY_INLINE V value(V code) const { return kShifted ? hn::MulAdd(code, scale, offset) : hn::Mul(code, scale); }
-  };
-
-  PanelReader() = default;
-  PanelReader(const Q8Form& form, const std::byte* panel)
-      : form_(&form), at_(panel), zero_(hn::Set(Q8D8(), static_cast<std::int8_t>(form.zero))) {}
-
-  /// The next 32 k. False where a scale or an offset is no finite number.
-  HWY_INLINE bool begin_block() {
-    if (form_->large && block_ % 8 != 0) return true;
-    scales_ = at_;
-    at_ += (form_->scales_bytes() + form_->factors_bytes() + form_->shares_bytes()) * kQ8Lanes;
-    return is_finite(scales_) && (!kShifted || is_finite(scales_ + 2 * kQ8Lanes));
-  }
-  HWY_INLINE void end_block() {
-    at_ += form_->codes_bytes() * kQ8Lanes;
-    ++block_;
+  explicit CodeReader(const Q8Form& form) : zero_(hn::Set(d8_, static_cast<std::int8_t>(form.zero))) {
+    alignas(16) static constexpr std::uint8_t kSecond[16] = {128, 128, 128, 1, 128, 128, 128, 5,
+                                                             128, 128, 128, 9, 128, 128, 128, 13};
+    alignas(16) static constexpr std::uint8_t kThird[16] = {128, 128, 128, 2,  128, 128, 128, 6,
+                                                            128, 128, 128, 10, 128, 128, 128, 14};
+    second_ = hn::BitCast(d8_, hn::LoadDup128(hn::RebindToUnsigned<Q8D8>(), kSecond));
+    third_ = hn::BitCast(d8_, hn::LoadDup128(hn::RebindToUnsigned<Q8D8>(), kThird));
   }
 
-  /// Of 16 k of them.
-  HWY_INLINE Numbers numbers(int half) const {
-    const D d;
-    const std::byte* const factors = scales_ + form_->scales_bytes() * kQ8Lanes;
-    const int number = form_->groups() == 2 ? block_ % 8 * 2 + half : block_ % 8;
-    Numbers result{load_scales<false>(scales_), hn::Zero(d)};
-    if (form_->factors) result.scale = hn::Mul(result.scale, number_of_group(factors, number));
-    if constexpr (kShifted) {
-      result.offset = load_scales<false>(scales_ + 2 * kQ8Lanes);
-      // A share is minus what the block has; the sign of a zero is that of the encoding's rule.
-      if (form_->shares) {
-        const auto share = hn::Abs(number_of_group(factors + form_->factors_bytes() * kQ8Lanes, number));
-        result.offset = hn::Mul(hn::Neg(result.offset), share);
-      }
-    }
-    return result;
+  /// A word as `code` takes it.
+  template <int kHalf> HWY_INLINE Q8V word(const std::byte* at) const {
+    const Q8D d;
+    const Q8V bytes = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(at));
+    if constexpr (kLooksUp) return bytes;
+    if constexpr (!kNibbles) return hn::BitCast(d, hn::Sub(hn::BitCast(d8_, bytes), zero_));
+    if constexpr (kShifted) return hn::And(kHalf == 0 ? bytes : hn::ShiftRight<4>(bytes), hn::Set(d, 0x0f0f0f0f));
+    // Codes less 8 are signed numbers of four bits.
+    const Q8V four = hn::Xor(bytes, hn::Set(d, static_cast<std::int32_t>(0x88888888)));
+    return hn::And(kHalf == 0 ? hn::ShiftLeft<4>(four) : four, hn::Set(d, static_cast<std::int32_t>(0xf0f0f0f0)));
   }
 
-  /// Four neighbours' codes of every column, number `word` of 16 k.
-  HWY_INLINE Q8V four(int half, int word) const {
-    const int number = kNibbles ? word : 4 * half + word;
-    const auto bytes = hn::LoadU(Q8D8(), reinterpret_cast<const std::int8_t*>(at_ + number * 4 * kQ8Lanes));
-    if constexpr (!kNibbles) return hn::BitCast(Q8D(), hn::Sub(bytes, zero_));
-    return hn::BitCast(Q8D(), kSignedNibbles ? hn::Xor(bytes, hn::Set(Q8D8(), kEights)) : bytes);
-  }
-  /// One of them, as an f32 number.
-  static HWY_INLINE V code(Q8V four, int half, int i) {
-    if constexpr (kNibbles) {
-      const int bit = 8 * i + 4 * half;
-      if constexpr (kSignedNibbles) return hn::ConvertTo(D(), hn::ShiftRight<28>(hn::ShiftLeftSame(four, 28 - bit)));
-      const Q8V shifted = hn::BitCast(Q8D(), hn::ShiftRightSame(hn::BitCast(Q8DU(), four), bit));
+  /// Number `kI` of it.
+  template <int kHalf, int kI> HWY_INLINE V code(Q8V word) const {
+    const Q8D d;
 #if HWY_TARGET == HWY_AVX3
-      // Only four bits of an index count.
-      return V{_mm512_permutexvar_ps(shifted.raw, hn::Iota(D(), kShifted ? 0.0f : -8.0f).raw)};
-#else
-      return hn::ConvertTo(D(), hn::And(shifted, hn::Set(Q8D(), 15)));
-#endif
-    } else {
-      return hn::ConvertTo(D(), hn::ShiftRight<24>(hn::ShiftLeftSame(four, 24 - 8 * i)));
+    if constexpr (kLooksUp) {
+      const auto index = hn::ShiftRight<8 * kI + 4 * kHalf>(word);  // of which only four bits count
+      return V{_mm512_permutexvar_ps(index.raw, hn::Iota(Tag<float>(), kShifted ? 0.0f : -8.0f).raw)};
     }
+#endif
+    Q8V top = word;
+    if constexpr (kI == 0) top = hn::ShiftLeft<24>(word);
+    if constexpr (kI == 1) top = hn::BitCast(d, hn::TableLookupBytesOr0(hn::BitCast(d8_, word), second_));
+    if constexpr (kI == 2) top = hn::BitCast(d, hn::TableLookupBytesOr0(hn::BitCast(d8_, word), third_));
+    if constexpr (kI == 3) top = hn::And(word, hn::Set(d, static_cast<std::int32_t>(0xff000000)));
+    return hn::ConvertTo(Tag<float>(), top);
   }
 
  private:
-  using Q8DU = hn::RebindToUnsigned<Q8D>;
+  static constexpr Q8D8 d8_{};
 
-  /// Codes less 8 are signed numbers of four bits; AVX-512 looks numbers up instead.
-  static constexpr bool kSignedNibbles = kNibbles && !kShifted && HWY_TARGET != HWY_AVX3;
-  static constexpr auto kEights = static_cast<std::int8_t>(0x88);
-
-  static HWY_INLINE bool is_finite(const std::byte* scales) {
-    const hn::Rebind<std::uint16_t, D> d;
-    const auto exponents = hn::Set(d, std::uint16_t{0x7c00});
-    const auto bits = hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(scales));
-    return hn::AllFalse(d, hn::Eq(hn::And(bits, exponents), exponents));
-  }
-
-  const Q8Form* form_ = nullptr;
-  const std::byte* at_ = nullptr;
-  const std::byte* scales_ = nullptr;
-  int block_ = 0;
-  Q8V8 zero_ = hn::Zero(Q8D8());
+  Q8V8 zero_, second_, third_;
 };
 
-constexpr bool suits_reader(const Q8Form& form) {
-  return !has_f32_panels(form.encoding) || !form.nibbles() || form.zero == (form.offsets() ? 0 : 8);
-}
-static_assert(std::ranges::all_of(kQ8Forms, suits_reader));
-
-/// kPieces vectors of columns, whose codes become numbers in registers. False where one must be decoded element by
-/// element. A panel is packed for all of k: memory is read column after column. While columns are multiplied, those
-/// that are packed next come to the second cache: packing would do nothing but wait for them.
-template <bool kNibbles, bool kShifted, int kRows, int kPieces>
-bool thin_block_pieces_of(const ThinArgs& args, std::int64_t piece) {
-  using Reader = PanelReader<kNibbles, kShifted>;
+/// False where a sum is no finite number: a scale or an offset may be none.
+template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const BlockLanes& args) {
+  using V = hn::Vec<Tag<float> >;
+  using Reader = CodeReader<kNibbles, kShifted>;
   const Tag<float> d;
-  constexpr int kN = kLanes<float>;
-  const Q8Form& form = q8_form(args.encoding);
-  Reader readers[kPieces];
-  std::int64_t columns[kN];
-  for (int p = 0; p < kPieces; ++p) {
-    for (int i = 0; i < kN; ++i)
-      columns[i] = args.first + args.table->address[static_cast<std::size_t>((piece + p) * kN + i)];
-    std::byte* const panel = args.packed + p * args.packed_bytes;
-    args.pack_blocks(args.blocks, columns, args.k / order::kQ8Block, panel);
-    readers[p] = Reader(form, panel);
-  }
-  const std::byte* soon = args.blocks;  // if columns lie one after the other
-  if (piece + kPieces < args.table->pieces()) {
-    soon += (args.first + args.table->address[static_cast<std::size_t>((piece + kPieces) * kN)]) / form.elements() *
-            form.bytes();
-  }
-  const std::int64_t bytes = kPieces * kN * form.bytes() * order::kQ8Block / form.elements();
-  const float* row = args.rows;
-  float* const to = args.results + (piece - args.piece_begin) * kN;
-  for (std::int64_t k = 0; k < args.k; k += kBlock) {
-    const std::int64_t blocks = std::min(kBlock, args.k - k) / order::kQ8Block;
-    hn::Vec<Tag<float> > acc[kRows][kPieces];
-    for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
+  constexpr int kPieces = kThinBlockPieces;
+  const Q8Form& form = *args.form;
+  const Reader reader(form);
+  V acc[kPieces];
+  for (int p = 0; p < kPieces; ++p) acc[p] = hn::Zero(d);
+  const float* row = args.row;
+  const std::byte* at = args.panels;
+  const std::byte* scales = at;
+  for (int block = 0; block < args.blocks; ++block) {
+    if (!form.large || block == 0) {
+      scales = at;
+      at += (form.scales_bytes() + form.factors_bytes() + form.shares_bytes()) * kQ8Lanes;
     }
-    for (std::int64_t b = 0; b < blocks; ++b) {
+    for (std::int64_t byte = 0; byte < args.soon_bytes; byte += 64) {
+      for (const std::byte* const soon : args.soon) fetch_later(soon + block * args.soon_bytes + byte);
+    }
+    V scale[kPieces], offset[kPieces];
+    // Of the half, too, so that it is inlined.
+    const auto read_group = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
+      const int group = form.groups() * block + kHalf;
+#pragma GCC unroll 4
       for (int p = 0; p < kPieces; ++p) {
-        if (!readers[p].begin_block()) return false;
-      }
-      for (std::int64_t byte = 0; byte < bytes; byte += 64) fetch_later(soon + byte);
-      soon += bytes;
-#pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) {
-        typename Reader::Numbers numbers[kPieces];
-        for (int p = 0; p < kPieces; ++p) numbers[p] = readers[p].numbers(half);
-        for (int word = 0; word < 4; ++word) {
-          Q8V four[kPieces];
-          for (int p = 0; p < kPieces; ++p) four[p] = readers[p].four(half, word);
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i, row += args.rows_stride) {
-            hn::Vec<Tag<float> > value[kPieces];
-#pragma GCC unroll 4
-            for (int p = 0; p < kPieces; ++p) value[p] = numbers[p].value(Reader::code(four[p], half, i));
-#pragma GCC unroll 8
-            for (int r = 0; r < kRows; ++r) {
-              const auto weight = hn::Set(d, row[r]);
-#pragma GCC unroll 4
-              for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, value[p], acc[r][p]);
-            }
+        const std::byte* const own = scales + p * args.panel_bytes;
+        const std::byte* const factors = own + form.scales_bytes() * kQ8Lanes;
+        scale[p] = load_scales<false>(own);
+        if (form.factors) scale[p] = hn::Mul(scale[p], number_of_group(factors, group));
+        if constexpr (Reader::kPower > 0) scale[p] = hn::Mul(scale[p], hn::Set(d, 1.0f / (1 << Reader::kPower)));
+        if constexpr (kShifted) {
+          offset[p] = load_scales<false>(own + 2 * kQ8Lanes);
+          // A share is minus what the block has; the sign of a zero is that of the encoding's rule.
+          if (form.shares) {
+            const auto share = hn::Abs(number_of_group(factors + form.factors_bytes() * kQ8Lanes, group));
+            offset[p] = hn::Mul(hn::Neg(offset[p]), share);
           }
         }
       }
-      for (int p = 0; p < kPieces; ++p) readers[p].end_block();
+    };
+    const auto add_half = [&]<int kHalf>(std::integral_constant<int, kHalf>) HWY_ATTR {
+      for (int word = 0; word < 4; ++word) {
+        const std::byte* const codes = at + (kNibbles ? word : 4 * kHalf + word) * 4 * kQ8Lanes;
+        Q8V four[kPieces];
+#pragma GCC unroll 4
+        for (int p = 0; p < kPieces; ++p) four[p] = reader.template word<kHalf>(codes + p * args.panel_bytes);
+        const auto add = [&]<int kI>(std::integral_constant<int, kI>) HWY_ATTR {
+          const V number = hn::LoadU(d, row);
+          row += args.stride;
+#pragma GCC unroll 4
+          for (int p = 0; p < kPieces; ++p) {
+            const V code = reader.template code<kHalf, kI>(four[p]);
+            // The product is exact: the sum is rounded as if it were added by itself.
+            const V value = kShifted ? hn::MulAdd(code, scale[p], offset[p]) : hn::Mul(code, scale[p]);
+            acc[p] = hn::MulAdd(number, value, acc[p]);
+          }
+        };
+        add(std::integral_constant<int, 0>());
+        add(std::integral_constant<int, 1>());
+        add(std::integral_constant<int, 2>());
+        add(std::integral_constant<int, 3>());
+      }
+    };
+    read_group(std::integral_constant<int, 0>());
+    add_half(std::integral_constant<int, 0>());
+    if (!kShifted && form.groups() == 2) read_group(std::integral_constant<int, 1>());
+    add_half(std::integral_constant<int, 1>());
+    at += form.codes_bytes() * kQ8Lanes;
+  }
+  auto finite = hn::IsFinite(acc[0]);
+  for (int p = 0; p < kPieces; ++p) {
+    finite = hn::And(finite, hn::IsFinite(acc[p]));
+    hn::StoreU(acc[p], d, args.sums + p * args.sums_stride);
+  }
+  return hn::AllTrue(d, finite);
+}
+
+inline bool multiply_lanes(const BlockLanes& args) {
+  if (args.form->nibbles()) {
+    return args.form->offsets() ? multiply_lanes<true, true>(args) : multiply_lanes<true, false>(args);
+  }
+  return args.form->offsets() ? multiply_lanes<false, true>(args) : multiply_lanes<false, false>(args);
+}
+
+/// A row as blocks of columns meet it, each lane its own block.
+class LaneRow {
+ public:
+  static constexpr int kN = kLanes<float>;
+
+  /// Of `k` numbers, `step` from one to the next, into memory (thin_block_bytes).
+  LaneRow(const float* from, std::int64_t step, std::int64_t k, float* memory)
+      : blocks_(k / kBlock), stride_(stride_of(blocks_)), lanes_(memory), rest_(memory + kBlock * stride_) {
+    const Tag<float> d;
+    if (step != 1) {
+      float* const plain = rest_ + kBlock * kN;
+      for (std::int64_t i = 0; i < k; ++i) plain[i] = from[i * step];
+      from = plain;
     }
-    for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPieces; ++p) {
-        float* const sum = to + r * args.results_stride + p * kN;
-        hn::StoreU(k == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
+    for (std::int64_t lane = 0; lane < stride_; lane += kN) {
+      const float* blocks[kN];
+      for (int i = 0; i < kN; ++i) blocks[i] = from + (lane + i) % blocks_ * kBlock;
+      for (std::int64_t i = 0; i < kBlock; i += 4) {
+        hn::Vec<Tag<float> > four[4];
+        transpose_four<false>(blocks, i, four);
+        for (int j = 0; j < 4; ++j) hn::StoreU(four[j], d, lanes_ + (i + j) * stride_ + lane);
       }
     }
+    for (std::int64_t i = blocks_ * kBlock; i < k; ++i) {
+      hn::StoreU(hn::Set(d, from[i]), d, rest_ + i % kBlock * kN);
+    }
+  }
+
+  /// For lanes that begin with a column's block `first`, the next columns' after its last one.
+  const float* from(std::int64_t first) const { return lanes_ + first; }
+  std::int64_t stride() const { return stride_; }
+  /// For what is left behind whole blocks, a column in each lane; kN from one k to the next.
+  const float* rest() const { return rest_; }
+
+ private:
+  // Lanes begin with any block, unless blocks fill vectors.
+  static std::int64_t stride_of(std::int64_t blocks) {
+    if (blocks == 0 || blocks % kN == 0) return blocks;
+    return kN % blocks == 0 ? kN : (blocks + kN - 1 + kN - 1) / kN * kN;
+  }
+
+  std::int64_t blocks_, stride_;
+  float* lanes_;
+  float* rest_;
+};
+
+/// Columns that are multiplied one group after the other: neighbours, of which each vector has a part.
+class BlockColumns {
+ public:
+  explicit BlockColumns(const ThinArgs& args)
+      : args_(args),
+        form_(q8_form(args.encoding)),
+        whole_(args.k / kBlock),
+        address_(args.table->address.data() + args.piece_begin * kLanes<float>),
+        sums_(reinterpret_cast<float*>(args.packed + kThinBlockPieces * args.packed_bytes)) {
+    lanes_.form = &form_;
+    lanes_.panels = args.packed;
+    lanes_.panel_bytes = args.packed_bytes;
+    lanes_.soon_bytes = kLanes<float> * order::kQ8Block * form_.bytes() / form_.elements();
+  }
+
+  /// Results of `count` columns from number `first` on, at most kThinBlockColumns. False where they must be decoded
+  /// element by element.
+  bool multiply(const LaneRow& row, std::int64_t first, std::int64_t count, float* to) {
+    first_ = first;
+    count_ = count;
+    const std::int64_t part = (count + kThinBlockPieces - 1) / kThinBlockPieces;
+    const std::int64_t whole_sums = round_up(part * whole_), rest_sums = round_up(part);
+    float* const rest = sums_ + kThinBlockPieces * whole_sums;
+    const bool has_rest = args_.k % kBlock != 0;
+    lanes_.blocks = kBlock / order::kQ8Block;
+    lanes_.stride = row.stride();
+    lanes_.sums_stride = whole_sums;
+    for (std::int64_t item = 0; item < part * whole_; item += kLanes<float>) {
+      lanes_.row = row.from(item % whole_);
+      lanes_.sums = sums_ + item;
+      if (!multiply_blocks(part, item / whole_, item % whole_, whole_)) return false;
+    }
+    lanes_.blocks = args_.k % kBlock / order::kQ8Block;
+    lanes_.stride = kLanes<float>;
+    lanes_.sums_stride = rest_sums;
+    lanes_.row = row.rest();
+    for (std::int64_t item = 0; has_rest && item < part; item += kLanes<float>) {
+      lanes_.sums = rest + item;
+      if (!multiply_blocks(part, item, whole_, 1)) return false;
+    }
+    for (std::int64_t c = 0; c < count; ++c) {
+      const std::int64_t own = c / part, number = c % part;
+      const float* const sums = sums_ + own * whole_sums + number * whole_;
+      float sum = whole_ == 0 ? rest[own * rest_sums + number] : sums[0];
+      for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
+      to[c] = whole_ != 0 && has_rest ? sum + rest[own * rest_sums + number] : sum;
+    }
+    return true;
+  }
+
+  /// Behind the sums.
+  float* row_memory() const { return sums_ + thin_block_sums(args_.k, kLanes<float>); }
+
+ private:
+  static std::int64_t round_up(std::int64_t count) {
+    return (count + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
+  }
+
+  // Lanes begin with block `block` of a part's column `column`; each column has `blocks`, those behind the last are not
+  // used.
+  bool multiply_blocks(std::int64_t part, std::int64_t column, std::int64_t block, std::int64_t blocks) {
+    constexpr int kN = kLanes<float>;
+    const std::int64_t begin = blocks == 1 ? block : 0;
+    for (int p = 0; p < kThinBlockPieces; ++p) {
+      std::int64_t elements[kN];
+      std::int64_t at = column, first = block;
+      for (int i = 0; i < kN; ++at, first = begin) {
+        const std::int64_t number = first_ + std::min(p * part + at, count_ - 1);
+        const std::int64_t from = args_.first + address_[number] + first * kBlock;
+        const int end = static_cast<int>(std::min<std::int64_t>(i + begin + blocks - first, kN));
+        for (int j = i; j < end; ++j) elements[j] = from + (j - i) * kBlock;
+        i = end;
+      }
+      // What is packed after the next vector, if columns lie one after the other.
+      lanes_.soon[p] = args_.blocks + (elements[0] + 2 * kN * kBlock) / form_.elements() * form_.bytes();
+      args_.pack_blocks(args_.blocks, elements, lanes_.blocks, args_.packed + p * args_.packed_bytes);
+    }
+    return multiply_lanes(lanes_);
+  }
+
+  const ThinArgs& args_;
+  const Q8Form& form_;
+  std::int64_t whole_;  ///< blocks of a column
+  const std::int64_t* address_;
+  float* sums_;
+  std::int64_t first_ = 0, count_ = 0;
+  BlockLanes lanes_{};
+};
+
+// Whether columns have whole blocks alone, of an encoding that panels can be decoded from.
+inline bool has_whole_blocks(const ThinArgs& args) {
+  const std::int64_t elements = info_of(args.encoding).elements;
+  if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
+  for (std::int64_t i = args.piece_begin * kLanes<float>; i < args.piece_end * kLanes<float>; ++i) {
+    if ((args.first + args.table->address[static_cast<std::size_t>(i)]) % elements != 0) return false;
   }
   return true;
 }
 
-template <int kRows, int kPieces> bool thin_block_pieces(const ThinArgs& args, std::int64_t piece) {
-  const Q8Form& form = q8_form(args.encoding);
-  if (form.nibbles()) {
-    return form.offsets() ? thin_block_pieces_of<true, true, kRows, kPieces>(args, piece)
-                          : thin_block_pieces_of<true, false, kRows, kPieces>(args, piece);
-  }
-  return form.offsets() ? thin_block_pieces_of<false, true, kRows, kPieces>(args, piece)
-                        : thin_block_pieces_of<false, false, kRows, kPieces>(args, piece);
-}
-
-// Whether a vector of columns has whole blocks alone, of an encoding that panels can be decoded from.
-inline bool has_whole_blocks(const ThinArgs& args, std::int64_t piece) {
-  const std::int64_t elements = info_of(args.encoding).elements;
-  if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
-  for (int i = 0; i < kLanes<float>; ++i) {
-    const std::int64_t address = args.table->address[static_cast<std::size_t>(piece * kLanes<float> + i)];
-    if ((args.first + address) % elements != 0) return false;
+/// False where something must be decoded element by element.
+inline bool thin_block_lanes(const ThinArgs& args) {
+  if (!has_whole_blocks(args)) return false;
+  const std::int64_t count = (args.piece_end - args.piece_begin) * kLanes<float>;
+  BlockColumns columns(args);
+  for (std::int64_t r = 0; r < args.row_count; ++r) {
+    const LaneRow row(args.rows + r, args.rows_stride, args.k, columns.row_memory());
+    for (std::int64_t c = 0; c < count; c += kThinBlockColumns) {
+      const std::int64_t some = std::min(kThinBlockColumns, count - c);
+      if (!columns.multiply(row, c, some, args.results + r * args.results_stride + c)) return false;
+    }
   }
   return true;
 }

@@ -308,6 +308,25 @@ template <class D> HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* ro
   }
 }
 
+// Elements k to k + 3 of as many rows as a vector has lanes, as four vectors, each of one element of every row.
+template <bool kFlush>
+HWY_INLINE void transpose_four(const float* const* rows, std::int64_t k, hn::Vec<Tag<float>> (&out)[4]) {
+  const Tag<float> d;
+  const hn::Repartition<double, Tag<float>> dd;
+  const auto a = flushed<kFlush>(d, load_blocks(d, rows, k));
+  const auto b = flushed<kFlush>(d, load_blocks(d, rows + 1, k));
+  const auto c = flushed<kFlush>(d, load_blocks(d, rows + 2, k));
+  const auto e = flushed<kFlush>(d, load_blocks(d, rows + 3, k));
+  const auto ab_low = hn::BitCast(dd, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(dd, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(dd, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(dd, hn::InterleaveUpper(d, c, e));
+  out[0] = hn::BitCast(d, hn::InterleaveLower(dd, ab_low, ce_low));
+  out[1] = hn::BitCast(d, hn::InterleaveUpper(dd, ab_low, ce_low));
+  out[2] = hn::BitCast(d, hn::InterleaveLower(dd, ab_high, ce_high));
+  out[3] = hn::BitCast(d, hn::InterleaveUpper(dd, ab_high, ce_high));
+}
+
 #if HWY_TARGET == HWY_AVX3
 
 // Elements k to k + 15 of 16 rows as 16 vectors, each of one element of every row. Whole cache lines are loaded, and their
@@ -362,24 +381,15 @@ HWY_NOINLINE void store_lines(const float* const* rows, std::int64_t k, float* o
 // Writes out[k * kWidth + lane] for one vector of lanes. A vector may reach past the panel row: ascending k repairs it.
 template <bool kFlush, int kWidth> void transpose_lanes(const float* const* rows, std::int64_t k_count, float* out) {
   const Tag<float> d;
-  const hn::Repartition<double, Tag<float>> dd;
   std::int64_t k = 0;
 #if HWY_TARGET == HWY_AVX3
   for (; k + 16 <= k_count; k += 16, out += 16 * kWidth) store_lines<kFlush>(rows, k, out, kWidth);
 #endif
   for (; k + 4 <= k_count; k += 4, out += 4 * kWidth) {
-    const auto a = flushed<kFlush>(d, load_blocks(d, rows, k));
-    const auto b = flushed<kFlush>(d, load_blocks(d, rows + 1, k));
-    const auto c = flushed<kFlush>(d, load_blocks(d, rows + 2, k));
-    const auto e = flushed<kFlush>(d, load_blocks(d, rows + 3, k));
-    const auto ab_low = hn::BitCast(dd, hn::InterleaveLower(d, a, b));
-    const auto ab_high = hn::BitCast(dd, hn::InterleaveUpper(d, a, b));
-    const auto ce_low = hn::BitCast(dd, hn::InterleaveLower(d, c, e));
-    const auto ce_high = hn::BitCast(dd, hn::InterleaveUpper(d, c, e));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, ab_low, ce_low)), d, out);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, ab_low, ce_low)), d, out + kWidth);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, ab_high, ce_high)), d, out + 2 * kWidth);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, ab_high, ce_high)), d, out + 3 * kWidth);
+    hn::Vec<Tag<float>> lanes[4];
+    transpose_four<kFlush>(rows, k, lanes);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) hn::StoreU(lanes[i], d, out + i * kWidth);
   }
   for (; k < k_count; ++k, out += kWidth) {
     for (int lane = 0; lane < std::min(kWidth, kLanes<float>); ++lane) out[lane] = decode<float>(rows[lane][k], kFlush);

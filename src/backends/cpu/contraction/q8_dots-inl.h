@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "backends/cpu/contraction/q8.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
@@ -188,8 +190,8 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
   const Q8D16 d16;
   Q8V8 both = hn::Zero(Q8D8());
   Q8V sum[kRows];
-#pragma GCC unroll 2
-  for (int g = 0; g < form.groups(); ++g) {
+  // Neither groups nor their steps are loops: compilers keep those, with their choices, at twice the time.
+  const auto add_group = [&]<int g>(std::integral_constant<int, g>) HWY_ATTR __attribute__((always_inline)) {
     Q8V16 factor = hn::Set(d16, 1);
     if constexpr (form.factors) factor = factor_of_group(factors, group + g);
 #pragma GCC unroll 4
@@ -202,20 +204,28 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
       sum[r] = g == 0 ? begin : hn::Add(sum[r], begin);
     }
     Q8V16 narrow[kRows];
-#pragma GCC unroll 8
-    for (int step = 0; step < form.group() / 4; ++step) {
-      const int quad = quad_at<kForm>(g, step);
+    const auto add = [&]<int kStep>(std::integral_constant<int, kStep>) HWY_ATTR {
+      const int quad = quad_at<kForm>(g, kStep);
       const Q8V8 weights = load_quad<kForm>(codes, quad, both);
       [[maybe_unused]] const Q8V8 sizes = form.is_signed() ? magnitudes(weights) : weights;
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const Q8V8 x = quad_of(rows[r * row_stride], quad);
         const Q8V16 products = form.is_signed() ? signed_pair_products(weights, sizes, x) : pair_products(weights, x);
-        narrow[r] = step % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
-        if ((step + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
+        narrow[r] = kStep % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
+        if ((kStep + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
+#if HWY_TARGET == HWY_AVX2
+        // Left to themselves, compilers add four and more pair by pair, out of more vectors than there are registers.
+        if constexpr (kQ8Forms[kForm].quads_at_once() >= 4) asm("" : "+x"(narrow[r].raw));
+#endif
       }
-    }
-  }
+    };
+    [add]<int... kSteps>(std::integer_sequence<int, kSteps...>) HWY_ATTR {
+      (add(std::integral_constant<int, kSteps>()), ...);
+    }(std::make_integer_sequence<int, kQ8Forms[kForm].group() / 4>());
+  };
+  add_group(std::integral_constant<int, 0>());
+  if constexpr (form.groups() == 2) add_group(std::integral_constant<int, 1>());
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) sums[r] = hn::ConvertTo(Tag<float>(), sum[r]);
 }

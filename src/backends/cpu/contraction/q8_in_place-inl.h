@@ -200,7 +200,7 @@ template <int kForm> HWY_INLINE void load_scales_in_place(const std::uint8_t* co
   constexpr Q8Form form = kQ8Forms[kForm];
 #if HWY_TARGET == HWY_AVX3
   if constexpr (form.has_18_bytes()) {
-    if (blocks == 8) return store_first_words_of_18(at, to.scales[0], sizeof(to.scales[0]));
+    if (blocks == 8) return store_first_words_of_18(at, 0, to.scales[0], sizeof(to.scales[0]));
   }
 #endif
   for (int b = 0; b < (form.large ? 1 : blocks); ++b) {

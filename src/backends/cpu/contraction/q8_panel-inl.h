@@ -196,7 +196,7 @@ template <typename T> HWY_INLINE void fetch_later(const T* line) {
 }
 
 /// 16 bytes of lanes 0, 4, 8 ... of `lanes`, `byte` bytes from where each begins.
-template <class D> HWY_INLINE hn::Vec<D> load_each_fourth(D d, const std::uint8_t* const* lanes, int byte) {
+template <class D> HWY_INLINE hn::Vec<D> load_each_fourth(D d, const std::uint8_t* const* lanes, std::ptrdiff_t byte) {
   if constexpr (hn::MaxLanes(d) == 16) {
     return hn::LoadU(d, lanes[0] + byte);
   } else {
@@ -402,20 +402,20 @@ HWY_INLINE void store_scales_of_block(const std::uint8_t* const* at, std::ptrdif
   for (int lane = 0; lane < kQ8Lanes; ++lane) store_scales<form>(at[lane] + next, lane, to);
 }
 
-/// Those of all lanes' blocks from here on, of a panel's next blocks; of how many, at most `count`.
+/// Those of all lanes' blocks `next` bytes from where they are, of a panel's next blocks; of how many, at most `count`.
 template <Q8Form form>
-HWY_INLINE int store_scales_of_blocks(const std::uint8_t* const* at, [[maybe_unused]] std::int64_t count,
-                                      std::byte* to) {
+HWY_INLINE int store_scales_of_blocks(const std::uint8_t* const* at, std::ptrdiff_t next,
+                                      [[maybe_unused]] std::int64_t count, std::byte* to) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (form.has_18_bytes()) {
     constexpr std::ptrdiff_t kNext = kQ8Lanes * (form.scales_bytes() + form.codes_bytes());
     if (count >= 8) {
-      store_first_words_of_18(at, to, kNext);
+      store_first_words_of_18(at, next, to, kNext);
       return 8;
     }
   }
 #endif
-  store_scales_of_block<form>(at, 0, to);
+  store_scales_of_block<form>(at, next, to);
   return 1;
 }
 
@@ -439,11 +439,11 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
     to += 4 * kQ8Lanes;
   };
   std::int64_t together = 0;  // blocks whose scales are stored
-  for (std::int64_t block = 0; block < blocks * order::kQ8Block / form.elements(); ++block, soon += kSoon) {
+  std::ptrdiff_t from = 0;    // bytes before the block at hand: pointers that all move are stored and read again
+  const std::int64_t count = blocks * order::kQ8Block / form.elements();
+  for (std::int64_t block = 0; block < count; ++block, from += form.bytes(), soon += kSoon) {
     for (int byte = 0; byte < kSoon; byte += 64) fetch_later(soon + byte);
-    if (block >= together) {
-      together = block + store_scales_of_blocks<form>(at, blocks * order::kQ8Block / form.elements() - block, to);
-    }
+    if (block >= together) together = block + store_scales_of_blocks<form>(at, from, count - block, to);
     to += form.scales_bytes() * kQ8Lanes;
     alignas(64) std::byte raw[kPlain ? 1 : kPieces.count * 16 * kQ8Lanes];
     std::byte* const words = kPlain ? to : raw;
@@ -451,7 +451,7 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
     for (int piece = 0; piece < kPieces.count; ++piece) {
       interleave(
           [&](int i) {
-            const auto bytes = load_each_fourth(Q8Bytes(), at + i, kPieces.from[piece]);
+            const auto bytes = load_each_fourth(Q8Bytes(), at + i, from + kPieces.from[piece]);
             // A block ends before 16 bytes from the first factor on do.
             const bool is_last = form.encoding == Encoding::q3_k && piece == kPieces.count - 1;
             return is_last ? hn::ShiftRightBytes<2>(Q8Bytes(), bytes) : bytes;
@@ -461,23 +461,22 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
     if constexpr (kPlain) {
       to += form.codes_bytes() * kQ8Lanes;
     } else {
-      const Q8Words from(raw);
+      const Q8Words read(raw);
       if constexpr (form.factors) {
-        for (int word = 0; word < form.factors_bytes() / 4; ++word) store(factors_of<form.encoding>(from, word));
+        for (int word = 0; word < form.factors_bytes() / 4; ++word) store(factors_of<form.encoding>(read, word));
       }
       if constexpr (form.shares) {
-        for (int word = 0; word < form.shares_bytes() / 4; ++word) store(shares_of<form.encoding>(from, word));
+        for (int word = 0; word < form.shares_bytes() / 4; ++word) store(shares_of<form.encoding>(read, word));
       }
       const auto store_codes = [&]<int... kB>(std::integer_sequence<int, kB...>) HWY_ATTR {
         const auto store_32 = [&]<int b>(std::integral_constant<int, b>) HWY_ATTR {
 #pragma GCC unroll 8
-          for (int word = 0; word < form.codes_bytes() / 4; ++word) store(codes_of<form.encoding, b>(from, word));
+          for (int word = 0; word < form.codes_bytes() / 4; ++word) store(codes_of<form.encoding, b>(read, word));
         };
         (store_32(std::integral_constant<int, kB>()), ...);
       };
       store_codes(std::make_integer_sequence<int, form.elements() / order::kQ8Block>());
     }
-    for (int lane = 0; lane < kQ8Lanes; ++lane) at[lane] += form.bytes();
   }
 }
 

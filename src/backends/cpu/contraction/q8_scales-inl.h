@@ -56,13 +56,13 @@ HWY_INLINE __m128i first_words_of_18(const std::uint8_t* at) {
   return _mm512_castsi512_si128(_mm512_permutex2var_epi16(_mm512_loadu_si512(at), of, _mm512_loadu_si512(at + 64)));
 }
 
-/// Those of 16 columns, side by side, block after block.
-HWY_INLINE void store_first_words_of_18(const std::uint8_t* const* at, std::byte* to, std::ptrdiff_t next) {
-  const auto each_fourth = [at](int i) HWY_ATTR {
-    const auto low =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i])), first_words_of_18(at[i + 4]), 1);
-    const auto high =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(first_words_of_18(at[i + 8])), first_words_of_18(at[i + 12]), 1);
+/// Those of 16 columns, `from` bytes from where each is, side by side, block after block, `next` bytes apart.
+HWY_INLINE void store_first_words_of_18(const std::uint8_t* const* at, std::ptrdiff_t from, std::byte* to,
+                                        std::ptrdiff_t next) {
+  const auto words_of = [at, from](int column) HWY_ATTR { return first_words_of_18(at[column] + from); };
+  const auto each_fourth = [words_of](int i) HWY_ATTR {
+    const auto low = _mm256_inserti128_si256(_mm256_castsi128_si256(words_of(i)), words_of(i + 4), 1);
+    const auto high = _mm256_inserti128_si256(_mm256_castsi128_si256(words_of(i + 8)), words_of(i + 12), 1);
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   };
   const auto a = each_fourth(0), b = each_fourth(1), c = each_fourth(2), e = each_fourth(3);

@@ -196,13 +196,16 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
   for (int r = 0; r < kRows; ++r) hn::StoreU(total[r], df, args.results + r * args.results_stride);
 }
 
+// Three rows, which few products have, are two and one.
 template <int kForm> void q8_multiply(const Q8TileArgs& args) {
-  switch (args.row_count) {
-    case 1: return q8_tile<kForm, 1>(args);
-    case 2: return q8_tile<kForm, 2>(args);
-    case 3: return q8_tile<kForm, 3>(args);
-    default: return q8_tile<kForm, 4>(args);
-  }
+  if (args.row_count == kQ8Rows) return q8_tile<kForm, kQ8Rows>(args);
+  if (args.row_count == 1) return q8_tile<kForm, 1>(args);
+  q8_tile<kForm, 2>(args);
+  if (args.row_count == 2) return;
+  Q8TileArgs last = args;
+  last.rows += 2 * args.row_stride;
+  last.results += 2 * args.results_stride;
+  q8_tile<kForm, 1>(last);
 }
 
 #endif  // LOCKSTEP_SCALAR_TILE

@@ -267,11 +267,10 @@ constexpr int kCache = kLanes<float> == 16 ? 2 : 3;  // of __builtin_prefetch: 3
 constexpr std::int64_t kPanelAhead = 512;
 
 // One vector of columns that are contiguous along k, from k_begin on: 4 or 16 k at a time are transposed in registers.
-template <bool kFlush, int kRows>
+template <int kRows>
 void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_t piece, std::int64_t k_begin,
                   std::int64_t count) {
   const Tag<float> d;
-  const hn::Repartition<double, Tag<float> > dd;
   constexpr int kN = kLanes<float>;
   hn::Vec<Tag<float> > acc[kRows];
   for (int r = 0; r < kRows; ++r) acc[r] = hn::Zero(d);
@@ -287,7 +286,7 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
     for (; k + 16 <= count; k += 16, row += 16 * step) {
       ask(k);
       hn::Vec<Tag<float> > lanes[16];
-      transpose_lines<kFlush>(columns, k, lanes);
+      transpose_lines<false>(columns, k, lanes);
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
 #pragma GCC unroll 2
@@ -298,29 +297,17 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
 #endif
   for (; k + 4 <= count; k += 4, row += 4 * step) {
     ask(k);
-    const auto a = flushed<kFlush>(d, load_blocks(d, columns, k));
-    const auto b = flushed<kFlush>(d, load_blocks(d, columns + 1, k));
-    const auto c = flushed<kFlush>(d, load_blocks(d, columns + 2, k));
-    const auto e = flushed<kFlush>(d, load_blocks(d, columns + 3, k));
-    const auto ab_low = hn::BitCast(dd, hn::InterleaveLower(d, a, b));
-    const auto ab_high = hn::BitCast(dd, hn::InterleaveUpper(d, a, b));
-    const auto ce_low = hn::BitCast(dd, hn::InterleaveLower(d, c, e));
-    const auto ce_high = hn::BitCast(dd, hn::InterleaveUpper(d, c, e));
-    const auto k0 = hn::BitCast(d, hn::InterleaveLower(dd, ab_low, ce_low));
-    const auto k1 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_low, ce_low));
-    const auto k2 = hn::BitCast(d, hn::InterleaveLower(dd, ab_high, ce_high));
-    const auto k3 = hn::BitCast(d, hn::InterleaveUpper(dd, ab_high, ce_high));
+    hn::Vec<Tag<float> > lanes[4];
+    transpose_four<false>(columns, k, lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      acc[r] = hn::MulAdd(hn::Set(d, row[r]), k0, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[step + r]), k1, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[2 * step + r]), k2, acc[r]);
-      acc[r] = hn::MulAdd(hn::Set(d, row[3 * step + r]), k3, acc[r]);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) acc[r] = hn::MulAdd(hn::Set(d, row[i * step + r]), lanes[i], acc[r]);
     }
   }
   for (; k < count; ++k, row += step) {
     alignas(64) float lanes[kN];
-    for (int i = 0; i < kN; ++i) lanes[i] = decode<float>(columns[i][k], kFlush);
+    for (int i = 0; i < kN; ++i) lanes[i] = columns[i][k];
     const auto value = hn::Load(d, lanes);
     for (int r = 0; r < kRows; ++r) acc[r] = hn::MulAdd(hn::Set(d, row[r]), value, acc[r]);
   }
@@ -331,14 +318,21 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
 }
 
 // A column's blocks of k follow each other in memory: finish one vector of columns before the next.
-template <bool kFlush, int kRows> void thin_columns(const ThinArgs& args) {
+template <int kRows> void thin_columns(const ThinArgs& args) {
   constexpr int kN = kLanes<float>;
+  alignas(64) float stage[kN][kBlock];  // of columns with subnormals
   for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
     const std::int64_t* const address = args.table->address.data() + piece * kN;
     for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+      const std::int64_t count = std::min(args.k - k, kBlock);
       const float* columns[kN];
-      for (int i = 0; i < kN; ++i) columns[i] = args.data + address[i] + k;
-      thin_along_k<kFlush, kRows>(args, columns, piece, k, std::min(args.k - k, kBlock));
+      for (int i = 0; i < kN; ++i) {
+        columns[i] = args.data + address[i] + k;
+        if (!args.flush) continue;
+        copy_elements(columns[i], 1, count, true, stage[i]);
+        columns[i] = stage[i];
+      }
+      thin_along_k<kRows>(args, columns, piece, k, count);
     }
   }
 }
@@ -404,23 +398,19 @@ template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t
     const std::int64_t count = std::min(args.k - k, kBlock);
     // Of an empty sum there may be no memory to point at.
     for (int i = 0; i < kN && count > 0; ++i) lines.decode(args.first + address[i] + k, count, stage[i]);
-    thin_along_k<false, kRows>(args, columns, piece, k, count);
+    thin_along_k<kRows>(args, columns, piece, k, count);
   }
 }
 
+// Rows from which on weights are decoded in memory, once for all of them.
+constexpr std::int64_t kDecodedRows = 3;
+
 template <int kRows> void thin_blocks(const ThinArgs& args) {
-  constexpr int kPieces = kRows <= 2 ? kThinBlockPieces : kRows <= 4 ? 2 : 1;
-  std::int64_t piece = args.piece_begin;
-  while (piece < args.piece_end) {
-    bool whole = piece + kPieces <= args.piece_end;
-    for (int p = 0; whole && p < kPieces; ++p) whole = has_whole_blocks(args, piece + p);
-    if (whole && thin_block_pieces<kRows, kPieces>(args, piece)) {
-      piece += kPieces;
-      continue;
-    }
-    if (!has_whole_blocks(args, piece) || !thin_block_pieces<kRows, 1>(args, piece))
-      thin_decoded_blocks<kRows>(args, piece);
-    ++piece;
+  if constexpr (kRows < kDecodedRows) {
+    if (thin_block_lanes(args)) return;
+  }
+  for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
+    thin_decoded_blocks<kRows>(args, piece);
   }
 }
 
@@ -428,9 +418,7 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.encoding != Encoding::dense) return thin_blocks<kRows>(args);
   if (args.panels != nullptr) return thin_panels<kRows>(args);
   if (args.halves != nullptr) return thin_halves<kRows>(args);
-  if (args.table->along_k) {
-    return args.flush ? thin_columns<true, kRows>(args) : thin_columns<false, kRows>(args);
-  }
+  if (args.table->along_k) return thin_columns<kRows>(args);
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kRows == 1) {
     if (args.table->image) return thin_image(args);

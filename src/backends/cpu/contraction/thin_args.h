@@ -17,8 +17,19 @@ namespace contraction {
 inline constexpr std::int64_t kThinRows = 4;
 /// Where columns are contiguous along k, transposing them for a panel costs as much as for these rows.
 inline constexpr std::int64_t kThinRowsAlongK = 8;
-/// Vectors of packed columns that are multiplied together.
+/// Vectors of blocks of packed columns that are multiplied together, and columns (block_columns-inl.h).
 inline constexpr int kThinBlockPieces = 4;
+inline constexpr std::int64_t kThinBlockColumns = 256;
+/// Their sums in blocks of k, and in what is left.
+inline std::int64_t thin_block_sums(std::int64_t k, std::int64_t lanes) {
+  return kThinBlockPieces * ((kThinBlockColumns / kThinBlockPieces) * (k / order::kBlock + 1) + 2 * lanes);
+}
+/// Memory for their panels and sums, and for a row of `k` numbers as they meet it.
+inline std::int64_t thin_block_bytes(std::int64_t k, std::int64_t lanes, std::int64_t panel_bytes) {
+  const std::int64_t row = order::kBlock * (k / order::kBlock + 2 * lanes) + order::kBlock * lanes + k;
+  const std::int64_t floats = thin_block_sums(k, lanes) + row;
+  return kThinBlockPieces * panel_bytes + floats * static_cast<std::int64_t>(sizeof(float));
+}
 
 /// A plane that is read where it is by three taps in each of three lines, padding left out by masks. Lines and columns
 /// are counted as in its padded copy, the first tap's from 0.
@@ -70,10 +81,10 @@ struct ThinArgs {
   Encoding encoding = Encoding::dense;
   const std::byte* blocks = nullptr;
   std::int64_t first = 0;
-  /// How panels of them are made, and memory for kThinBlockPieces panels of so many bytes.
+  /// How panels of them are made, each of one block of k, and memory (thin_block_bytes).
   decltype(Q8Loops::pack) pack_blocks = nullptr;
   std::byte* packed = nullptr;
-  std::int64_t packed_bytes = 0;
+  std::int64_t packed_bytes = 0;  ///< of a panel
   /// Of columns that were packed, instead of `data`: their panels (panels.h), and the elements from one to the next,
   /// from a block of k to the next, and from k to k.
   const float* panels = nullptr;
