@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <optional>
@@ -39,6 +40,7 @@ constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 4096, 
 ls::Encoding encoding_of(const std::string& name) {
   for (const ls::Encoding encoding : {
 #define ENCODING(row, ...) ls::Encoding::row,
+#define FLOATS(row, ...) ENCODING(row)
 #include <lockstep/encodings.def>
 #undef ENCODING
        }) {
@@ -59,6 +61,11 @@ ls::Tensor random_blocks(const ls::Shape& shape, ls::Encoding encoding, ls::Devi
     for (std::uint8_t& byte : blocks) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
     for (std::size_t at = info.first_half; at < bytes; at += info.bytes) {
       for (std::size_t h = 0; h < info.halves; ++h) blocks[at + 2 * h + 1] = 0x08;
+      if (ls::is_floats(encoding)) {
+        const float scale = 1e-4F;
+        std::memcpy(&blocks[at], &scale, sizeof scale);
+        for (std::size_t i = sizeof scale; i < info.bytes; ++i) blocks[at + i] &= 0xbf;  // numbers all
+      }
     }
   }
   return ls::Tensor::from_blocks(blocks.data(), blocks.size(), shape, encoding, device);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -305,6 +306,37 @@ void products_of_bytes(ls::Device device, const std::string& filter, const std::
   }
 }
 
+// Weights of 8-bit floats: a row of activations times decoded ones, and many rows in fast numerics.
+void float_products(Bench& bench) {
+  constexpr std::int64_t kShapes[][3] = {{8192, 8192, 8192}, {4096, 4096, 4096}, {1024, 14336, 4096}, {1, 8192, 8192}};
+  for (const ls::Encoding encoding : {ls::Encoding::e4m3, ls::Encoding::e4m3_rows, ls::Encoding::e4m3_squares}) {
+    for (const auto& [rows, outputs, inputs] : kShapes) {
+      const ls::Numerics numerics = rows == 1 ? ls::Numerics::exact : ls::Numerics::fast;
+      const std::string name = "linear_" + std::to_string(outputs) + "x" + std::to_string(inputs) + "_" +
+                               std::string(ls::name_of(encoding)) + "_" + ls::name_of(numerics) + "_b" +
+                               std::to_string(rows);
+      if (!bench.wants(name)) continue;
+      const std::size_t bytes = ls::encoded_bytes(encoding, ls::DType::f32, outputs * inputs);
+      std::vector<std::uint8_t> blocks(bytes);
+      std::uint32_t state = 1;
+      for (std::uint8_t& byte : blocks)  // numbers all
+        byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24) & 0xbf;
+      const float scale = 0.01F;
+      for (std::size_t at = 0; at < bytes; at += ls::info_of(encoding).bytes)
+        std::memcpy(&blocks[at], &scale, sizeof scale);
+      const ls::Tensor w = ls::Tensor::from_blocks(blocks.data(), bytes, {outputs, inputs}, encoding, bench.device());
+      const double flops = 2.0 * static_cast<double>(rows * outputs * inputs);
+      bench.run(name, static_cast<double>(bytes), flops, [&, rows = rows, inputs = inputs] {
+        const ls::Tensor x = random(bench, {rows, inputs}, rows == 1 ? ls::DType::f32 : ls::DType::bf16);
+        return [=] {
+          const ls::NumericsScope scope(numerics);
+          ls::linear(x, w).eval();
+        };
+      });
+    }
+  }
+}
+
 // A row, a few, and 64, times quantised weights in q8 numerics; a row times weights that are decoded.
 void packed_products(Bench& bench) {
   constexpr std::int64_t kSize = 8192;
@@ -457,6 +489,7 @@ int main(int count, char** arguments) {
     products(bench);
     products_of_bytes(bench.device(), filter, count > 3 ? arguments[3] : "");
     packed_products(bench);
+    float_products(bench);
     models(bench);
     segmentation(bench);
   } catch (const std::exception& error) {

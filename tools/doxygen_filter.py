@@ -76,8 +76,8 @@ def methods():
 def enum_values(macro, name):
     """The rows of dtypes.def or encodings.def as values of an enum."""
     lines = []
-    narrow = rows_of("NARROW", name) if name == "encodings.def" else []
-    for row in rows_of(macro, name) + narrow:
+    others = rows_of("FLOATS", name) + rows_of("NARROW", name) if name == "encodings.def" else []
+    for row in rows_of(macro, name) + others:
         if name == "dtypes.def":
             what = f'"{row[1].strip(chr(34))}", `{row[2]}`, {row[3]} bytes' + ("; storage only" if row[5] == "stored" else "")
         else:

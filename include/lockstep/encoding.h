@@ -17,6 +17,7 @@ inline namespace v0 {
 enum class Encoding : std::uint8_t {
   dense,  ///< One element after another, row-major.
 #define ENCODING(name, ...) name,
+#define FLOATS(name, ...) name,
 #define NARROW(name, ...) name,
 #include <lockstep/encodings.def>
 #undef ENCODING
@@ -41,6 +42,7 @@ constexpr bool is_blocks(Encoding encoding) {
     case Encoding::dense: return false;
 #define ENCODING(name, ...) \
   case Encoding::name: return true;
+#define FLOATS(name, ...) ENCODING(name)
 #define NARROW(name, ...) \
   case Encoding::name: return false;
 #include <lockstep/encodings.def>
@@ -48,12 +50,28 @@ constexpr bool is_blocks(Encoding encoding) {
   }
   return false;
 }
+/// Whether blocks hold floats of 8 bits and a scale; else integers, or no blocks.
+constexpr bool is_floats(Encoding encoding) {
+  switch (encoding) {
+#define ENCODING(...)
+#define FLOATS(name, ...) case Encoding::name:
+#include <lockstep/encodings.def>
+#undef ENCODING
+    return true;
+    default: return false;
+  }
+}
+/// Whether they are of the dtype f8e4m3.
+constexpr bool holds_e4m3(Encoding encoding) {
+  return is_floats(encoding) && encoding != Encoding::e5m2;
+}
 /// The dtype of the elements in memory, where the values are of `dtype`; of blocks `dtype`.
 constexpr DType held_dtype(Encoding encoding, DType dtype) {
   switch (encoding) {
     case Encoding::dense: return dtype;
 #define ENCODING(name, ...) \
   case Encoding::name: return dtype;
+#define FLOATS(name, ...) ENCODING(name)
 #define NARROW(name, held, ...) \
   case Encoding::name: return DType::held;
 #include <lockstep/encodings.def>
@@ -74,6 +92,7 @@ constexpr std::size_t encoded_bytes(Encoding encoding, DType dtype, std::int64_t
 #define ENCODING(name, block, bytes, ...) \
   case Encoding::name:                           \
     return static_cast<std::size_t>((elements + (block)-1) / (block)) * (bytes);
+#define FLOATS(name, codes, ...) ENCODING(name, __VA_ARGS__)
 #define NARROW(name, held, ...) \
   case Encoding::name: return static_cast<std::size_t>(elements) * size_of(DType::held);
 #include <lockstep/encodings.def>

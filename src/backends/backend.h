@@ -90,6 +90,8 @@ class Backend {
   virtual bool has_masked_attention() const { return false; }
   /// Whether a contraction with two right operands (ContractionKernel::paired) can be run, and pays.
   virtual bool has_pair(const ContractionKernel& /*kernel*/) const { return false; }
+  /// missing_for_fast, for products with weights of 8-bit floats (has_fast_form).
+  virtual std::string missing_for_fast_floats() const { return missing_for_fast(); }
 };
 
 /// A kind of device that this machine has none of, or none that can be used.

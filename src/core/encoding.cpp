@@ -11,6 +11,7 @@ namespace {
 constexpr std::array kInfos = {
 #define ENCODING(name, elements, bytes, first_half, halves, dtype, what) \
   EncodingInfo{#name, elements, bytes, first_half, halves, DType::dtype, what},
+#define FLOATS(name, codes, elements, bytes, what) EncodingInfo{#name, elements, bytes, 0, 0, DType::f32, what},
 #define NARROW(name, held, what) EncodingInfo{#name, 1, size_of(DType::held), 0, 0, DType::f32, what},
 #include <lockstep/encodings.def>
 #undef ENCODING

@@ -223,13 +223,17 @@ void check_rule(const Contract& op, const CaseValue& v) {
          "its shapes are not those of a contraction");
   // Bytes meet bytes of the other sign, too: activations and weights of quantised models.
   const auto is_byte = [](DType dtype) { return dtype == DType::i8 || dtype == DType::u8; };
-  demand((v.dtype(0) == v.dtype(1) || (is_byte(v.dtype(0)) && is_byte(v.dtype(1)))) && computes(v.dtype(0)) &&
+  // Floats of 16 bits meet packed weights, whose values are f32.
+  const bool narrow = (v.dtype(0) == DType::f16 || v.dtype(0) == DType::bf16) && v.dtype(1) == DType::f32 &&
+                      v.base(1).encoding != Encoding::dense;
+  demand((v.dtype(0) == v.dtype(1) || narrow || (is_byte(v.dtype(0)) && is_byte(v.dtype(1)))) && computes(v.dtype(0)) &&
              compute_type(v.dtype(0)) == compute_type(v.value.dtype),
          "its dtypes are not those of a contraction");
   demand(op.numerics == Numerics::exact || compute_type(v.dtype(0)) == ComputeType::f32,
          "its numerics do not take the dtype");
-  demand(op.numerics != Numerics::q8 || has_q8_form(v.base(1).encoding, op.b_view, op.b.rank(), op.k.rank()),
-         "its numerics do not take the weights");
+  demand(
+      op.numerics != Numerics::q8 || (!narrow && has_q8_form(v.base(1).encoding, op.b_view, op.b.rank(), op.k.rank())),
+      "its numerics do not take the weights");
   demand_inside(op.a_view, v.base(0).shape.numel());
   demand_inside(op.b_view, v.base(1).shape.numel());
 }

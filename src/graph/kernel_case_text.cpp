@@ -216,6 +216,7 @@ Encoding read_encoding(const CaseReader& reader, const std::string& name) {
   if (name == name_of(Encoding::dense)) return Encoding::dense;
 #define ENCODING(row, ...) \
   if (name == name_of(Encoding::row)) return Encoding::row;
+#define FLOATS(row, ...) ENCODING(row)
 #define NARROW(row, ...) ENCODING(row)
 #include <lockstep/encodings.def>
 #undef ENCODING

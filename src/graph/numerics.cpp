@@ -14,8 +14,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-// What a thread's contractions follow: exact; others where operands have 16 bits; those in f32, too; q8 where one is
-// packed.
+// What a thread's contractions follow: exact; others where operands have 16 bits (fast also where weights have 8);
+// those in f32, too; q8 where one is packed.
 enum State : std::uint8_t { kExact, kBlocked, kBlockedInside, kFast, kFastInside, kQ8 };
 
 thread_local constinit std::uint8_t numerics_now = kExact;
@@ -82,8 +82,12 @@ Numerics numerics_of(DType dtype) {
 }
 
 Numerics numerics_of(DType dtype, const Contract& product, Encoding right) {
-  if (numerics_now != kQ8) return numerics_of(dtype);
-  return has_q8_form(right, product.b_view, product.b.rank(), product.k.rank()) ? Numerics::q8 : Numerics::exact;
+  const int b = product.b.rank();
+  const int k = product.k.rank();
+  if (numerics_now == kQ8)
+    return dtype == DType::f32 && has_q8_form(right, product.b_view, b, k) ? Numerics::q8 : Numerics::exact;
+  const bool is_fast = numerics_now == kFast || numerics_now == kFastInside;
+  return is_fast && has_fast_form(right, product.b_view, b, k) ? Numerics::fast : numerics_of(dtype);
 }
 
 NumericsExchange::NumericsExchange(std::uint8_t state) : before_(std::exchange(numerics_now, state)) {}

@@ -126,6 +126,28 @@ std::size_t check_blocks(const Shape& shape, Encoding encoding) {
   return encoded_bytes(encoding, info.dtype, shape.numel());
 }
 
+// What encodings promise of scales.
+void check_scales(const void* data, const Shape& shape, Encoding encoding) {
+  if ((encoding != Encoding::e4m3_rows && encoding != Encoding::e4m3_squares) || shape.numel() == 0) return;
+  const EncodingInfo& info = info_of(encoding);
+  const auto* const blocks = static_cast<const std::byte*>(data);
+  const std::int64_t across = shape.back() / info.elements;
+  const std::int64_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
+  const auto scale = [&](std::int64_t row, std::int64_t block) {
+    return blocks + static_cast<std::size_t>(row * across + block) * info.bytes;
+  };
+  for (std::int64_t row = 0; row < shape.numel() / shape.back(); ++row) {
+    for (std::int64_t block = 0; block < across; ++block) {
+      const std::byte* const like =
+          encoding == Encoding::e4m3_rows ? scale(row, 0) : scale(row - row % rows % info.elements, block);
+      if (std::memcmp(scale(row, block), like, sizeof(float)) == 0) continue;
+      fail<ValueError>(fmt::format("the scale of block {} of row {} is not that of its {}", block, row,
+                                   encoding == Encoding::e4m3_rows ? "row" : "128 rows"),
+                       {}, "Encoding::e4m3, which promises nothing of scales");
+    }
+  }
+}
+
 template <typename T, typename... Ts> constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
 
 // What an element is read as by other types, and what it can be made from: no number is made a complex one or an 8-bit
@@ -205,6 +227,7 @@ Tensor Tensor::from_blocks(const void* data, std::size_t bytes, const Shape& sha
     fail<ShapeError>(fmt::format("{} bytes given, but shape {} in blocks of {} has {}", bytes, shape.to_string(),
                                  name_of(encoding), needed));
   }
+  check_scales(data, shape, encoding);
   return leaf(uploaded(data, bytes, device), shape, info_of(encoding).dtype, device, encoding);
 }
 
@@ -220,6 +243,7 @@ Tensor Tensor::from_blob(const void* data, const Shape& shape, Encoding encoding
                          Device device, CallSite site) {
   const CallScope call("Tensor::from_blob", site);
   const std::size_t bytes = check_blocks(shape, encoding);
+  if (data != nullptr) check_scales(data, shape, encoding);
   return leaf(borrowed(data, bytes, std::move(deleter), device), shape, info_of(encoding).dtype, device, encoding);
 }
 

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include <lockstep/dtype.h>
 #include <lockstep/encoding.h>
+#include <lockstep/ops.h>
 
+#include "core/assert.h"
+#include "graph/dense_data.h"
+#include "graph/make.h"
 #include "io/block_layout.h"
+#include "kernels/scalar.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -97,6 +103,53 @@ Tensor tensor_of(const CodedMatrix& matrix, bool packed) {
     }
   }
   return Tensor::from(values, {matrix.rows, matrix.columns});
+}
+
+namespace {
+
+// By what is known of the scales.
+Encoding encoding_of(const ScaledFloats& matrix) {
+  if (matrix.floats.dtype() == DType::f8e5m2) return Encoding::e5m2;
+  LOCKSTEP_ASSERT(matrix.floats.dtype() == DType::f8e4m3);
+  if (matrix.wide >= matrix.floats.shape()[1]) return Encoding::e4m3_rows;
+  return matrix.tall % 128 == 0 || matrix.tall >= matrix.floats.shape()[0] ? Encoding::e4m3_squares : Encoding::e4m3;
+}
+
+}  // namespace
+
+Tensor tensor_of(const ScaledFloats& matrix, bool packed) {
+  const Encoding encoding = encoding_of(matrix);
+  const Shape shape = matrix.floats.shape();
+  const auto rows = static_cast<std::size_t>(shape[0]);
+  const auto columns = static_cast<std::size_t>(shape[1]);
+  const auto tall = static_cast<std::size_t>(matrix.tall);
+  const auto wide = static_cast<std::size_t>(matrix.wide);
+  const std::size_t across = (columns + wide - 1) / wide;
+  const graph::DenseData held = graph::dense_data(graph::node_of(matrix.floats));
+  const auto* code = reinterpret_cast<const std::uint8_t*>(held.buffer->data()) + held.offset;
+  const auto each = static_cast<std::size_t>(info_of(encoding).elements);
+  if (!packed || columns % each != 0 || (wide % each != 0 && wide < columns)) {
+    std::vector<float> values(rows * columns);
+    float decoded[256];
+    for (unsigned i = 0; i < 256; ++i)
+      decoded[i] = holds_e4m3(encoding) ? scalar::e4m3_value(i) : scalar::e5m2_value(i);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float scale = matrix.scales[i / columns / tall * across + i % columns / wide];
+      values[i] = scalar::canonical_f32(decoded[code[i]] * scalar::operand_f32(scale));
+    }
+    return Tensor::from(values, shape);
+  }
+  const std::size_t bytes = info_of(encoding).bytes;
+  const auto blocks = std::make_shared<std::vector<std::uint8_t>>(rows * columns / each * bytes);
+  std::uint8_t* to = blocks->data();
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* const scales = matrix.scales.data() + row / tall * across;
+    for (std::size_t column = 0; column < columns; column += each, code += each, to += bytes) {
+      std::memcpy(to, scales + column / wide, sizeof(float));
+      std::memcpy(to + sizeof(float), code, each);
+    }
+  }
+  return Tensor::from_blob(blocks->data(), shape, encoding, [blocks] {});
 }
 
 }  // namespace io

@@ -1,4 +1,5 @@
-// Matrices of integer codes with scales and offsets for groups of neighbours, as GPTQ, AWQ and MLX store weights.
+// Matrices of integer codes with scales and offsets for groups of neighbours, as GPTQ, AWQ and MLX store weights, and
+// of floats of 8 bits with scales.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,18 @@ struct CodedMatrix {
 /// (q4_0, q5_0 or q8_0; with offsets q4_1 or q5_1), if there is one: 32 neighbours have a group in common, and scales
 /// and offsets are f16 numbers. Else each is computed, the product rounded to f32, then the sum.
 Tensor tensor_of(const CodedMatrix& matrix, bool packed);
+
+/// Floats of 8 bits, each times the scale of its rectangle. Of those at the ends a part may be missing.
+struct ScaledFloats {
+  Tensor floats;              ///< f8e4m3 or f8e5m2 [rows, columns]
+  std::int64_t tall = 1;      ///< rows of a rectangle
+  std::int64_t wide = 1;      ///< columns
+  std::vector<float> scales;  ///< of the rectangles, row-major
+};
+
+/// The elements, f32 [rows, columns]: products rounded to f32, of scales whose subnormals read as zero. With `packed`
+/// they lie in blocks of e4m3 or e5m2 where each block has one scale.
+Tensor tensor_of(const ScaledFloats& matrix, bool packed);
 
 }  // namespace io
 }  // namespace v0

@@ -3,7 +3,7 @@
 //   code_<name>    the integer that stands for an element
 //   group_<name>   what its group (16 or 32 neighbours) has in common: value = scale * factor * code + offset * share,
 //                  where factor and share are integers; without offsets share is 0
-//   word_<name>    the element's value, as the word of its dtype
+//   word_<name>    the element's value, as the word of its dtype. Blocks of floats (FLOATS) have this one alone
 // Products of scales, factors and codes are exact (an f16 scale has 11 bits, a factor at most 7, a code 8), so that at
 // most the addition rounds. No guard: see prelude.h.
 
@@ -321,4 +321,35 @@ FUNCTION UINT word_mxfp4(MEMORY at, LONG element) {
   UINT number = UINT(exponent) << 23 | (level & 0x7fffffu);
   UINT magnitude = SELECT(exponent > 254, 0x7f800000u, SELECT(exponent < 1, 0u, number));
   return BITS(canonical_f32(FROM_BITS(SELECT((code & 7u) == 0u, 0u, magnitude | sign))));
+}
+
+/// Floats of 8 bits, by their bits: 4 of them exponent (no infinities; all ones are NaN), or 5, as f16's upper halves.
+FUNCTION float e4m3_value(UINT code) {
+  UINT size = code & 127u;
+  UINT normal = (size << 20) + 0x3c000000u;
+  UINT tiny = BITS(float(int(size)) * FROM_BITS(0x3b000000u /* 2^-9 */));
+  UINT magnitude = SELECT(size == 127u, 0x7fc00000u, SELECT(size < 8u, tiny, normal));
+  return FROM_BITS(magnitude | (code & 128u) << 24);
+}
+FUNCTION float e5m2_value(UINT code) {
+  return decode_f16(code << 8);
+}
+/// A scale that starts at a byte that 4 divides, times the float: rounded once.
+FUNCTION UINT scaled_float_word(MEMORY at, LONG byte, float value) {
+  FLOAT product = operand_f32(FROM_BITS(LOAD_U32(at, byte >> 2))) * value;
+  return BITS(canonical_f32(product));
+}
+FUNCTION UINT word_e4m3(MEMORY at, LONG element) {
+  LONG block = (element >> 7) * LONG(132);
+  return scaled_float_word(at, block, e4m3_value(LOAD_U8(at, block + LONG(4) + (element & LONG(127)))));
+}
+FUNCTION UINT word_e4m3_rows(MEMORY at, LONG element) {
+  return word_e4m3(at, element);
+}
+FUNCTION UINT word_e4m3_squares(MEMORY at, LONG element) {
+  return word_e4m3(at, element);
+}
+FUNCTION UINT word_e5m2(MEMORY at, LONG element) {
+  LONG block = (element >> 7) * LONG(132);
+  return scaled_float_word(at, block, e5m2_value(LOAD_U8(at, block + LONG(4) + (element & LONG(127)))));
 }

@@ -125,10 +125,8 @@ std::string describe(const UpdateKernel& kernel) {
   return "update[" + std::to_string(kernel.region.shape.numel()) + " of " + std::to_string(kernel.elements) + "]";
 }
 
-}  // namespace
-
-bool has_q8_form(Encoding encoding, const View& view, int b, int k) {
-  if (!is_blocks(encoding) || !view.bounds.empty()) return false;
+bool walks_along_blocks(Encoding encoding, const View& view, int b, int k) {
+  if (!view.bounds.empty()) return false;
   const std::int64_t elements = info_of(encoding).elements;
   std::int64_t length = 1;  // of the dims of k that are within
   for (int d = b + k - 1; d >= b; --d) {
@@ -141,6 +139,16 @@ bool has_q8_form(Encoding encoding, const View& view, int b, int k) {
     if (!is_k && view.shape[d] != 1 && view.strides[d] % elements != 0) return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool has_q8_form(Encoding encoding, const View& view, int b, int k) {
+  return is_blocks(encoding) && !is_floats(encoding) && walks_along_blocks(encoding, view, b, k);
+}
+
+bool has_fast_form(Encoding encoding, const View& view, int b, int k) {
+  return holds_e4m3(encoding) && view.shape.slice(0, b).numel() == 1 && walks_along_blocks(encoding, view, b, k);
 }
 
 const OpInfo& info_of(Op op) {

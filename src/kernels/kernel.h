@@ -216,6 +216,8 @@ struct RowKernel {
 /// Whether products with packed weights may be in q8 numerics (docs/numerics.md section 14): k walks along whole
 /// blocks, from the beginning of one on. `view` is over groups of `b`, `k` and some more dims.
 bool has_q8_form(Encoding encoding, const View& view, int b, int k);
+/// Whether products with weights of 8-bit floats may be in fast numerics (section 13): the same, and no batches.
+bool has_fast_form(Encoding encoding, const View& view, int b, int k);
 
 /// b, m, n, k are groups of up to four dims each; either may be empty (size 1).
 struct ContractionKernel {

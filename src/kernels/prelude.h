@@ -37,10 +37,11 @@
 /// A 64-bit index into one.
 #define TABLE_INDEX(index) index
 
-// Memory that a text reads: bytes and pairs of them, at any address, as words.
+// Memory that a text reads: bytes, pairs and fours of them, at any address, as words.
 #define MEMORY const std::byte*
 #define LOAD_U8(a, i) std::uint32_t((a)[i])
 #define LOAD_U16(a, i) (LOAD_U8(a, 2 * (i)) | LOAD_U8(a, 2 * (i) + 1) << 8)
+#define LOAD_U32(a, i) (LOAD_U16(a, 2 * (i)) | LOAD_U16(a, 2 * (i) + 1) << 16)
 
 // Bit casts.
 #define BITS(x) __builtin_bit_cast(std::uint32_t, x)

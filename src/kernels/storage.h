@@ -38,6 +38,8 @@ inline BlockGroup load_group(Encoding encoding, const std::byte* data, std::int6
   case Encoding::name:                                                                                \
     scalar::group_##name(data, index, group.scale, group.factor, group.offset, group.share); \
     break;
+#define FLOATS(name, ...) \
+  case Encoding::name: break;
 #define NARROW(name, ...) \
   case Encoding::name: break;
 #include <lockstep/encodings.def>
@@ -51,6 +53,8 @@ constexpr bool has_offsets(Encoding encoding) {
     case Encoding::dense: break;
 #define ENCODING(name, elements, bytes, first_half, halves, ...) \
   case Encoding::name: return (halves) == 2;
+#define FLOATS(name, ...) \
+  case Encoding::name: break;
 #define NARROW(name, ...) \
   case Encoding::name: break;
 #include <lockstep/encodings.def>
@@ -67,6 +71,8 @@ inline int load_code(Encoding encoding, const std::byte* data, std::int64_t inde
     case Encoding::dense: break;
 #define ENCODING(name, ...) \
   case Encoding::name: return scalar::code_##name(data, index);
+#define FLOATS(name, ...) \
+  case Encoding::name: break;
 #define NARROW(name, ...) \
   case Encoding::name: break;
 #include <lockstep/encodings.def>
@@ -111,6 +117,7 @@ inline std::uint64_t load_word(Encoding encoding, DType dtype, const std::byte* 
     case Encoding::dense: return load_word(dtype, data, index);
 #define ENCODING(name, ...) \
   case Encoding::name: return scalar::word_##name(data, index);
+#define FLOATS(name, ...) ENCODING(name)
 #define NARROW(name, held, ...) \
   case Encoding::name:          \
     return BITS(scalar::canonical_f32(decode<float>(DType::held, load_word(DType::held, data, index))));

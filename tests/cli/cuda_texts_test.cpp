@@ -2,8 +2,10 @@
 // GPU is needed. A sample of every kind of kernel here; every text of `lockstep check --full` in `make soak`.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <lockstep/lockstep.h>
 
@@ -18,9 +20,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array kArchitectures = {"sm_80", "sm_90", "sm_120"};
-
-// A GPU that compiles for all of them, and runs nothing.
+// A GPU that compiles for several, has libraries, and runs nothing.
 class CompilingDriver : public test::FakeDriver {
  public:
   CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {
@@ -29,17 +29,20 @@ class CompilingDriver : public test::FakeDriver {
     info_.byte_products = true;
   }
   static std::atomic<int> texts;
+  static inline std::vector<std::string> architectures = {"sm_80", "sm_90", "sm_120"};
 
   std::string source(const gpu::KernelText& kernel, const gpu::Arithmetic&) const override {
     return gpu::cuda_source(kernel);
   }
   std::vector<std::byte> compile(const std::string& source) const override {
-    for (const char* architecture : kArchitectures) {
+    for (const std::string& architecture : architectures) {
       if (gpu::nvrtc().compile(source, architecture).empty()) throw BackendError("NVRTC gave nothing");
     }
     ++texts;
     return std::vector<std::byte>(1);
   }
+  std::string missing_for_products() const override { return ""; }
+  std::unique_ptr<gpu::Module> load_call(const gpu::LibraryCall&) override { return load({}, {}); }
   std::unique_ptr<gpu::Module> load(std::span<const std::byte>, const gpu::KernelText& kernel) override {
     const std::string text = kernel.functions + kernel.body;
     return FakeDriver::load(std::as_bytes(std::span(text)), kernel);
@@ -96,6 +99,13 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
        [&] {
          return linear(zeros({40, 64}, options).eval(), packed);
        }},
+      {"rows times floats of 8 bits, read one by one and in pieces",
+       [&] {
+         const Tensor floats = random_packed({70, 384}, Encoding::e4m3, 1, kDevice);
+         const Tensor others = random_packed({70, 384}, Encoding::e5m2, 1, kDevice);
+         return linear(zeros({40, 384}, options).eval(), floats) + linear(zeros({1, 384}, options).eval(), others) +
+                linear(zeros({1, 384}, options).eval(), floats);
+       }},
       {"product of a packed row", [&] { return matmul(zeros({64}, options).eval(), packed.transpose(0, 1)); }},
       {"products of codes of many rows",
        [&] {
@@ -128,6 +138,21 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
   };
   for (const auto& [kind, call] : calls) EXPECT_NO_THROW(call().eval()) << kind;
   EXPECT_GE(CompilingDriver::texts - before, static_cast<int>(calls.size()));
+}
+
+// What fast products of 8-bit floats give to the library is made by Hopper's instructions.
+TEST_F(CudaTexts, OfFloatsForTensorCores) {
+  const std::vector<std::string> all = std::exchange(CompilingDriver::architectures, {"sm_90"});
+  const NumericsScope scope(Numerics::fast);
+  for (const Encoding encoding : {Encoding::e4m3, Encoding::e4m3_rows, Encoding::e4m3_squares}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const Tensor x = zeros({70, 384}, {.dtype = dtype, .device = kDevice}).eval();
+      const Tensor weight = random_packed({128, 384}, encoding, 1, kDevice);
+      EXPECT_NO_THROW(relu(linear(x, weight)).eval()) << name_of(encoding);
+      EXPECT_NO_THROW(linear(x.narrow(0, 3, 64), weight.narrow(0, 16, 112)).eval()) << name_of(encoding);
+    }
+  }
+  CompilingDriver::architectures = all;
 }
 
 // Hours of one core.

@@ -11,6 +11,7 @@
 #include <lockstep/threads.h>
 
 #include "graph/make.h"
+#include "graph/numerics.h"
 #include "graph/stored_tensor.h"
 #include "support/files.h"
 #include "support/tensors.h"
@@ -167,6 +168,7 @@ TEST(Packed, LinearHasTheBitsOfTheUnpackedWeight) {
 
 constexpr Encoding kEncodings[] = {
 #define ENCODING(name, ...) Encoding::name,
+#define FLOATS(name, ...) ENCODING(name)
 #include <lockstep/encodings.def>
 #undef ENCODING
 };
@@ -246,6 +248,55 @@ TEST(Packed, SixteenBitsHaveTheBitsOfTheirNumbers) {
       compare([&](const Tensor& w, Device) { return dequantize(w.flip({0}).slice(1, {.step = 3})); }, {5, 11}, special);
     }
   }
+}
+
+// Activations of 16 bits multiply packed weights as they are: exactly, and in blocked numerics as f32 numbers would.
+TEST(Packed, MultiplyFloatsOfSixteenBits) {
+  for (const Encoding encoding :
+       {Encoding::e4m3, Encoding::e4m3_squares, Encoding::e5m2, Encoding::mxfp4, Encoding::q4_k}) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const std::int64_t rows : {1, 5, 40}) {
+        const std::int64_t k = info_of(encoding).elements == 256 ? 512 : 384;
+        const auto product = [&](Numerics numerics, bool packed) {
+          return same_everywhere([&](Device device) {
+            const Tensor w = random_packed({48, k}, encoding, 3, device);
+            const Tensor x = random_tensor({rows, k}, dtype, 4, device);
+            const NumericsScope scope(numerics);
+            if (packed) return linear(x, w);
+            const graph::InnerNumerics inner(dtype);
+            return linear(x.to(DType::f32), dequantize(w)).to(dtype);
+          });
+        };
+        for (const Numerics numerics : {Numerics::exact, Numerics::blocked}) {
+          const Tensor got = product(numerics, true);
+          EXPECT_EQ(got.dtype(), dtype);
+          EXPECT_BITS_EQ(got, product(numerics, false)) << name_of(encoding) << " " << name_of(numerics) << " " << rows;
+        }
+        // In q8 numerics they are exact.
+        EXPECT_BITS_EQ(product(Numerics::q8, true), product(Numerics::exact, true));
+      }
+    }
+  }
+}
+
+TEST(Packed, AutocastLeavesWeightsAsTheyAre) {
+  const Tensor w = random_packed({32, 256}, Encoding::e4m3, 3);
+  const Tensor x = random_tensor({4, 256}, DType::f32, 4, {});
+  const Autocast scope(DType::bf16);
+  EXPECT_BITS_EQ(linear(x, w), linear(x.to(DType::bf16), w));
+}
+
+TEST(Packed, ScalesAreWhatAnEncodingPromises) {
+  std::vector<std::byte> blocks = random_blocks({256, 256}, Encoding::e4m3, 5, false);
+  const auto made = [&](Encoding encoding) {
+    return Tensor::from_blocks(blocks.data(), blocks.size(), {256, 256}, encoding);
+  };
+  expect_error<ValueError>([&] { made(Encoding::e4m3_rows); }, {"block 1 of row 0", "Encoding::e4m3"});
+  expect_error<ValueError>([&] { made(Encoding::e4m3_squares); }, {"block 0 of row 1", "128 rows"});
+  for (std::size_t row = 0; row < 256; ++row)
+    std::memcpy(blocks.data() + (2 * row + 1) * 132, blocks.data() + 2 * row * 132, sizeof(float));
+  EXPECT_EQ(made(Encoding::e4m3_rows).encoding(), Encoding::e4m3_rows);
+  EXPECT_BITS_EQ(dequantize(made(Encoding::e4m3_rows)), dequantize(made(Encoding::e4m3)));
 }
 
 TEST(Packed, SixteenBitsStayWhereTheyLie) {

@@ -83,5 +83,37 @@ TEST(BlockCodes, KeepTheSignsOfZeros) {
   expect_packed_as(matrix, Encoding::q4_1);
 }
 
+ScaledFloats random_floats(const Shape& shape, std::int64_t tall, std::int64_t wide, DType dtype) {
+  std::mt19937 random(static_cast<unsigned>(tall + 7 * wide));
+  ScaledFloats result{.floats = {}, .tall = tall, .wide = wide, .scales = {}};
+  std::vector<std::uint8_t> bytes;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) bytes.push_back(static_cast<std::uint8_t>(random() % 256));
+  result.floats = Tensor::from_bytes(bytes.data(), bytes.size(), shape, dtype);
+  const std::int64_t scales = (shape[0] + tall - 1) / tall * ((shape[1] + wide - 1) / wide);
+  for (std::int64_t i = 0; i < scales; ++i) result.scales.push_back(static_cast<float>(random() % 1000) * 1e-3F - 0.3F);
+  return result;
+}
+
+TEST(BlockCodes, FloatsStayWhatTheyAre) {
+  const auto expect = [](const Shape& shape, std::int64_t tall, std::int64_t wide, DType dtype, Encoding encoding) {
+    const ScaledFloats matrix = random_floats(shape, tall, wide, dtype);
+    const Tensor dense = tensor_of(matrix, false);
+    const Tensor packed = tensor_of(matrix, true);
+    EXPECT_EQ(dense.encoding(), Encoding::dense);
+    EXPECT_EQ(packed.encoding(), encoding) << name_of(packed.encoding());
+    EXPECT_EQ(dequantize(packed).hash(), dense.hash()) << name_of(encoding);
+  };
+  expect({300, 256}, 300, 256, DType::f8e4m3, Encoding::e4m3_rows);
+  expect({300, 256}, 1, 256, DType::f8e4m3, Encoding::e4m3_rows);
+  expect({300, 256}, 128, 128, DType::f8e4m3, Encoding::e4m3_squares);
+  expect({100, 256}, 100, 128, DType::f8e4m3, Encoding::e4m3_squares);
+  expect({300, 256}, 1, 128, DType::f8e4m3, Encoding::e4m3);
+  expect({300, 256}, 128, 128, DType::f8e5m2, Encoding::e5m2);
+  // Rows, or their parts with one scale, that are no whole blocks.
+  expect({300, 192}, 1, 192, DType::f8e4m3, Encoding::dense);
+  expect({300, 256}, 1, 64, DType::f8e4m3, Encoding::dense);
+  expect({2, 200}, 128, 128, DType::f8e4m3, Encoding::dense);
+}
+
 }  // namespace
 }  // namespace lockstep::io

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include <lockstep/io/safetensors.h>
@@ -62,6 +63,43 @@ TEST(Encodings, ExhaustiveQ8_0IsItsDefinition) {
         ASSERT_EQ(word, expected) << "scale " << scale << ", code " << first + i;
         ASSERT_TRUE(is_canonical(DType::f32, word)) << "scale " << scale << ", code " << first + i;
         ASSERT_TRUE(!std::isfinite(product) || static_cast<double>(std::bit_cast<float>(word)) == product);
+      }
+    }
+  }
+}
+
+constexpr Encoding kFloats[] = {
+#define ENCODING(...)
+#define FLOATS(name, ...) Encoding::name,
+#include <lockstep/encodings.def>
+#undef ENCODING
+};
+
+// value = scale * float, rounded once and canonical; subnormal scales read as zero. Every code under scales of any
+// size.
+TEST(Encodings, BlocksOfFloatsAreTheirDefinition) {
+  const FloatingPointScope scope;
+  std::mt19937 random(1);
+  std::vector<float> scales = {0.0F, -0.0F, 1.0F, 0x1p-126F, -0x1.8p-130F, 0x1p-110F, 0x1.fffffep127F, INFINITY, NAN};
+  for (int i = 0; i < 500; ++i) scales.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+  std::byte block[132];
+  for (const Encoding encoding : kFloats) {
+    ASSERT_EQ(info_of(encoding).bytes, sizeof block);
+    for (const float scale : scales) {
+      std::memcpy(block, &scale, sizeof scale);
+      const float factor = std::fabs(scale) < 0x1p-126F ? std::copysign(0.0F, scale) : scale;
+      for (int first = 0; first < 256; first += 128) {
+        for (int i = 0; i < 128; ++i) block[4 + i] = static_cast<std::byte>(first + i);
+        for (int i = 0; i < 128; ++i) {
+          const auto code = static_cast<std::uint8_t>(first + i);
+          const float number = holds_e4m3(encoding) ? to_f32(Float8E4M3{code}) : to_f32(Float8E5M2{code});
+          const float product = factor * number;
+          const auto bits = std::bit_cast<std::uint32_t>(product);
+          const bool tiny = (bits & 0x7fffffffU) <= 0x00800000U;
+          const std::uint32_t expected = std::isnan(product) ? 0x7fc00000U : tiny ? bits & 0x80000000U : bits;
+          const auto word = static_cast<std::uint32_t>(load_word(encoding, DType::f32, block, i));
+          ASSERT_EQ(word, expected) << name_of(encoding) << " scale " << scale << ", code " << first + i;
+        }
       }
     }
   }

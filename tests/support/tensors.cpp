@@ -93,6 +93,26 @@ std::vector<std::byte> random_blocks(const Shape& shape, Encoding encoding, std:
       std::memcpy(bytes.data() + block + at, &scale, sizeof scale);
     };
     for (std::size_t i = 0; i < info.halves; ++i) put_scale(info.first_half + 2 * i);
+    if (is_floats(encoding)) {
+      constexpr float kSpecial[] = {0.0F, -0.0F, 0x1p-126F, 0x1p-140F, 0x1p-105F, 0x1p110F, INFINITY, -INFINITY, NAN};
+      float scale = static_cast<float>(std::normal_distribution<>(0, 0.02)(random));
+      if (special && random() % 4 == 0) scale = kSpecial[random() % std::size(kSpecial)];
+      // What the encoding promises of scales.
+      const auto number = static_cast<std::int64_t>(block / info.bytes);
+      const std::int64_t across = shape.back() / info.elements;
+      const std::int64_t row = number / across;
+      const std::int64_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
+      const std::int64_t like = encoding == Encoding::e4m3_rows      ? row * across
+                                : encoding == Encoding::e4m3_squares ? number - row % rows % info.elements * across
+                                                                     : number;
+      if (like < number) std::memcpy(&scale, bytes.data() + static_cast<std::size_t>(like) * info.bytes, sizeof scale);
+      std::memcpy(bytes.data() + block, &scale, sizeof scale);
+      // Few codes are no numbers; without `special` none.
+      for (std::size_t i = sizeof scale; !special && i < info.bytes; ++i) {
+        std::byte& code = bytes[block + i];
+        if ((code & std::byte{0x7c}) == std::byte{0x7c}) code &= std::byte{0xbf};
+      }
+    }
   }
   return bytes;
 }

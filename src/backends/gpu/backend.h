@@ -40,6 +40,7 @@ class GpuBackend : public Backend,
   bool holds(DType dtype) const override { return dtype != DType::f64 || arithmetic_.f64; }
 
   std::string missing_for_fast() const override { return driver_->missing_for_products(); }
+  std::string missing_for_fast_floats() const override { return driver_->missing_for_float_products(); }
   std::string missing_for_fast_convolutions() const override { return driver_->missing_for_convolutions(); }
   bool has_fast_attention() const override { return driver_->has_attention(); }
   bool has_blocked_attention() const override { return driver_->info().byte_products; }

@@ -109,8 +109,9 @@ class Driver {
   /// What the disk cache is to have in place of `binary`, of which `module` was just loaded: with what spares the
   /// device compiling it again.
   virtual std::vector<std::byte> to_keep(std::vector<std::byte> binary, const Module&) const { return binary; }
-  /// Why `load_call` cannot be used for products, and for convolutions; empty where it can.
+  /// Why `load_call` cannot be used for products, for those of 8-bit floats, and for convolutions; empty where it can.
   virtual std::string missing_for_products() const { return "only CUDA devices have fast numerics"; }
+  virtual std::string missing_for_float_products() const { return missing_for_products(); }
   virtual std::string missing_for_convolutions() const { return missing_for_products(); }
   /// Whether it can for attention.
   virtual bool has_attention() const { return false; }

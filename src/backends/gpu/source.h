@@ -138,18 +138,23 @@ constexpr std::uint32_t kLibraryAlignment = 16;  ///< in bytes, of places, leadi
 /// dimension are neighbours in memory (`transposed`: along the other one), `leading` is the step along the other. In
 /// elements. The launch's words are the places of a, b, out and the library's working memory.
 struct LibraryProduct {
+  /// f32 factors of an operand of f8e4m3: of 128 neighbours along k, [length / 128, rows or columns]; of each row or
+  /// column; of squares, [over 128 rows or columns, length / 128, as many as make a multiple of 4].
+  enum class Scales : std::uint8_t { none, of_128, of_rows, of_squares };
   struct Matrix {
     bool transposed = false;
     std::int64_t leading = 0;
     std::int64_t batch_stride = 0;
     std::uint32_t alignment = kLibraryAlignment;  ///< of all places that it may have, in bytes
+    Scales scales = Scales::none;
   };
-  DType dtype = DType::f32;   ///< of a and b: bf16, f16, or f32, which are rounded to TF32
-  DType result = DType::f32;  ///< f32, or `dtype`
+  DType dtype = DType::f32;   ///< of a and b: bf16, f16, f8e4m3, or f32, which are rounded to TF32
+  DType result = DType::f32;  ///< f32, or `dtype`; of f8e4m3 f32 or bf16
   std::int64_t batches = 1, rows = 1, columns = 1, length = 1;
   Matrix a, b, out;
   bool bias = false;  ///< a vector of `result`, one element for each row, is added before the rounding: the launch's
                       ///< last word is its place
+  // Of f8e4m3 a is transposed, b is not, and the places of their factors are the launch's last words.
 };
 
 constexpr std::size_t kConvolutionWorkBytes = std::size_t{128} << 20;  ///< its memory for convolutions

@@ -16,6 +16,7 @@ Tensor x(Probe& p, const Shape& shape) {
 
 constexpr Encoding kEncodings[] = {
 #define ENCODING(name, ...) Encoding::name,
+#define FLOATS(name, ...) ENCODING(name)
 #define NARROW(name, ...) Encoding::name,
 #include <lockstep/encodings.def>
 #undef ENCODING

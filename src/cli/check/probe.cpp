@@ -1,5 +1,6 @@
 #include "cli/check/probe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -109,6 +110,7 @@ void put_block(std::byte* to, Encoding encoding, Generator64& random, bool speci
   for (std::size_t i = 0; i < info.halves; ++i) {
     put(to + info.first_half + 2 * i, to_f16(static_cast<float>(float_value(random.next(), special))));
   }
+  if (is_floats(encoding)) put(to, static_cast<float>(float_value(random.next(), special)));
 }
 
 // The shape in memory from which a layout makes `shape`.
@@ -259,6 +261,9 @@ Tensor Probe::blocks(const Shape& shape, Encoding encoding) {
   for (std::int64_t i = 0; i < count; ++i) {
     put_block(bytes.data() + static_cast<std::size_t>(i) * info.bytes, encoding, random,
               point_.values == Values::special);
+    // What such an encoding promises is true of one scale.
+    if (encoding == Encoding::e4m3_rows || encoding == Encoding::e4m3_squares)
+      std::copy_n(bytes.data(), sizeof(float), bytes.data() + static_cast<std::size_t>(i) * info.bytes);
   }
   operands_.push_back(Tensor::from_bytes(bytes.data(), bytes.size(), {count, static_cast<std::int64_t>(info.bytes)},
                                          DType::u8, device_));

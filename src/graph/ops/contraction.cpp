@@ -1,6 +1,7 @@
 #include "graph/ops/contraction.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ inline namespace v0 {
 namespace graph {
 namespace {
 
+constexpr std::int64_t kOutputsOfFloats = 16;  ///< what cuBLASLt takes a multiple of
 // Dimensions that a group of the primitive may have.
 constexpr int kGroupRank = 4;
 
@@ -44,11 +46,18 @@ Shape joined(std::initializer_list<const Shape*> groups) {
 
 // Fast numerics are asked for, and so are given or refused; what is too small for tensor cores, and computed exactly,
 // is within their bound, too.
-void check_fast(const Reading& a, const Reading& b) {
+void check_fast(const Contract& product, const Reading& a, const Reading& b) {
   const Device device = a.base->device;
-  std::string missing = backend_of(device).missing_for_fast();
-  if (missing.empty() && (a.base->encoding != Encoding::dense || b.base->encoding != Encoding::dense)) {
-    missing = "packed weights have none yet";
+  const Backend& backend = backend_of(device);
+  std::string missing = backend.missing_for_fast();
+  if (missing.empty() && has_fast_form(b.base->encoding, product.b_view, product.b.rank(), product.k.rank())) {
+    missing = backend.missing_for_fast_floats();
+    const std::int64_t outputs = product.n.numel();
+    if (missing.empty() && outputs % kOutputsOfFloats != 0)
+      missing =
+          fmt::format("weights of 8-bit floats take outputs in multiples of {}, not {}", kOutputsOfFloats, outputs);
+  } else if (missing.empty() && (a.base->encoding != Encoding::dense || b.base->encoding != Encoding::dense)) {
+    missing = "of packed weights only e4m3 along whole blocks, without batches, has them";
   }
   check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", device.to_string(), missing), {},
                      "Numerics::blocked or exact, which every device has, for this op");
@@ -72,14 +81,23 @@ void check_operands(const Operands& shown) {
     }
   }
   check_same_device(shown);
-  check_same_dtype(shown);
+  // Floats of 16 bits multiply packed weights as they are.
+  std::vector<Shown> alike;
+  for (const Shown& operand : shown) {
+    const Tensor& tensor = *operand.tensor;
+    const DType first = alike.empty() ? tensor.dtype() : alike.front().tensor->dtype();
+    const bool is_narrow = first == DType::f16 || first == DType::bf16;
+    if (is_narrow && tensor.encoding() != Encoding::dense && tensor.dtype() == DType::f32) continue;
+    alike.push_back(operand);
+  }
+  check_same_dtype(alike);
 }
 
 Tensor contract(Contract primitive, const Reading& a, const Reading& b, DType dtype) {
   const Shape shape = joined({&primitive.b, &primitive.m, &primitive.n});
   const Device device = a.base->device;
   primitive.numerics = numerics_of(dtype, primitive, b.base->encoding);
-  if (primitive.numerics == Numerics::fast) check_fast(a, b);
+  if (primitive.numerics == Numerics::fast) check_fast(primitive, a, b);
   return Access::tensor(make_node(std::move(primitive), {a.base, b.base}, shape, accumulated(dtype), device));
 }
 
@@ -115,9 +133,15 @@ Tensor in_own_order(const Tensor& gradient, const Shape& order) {
   return gradient.permute(Dims(inverse));
 }
 
+// Of packed weights fast products have no gradients: those are exact.
+Numerics numerics_of_gradient(const Tensor& a, const Tensor& b) {
+  const Numerics numerics = numerics_of(a.dtype());
+  return numerics == Numerics::fast && b.encoding() != Encoding::dense ? Numerics::exact : numerics;
+}
+
 // y[batch, m, n] = sum_k a b: the gradient of a sums over n, that of b over m.
 Tensor trace_dims(const Tensor& product, const Tensor& a, const Tensor& b, const ContractionDims& dims) {
-  const Numerics numerics = numerics_of(a.dtype());
+  const Numerics numerics = numerics_of_gradient(a, b);
   return traced(product, {&a, &b}, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
     const Tensor g = as_multiplied(upstream, a.dtype(), numerics);
@@ -206,7 +230,7 @@ Shape with(const Shape& dims, std::int64_t last) {
 }
 
 Tensor trace_matmul(const Tensor& product, const Tensor& a, const Tensor& b) {
-  const Numerics numerics = numerics_of(a.dtype());
+  const Numerics numerics = numerics_of_gradient(a, b);
   return traced(product, {&a, &b}, [=](const Tensor& upstream, const std::vector<bool>& wanted, const Tensor&) {
     const InnerNumerics inner(numerics);
     const Tensor g = as_multiplied(upstream, a.dtype(), numerics);

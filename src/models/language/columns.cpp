@@ -33,7 +33,10 @@ Tensor own_slices(const Tensor& whole, const RankCuts& cuts, Device device) {
   const std::byte* const data = reading.base->buffer->data() + bytes_of(reading.view.offset + cuts.first() * width);
   std::vector<std::int64_t> sizes(whole.shape().begin(), whole.shape().end());
   sizes.front() = cuts.count();
-  return Tensor::from_blocks(data, bytes_of(cuts.count() * width), Shape(sizes), whole.encoding(), device);
+  // Squares of 128 rows may be cut.
+  const bool is_cut = whole.encoding() == Encoding::e4m3_squares && whole.rank() == 2 && cuts.first() % 128 != 0;
+  const Encoding encoding = is_cut ? Encoding::e4m3 : whole.encoding();
+  return Tensor::from_blocks(data, bytes_of(cuts.count() * width), Shape(sizes), encoding, device);
 }
 
 void take_away(nn::Parameter& parameter, Device device) {

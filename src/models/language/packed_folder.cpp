@@ -1,6 +1,7 @@
 #include "models/language/packed_folder.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -223,38 +224,33 @@ void read_mlx(const io::JsonFields& config, io::TensorMap& tensors, bool packed)
   }
 }
 
-std::vector<float> fp8_values(const std::string& name, const Tensor& weight) {
-  std::vector<float> result;
-  if (weight.dtype() == DType::f8e4m3) {
-    for (const Float8E4M3 value : weight.to_vector<Float8E4M3>()) result.push_back(to_f32(value));
-  } else if (weight.dtype() == DType::f8e5m2) {
-    for (const Float8E5M2 value : weight.to_vector<Float8E5M2>()) result.push_back(to_f32(value));
-  } else {
-    refuse_tensor(name, fmt::format("is {}, not fp8", name_of(weight.dtype())));
+// Factors of fp8 weights: numbers, whatever a file holds.
+std::vector<float> read_factors(const std::string& name, const Tensor& given) {
+  if (given.dtype() != DType::f32 && given.dtype() != DType::bf16 && given.dtype() != DType::f16)
+    refuse_tensor(name, fmt::format("is {}, no float", name_of(given.dtype())));
+  std::vector<float> factors = given.to(DType::f32).to_vector<float>();
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    if (!std::isfinite(factors[i])) refuse_tensor(name, fmt::format("is {} at {}, no number", factors[i], i));
   }
-  return result;
+  return factors;
 }
 
 // weight_scale_inv has a factor for each block (DeepSeek), weight_scale one for the tensor or for each output.
-void read_fp8(io::TensorMap& tensors) {
+void read_fp8(io::TensorMap& tensors, bool packed) {
   for (const char* part : {".weight_scale_inv", ".weight_scale"}) {
     for (const std::string& path : paths_with(tensors, part)) {
       PackedParts parts(tensors, path);
       const Tensor& weight = parts.matrix(".weight");
-      const std::int64_t out = weight.size(0);
-      const std::int64_t in = weight.size(1);
-      std::vector<float> values = fp8_values(path + ".weight", weight);
+      if (weight.dtype() != DType::f8e4m3 && weight.dtype() != DType::f8e5m2)
+        refuse_tensor(path + ".weight", fmt::format("is {}, not fp8", name_of(weight.dtype())));
       const Tensor& given = tensors.at(path + part);
-      if (given.dtype() != DType::f32 && given.dtype() != DType::bf16 && given.dtype() != DType::f16)
-        refuse_tensor(path + part, "is no float");
-      const std::vector<float> scales = given.to(DType::f32).to_vector<float>();
       std::int64_t rows = 1;
       std::int64_t columns = 1;
       if (given.rank() == 2) {
         rows = given.size(0);
         columns = given.size(1);
-      } else if (given.numel() != 1) {
-        rows = given.numel();
+      } else {
+        rows = given.rank() < 2 ? given.numel() : -1;  // fits nothing
       }
       // Blocks are 128 wide, the last ones narrower; a factor for each output is a block as wide as the row.
       const auto size_of = [&](std::int64_t all, std::int64_t count) {
@@ -265,18 +261,16 @@ void read_fp8(io::TensorMap& tensors) {
         refuse_tensor(path + part, fmt::format("has the shape {} for a weight of {}", given.shape().to_string(),
                                                weight.shape().to_string()));
       };
-      const std::int64_t tall = size_of(out, rows);
-      const std::int64_t wide = size_of(in, columns);
-      for (std::int64_t o = 0; o < out; ++o) {
-        for (std::int64_t i = 0; i < in; ++i) {
-          values[static_cast<std::size_t>(o * in + i)] *=
-              scales[static_cast<std::size_t>(o / tall * columns + i / wide)];
-        }
-      }
-      const Shape shape = weight.shape();
-      parts.put(Tensor::from(values, shape), {part, ".input_scale"});
+      const io::ScaledFloats matrix{.floats = weight,
+                                    .tall = size_of(weight.size(0), rows),
+                                    .wide = size_of(weight.size(1), columns),
+                                    .scales = read_factors(path + part, given)};
+      parts.put(tensor_of(matrix, packed), {part, ".input_scale"});
     }
   }
+  // Of caches in fp8, which there are none of.
+  std::erase_if(tensors,
+                [](const auto& item) { return item.first.ends_with(".k_scale") || item.first.ends_with(".v_scale"); });
 }
 
 // gpt-oss: the experts of a layer are one tensor [E, out, in / 32, 16] of pairs of codes, the first in the lower bits,
@@ -331,13 +325,17 @@ void read_packed_weights(const io::JsonFields& config, io::TensorMap& tensors, b
     const std::string method = quantised.text_or("quant_method", quantised.has("group_size") ? "mlx" : "");
     if (method == "gptq") return read_gptq(quantised, tensors, packed);
     if (method == "awq") return read_awq(quantised, tensors, packed);
-    if (method == "fp8") return read_fp8(tensors);
+    if (method == "fp8" || method == "fbgemm_fp8") return read_fp8(tensors, packed);
+    if (method == "modelopt" && quantised.text_or("quant_algo", "") == "FP8") return read_fp8(tensors, packed);
     if (method == "mxfp4") return read_mxfp4(tensors, packed);
     if (method == "compressed-tensors" && quantised.text_or("format", "") == "float-quantized")
-      return read_fp8(tensors);
+      return read_fp8(tensors, packed);
     if (method == "mlx") return read_mlx(quantised, tensors, packed);
-    quantised.fail("quant_method",
-                   fmt::format("{} is not supported (gptq, awq, fp8 and mxfp4 are)", in_quotes(method)));
+    quantised.fail(
+        "quant_method",
+        fmt::format(
+            "{} is not supported (gptq, awq, fp8, fbgemm_fp8, mxfp4, compressed-tensors and modelopt with fp8 are)",
+            in_quotes(method)));
   }
   if (config.has("quantization")) read_mlx(config.object("quantization"), tensors, packed);
 }

@@ -36,6 +36,12 @@ TEST(FastNumerics, AreRefusedWhereADeviceHasNone) {
     const Tensor picture = ones({1, 2, 4, 4}, {.dtype = DType::f16, .device = device});
     const Tensor filter = ones({2, 2, 3, 3}, {.dtype = DType::f16, .device = device});
     expect_error<DeviceError>([&] { conv2d(picture, filter); }, {"conv2d", "fast numerics on " + name});
+    // So are weights of 8-bit floats, whatever they multiply.
+    const Tensor weight = random_packed({16, 256}, Encoding::e4m3, 1, device);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Tensor rows = ones({20, 256}, {.dtype = dtype, .device = device});
+      expect_error<DeviceError>([&] { linear(rows, weight); }, {"linear", "fast numerics on " + name, "CUDA"});
+    }
     // What is exact in every scope.
     const Tensor y = ones({4, 4}, {.device = device});
     EXPECT_EQ(matmul(y, y).to_vector<float>()[0], 4.0f);
@@ -112,6 +118,83 @@ TEST_F(FastOnCuda, ErrorStaysBelowTheBound) {
       }
     }
   }
+}
+
+// Weights of 8-bit floats: the bound of section 13, element by element, for all that is known of scales, from the first
+// row on and from another one; three times, since the weights' form is kept meanwhile.
+TEST_F(FastOnCuda, WeightsOfFloatsStayBelowTheBound) {
+  if (const std::string missing = backend_of(device_).missing_for_fast_floats(); !missing.empty())
+    GTEST_SKIP() << missing;
+  manual_seed(6);
+  const Device cpu{DeviceKind::cpu, 0};
+  const FastShape shapes[] = {{{}, 128, 192, 256}, {{}, 77, 272, 1024}, {{2}, 33, 144, 384}, {{}, 640, 400, 4096}};
+  for (const FastShape& shape : shapes) {
+    for (const Encoding encoding : {Encoding::e4m3, Encoding::e4m3_rows, Encoding::e4m3_squares}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        const std::int64_t first = shape.m == 77 ? 128 : shape.m == 640 ? 16 : 0;
+        const Tensor weight = random_packed({first + shape.n, shape.k}, encoding, 9, cpu);
+        Shape sizes = shape.batch;
+        for (const std::int64_t size : {shape.m, shape.k}) sizes.push_back(size);
+        const Tensor x = (randn(sizes) * exp(randn(sizes))).to(dtype).eval();
+        const Tensor on_device = x.to(device_);
+        const Tensor weights = weight.to(device_).narrow(0, first, shape.n);
+        const auto product = [&] { return in_fast([&] { return relu(linear(on_device, weights)).eval(); }); };
+        const Tensor got = product();
+        for (int again = 0; again < 2; ++again) EXPECT_BITS_EQ(got, product());
+        const Tensor w = dequantize(weight.narrow(0, first, shape.n)).to(DType::f64).transpose(0, 1);
+        const Tensor a = x.to(DType::f64).reshape({-1, shape.k});
+        const std::int64_t shared = encoding == Encoding::e4m3_rows ? shape.k : 128;
+        const Tensor blocks = abs(a).reshape({-1, shape.k / shared, shared});
+        const Tensor largest = amax(blocks, {-1}, true).expand(blocks.shape()).reshape(a.shape());
+        const double rounding = dtype == DType::f32 ? 0x1p-8 : dtype == DType::bf16 ? 0x1p-7 : 0x1p-8;
+        const double sums = 0x1p-6 + static_cast<double>(shape.k + 16) * 0x1p-23 + rounding;
+        const std::vector<double> exact = matmul(a, w).to_vector<double>();
+        const std::vector<double> bounds =
+            matmul(abs(a) * (0x1p-4 + sums) + largest * 0x1p-18, abs(w)).to_vector<double>();
+        const std::vector<float> results = got.to(DType::f32).to_vector<float>();
+        ASSERT_EQ(results.size(), exact.size());
+        double squares = 0, errors = 0;
+        for (std::size_t i = 0; i < exact.size(); ++i) {
+          const double wanted = std::max(exact[i], 0.0);
+          ASSERT_LE(std::fabs(results[i] - wanted), bounds[i])
+              << name_of(encoding) << " " << name_of(dtype) << " " << shape.m << " " << i;
+          errors += (results[i] - wanted) * (results[i] - wanted);
+          squares += wanted * wanted;
+        }
+        EXPECT_LT(std::sqrt(errors / squares), 0.05) << name_of(encoding) << " " << name_of(dtype);
+      }
+    }
+  }
+}
+
+TEST_F(FastOnCuda, ShadowsHoldTheBoundOfFloats) {
+  if (const std::string missing = backend_of(device_).missing_for_fast_floats(); !missing.empty())
+    GTEST_SKIP() << missing;
+  manual_seed(7);
+  for (const Encoding encoding : {Encoding::e4m3, Encoding::e4m3_rows, Encoding::e4m3_squares}) {
+    const Tensor weight = random_packed({64, 512}, encoding, 2, device_);
+    const Tensor x = random({48, 512}, DType::bf16);
+    const Shadow shadow({DeviceKind::cpu, 0}, {.policy = ShadowPolicy::report});
+    in_fast([&] { return linear(x, weight).eval(); });
+    EXPECT_GE(shadow.counts().compared, 1);
+    EXPECT_EQ(shadow.counts().different, 0) << name_of(encoding);
+  }
+}
+
+TEST_F(FastOnCuda, OtherPackedWeightsAreRefused) {
+  const NumericsScope scope(Numerics::fast);
+  const Tensor x = ones({20, 256}, {.dtype = DType::bf16, .device = device_});
+  expect_error<DeviceError>(
+      [&] {
+        linear(x, random_packed({16, 256}, Encoding::q4_0, 1, device_));
+      },
+      {"linear", "of packed weights only e4m3"});
+  if (!backend_of(device_).missing_for_fast_floats().empty()) return;
+  expect_error<DeviceError>(
+      [&] {
+        linear(x, random_packed({18, 256}, Encoding::e4m3, 1, device_));
+      },
+      {"linear", "multiples of 16, not 18"});
 }
 
 struct FastConvolution {

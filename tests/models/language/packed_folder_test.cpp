@@ -2,6 +2,7 @@
 // quantize, DeepSeek's weight_dequant), and the models must be those of the values that were packed.
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include <fmt/format.h>
@@ -141,8 +142,37 @@ class PackedFolder {
   using Pack = std::function<Tensor(const std::string& path, const Shape& shape, io::TensorMap& tensors)>;
   PackedFolder(const nlohmann::json& description, const Pack& pack) {
     const std::filesystem::path source = test::test_data("lm") / "llama";
-    const auto config = nlohmann::json::parse(test::read_whole_file(source / "config.json"));
-    const io::TensorMap given = io::load_weights((source / "model.safetensors").string());
+    fill(nlohmann::json::parse(test::read_whole_file(source / "config.json")),
+         io::load_weights((source / "model.safetensors").string()), description, pack);
+  }
+  /// Of a model with random weights.
+  PackedFolder(const nlohmann::json& config, const nlohmann::json& description, const Pack& pack) {
+    io::TensorMap given;
+    for (const auto& [name, tensor] : create_language_model(config.dump(), "config.json")->state_dict())
+      given.emplace(name, tensor);
+    fill(config, given, description, pack);
+  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  /// The packed model is that of the values, whether its weights stay packed, all in this encoding, or not. Those whose
+  /// inputs are no multiple of 128 are in `narrow`.
+  void expect_equal(Encoding encoding) const { expect_equal(encoding, encoding); }
+  void expect_equal(Encoding encoding, Encoding narrow) const {
+    const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 200}, {1, 4});
+    const std::uint64_t wanted = load_language_model(path("dense"))->forward(ids).hash();
+    for (const bool packed : {true, false}) {
+      const auto model = load_language_model(path("packed"), Device{}, {.packed = packed});
+      EXPECT_EQ(model->forward(ids).hash(), wanted) << packed;
+      for (const auto& [name, tensor] : model->state_dict()) {
+        if (!name.ends_with("_proj.weight")) continue;
+        const Encoding held = tensor.size(1) % 128 == 0 ? encoding : narrow;
+        EXPECT_EQ(tensor.encoding(), packed ? held : Encoding::dense) << name;
+      }
+    }
+  }
+
+ private:
+  void fill(const nlohmann::json& config, const io::TensorMap& given, const nlohmann::json& description,
+            const Pack& pack) {
     io::TensorMap packed = given;
     io::TensorMap dense = given;
     for (const auto& [name, tensor] : given) {
@@ -154,22 +184,6 @@ class PackedFolder {
     write("packed", config, description, packed);
     write("dense", config, nlohmann::json::object(), dense);
   }
-  std::string path(const std::string& name) const { return folder_.path(name); }
-  /// The packed model is that of the values, whether its weights stay packed, all in this encoding, or not.
-  void expect_equal(Encoding encoding) const {
-    const Tensor ids = Tensor::from(std::vector<std::int64_t>{1, 5, 9, 200}, {1, 4});
-    const std::uint64_t wanted = load_language_model(path("dense"))->forward(ids).hash();
-    for (const bool packed : {true, false}) {
-      const auto model = load_language_model(path("packed"), Device{}, {.packed = packed});
-      EXPECT_EQ(model->forward(ids).hash(), wanted) << packed;
-      for (const auto& [name, tensor] : model->state_dict()) {
-        if (!name.ends_with("_proj.weight")) continue;
-        EXPECT_EQ(tensor.encoding(), packed ? encoding : Encoding::dense) << name;
-      }
-    }
-  }
-
- private:
   void write(const std::string& name, nlohmann::json config, const nlohmann::json& description,
              const io::TensorMap& tensors) {
     std::filesystem::create_directory(path(name));
@@ -266,30 +280,89 @@ TEST(PackedFolders, Mlx) {
   }
 }
 
+/// Random floats of 8 bits, and how their scales lie: of the tensor, of rows, or of blocks of 128 x 128.
+Tensor pack_fp8(const std::string& form, DType dtype, const std::string& path, const Shape& shape,
+                io::TensorMap& tensors, std::mt19937& random) {
+  const std::int64_t tall = form == "tensor" ? shape[0] : form == "rows" ? 1 : 128;
+  const std::int64_t wide = form == "blocks" ? 128 : shape[1];
+  const Shape of_scales{(shape[0] + tall - 1) / tall, (shape[1] + wide - 1) / wide};
+  std::vector<float> scales;
+  for (std::int64_t i = 0; i < of_scales.numel(); ++i) scales.push_back(0.01F + static_cast<float>(i) * 1e-4F);
+  std::vector<std::uint8_t> bytes;
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    const auto byte =
+        static_cast<std::uint8_t>(random() % (dtype == DType::f8e4m3 ? 0x70 : 0x48) | (random() % 2) << 7);
+    bytes.push_back(byte);
+    const float scale = scales[static_cast<std::size_t>(i / shape[1] / tall * of_scales[1] + i % shape[1] / wide)];
+    values.push_back((dtype == DType::f8e4m3 ? to_f32(Float8E4M3{byte}) : to_f32(Float8E5M2{byte})) * scale);
+  }
+  tensors.insert_or_assign(path + ".weight", Tensor::from_bytes(bytes.data(), bytes.size(), shape, dtype));
+  tensors.insert_or_assign(path + (form == "blocks" ? ".weight_scale_inv" : ".weight_scale"),
+                           Tensor::from(scales, form == "tensor" ? Shape{} : of_scales));
+  tensors.insert_or_assign(path + ".input_scale", Tensor::from(std::vector<float>{0.5F}, Shape{}));
+  return Tensor::from(values, shape);
+}
+
+const nlohmann::json kWideLlama = {{"model_type", "llama"},    {"hidden_size", 256},
+                                   {"intermediate_size", 384}, {"num_attention_heads", 4},
+                                   {"num_key_value_heads", 2}, {"num_hidden_layers", 2},
+                                   {"vocab_size", 256},        {"max_position_embeddings", 64},
+                                   {"rms_norm_eps", 1e-5},     {"rope_theta", 10000.0},
+                                   {"hidden_act", "silu"},     {"attention_bias", false},
+                                   {"mlp_bias", false},        {"tie_word_embeddings", false}};
+
 TEST(PackedFolders, Fp8WithScales) {
+  std::mt19937 random(4);
+  struct Case {
+    const char *method, *form;
+    DType dtype;
+    Encoding encoding;
+  };
+  for (const Case& c : {Case{"fp8", "tensor", DType::f8e4m3, Encoding::e4m3_rows},
+                        {"fbgemm_fp8", "rows", DType::f8e4m3, Encoding::e4m3_rows},
+                        {"fp8", "blocks", DType::f8e4m3, Encoding::e4m3_squares},
+                        {"fp8", "blocks", DType::f8e5m2, Encoding::e5m2},
+                        {"compressed-tensors", "rows", DType::f8e4m3, Encoding::e4m3_rows},
+                        {"modelopt", "tensor", DType::f8e4m3, Encoding::e4m3_rows}}) {
+    SCOPED_TRACE(std::string(c.method) + " " + c.form);
+    PackedFolder(
+        kWideLlama,
+        {{"quantization_config", {{"quant_method", c.method}, {"format", "float-quantized"}, {"quant_algo", "FP8"}}}},
+        [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+          return pack_fp8(c.form, c.dtype, path, shape, tensors, random);
+        })
+        .expect_equal(c.encoding);
+  }
+}
+
+TEST(PackedFolders, Fp8InNoWholeBlocksBecomesDense) {
   LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
   std::mt19937 random(4);
-  const std::vector<std::string> forms = {"tensor", "rows", "blocks"};
-  for (const std::string& form : forms) {
+  for (const char* form : {"tensor", "rows", "blocks"}) {
     PackedFolder({{"quantization_config", {{"quant_method", "fp8"}}}}, [&](const std::string& path, const Shape& shape,
                                                                            io::TensorMap& tensors) {
-      std::vector<Float8E4M3> bytes;
-      std::vector<float> values;
-      const std::int64_t count = form == "rows" ? shape[0] : 1;
-      std::vector<float> scales;
-      for (std::int64_t i = 0; i < count; ++i) scales.push_back(0.01F + static_cast<float>(i) * 1e-4F);
-      for (std::int64_t i = 0; i < shape.numel(); ++i) {
-        const Float8E4M3 byte{static_cast<std::uint8_t>(random() % 0x70 | (random() % 2) << 7)};
-        bytes.push_back(byte);
-        values.push_back(to_f32(byte) * scales[static_cast<std::size_t>(form == "rows" ? i / shape[1] : 0)]);
-      }
-      tensors.insert_or_assign(path + ".weight", Tensor::from(bytes, shape));
-      const Shape of_scales = form == "tensor" ? Shape{} : form == "rows" ? Shape{count, 1} : Shape{1, 1};
-      tensors.insert_or_assign(path + (form == "blocks" ? ".weight_scale_inv" : ".weight_scale"),
-                               Tensor::from(scales, of_scales));
-      return Tensor::from(values, shape);
-    }).expect_equal(Encoding::dense);
+      return pack_fp8(form, DType::f8e4m3, path, shape, tensors, random);
+    }).expect_equal(Encoding::e4m3_rows, Encoding::dense);
   }
+}
+
+TEST(PackedFolders, RefuseFp8ScalesThatDoNotFit) {
+  std::mt19937 random(4);
+  const auto error_of = [&](const Tensor& scales) {
+    const PackedFolder folder(kWideLlama, {{"quantization_config", {{"quant_method", "fp8"}}}},
+                              [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+                                const Tensor values = pack_fp8("tensor", DType::f8e4m3, path, shape, tensors, random);
+                                tensors.insert_or_assign(path + ".weight_scale", scales);
+                                return values;
+                              });
+    return message_of<FormatError>([&] { load_language_model(folder.path("packed")); });
+  };
+  EXPECT_THAT(error_of(full({3, 5}, 1)), testing::AllOf(HasSubstr("weight_scale"), HasSubstr("[3, 5]")));
+  EXPECT_THAT(error_of(full({1, 1, 1}, 1)), HasSubstr("[1, 1, 1]"));
+  EXPECT_THAT(error_of(full({}, std::numeric_limits<double>::quiet_NaN())), HasSubstr("no number"));
+  EXPECT_THAT(error_of(full({}, std::numeric_limits<double>::infinity())), HasSubstr("no number"));
+  EXPECT_THAT(error_of(full({}, 1, {.dtype = DType::i32})), HasSubstr("no float"));
 }
 
 TEST(PackedFolders, RefuseWhatDoesNotFit) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -36,12 +37,13 @@ struct Codes {
   float offsets[16];
 };
 
-/// How an encoding's chunks are taken apart.
+/// How an encoding's chunks are taken apart, or written at once (blocks of floats).
 struct Form {
   int group;     ///< elements that share a scale
   bool shifted;  ///< whether there are offsets
   /// `blocks` blocks, at most kChunk elements. False where a scale or an offset is no finite number.
   bool (*take_apart)(const std::uint8_t* at, int blocks, Codes& to);
+  bool (*write)(const std::uint8_t* at, int blocks, float* to) = nullptr;  ///< alike
 };
 
 // f16 numbers as floats; false if one of them is none.
@@ -205,12 +207,47 @@ inline bool six_bits(const std::uint8_t* at, int, Codes& to) {
   return finite;
 }
 
+// Floats of 8 bits are f16 numbers after a shift, those with 4 bits of exponent times 2^8. False where products with
+// the scale may be no normal numbers.
+template <bool kE4m3> bool write_floats(const std::uint8_t* at, int blocks, float* to) {
+  constexpr int kOfBlock = 128;
+  for (int b = 0; b < blocks; ++b, at += sizeof(float) + kOfBlock, to += kOfBlock) {
+    float scale;
+    std::memcpy(&scale, at, sizeof scale);
+    if (!(std::abs(scale) > 0x1p-100f && std::abs(scale) < 0x1p100f)) return false;
+    const std::uint8_t* const codes = at + sizeof scale;
+#if LOCKSTEP_SCALAR_TILE
+    for (int i = 0; i < kOfBlock; ++i)
+      to[i] = scale * (kE4m3 ? scalar::e4m3_value(codes[i]) : scalar::e5m2_value(codes[i]));
+#else
+    using D = hn::CappedTag<float, 16>;
+    const D d;
+    const hn::Rebind<std::uint8_t, D> d8;
+    const hn::Rebind<std::uint16_t, D> du;
+    const hn::Rebind<hwy::float16_t, D> dh;
+    const auto factor = hn::Set(d, kE4m3 ? scale * 0x1p8f : scale);
+    for (int i = 0; i < kOfBlock; i += static_cast<int>(hn::Lanes(d))) {
+      auto half = hn::ShiftLeft<8>(hn::PromoteTo(du, hn::LoadU(d8, codes + i)));
+      if constexpr (kE4m3) {
+        const auto sign = hn::And(half, hn::Set(du, 0x8000));
+        const auto size = hn::AndNot(hn::Set(du, 0x8000), half);
+        const auto number = hn::ShiftRight<1>(size);
+        half = hn::Or(sign, hn::IfThenElse(hn::Eq(size, hn::Set(du, 0x7f00)), hn::Set(du, 0x7e00), number));
+      }
+      hn::StoreU(hn::Mul(hn::PromoteTo(d, hn::BitCast(dh, half)), factor), d, to + i);
+    }
+#endif
+  }
+  return true;
+}
+
 /// Null for encodings whose elements are decoded one by one.
 inline const Form* form_of(Encoding encoding) {
   static constexpr Form kBytes{32, false, &signed_bytes}, kQ4_0{32, false, &nibbles<1, false, 8>},
       kQ4_1{32, true, &nibbles<2, false, 0>}, kQ5_0{32, false, &nibbles<1, true, 16>},
       kQ5_1{32, true, &nibbles<2, true, 0>}, kQ4_k{32, true, &k_nibbles<false>}, kQ5_k{32, true, &k_nibbles<true>},
-      kQ6_k{16, false, &six_bits};
+      kQ6_k{16, false, &six_bits}, kE4m3{128, false, nullptr, &write_floats<true>},
+      kE5m2{128, false, nullptr, &write_floats<false>};
   switch (encoding) {
     case Encoding::q8_0: return &kBytes;
     case Encoding::q4_0: return &kQ4_0;
@@ -220,6 +257,10 @@ inline const Form* form_of(Encoding encoding) {
     case Encoding::q4_k: return &kQ4_k;
     case Encoding::q5_k: return &kQ5_k;
     case Encoding::q6_k: return &kQ6_k;
+    case Encoding::e4m3:
+    case Encoding::e4m3_rows:
+    case Encoding::e4m3_squares: return &kE4m3;
+    case Encoding::e5m2: return &kE5m2;
     case Encoding::dense:
     case Encoding::q2_k:
     case Encoding::q3_k:
@@ -278,16 +319,9 @@ class Lines {
     one_by_one(at, end - at, to + (at - first));
   }
 
-  /// The same, at most kChunk, as codes. False where they are no whole blocks, or must be decoded one by one.
-  bool take_apart(std::int64_t first, std::int64_t count, Codes& to) const {
-    if (form_ == nullptr || ((first | count) & (info_.elements - 1)) != 0) return false;
-    const auto* const at = reinterpret_cast<const std::uint8_t*>(block(first));
-    return form_->take_apart(at, static_cast<int>(count >> shift_), to);
-  }
-
  private:
-  const std::byte* block(std::int64_t element) const {
-    return data_ + static_cast<std::size_t>(element >> shift_) * info_.bytes;
+  const std::uint8_t* block(std::int64_t element) const {
+    return reinterpret_cast<const std::uint8_t*>(data_) + static_cast<std::size_t>(element >> shift_) * info_.bytes;
   }
 
   // Returns the element behind them.
@@ -300,8 +334,10 @@ class Lines {
   }
 
   bool write_blocks(std::int64_t first, std::int64_t count, float* to) const {
+    const int blocks = static_cast<int>(count >> shift_);
+    if (form_->write != nullptr) return form_->write(block(first), blocks, to);
     Codes codes;
-    if (!take_apart(first, count, codes)) return false;
+    if (!form_->take_apart(block(first), blocks, codes)) return false;
     const int whole = static_cast<int>(count);
     if (form_->group == 16) {
       form_->shifted ? write_values<16, true>(codes, whole, to) : write_values<16, false>(codes, whole, to);

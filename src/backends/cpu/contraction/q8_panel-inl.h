@@ -61,6 +61,8 @@ struct Q8Form {
 #define ENCODING(name, elements, bytes, first_half, ...) \
   case Encoding::name:                                   \
     return first_half;
+#define FLOATS(name, ...) \
+  case Encoding::name: break;
 #include <lockstep/encodings.def>
 #undef ENCODING
       case Encoding::dense:

@@ -106,10 +106,12 @@ class ThinWay final : public Way {
         args.encoding = side.encoding;
         args.blocks = data(binding, Operand::columns);
         args.first = side.geometry.batch_address(batch + b);
-        const Q8Loops& made = block_panels(side.encoding, isa_);
-        args.pack_blocks = made.pack;
-        args.packed_bytes = made.panel_bytes(kBlock / order::kQ8Block);
-        args.packed = workspace.columns.reserve(thin_block_bytes(plan_.k, lanes, args.packed_bytes));
+        if (!is_floats(side.encoding)) {  // those have no panels
+          const Q8Loops& made = block_panels(side.encoding, isa_);
+          args.pack_blocks = made.pack;
+          args.packed_bytes = made.panel_bytes(kBlock / order::kQ8Block);
+          args.packed = workspace.columns.reserve(thin_block_bytes(plan_.k, lanes, args.packed_bytes));
+        }
       } else if (panels != nullptr) {
         args.panels = reinterpret_cast<const float*>(panels) + (batch + b) * k_blocks() * args.block_stride;
       } else if (side.is_half()) {

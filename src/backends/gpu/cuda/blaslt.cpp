@@ -16,10 +16,13 @@ namespace cuda {
 namespace {
 
 // The library's numbers for types, ways of computing and attributes.
-constexpr int kBlasF32 = 0, kBlasF16 = 2, kBlasBf16 = 14;
+constexpr int kBlasF32 = 0, kBlasF16 = 2, kBlasBf16 = 14, kBlasE4m3 = 28;
 constexpr int kBlasSumsInF32 = 68, kBlasTf32 = 77;
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4;  // of a product
 constexpr int kBlasEpilogue = 7, kBlasBiasPlace = 8;
+constexpr int kBlasScalesA = 17, kBlasScalesB = 18, kBlasScalingA = 31, kBlasScalingB = 32;
+constexpr std::int32_t kBlasScales[] = {0, 4, 3, 5};     // ways of scaling, as LibraryProduct::Scales has them
+constexpr std::size_t kBlasFirstScaling = 120900;        // a version
 constexpr std::int32_t kBlasAddsBias = 4;                // an epilogue
 constexpr int kBlasBatches = 5, kBlasBatchStride = 6;    // of a matrix
 constexpr int kBlasWorkBytes = 1, kBlasReductions = 3;   // of a choice
@@ -119,13 +122,21 @@ void check_blaslt(Status status, const char* call) {
 }
 
 int blaslt_type(DType dtype) {
-  return dtype == DType::f16 ? kBlasF16 : dtype == DType::bf16 ? kBlasBf16 : kBlasF32;
+  return dtype == DType::f16      ? kBlasF16
+         : dtype == DType::bf16   ? kBlasBf16
+         : dtype == DType::f8e4m3 ? kBlasE4m3
+                                  : kBlasF32;
 }
 
 }  // namespace
 
 const std::string& missing_blaslt() {
   return blaslt_api().missing;
+}
+
+std::string missing_scaled_floats() {
+  if (!missing_blaslt().empty() || blaslt_api().version() >= kBlasFirstScaling) return missing_blaslt();
+  return fmt::format("{} is too old for 8-bit floats with scales; install 12.9 or later", blaslt_version());
 }
 
 std::string blaslt_version() {
@@ -152,6 +163,7 @@ struct BlasLt::Product::Plan {
   BlasLtObject out{api.matrix_destroy};
   BlasLtAlgorithm algorithm{};
   bool has_bias = false;
+  bool has_scales = false;
 
   void set(int attribute, const void* value, std::size_t bytes) {
     check_blaslt(api.product_set(product.handle, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
@@ -182,6 +194,14 @@ BlasLt::Product::Product(const BlasLt& library, const LibraryProduct& of)
   plan.set(kBlasTransposeB, &transpose_b, sizeof transpose_b);
   plan.has_bias = of.bias;
   if (of.bias) plan.set(kBlasEpilogue, &kBlasAddsBias, sizeof kBlasAddsBias);
+  plan.has_scales = of.dtype == DType::f8e4m3;
+  if (plan.has_scales) {
+    plan.set(kBlasScalingA, &kBlasScales[static_cast<std::size_t>(of.a.scales)], sizeof(std::int32_t));
+    plan.set(kBlasScalingB, &kBlasScales[static_cast<std::size_t>(of.b.scales)], sizeof(std::int32_t));
+    const void* const anywhere = &kBlasScales;  // the heuristics ask whether there is a place
+    plan.set(kBlasScalesA, &anywhere, sizeof(void*));
+    plan.set(kBlasScalesB, &anywhere, sizeof(void*));
+  }
   plan.describe(plan.a, of.dtype, of.rows, of.length, of.batches, of.a);
   plan.describe(plan.b, of.dtype, of.length, of.columns, of.batches, of.b);
   plan.describe(plan.out, of.result, of.rows, of.columns, of.batches, of.out);
@@ -221,6 +241,11 @@ void BlasLt::Product::run(std::span<const Address> words, Handle stream) const {
   if (plan_->has_bias) {
     const void* const bias = place(kBiasWord);
     plan_->set(kBlasBiasPlace, &bias, sizeof(void*));
+  }
+  constexpr std::size_t kScaleWord = 4;
+  for (std::size_t i = 0; plan_->has_scales && i < 2; ++i) {
+    const void* const scales = place(kScaleWord + i);
+    plan_->set(i == 0 ? kBlasScalesA : kBlasScalesB, &scales, sizeof(void*));
   }
   check_blaslt(plan_->api.run(library_.handle_, plan_->product.handle, &one, place(0), plan_->a.handle, place(1),
                               plan_->b.handle, &zero, place(2), plan_->out.handle, place(2), plan_->out.handle,

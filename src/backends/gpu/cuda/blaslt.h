@@ -17,6 +17,8 @@ namespace cuda {
 
 /// Why the library cannot be used, with what to install; empty where it can. Opens it.
 const std::string& missing_blaslt();
+/// The same for products of 8-bit floats that have scales.
+std::string missing_scaled_floats();
 /// E.g. "cuBLASLt 13.1.0"; empty where it is missing.
 std::string blaslt_version();
 

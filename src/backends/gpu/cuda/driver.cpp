@@ -318,6 +318,11 @@ class CudaDriver : public Driver {
   }
 
   std::string missing_for_products() const override { return missing_blaslt(); }
+  std::string missing_for_float_products() const override {
+    return info_.integer_tiles || !missing_blaslt().empty()
+               ? missing_scaled_floats()
+               : "products of 8-bit floats with scales for 128 neighbours take a Hopper GPU";
+  }
   std::string missing_for_convolutions() const override {
     return missing_blaslt().empty() ? missing_cudnn() : missing_blaslt();
   }

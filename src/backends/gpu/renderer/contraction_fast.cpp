@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/gpu/renderer/fast_floats.h"
 #include "backends/gpu/renderer/fast_parts.h"
 #include "core/assert.h"
 
@@ -16,6 +17,7 @@ namespace gpu {
 namespace {
 
 constexpr std::uint64_t kMemoryBytes = 256;  ///< memory begins at multiples of that
+constexpr std::int64_t kRowsOfFloats = 16;   ///< what the library takes a multiple of
 
 /// An operand, or the result: a matrix for each batch.
 struct FastMatrix {
@@ -61,10 +63,15 @@ class FastContraction {
  public:
   FastContraction(const ContractionKernel& kernel, const RenderLimits& limits)
       : kernel_(kernel),
+        limits_(limits),
         parts_(limits),
         geometry_(geometry_of(kernel)),
         epilogue_(kernel.epilogue),
-        dtype_(kernel.a.dtype == kernel.b_operand.dtype ? kernel.a.dtype : DType::f32) {}
+        has_floats_(holds_e4m3(kernel.b_operand.encoding)),
+        dtype_(has_floats_                                ? DType::f8e4m3
+               : kernel.a.dtype == kernel.b_operand.dtype ? kernel.a.dtype
+                                                          : DType::f32),
+        narrow_(has_floats_ ? DType::bf16 : dtype_) {}
 
   Rendered render();
 
@@ -76,6 +83,13 @@ class FastContraction {
 
   std::optional<FastMatrix> as_it_lies(bool is_a) const;
   FastMatrix copied(bool is_a);
+  LibraryProduct::Scales row_scales() const {
+    return weight_scales_ == LibraryProduct::Scales::of_squares ? LibraryProduct::Scales::of_128 : weight_scales_;
+  }
+  FastMatrix rounded_rows();
+  FastMatrix weights();
+  /// Rows of the product: some more where those of floats are no multiple.
+  std::int64_t all_rows() const { return has_floats_ ? aligned(geometry_.rows, kRowsOfFloats) : geometry_.rows; }
   void give_bias();
   std::optional<FastMatrix> direct_result() const;
   bool rows_are_near() const;
@@ -84,18 +98,23 @@ class FastContraction {
   void append_epilogue(const FastMatrix& result);
 
   const ContractionKernel& kernel_;
+  const RenderLimits& limits_;
   FastParts parts_;
   Geometry geometry_;
   Program epilogue_;  ///< that is not the library's
   std::optional<Patch> bias_;
+  bool has_floats_;            ///< the weights are blocks of e4m3, and activations are rounded to it
   DType dtype_;                ///< that is multiplied
+  DType narrow_;               ///< that the library writes where it is not f32
+  FloatsAt rows_at_{}, weights_at_{};
+  LibraryProduct::Scales weight_scales_ = LibraryProduct::Scales::none;
   DType result_ = DType::f32;  ///< that the library writes
   bool is_copied_[2] = {};     ///< a, b: read from scratch memory
 };
 
 Rendered FastContraction::render() {
-  std::optional<FastMatrix> a = as_it_lies(true);
-  std::optional<FastMatrix> b = as_it_lies(false);
+  std::optional<FastMatrix> b = has_floats_ ? weights() : as_it_lies(false);
+  std::optional<FastMatrix> a = has_floats_ ? rounded_rows() : as_it_lies(true);
   if (!a || !b) {
     // Perhaps with one product for each batch.
     Geometry merged = std::move(geometry_);
@@ -111,12 +130,12 @@ Rendered FastContraction::render() {
   }
   if (!a) a = copied(true);
   if (!b) b = copied(false);
-  give_bias();
+  if (!has_floats_) give_bias();
   if (const std::optional<FastMatrix> out = direct_result()) {
     result_ = epilogue_.outputs[0].dtype;
     append_product(*a, *b, *out, true);
   } else {
-    if (rounds_first(epilogue_, dtype_)) result_ = dtype_;
+    if (rounds_first(epilogue_, narrow_)) result_ = narrow_;
     const FastMatrix result = scratch_result();
     append_product(*a, *b, result, false);
     append_epilogue(result);
@@ -175,6 +194,34 @@ FastMatrix FastContraction::copied(bool is_a) {
   return matrix;
 }
 
+// Activations as bytes, in scratch memory.
+FastMatrix FastContraction::rounded_rows() {
+  const std::int64_t rows = all_rows();
+  rows_at_.codes = parts_.reserve(rows * geometry_.length, DType::u8);
+  rows_at_.scales = parts_.reserve(count_of_scales(row_scales(), rows, geometry_.length), DType::f32);
+  const Side side("a", kernel_.a, geometry_.a, geometry_, true);
+  parts_.append(round_to_floats(geometry_, side, rows, rows_at_, row_scales(), limits_));
+  is_copied_[0] = true;
+  return {.leading = geometry_.length, .offset = rows_at_.codes};
+}
+
+// Weights as bytes, kept where they come again.
+FastMatrix FastContraction::weights() {
+  const Side side("b", kernel_.b_operand, geometry_.b, geometry_, false);
+  weight_scales_ = scales_of_weights(geometry_, side);
+  const std::int64_t elements = geometry_.columns * geometry_.length;
+  weights_at_ = {.codes = 0, .scales = aligned(elements, kMemoryBytes)};
+  const std::int64_t bytes =
+      weights_at_.scales + 4 * count_of_scales(weight_scales_, geometry_.columns, geometry_.length);
+  const std::int64_t at = parts_.reserve(bytes, DType::u8);
+  parts_.add_form({.slot = kernel_.b_operand.slot,
+                   .offset = static_cast<std::size_t>(at),
+                   .bytes = static_cast<std::size_t>(bytes),
+                   .keeps = true});
+  parts_.append(take_floats_apart(geometry_, side, weights_at_, weight_scales_, limits_));
+  return {.leading = geometry_.length};
+}
+
 // A vector along the columns, where rows of the result are stored in `dtype_`: the library adds it.
 void FastContraction::give_bias() {
   std::optional<AddedInput> added = added_input(epilogue_, dtype_);
@@ -200,7 +247,8 @@ void FastContraction::give_bias() {
 
 // Where the library may write what the kernel stores.
 std::optional<FastMatrix> FastContraction::direct_result() const {
-  if (!only_stores(epilogue_, dtype_) || (bias_ && rows_are_near())) return std::nullopt;
+  if (!only_stores(epilogue_, narrow_) || (bias_ && rows_are_near()) || all_rows() != geometry_.rows)
+    return std::nullopt;
   const DType dtype = epilogue_.outputs[0].dtype;
   return matrix_of(geometry_.epilogue.outputs[0], geometry_, rows(), columns(), dtype);
 }
@@ -216,8 +264,8 @@ FastMatrix FastContraction::scratch_result() {
   const auto unit = static_cast<std::int64_t>(kLibraryAlignment / size_of(result_));
   const bool near = rows_are_near();
   FastMatrix matrix{.first_is_near = near};
-  matrix.leading = aligned(near ? geometry_.rows : geometry_.columns, unit);
-  const std::int64_t each = matrix.leading * (near ? geometry_.columns : geometry_.rows);
+  matrix.leading = aligned(near ? all_rows() : geometry_.columns, unit);
+  const std::int64_t each = matrix.leading * (near ? geometry_.columns : all_rows());
   matrix.batch_stride = geometry_.m == 0 ? 0 : each;
   matrix.offset = parts_.reserve(each * geometry_.batches, result_) / static_cast<std::int64_t>(size_of(result_));
   return matrix;
@@ -232,8 +280,8 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
   product.dtype = dtype_;
   product.result = result_;
   product.batches = geometry_.batches;
-  product.rows = swaps ? geometry_.columns : geometry_.rows;
-  product.columns = swaps ? geometry_.rows : geometry_.columns;
+  product.rows = swaps ? geometry_.columns : all_rows();
+  product.columns = swaps ? all_rows() : geometry_.columns;
   product.length = geometry_.length;
   const auto alignment = [&](const FastMatrix& matrix, DType dtype) {
     const auto size = static_cast<std::uint64_t>(size_of(dtype));
@@ -243,17 +291,26 @@ void FastContraction::append_product(const FastMatrix& a, const FastMatrix& b, c
   };
   product.a = {!first.first_is_near, first.leading, first.batch_stride, alignment(first, dtype_)};
   product.b = {second.first_is_near, second.leading, second.batch_stride, alignment(second, dtype_)};
+  product.a.scales = swaps ? weight_scales_ : row_scales();
+  product.b.scales = swaps ? row_scales() : weight_scales_;
   product.out = {false, out.leading, out.batch_stride, alignment(out, result_)};
   const auto place = [](int number, bool scratch, int slot, const FastMatrix& matrix, DType dtype) {
     const std::int64_t bytes = matrix.offset * static_cast<std::int64_t>(size_of(dtype));
     return scratch ? place_in_scratch(number, bytes) : place_in_slot(number, slot, bytes);
   };
   product.bias = bias_.has_value();
-  std::vector<Patch> places{place(swaps ? 1 : 0, is_copied_[0], kernel_.a.slot, a, dtype_),
-                            place(swaps ? 0 : 1, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
+  const int a_place = swaps ? 1 : 0;
+  std::vector<Patch> places{place(a_place, is_copied_[0], kernel_.a.slot, a, dtype_),
+                            has_floats_ ? place_in_form(1 - a_place, weights_at_.codes)
+                                        : place(1 - a_place, is_copied_[1], kernel_.b_operand.slot, b, dtype_),
                             place(2, !direct, epilogue_.outputs[0].slot, out, result_),
                             place_in_scratch(3, parts_.reserve(std::int64_t{kLibraryWorkBytes}, DType::u8))};
   if (bias_) places.push_back(*bias_);
+  if (has_floats_) {
+    constexpr int kScalePlace = 4;  // of the first operand's
+    places.push_back(place_in_scratch(kScalePlace + a_place, rows_at_.scales));
+    places.push_back(place_in_form(kScalePlace + 1 - a_place, weights_at_.scales));
+  }
   parts_.append_call(product, std::move(places));
 }
 

@@ -247,6 +247,45 @@ class PackedFew {
     }
   }
 
+  // The same of floats of 8 bits. Shifted to where f32 has its fields they are 2^120 (e5m2: 2^112) times too small,
+  // which the scale makes up for; where that or a code is no ordinary number, each is decoded by the rule.
+  template <typename Numbers> void multiply_floats(Lines& lines, int block, int rows, const Numbers& numbers) const {
+    const bool e4m3 = holds_e4m3(encoding_);
+    lines.add("FLOAT weight_scale = {};", piece_.scale(block));
+    lines.add("bool plain = (BITS(weight_scale) & 0x7fffffffu) - 0x0d800000u < 0x35800000u;  // 2^-100 to 2^7");
+    lines.add("FLOAT raised = weight_scale * FROM_BITS({}u);", e4m3 ? "0x7b800000" : "0x77800000");
+    for (int w = 0; w < kWordsOfBlock; ++w) {
+      lines.open("{{");
+      lines.add("UINT codes = {};", piece_.codes(block, w));
+      lines.add("FLOAT weight[4];");
+      lines.open("if (plain && ((codes & 0x7f7f7f7fu) + {}u & 0x80808080u) == 0u) {{",
+                 e4m3 ? "0x01010101" : "0x04040404");
+      lines.add("UNROLL");
+      lines.open("for (int c = 0; c < 4; c++) {{");
+      lines.add("int upper = int(codes << UINT(24 - 8 * c));");
+      lines.add("FLOAT product = FROM_BITS(UINT(upper >> {}) & {}u) * raised;", e4m3 ? 4 : 3,
+                e4m3 ? "0x87f00000" : "0x8fe00000");
+      lines.add("weight[c] = product;");
+      lines.close();
+      lines.close();
+      lines.open("else {{");
+      lines.add("UNROLL");
+      lines.open("for (int c = 0; c < 4; c++) {{");
+      lines.add("FLOAT product = weight_scale * {}_value(codes >> UINT(8 * c) & 255u);", e4m3 ? "e4m3" : "e5m2");
+      lines.add("weight[c] = canonical_f32(product);");
+      lines.close();
+      lines.close();
+      lines.add("UNROLL");
+      lines.open("for (int r = 0; r < {}; r++) {{", rows);
+      numbers(w);
+      lines.add("UNROLL");
+      lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
+                fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
+      lines.close();
+      lines.close();
+    }
+  }
+
   // The block result of this thread's piece with every row, a few of which share the codes that are taken apart.
   void multiply_piece(Lines& lines) const {
     const auto all = static_cast<int>(geometry_.rows);
@@ -291,9 +330,14 @@ class PackedFew {
         lines.open("if (piece_of * {} + {} < blocks) {{", kQ8BlocksOfSum, block);
       }
       if (exact_) {
-        multiply_decoded(lines, block, rows, [&](int w) {
+        const auto numbers = [&](int w) {
           four(made_.numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
-        });
+        };
+        if (is_floats(encoding_)) {
+          multiply_floats(lines, block, rows, numbers);
+        } else {
+          multiply_decoded(lines, block, rows, numbers);
+        }
         lines.close();
         continue;
       }
@@ -513,6 +557,8 @@ std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const
   if (kernel.numerics != Numerics::q8 && (encoding == Encoding::mxfp4 || is_guarded(kernel, limits))) {
     return std::nullopt;
   }
+  // Those of floats are made of subnormal ones.
+  if (is_floats(encoding) && !limits.arithmetic.sums_keep_subnormals) return std::nullopt;
   PackedFew few(kernel, geometry, limits);
   if (!few.is_for_this()) return std::nullopt;
   LOCKSTEP_ASSERT(!kernel.paired || few.is_for_pairs());

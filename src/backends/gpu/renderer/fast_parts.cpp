@@ -69,6 +69,10 @@ Patch place_in_scratch(int number, std::int64_t offset) {
   return {.kind = Patch::Kind::scratch, .word = 2 * number, .offset = offset};
 }
 
+Patch place_in_form(int number, std::int64_t offset) {
+  return {.kind = Patch::Kind::form, .word = 2 * number, .offset = offset};
+}
+
 Patch place_in_slot(int number, int slot, std::int64_t offset) {
   return {.kind = Patch::Kind::address, .word = 2 * number, .index = slot, .offset = offset};
 }

@@ -28,6 +28,9 @@ class FastParts {
   void append_copy(const Input& input, const View& view, const Shape& strides, std::int64_t offset, DType dtype);
   /// A contraction's epilogue over `rows` dimensions alone, with the results in scratch memory at `sums`.
   void append_epilogue(Program program, View sums, DType dtype);
+  void append(Launch launch) { rendered_.launches.push_back(std::move(launch)); }
+  /// What a launch makes of an operand, at `offset` in scratch memory unless it is kept: form 0.
+  void add_form(OperandForm form) { rendered_.forms.push_back(form); }
   /// A call with its words.
   void append_call(LibraryCall call, std::vector<Patch> words);
 
@@ -38,8 +41,9 @@ class FastParts {
   Rendered rendered_;
 };
 
-/// The place `number` of a call: in scratch memory, or in a slot; `offset` in bytes.
+/// The place `number` of a call: in scratch memory, in form 0, or in a slot; `offset` in bytes.
 Patch place_in_scratch(int number, std::int64_t offset);
+Patch place_in_form(int number, std::int64_t offset);
 Patch place_in_slot(int number, int slot, std::int64_t offset);
 
 /// Whether a contraction's epilogue does nothing with the sum but round it to `dtype`, first of all.

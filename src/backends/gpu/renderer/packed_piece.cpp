@@ -15,9 +15,9 @@ PackedPiece::PackedPiece(Encoding encoding)
       each_(static_cast<int>(info_of(encoding).bytes)),
       bytes_(each_ * kElements / static_cast<int>(info_of(encoding).elements)) {}
 
-// The first byte of what a block of 32 has for itself, where blocks have 32 elements.
+// The first byte of the block that 32 elements are in.
 int PackedPiece::first_of(int block) const {
-  return info_of(encoding_).elements == kElements ? 0 : block * each_;
+  return block * 32 / static_cast<int>(info_of(encoding_).elements) * each_;
 }
 
 std::string PackedPiece::word(int byte) const {
@@ -58,6 +58,10 @@ int PackedPiece::bias() const {
     case Encoding::iq4_nl:
     case Encoding::iq4_xs:
     case Encoding::mxfp4:
+    case Encoding::e4m3:
+    case Encoding::e4m3_rows:
+    case Encoding::e4m3_squares:
+    case Encoding::e5m2:
     case Encoding::f16:
     case Encoding::bf16: break;
   }
@@ -126,6 +130,10 @@ std::string PackedPiece::codes(int block, int w) const {
     case Encoding::iq4_nl: return fmt::format("levels_of({})", nibbles(first + 2, w));
     case Encoding::iq4_xs: return fmt::format("levels_of({})", nibbles(8 + 16 * block, w));
     case Encoding::mxfp4: return fmt::format("levels_of({})", nibbles(first + 1, w));
+    case Encoding::e4m3:
+    case Encoding::e4m3_rows:
+    case Encoding::e4m3_squares:
+    case Encoding::e5m2: return word(first + 4 + block % 4 * 32 + 4 * w);
     case Encoding::dense:
     case Encoding::f16:
     case Encoding::bf16: break;
@@ -150,6 +158,7 @@ std::string PackedPiece::signed_codes(int block, int w) const {
 std::string PackedPiece::scale(int block) const {
   const int first = first_of(block);
   if (encoding_ == Encoding::mxfp4) return fmt::format("power_of_byte({})", byte(first));
+  if (is_floats(encoding_)) return fmt::format("operand_f32(FROM_BITS({}))", word(first));
   return half(first + static_cast<int>(info_of(encoding_).first_half));
 }
 std::string PackedPiece::offset(int block) const {
@@ -179,6 +188,10 @@ std::string PackedPiece::factor(int block, int half_of) const {
     case Encoding::q5_1:
     case Encoding::iq4_nl:
     case Encoding::mxfp4:
+    case Encoding::e4m3:
+    case Encoding::e4m3_rows:
+    case Encoding::e4m3_squares:
+    case Encoding::e5m2:
     case Encoding::f16:
     case Encoding::bf16: break;
   }

@@ -23,7 +23,8 @@ class PackedPiece {
   /// What the expressions below call, for KernelText::functions.
   std::string functions() const;
 
-  /// UINT: the codes of elements 32 · block + 4 · word and its three successors, plus bias() each, as signed bytes.
+  /// UINT: the codes of elements 32 · block + 4 · word and its three successors, plus bias() each, as signed bytes; or
+  /// the floats.
   std::string codes(int block, int word) const;
   int bias() const;
   bool has_signed_codes() const;

@@ -26,6 +26,7 @@ const char* load_of(Encoding encoding, DType dtype) {
     case Encoding::dense: return load_of(dtype);
 #define ENCODING(name, ...) \
   case Encoding::name: return "word_" #name;
+#define FLOATS(name, ...) ENCODING(name)
 #define NARROW(name, ...) \
   case Encoding::name: break;  // kernels see dense elements
 #include <lockstep/encodings.def>
