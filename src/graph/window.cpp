@@ -192,6 +192,14 @@ void flush_window(Device device, const NodeRef& wanted) {
   if (wanted != nullptr && wanted->failure != nullptr) std::rethrow_exception(wanted->failure);
 }
 
+// What a flush left for the next one was often read by nothing but values that died with the flush. It would be counted
+// as pending: then windows of equal work end elsewhere each time, where other kernels are needed.
+void forget_expired(Device device) {
+  DeviceWindow& state = window_of(device);
+  const std::lock_guard lock(state.record);
+  std::erase_if(state.pending, [](const std::weak_ptr<Node>& node) { return node.expired(); });
+}
+
 thread_local int recordings_to_the_end = 0;
 
 bool has_pending(DeviceWindow& state) {
@@ -314,6 +322,7 @@ std::unique_lock<std::mutex> hold_pending(Device device) {
 
 void flush(Device device, const NodeRef& wanted) {
   with_largest_tensors(device, [&] { flush_window(device, wanted); });
+  forget_expired(device);
 }
 
 void start_computing(const NodeRef& node) {

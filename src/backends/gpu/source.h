@@ -92,6 +92,7 @@ struct KernelText {
   bool attention_tiles = false;  ///< calls what cuda/attention_tiles.cpp defines
   bool byte_products = false;    ///< needs cuda/byte_products.h: RenderLimits::byte_products
   bool byte_fragments = false;   ///< needs that and more of it: RenderLimits::byte_fragments
+  bool warpgroup_bytes = false;  ///< needs that and cuda/warpgroup_bytes.cpp: RenderLimits::integer_tiles
   bool byte_matrices = false;    ///< multiplies cooperative matrices: Arithmetic::byte_matrices
 };
 /// Bytes of the shared arrays.
@@ -239,7 +240,7 @@ struct RenderLimits {
   int units = 16;                       ///< that run workgroups independently
   std::size_t shared_bytes = 32 << 10;  ///< of a workgroup
   bool copies_to_shared = false;        ///< the device copies memory there without registers (cp.async)
-  bool integer_tiles = false;           ///< it multiplies tiles of 8-bit digits asynchronously (wgmma, sm_90a)
+  bool integer_tiles = false;           ///< it multiplies tiles of bytes asynchronously (wgmma, sm_90a)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
   bool byte_fragments = false;          ///< and so they do without copies_to_shared (mma, sm_75)
   Arithmetic arithmetic;

@@ -423,16 +423,17 @@ TEST(GpuRender, BlockedAttentionKeepsNoScores) {
   }
 }
 
+Kernel q8_product(std::int64_t rows, std::int64_t columns, std::int64_t length, Encoding encoding) {
+  Kernel kernel = matmul(rows, columns, length, DType::f32);
+  auto& contraction = std::get<ContractionKernel>(kernel);
+  contraction.numerics = Numerics::q8;
+  contraction.b_operand.view = View{.shape = {length, columns}, .strides = {1, length}};
+  contraction.b_operand.encoding = encoding;
+  return kernel;
+}
+
 // Tiles that keep all units busy; no more workgroups than run at once.
 TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) {
-  const auto product = [](std::int64_t rows, std::int64_t columns, std::int64_t length, Encoding encoding) {
-    Kernel kernel = matmul(rows, columns, length, DType::f32);
-    auto& contraction = std::get<ContractionKernel>(kernel);
-    contraction.numerics = Numerics::q8;
-    contraction.b_operand.view = View{.shape = {length, columns}, .strides = {1, length}};
-    contraction.b_operand.encoding = encoding;
-    return kernel;
-  };
   RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true, .byte_products = true};
   struct Case {
     std::int64_t rows, columns;
@@ -441,7 +442,7 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
     for (const Case& c : {Case{9, 4096}, Case{30, 4096}, Case{64, 14336}, Case{64, 1024}, Case{100, 8192},
                           Case{2000, 1024}, Case{2000, 4096}}) {
       SCOPED_TRACE(std::string(info_of(encoding).name) + " " + std::to_string(c.rows));
-      const Rendered rendered = render(product(c.rows, c.columns, 2048, encoding), limits);
+      const Rendered rendered = render(q8_product(c.rows, c.columns, 2048, encoding), limits);
       ASSERT_EQ(rendered.launches.size(), 2U);
       const Launch& launch = rendered.launches[1];
       EXPECT_TRUE(launch.text.byte_products);
@@ -453,14 +454,45 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByTensorCoresWhereTheDeviceHasThem) 
   const auto is_plain = [&](const Kernel& kernel) {
     return !render(kernel, limits).launches.back().text.byte_products;
   };
-  EXPECT_TRUE(is_plain(product(64, 4096, 288, Encoding::q8_0)));
-  EXPECT_TRUE(is_plain(product(8, 4096, 512, Encoding::q8_0)));
+  EXPECT_TRUE(is_plain(q8_product(64, 4096, 288, Encoding::q8_0)));
+  EXPECT_TRUE(is_plain(q8_product(8, 4096, 512, Encoding::q8_0)));
   limits.shared_bytes = 99 << 10;
   for (const Encoding encoding : {Encoding::q4_0, Encoding::q8_0, Encoding::q6_k, Encoding::q2_k}) {
-    EXPECT_FALSE(is_plain(product(64, 4096, 512, encoding)));
+    EXPECT_FALSE(is_plain(q8_product(64, 4096, 512, encoding)));
   }
   limits.byte_products = false;
-  EXPECT_TRUE(is_plain(product(64, 4096, 512, Encoding::q8_0)));
+  EXPECT_TRUE(is_plain(q8_product(64, 4096, 512, Encoding::q8_0)));
+}
+
+// Hopper's warpgroups multiply what keeps its units busy, of encodings that threads take apart where they lie.
+TEST(GpuRender, CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem) {
+  RenderLimits limits{
+      .units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true, .integer_tiles = true, .byte_products = true};
+  const auto launch_of = [&](std::int64_t rows, std::int64_t columns, std::int64_t length, Encoding encoding) {
+    return render(q8_product(rows, columns, length, encoding), limits).launches.back();
+  };
+  struct Case {
+    std::int64_t rows, columns, length;
+  };
+  for (const Encoding encoding : {Encoding::q4_0, Encoding::q4_1, Encoding::q8_0, Encoding::q4_k, Encoding::q5_k}) {
+    for (const Case& c : {Case{64, 4096, 4096}, Case{33, 14336, 256}, Case{2048, 4096, 14336}}) {
+      SCOPED_TRACE(std::string(info_of(encoding).name) + " " + std::to_string(c.rows));
+      const Launch launch = launch_of(c.rows, c.columns, c.length, encoding);
+      EXPECT_TRUE(launch.text.warpgroup_bytes);
+      EXPECT_GE(launch.groups, 66U);
+      EXPECT_LE(launch.groups, 132U);
+      EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
+      if (nvrtc().is_usable()) {
+        EXPECT_FALSE(nvrtc().compile(cuda_source(launch.text), "sm_90a").empty());
+      }
+    }
+  }
+  EXPECT_FALSE(launch_of(64, 4096, 4096, Encoding::q6_k).text.warpgroup_bytes);
+  EXPECT_FALSE(launch_of(32, 4096, 4096, Encoding::q4_0).text.warpgroup_bytes);
+  EXPECT_FALSE(launch_of(64, 1024, 4096, Encoding::q4_0).text.warpgroup_bytes);
+  EXPECT_FALSE(launch_of(64, 4096, 288, Encoding::q4_0).text.warpgroup_bytes);
+  limits.integer_tiles = false;
+  EXPECT_FALSE(launch_of(64, 4096, 4096, Encoding::q4_0).text.warpgroup_bytes);
 }
 
 // Pixels of channels that lie side by side: neighbouring threads have neighbouring channels, not pixels.

@@ -303,6 +303,19 @@ TEST(Q8Numerics, RowsOfLargeTilesAreTheRowsOfAFew) {
   }
 }
 
+// Hopper's warpgroups: those that take pieces by turns, with more of them than pieces and fewer, and those that do not.
+TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheRowsOfAFew) {
+  for (const Device device : cuda_devices()) {
+    for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_0, Encoding::q4_1, Encoding::q4_k, Encoding::q5_k}) {
+      for (const std::int64_t k : {256, 768, 2304}) {
+        check_many_rows(encoding, 33, {5000, k}, true, device);
+        check_many_rows(encoding, 64, {9000, k}, false, device);
+      }
+      check_many_rows(encoding, 300, {4100, 512}, true, device);
+    }
+  }
+}
+
 // --- edges
 
 TEST(Q8Numerics, EdgesOfTheRangeAreTheSameEverywhere) {

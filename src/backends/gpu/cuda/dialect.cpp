@@ -8,6 +8,7 @@
 #include "backends/gpu/cuda/attention_tiles.h"
 #include "backends/gpu/cuda/byte_products.h"
 #include "backends/gpu/cuda/integer_tiles.h"
+#include "backends/gpu/cuda/warpgroup_bytes.h"
 #include "backends/gpu/texts.h"
 
 namespace lockstep {
@@ -257,12 +258,13 @@ std::string cuda_source(const KernelText& kernel) {
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   const std::string functions = kernel.functions + (kernel.attention_tiles ? attention_tiles_text() : "");
   return fmt::format(
-      "{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
       kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "",
       kernel.byte_products || kernel.byte_fragments ? kByteProductsText : "",
-      kernel.byte_fragments ? kByteFragmentsText : "", std::max(kernel.words, 1),
-      needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin, kernel.body);
+      kernel.byte_fragments ? kByteFragmentsText : "", kernel.warpgroup_bytes ? kWarpgroupBytesText : "",
+      std::max(kernel.words, 1), needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin,
+      kernel.body);
 }
 
 }  // namespace gpu

@@ -364,6 +364,7 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
 
 Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
+  if (std::optional<Rendered> wide = render_q8_warpgroups(kernel, geometry, limits)) return std::move(*wide);
   if (std::optional<Rendered> tiles = render_q8_tiles(kernel, geometry, limits)) return std::move(*tiles);
   return Q8Contraction(kernel, geometry, limits).render();
 }

@@ -30,6 +30,11 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
 /// wherever they are.
 bool has_whole_blocks(const Side& b, const Geometry& geometry);
 
+/// Many rows by Hopper's integer tensor cores (contraction_q8_warpgroups.cpp); none on other devices, or where k is not
+/// made of whole 256, or the encoding is none that threads can take apart where it lies.
+std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, const Geometry& geometry,
+                                             const RenderLimits& limits);
+
 /// Many rows by integer tensor cores (contraction_q8_tiles.cpp); none where the device has none, or k is not made of
 /// whole 256.
 std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const Geometry& geometry,

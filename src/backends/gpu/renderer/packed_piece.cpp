@@ -150,6 +150,9 @@ std::string PackedPiece::signed_codes(int block, int w) const {
   if (encoding_ == Encoding::q4_0) {
     return fmt::format("({}{} & 0xf0f0f0f0u ^ 0x80808080u)", word(first_of(block) + 2 + w % 4 * 4), w < 4 ? " << 4" : "");
   }
+  return unscaled_codes(block, w);
+}
+std::string PackedPiece::unscaled_codes(int block, int w) const {
   if (bias() == 0) return codes(block, w);
   // They are no more than 127 with their bias.
   return fmt::format("((({}) | 0x80808080u) - {}u ^ 0x80808080u)", codes(block, w), bias() * 0x01010101);

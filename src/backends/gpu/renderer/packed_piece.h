@@ -32,6 +32,8 @@ class PackedPiece {
   /// The same without the bias, times code_step().
   std::string signed_codes(int block, int word) const;
   int code_step() const;
+  /// The same where that is not 1, too.
+  std::string unscaled_codes(int block, int word) const;
 
   // Of the block of 32, or of either half of it, with the meaning that group_<name> has: value = scale · factor · code
   // + offset · share.

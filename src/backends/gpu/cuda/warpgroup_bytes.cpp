@@ -1,0 +1,226 @@
+#include "backends/gpu/cuda/warpgroup_bytes.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+
+// The first warpgroup brings pieces, 256 of k, to shared memory, as many ahead as there are slots: rows' codes and
+// scales with one copy, columns' blocks as they are. The others multiply 64 columns of weights each, which they take
+// apart into registers, the left operand; rows are the right one, as wgmma reads it: rows of 128 bytes, their eighths
+// exchanged (swizzle of 128 bytes). Of a block of 32 of k each thread has the sums of two columns and ROWS / 4 rows.
+//
+// Where tiles are few, PARTS warpgroups take the pieces of the same columns by turns. Totals lie in shared memory, a
+// thread's where no other thread's are; whose turn it is adds its piece.
+//
+// The kernel defines what it takes from a column's blocks: codes of four neighbours at this thread's place and 16 on,
+// and numbers of the block. kKinds: floats of a row's block, its scale and, where HAS_OFFSET, the sum of its codes.
+const char* const kWarpgroupBytesText = R"(
+FUNCTION void piece_codes(int block, const UINT* piece, UINT& low, UINT& high);
+FUNCTION float piece_scale(int block, const UINT* piece);
+FUNCTION float piece_factor(int block, const UINT* piece);
+FUNCTION float piece_offset(int block, const UINT* piece);
+FUNCTION float piece_share(int block, const UINT* piece);
+#define FEWER_REGISTERS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";");
+#define MORE_REGISTERS(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";");
+#define SUMS_8(d, i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
+FUNCTION void bytes_multiply(int (&d)[16], const UINT (&a)[4], ULONG b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, p;\n}"
+      : SUMS_8(d, 0), SUMS_8(d, 8) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+FUNCTION void bytes_multiply(int (&d)[32], const UINT (&a)[4], ULONG b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p;\n}"
+      : SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+FUNCTION void bytes_multiply(int (&d)[64], const UINT (&a)[4], ULONG b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, %66, %67}, %68, p;\n}"
+      : SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24), SUMS_8(d, 32), SUMS_8(d, 40), SUMS_8(d, 48),
+        SUMS_8(d, 56)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+FUNCTION void bytes_barrier_wait(UINT barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+template <int ROWS, int COLUMN_GROUPS, int PARTS, int SLOTS, int PIECE_BYTES, int STRIDE, bool HAS_FACTOR, bool HAS_OFFSET>
+struct WarpgroupBytes {
+  static constexpr int kKinds = HAS_OFFSET ? 2 : 1;
+  static constexpr int kColumns = 64 * COLUMN_GROUPS;
+  static constexpr int kRowBytes = ROWS * (256 + 32 * kKinds);  // of a slot
+  static constexpr int kWeightBytes = kColumns * STRIDE;
+  static constexpr int kOwn = ROWS / 2;  // sums of a thread
+
+  UINT base, full, empty;
+  char* memory;
+  int slot, parity;
+
+  __device__ __forceinline__ void start(void* shared) {
+    const UINT begin = UINT(__cvta_generic_to_shared(shared));
+    base = (begin + 1023u) & ~1023u;
+    memory = (char*)shared + (base - begin);
+    full = base + SLOTS * (kRowBytes + kWeightBytes) + kColumns * ROWS * 4;
+    empty = full + 8 * SLOTS;
+    slot = 0;
+    parity = 0;
+    if (THREAD == 0) {
+      for (int s = 0; s < SLOTS; s++) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 129;" ::"r"(full + 8 * s) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty + 8 * s), "r"(4 * COLUMN_GROUPS) : "memory");
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ void advance(int by) {
+    slot += by;
+    if (slot >= SLOTS) {
+      slot -= SLOTS;
+      parity ^= 1;
+    }
+  }
+  __device__ __forceinline__ UINT weights_of(int s) const { return SLOTS * kRowBytes + s * kWeightBytes; }
+
+  // Starts to copy a piece of the columns from `from` on, of which there are last + 1, to slot `to`. 128 threads.
+  __device__ __forceinline__ void copy_columns(int to, ULONG from, UINT column_bytes, int last) {
+    constexpr int kVectors = PIECE_BYTES / 16;
+    const UINT at = base + weights_of(to);
+    #pragma unroll 1
+    for (int e = int(THREAD); e < kColumns * kVectors; e += 128) {
+      const int column = e / kVectors;
+      const int v = e - column * kVectors;
+      const UINT of_column = UINT(column < last ? column : last) * column_bytes + UINT(v * 16);
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + UINT(column * STRIDE + v * 16)), "l"(from + of_column)
+                   : "memory");
+    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full + 8 * to) : "memory");
+  }
+  // Starts to copy the piece's rows to slot `to`. One thread.
+  __device__ __forceinline__ void copy_rows(int to, ULONG from) {
+    const UINT barrier = full + 8 * to;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kRowBytes) : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            base + UINT(to * kRowBytes)),
+        "l"(from), "r"(kRowBytes), "r"(barrier)
+        : "memory");
+  }
+  // Until the slot is free again.
+  __device__ __forceinline__ void wait_empty() { bytes_barrier_wait(empty + 8 * slot, parity ^ 1); }
+
+  // The sums of a piece, once it has arrived; gives its slot back.
+  __device__ __forceinline__ void multiply(float (&partial)[kOwn], int group) {
+    const int lane = int(THREAD & 31u);
+    const int column = group * 64 + int(THREAD / 32u & 3u) * 16 + lane / 4;
+    bytes_barrier_wait(full + 8 * slot, parity);
+    const UINT* const upper = (const UINT*)(memory + weights_of(slot) + column * STRIDE);
+    const UINT* const lower = upper + 8 * STRIDE / 4;
+    const float4* const floats = (const float4*)(memory + slot * kRowBytes + ROWS * 256) + (lane & 3);
+    const ULONG rows = (ULONG(1) << 16) | (ULONG(64) << 32) | (ULONG(1) << 62) |
+                       (((base + UINT(slot * kRowBytes)) & 0x3ffffu) >> 4);
+    int sum[kOwn];
+    UINT a[2][4];
+    piece_codes(0, upper + (lane & 3), a[0][0], a[0][2]);
+    piece_codes(0, lower + (lane & 3), a[0][1], a[0][3]);
+    UNROLL
+    for (int i = 0; i < kOwn; i++) partial[i] = 0.0f;
+    UNROLL
+    for (int block = 0; block < 8; block++) {
+      UINT (&now)[4] = a[block & 1];
+      UINT (&next)[4] = a[block & 1 ^ 1];
+      UNROLL
+      for (int i = 0; i < 4; i++) asm volatile("" : "+r"(now[i])::"memory");
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      bytes_multiply(sum, now, rows + ULONG((block / 4 * (ROWS * 128) + block % 4 * 32) / 16));
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      if (block < 7) {
+        piece_codes(block + 1, upper + (lane & 3), next[0], next[2]);
+        piece_codes(block + 1, lower + (lane & 3), next[1], next[3]);
+      }
+      const float scale[2] = {piece_scale(block, upper), piece_scale(block, lower)};
+      float factor[2], offset[2], share[2];
+      UNROLL
+      for (int h = 0; h < 2; h++) {
+        if (HAS_FACTOR) factor[h] = piece_factor(block, h == 0 ? upper : lower);
+        if (HAS_OFFSET) {
+          offset[h] = piece_offset(block, h == 0 ? upper : lower);
+          share[h] = piece_share(block, h == 0 ? upper : lower);
+        }
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      UNROLL
+      for (int i = 0; i < kOwn; i++) asm volatile("" : "+r"(sum[i])::"memory");
+      UNROLL
+      for (int i = 0; i < 4; i++) asm volatile("" : "+r"(now[i])::"memory");
+      UNROLL
+      for (int j = 0; j < ROWS / 16; j++) {
+        const float4 read = floats[block * (ROWS / 4) + j * 4];
+        const float own[4] = {read.x, read.y, read.z, read.w};
+        float codes[4];
+        if (HAS_OFFSET) {
+          const float4 sums = floats[(8 + block) * (ROWS / 4) + j * 4];
+          codes[0] = sums.x; codes[1] = sums.y; codes[2] = sums.z; codes[3] = sums.w;
+        }
+        UNROLL
+        for (int q = 0; q < 8; q++) {
+          const int i = 8 * j + q;
+          const int h = q >> 1 & 1;
+          const int r = (q >> 2) * 2 + (q & 1);
+          const float whole = HAS_FACTOR ? __int2float_rn(sum[i]) * factor[h] : __int2float_rn(sum[i]);
+          partial[i] = FMA_EXACT(whole, FLUSHED_PRODUCT(scale[h], own[r]), partial[i]);
+          if (HAS_OFFSET) {
+            partial[i] = FMA_EXACT(share[h] * codes[r], FLUSHED_PRODUCT(offset[h], own[r]), partial[i]);
+          }
+        }
+      }
+    }
+    __syncwarp();
+    if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * slot) : "memory");
+    advance(PARTS);
+  }
+
+  // A warpgroup waits for its turn to add, and gives it to the next one.
+  __device__ __forceinline__ void take_turn(int group, int part) {
+    if (PARTS > 1) asm volatile("bar.sync %0, 256;" ::"r"(1 + group * PARTS + part) : "memory");
+  }
+  __device__ __forceinline__ void pass_turn(int group, int part) {
+    const int next = part + 1 == PARTS ? 0 : part + 1;
+    if (PARTS > 1) asm volatile("bar.arrive %0, 256;" ::"r"(1 + group * PARTS + next) : "memory");
+  }
+  // The totals of rows 8 j + 2 (lane & 3), and the next one, of this thread's two columns.
+  __device__ __forceinline__ float4& total(int group, int j) const {
+    return ((float4*)(memory + SLOTS * (kRowBytes + kWeightBytes)))[(group * (ROWS / 8) + j) * 128 + int(THREAD & 127u)];
+  }
+  __device__ __forceinline__ void add(const float (&partial)[kOwn], int group, bool first) const {
+    UNROLL
+    for (int j = 0; j < ROWS / 8; j++) {
+      float4& all = total(group, j);
+      if (first) {
+        all = make_float4(partial[4 * j], partial[4 * j + 1], partial[4 * j + 2], partial[4 * j + 3]);
+      } else {
+        const float4 old = all;
+        all = make_float4(old.x + partial[4 * j], old.y + partial[4 * j + 1], old.z + partial[4 * j + 2],
+                          old.w + partial[4 * j + 3]);
+      }
+    }
+  }
+};
+)";
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep

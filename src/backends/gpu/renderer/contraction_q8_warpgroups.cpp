@@ -1,0 +1,376 @@
+// Many rows times packed weights in q8 numerics (docs/numerics.md section 14) by Hopper's integer tensor cores. A first
+// kernel rounds the activations and writes them as workgroups bring them to shared memory: a piece, 256 of k, of a
+// tile's rows lies together, codes as wgmma reads them, then floats. How a workgroup multiplies a tile is the dialect's
+// (cuda/warpgroup_bytes.cpp); here stand the order of tiles and pieces, what blocks of an encoding hold, and what
+// becomes of the totals.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "backends/gpu/renderer/contraction_q8.h"
+#include "backends/gpu/renderer/contraction_q8_tiles.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace gpu {
+namespace {
+
+constexpr std::int64_t kMostPieceScratch = std::int64_t{512} << 20;
+constexpr int kWarpgroup = 128;
+constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
+
+/// Rows of a tile, groups of 64 columns, warpgroups that share a group's k.
+struct WarpgroupForm {
+  int rows, column_groups, parts;
+  int slots = 0;
+
+  int columns() const { return column_groups * kGroupColumns; }
+  int summing() const { return column_groups * parts; }  ///< warpgroups
+  int threads() const { return (1 + summing()) * kWarpgroup; }
+  // What registers there are, of a thread that copies and of one that multiplies.
+  int feeding_registers() const { return summing() == 4 ? 24 : summing() == 3 ? 32 : 40; }
+  int summing_registers() const { return summing() == 4 ? 112 : summing() == 3 ? 160 : 232; }
+};
+constexpr WarpgroupForm kWarpgroupForms[] = {{64, 4, 1}, {64, 3, 1}, {128, 2, 1}, {64, 2, 2},
+                                             {64, 1, 4}, {32, 2, 2}, {32, 1, 4}};
+
+bool is_read_in_place(Encoding encoding) {
+  return encoding == Encoding::q4_0 || encoding == Encoding::q4_1 || encoding == Encoding::q8_0 ||
+         encoding == Encoding::q4_k || encoding == Encoding::q5_k;
+}
+
+class Q8Warpgroups {
+ public:
+  Q8Warpgroups(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
+               std::int64_t first_byte, const RenderLimits& limits)
+      : kernel_(kernel),
+        geometry_(geometry),
+        limits_(limits),
+        weights_(weights),
+        piece_(weights.piece),
+        pieces_(geometry.length / kBlock),
+        first_byte_(first_byte),
+        column_bytes_(piece_.bytes() * pieces_),
+        index_(geometry.wide ? "LONG" : "int"),
+        a_("a", kernel.a, geometry.a, geometry, true),
+        b_(b) {
+    choose_form();
+  }
+
+  bool has_form() const { return form_.slots > 0; }
+
+  Rendered render() {
+    Rendered rendered;
+    const std::int64_t row_bytes = row_bytes_of_piece() * pieces_;
+    const std::int64_t most = std::max<std::int64_t>(kMostPieceScratch / row_bytes / form_.rows, 1) * form_.rows;
+    const std::int64_t part = std::min(over(geometry_.rows, form_.rows) * form_.rows, most);
+    rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
+    for (std::int64_t first = 0; first < geometry_.rows; first += part) {
+      const std::int64_t count = std::min(part, geometry_.rows - first);
+      rendered.launches.push_back(round_rows(first, count));
+      rendered.launches.push_back(multiply(first, count));
+    }
+    return rendered;
+  }
+
+ private:
+  int kinds() const { return weights_.has_offset ? 2 : 1; }  ///< floats of a row's block
+  std::int64_t row_bytes_of_piece() const { return kBlock + 4 * kinds() * kQ8BlocksOfSum; }
+  /// Of a column's piece in shared memory: neighbours lie an odd number of 16 bytes apart.
+  int stride() const { return (piece_.bytes() / 16 | 1) * 16; }
+  std::int64_t slot_bytes(const WarpgroupForm& form) const {
+    return form.rows * row_bytes_of_piece() + std::int64_t{form.columns()} * stride();
+  }
+  std::int64_t shared_bytes(const WarpgroupForm& form, int slots) const {
+    return 1024 + slots * (slot_bytes(form) + 16) + std::int64_t{form.columns()} * form.rows * 4;
+  }
+
+  // What a unit has to do, in turns of its schedulers, by an H200: three instructions for each product of a block and
+  // some to take a column's block apart; or to read, from the second-level cache. A tile's first pieces are waited for.
+  double cost_of(const WarpgroupForm& form, std::int64_t tiles) const {
+    constexpr double kBeginning = 6000;
+    const double multiplied = form.column_groups * (1.5 * form.rows + 30);
+    const double read = (form.rows * 36 + form.columns() * piece_.bytes() / kQ8BlocksOfSum) / 40.0;
+    const auto length = static_cast<double>(pieces_ * kQ8BlocksOfSum);
+    return static_cast<double>(over(tiles, limits_.units)) * (length * std::max(multiplied, read) + kBeginning);
+  }
+  void choose_form() {
+    double least = std::numeric_limits<double>::infinity();
+    for (WarpgroupForm form : kWarpgroupForms) {
+      for (form.slots = 6; form.slots > 0; --form.slots) {
+        if (shared_bytes(form, form.slots) <= static_cast<std::int64_t>(limits_.shared_bytes)) break;
+      }
+      const std::int64_t tiles = over(geometry_.rows, form.rows) * over(geometry_.columns, form.columns());
+      // With fewer tiles the kernels whose fragments are smaller are faster.
+      if (form.slots < std::max(2, form.parts) || 2 * tiles < limits_.units) continue;
+      const double cost = cost_of(form, tiles);
+      if (cost >= least) continue;
+      least = cost;
+      form_ = form;
+    }
+  }
+
+  // A thread rounds a block of a row, neighbours those of neighbouring rows; rows beyond the last are zeros.
+  Launch round_rows(std::int64_t first, std::int64_t count) const {
+    const std::int64_t row_tiles = over(count, form_.rows);
+    const std::int64_t rows = row_tiles * form_.rows;
+    const std::int64_t blocks = pieces_ * kQ8BlocksOfSum;
+    const int threads =
+        rows * blocks < std::int64_t{limits_.units} * limits_.threads * 2 ? kLeastThreads : limits_.threads;
+    Words words;
+    Lines lines;
+    lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    lines.add("int count = {};", words.int32(count));
+    lines.add("int rows = {};", words.int32(rows));
+    lines.add("int row_tiles = {};", words.int32(row_tiles));
+    lines.add("int blocks = {};", words.int32(blocks));
+    lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{", threads);
+    lines.add("int block = {};", quotient(words, "e", rows, false));
+    lines.add("int row = e - block * rows;");
+    lines.add("int read = SELECT(row < count, row, count - 1);");
+    lines.add("{0} all = {0}(read) + {1};", index_, words.index(first, geometry_.wide));
+    round_block(lines, words, geometry_, a_, "all", "block");
+    lines.open("if (row >= count) {{");
+    lines.add("UNROLL");
+    lines.add("for (int w = 0; w < {}; w++) code[w] = 0u;", kWordsOfBlock);
+    lines.add("scale = FROM_BITS(0u);");
+    lines.add("half_sum[0] = 0;");
+    lines.add("half_sum[1] = 0;");
+    lines.close();
+    lines.add("int tile = row / {};", form_.rows);
+    lines.add("int in_tile = row & {};", form_.rows - 1);
+    lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
+    lines.add("MEMORY to = scratch + ULONG((block / {} * row_tiles + tile) * {}) * ULONG(4);", kQ8BlocksOfSum,
+              form_.rows * row_bytes_of_piece() / 4);
+    lines.add("int at = (of_piece / 4 * {} + in_tile) * 32;", form_.rows);
+    lines.add("int eighth = of_piece % 4 * 2;");
+    for (int v = 0; v < 2; ++v) {
+      lines.open("{{");
+      lines.add("UINT four[4];");
+      lines.add("UNROLL");
+      lines.add("for (int i = 0; i < 4; i++) four[i] = code[{} + i];", 4 * v);
+      lines.add("STORE4_U32(to, at + (eighth + {} ^ in_tile & 7) * 4, four)", v);
+      lines.close();
+    }
+    // Of 16 rows, those that a thread of four has together.
+    lines.add(
+        "int place = {} + of_piece * {} + in_tile / 16 * 16 + (in_tile & 7) / 2 * 4 + (in_tile / 8 & 1) * 2 + "
+        "(in_tile & 1);",
+        form_.rows * kBlock / 4, form_.rows);
+    lines.add("STORE_U32(to, place, BITS(scale));");
+    if (kinds() == 2) {
+      lines.add("STORE_U32(to, place + {}, BITS(float(half_sum[0] + half_sum[1])));", kQ8BlocksOfSum * form_.rows);
+    }
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.threads = threads;
+    result.groups = limits_.groups_for(over(rows * blocks, threads));
+    words.move_to(result);
+    return result;
+  }
+
+  // What the machine calls of a column's piece.
+  std::string piece_functions() const {
+    Lines lines;
+    const auto each_block = [&](const std::string& head, const auto& value) {
+      lines.open("FUNCTION {} {{", head);
+      for (int block = 0; block < kQ8BlocksOfSum; ++block) lines.add("if (block == {}) {}", block, value(block));
+      lines.close();
+    };
+    const auto number = [&](const std::string& name, const auto& value) {
+      lines.open("FUNCTION float {}(int block, const UINT* piece) {{", name);
+      for (int block = 0; block < kQ8BlocksOfSum; ++block)
+        lines.add("if (block == {}) return {};", block, value(block));
+      lines.add("return 0.0f;");
+      lines.close();
+    };
+    each_block("void piece_codes(int block, const UINT* piece, UINT& low, UINT& high)", [&](int block) {
+      return fmt::format("{{ low = {}; high = {}; }}", piece_.unscaled_codes(block, 0),
+                         piece_.unscaled_codes(block, 4));
+    });
+    number("piece_scale", [&](int block) { return piece_.scale(block); });
+    number("piece_factor", [&](int block) { return fmt::format("float({})", piece_.factor(block, 0)); });
+    number("piece_offset", [&](int block) { return weights_.has_offset ? piece_.offset(block) : "0.0f"; });
+    number("piece_share", [&](int block) { return fmt::format("float({})", piece_.share(block, 0)); });
+    return lines.take();
+  }
+
+  // Of tile `tile`: its rows' place, the bytes and the first of its columns, and the last one that there is.
+  void declare_tile(Lines& lines, Words& words, std::int64_t row_tiles) const {
+    lines.add("int band = {};", quotient(words, "tile", row_tiles, false));
+    lines.add("int tile_m = tile - band * row_tiles;");
+    lines.add("{0} first_n = {0}(band) * {0}({1});", index_, form_.columns());
+    lines.add("int last = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1}))) - 1;", index_,
+              form_.columns());
+    lines.add("ULONG columns_at = b_at + ULONG({} + LONG(first_n) * {});", words.int64(first_byte_),
+              words.int64(column_bytes_));
+  }
+  void copy_columns(Lines& lines, const char* piece) const {
+    lines.add("machine.copy_columns(machine.slot, columns_at + ULONG({} * {}), column_bytes, last);", piece,
+              piece_.bytes());
+  }
+
+  // Brings pieces to shared memory; those of columns for the first slots were asked for before.
+  void feed(Lines& lines, Words& words, std::int64_t row_tiles) const {
+    lines.add("int number = 0;");
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int tile = int(GROUP); tile < tiles; tile += int(GROUPS)) {{");
+    declare_tile(lines, words, row_tiles);
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int piece = 0; piece < pieces; piece++) {{");
+    lines.open("if (number >= {}) {{", form_.slots);
+    lines.add("machine.wait_empty();");
+    copy_columns(lines, "piece");
+    lines.close();
+    lines.open("if (THREAD == 0u) {{");
+    lines.add("machine.copy_rows(machine.slot, scratch + ULONG(piece * row_tiles + tile_m) * ULONG({}));",
+              form_.rows * row_bytes_of_piece());
+    lines.close();
+    lines.add("number++;");
+    lines.add("machine.advance(1);");
+    lines.close();
+    lines.close();
+  }
+  void feed_early(Lines& lines, Words& words, std::int64_t row_tiles) const {
+    lines.add("int number = 0;");
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int tile = int(GROUP); tile < tiles && number < {0}; tile += int(GROUPS)) {{", form_.slots);
+    declare_tile(lines, words, row_tiles);
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int piece = 0; piece < pieces && number < {}; piece++) {{", form_.slots);
+    copy_columns(lines, "piece");
+    lines.add("number++;");
+    lines.add("machine.advance(1);");
+    lines.close();
+    lines.close();
+  }
+
+  void sum(Lines& lines, Words& words, ProgramWriter& writer, std::int64_t row_tiles) const {
+    lines.add("int lane = int(THREAD & 31u);");
+    lines.add("int warpgroup = int(THREAD / 128u) - 1;");
+    lines.add("int group = warpgroup % {};", form_.column_groups);
+    lines.add("int part = warpgroup / {};", form_.column_groups);
+    lines.add("int piece = part;");
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int tile = int(GROUP); tile < tiles; tile += int(GROUPS)) {{");
+    declare_tile(lines, words, row_tiles);
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (; piece < pieces; piece += {}) {{", form_.parts);
+    lines.add("float partial[{}];", form_.rows / 2);
+    lines.add("machine.multiply(partial, group);");
+    lines.add("if (piece > 0 || tile != int(GROUP)) machine.take_turn(group, part);");
+    lines.add("machine.add(partial, group, piece == 0);");
+    lines.open("if (piece + 1 == pieces) {{");
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int j = 0; j < {}; j++) {{", form_.rows / 8);
+    lines.add("float4 of_thread = machine.total(group, j);");
+    lines.add("float totals[4] = {{of_thread.x, of_thread.y, of_thread.z, of_thread.w}};");
+    lines.add("UNROLL");
+    lines.open("for (int q = 0; q < 4; q++) {{");
+    lines.add("int row = tile_m * {} + 8 * j + 2 * (lane & 3) + (q & 1);", form_.rows);
+    lines.add("{0} n = first_n + {0}(group * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1) * 8);", index_,
+              kGroupColumns);
+    lines.open("if (row < count && n < size_n) {{");
+    lines.add("{0} m = begin_m + {0}(row);", index_);
+    lines.add("{0} batch = {0}(0);", index_);
+    write_result(lines, words, writer, kernel_, geometry_, geometry_.wide, "totals[q]");
+    lines.close();
+    lines.close();
+    lines.close();
+    lines.close();
+    lines.add("if (piece + 1 < pieces || tile + int(GROUPS) < tiles) machine.pass_turn(group, part);");
+    lines.close();
+    lines.add("piece -= pieces;");
+    lines.close();
+  }
+
+  Launch multiply(std::int64_t first, std::int64_t count) const {
+    const std::int64_t row_tiles = over(count, form_.rows);
+    const std::int64_t tiles = row_tiles * over(geometry_.columns, form_.columns());
+    Words words;
+    Lines lines;
+    ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
+    lines.add("MEMORY b_at = {};", words.early_memory(Patch::Kind::address, b_.input->slot));
+    declare_zero(lines, words, ComputeType::f32);
+    lines.add("int count = {};", words.int32(count));
+    lines.add("int pieces = {};", words.int32(pieces_));
+    lines.add("int row_tiles = {};", words.int32(row_tiles));
+    lines.add("int tiles = {};", words.int32(tiles));
+    lines.add("UINT column_bytes = {};", words.uint32(static_cast<std::uint32_t>(column_bytes_)));
+    lines.add("{} begin_m = {};", index_, words.index(first, geometry_.wide));
+    lines.add("{} size_n = {};", index_, words.index(geometry_.columns, geometry_.wide));
+    lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups, form_.parts,
+              form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset);
+    lines.add("machine.start(machine_memory);");
+    lines.open("if (THREAD < {}u) {{", kWarpgroup);
+    feed_early(lines, words, row_tiles);
+    lines.add("machine.slot = 0;");
+    lines.add("machine.parity = 0;");
+    lines.close();
+    lines.add("AFTER_EARLIER()");
+    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    writer.declare_buffers(lines);
+    lines.open("if (THREAD < {}u) {{", kWarpgroup);
+    lines.add("FEWER_REGISTERS({})", form_.feeding_registers());
+    feed(lines, words, row_tiles);
+    lines.close();
+    lines.open("else {{");
+    lines.add("MORE_REGISTERS({})", form_.summing_registers());
+    lines.add("machine.advance(int(THREAD / 128u - 1u) / {});", form_.column_groups);
+    sum(lines, words, writer, row_tiles);
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.functions = writer.functions() + piece_.functions() + piece_functions();
+    result.text.threads = form_.threads();
+    result.text.byte_products = true;
+    result.text.warpgroup_bytes = true;
+    result.text.groups_per_unit = 1;
+    result.text.shared.push_back(
+        {ComputeType::i32, "machine_memory", static_cast<int>(over(shared_bytes(form_, form_.slots), 4))});
+    result.groups = limits_.groups_for(std::min<std::int64_t>(tiles, limits_.units));
+    words.move_to(result);
+    return result;
+  }
+
+  const ContractionKernel& kernel_;
+  const Geometry& geometry_;
+  const RenderLimits& limits_;
+  const TileWeights& weights_;
+  const PackedPiece& piece_;
+  const std::int64_t pieces_;  ///< of 256 k
+  const std::int64_t first_byte_, column_bytes_;
+  const char* index_;
+  const Side a_;
+  const Side& b_;
+  WarpgroupForm form_{};
+};
+
+}  // namespace
+
+std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, const Geometry& geometry,
+                                             const RenderLimits& limits) {
+  constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
+  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
+  constexpr std::int64_t kLeastRows = 33;
+  const bool fits = limits.integer_tiles && limits.byte_products && geometry.batches == 1 &&
+                    geometry.rows >= kLeastRows && geometry.length > 0 && geometry.length <= kLongest &&
+                    geometry.length % kBlock == 0 && geometry.rows * geometry.length < kFarthest &&
+                    is_read_in_place(kernel.b_operand.encoding);
+  const Side b("b", kernel.b_operand, geometry.b, geometry, false);
+  if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
+  const EncodingInfo& info = info_of(kernel.b_operand.encoding);
+  const std::int64_t first_byte =
+      b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
+  const TileWeights weights(kernel.b_operand.encoding, first_byte);
+  if (!weights.is_aligned) return std::nullopt;
+  Q8Warpgroups kernels(kernel, geometry, b, weights, first_byte, limits);
+  if (!kernels.has_form()) return std::nullopt;
+  return kernels.render();
+}
+
+}  // namespace gpu
+}  // namespace v0
+}  // namespace lockstep
