@@ -10,8 +10,6 @@ inline namespace v0 {
 namespace contraction {
 namespace {
 
-constexpr std::int64_t kCacheLine = 64 / sizeof(float);
-
 // What of a position's address its checked coordinates do not explain.
 std::int64_t plain_address(const std::optional<PaddedCopy>& copy, const Position& position) {
   std::int64_t address = position.address;
@@ -94,10 +92,12 @@ const float* Images::write_copy(const Side& side, const Position& batch, std::in
   }
   const float* const origin = to - begin;
   const auto size = static_cast<std::int64_t>(size_of(side.dtype));
-  for (const std::int64_t source : planes) {
-    const std::byte* const from = data + (batch.address + sources[static_cast<std::size_t>(image)] + source) * size;
+  const std::byte* const start = data + (batch.address + sources[static_cast<std::size_t>(image)]) * size;
+  for (std::size_t i = 0; i < planes.size(); ++i) {
+    const std::byte* const from = start + planes[i] * size;
     if (side.is_plain_f32() && !side.flush) {
-      write_padded(wanted, reinterpret_cast<const float*>(from), to);
+      const std::byte* const next = i + 1 < planes.size() ? start + planes[i + 1] * size : nullptr;
+      write_padded(wanted, reinterpret_cast<const float*>(from), to, reinterpret_cast<const float*>(next));
     } else {
       write_padded(wanted, side.dtype, side.flush, from, to);
     }

@@ -90,7 +90,7 @@ void copy_padded(const InPlaceTable& table, const Position& batch, const float* 
   const std::vector<PaddedCopy::Line> lines = table.copy->lines(batch);
   for (std::int64_t k = k_plane_begin; k < k_plane_end; ++k) {
     for (const std::int64_t row : table.row_planes) {
-      write_padded(lines, data + table.k_planes[static_cast<std::size_t>(k)] + row, to);
+      write_padded(lines, data + table.k_planes[static_cast<std::size_t>(k)] + row, to, nullptr);
       to += table.copy->plane;
     }
   }

@@ -164,9 +164,11 @@ std::vector<PaddedCopy::Line> PaddedCopy::lines(const Position& batch) const {
   return lines;
 }
 
-void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to) {
+void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to, const float* next) {
   for (const PaddedCopy::Line& line : lines) {
     float* const at = to + line.to;
+    const std::int64_t reach = next == nullptr ? 0 : (line.end - line.begin) * line.step;
+    for (std::int64_t i = 0; i < reach; i += kCacheLine) __builtin_prefetch(next + line.from + i);
     put_zeros(at, line.begin);
     put(from + line.from, line.step, line.end - line.begin, at + line.begin);
     put_zeros(at + line.end, line.size - line.end);

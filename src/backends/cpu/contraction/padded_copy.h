@@ -50,8 +50,11 @@ struct PaddedCopy {
   std::int64_t address(const Position& position, bool is_term) const;
 };
 
-/// Writes a plane. `from`: at the batch's address and that of the plane.
-void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to);
+inline constexpr std::int64_t kCacheLine = 64 / sizeof(float);  ///< elements
+
+/// Writes a plane. `from`: at the batch's address and that of the plane. `next`: the plane that is copied after it, if
+/// there is one, which is asked for meanwhile: planes are short, and a processor guesses the next one too late.
+void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to, const float* next);
 /// The same of elements that are decoded: f16 or bf16, or f32 with subnormals.
 void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
                   float* to);

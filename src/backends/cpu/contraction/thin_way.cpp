@@ -148,7 +148,7 @@ class ThinWay final : public Way {
       if (plan_.column_side.flush) {
         write_padded(table_.copied_lines, DType::f32, true, reinterpret_cast<const std::byte*>(from + address), plane);
       } else {
-        write_padded(table_.copied_lines, from + address, plane);
+        write_padded(table_.copied_lines, from + address, plane, nullptr);
       }
       plane += copy.plane;
     }
