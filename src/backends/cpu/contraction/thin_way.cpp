@@ -124,10 +124,7 @@ class ThinWay final : public Way {
         if (table_.image) {
           args.data += table_.k_planes[0];
         } else if (table_.copy) {
-          const bool is_last = b + 1 == batches;
-          const std::int64_t next = is_last ? 0 : side.geometry.batch_address(batch + b + 1);
-          args.data = copied(args.data, is_last ? nullptr : args.data + next - side.geometry.batch_address(batch + b),
-                             workspace);
+          args.data = copied(args.data, workspace);
         }
       }
       args.finish = table_.image && plan_.direct;
@@ -145,8 +142,8 @@ class ThinWay final : public Way {
     epilogue_.run(binding, block, results, args.results_stride, workspace);
   }
 
-  // The padded planes of the batch at `from`, without subnormals. `next`: the batch after it, or null.
-  const float* copied(const float* from, const float* next, Workspace& workspace) const {
+  // The padded planes of the batch at `from`, without subnormals.
+  const float* copied(const float* from, Workspace& workspace) const {
     const PaddedCopy& copy = *table_.copy;
     const std::int64_t size = static_cast<std::int64_t>(table_.k_planes.size()) * copy.plane;
     // The last vectors may read past what they need.
@@ -157,7 +154,7 @@ class ThinWay final : public Way {
       if (plan_.column_side.flush) {
         write_padded(table_.copied_lines, DType::f32, true, reinterpret_cast<const std::byte*>(from + address), plane);
       } else {
-        write_padded(table_.copied_lines, from + address, plane, next == nullptr ? nullptr : next + address);
+        write_padded(table_.copied_lines, from + address, plane, nullptr);
       }
       plane += copy.plane;
     }
