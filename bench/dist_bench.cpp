@@ -52,6 +52,7 @@ struct Options {
   std::int64_t gather = 16 << 20;
   int depth = 12;
   std::int64_t width = 768;
+  std::int64_t length = 1024;  // tokens of an example of a GPT
   bool bf16 = false;
   bool checkpoint = false;  // blocks of a GPT compute again what their gradients read
   ls::Numerics numerics = ls::Numerics::exact;
@@ -103,6 +104,8 @@ Options options_of(int count, char** words) {
       options.depth = std::stoi(value);
     else if (word == "--width")
       options.width = std::stoll(value);
+    else if (word == "--length")
+      options.length = std::stoll(value);
     else
       throw std::invalid_argument(word);
   }
@@ -201,10 +204,12 @@ Work text_of(std::int64_t words, std::int64_t length, std::int64_t width, std::i
 
 Work work_of(const Options& options) {
   const std::string& name = options.model;
-  if (name == "gpt") return text_of(50'304, 1024, options.width, options.width / 64, options.depth, options.checkpoint);
+  const std::int64_t length = options.length;
+  if (name == "gpt")
+    return text_of(50'304, length, options.width, options.width / 64, options.depth, options.checkpoint);
   if (name == "resnet50") return pictures_of(name, 224, 1000);
   if (name == "resnet20") return pictures_of("resnet20-cifar", 32, 10);
-  if (name == "gpt124m") return text_of(50'304, 1024, 768, 12, 12, options.checkpoint);
+  if (name == "gpt124m") return text_of(50'304, length, 768, 12, 12, options.checkpoint);
   if (name == "small") return text_of(101, 16, 32, 2, 2, options.checkpoint);
   throw std::invalid_argument(name);
 }

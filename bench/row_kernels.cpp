@@ -30,6 +30,7 @@ class WritingDriver : public ls::test::FakeDriver {
     info_.units = 132;
     info_.shared_bytes = 227 << 10;
     info_.copies_to_shared = true;
+    info_.bf16_pairs = true;
   }
   static inline std::string name;            ///< of the case; empty while operands are made
   static inline std::atomic<int> count = 0;  ///< of its kernels, which compile side by side

@@ -20,10 +20,11 @@
 namespace lockstep {
 namespace {
 
-// A GPU that compiles for several, has libraries, and runs nothing.
+// A GPU that compiles for several, or, with pairs of bf16, for those that have them, has libraries, and runs nothing.
 class CompilingDriver : public test::FakeDriver {
  public:
-  CompilingDriver() : FakeDriver(std::make_shared<test::FakeDevice>()) {
+  explicit CompilingDriver(bool pairs = false) : FakeDriver(std::make_shared<test::FakeDevice>()) {
+    info_.bf16_pairs = pairs;
     info_.shared_bytes = 160 << 10;
     info_.copies_to_shared = true;
     info_.byte_products = true;
@@ -36,6 +37,7 @@ class CompilingDriver : public test::FakeDriver {
   }
   std::vector<std::byte> compile(const std::string& source) const override {
     for (const std::string& architecture : architectures) {
+      if (info_.bf16_pairs && architecture == "sm_80") continue;
       if (gpu::nvrtc().compile(source, architecture).empty()) throw BackendError("NVRTC gave nothing");
     }
     ++texts;
@@ -52,16 +54,33 @@ std::atomic<int> CompilingDriver::texts = 0;
 
 class CudaTexts : public ::testing::Test {
  protected:
-  static constexpr Device kDevice{DeviceKind::cuda, 950};
+  static constexpr Device kDevice{DeviceKind::cuda, 950}, kPairs{DeviceKind::cuda, 951};
   void SetUp() override {
     if (!gpu::nvrtc().is_usable()) GTEST_SKIP() << gpu::nvrtc().problem();
     static const bool once = [] {
       register_backend(std::make_unique<gpu::GpuBackend>(kDevice, std::make_unique<CompilingDriver>(), ""));
+      register_backend(std::make_unique<gpu::GpuBackend>(kPairs, std::make_unique<CompilingDriver>(true), ""));
       return true;
     }();
     (void)once;
   }
 };
+
+TEST_F(CudaTexts, OfRowsOfPairsCompile) {
+  const auto bf16 = [](const Shape& shape) { return zeros(shape, {.dtype = DType::bf16, .device = kPairs}).eval(); };
+  for (const std::int64_t n : {1024, 1568, 4096}) {
+    const Tensor x = bf16({8, n}), y = bf16({8, n}), w = bf16({n});
+    const int before = CompilingDriver::texts;
+    EXPECT_NO_THROW(softmax(x, -1).eval());
+    EXPECT_NO_THROW(layer_norm(gelu(x + w) + y, {n}, w, w).eval());
+    // Roundings in every phase, of what is held and of what is loaded again.
+    const Tensor means = mean(x + y, {1}, true);
+    const Tensor d = (x + y) - means;
+    EXPECT_NO_THROW((sum(where(d + x > 0.0, y, 0.0), {1}, true) + sum((d + y) * x, {1}, true)).eval());
+    EXPECT_NO_THROW((d * rsqrt(mean(d * d, {1}, true) + 1e-5) + x + amin(x, {1}, true)).eval());
+    EXPECT_GE(CompilingDriver::texts - before, 4);
+  }
+}
 
 TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
   const TensorOptions options{.device = kDevice};
@@ -77,7 +96,8 @@ TEST_F(CudaTexts, OfEveryKindOfKernelCompile) {
          const Tensor bytes = zeros({3, 2000}, {.dtype = DType::u8, .device = kDevice}).eval();
          const Tensor half = zeros({3, 2000}, {.dtype = DType::f16, .device = kDevice}).eval();
          const Tensor float32 = zeros({3, 2000}, options).eval();
-         return softmax(float32 * half.to(DType::f32) + bytes.to(DType::f32) + sum(float32), -1);
+         const Tensor other = zeros({3, 2000}, options).eval();
+         return softmax(float32 * half.to(DType::f32) + bytes.to(DType::f32) + other + sum(float32), -1);
        }},
       {"columns", [&] { return sum(x, {0}); }},
       {"long rows",

@@ -297,6 +297,7 @@ RenderLimits GpuBackend::limits(int threads) const {
           .integer_tiles = driver_->info().integer_tiles,
           .byte_products = driver_->info().byte_products,
           .byte_fragments = driver_->info().byte_fragments,
+          .bf16_pairs = driver_->info().bf16_pairs,
           .arithmetic = arithmetic_};
 }
 

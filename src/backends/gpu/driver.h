@@ -38,6 +38,8 @@ struct DriverInfo {
   bool byte_fragments = false;          ///< the same without copies_to_shared (mma, sm_75)
   bool quick_forms = false;             ///< its language has Arithmetic's quick_floats and ..._halves, right or not
   bool near_teams = false;              ///< and near_teams: 32 threads run together
+  bool has_halves = false;  ///< its language has a type of 16 bits: Arithmetic's native_halves, right or not
+  bool bf16_pairs = false;  ///< RenderLimits::bf16_pairs
   bool has_byte_dots = false;           ///< its language has DOT4 (dp4a, OpSDot)
   bool quick_byte_dots = false;         ///< and the device says that it is quick
   bool byte_matrices = false;           ///< its language has cooperative matrices of bytes (KernelText::byte_matrices)

@@ -256,8 +256,10 @@ KernelText probe_text(const std::vector<Fact>& facts, const Arithmetic& arithmet
   text.words = 4;
   text.addresses = {0, 2};
   text.threads = kLeastThreads;  // every device runs so many
-  // Kernels are known by their texts, and the same facts are asked of both forms of halves.
-  text.body = arithmetic.float_halves ? "  // halves by sums\n" : "";
+  // Kernels are known by their texts, and the same facts are asked of all forms of halves.
+  text.body = arithmetic.float_halves    ? "  // halves by sums\n"
+              : arithmetic.native_halves ? "  // halves by their type\n"
+                                         : "";
   text.body += R"(  MEMORY from = MEMORY_AT(0, 0);
   MEMORY to = MEMORY_AT(1, 2);
   int i = int(GROUP) * 64 + int(THREAD);
@@ -372,7 +374,9 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
          [&] { return all_hold(kQuickFloatFacts, &Arithmetic::quick_floats); });
   try_it(arithmetic.quick_halves, driver.info().quick_forms,
          [&] { return all_hold(kQuickHalfFacts, &Arithmetic::quick_halves); });
-  try_it(arithmetic.float_halves, driver.info().quick_forms && !arithmetic.quick_halves,
+  try_it(arithmetic.native_halves, driver.info().has_halves && !arithmetic.quick_halves,
+         [&] { return all_hold(kQuickHalfFacts, &Arithmetic::native_halves); });
+  try_it(arithmetic.float_halves, driver.info().quick_forms && !arithmetic.quick_halves && !arithmetic.native_halves,
          [&] { return all_hold(kQuickHalfFacts, &Arithmetic::float_halves); });
   try_it(arithmetic.near_teams, driver.info().near_teams,
          [&] { return all_hold(kNearTeamFacts, &Arithmetic::near_teams); });

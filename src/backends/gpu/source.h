@@ -13,6 +13,7 @@
 //   ROUND_F16(x) ENCODE_F16(x) DECODE_F16(word)  cast_f16(x) of a float, its word, and the float of a word
 //   ANY_ROUND_BF16(x) ANY_ROUND_F16(x) ANY_DECODE_F16(word)  the same, but that it may be any NaN
 //   NEAREST_BF16(x)          and any number up to the smallest normal
+//   GELU_TO_BF16(x) GELU_TO_F16(x)  of a value of that format, what rounds to it as ls_gelu(x) does; x is a name
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
 //   MEMORY                   the type of a place in the device's memory; MEMORY + bytes (ULONG) is another one
@@ -28,6 +29,12 @@
 //   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2
 //   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
 //   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
+//   ADD_BF16_PAIR(a, b)      the sums of two words of two bf16 each. This and what follows, up to NEAR_OTHER, for
+//                            RenderLimits::bf16_pairs: CUDA alone. Any NaN
+//   NEAREST_BF16_PAIR(a, b)  the word of two floats, rounded; FLUSHED_BF16_PAIR(w) without numbers up to the smallest
+//                            normal; CANONICAL_BF16_PAIR(w) with our NaN, too
+//   LARGER_BF16_PAIR(a, b) SMALLER_BF16_PAIR(a, b)  LARGER and SMALLER of both
+//   NEAR_OTHER(x, m)         x (float) of the thread whose number differs in bit m, below 32; all threads call it
 //   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4
 //   SUM_OF_2(x)              the sum of int of 2 threads; all threads of 32 call these two, which are for
 //                            KernelText::copies: CUDA alone
@@ -110,7 +117,8 @@ struct Arithmetic {
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
   bool quick_floats = false;               ///< CANONICAL_F32, ROUND_BF16, LARGER and their like in fewer instructions
   bool quick_halves = false;               ///< ENCODE_F16, DECODE_F16 and their like by the language's conversions
-  bool float_halves = false;               ///< the same by sums of f32; one of the two at most
+  bool native_halves = false;              ///< by its type of 16 bits
+  bool float_halves = false;               ///< the same by sums of f32; one of the three at most
   bool near_teams = false;                 ///< NEAR_BARRIER is for fewer threads than BARRIER
   bool byte_dots = false;                  ///< DOT4 may be the device's (dp4a, OpSDot), and is quick
   bool byte_matrices = false;              ///< threads multiply matrices of bytes together (cooperative matrices)
@@ -243,6 +251,7 @@ struct RenderLimits {
   bool integer_tiles = false;           ///< it multiplies tiles of bytes asynchronously (wgmma, sm_90a)
   bool byte_products = false;           ///< 32 threads multiply bytes by tensor cores (mma, sm_80)
   bool byte_fragments = false;          ///< and so they do without copies_to_shared (mma, sm_75)
+  bool bf16_pairs = false;              ///< it has ADD_BF16_PAIR and its like, and NEAR_OTHER (sm_90)
   Arithmetic arithmetic;
 
   /// The workgroups of a launch that has work for so many: each takes several items where these are too many.

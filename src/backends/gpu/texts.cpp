@@ -108,12 +108,30 @@ std::vector<std::string> words_of(std::string_view text) {
   std::set<std::string> words;
   // Macros that may stand for functions.
   constexpr std::pair<std::string_view, const char*> kMacros[] = {
-      {"CANONICAL_F32(", "canonical"}, {"FLUSHED_F32(", "canonical"},   {"FLOAT_KEY(", "max_key"},
-      {"MIN_KEY(", "min_key"},         {"LARGER(", "larger"},           {"SMALLER(", "smaller"},
-      {"ROUND_BF16(", "cast_bf16"},    {"ENCODE_BF16(", "encode_bf16"}, {"ROUND_F16(", "cast_f16"},
-      {"ENCODE_F16(", "encode_f16"},   {"DECODE_F16(", "decode_f16"},   {"STORE4_BF16(", "encode_bf16"},
-      {"STORE8_BF16(", "encode_bf16"}, {"STORE4_F16(", "encode_f16"},   {"STORE8_F16(", "encode_f16"},
+      {"CANONICAL_F32(", "canonical"},
+      {"FLUSHED_F32(", "canonical"},
+      {"FLOAT_KEY(", "max_key"},
+      {"MIN_KEY(", "min_key"},
+      {"LARGER(", "larger"},
+      {"SMALLER(", "smaller"},
+      {"ROUND_BF16(", "cast_bf16"},
+      {"ENCODE_BF16(", "encode_bf16"},
+      {"ROUND_F16(", "cast_f16"},
+      {"ENCODE_F16(", "encode_f16"},
+      {"DECODE_F16(", "decode_f16"},
+      {"STORE4_BF16(", "encode_bf16"},
+      {"STORE8_BF16(", "encode_bf16"},
+      {"STORE4_F16(", "encode_f16"},
+      {"STORE8_F16(", "encode_f16"},
       {"NEAREST_BF16(", "cast_bf16"},
+      {"GELU_TO_BF16(", "ls_gelu_to_bf16"},
+      {"GELU_TO_BF16(", "gelu_divisor"},
+      {"GELU_TO_BF16(", "gelu_exponent"},
+      {"GELU_TO_BF16(", "gelu_to_bf16_by"},
+      {"GELU_TO_F16(", "ls_gelu"},
+      {"GELU_TO_F16(", "gelu_divisor"},
+      {"GELU_TO_F16(", "gelu_exponent"},
+      {"GELU_TO_F16(", "gelu_to_f16_by"},
   };
   for (const auto& [macro, function] : kMacros) {
     if (text.find(macro) != std::string_view::npos) words.insert(function);

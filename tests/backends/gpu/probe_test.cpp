@@ -119,13 +119,8 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
   EXPECT_TRUE(halves.float_halves);
 }
 
-TEST(Probe, HalvesBySumsAreTheReferences) {
-  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
-  const Device device{DeviceKind::vulkan, 921};
-  auto driver = std::make_unique<ChangedDriver>(open_vulkan(0), "vec2(x, 0.0)", "vec2(x * 1.5, 0.0)");
-  auto backend = std::make_unique<GpuBackend>(device, std::move(driver), "");
-  ASSERT_TRUE(backend->arithmetic().float_halves);
-  register_backend(std::move(backend));
+/// Compares what computes with every half on `device` with the reference.
+void expect_halves_of_reference(Device device) {
   const auto computed = [](Device where) {
     std::vector<std::int16_t> words(65536);
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::int16_t>(i);
@@ -138,6 +133,29 @@ TEST(Probe, HalvesBySumsAreTheReferences) {
                        softmax(halves.reshape({256, 256}), -1).hash()};
   };
   EXPECT_EQ(computed(device), computed(Device::parse("ref")));
+}
+
+TEST(Probe, HalvesBySumsAreTheReferences) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  const Device device{DeviceKind::vulkan, 921};
+  auto driver = std::make_unique<ChangedDriver>(open_vulkan(0), "vec2(x, 0.0)", "vec2(x * 1.5, 0.0)");
+  auto backend = std::make_unique<GpuBackend>(device, std::move(driver), "");
+  ASSERT_TRUE(backend->arithmetic().float_halves);
+  register_backend(std::move(backend));
+  expect_halves_of_reference(device);
+}
+
+TEST(Probe, HalvesByTheirTypeAreTheReferences) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  auto driver =
+      std::make_unique<ChangedDriver>(open_vulkan(0), "packHalf2x16(floats2)", "(packHalf2x16(floats2) ^ 1u)");
+  if (!driver->info().has_halves) GTEST_SKIP() << "the device has no type of 16 bits";
+  const Device device{DeviceKind::vulkan, 922};
+  auto backend = std::make_unique<GpuBackend>(device, std::move(driver), "");
+  ASSERT_FALSE(backend->arithmetic().quick_halves);
+  if (!backend->arithmetic().native_halves) GTEST_SKIP() << "the device's conversions to it are not right";
+  register_backend(std::move(backend));
+  expect_halves_of_reference(device);
 }
 
 // Multiplications keep subnormals where elements are small: in blocks of k, in one operand or both, in sums that

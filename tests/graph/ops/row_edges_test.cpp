@@ -2,6 +2,7 @@
 // ends, quotients next to the middle of two bf16. Compared as words, so that every NaN is the one NaN.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -149,6 +150,47 @@ TEST(RowEdges, QuotientsBySums) {
     same_words([&](Device device) {
       const Tensor x = random_tensor({40, 1024}, DType::f32, 3, device, true);
       return (x / sum(abs(random_tensor({40, 1024}, DType::f32, 4, device)), {1}, true)).to(dtype);
+    });
+  }
+}
+
+// Rows whose largest is not finite take the full exponential beside those that take the shorter one.
+TEST(RowEdges, SoftmaxOfRowsWithAndWithoutALargest) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const std::int64_t n : {512, 1032, 4096}) {
+      SCOPED_TRACE(fmt::format("rows of {} {}", n, name_of(dtype)));
+      std::vector<float> values(static_cast<std::size_t>(8 * n));
+      std::mt19937 draw(7);
+      for (float& value : values) value = static_cast<float>(draw() % 40000) / 100.0F - 300.0F;
+      const auto row = [&](std::int64_t i) { return values.begin() + i * n; };
+      row(1)[5] = kInfinity;
+      row(2)[n - 1] = std::numeric_limits<float>::quiet_NaN();
+      std::fill(row(3), row(4), -kInfinity);
+      std::fill(row(4), row(4) + n / 2, -kInfinity);
+      std::fill(row(5), row(6), -0.0F);
+      row(6)[0] = row(6)[n / 2] = kInfinity;
+      same_words([&](Device device) { return softmax(Tensor::from(values, {8, n}, device).to(dtype).eval(), -1); });
+    }
+  }
+}
+
+// Sums of bf16 in rows, two at a time where a device has them: of every word and another one.
+TEST(RowEdges, SumsOf16BitsInRows) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    same_words([&](Device device) {
+      const Tensor x = every_word(dtype, device);
+      const Tensor y = x.flip({0, 1});
+      // A row's sum is mostly NaN: what is stored beside it tells the elements.
+      const Tensor sums = (gelu(x + y) + x * 0.5) + y;
+      return sums + (sum(sums, {1}, true) * 0.0 > 1.0).to(dtype);
+    });
+    same_words([&](Device device) {
+      // Numbers alone: comparisons with NaN are false.
+      const Tensor all = every_word(dtype, device);
+      const Tensor x = where(all.abs() < 60.0, all, full_like(all, 1.0)).eval();
+      return layer_norm(gelu(x + x.flip({0})) + x.flip({1}), {1024});
     });
   }
 }

@@ -123,14 +123,44 @@ FUNCTION float quick_half(UINT word) {
 #if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 12  // min.s16x2
 #define JOINED_BF16(floats2, j) bf16_pair(floats2[j], floats2[j + 1])
 #define JOINED_F16(floats2, j) half_pair(floats2[j], floats2[j + 1])
+#define NEAREST_BF16_PAIR(low, high) nearest_pair(low, high)
+#define FLUSHED_BF16_PAIR(pair) flushed_pair(pair)
+#define CANONICAL_BF16_PAIR(pair) canonical_pair(pair)
+#define ADD_BF16_PAIR(a, b) sum_of_pairs(a, b)
+#define LARGER_BF16_PAIR(a, b) larger_pair(a, b)
+#define SMALLER_BF16_PAIR(a, b) smaller_pair(a, b)
+#define NEAR_OTHER(x, m) __shfl_xor_sync(0xffffffffu, x, m)
 // Two at once, as the words of one: factors of 1 or 0, and minima that make our NaN.
-FUNCTION UINT bf16_pair(float low, float high) {
-  UINT pair, factors;
+FUNCTION UINT nearest_pair(float low, float high) {
+  UINT pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+FUNCTION UINT flushed_pair(UINT pair) {
+  UINT factors;
   asm("set.gt.bf16x2.bf16x2 %0, %1, %2;" : "=r"(factors) : "r"(pair & 0x7fff7fffu), "r"(0x00800080u));
   asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(factors));
+  return pair;
+}
+FUNCTION UINT canonical_pair(UINT pair) {
+  pair = flushed_pair(pair);
   asm("min.s16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x7fc07fc0u));
   return pair;
+}
+FUNCTION UINT bf16_pair(float low, float high) {
+  return canonical_pair(nearest_pair(low, high));
+}
+FUNCTION UINT sum_of_pairs(UINT a, UINT b) {
+  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+  return a;
+}
+FUNCTION UINT larger_pair(UINT a, UINT b) {
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+  return a;
+}
+FUNCTION UINT smaller_pair(UINT a, UINT b) {
+  asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+  return a;
 }
 FUNCTION UINT half_pair(float low, float high) {
   UINT pair;
@@ -142,6 +172,19 @@ FUNCTION UINT half_pair(float low, float high) {
 #define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))
 #define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
 #endif
+// ex2.approx and rcp.approx: relative errors of at most 2^-22 and 2^-23 (PTX ISA).
+#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f)), near_power(gelu_exponent(x, 13.1875f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f)), near_power(gelu_exponent(x, 5.5f)))
+FUNCTION float near_reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+FUNCTION float near_power(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
 #define THREAD threadIdx.x
 #define GROUP blockIdx.x
 #define GROUPS gridDim.x

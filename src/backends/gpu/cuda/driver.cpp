@@ -261,6 +261,7 @@ class CudaDriver : public Driver {
     info_.shared_bytes = static_cast<std::size_t>(shared_bytes);
     info_.copies_to_shared = major >= 8;
     info_.integer_tiles = hopper;
+    info_.bf16_pairs = hopper;
     info_.byte_products = major >= 8;
     info_.byte_fragments = major * 10 + minor >= 75;
     info_.has_byte_dots = info_.quick_byte_dots = major * 10 + minor >= 61;

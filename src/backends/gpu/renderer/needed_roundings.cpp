@@ -111,7 +111,10 @@ NeededRoundings::NeededRoundings(const Program& program)
       bf16(program.code.size(), false),
       any_zero(any_zero_of(program)) {
   const std::vector<Freedom> freedoms = freedoms_of(program);
-  for (const Freedom& freedom : freedoms) only_to_bf16.push_back(freedom.rounded(DType::bf16));
+  for (const Freedom& freedom : freedoms) {
+    only_to_bf16.push_back(freedom.rounded(DType::bf16));
+    only_to_f16.push_back(freedom.rounded(DType::f16));
+  }
   std::vector<bool> clean(program.code.size(), true);  // never a number up to the smallest normal, but zeros
   for (std::size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& step = program.code[i];

@@ -23,6 +23,7 @@ struct NeededRoundings {
       results;             ///< of instructions, f32: loads of f16, elementwise arithmetic, casts (none: unrounded)
   std::vector<bool> bf16;  ///< results rounded to bf16 by a cast from f32: their word is the upper half of their bits
   std::vector<bool> only_to_bf16;  ///< results that nothing takes but roundings to bf16
+  std::vector<bool> only_to_f16;
   std::vector<bool> any_zero;      ///< values of which nothing can tell one zero from the other
 
   explicit NeededRoundings(const Program& program);

@@ -221,30 +221,43 @@ std::string ProgramWriter::function_of(Op op, ComputeType type, Rounding roundin
   return name;
 }
 
-bool ProgramWriter::holds_bf16(int i) const {
+bool ProgramWriter::holds(DType dtype, int i) const {
   const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+  if (step.kind == Kind::load) return program_.inputs[static_cast<std::size_t>(step.index)].dtype == dtype;
+  return step.kind == Kind::cast && step.dtype == dtype;
+}
+
+bool ProgramWriter::is_bf16(int i) const {
+  const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+  if (step.type != ComputeType::f32) return false;
   if (step.kind == Kind::load) return program_.inputs[static_cast<std::size_t>(step.index)].dtype == DType::bf16;
-  return step.kind == Kind::cast && step.dtype == DType::bf16;
+  if (step.kind != Kind::cast) return false;
+  return roundings_.bf16[static_cast<std::size_t>(i)] || (step.dtype == DType::f32 && is_bf16(step.a));
 }
 
 std::string ProgramWriter::elementwise(const Instruction& step, int i) {
+  if (low_.contains(i)) return fmt::format("exp_of_low({})", name(step.a));
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
   if (info.kind == OpKind::comparison) {
     type = type_of(step.a);
     if (type == ComputeType::i32 && step.b >= 0) type = type_of(step.b);
   }
-  // Lemma: of a value of bf16, ls_gelu_to_bf16 rounds to the same bf16 as ls_gelu.
-  if (step.op == Op::gelu_erf && type == ComputeType::f32 && roundings_.only_to_bf16[static_cast<std::size_t>(i)] &&
-      holds_bf16(step.a)) {
-    return fmt::format("ls_gelu_to_bf16({})", name(step.a));
+  if (step.op == Op::gelu_erf && type == ComputeType::f32) {
+    const auto at = static_cast<std::size_t>(i);
+    if (roundings_.only_to_bf16[at] && holds(DType::bf16, step.a)) return fmt::format("GELU_TO_BF16({})", name(step.a));
+    if (roundings_.only_to_f16[at] && holds(DType::f16, step.a)) return fmt::format("GELU_TO_F16({})", name(step.a));
   }
   std::string arguments;
   for (int o = 0; o < info.arity; ++o) {
     const int operand = o == 0 ? step.a : o == 1 ? step.b : step.c;
     arguments += (o == 0 ? "" : ", ") + value(operand, type);
   }
-  return fmt::format("{}({})", function_of(step.op, type, roundings_.results[static_cast<std::size_t>(i)]), arguments);
+  return fmt::format(
+      "{}({})",
+      function_of(step.op, type,
+                  not_tiny_.contains(i) ? Rounding::none : roundings_.results[static_cast<std::size_t>(i)]),
+      arguments);
 }
 
 void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {

@@ -33,7 +33,8 @@ class ProgramWriter {
   /// From here on `width` neighbours along the last dimension are computed together, in a loop over q: inputs and
   /// outputs that lie so that they can be moved at once are in arrays of words. False if there are none.
   /// `bounded`: inputs with borders along other dimensions count, too; load_vectors alone reads such.
-  bool choose_vectors(int most = 8, bool bounded = false);
+  /// Not of 8 for more instructions than `most_code`: that makes texts that compile slowly.
+  bool choose_vectors(int most = 8, bool bounded = false, std::size_t most_code = 24);
   /// The same for 4 neighbours, but only if all that `instructions` load and all of `outputs` is moved at once.
   bool choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs);
   /// The same for 2 neighbours of 2 bytes each along dimension `d`, if all that `instructions` load is such or the same
@@ -89,6 +90,19 @@ class ProgramWriter {
   /// Whether nothing can tell which zero value i is, if it is one.
   bool is_any_zero(int i) const { return roundings_.any_zero[static_cast<std::size_t>(i)]; }
 
+  /// Whether load i is of canonical elements of `dtype`, which load_vectors reads.
+  bool moves_canonical(DType dtype, int i) const;
+  Rounding rounding_of(int i) const { return roundings_.results[static_cast<std::size_t>(i)]; }
+  /// Whether value i is a float of which the lower half of the bits is zero.
+  bool is_bf16(int i) const;
+
+  /// From here on the operands of exponentials `low` are at most 0, and no NaN, and the results `not_tiny` are zero or
+  /// above the smallest normal.
+  void take_shortcuts(const std::set<int>& low, const std::set<int>& not_tiny) {
+    low_ = low;
+    not_tiny_ = not_tiny;
+  }
+
   /// The functions of the ops that were emitted.
   std::string functions() const { return functions_; }
   std::string slot(int number) const { return "slot" + std::to_string(number); }
@@ -96,7 +110,7 @@ class ProgramWriter {
  private:
   std::string load_word(Lines& lines, const Instruction& step, int i, const std::string& part);
   std::string gather_word(Lines& lines, const Instruction& step, int i);
-  bool holds_bf16(int i) const;
+  bool holds(DType dtype, int i) const;  ///< value i is one of that format
   bool divides_by_inverse(int i) const;
   void quotient(Lines& lines, const Instruction& step, int i) const;
   std::string elementwise(const Instruction& step, int i);
@@ -113,6 +127,8 @@ class ProgramWriter {
   std::string functions_;
   std::set<std::string> known_;
   NeededRoundings roundings_;
+  std::set<int> not_tiny_;  ///< results that need no flushing
+  std::set<int> low_;       ///< exponentials of what is at most 0, and no NaN
   std::set<int> inverses_;  ///< row values whose inverse is declared
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };

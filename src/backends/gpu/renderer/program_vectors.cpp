@@ -34,8 +34,7 @@ bool has_bounded_vectors(View view, DType dtype, int width) {
 
 }  // namespace
 
-bool ProgramWriter::choose_vectors(int most, bool bounded) {
-  constexpr std::size_t kLongCode = 24;  // more would make texts that compile slowly
+bool ProgramWriter::choose_vectors(int most, bool bounded, std::size_t most_code) {
   const Shape& shape = space_.shape;
   if (shape.rank() == 0) return false;
   for (const int width : {8, 4}) {
@@ -58,7 +57,7 @@ bool ProgramWriter::choose_vectors(int most, bool bounded) {
       largest = std::max(largest, size_of(program_.outputs[o].dtype));
     }
     if (inputs.empty() && outputs.empty()) continue;
-    if (width == 8 && (largest > 2 || program_.code.size() > kLongCode)) continue;
+    if (width == 8 && (largest > 2 || program_.code.size() > most_code)) continue;
     width_ = width;
     vector_inputs_ = std::move(inputs);
     vector_outputs_ = std::move(outputs);
@@ -110,6 +109,12 @@ bool ProgramWriter::choose_pairs(int d, const std::set<int>& instructions) {
   vector_inputs_ = std::move(inputs);
   vector_outputs_.clear();
   return true;
+}
+
+bool ProgramWriter::moves_canonical(DType dtype, int i) const {
+  const int index = program_.code[static_cast<std::size_t>(i)].index;
+  const Input& input = program_.inputs[static_cast<std::size_t>(index)];
+  return vector_inputs_.contains(index) && input.dtype == dtype && input.canonical;
 }
 
 std::set<int> ProgramWriter::vector_inputs_of(const std::set<int>& instructions) const {

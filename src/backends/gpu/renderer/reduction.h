@@ -97,7 +97,8 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
 /// or one in r<number> if width is 1. All threads get the result, in r<number>_sum.
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads);
 /// The same for float extrema of start_quick, in r<number>.
-void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads);
+/// `near_others`: threads read each other's values by NEAR_OTHER.
+void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads, bool near_others);
 
 }  // namespace gpu
 }  // namespace v0

@@ -149,7 +149,7 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
   }
 }
 
-void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads) {
+void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads, bool near_others) {
   if (reductions.empty() || team_threads == 1) {
     for (const Reduction& reduction : reductions) {
       if (reduction.takes_any_zero()) continue;
@@ -176,8 +176,27 @@ void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int t
       lines.add("r{0} = {1};", n, i == 0 ? value : reduction.better(fmt::format("r{}", n), value));
     }
   };
-  lines.add("{}", all);
   const std::string team = fmt::format("team * {}", 2 * team_threads);
+  const bool any_zeros = std::all_of(reductions.begin(), reductions.end(),
+                                     [](const Reduction& reduction) { return reduction.takes_any_zero(); });
+  if (near_others && any_zeros && team_threads >= kNear) {
+    // The best of each 32 threads, then of those.
+    for (const Reduction& reduction : reductions) {
+      const std::string r = fmt::format("r{}", reduction.number());
+      lines.add("UNROLL");
+      lines.add("for (int m = {}; m > 0; m >>= 1) {} = {};", kNear / 2, r,
+                reduction.better(r, fmt::format("NEAR_OTHER({}, m)", r)));
+    }
+    if (team_threads == kNear) return;
+    lines.add("BARRIER();");
+    for (const Reduction& reduction : reductions) {
+      lines.add("if (lane % {0} == 0) shared{1}[{2} + lane / {0}] = r{1};", kNear, reduction.number(), team);
+    }
+    lines.add("BARRIER();");
+    for (const Reduction& reduction : reductions) best_of(reduction, team, team_threads / kNear);
+    return;
+  }
+  lines.add("{}", all);
   for (const Reduction& reduction : reductions) {
     lines.add("shared{0}[{1} + lane] = r{0};", reduction.number(), team);
     if (!reduction.takes_any_zero()) lines.add("shared_zero{0}[THREAD] = zero{0};", reduction.number());

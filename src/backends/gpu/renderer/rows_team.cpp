@@ -9,6 +9,7 @@
 //   staged   longer rows: elements are computed by as many threads as there are, 16 or so each, and what is summed
 //            passes through shared memory to the 64 threads that follow the lanes
 #include <algorithm>
+#include <iterator>
 
 #include "backends/gpu/renderer/contraction.h"
 #include "backends/gpu/renderer/rows.h"
@@ -44,12 +45,14 @@ Launch TeamKernel::render() {
   Launch result = launch(lines_, writer_, words_, groups_for(space_.row_count, teams, limits_), limits_);
   result.text.shared = shared_;
   result.text.copies = !copied_.empty();
-  if (staged_ && copied_.empty() && held_words() > kFewHeldWords) result.text.groups_per_unit = kGroupsOfManyWords;
+  if (staged_ && copied_.empty() && (held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay)) {
+    result.text.groups_per_unit = kThreadsOfManyWords / limits_.threads;
+  }
   return result;
 }
 
 void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductions, const std::string& held,
-                               const std::string& from, int first_dim) {
+                               const std::string& from, int first_dim, const std::set<int>& pairs) {
   const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
   const std::vector<int> stored = outputs_of(phase);
   writer_.declare_places(lines_, "e", from, first_dim, space_.shape.rank(), computed, {stored.begin(), stored.end()},
@@ -62,12 +65,19 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
     for (const int operand : {code(i).a, code(i).b, code(i).c}) need(operand);
   }
   for (const int i : roots(phase)) need(i);
-  for (const int i : needed) {
-    lines_.add("{} {} = held{}[{}];", type_name(code(i).type), ProgramWriter::name(i), i, held);
+  if (pairs.empty()) {
+    for (const int i : needed) {
+      lines_.add("{} {} = {};", type_name(code(i).type), ProgramWriter::name(i), held_value(i, held, "q"));
+    }
+  } else {
+    std::vector<int> wanted = roots(phase);
+    std::copy_if(computed.begin(), computed.end(), std::back_inserter(wanted),
+                 [&](int i) { return held_.contains(i); });
+    write_needed(phase, wanted, held, pairs);
   }
   for (const int i : computed) {
-    writer_.emit(lines_, i, "e");
-    if (held_.contains(i) && !needed.contains(i)) lines_.add("held{}[{}] = {};", i, held, ProgramWriter::name(i));
+    if (pairs.empty()) writer_.emit(lines_, i, "e");
+    if (held_.contains(i) && !needed.contains(i)) hold(i, held, "q");
   }
   int index = 0;
   for (const Reduction& reduction : reductions) {
@@ -78,6 +88,8 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
     if (staged_ && reduction.is_ordered()) {
       reduction.stage(lines_, width_ > 1 ? "staged" : "stage", index, a, b, width_ > 1 ? "q" : "element");
       index += static_cast<int>(reduction.stages(index, 0).size());
+    } else if (is_best_of_pairs(reduction)) {
+      continue;
     } else if (is_quick(reduction)) {
       const std::string r = fmt::format("r{}", reduction.number());
       lines_.add("{} = {};", r, reduction.better(r, a));
@@ -115,6 +127,12 @@ void TeamKernel::open_group(const std::set<int>& computed, const std::set<int>& 
   writer_.declare_places(lines_, "v", "row", space_.rows, last, computed, stored, false);
 }
 
+// A sum of 64 bits whose last part is a constant once loops are unrolled, which a load then has room for.
+std::string TeamKernel::first_of_group() const {
+  if (space_.wide || space_.rows + 1 != space_.shape.rank()) return "first";
+  return fmt::format("LONG(lane * {}) + LONG(s * {})", width_, width_ * team_);
+}
+
 void TeamKernel::write_copies() {
   std::set<int> loads = computed_[0];
   std::erase_if(loads, [&](int i) { return !loads_input(i) || !copied_.contains(code(i).index); });
@@ -136,7 +154,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   open_group(computed, stored);
   const ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
   writer_.take_copies(lines_, copied_at(), taken);
-  writer_.load_vectors(lines_, "v", "first", computed, stored, taken);
+  writer_.load_vectors(lines_, "v", first_of_group(), computed, stored, taken);
   std::vector<SharedArray> stages;
   for (const Reduction& reduction : reductions) {
     if (!staged_ || !reduction.is_ordered()) continue;
@@ -145,13 +163,24 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   for (std::size_t i = 0; i < stages.size(); ++i) {
     lines_.add("{} staged{}[{}];", type_name(stages[i].type), i, width_);
   }
+  const bool by_pairs = limits_.bf16_pairs && !reductions.empty() && width_ % 2 == 0;
   const auto elements = [&] {
+    std::set<int> pairs;
     lines_.add("UNROLL");
-    lines_.open("for (int q = 0; q < {}; q++) {{", width_);
+    if (by_pairs) {
+      lines_.open("for (int p = 0; p < {}; p++) {{", width_ / 2);
+      pairs = write_pairs(phase);
+      lines_.add("UNROLL");
+      lines_.open("for (int h = 0; h < 2; h++) {{");
+      lines_.add("int q = 2 * p + h;");
+    } else {
+      lines_.open("for (int q = 0; q < {}; q++) {{", width_);
+    }
     lines_.add("{0} i{1} = first + {0}(q);", index, last);
     lines_.add("int element = group * {} + q;", width_);
-    write_element(phase, reductions, fmt::format("s * {} + q", width_), "v", last);
+    write_element(phase, reductions, fmt::format("s * {} + q", width_), "v", last, pairs);
     lines_.close();
+    if (by_pairs) lines_.close();
   };
   if (reductions.empty()) {
     writer_.write_group(lines_, computed, stored, elements);
@@ -168,7 +197,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   }
   const bool guarded = !stored.empty() && !always_live();
   if (guarded) lines_.open("if (live) {{");
-  writer_.store_vectors(lines_, "v", "first", stored);
+  writer_.store_vectors(lines_, "v", first_of_group(), stored);
   if (guarded) lines_.close();
   if (!full_) lines_.close();
 }
@@ -183,7 +212,8 @@ void TeamKernel::write_phase(int phase) {
   const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
   for (const int i : computed) {
     if (held_.contains(i) && declared_.insert(i).second) {
-      lines_.add("{} held{}[{}];", type_name(code(i).type), i, steps_ * width_);
+      const bool pairs = is_held_in_pairs(i);
+      lines_.add("{} held{}[{}];", pairs ? "UINT" : type_name(code(i).type), i, steps_ * width_ / (pairs ? 2 : 1));
     }
   }
   if (computed.empty() && reductions.empty() && outputs_of(phase).empty()) return;
@@ -202,14 +232,30 @@ void TeamKernel::write_phase(int phase) {
   }
   if (limits_.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
   if (phase == 0 && !copied_.empty()) write_copies();
-  lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
-  lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
-  if (width_ > 1) {
-    write_vectors(phase, reductions);
-  } else {
-    write_elements(phase, reductions);
+  const auto steps = [&] {
+    lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
+    lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
+    if (width_ > 1) {
+      write_vectors(phase, reductions);
+    } else {
+      write_elements(phase, reductions);
+    }
+    lines_.close();
+  };
+  const Shortcuts shortcuts = shortcuts_of(phase);
+  if (!shortcuts.condition.empty()) {
+    lines_.open("if ({}) {{", shortcuts.condition);
+    writer_.take_shortcuts(shortcuts.low, shortcuts.not_tiny);
+    steps();
+    writer_.take_shortcuts({}, {});
+    lines_.close();
+    lines_.open("else {{");
   }
-  lines_.close();
+  steps();
+  if (!shortcuts.condition.empty()) lines_.close();
+  for (const Reduction& reduction : reductions) {
+    if (is_best_of_pairs(reduction)) write_best_of_pairs(reduction);
+  }
   find_zeros(reductions);
   combine(reductions);
   for (const Reduction& reduction : reductions) {
@@ -225,7 +271,7 @@ void TeamKernel::find_zeros(const std::vector<Reduction>& reductions) {
     lines_.add("UNROLL");
     lines_.open("for (int x = 0; x < {}; x++) {{", steps_ * width_);
     lines_.add("int element = (lane + x / {0} * {1}) * {0} + x % {0};", width_, team_);
-    const std::string value = fmt::format("held{}[x]", a);
+    const std::string value = held_value(a, "x", "x");
     if (!full_) lines_.open("if (element < length) {{");
     reduction.find_zero(lines_, value, "element");
     if (!full_) lines_.close();
@@ -258,7 +304,7 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions) {
   } else {
     combine_lanes(lines_, ordered, "", std::min(kLanes, team_), team_);
   }
-  combine_quick(lines_, quick, team_);
+  combine_quick(lines_, quick, team_, limits_.bf16_pairs);
   combine_lanes(lines_, others, "", team_, team_);
 }
 

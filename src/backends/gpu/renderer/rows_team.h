@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,17 +31,23 @@ class TeamKernel {
 
   static constexpr int kLanes = order::kLanes;
   static constexpr int kLongestPerLane = 16;  ///< elements: more make texts that compile for seconds
-  static constexpr int kMostHeldWords = 64;   ///< per thread, across phases
-  /// With more, compilers spend registers until too few workgroups run at once: these should, on each unit.
+  static constexpr int kLongestOfWords16 = 32;  ///< the same of rows that are moved as 8 elements of 16 bits at once
+  static constexpr int kThreadsOfWords16 = 128;
+  static constexpr int kMostHeldWords = 64;  ///< per thread, across phases
+  /// With more, or more loads under way, compilers spend registers until too few workgroups run at once: so many
+  /// threads should, on each unit.
   static constexpr int kFewHeldWords = 32;
-  static constexpr int kGroupsOfManyWords = 4;
-  static constexpr std::size_t kMostBytesUnderWay = 64;  ///< of a thread's loads into registers
+  static constexpr std::size_t kFewBytesUnderWay = 64;
+  static constexpr int kThreadsOfManyWords = 1024;
+  static constexpr std::size_t kMostBytesUnderWay = 128;  ///< of a thread's loads into registers
   static constexpr int kLeastGroups = 3;                 ///< of a unit at once, whose rows have room in shared memory
 
   const Instruction& code(int i) const { return program_.code[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(program_.code.size()); }
   bool is_row(int i) const { return code(i).extent == Extent::row; }
   bool loads_input(int i) const { return code(i).kind == Kind::load || code(i).kind == Kind::load_bits; }
+  /// Whether value i is loaded from the same place in every row: it is near, and not held across phases.
+  bool is_of_columns(int i) const;
 
   std::set<int> row_instructions() const;
 
@@ -54,6 +61,28 @@ class TeamKernel {
   void choose_form();
 
   int held_words() const;
+  std::size_t bytes_under_way() const;  ///< of a thread's loads of a row, in the first phase
+
+  // What is held of value i, a float, where that is the upper half of its bits: two elements in a word.
+  bool is_held_in_pairs(int i) const { return is_for_few_threads() && width_ > 1 && writer_.is_bf16(i); }
+  // Fewer threads a row with more elements each, which pay with CUDA; Vulkan's compilers made slower code of them.
+  bool is_for_few_threads() const { return limits_.copies_to_shared; }
+  // What is held at place `at` of the thread's elements, whose number among its neighbours is `q`.
+  std::string held_value(int i, const std::string& at, const std::string& q) const;
+  void hold(int i, const std::string& at, const std::string& q);
+
+  // Of exponentials of what is at most 0 and no NaN where a row value, an int, is not 0: that one. Those that softmax
+  // takes, of elements less the row's largest, if that is finite.
+  std::optional<int> guard_of_low(int exponential) const;
+
+  // What may be computed in fewer instructions where a condition on row values holds, as for most rows.
+  struct Shortcuts {
+    std::string condition;   ///< empty: none
+    std::set<int> low;       ///< exponentials of what is at most 0, and no NaN
+    std::set<int> not_tiny;  ///< zero, or above the smallest normal: without flushing
+  };
+  Shortcuts shortcuts_of(int phase) const;
+  bool is_difference_of_row(int i) const;  ///< x - w of a row value w
 
   // Where a thread would need many registers to have all that it reads of a row under way at once, shared memory does.
   void choose_copies();
@@ -90,7 +119,22 @@ class TeamKernel {
   // The instructions of a phase for the element of this thread whose number among them is `held`; `element`, its number
   // in the row, is declared, and `from` is where places are counted from.
   void write_element(int phase, const std::vector<Reduction>& reductions, const std::string& held,
-                     const std::string& from, int first_dim);
+                     const std::string& from, int first_dim, const std::set<int>& pairs = {});
+
+  // Element 2p + h of a phase, or what of it is wanted, where `pairs` are there as words of two.
+  void write_needed(int phase, const std::vector<int>& wanted, const std::string& held, const std::set<int>& pairs);
+  // Declares the words of what is rounded to bf16, of elements 2p and 2p + 1, and says what those are.
+  std::set<int> write_pairs(int phase);
+  void declare_element(int phase);  ///< where element 2p + h is
+  std::string pair_of(int phase, int i, const std::set<int>& pairs) const;
+  int behind_casts(int i) const;  ///< what value i is, but for casts that change nothing
+
+  // Whether an extremum is made of words of two that are held, when all are there.
+  bool is_best_of_pairs(const Reduction& reduction) const;
+  void write_best_of_pairs(const Reduction& reduction);
+
+  // Where this thread's neighbours of step s begin, counted from where the row does.
+  std::string first_of_group() const;
 
   // A phase's elements, one by one.
   void write_elements(int phase, const std::vector<Reduction>& reductions);
@@ -115,7 +159,7 @@ class TeamKernel {
   void write_row_outputs();
 
   const Program& program_;
-  const RenderLimits& limits_;
+  RenderLimits limits_;
   Space space_;
   Words words_;
   Lines lines_;

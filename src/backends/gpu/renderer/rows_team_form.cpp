@@ -29,7 +29,7 @@ void TeamKernel::find_phases() {
       work.pop_back();
       int& at = first[static_cast<std::size_t>(i)];
       if (is_row(i) || computed.contains(i)) continue;
-      if (at >= 0 && at < phase && code(i).kind != Kind::iota) {
+      if (at >= 0 && at < phase && code(i).kind != Kind::iota && !is_of_columns(i)) {
         held_.insert(i);
         continue;
       }
@@ -41,6 +41,18 @@ void TeamKernel::find_phases() {
     }
     computed_.push_back(std::move(computed));
   }
+}
+
+bool TeamKernel::is_of_columns(int i) const {
+  if (!loads_input(i)) return false;
+  const View& view = space_.inputs[static_cast<std::size_t>(code(i).index)];
+  for (int d = 0; d < space_.rows; ++d) {
+    if (view.strides[d] != 0) return false;
+    for (const Bound& bound : view.bounds) {
+      if (bound.m[d] != 0) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<int> TeamKernel::roots(int phase) const {
@@ -91,17 +103,57 @@ void TeamKernel::choose_form() {
 }
 
 int TeamKernel::held_words() const {
-  int words = 0;
-  for (const int i : held_) words += code(i).type == ComputeType::f32 || code(i).type == ComputeType::i32 ? 1 : 2;
-  return words * steps_ * width_;
+  int halves = 0;
+  for (const int i : held_) {
+    const bool is_long = code(i).type != ComputeType::f32 && code(i).type != ComputeType::i32;
+    halves += is_held_in_pairs(i) ? 1 : is_long ? 4 : 2;
+  }
+  return halves * steps_ * width_ / 2;
+}
+
+std::string TeamKernel::held_value(int i, const std::string& at, const std::string& q) const {
+  if (!is_held_in_pairs(i)) return fmt::format("held{}[{}]", i, at);
+  const std::string word = fmt::format("held{}[({}) / 2]", i, at);
+  return fmt::format("FROM_BITS(SELECT(({0}) % 2 == 0, {1} << 16, {1} & 0xffff0000u))", q, word);
+}
+
+void TeamKernel::hold(int i, const std::string& at, const std::string& q) {
+  const std::string value = ProgramWriter::name(i);
+  if (!is_held_in_pairs(i)) return lines_.add("held{}[{}] = {};", i, at, value);
+  const std::string word = fmt::format("held{}[({}) / 2]", i, at);
+  lines_.add("{0} = SELECT(({1}) % 2 == 0, BITS({2}) >> 16, {0} | BITS({2}));", word, q, value);
+}
+
+std::optional<int> TeamKernel::guard_of_low(int exponential) const {
+  const auto is = [&](int i, Op op) { return code(i).kind == Kind::elementwise && code(i).op == op; };
+  if (!is(exponential, Op::exp) || code(exponential).type != ComputeType::f32) return {};
+  const int difference = code(exponential).a;
+  if (!is(difference, Op::sub) || code(difference).type != ComputeType::f32) return {};
+  // The largest, or something else where that is not finite.
+  const int taken = code(difference).b;
+  if (code(taken).kind != Kind::from_bits || !is(code(taken).a, Op::where)) return {};
+  const Instruction& choice = code(code(taken).a);
+  if (!is(choice.a, Op::isfinite) || code(choice.b).kind != Kind::to_bits) return {};
+  const int largest = code(choice.b).a;
+  const bool is_largest = code(largest).kind == Kind::reduce && code(largest).reduce == ReduceOp::max &&
+                          code(largest).type == ComputeType::f32 && code(choice.a).a == largest;
+  if (!is_largest || behind_casts(code(largest).a) != behind_casts(code(difference).a)) return {};
+  return choice.a;
+}
+
+std::size_t TeamKernel::bytes_under_way() const {
+  std::size_t bytes = 0;
+  for (const int i : writer_.vector_inputs_by_row(computed_[0])) {
+    bytes += static_cast<std::size_t>(steps_) * writer_.bytes_at_once(i);
+  }
+  return bytes;
 }
 
 void TeamKernel::choose_copies() {
   if (!limits_.copies_to_shared || !staged_ || !holds_ || width_ == 1) return;
   const std::set<int> inputs = writer_.vector_inputs_by_row(computed_[0]);
   const auto bytes_of = [&](int input) { return static_cast<std::size_t>(steps_) * writer_.bytes_at_once(input); };
-  std::size_t bytes = 0;
-  for (const int i : inputs) bytes += bytes_of(i);
+  const std::size_t bytes = bytes_under_way();
   if (bytes <= kMostBytesUnderWay) return;
   if (kLeastGroups * (staged_bytes(team_) + bytes * static_cast<std::size_t>(limits_.threads)) > limits_.shared_bytes)
     return;
@@ -115,6 +167,44 @@ void TeamKernel::choose_copies() {
     if (replaced) continue;
     shared_.push_back({ComputeType::f32, array, static_cast<int>(bytes_of(i) / sizeof(float)) * limits_.threads});
   }
+}
+
+bool TeamKernel::is_difference_of_row(int i) const {
+  return code(i).kind == Kind::elementwise && code(i).op == Op::sub && code(i).type == ComputeType::f32 && !is_row(i) &&
+         is_row(code(i).b) && code(code(i).b).type == ComputeType::f32;
+}
+
+TeamKernel::Shortcuts TeamKernel::shortcuts_of(int phase) const {
+  constexpr std::size_t kLongCode = 12;  // is not written twice
+  Shortcuts result;
+  const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
+  if (!staged_ || computed.size() > kLongCode) return result;
+  std::set<std::string> conditions;
+  const auto is_at_least = [&](int row, const char* word) {
+    conditions.insert(fmt::format("(BITS({}) & 0x7fffffffu) >= {}", ProgramWriter::name(row), word));
+  };
+  for (const int i : computed) {
+    if (const std::optional<int> guard = guard_of_low(i)) {
+      conditions.insert(fmt::format("{} != 0", ProgramWriter::name(*guard)));
+      result.low.insert(i);
+    }
+    if (code(i).type != ComputeType::f32 || writer_.rounding_of(i) != Rounding::flushed) continue;
+    // Lemma: x - w, |w| >= 2^-40, is zero or at least 2^-64, whatever x is: both are multiples of that, or x is below
+    // half of w. So its product with what is at least 2^-60 is zero or at least 2^-124.
+    const bool is_product = code(i).kind == Kind::elementwise && code(i).op == Op::mul;
+    const int difference = is_product ? code(i).a : i;
+    if (!is_difference_of_row(difference)) continue;
+    if (is_product) {
+      if (!is_row(code(i).b) || code(code(i).b).type != ComputeType::f32) continue;
+      is_at_least(code(i).b, "0x21800000u");
+    }
+    is_at_least(code(difference).b, "0x2b800000u");
+    result.not_tiny.insert(i);
+  }
+  for (const std::string& condition : conditions) {
+    result.condition += (result.condition.empty() ? "" : " && ") + condition;
+  }
+  return result;
 }
 
 void TeamKernel::choose_team() {
@@ -135,9 +225,14 @@ void TeamKernel::choose_team() {
       }
     } else {
       const int team = team_for((length + kLongestPerLane - 1) / kLongestPerLane, limits_.threads);
-      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors()) {
+      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors(8, false, is_for_few_threads() ? 32 : 24)) {
         width_ = writer_.width();
-        stage(std::max(team, kLanes));
+        if (width_ == 8 && is_for_few_threads()) {
+          limits_.threads = kThreadsOfWords16;
+          stage(std::max(team_for(length / kLongestOfWords16, limits_.threads), kLanes));
+        } else {
+          stage(std::max(team, kLanes));
+        }
         return;
       }
     }

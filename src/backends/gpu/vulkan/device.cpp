@@ -47,6 +47,11 @@ void LogicalDevice::create() {
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v10.features.shaderInt64 = VK_TRUE;
   wanted.v10.features.shaderFloat64 = VK_TRUE;
+  Features has_all;
+  has_all.v10.pNext = &has_all.v12;
+  api().vkGetPhysicalDeviceFeatures2(physical_, &has_all.v10);
+  wanted.v12.shaderFloat16 = has_all.v12.shaderFloat16;
+  info_.has_halves = has_all.v12.shaderFloat16 == VK_TRUE;
   VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR};
   std::vector<const char*> extensions;
@@ -94,6 +99,9 @@ void LogicalDevice::describe() {
   if (info_.has_byte_dots) v12.pNext = &dots;
   api().vkGetPhysicalDeviceProperties2(physical_, &v10);
   const VkPhysicalDeviceProperties& properties = v10.properties;
+  controls_.keep_specials_16 = v12.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE;
+  controls_.nearest_16 = v12.shaderRoundingModeRTEFloat16 == VK_TRUE;
+  controls_.keep_subnormals_16 = v12.shaderDenormPreserveFloat16 == VK_TRUE;
   controls_.keep_specials_32 = v12.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
   controls_.nearest_32 = v12.shaderRoundingModeRTEFloat32 == VK_TRUE;
   controls_.keep_subnormals_32 = v12.shaderDenormPreserveFloat32 == VK_TRUE;
@@ -102,7 +110,7 @@ void LogicalDevice::describe() {
   controls_.keep_subnormals_64 = v12.shaderDenormPreserveFloat64 == VK_TRUE;
   // Different modes for different widths are a feature of their own.
   if (v12.denormBehaviorIndependence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE)
-    controls_.keep_subnormals_64 = controls_.keep_subnormals_32 = false;
+    controls_.keep_subnormals_64 = controls_.keep_subnormals_32 = controls_.keep_subnormals_16 = false;
   api().vkGetPhysicalDeviceMemoryProperties(physical_, &memory_);
   for (std::uint32_t h = 0; h < memory_.memoryHeapCount; ++h) {
     if ((memory_.memoryHeaps[h].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0) {
@@ -118,10 +126,11 @@ void LogicalDevice::describe() {
                   VK_API_VERSION_MINOR(properties.apiVersion), v12.driverName, v12.driverInfo, shaderc().version());
   info_.features = "buffer addresses, 8 and 16 bit storage, i64";
   if (info_.byte_matrices) info_.features += fmt::format(", {}", extension_of(matrices_));
-  info_.identity = fmt::format("vulkan pipelines {} {} {} {} controls {}{}{}{}{}{} shaderc {}", properties.deviceName,
-                               properties.driverVersion, v12.driverInfo, push_words_, controls_.keep_specials_32,
-                               controls_.nearest_32, controls_.keep_subnormals_32, controls_.keep_specials_64,
-                               controls_.nearest_64, controls_.keep_subnormals_64, shaderc().version());
+  info_.identity = fmt::format(
+      "vulkan pipelines {} {} {} {} controls {}{}{}{}{}{} {}{}{} shaderc {}", properties.deviceName,
+      properties.driverVersion, v12.driverInfo, push_words_, controls_.keep_specials_32, controls_.nearest_32,
+      controls_.keep_subnormals_32, controls_.keep_specials_64, controls_.nearest_64, controls_.keep_subnormals_64,
+      controls_.keep_specials_16, controls_.nearest_16, controls_.keep_subnormals_16, shaderc().version());
   info_.loads_side_by_side = true;
   info_.quick_forms = true;
   info_.near_teams = v11.subgroupSize == 32;

@@ -209,9 +209,10 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
   text += std::string(kPlainForms) + kWords;
   text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
-  text += arithmetic.quick_halves   ? kQuickHalves
-          : arithmetic.float_halves ? std::string(kFloatHalves) + kPlainHalfPairs
-                                    : std::string(kPlainHalves) + kPlainHalfPairs;
+  text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kQuickHalves
+          : arithmetic.native_halves ? std::string(kNativeHalves) + kQuickHalves
+          : arithmetic.float_halves  ? std::string(kFloatHalves) + kPlainHalfPairs
+                                     : std::string(kPlainHalves) + kPlainHalfPairs;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";
   text += fmt::format("#define UNROLL {0}\n#define UNROLL_BY(n) {0}\n", unroll);

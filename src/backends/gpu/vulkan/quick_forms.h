@@ -44,22 +44,30 @@ float quick_smaller(float x, float y) {
 inline constexpr const char* kPlainBf16Pairs =
     "#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))\n";
 
+/// What kQuickHalves converts by: functions of the language, or types of 16 bits (Arithmetic::native_halves).
+inline constexpr const char* kPackedHalves =
+    "#define PACK_HALVES(floats2) packHalf2x16(floats2)\n#define FIRST_HALF(word) unpackHalf2x16(word).x\n";
+inline constexpr const char* kNativeHalves = R"(#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define PACK_HALVES(floats2) packFloat2x16(f16vec2(floats2))
+#define FIRST_HALF(word) float(unpackFloat2x16(word).x)
+)";
+
 inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
-#define ANY_DECODE_F16(word) unpackHalf2x16(word).x
-#define ROUND_F16(x) quick_half(packHalf2x16(vec2(x, 0.0)))
-#define ANY_ROUND_F16(f) unpackHalf2x16(packHalf2x16(vec2(f, 0.0))).x
+#define ANY_DECODE_F16(word) FIRST_HALF(word)
+#define ROUND_F16(x) quick_half(PACK_HALVES(vec2(x, 0.0)))
+#define ANY_ROUND_F16(f) FIRST_HALF(PACK_HALVES(vec2(f, 0.0)))
 #define ENCODE_F16(x) half_word(x)
 #define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
 float quick_half(uint word) {
-  float result = unpackHalf2x16(word).x;
+  float result = FIRST_HALF(word);
   return result == result ? result : uintBitsToFloat(0x7fc00000u);
 }
 uint half_word(float x) {
-  uint word = packHalf2x16(vec2(x, 0.0));
+  uint word = PACK_HALVES(vec2(x, 0.0));
   return x == x ? word : 0x7e00u;
 }
 uint half_pair(vec2 x) {
-  uint word = packHalf2x16(x);
+  uint word = PACK_HALVES(x);
   word = x.x == x.x ? word : (word & 0xffff0000u) | 0x7e00u;
   return x.y == x.y ? word : (word & 0xffffu) | 0x7e000000u;
 }

@@ -38,9 +38,11 @@ struct Mode {
   std::uint32_t capability, mode, width;
 };
 constexpr Mode kModes[] = {
-    {&FloatControls::keep_subnormals_32, 4464, 4459, 32}, {&FloatControls::keep_specials_32, 4466, 4461, 32},
-    {&FloatControls::nearest_32, 4467, 4462, 32},         {&FloatControls::keep_subnormals_64, 4464, 4459, 64},
-    {&FloatControls::keep_specials_64, 4466, 4461, 64},   {&FloatControls::nearest_64, 4467, 4462, 64},
+    {&FloatControls::keep_subnormals_16, 4464, 4459, 16}, {&FloatControls::keep_specials_16, 4466, 4461, 16},
+    {&FloatControls::nearest_16, 4467, 4462, 16},         {&FloatControls::keep_subnormals_32, 4464, 4459, 32},
+    {&FloatControls::keep_specials_32, 4466, 4461, 32},   {&FloatControls::nearest_32, 4467, 4462, 32},
+    {&FloatControls::keep_subnormals_64, 4464, 4459, 64}, {&FloatControls::keep_specials_64, 4466, 4461, 64},
+    {&FloatControls::nearest_64, 4467, 4462, 64},
 };
 
 class Writer {

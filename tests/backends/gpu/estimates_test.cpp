@@ -1,0 +1,82 @@
+// The lemmas of backends/gpu/estimates-inl.h, tried on every value and on the worst estimates that are allowed.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "kernels/scalar.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace scalar {
+namespace {
+#include "backends/gpu/estimates-inl.h"
+
+constexpr std::uint32_t kWords = 0x10000U;
+// Relative errors, a little more than what PTX states of rcp.approx (2^-23) and ex2.approx (2^-22).
+const double kOfReciprocals = std::exp2(-22.25);
+const double kOfPowers = std::exp2(-21.25);
+
+/// `f` of x and of each pair of estimates.
+void with_estimates(float x, float limit, const auto& f) {
+  const double inverse = 1 / static_cast<double>(gelu_divisor(x, limit));
+  const double power = std::exp2(static_cast<double>(gelu_exponent(x, limit)));
+  for (const double a : {-kOfReciprocals, 0.0, kOfReciprocals}) {
+    for (const double b : {-kOfPowers, 0.0, kOfPowers}) {
+      f(static_cast<float>(inverse * (1 + a)), static_cast<float>(power * (1 + b)));
+    }
+  }
+}
+
+TEST(ExhaustiveEstimate, GeluOfBf16RoundsAsGelu) {
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    const float x = FROM_BITS(word << 16);
+    with_estimates(x, 13.1875F, [&](float inverse, float power) {
+      ASSERT_EQ(encode_bf16(gelu_to_bf16_by(x, inverse, power)), encode_bf16(ls_gelu(x))) << x;
+    });
+  }
+}
+
+TEST(ExhaustiveEstimate, GeluOfF16RoundsAsGelu) {
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    const float x = decode_f16(word);
+    with_estimates(x, 5.5F, [&](float inverse, float power) {
+      ASSERT_EQ(encode_f16(gelu_to_f16_by(x, inverse, power)), encode_f16(ls_gelu(x))) << x;
+    });
+  }
+}
+
+TEST(ExhaustiveEstimate, ExpOfLowIsExp) {
+  for (std::uint64_t bits = 0x80000000U; bits <= 0xff800000U; bits += 97) {
+    const float x = FROM_BITS(static_cast<std::uint32_t>(bits));
+    ASSERT_EQ(BITS(exp_of_low(x)), BITS(ls_exp(x))) << x;
+  }
+  for (const float x : {0.0F, -0.0F, -87.3365402F, -87.33655F, -std::numeric_limits<float>::infinity()}) {
+    EXPECT_EQ(BITS(exp_of_low(x)), BITS(ls_exp(x))) << x;
+  }
+}
+
+TEST(ExhaustiveEstimate, SumsOfBf16AreRoundedTwiceAsOnce) {
+  // f64 has room for the sum, or for all of it that a rounding to bf16 can tell.
+  const auto once = [](double sum) {
+    const auto near = static_cast<float>(sum);
+    if (std::isnan(near) || static_cast<double>(near) == sum) return encode_bf16(near);
+    // To odd, so that the rounding to bf16 sees what is lost.
+    const bool above = std::abs(static_cast<double>(near)) > std::abs(sum);
+    const std::uint32_t below = BITS(near) - (above ? 1U : 0U);
+    return encode_bf16(FROM_BITS(below | 1U));
+  };
+  for (std::uint32_t x = 0; x < kWords; x += 3) {
+    const float a = decode_bf16(x);
+    for (std::uint32_t y = x % 64; y < kWords; y += 61) {
+      const float b = decode_bf16(y);
+      if (std::isinf(a) || std::isinf(b)) continue;
+      ASSERT_EQ(encode_bf16(a + b), once(static_cast<double>(a) + static_cast<double>(b))) << a << " + " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace scalar
+}  // namespace v0
+}  // namespace lockstep
