@@ -97,18 +97,19 @@ void step_together(const ls::models::LanguageModel& any, int rows, int tokens, l
   constexpr std::int64_t kBefore = 9;
   const auto cache = model.make_cache();
   const ls::Tensor first = ls::Tensor::from(any_tokens(rows * kBefore), {rows, kBefore}, device);
-  std::vector<ls::models::LayerMemory>& held = ls::models::LayeredCache::of(cache.get(), model)->layers;
+  ls::models::Memories& held = ls::models::LayeredCache::of(cache.get(), model)->layers;
   ls::Tensor next = ls::argmax(model.forward(first, cache.get()).select(1, kBefore - 1), -1).eval();
   std::int64_t position = kBefore;
   const auto step = [&] {
     const std::vector<std::int64_t> positions(static_cast<std::size_t>(rows), position++);
-    ls::models::RowPlaces places(positions, std::vector<bool>(positions.size(), true),
-                                 model.at_positions(positions, device), device);
+    ls::models::RowPlaces places{
+        {ls::models::BandPlaces(0, positions, std::vector<bool>(positions.size(), true), device)},
+        model.at_positions(positions, device)};
     for (ls::models::LayerMemory& layer : held) {
       layer.keys.reserve(position);
       layer.values.reserve(position);
     }
-    next = ls::argmax(model.repeated_step(next.reshape({1, rows}), places, held), -1);
+    next = ls::argmax(model.repeated_step(next.reshape({1, rows}), places, {&held, 1}), -1);
     return ls::graph::EarlyRead(next);
   };
   std::optional<ls::graph::EarlyRead> reading;

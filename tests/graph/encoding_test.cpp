@@ -438,7 +438,7 @@ TEST(Packed, OtherOperandsAreRefusedByNameOfDequantize) {
     }
   }
   const Tensor packed = random_packed({32, 32}, kPacked, 3);
-  expect_error<DTypeError>([&] { linear(ones({2, 32}, {.dtype = DType::f16}), packed); }, {"different dtypes", "q8_0"});
+  expect_error<DTypeError>([&] { linear(ones({2, 32}, {.dtype = DType::f64}), packed); }, {"different dtypes", "q8_0"});
 }
 
 TEST(Packed, ElementsAreReadUnpackedOnly) {
