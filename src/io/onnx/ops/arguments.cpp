@@ -81,13 +81,23 @@ std::vector<std::int64_t> spatial_sizes(const Shape& shape) {
   return {shape.begin() + std::min(2, shape.rank()), shape.end()};
 }
 
+void require_of_windows(const Call& call, const std::vector<std::int64_t>& numbers) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const bool fit = std::all_of(numbers.begin(), numbers.end(),
+                               [](std::int64_t number) { return -kMost < number && number < kMost; });
+  call.require(fit, "a number of its windows is 2^31 or more");
+}
+
 Windows windows_of(const Call& call, std::vector<std::int64_t> kernel, const std::vector<std::int64_t>& spatial) {
   const std::size_t dims = kernel.size();
   call.require(dims == spatial.size() && dims > 0, "the kernel's rank does not fit the input's");
+  require_of_windows(call, kernel);
+  require_of_windows(call, spatial);
   const auto list = [&](std::string_view name, std::int64_t fallback, std::size_t size) {
     std::vector<std::int64_t> values = call.integers(name);
     if (values.empty()) values.assign(size, fallback);
     call.require(values.size() == size, "a list of strides, dilations or pads has a wrong length");
+    require_of_windows(call, values);
     return values;
   };
   Windows windows{
@@ -123,8 +133,9 @@ Tensor pad_spatial(const Tensor& x, const std::vector<std::int64_t>& before, con
   for (std::size_t d = before.size(); d-- > 0;) {
     const int dim = x.rank() - static_cast<int>(before.size() - d);
     const std::int64_t size = x.shape()[dim];
-    const std::int64_t first = std::max<std::int64_t>(0, -before[d]);
-    const std::int64_t last = size - std::max<std::int64_t>(0, -after[d]);
+    const auto cut = [size](std::int64_t padding) { return padding >= 0 ? 0 : padding < -size ? size : -padding; };
+    const std::int64_t first = cut(before[d]);
+    const std::int64_t last = size - cut(after[d]);
     if (first != 0 || last != size) result = result.slice(dim, {first, std::max(first, last)});
     padding.push_back(std::max<std::int64_t>(0, before[d]));
     padding.push_back(std::max<std::int64_t>(0, after[d]));

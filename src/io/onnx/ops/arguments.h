@@ -47,6 +47,8 @@ struct Windows {
   std::vector<std::int64_t> kernel, stride, dilation, before, after;
   int dims() const { return static_cast<int>(kernel.size()); }
 };
+/// ValueError if one of these is too large for what is computed of them in 64 bits.
+void require_of_windows(const Call& call, const std::vector<std::int64_t>& numbers);
 /// From kernel_shape (or the sizes of a weight), strides, dilations, pads and auto_pad; `spatial` are the input's
 /// sizes.
 Windows windows_of(const Call& call, std::vector<std::int64_t> kernel, const std::vector<std::int64_t>& spatial);

@@ -110,6 +110,9 @@ std::vector<Tensor> conv_transpose(const Call& call) {
   std::vector<std::int64_t> extra = call.integers("output_padding");
   extra.resize(dims, 0);
   const std::vector<std::int64_t> wanted = call.integers("output_shape");
+  require_of_windows(call, extra);
+  require_of_windows(call, wanted);
+  call.require(wanted.empty() || wanted.size() >= dims, "output_shape has fewer sizes than there are dimensions");
   const std::string_view mode = call.text("auto_pad", "NOTSET");
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t whole = (sizes[d] - 1) * windows.stride[d] + (windows.kernel[d] - 1) * windows.dilation[d] + 1;
