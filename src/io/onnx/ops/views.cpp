@@ -129,7 +129,9 @@ std::vector<std::int64_t> padded_places(const Call& call, std::string_view mode,
                                         std::int64_t after) {
   std::vector<std::int64_t> places;
   call.require(size > 0, "an empty dimension is padded with its own elements");
-  call.require(before < (1 << 24) && after < (1 << 24), "the padding is too large");
+  constexpr std::int64_t kLeast = -(std::int64_t{1} << 62), kMost = 1 << 24;
+  const auto fits = [](std::int64_t padding) { return kLeast < padding && padding < kMost; };
+  call.require(fits(before) && fits(after), "the padding is too large");
   for (std::int64_t i = -before; i < size + after; ++i) {
     if (mode == "edge") {
       places.push_back(std::clamp<std::int64_t>(i, 0, size - 1));
