@@ -133,7 +133,7 @@ Tensor pad_spatial(const Tensor& x, const std::vector<std::int64_t>& before, con
   for (std::size_t d = before.size(); d-- > 0;) {
     const int dim = x.rank() - static_cast<int>(before.size() - d);
     const std::int64_t size = x.shape()[dim];
-    const auto cut = [size](std::int64_t padding) { return padding >= 0 ? 0 : padding < -size ? size : -padding; };
+    const auto cut = [size](std::int64_t by) { return by >= 0 ? 0 : by < -size ? size : -by; };
     const std::int64_t first = cut(before[d]);
     const std::int64_t last = size - cut(after[d]);
     if (first != 0 || last != size) result = result.slice(dim, {first, std::max(first, last)});
