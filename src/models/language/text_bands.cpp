@@ -137,8 +137,8 @@ void TextBands::move_full() {
     const Place from = at(number);
     const BatchText text = bands_[from.band].texts[from.row];
     Memories memory = row_of(memories_[from.band], static_cast<std::int64_t>(from.row));
+    put(text, std::move(memory));  // into a later band; if there is no memory for it, it stays where it is
     remove(from);
-    put(text, std::move(memory));
   }
 }
 

@@ -210,6 +210,17 @@ class PackedFew {
     lines.close();
   }
 
+  // The products of word w's four weights with every row's numbers.
+  template <typename Numbers> static void add_products(Lines& lines, int rows, int w, const Numbers& numbers) {
+    lines.add("UNROLL");
+    lines.open("for (int r = 0; r < {}; r++) {{", rows);
+    numbers(w);
+    lines.add("UNROLL");
+    lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
+              fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
+    lines.close();
+  }
+
   // 32 weights, decoded as word_<name> does it: what is no number nor zero is 2^-24 at least, so nothing has to be made
   // canonical. Added to 2^23, the codes are the low bits of floats.
   template <typename Numbers> void multiply_decoded(Lines& lines, int block, int rows, const Numbers& numbers) const {
@@ -236,13 +247,7 @@ class PackedFew {
       lines.add("FLOAT product = scale_{} * code;", group);
       lines.add("weight[c] = product{};", has_offsets(encoding_) ? fmt::format(" + offset_{}", group) : "");
       lines.close();
-      lines.add("UNROLL");
-      lines.open("for (int r = 0; r < {}; r++) {{", rows);
-      numbers(w);
-      lines.add("UNROLL");
-      lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
-                fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
-      lines.close();
+      add_products(lines, rows, w, numbers);
       lines.close();
     }
   }
@@ -275,13 +280,7 @@ class PackedFew {
       lines.add("weight[c] = canonical_f32(product);");
       lines.close();
       lines.close();
-      lines.add("UNROLL");
-      lines.open("for (int r = 0; r < {}; r++) {{", rows);
-      numbers(w);
-      lines.add("UNROLL");
-      lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
-                fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
-      lines.close();
+      add_products(lines, rows, w, numbers);
       lines.close();
     }
   }

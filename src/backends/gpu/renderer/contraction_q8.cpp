@@ -362,6 +362,24 @@ void round_block(Lines& lines, Words& words, const Geometry& geometry, const Sid
   lines.close();
 }
 
+void open_rounding(Lines& lines, Words& words, const Geometry& geometry, const Side& a, std::int64_t rows,
+                   std::int64_t first, int threads) {
+  const char* index = geometry.wide ? "LONG" : "int";
+  lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{", threads);
+  lines.add("int block = {};", quotient(words, "e", rows, false));
+  lines.add("int row = e - block * rows;");
+  lines.add("int read = SELECT(row < count, row, count - 1);");
+  lines.add("{0} all = {0}(read) + {1};", index, words.index(first, geometry.wide));
+  round_block(lines, words, geometry, a, "all", "block");
+  lines.open("if (row >= count) {{");
+  lines.add("UNROLL");
+  lines.add("for (int w = 0; w < {}; w++) code[w] = 0u;", kWordsOfBlock);
+  lines.add("scale = FROM_BITS(0u);");
+  lines.add("half_sum[0] = 0;");
+  lines.add("half_sum[1] = 0;");
+  lines.close();
+}
+
 Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
   if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
   if (std::optional<Rendered> wide = render_q8_warpgroups(kernel, geometry, limits)) return std::move(*wide);

@@ -26,6 +26,11 @@ void load_block(Lines& lines, Words& words, const Geometry& geometry, const Side
 void round_block(Lines& lines, Words& words, const Geometry& geometry, const Side& a, const std::string& row,
                  const std::string& block);
 
+/// Opens a loop in which threads take a block of a row each, neighbours those of neighbouring rows from `first` on, and
+/// round it: `block`, `row`, and what round_block declares, zeros from row `count` on. Needs `rows`, `blocks`, `count`.
+void open_rounding(Lines& lines, Words& words, const Geometry& geometry, const Side& a, std::int64_t rows,
+                   std::int64_t first, int threads);
+
 /// Whether columns of packed weights are neighbours, each as long as k and made of whole blocks, and so are batches,
 /// wherever they are.
 bool has_whole_blocks(const Side& b, const Geometry& geometry);

@@ -6,10 +6,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace gpu {
 
-// A thread rounds a block of a row, neighbours those of neighbouring rows; rows beyond the last are zeros.
 Launch round_rows(const Geometry& geometry, const Side& a, std::int64_t first, const RowLayout& layout, int sums,
                   const RenderLimits& limits) {
-  const char* index = geometry.wide ? "LONG" : "int";
   const std::int64_t rows = layout.fragments * kFragmentRows;
   // Few rows are spread over all units.
   const int threads =
@@ -23,19 +21,7 @@ Launch round_rows(const Geometry& geometry, const Side& a, std::int64_t first, c
   lines.add("int rows = row_tiles * {};", kFragmentRows);
   lines.add("int blocks = {};", words.int32(layout.blocks));
   lines.add("int floats_begin = blocks * rows * {};", kWordsOfBlock);
-  lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{", threads);
-  lines.add("int block = {};", quotient(words, "e", rows, false));
-  lines.add("int row = e - block * rows;");
-  lines.add("int read = SELECT(row < count, row, count - 1);");
-  lines.add("{0} all = {0}(read) + {1};", index, words.index(first, geometry.wide));
-  round_block(lines, words, geometry, a, "all", "block");
-  lines.open("if (row >= count) {{");
-  lines.add("UNROLL");
-  lines.add("for (int w = 0; w < {}; w++) code[w] = 0u;", kWordsOfBlock);
-  lines.add("scale = FROM_BITS(0u);");
-  lines.add("half_sum[0] = 0;");
-  lines.add("half_sum[1] = 0;");
-  lines.close();
+  open_rounding(lines, words, geometry, a, rows, first, threads);
   lines.add("int tile = row / {};", kFragmentRows);
   lines.add("int side = row / 8 & 1;");
   lines.add("UNROLL");

@@ -110,7 +110,6 @@ class Q8Warpgroups {
     }
   }
 
-  // A thread rounds a block of a row, neighbours those of neighbouring rows; rows beyond the last are zeros.
   Launch round_rows(std::int64_t first, std::int64_t count) const {
     const std::int64_t row_tiles = over(count, form_.rows);
     const std::int64_t rows = row_tiles * form_.rows;
@@ -125,19 +124,7 @@ class Q8Warpgroups {
     lines.add("int rows = {};", words.int32(rows));
     lines.add("int row_tiles = {};", words.int32(row_tiles));
     lines.add("int blocks = {};", words.int32(blocks));
-    lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < rows * blocks; e += int(GROUPS) * {0}) {{", threads);
-    lines.add("int block = {};", quotient(words, "e", rows, false));
-    lines.add("int row = e - block * rows;");
-    lines.add("int read = SELECT(row < count, row, count - 1);");
-    lines.add("{0} all = {0}(read) + {1};", index_, words.index(first, geometry_.wide));
-    round_block(lines, words, geometry_, a_, "all", "block");
-    lines.open("if (row >= count) {{");
-    lines.add("UNROLL");
-    lines.add("for (int w = 0; w < {}; w++) code[w] = 0u;", kWordsOfBlock);
-    lines.add("scale = FROM_BITS(0u);");
-    lines.add("half_sum[0] = 0;");
-    lines.add("half_sum[1] = 0;");
-    lines.close();
+    open_rounding(lines, words, geometry_, a_, rows, first, threads);
     lines.add("int tile = row / {};", form_.rows);
     lines.add("int in_tile = row & {};", form_.rows - 1);
     lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
