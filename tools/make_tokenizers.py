@@ -466,6 +466,11 @@ def compare_file(command, name, path, texts, encode, show):
     return wrong
 
 
+# What stands around a text by the file's metadata.
+AROUND = {"gguf_t5": lambda ids: ids + [2], "gguf_llama": lambda ids: [1] + ids, "gguf_bert": lambda ids: [2] + ids + [3],
+          "gguf_bert_cased": lambda ids: [2] + ids + [3]}
+
+
 def compare(command, count, seed, only):
     folder = pathlib.Path(tempfile.mkdtemp())
     total = wrong = 0
@@ -491,16 +496,10 @@ def compare(command, count, seed, only):
         path.write_bytes(vocabulary.file)
         r = random.Random(f"{seed} {name}")
         texts = [text_for(vocabulary, r) for _ in range(count)]
-        around = words_around if name.startswith("gguf_bert") else (lambda ids: ids)
-        if vocabulary.kind == "gguf" and not name.startswith("gguf_bert"):
-            around = (lambda ids: ids + [2]) if name == "gguf_t5" else (lambda ids: [1] + ids)
+        around = AROUND.get(name, lambda ids: ids)
         wrong += compare_file(command, name, path, texts, lambda x: around(vocabulary.encode(x)), lambda ids: ids)
         total += count
     print(f"{total} texts, {wrong} different")
-
-
-def words_around(ids):
-    return [2] + ids + [3]
 
 
 if __name__ == "__main__":

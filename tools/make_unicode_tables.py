@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes src/text/unicode_tables.h from Python's unicodedata: general categories, combining classes, decompositions and
 lower case of every character. The version of Unicode is that of the Python that runs this (3.11: 14.0.0), and stands
-in the file. What grapheme clusters break by, which unicodedata does not tell, is that of the package regex (2026.11.19).
+in the file. What grapheme clusters break by, which unicodedata does not tell, is that of the package regex (2026.11.19);
+what BERT's steps take for signs, marks and controls is asked of the package tokenizers (0.23.3), whose table is older.
 """
 import pathlib
 import struct
@@ -10,6 +11,7 @@ import unicodedata
 import zlib
 
 import regex
+from tokenizers import normalizers, pre_tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
@@ -98,6 +100,28 @@ def grapheme_properties():
     return result
 
 
+def bert_categories():
+    """The category where BertNormalizer and BertPreTokenizer see another kind of character, 31 where they do not."""
+    def normalizer(**on):
+        off = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
+        return normalizers.BertNormalizer(**(off | on))
+    words, clean, strip = pre_tokenizers.BertPreTokenizer(), normalizer(clean_text=True), normalizer(strip_accents=True)
+
+    def kind(c):
+        category = unicodedata.category(chr(c))
+        if c < 0x80 or 0xD800 <= c < 0xE000:
+            return 31
+        between = f"a{chr(c)}b"
+        sign = len(words.pre_tokenize_str(between)) == 3
+        control = clean.normalize_str(between) == "ab"
+        stable = unicodedata.normalize("NFD", chr(c)) == chr(c)
+        mark = strip.normalize_str(between) == "ab" if stable else category == "Mn"
+        if (sign, control, mark) == (category[0] == "P", category in ("Cc", "Cf", "Co"), category == "Mn") or c == 0xFFFD:
+            return 31
+        return CATEGORIES.index("Po" if sign else "Cf" if control else "Mn" if mark else "Cn")
+    return ranges(kind, 5)
+
+
 def main():
     text = HEAD.format(version=unicodedata.unidata_version)
     text += table("kCategories", "first << 5 | category, of runs; the categories in the order of enum Category",
@@ -108,6 +132,8 @@ def main():
     properties = grapheme_properties()
     text += table("kGraphemeProperties", "first << 8 | property of grapheme breaks and flags, of runs; see graphemes.cpp",
                   ranges(lambda c: properties[c], 8))
+    text += table("kBertCategories", "first << 5 | category in BERT's steps, 31 where it is that of kCategories, of runs",
+                  bert_categories())
     text += table("kLowerCase", "character, its lower case; without U+0130, which has two characters", lower_case())
     text += "\n}  // namespace text\n}  // namespace v0\n}  // namespace lockstep\n"
     (ROOT / "src/text/unicode_tables.h").write_text(text)

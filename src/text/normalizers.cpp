@@ -24,14 +24,6 @@ std::u32string characters_of(const JsonFields& fields, const char* key) {
   return *result;
 }
 
-std::u32string without(const std::u32string& text, std::uint32_t mask) {
-  std::u32string result;
-  for (const char32_t c : text) {
-    if (!in_mask(c, mask)) result += c;
-  }
-  return result;
-}
-
 std::u32string replace_all(const std::u32string& text, const std::u32string& what, const std::u32string& by) {
   std::u32string result;
   std::size_t from = 0;
@@ -119,7 +111,7 @@ Normalizer bert_normalizer(BertNormalizing how) {
     const std::uint32_t control = *category_mask("C") & ~mask_of(Category::Cn) & ~mask_of(Category::Cs);
     for (const char32_t c : text) {
       const bool line = c == U'\t' || c == U'\n' || c == U'\r';
-      if (clean && (c == 0 || c == 0xfffd || (!line && in_mask(c, control)))) continue;
+      if (clean && (c == 0 || c == 0xfffd || (!line && (mask_of(bert_category(c)) & control) != 0))) continue;
       result += clean && (line || is_space(c)) ? U' ' : c;
     }
     if (chinese) {
@@ -135,7 +127,10 @@ Normalizer bert_normalizer(BertNormalizing how) {
         }
       }
     }
-    if (strip) result = without(normalize(result, NormalForm::nfd), mask_of(Category::Mn));
+    if (strip) {
+      result = normalize(result, NormalForm::nfd);
+      std::erase_if(result, [](char32_t c) { return bert_category(c) == Category::Mn; });
+    }
     return lower ? to_lower(result) : result;
   };
 }
@@ -151,7 +146,10 @@ Normalizer read_normalizer(const nlohmann::json* json, const std::string& where)
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") return [](const std::u32string& text) { return to_lower(text); };
   if (type == "StripAccents") {
-    return [](const std::u32string& text) { return without(text, *category_mask("M")); };
+    return [](std::u32string text) {
+      std::erase_if(text, is_mark);
+      return text;
+    };
   }
   if (type == "Strip") return strip_normalizer(fields);
   if (type == "Replace") return replace_normalizer(fields);

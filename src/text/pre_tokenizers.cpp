@@ -211,7 +211,8 @@ const ByteTable& byte_table() {
 // Punctuation, and ASCII's symbols.
 bool is_sign(char32_t c) {
   const bool ascii = c < 0x80 && c > ' ' && c != 0x7f && !is_word(c);
-  return ascii || c == '_' || is_punctuation(c);
+  const Category kind = bert_category(c);
+  return ascii || (kind >= Category::Pc && kind <= Category::Po);
 }
 
 }  // namespace

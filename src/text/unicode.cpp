@@ -16,13 +16,22 @@ constexpr std::array<std::string_view, 30> kNames = {"Lu", "Ll", "Lt", "Lm", "Lo
                                                      "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
                                                      "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
 
+// The last five bits of the run that a character lies in.
+template <std::size_t N>
+std::uint32_t kind_in(const std::uint32_t (&runs)[N], char32_t c) {
+  const std::uint32_t key = static_cast<std::uint32_t>(c) << 5 | 31;
+  return *(std::upper_bound(std::begin(runs), std::end(runs), key) - 1) & 31;
+}
+
 }  // namespace
 
 Category category(char32_t c) {
-  if (c > 0x10ffff) return Category::Cn;
-  const std::uint32_t key = static_cast<std::uint32_t>(c) << 5 | 31;
-  const auto after = std::upper_bound(std::begin(kCategories), std::end(kCategories), key);
-  return static_cast<Category>(*(after - 1) & 31);
+  return c > 0x10ffff ? Category::Cn : static_cast<Category>(kind_in(kCategories, c));
+}
+
+Category bert_category(char32_t c) {
+  const std::uint32_t own = c > 0x10ffff ? 31 : kind_in(kBertCategories, c);
+  return own == 31 ? category(c) : static_cast<Category>(own);
 }
 
 std::optional<std::uint32_t> category_mask(std::string_view name) {
@@ -41,10 +50,6 @@ std::vector<std::pair<char32_t, char32_t>> category_ranges(std::uint32_t mask) {
     result.emplace_back(kCategories[i] >> 5, next - 1);
   }
   return result;
-}
-
-bool is_punctuation(char32_t c) {
-  return category(c) >= Category::Pc && category(c) <= Category::Po;
 }
 
 bool is_space(char32_t c) {

@@ -48,6 +48,8 @@ enum class Category : std::uint8_t {
 };
 
 Category category(char32_t c);
+/// What the steps of BERT in the package tokenizers go by: an older Unicode, so that newer signs, marks and controls are none.
+Category bert_category(char32_t c);
 /// By the letters of a category ("Lu") or of its class ("L"); nothing for a name that is neither.
 std::optional<std::uint32_t> category_mask(std::string_view name);
 /// The characters of some categories, as ranges in ascending order.
@@ -61,7 +63,6 @@ inline bool in_mask(char32_t c, std::uint32_t mask) {
 inline bool is_mark(char32_t c) {
   return in_mask(c, mask_of(Category::Mn) | mask_of(Category::Mc) | mask_of(Category::Me));
 }
-bool is_punctuation(char32_t c);
 /// The property White_Space.
 bool is_space(char32_t c);
 /// A character of a word by UTS #18: alphabetic ones, marks, decimal digits, connectors, joiners.

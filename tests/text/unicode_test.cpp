@@ -29,6 +29,18 @@ TEST(Unicode, KnowsCategories) {
   EXPECT_EQ(category_mask("Xx"), std::nullopt);
 }
 
+// By the package tokenizers: what became a sign, a mark or a control after Unicode 8 is none, and U+166D is still a sign.
+TEST(Unicode, BertKnowsAnOlderVersion) {
+  EXPECT_EQ(bert_category(U'!'), Category::Po);
+  EXPECT_EQ(category(U'\u166d'), Category::So);
+  EXPECT_EQ(bert_category(U'\u166d'), Category::Po);
+  for (const char32_t c : {U'\u2e43', U'\u0890', U'\u0898'}) {
+    EXPECT_NE(category(c), Category::Cn);
+    EXPECT_EQ(bert_category(c), Category::Cn);
+  }
+  EXPECT_EQ(bert_category(char32_t{0x110000}), Category::Cn);
+}
+
 // From the examples of UAX #15 and what goes wrong easily: order of marks, exclusions, Hangul.
 TEST(Unicode, NormalForms) {
   EXPECT_EQ(normalize(U"\u1e9b\u0323", NormalForm::nfc), U"\u1e9b\u0323");
