@@ -16,29 +16,29 @@
 namespace lockstep {
 namespace {
 
-struct Sizes {
+struct ProjectionSizes {
   std::int64_t rows, k, queries, keys;
 };
-struct Weights {
+struct Projections {
   Tensor query, key, value;
 };
 
-Weights weights_of(const Sizes& sizes, Encoding encoding, Encoding of_values, Device device) {
+Projections projections_of(const ProjectionSizes& sizes, Encoding encoding, Encoding of_values, Device device) {
   return {random_packed({sizes.queries, sizes.k}, encoding, 1, device),
           random_packed({sizes.keys, sizes.k}, encoding, 2, device),
           random_packed({sizes.keys, sizes.k}, of_values, 3, device)};
 }
 
-std::vector<Tensor> products(const Tensor& x, const Weights& weights) {
+std::vector<Tensor> products_of(const Tensor& x, const Projections& weights) {
   const NumericsScope scope(Numerics::q8);
   return {linear(x, weights.query), linear(x, weights.key), linear(x, weights.value)};
 }
 
-bool joins(Device device) {
+bool runs_products_together(Device device) {
   return device.kind != DeviceKind::ref && device.kind != DeviceKind::cpu;
 }
 
-std::uint64_t kernels_for(const std::vector<Tensor>& values) {
+std::uint64_t kernels_run_for(const std::vector<Tensor>& values) {
   const Device device = values.front().device();
   const std::uint64_t before = graph::window_statistics(device).kernels;
   values.front().eval();
@@ -48,12 +48,12 @@ std::uint64_t kernels_for(const std::vector<Tensor>& values) {
 
 TEST(Siblings, HaveTheBitsOfKernelsAlone) {
   const NoGrad no_gradients;
-  const auto check = [](Encoding encoding, Encoding of_values, const Sizes& sizes) {
+  const auto check = [](Encoding encoding, Encoding of_values, const ProjectionSizes& sizes) {
     SCOPED_TRACE(::testing::Message() << name_of(encoding) << " " << sizes.rows << " x " << sizes.k);
     same_everywhere([&](Device d) {
       const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(d);
-      const Weights weights = weights_of(sizes, encoding, of_values, d);
-      const std::vector<Tensor> all = products(x, weights);
+      const Projections weights = projections_of(sizes, encoding, of_values, d);
+      const std::vector<Tensor> all = products_of(x, weights);
       // The left operand has other readers, and results meet before and after.
       return cat({all[0] * 2.0, silu(all[1]), all[2] + all[1], x + 1.0}, -1);
     });
@@ -69,14 +69,14 @@ TEST(Siblings, AreOneKernelWhereItPays) {
   for (const Device device : test_devices()) {
     SCOPED_TRACE(device.to_string());
     for (const std::int64_t rows : {1, 40}) {
-      const Sizes sizes{rows, 512, 64, 32};
-      const Weights weights = weights_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
+      const ProjectionSizes sizes{rows, 512, 64, 32};
+      const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
       const Tensor x = random_tensor({rows, 512}, DType::f32, 4).to(device).eval();
-      EXPECT_EQ(kernels_for(products(x, weights)), joins(device) ? 1u : 3u);
+      EXPECT_EQ(kernels_run_for(products_of(x, weights)), runs_products_together(device) ? 1u : 3u);
       const NumericsScope scope(Numerics::q8);
-      EXPECT_EQ(kernels_for({linear(x, weights.query), linear(x + 1.0, weights.key)}), 3u);
-      EXPECT_EQ(kernels_for({linear(x, weights.query), linear(x.narrow(0, 0, rows), weights.key)}),
-                joins(device) ? 1u : 2u);
+      EXPECT_EQ(kernels_run_for({linear(x, weights.query), linear(x + 1.0, weights.key)}), 3u);
+      EXPECT_EQ(kernels_run_for({linear(x, weights.query), linear(x.narrow(0, 0, rows), weights.key)}),
+                runs_products_together(device) ? 1u : 2u);
     }
   }
 }
@@ -84,19 +84,19 @@ TEST(Siblings, AreOneKernelWhereItPays) {
 // A product that reads what another one makes, of many rows: the rows are rounded once, and the order stays.
 TEST(Siblings, MayNeedEachOther) {
   const NoGrad no_gradients;
-  const auto gated = [](const Tensor& x, const Weights& weights) {
+  const auto gated = [](const Tensor& x, const Projections& weights) {
     const NumericsScope scope(Numerics::q8);
     return silu(linear(x, weights.key)) * linear(x, weights.value);
   };
-  const Sizes sizes{40, 256, 8, 72};
+  const ProjectionSizes sizes{40, 256, 8, 72};
   same_everywhere([&](Device d) {
     const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(d);
-    return gated(x, weights_of(sizes, Encoding::q4_0, Encoding::q4_0, d));
+    return gated(x, projections_of(sizes, Encoding::q4_0, Encoding::q4_0, d));
   });
   for (const Device device : test_devices()) {
     const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(device).eval();
-    const Weights weights = weights_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
-    EXPECT_EQ(kernels_for({gated(x, weights)}), joins(device) ? 1u : 2u) << device.to_string();
+    const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
+    EXPECT_EQ(kernels_run_for({gated(x, weights)}), runs_products_together(device) ? 1u : 2u) << device.to_string();
   }
 }
 
@@ -105,7 +105,7 @@ TEST(Siblings, KeepTheOrderOfWhatTheyRead) {
   const NoGrad no_gradients;
   same_everywhere([](Device d) {
     const NumericsScope scope(Numerics::q8);
-    const Weights weights = weights_of({1, 256, 256, 64}, Encoding::q8_0, Encoding::q8_0, d);
+    const Projections weights = projections_of({1, 256, 256, 64}, Encoding::q8_0, Encoding::q8_0, d);
     Tensor x = random_tensor({1, 256}, DType::f32, 4).to(d);
     const Tensor query = linear(x, weights.query);
     const Tensor of_query = linear(query, weights.key);
@@ -133,13 +133,13 @@ TEST(Siblings, OfDenseWeightsInHalves) {
 TEST(Siblings, AreKernelsAloneForThoseWhoLook) {
   const NoGrad no_gradients;
   for (const Device device : test_devices()) {
-    const Weights weights = weights_of({1, 512, 64, 32}, Encoding::q4_0, Encoding::q4_0, device);
+    const Projections weights = projections_of({1, 512, 64, 32}, Encoding::q4_0, Encoding::q4_0, device);
     const Tensor x = random_tensor({1, 512}, DType::f32, 4).to(device).eval();
-    const std::vector<Tensor> before = products(x, weights);
+    const std::vector<Tensor> before = products_of(x, weights);
     for (const Tensor& value : before) value.eval();
     const Shadow shadow({DeviceKind::ref}, {.cases = ""});
-    const std::vector<Tensor> results = products(x, weights);
-    EXPECT_EQ(kernels_for(results), 3u);
+    const std::vector<Tensor> results = products_of(x, weights);
+    EXPECT_EQ(kernels_run_for(results), 3u);
     EXPECT_EQ(shadow.counts().different, 0u);
     for (std::size_t i = 0; i < results.size(); ++i) EXPECT_BITS_EQ(results[i].to(Device()), before[i].to(Device()));
   }
@@ -149,9 +149,9 @@ TEST(Siblings, AreKernelsAloneForThoseWhoLook) {
 TEST(Siblings, HaveTheGradientsOfKernelsAlone) {
   same_everywhere([](Device d) {
     const NumericsScope scope(Numerics::q8);
-    const Weights weights = weights_of({2, 256, 40, 24}, Encoding::q8_0, Encoding::q8_0, d);
+    const Projections weights = projections_of({2, 256, 40, 24}, Encoding::q8_0, Encoding::q8_0, d);
     const Tensor x = requires_grad(random_tensor({2, 256}, DType::f32, 4).to(d));
-    const std::vector<Tensor> all = products(x, weights);
+    const std::vector<Tensor> all = products_of(x, weights);
     backward(sum(all[0]) + sum(all[1] * all[2]));
     return grad(x);
   });
