@@ -46,6 +46,9 @@ class Executable {
   virtual bool reads(std::size_t /*slot*/, Buffer& /*given*/) const { return true; }
 };
 
+/// Kernels of one executable, in order. They share numbers of slots and parameters.
+using KernelList = std::vector<const Kernel*>;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -58,10 +61,11 @@ class Backend {
   /// Bytes [offset, offset + bytes) of a buffer, after all work that writes to it.
   virtual void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset = 0) = 0;
   virtual std::unique_ptr<Executable> compile(const Kernel& kernel) = 0;
-  /// The same for all kernels of a plan, which a device's compiler may take side by side.
-  virtual std::vector<std::unique_ptr<Executable>> compile_all(std::span<const Kernel* const> kernels) {
+  /// An executable for each list, of one kernel or of some that run together: all lists of a plan, which a device's
+  /// compiler may take side by side.
+  virtual std::vector<std::unique_ptr<Executable>> compile_all(std::span<const KernelList> lists) {
     std::vector<std::unique_ptr<Executable>> result;
-    for (const Kernel* kernel : kernels) result.push_back(compile(*kernel));
+    for (const KernelList& list : lists) result.push_back(compile(*list.front()));
     return result;
   }
   /// Begins what was run so far, where a device collects work. Waits for nothing.
@@ -90,6 +94,9 @@ class Backend {
   virtual bool has_masked_attention() const { return false; }
   /// Whether a contraction with two right operands (ContractionKernel::paired) can be run, and pays.
   virtual bool has_pair(const ContractionKernel& /*kernel*/) const { return false; }
+  /// Whether products of one left operand, of which later ones may read results of earlier ones, can be one executable
+  /// (compile_all), and whether that pays.
+  virtual bool runs_together(const KernelList& /*products*/) const { return false; }
   /// missing_for_fast, for products with weights of 8-bit floats (has_fast_form).
   virtual std::string missing_for_fast_floats() const { return missing_for_fast(); }
 };

@@ -4,6 +4,7 @@
 
 #include "graph/pairs.h"
 #include "graph/schedule.h"
+#include "graph/siblings.h"
 #include "graph/trace.h"
 #include "kernels/traffic.h"
 
@@ -22,15 +23,33 @@ std::vector<StepPair> pairs_of(const Backend& backend, const std::vector<Entry>&
   return pairs;
 }
 
-Plan::Launches launches_of(const std::vector<Plan::Prepared>& steps, bool pairs) {
+std::vector<Siblings> siblings_of(const Backend& backend, const std::vector<Entry>& entries,
+                                  const std::vector<Step>& steps, const std::vector<StepPair>& pairs) {
+  std::vector<bool> taken(steps.size(), false);
+  for (const StepPair& pair : pairs) taken[pair.first] = taken[pair.second] = true;
+  return find_siblings(entries, steps, taken, [&](const std::vector<Kernel>& kernels) {
+    KernelList list;
+    for (const Kernel& kernel : kernels) list.push_back(&kernel);
+    return backend.runs_together(list);
+  });
+}
+
+Plan::Launches launches_of(const std::vector<Plan::Prepared>& steps, bool together_runs) {
   Plan::Launches result;
   std::vector<int>& entries = result.entries;
   const auto place = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   const auto append = [](auto& list, const auto& more) { list.insert(list.end(), more.begin(), more.end()); };
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const Plan::Prepared& prepared = steps[s];
-    if (pairs && prepared.is_in_later) continue;
-    const Plan::Prepared::Together* const together = pairs ? prepared.together.get() : nullptr;
+    if (together_runs && prepared.is_in_other) {
+      // Has run by now, if it does not run later.
+      if (!prepared.released.empty()) {
+        append(entries, prepared.released);
+        result.kernels.back().end = place(entries);
+      }
+      continue;
+    }
+    const Plan::Prepared::Together* const together = together_runs ? prepared.together.get() : nullptr;
     const Step& step = together != nullptr ? together->step : prepared.step;
     Plan::Launch& launch = result.kernels.emplace_back();
     launch.executable = together != nullptr ? together->executable.get() : prepared.executable.get();
@@ -38,12 +57,12 @@ Plan::Launches launches_of(const std::vector<Plan::Prepared>& steps, bool pairs)
     launch.slots = place(entries);
     append(entries, step.slots);
     launch.made = place(entries);
-    append(entries, prepared.step.writes);
+    append(entries, step.writes);
     launch.released = place(entries);
     append(entries, prepared.released);
     launch.end = place(entries);
     result.bytes.resize(launch.made);
-    append(result.bytes, prepared.made);
+    append(result.bytes, together != nullptr ? together->made : prepared.made);
     launch.parameters = place(result.parameters);
     append(result.parameters, step.parameters);
     launch.parameters_end = place(result.parameters);
@@ -64,10 +83,15 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
   const std::vector<Entry> entries = entries_of(window);
   std::vector<Step> steps = schedule(entries);
   std::vector<StepPair> pairs = pairs_of(backend, entries, steps);
-  std::vector<const Kernel*> kernels;
-  for (const Step& step : steps) kernels.push_back(&step.kernel);
-  for (const StepPair& pair : pairs) kernels.push_back(&pair.together.kernel);
-  std::vector<std::unique_ptr<Executable>> executables = backend.compile_all(kernels);
+  std::vector<Siblings> siblings = siblings_of(backend, entries, steps, pairs);
+  std::vector<KernelList> lists;
+  for (const Step& step : steps) lists.push_back({&step.kernel});
+  for (const StepPair& pair : pairs) lists.push_back({&pair.together.kernel});
+  for (const Siblings& all : siblings) {
+    KernelList& list = lists.emplace_back();
+    for (const Kernel& kernel : all.kernels) list.push_back(&kernel);
+  }
+  std::vector<std::unique_ptr<Executable>> executables = backend.compile_all(lists);
   const auto bytes_of_slots = [&](const Step& step) {
     std::vector<std::size_t> bytes;
     for (const int entry : step.slots) bytes.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
@@ -87,17 +111,29 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
     const std::size_t in_place = bytes_moved(step.kernel, slot_bytes, true);
     plan->steps.push_back({std::move(step), std::move(executables[s]), std::move(made), {}, false, bytes, in_place});
   }
-  for (std::size_t p = 0; p < pairs.size(); ++p) {
-    StepPair& pair = pairs[p];
+  auto next = executables.begin() + static_cast<std::ptrdiff_t>(steps.size());
+  const auto run_in = [&](std::size_t s, Step& together, std::size_t bytes) {
+    std::vector<std::size_t> made;
+    for (const int entry : together.writes) made.push_back(window.nodes[static_cast<std::size_t>(entry)]->bytes());
+    using Together = Plan::Prepared::Together;
+    plan->steps[s].together =
+        std::make_unique<Together>(Together{std::move(together), std::move(*next++), std::move(made), bytes});
+  };
+  for (StepPair& pair : pairs) {
     const std::size_t bytes = bytes_moved(pair.together.kernel, bytes_of_slots(pair.together));
     for (const int entry : pair.together.slots) {
       int& last = last_use[static_cast<std::size_t>(entry)];
       last = std::max(last, static_cast<int>(pair.second));
     }
-    plan->steps[pair.first].is_in_later = true;
-    using Together = Plan::Prepared::Together;
-    plan->steps[pair.second].together = std::make_unique<Together>(
-        Together{std::move(pair.together), std::move(executables[plan->steps.size() + p]), bytes});
+    plan->steps[pair.first].is_in_other = true;
+    run_in(pair.second, pair.together, bytes);
+  }
+  for (Siblings& all : siblings) {
+    const std::vector<std::size_t> slot_bytes = bytes_of_slots(all.together);
+    std::size_t bytes = 0;
+    for (const Kernel& kernel : all.kernels) bytes += bytes_moved(kernel, slot_bytes);
+    for (const std::size_t s : all.members) plan->steps[s].is_in_other = s != all.members.front();
+    run_in(all.members.front(), all.together, bytes);
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;
@@ -111,7 +147,7 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
   }
   plan->checks = plan->checked.size();
   plan->launches = launches_of(plan->steps, true);
-  if (!pairs.empty()) plan->apart = launches_of(plan->steps, false);
+  if (!pairs.empty() || !siblings.empty()) plan->apart = launches_of(plan->steps, false);
   return plan;
 }
 

@@ -26,14 +26,16 @@ struct Plan {
     std::size_t bytes = 0;           ///< that the kernel moves
     std::size_t bytes_in_place = 0;  ///< where it replaces
 
-    /// Unless somebody looks at kernels, this runs instead, with an earlier step that does not (StepPair).
+    /// Unless somebody looks at kernels, this runs instead, with another step that does not: an earlier one (StepPair)
+    /// or later ones (Siblings).
     struct Together {
-      Step step;
+      Step step;  ///< but its kernel
       std::unique_ptr<Executable> executable;
+      std::vector<std::size_t> made;
       std::size_t bytes = 0;
     };
     std::unique_ptr<Together> together = {};
-    bool is_in_later = false;  ///< that earlier one
+    bool is_in_other = false;  ///< that other one
   };
   std::vector<Prepared> steps;
 

@@ -38,15 +38,16 @@ bool writes_to(const Kernel& kernel, int slot) {
       kernel);
 }
 
-bool writes(const Kernel& kernel, const Patch& patch) {
+bool writes(const KernelList& kernels, const Patch& patch) {
+  const auto writes_slot = [&](const Kernel* kernel) { return writes_to(*kernel, patch.index); };
   return patch.kind == Patch::Kind::scratch || patch.kind == Patch::Kind::form ||
-         (patch.kind == Patch::Kind::address && writes_to(kernel, patch.index));
+         (patch.kind == Patch::Kind::address && std::any_of(kernels.begin(), kernels.end(), writes_slot));
 }
 
-std::vector<int> words_only_read(const Kernel& kernel, const std::vector<Patch>& patches) {
+std::vector<int> words_only_read(const KernelList& kernels, const std::vector<Patch>& patches) {
   std::vector<int> words;
   for (const Patch& patch : patches) {
-    if (patch.kind == Patch::Kind::address && !writes(kernel, patch)) words.push_back(patch.word);
+    if (patch.kind == Patch::Kind::address && !writes(kernels, patch)) words.push_back(patch.word);
   }
   return words;
 }
@@ -60,7 +61,7 @@ bool is_early(const Launch& launch, int word) {
 /// A kernel's launches, compiled.
 class GpuExecutable : public Executable {
  public:
-  GpuExecutable(GpuBackend& backend, Rendered rendered, const Kernel& kernel)
+  GpuExecutable(GpuBackend& backend, Rendered rendered, const KernelList& kernels)
       : backend_(backend), scratch_bytes_(rendered.scratch_bytes) {
     for (const OperandForm& form : rendered.forms) forms_.push_back({form});
     for (Launch& launch : rendered.launches) {
@@ -76,7 +77,7 @@ class GpuExecutable : public Executable {
       if (launch.makes >= 0) forms_[static_cast<std::size_t>(launch.makes)].maker = {ready.module, ready.words};
       for (const Patch& patch : ready.patches) {
         if (patch.kind != Patch::Kind::scalar)
-          ready.accesses.push_back({0, patch.word, writes(kernel, patch), is_early(launch, patch.word)});
+          ready.accesses.push_back({0, patch.word, writes(kernels, patch), is_early(launch, patch.word)});
       }
     }
   }
@@ -252,13 +253,13 @@ void GpuBackend::download(void* to, const Buffer& from, std::size_t bytes, std::
 }
 
 std::unique_ptr<Executable> GpuBackend::compile(const Kernel& kernel) {
-  const Kernel* const kernels[] = {&kernel};
-  return std::move(compile_all(kernels)[0]);
+  const KernelList lists[] = {{&kernel}};
+  return std::move(compile_all(lists)[0]);
 }
 
-std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const Kernel* const> kernels) {
+std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const KernelList> lists) {
   std::vector<Rendered> all;
-  for (const Kernel* kernel : kernels) all.push_back(rendered(*kernel, driver_->info().threads));
+  for (const KernelList& kernels : lists) all.push_back(rendered(kernels, driver_->info().threads));
   std::vector<const KernelText*> texts;
   for (const Rendered& one : all) {
     for (const Launch& launch : one.launches) {
@@ -270,11 +271,12 @@ std::vector<std::unique_ptr<Executable>> GpuBackend::compile_all(std::span<const
     kernels_.prepare(texts, arithmetic_);
   }
   std::vector<std::unique_ptr<Executable>> executables;
-  for (std::size_t k = 0; k < kernels.size(); ++k) executables.push_back(executable(std::move(all[k]), *kernels[k]));
+  for (std::size_t k = 0; k < lists.size(); ++k) executables.push_back(executable(std::move(all[k]), lists[k]));
   return executables;
 }
 
-Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
+Rendered GpuBackend::rendered(const KernelList& kernels, int threads) const {
+  const Kernel& kernel = *kernels.front();
   // Positions that fit no device are no matter of what the kernel supports.
   if (const auto* sort = std::get_if<SortKernel>(&kernel)) {
     refuse_beyond_memory(driver_->info(),
@@ -283,8 +285,8 @@ Rendered GpuBackend::rendered(const Kernel& kernel, int threads) const {
   if (is_fast(kernel) && !missing_for_fast().empty()) {
     throw BackendError(fmt::format("{}: {}", device_.to_string(), missing_for_fast()));
   }
-  Rendered result = render(kernel, limits(threads));
-  for (Launch& launch : result.launches) launch.text.only_read = words_only_read(kernel, launch.patches);
+  Rendered result = kernels.size() > 1 ? render_together(kernels, limits(threads)) : render(kernel, limits(threads));
+  for (Launch& launch : result.launches) launch.text.only_read = words_only_read(kernels, launch.patches);
   return result;
 }
 
@@ -305,21 +307,25 @@ bool GpuBackend::has_pair(const ContractionKernel& kernel) const {
   return is_packed_pair(kernel, limits(driver_->info().threads));
 }
 
-std::unique_ptr<Executable> GpuBackend::executable(Rendered launches, const Kernel& kernel) {
+bool GpuBackend::runs_together(const KernelList& products) const {
+  return gpu::runs_together(products, limits(driver_->info().threads));
+}
+
+std::unique_ptr<Executable> GpuBackend::executable(Rendered launches, const KernelList& kernels) {
   int threads = driver_->info().threads;
   for (;;) {
     try {
       const std::lock_guard lock(mutex_);
-      return std::make_unique<GpuExecutable>(*this, std::move(launches), kernel);
+      return std::make_unique<GpuExecutable>(*this, std::move(launches), kernels);
     } catch (const TooManyThreads& error) {
       // Written once more, for as many as the device runs of this kernel: results do not depend on it.
       const auto most = static_cast<unsigned>(std::min(error.most, threads - 1));
       threads = static_cast<int>(std::bit_floor(most));
-      if (threads < kLeastThreads) throw in_kernel(error, kernel);
+      if (threads < kLeastThreads) throw in_kernel(error, *kernels.front());
     } catch (const BackendError& error) {
-      throw in_kernel(error, kernel);
+      throw in_kernel(error, *kernels.front());
     }
-    launches = rendered(kernel, threads);
+    launches = rendered(kernels, threads);
   }
 }
 

@@ -33,7 +33,7 @@ class GpuBackend : public Backend,
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
-  std::vector<std::unique_ptr<Executable>> compile_all(std::span<const Kernel* const> kernels) override;
+  std::vector<std::unique_ptr<Executable>> compile_all(std::span<const KernelList> lists) override;
   void start() override;
   void finish() override;
   std::string description() const override;
@@ -50,6 +50,7 @@ class GpuBackend : public Backend,
   }
 
   bool has_pair(const ContractionKernel& kernel) const override;
+  bool runs_together(const KernelList& products) const override;
 
   /// A sixteenth of the memory where that is more: values of a GPU's size alone would fill a processor's window.
   std::size_t window_bytes() const override;
@@ -76,8 +77,8 @@ class GpuBackend : public Backend,
   friend class GpuBuffer;
 
   RenderLimits limits(int threads) const;
-  Rendered rendered(const Kernel& kernel, int threads) const;
-  std::unique_ptr<Executable> executable(Rendered launches, const Kernel& kernel);
+  Rendered rendered(const KernelList& kernels, int threads) const;
+  std::unique_ptr<Executable> executable(Rendered launches, const KernelList& kernels);
   /// From memory_, at the price of what is kept.
   std::uint64_t take(std::size_t bytes);
   BackendError in_kernel(const BackendError& error, const Kernel& kernel) const;

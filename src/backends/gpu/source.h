@@ -67,6 +67,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -262,6 +263,11 @@ struct RenderLimits {
 
 /// Whether a few rows times two packed matrices, in q8 numerics, are one launch (ContractionKernel::paired).
 bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits);
+
+/// Whether products of one left operand share launches (contraction_siblings.cpp).
+bool runs_together(std::span<const Kernel* const> products, const RenderLimits& limits);
+/// The same kernels' launches.
+Rendered render_together(std::span<const Kernel* const> products, const RenderLimits& limits);
 
 /// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.
 Rendered render(const Kernel& kernel, const RenderLimits& limits);

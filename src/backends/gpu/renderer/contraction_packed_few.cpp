@@ -9,9 +9,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/gpu/renderer/contraction_packed_rows.h"
+#include "backends/gpu/renderer/contraction_packed_products.h"
 #include "backends/gpu/renderer/contraction_q8.h"
-#include "backends/gpu/renderer/packed_piece.h"
 #include "core/assert.h"
 #include "kernels/storage.h"
 
@@ -21,7 +20,6 @@ namespace gpu {
 namespace {
 
 constexpr std::int64_t kFewRows = 8;
-constexpr int kRowsAtOnce = 4;                          ///< half of them if compilers load ahead from memory
 constexpr int kThreadsOfUnit = 512;                     ///< with the registers that pieces need
 constexpr std::int64_t kMostPrepared = 32 << 10;        ///< bytes of prepared rows in shared memory
 constexpr std::int64_t kMostPreparedBefore = 64 << 20;  ///< and elsewhere
@@ -35,7 +33,6 @@ class PackedFew {
         exact_(kernel.numerics != Numerics::q8),
         encoding_(kernel.b_operand.encoding),
         piece_(encoding_),
-        groups_(order::kQ8Block / group_size(encoding_)),
         sums_(has_offsets(encoding_) || piece_.bias() != 0 ? 2 : 0),
         blocks_(geometry.length / order::kQ8Block),
         pieces_(over(geometry.length, kBlock)),
@@ -105,6 +102,14 @@ class PackedFew {
   // Bytes from the first matrix's columns to the second's.
   std::int64_t second_bytes() const { return own_columns() * column_bytes_; }
   int sums_stride() const { return at_once_ | 1; }
+  PackedThread thread() const {
+    return {.exact = exact_,
+            .rows_are_shared = prepares_,
+            .copies = limits_.copies_to_shared,
+            .sums = sums_,
+            .columns = columns_,
+            .stride = sums_stride()};
+  }
   std::int64_t partial_words() const { return geometry_.rows * columns_ * sums_stride(); }
   Launch prepare_rows() {
     Words words;
@@ -210,179 +215,6 @@ class PackedFew {
     lines.close();
   }
 
-  // The products of word w's four weights with every row's numbers.
-  template <typename Numbers> static void add_products(Lines& lines, int rows, int w, const Numbers& numbers) {
-    lines.add("UNROLL");
-    lines.open("for (int r = 0; r < {}; r++) {{", rows);
-    numbers(w);
-    lines.add("UNROLL");
-    lines.add("for (int c = 0; c < 4; c++) partial[r] = {};",
-              fused(ComputeType::f32, "FROM_BITS(numbers[c])", "weight[c]", "partial[r]"));
-    lines.close();
-  }
-
-  // 32 weights, decoded as word_<name> does it: what is no number nor zero is 2^-24 at least, so nothing has to be made
-  // canonical. Added to 2^23, the codes are the low bits of floats.
-  template <typename Numbers> void multiply_decoded(Lines& lines, int block, int rows, const Numbers& numbers) const {
-    const bool is_signed = piece_.has_signed_codes();
-    lines.add("FLOAT weight_scale = {};", piece_.scale(block));
-    if (has_offsets(encoding_)) lines.add("FLOAT weight_offset = {};", piece_.offset(block));
-    for (int w = 0; w < kWordsOfBlock; ++w) {
-      const int group = w * groups_ / kWordsOfBlock;
-      if (w * groups_ % kWordsOfBlock == 0) {
-        lines.add("FLOAT scale_{} = weight_scale * float({});", group, piece_.factor(block, group));
-        if (has_offsets(encoding_)) {
-          const std::string share = piece_.share(block, group);
-          lines.add("FLOAT offset_{} = {};", group,
-                    share == "1" ? "weight_offset" : fmt::format("-(weight_offset * float(-({})))", share));
-        }
-      }
-      lines.open("{{");
-      lines.add("UINT codes = {}{};", piece_.codes(block, w), is_signed ? " ^ 0x80808080u" : "");
-      lines.add("FLOAT weight[4];");
-      lines.add("UNROLL");
-      lines.open("for (int c = 0; c < 4; c++) {{");
-      lines.add("FLOAT code = FROM_BITS(0x4b000000u | (codes >> UINT(8 * c) & 255u)) - {}.0f;",
-                (1 << 23) + (is_signed ? 128 : piece_.bias()));
-      lines.add("FLOAT product = scale_{} * code;", group);
-      lines.add("weight[c] = product{};", has_offsets(encoding_) ? fmt::format(" + offset_{}", group) : "");
-      lines.close();
-      add_products(lines, rows, w, numbers);
-      lines.close();
-    }
-  }
-
-  // The same of floats of 8 bits. Shifted to where f32 has its fields they are 2^120 (e5m2: 2^112) times too small,
-  // which the scale makes up for; where that or a code is no ordinary number, each is decoded by the rule.
-  template <typename Numbers> void multiply_floats(Lines& lines, int block, int rows, const Numbers& numbers) const {
-    const bool e4m3 = holds_e4m3(encoding_);
-    lines.add("FLOAT weight_scale = {};", piece_.scale(block));
-    lines.add("bool plain = (BITS(weight_scale) & 0x7fffffffu) - 0x0d800000u < 0x35800000u;  // 2^-100 to 2^7");
-    lines.add("FLOAT raised = weight_scale * FROM_BITS({}u);", e4m3 ? "0x7b800000" : "0x77800000");
-    for (int w = 0; w < kWordsOfBlock; ++w) {
-      lines.open("{{");
-      lines.add("UINT codes = {};", piece_.codes(block, w));
-      lines.add("FLOAT weight[4];");
-      lines.open("if (plain && ((codes & 0x7f7f7f7fu) + {}u & 0x80808080u) == 0u) {{",
-                 e4m3 ? "0x01010101" : "0x04040404");
-      lines.add("UNROLL");
-      lines.open("for (int c = 0; c < 4; c++) {{");
-      lines.add("int upper = int(codes << UINT(24 - 8 * c));");
-      lines.add("FLOAT product = FROM_BITS(UINT(upper >> {}) & {}u) * raised;", e4m3 ? 4 : 3,
-                e4m3 ? "0x87f00000" : "0x8fe00000");
-      lines.add("weight[c] = product;");
-      lines.close();
-      lines.close();
-      lines.open("else {{");
-      lines.add("UNROLL");
-      lines.open("for (int c = 0; c < 4; c++) {{");
-      lines.add("FLOAT product = weight_scale * {}_value(codes >> UINT(8 * c) & 255u);", e4m3 ? "e4m3" : "e5m2");
-      lines.add("weight[c] = canonical_f32(product);");
-      lines.close();
-      lines.close();
-      add_products(lines, rows, w, numbers);
-      lines.close();
-    }
-  }
-
-  // The block result of this thread's piece with every row, a few of which share the codes that are taken apart.
-  void multiply_piece(Lines& lines) const {
-    const auto all = static_cast<int>(geometry_.rows);
-    const int rows = std::min(all, prepares_ ? kRowsAtOnce : kRowsAtOnce / 2);
-    const bool loops = all > rows;
-    if (loops) {
-      lines.add("UNROLL_BY(1)");
-      lines.open("for (int from_row = 0; from_row < {0}; from_row += {1}) {{", all, rows);
-    }
-    const auto each_row = [&](const std::string& what) {
-      lines.add("UNROLL");
-      lines.add("for (int r = 0; r < {}; r++) {}", rows, what);
-    };
-    // The last rows are those of all before them where there are fewer.
-    const std::string own = !loops            ? "r"
-                            : all % rows == 0 ? "(from_row + r)"
-                                              : fmt::format("SELECT(from_row + r < {0}, from_row + r, {0} - 1)", all);
-    const std::string row = geometry_.batches == 1 ? own : fmt::format("(first_row + {})", own);
-    // Reads 4 words of the rows.
-    const auto four = [&](const std::string& at, const char* to) {
-      lines.add("UINT {}[4];", to);
-      if (!prepares_) {
-        lines.add("LOAD4_U32(scratch, 4 * ({}), {})", at, to);
-      } else if (limits_.copies_to_shared) {
-        lines.add("TAKE4_U32(prepared, {}, {})", at, to);
-      } else {
-        lines.add("UNROLL");
-        lines.add("for (int i = 0; i < 4; i++) {}[i] = UINT(prepared[4 * ({}) + i]);", to, at);
-      }
-    };
-    const auto single = [&](int which, int block) {
-      const std::string at = made_.single_at(std::to_string(which), row, std::to_string(block), "piece_of");
-      return prepares_ ? fmt::format("UINT(prepared[{}])", at) : fmt::format("LOAD_U32(scratch, {})", at);
-    };
-    const bool whole = geometry_.length % kBlock == 0;
-    lines.add("float partial[{}];", rows);
-    each_row("partial[r] = zero;");
-    for (int block = 0; block < kQ8BlocksOfSum; ++block) {
-      if (whole) {
-        lines.open("{{");
-      } else {
-        lines.open("if (piece_of * {} + {} < blocks) {{", kQ8BlocksOfSum, block);
-      }
-      if (exact_) {
-        const auto numbers = [&](int w) {
-          four(made_.numbers_at(row, std::to_string(block), std::to_string(w), "piece_of"), "numbers");
-        };
-        if (is_floats(encoding_)) {
-          multiply_floats(lines, block, rows, numbers);
-        } else {
-          multiply_decoded(lines, block, rows, numbers);
-        }
-        lines.close();
-        continue;
-      }
-      for (int side = 0; side < 2; ++side) {
-        lines.add("int dots_{}[{}];", side, rows);
-        each_row(fmt::format("dots_{}[r] = 0;", side));
-        lines.open("{{");
-        for (int w = 0; w < 4; ++w) lines.add("UINT four_{} = {};", w, piece_.codes(block, 4 * side + w));
-        lines.add("UNROLL");
-        lines.open("for (int r = 0; r < {}; r++) {{", rows);
-        four(made_.codes_at(row, std::to_string(block), std::to_string(side), "piece_of"), "codes");
-        for (int w = 0; w < 4; ++w) lines.add("dots_{0}[r] = DOT4(codes[{1}], four_{1}, dots_{0}[r]);", side, w);
-        lines.close();
-        lines.close();
-      }
-      lines.add("FLOAT weight_scale = {};", piece_.scale(block));
-      for (int g = 0; g < groups_; ++g) lines.add("int factor_{} = {};", g, piece_.factor(block, g));
-      if (has_offsets(encoding_)) {
-        lines.add("FLOAT weight_offset = {};", piece_.offset(block));
-        for (int g = 0; g < groups_; ++g) lines.add("int share_{} = {};", g, piece_.share(block, g));
-      }
-      lines.add("UNROLL");
-      lines.open("for (int r = 0; r < {}; r++) {{", rows);
-      lines.add("FLOAT own_scale = FROM_BITS({});", single(0, block));
-      for (int s = 0; s < sums_; ++s) lines.add("int sum_{} = int({});", s, single(1 + s, block));
-      if (piece_.bias() != 0) {
-        for (int s = 0; s < 2; ++s) lines.add("dots_{0}[r] -= {1} * sum_{0};", s, piece_.bias());
-      }
-      lines.add("int sum = {};",
-                groups_ == 2 ? "factor_0 * dots_0[r] + factor_1 * dots_1[r]" : "factor_0 * (dots_0[r] + dots_1[r])");
-      lines.add("FLOAT product = CANONICAL_F32(weight_scale * own_scale);");
-      lines.add("partial[r] = {};", fused(ComputeType::f32, "float(sum)", "product", "partial[r]"));
-      if (has_offsets(encoding_)) {
-        lines.add("int shared_sum = {};",
-                  groups_ == 2 ? "share_0 * sum_0 + share_1 * sum_1" : "share_0 * (sum_0 + sum_1)");
-        lines.add("FLOAT below = CANONICAL_F32(weight_offset * own_scale);");
-        lines.add("partial[r] = {};", fused(ComputeType::f32, "float(shared_sum)", "below", "partial[r]"));
-      }
-      lines.close();
-      lines.close();
-    }
-    each_row(
-        fmt::format("partials[({} * {} + own_column) * {} + own_piece] = partial[r];", own, columns_, sums_stride()));
-    if (loops) lines.close();
-  }
-
   // Adds block results in ascending order.
   void add_partials(Lines& lines, Words& words, ProgramWriter& writer) const {
     const auto rows = static_cast<int>(geometry_.rows);
@@ -484,7 +316,7 @@ class PackedFew {
     lines.add("int piece_of = own_piece{};", parts_ == 1 ? "" : fmt::format(" + part * {}", at_once_));
     if (geometry_.batches > 1) lines.add("int first_row = int(batch_of) * {};", geometry_.rows);
     lines.open("if (own_column < {}{}) {{", columns_, parts_ == 1 ? "" : fmt::format(" && piece_of < {}", pieces_));
-    multiply_piece(lines);
+    multiply_packed_piece(lines, geometry_, piece_, encoding_, made_, thread());
     lines.close();
     lines.add("BARRIER();");
     add_partials(lines, words, writer);
@@ -514,7 +346,6 @@ class PackedFew {
   const bool exact_;  ///< weights are decoded
   const Encoding encoding_;
   const PackedPiece piece_;
-  const int groups_;           ///< of a block of 32 weights
   const int sums_;             ///< of codes of a block of activations that are needed
   const std::int64_t blocks_;  ///< of 32 k
   const std::int64_t pieces_;  ///< of 256 k
