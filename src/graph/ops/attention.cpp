@@ -53,8 +53,8 @@ constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kCh
 // On the CPU, where the scores of a vector of queries stay in a core's cache.
 constexpr std::int64_t kLeastExactKeys = 8;
 constexpr std::int64_t kMostExactKeys = 8192;
-// On a GPU, of one row with a mask, as a step of a language model has it: all sums of exponentials are one chunk. What
-// reads its values has 32 columns or more, for so many heads that share keys.
+// On a GPU, of one row with a mask or of causal ones, as a step or a prompt of a language model has it: all sums of
+// exponentials are one chunk. What reads a step's values has 32 columns or more, for so many heads that share keys.
 constexpr std::int64_t kMostMaskedKeys = order::kChunk;
 constexpr std::int64_t kMaskedWidths = 32;
 constexpr std::int64_t kMostMaskedHeads = 8;
@@ -97,7 +97,7 @@ class Attention {
     if (!plain || !fits || result_shape().numel() == 0 || keys_ == 0) return false;
     const Backend& backend = backend_of(query_.device());
     const Numerics numerics = numerics_of(query_.dtype());
-    if (numerics == Numerics::exact) return is_fused_exact(backend);
+    if (numerics == Numerics::exact) return is_fused_exact(backend) || is_fused_causal(backend);
     const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
     if (!seen || options_.first_query || size_of(query_.dtype()) != 2) return false;
     if (numerics == Numerics::fast) return width % kFusedWidths == 0 && backend.has_fast_attention();
@@ -203,6 +203,16 @@ class Attention {
     const auto dense = [](const Tensor& tensor) { return read(tensor).base->encoding == Encoding::dense; };
     return dense(query_) && dense(key_) && dense(value_) && std::abs(scale_) <= 1 &&
            std::abs(scale_) >= kLeastExactScale && !is_watched() && !is_recording();
+  }
+  // On a GPU that has a step as one kernel, where the composition would have rows of several tiles one after the other.
+  bool is_fused_causal(const Backend& backend) const {
+    const DType dtype = query_.dtype();
+    const bool has_dtype = (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) &&
+                           key_.dtype() == dtype && value_.dtype() == dtype;
+    const auto lies = [](const Tensor& tensor) { return read(tensor).view.bounds.empty(); };
+    return has_dtype && is_plain_exact() && backend.has_masked_attention() && rows_ > kTileRows &&
+           keys_ <= kMostMaskedKeys && behind_ && *behind_ >= 0 && query_.shape().back() % kFusedWidths == 0 &&
+           result_shape().numel() <= kMostFusedElements && lies(query_) && lies(key_) && lies(value_);
   }
   bool is_fused_exact(const Backend& backend) const {
     return is_plain_exact() && query_.dtype() == DType::f32 && backend.has_exact_attention() &&
