@@ -17,6 +17,7 @@
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 #include "graph/recording.h"
+#include "graph/window.h"
 #include "kernels/order.h"
 
 namespace lockstep {
@@ -103,6 +104,13 @@ class Attention {
     if (numerics == Numerics::fast) return width % kFusedWidths == 0 && backend.has_fast_attention();
     return width % kFusedBlockedWidths == 0 && std::abs(scale_) <= 1 && keys_ <= kMostFusedKeys &&
            result_shape().numel() <= kMostFusedElements && !is_broadcast() && backend.has_blocked_attention();
+  }
+
+  /// Whether a GPU should begin with it: as one kernel of a long prompt it and what belongs to a layer are few values,
+  /// and all layers would be one window, which the device waits for while the host records it.
+  bool is_much() const {
+    constexpr std::int64_t kMuch = std::int64_t{1} << 30;  // multiplications
+    return !is_host(query_.device()) && lead_.numel() * repeats_ * rows_ * keys_ * query_.shape().back() >= kMuch;
   }
 
   /// By that kernel; also what its gradients read again, where it has gradients.
@@ -614,7 +622,11 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
     Attention attention(query, key, value, options);
-    if (attention.is_fused()) return attention.run_fused();
+    if (attention.is_fused()) {
+      std::pair<Tensor, Tensor> made = attention.run_fused();
+      if (attention.is_much()) flush_if_large(made.first.device(), true);
+      return made;
+    }
     if (attention.is_fused_step()) return {attention.run_fused_step(), Tensor()};
     return {attention.run(), Tensor()};
   }();

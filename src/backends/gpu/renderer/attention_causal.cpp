@@ -1,7 +1,7 @@
-// Exact attention of many rows that see the keys up to their own, a prompt of a language model (docs/numerics.md section
-// 6): the products are those of contractions by tiles, but for tiles and k that no row of 128 sees, and between them is
-// a launch for softmax. All rows of as many heads as the scores' memory is for are three launches, so that units have
-// enough tiles, where the composition has three for each 128 rows.
+// Exact attention of many rows that see the keys up to their own, a prompt of a language model (docs/numerics.md
+// section 6): the products are those of contractions by tiles, but for tiles and k that no row of 128 sees, and between
+// them is a launch for softmax. All rows of as many heads as the scores' memory is for are three launches, so that
+// units have enough tiles, where the composition has three for each 128 rows.
 #include <algorithm>
 
 #include "backends/gpu/renderer/attention_lanes.h"
@@ -138,12 +138,12 @@ class CausalAttention {
               .canonical = true};
     made.b_operand = operand(kernel_.value, part, repeats_, false, {2, 3});
     const std::int64_t row = sizes_.heads * sizes_.width;
-    made.epilogue.outputs.push_back(
-        {.slot = kernel_.out,
-         .dtype = kernel_.query.dtype,
-         .value = 0,
-         .strides = {sizes_.rows * row, repeats_ * sizes_.width, sizes_.width, row, 1},
-         .offset = (part.first_batch * sizes_.rows + part.first_row) * row + part.first_head * repeats_ * sizes_.width});
+    made.epilogue.outputs.push_back({.slot = kernel_.out,
+                                     .dtype = kernel_.query.dtype,
+                                     .value = 0,
+                                     .strides = {sizes_.rows * row, repeats_ * sizes_.width, sizes_.width, row, 1},
+                                     .offset = (part.first_batch * sizes_.rows + part.first_row) * row +
+                                               part.first_head * repeats_ * sizes_.width});
     return made;
   }
 
@@ -179,40 +179,51 @@ class CausalAttention {
     lines.add("float largest[1];");
     lines.add("float total[1];");
     lines.add("largest[0] = FROM_BITS(0xff800000u);");
-    const auto each_key = [&] {
+    // By fours, which most rows have not all of.
+    const auto each_key = [&](const char* end) {
       lines.add("UNROLL");
-      lines.open("for (int j = 0; j < {}; j++) {{", each);
+      lines.open("for (int g = 0; g < {}; g++) {{", each / 4);
+      lines.open("if (g * {} < {}) {{", 4 * order::kLanes, end);
+      lines.add("UNROLL");
+      lines.open("for (int j = 4 * g; j < 4 * g + 4; j++) {{");
       lines.add("int key = j * {} + lane;", order::kLanes);
     };
-    each_key();
-    lines.add("some_of_row[j] = FROM_BITS(0xff800000u);");
-    lines.add("if (key < seen) some_of_row[j] = FROM_BITS(LOAD_U32(scores_at, at + LONG(j * {})));", order::kLanes);
-    lines.close();
-    each_key();
-    lines.add("largest[0] = LARGER(largest[0], some_of_row[j]);");
-    lines.close();
+    const auto close_keys = [&] {
+      for (int i = 0; i < 3; ++i) lines.close();
+    };
+    lines.add("UNROLL");
+    lines.add("for (int j = 0; j < {}; j++) some_of_row[j] = FROM_BITS(0xff800000u);", each);
+    each_key("seen");
+    lines.add("if (key < seen) some_of_row[j] = FROM_BITS(LOAD_U32_AGAIN(scores_at, at + LONG(j * {})));",
+              order::kLanes);
+    close_keys();
+    lines.add("UNROLL");
+    lines.add("for (int j = 0; j < {}; j++) largest[0] = LARGER(largest[0], some_of_row[j]);", each);
     join_lanes(lines, 1, "largest", "LARGER");
     lines.add("if ((BITS(largest[0]) & 0x7f800000u) == 0x7f800000u) largest[0] = zero;");
     lines.add("total[0] = zero;");
-    each_key();
-    lines.open("if (key < seen) {{");
+    each_key("seen");
     lines.add("some_of_row[j] = exponential_of(some_of_row[j], largest[0]);");
-    lines.add("total[0] = ADD_EXACT(total[0], some_of_row[j]);");
-    lines.close();
-    lines.close();
+    lines.add("if (key < seen) total[0] = ADD_EXACT(total[0], some_of_row[j]);");
+    close_keys();
     join_lanes(lines, 1, "total", "ADD_EXACT");
     lines.add("total[0] = CANONICAL_F32(total[0]);");
     lines.add("if (total[0] == 0.0f) total[0] = 1.0f;");
-    each_key();
+    lines.add("FLOAT inverse = DIV(1.0f, total[0]);");
+    // The sum of exponentials of which one is 1 is in the range of quick_quotient, unless no score is finite.
+    lines.add("bool is_plain = total[0] >= 1.0f && total[0] <= 1048576.0f;");
+    each_key("stop");
     lines.open("if (key < stop && is_row) {{");
     lines.add("UINT word = 0u;");
     lines.open("if (key < seen) {{");
-    lines.add("FLOAT weight = DIV(some_of_row[j], total[0]);");
-    lines.add("word = BITS(CANONICAL_F32(weight));");
+    lines.add("FLOAT weight;");
+    lines.add("bool holds = quick_quotient(some_of_row[j], total[0], inverse, weight);");
+    lines.add("if (!(holds && is_plain)) weight = CANONICAL_F32(DIV(some_of_row[j], total[0]));");
+    lines.add("word = BITS(weight);");
     lines.close();
     lines.add("STORE_U32(scores_at, at + LONG(j * {}), word);", order::kLanes);
     lines.close();
-    lines.close();
+    close_keys();
     lines.close();
     Launch launch;
     launch.text.body = lines.take();
