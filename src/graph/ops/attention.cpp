@@ -110,7 +110,8 @@ class Attention {
   /// and all layers would be one window, which the device waits for while the host records it.
   bool is_much() const {
     constexpr std::int64_t kMuch = std::int64_t{1} << 30;  // multiplications
-    return !is_host(query_.device()) && lead_.numel() * repeats_ * rows_ * keys_ * query_.shape().back() >= kMuch;
+    return numerics_of(query_.dtype()) == Numerics::exact && !is_host(query_.device()) &&
+           lead_.numel() * repeats_ * rows_ * keys_ * query_.shape().back() >= kMuch;
   }
 
   /// By that kernel; also what its gradients read again, where it has gradients.
@@ -618,14 +619,14 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
+  bool is_much = false;
   const std::pair<Tensor, Tensor> both = [&]() -> std::pair<Tensor, Tensor> {
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
     Attention attention(query, key, value, options);
     if (attention.is_fused()) {
-      std::pair<Tensor, Tensor> made = attention.run_fused();
-      if (attention.is_much()) flush_if_large(made.first.device(), true);
-      return made;
+      is_much = attention.is_much();
+      return attention.run_fused();
     }
     if (attention.is_fused_step()) return {attention.run_fused_step(), Tensor()};
     return {attention.run(), Tensor()};
@@ -644,7 +645,10 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   }
   std::vector<const Tensor*> operands{&query.tensor(), &key.tensor(), &value.tensor()};
   if (options.mask && is_float(options.mask->dtype())) operands.push_back(&*options.mask);
-  if (!is_tracing(operands)) return result;
+  if (!is_tracing(operands)) {
+    if (is_much) flush_if_large(result.device(), true);
+    return result;
+  }
   return traced(
       result, operands,
       [q = query.tensor(), k = key.tensor(), v = value.tensor(), made, options, numerics](

@@ -1,5 +1,5 @@
-// What exact attention's kernels share: a row's sums have 64 lanes (docs/numerics.md section 5), and each has a thread of
-// a workgroup of 256, whose teams of 64 have a row each.
+// What exact attention's kernels share: a row's sums have 64 lanes (docs/numerics.md section 5), and each lane has a
+// thread of a workgroup of 256, whose teams of 64 have a row each.
 #pragma once
 
 #include "backends/gpu/renderer/program.h"
