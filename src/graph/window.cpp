@@ -297,12 +297,12 @@ void flush_if_full(Device device) {
   flush(device);
 }
 
-void flush_if_large(Device device) {
+void flush_if_large(Device device, bool is_known) {
   constexpr std::size_t kLarge = 8;  // so many make a full one
   if (recordings_to_the_end > 0 || is_host(device)) return;
   DeviceWindow& state = window_of(device);
-  const WindowLimits limits = limits_of(state, device);
-  {
+  if (!is_known) {
+    const WindowLimits limits = limits_of(state, device);
     const std::lock_guard lock(state.record);
     if (state.bytes < limits.bytes / kLarge) return;
     look_closer(state);

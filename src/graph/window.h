@@ -30,8 +30,8 @@ void enter_window(const NodeRef& node);
 /// Flushes `device` if its window is over a limit. Called when a new node is safely held.
 void flush_if_full(Device device);
 /// On a GPU: flushes a window of much work already, so that the device computes it while the host records what comes
-/// next, which is as much again.
-void flush_if_large(Device device);
+/// next, which is as much again. `is_known`: by what was recorded last.
+void flush_if_large(Device device, bool is_known = false);
 /// While one lives, nothing this thread records makes a window flush itself: between what names intermediate values and
 /// what replaces the operands, a flush would store the former and could not drop the latter.
 class RecordsToTheEnd {

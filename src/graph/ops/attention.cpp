@@ -17,6 +17,7 @@
 #include "graph/numerics.h"
 #include "graph/ops/contraction.h"
 #include "graph/recording.h"
+#include "graph/window.h"
 #include "kernels/order.h"
 
 namespace lockstep {
@@ -53,8 +54,8 @@ constexpr std::int64_t kMostFusedKeys = std::int64_t{order::kLanes} * order::kCh
 // On the CPU, where the scores of a vector of queries stay in a core's cache.
 constexpr std::int64_t kLeastExactKeys = 8;
 constexpr std::int64_t kMostExactKeys = 8192;
-// On a GPU, of one row with a mask, as a step of a language model has it: all sums of exponentials are one chunk. What
-// reads its values has 32 columns or more, for so many heads that share keys.
+// On a GPU, of one row with a mask or of causal ones, as a step or a prompt of a language model has it: all sums of
+// exponentials are one chunk. What reads a step's values has 32 columns or more, for so many heads that share keys.
 constexpr std::int64_t kMostMaskedKeys = order::kChunk;
 constexpr std::int64_t kMaskedWidths = 32;
 constexpr std::int64_t kMostMaskedHeads = 8;
@@ -97,12 +98,20 @@ class Attention {
     if (!plain || !fits || result_shape().numel() == 0 || keys_ == 0) return false;
     const Backend& backend = backend_of(query_.device());
     const Numerics numerics = numerics_of(query_.dtype());
-    if (numerics == Numerics::exact) return is_fused_exact(backend);
+    if (numerics == Numerics::exact) return is_fused_exact(backend) || is_fused_causal(backend);
     const bool seen = !behind_ || *behind_ == 0 || (*behind_ > 0 && *behind_ == keys_ - rows_);
     if (!seen || options_.first_query || size_of(query_.dtype()) != 2) return false;
     if (numerics == Numerics::fast) return width % kFusedWidths == 0 && backend.has_fast_attention();
     return width % kFusedBlockedWidths == 0 && std::abs(scale_) <= 1 && keys_ <= kMostFusedKeys &&
            result_shape().numel() <= kMostFusedElements && !is_broadcast() && backend.has_blocked_attention();
+  }
+
+  /// Whether a GPU should begin with it: as one kernel of a long prompt it and what belongs to a layer are few values,
+  /// and all layers would be one window, which the device waits for while the host records it.
+  bool is_much() const {
+    constexpr std::int64_t kMuch = std::int64_t{1} << 30;  // multiplications
+    return numerics_of(query_.dtype()) == Numerics::exact && !is_host(query_.device()) &&
+           lead_.numel() * repeats_ * rows_ * keys_ * query_.shape().back() >= kMuch;
   }
 
   /// By that kernel; also what its gradients read again, where it has gradients.
@@ -203,6 +212,16 @@ class Attention {
     const auto dense = [](const Tensor& tensor) { return read(tensor).base->encoding == Encoding::dense; };
     return dense(query_) && dense(key_) && dense(value_) && std::abs(scale_) <= 1 &&
            std::abs(scale_) >= kLeastExactScale && !is_watched() && !is_recording();
+  }
+  // On a GPU that has a step as one kernel, where the composition would have rows of several tiles one after the other.
+  bool is_fused_causal(const Backend& backend) const {
+    const DType dtype = query_.dtype();
+    const bool has_dtype = (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) &&
+                           key_.dtype() == dtype && value_.dtype() == dtype;
+    const auto lies = [](const Tensor& tensor) { return read(tensor).view.bounds.empty(); };
+    return has_dtype && is_plain_exact() && backend.has_masked_attention() && rows_ > kTileRows &&
+           keys_ <= kMostMaskedKeys && behind_ && *behind_ >= 0 && query_.shape().back() % kFusedWidths == 0 &&
+           result_shape().numel() <= kMostFusedElements && lies(query_) && lies(key_) && lies(value_);
   }
   bool is_fused_exact(const Backend& backend) const {
     return is_plain_exact() && query_.dtype() == DType::f32 && backend.has_exact_attention() &&
@@ -600,11 +619,15 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
+  bool is_much = false;
   const std::pair<Tensor, Tensor> both = [&]() -> std::pair<Tensor, Tensor> {
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
     Attention attention(query, key, value, options);
-    if (attention.is_fused()) return attention.run_fused();
+    if (attention.is_fused()) {
+      is_much = attention.is_much();
+      return attention.run_fused();
+    }
     if (attention.is_fused_step()) return {attention.run_fused_step(), Tensor()};
     return {attention.run(), Tensor()};
   }();
@@ -622,7 +645,10 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   }
   std::vector<const Tensor*> operands{&query.tensor(), &key.tensor(), &value.tensor()};
   if (options.mask && is_float(options.mask->dtype())) operands.push_back(&*options.mask);
-  if (!is_tracing(operands)) return result;
+  if (!is_tracing(operands)) {
+    if (is_much) flush_if_large(result.device(), true);
+    return result;
+  }
   return traced(
       result, operands,
       [q = query.tensor(), k = key.tensor(), v = value.tensor(), made, options, numerics](

@@ -111,7 +111,9 @@ Rendered FastAttention::render() {
 }  // namespace
 
 Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits) {
-  if (kernel.numerics == Numerics::exact) return render_masked_attention(kernel, limits);
+  if (kernel.numerics == Numerics::exact) {
+    return kernel.masked ? render_masked_attention(kernel, limits) : render_causal_attention(kernel, limits);
+  }
   return kernel.numerics == Numerics::blocked ? render_blocked_attention(kernel, limits)
                                               : FastAttention(kernel, limits).render();
 }

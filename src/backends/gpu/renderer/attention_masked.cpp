@@ -6,6 +6,7 @@
 
 #include <lockstep/error.h>
 
+#include "backends/gpu/renderer/attention_lanes.h"
 #include "backends/gpu/renderer/fast_parts.h"
 #include "backends/gpu/renderer/kinds.h"
 #include "core/assert.h"
@@ -15,12 +16,11 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr int kStepThreads = kMaskedAttentionThreads;
+constexpr int kStepThreads = kLaneThreads;
 constexpr int kStepKeys = 32;        ///< of a workgroup that computes scores
 constexpr int kStepColumns = 16;     ///< of one that computes results, at least
 constexpr int kValuesAtOnce = 4096;  ///< elements in shared memory: 4 vectors of 4 for each thread
-constexpr int kHeadsAtOnce = kStepThreads / order::kLanes;  ///< a thread is a lane of one of so many heads' sums
-constexpr int kEighths = 8;                                 ///< lanes are joined by eights
+constexpr int kHeadsAtOnce = kLaneTeams;
 
 class MaskedAttention {
  public:
@@ -120,7 +120,6 @@ class MaskedAttention {
 
   Launch scores(const Rows& keys) const;
   Launch results(const Rows& values) const;
-  void join_lanes(Lines& lines, const char* value, const char* operation) const;
   void weigh(Lines& lines, int stage) const;
   int columns() const;
   Launch finished(Lines& lines, const Words& words, std::int64_t units) const {
@@ -202,42 +201,6 @@ Launch MaskedAttention::scores(const Rows& keys) const {
   return launch;
 }
 
-// Value[t], of each thread as a lane, becomes that of all lanes of its head: by halving, as the order of a sum has it.
-// Two steps: lanes l, l + 8, ... of one of eight, and those eight.
-void MaskedAttention::join_lanes(Lines& lines, const char* value, const char* operation) const {
-  const auto halve = [&](int count) {
-    lines.add("UNROLL");
-    lines.open("for (int apart = {}; apart > 0; apart /= 2) {{", count / 2);
-    lines.add("UNROLL");
-    lines.add("for (int i = 0; i < apart; i++) some[i] = {}(some[i], some[i + apart]);", operation);
-    lines.close();
-  };
-  lines.add("UNROLL");
-  lines.add("for (int t = 0; t < {0}; t++) lanes[t * {1} + thread_id] = {2}[t];", passes_, kStepThreads, value);
-  lines.add("BARRIER();");
-  lines.add("UNROLL");
-  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
-  lines.add("float some[{}];", kEighths);
-  lines.add("UNROLL");
-  lines.add("for (int i = 0; i < {0}; i++) some[i] = lanes[t * {1} + (thread_id & {2}) + (thread_id & {3}) + i * {0}];",
-            kEighths, kStepThreads, kStepThreads - order::kLanes, kEighths - 1);
-  halve(kEighths);
-  lines.add("if ((thread_id & {0}) < {1}) eighths[(t * {2} + thread_id / {3}) * {1} + (thread_id & {4})] = some[0];",
-            order::kLanes - 1, kEighths, kHeadsAtOnce, order::kLanes, kEighths - 1);
-  lines.close();
-  lines.add("BARRIER();");
-  lines.add("UNROLL");
-  lines.open("for (int t = 0; t < {}; t++) {{", passes_);
-  lines.add("float some[{}];", kEighths);
-  for (int i = 0; i < kEighths; i += 4) {
-    lines.add("READ4(eighths, (t * {0} + thread_id / {1}) * {2} + {3}, some, {3})", kHeadsAtOnce, order::kLanes,
-              kEighths, i);
-  }
-  halve(kEighths);
-  lines.add("{}[t] = some[0];", value);
-  lines.close();
-}
-
 // The weights of the keys from `at` on, to shared memory. Those of the first block are in registers but for the
 // division.
 void MaskedAttention::weigh(Lines& lines, int stage) const {
@@ -306,7 +269,7 @@ Launch MaskedAttention::results(const Rows& values) const {
       "k)));",
       kBlock, order::kLanes);
   lines.close();
-  join_lanes(lines, "largest", "LARGER");
+  join_lanes(lines, passes_, "largest", "LARGER");
   // The sums of exponentials.
   lines.add("UNROLL");
   lines.open("for (int t = 0; t < {}; t++) {{", passes_);
@@ -327,7 +290,7 @@ Launch MaskedAttention::results(const Rows& values) const {
   lines.add("total[t] = ADD_EXACT(total[t], exponential_of(score, largest[t]));");
   lines.close();
   lines.close();
-  join_lanes(lines, "total", "ADD_EXACT");
+  join_lanes(lines, passes_, "total", "ADD_EXACT");
   lines.add("UNROLL");
   lines.open("for (int t = 0; t < {}; t++) {{", passes_);
   lines.add("total[t] = CANONICAL_F32(total[t]);");
@@ -370,16 +333,10 @@ Launch MaskedAttention::results(const Rows& values) const {
   lines.close();
   lines.close();
   Launch launch = finished(lines, words, units(width_ / columns));
-  launch.text.functions =
-      "FUNCTION float exponential_of(float score, float largest) {\n"
-      "  FLOAT distance = score - largest;\n"
-      "  FLOAT result = ls_exp(CANONICAL_F32(distance));\n"
-      "  return CANONICAL_F32(result);\n"
-      "}\n";
+  launch.text.functions = kExponentialText;
   launch.text.shared = {{ComputeType::f32, "held_values", kValuesAtOnce},
-                        {ComputeType::f32, "weights", repeats_ * (stage + 4)},
-                        {ComputeType::f32, "lanes", passes_ * kStepThreads},
-                        {ComputeType::f32, "eighths", passes_ * kHeadsAtOnce * kEighths}};
+                        {ComputeType::f32, "weights", repeats_ * (stage + 4)}};
+  add_lanes(launch.text, passes_);
   return launch;
 }
 

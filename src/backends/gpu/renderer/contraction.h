@@ -114,8 +114,20 @@ struct TileForm {
   int columns() const { return 16 * teams_n * subtiles_n; }
 };
 
+/// What causal attention's products leave out: rows [128 i, 128 (i + 1)) of a batch see the keys up to that of the last
+/// of them, which are the columns, or k.
+struct SeenKeys {
+  std::int64_t behind = 0;  ///< row i sees the keys up to i + behind
+  bool along_k = false;
+};
+constexpr int kAttentionTileRows = 128;
+
+/// `seen`: columns that no row of a tile sees are not written, k ends with the last that one sees, and a sum of -0
+/// becomes +0, as when hidden blocks are added.
 Launch render_tiles(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,
-                    const RenderLimits& limits);
+                    const RenderLimits& limits, std::optional<SeenKeys> seen = std::nullopt);
+/// The best form whose workgroups have all of k.
+TileForm whole_tile_form(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
 /// Adds block results, which lie in scratch memory as [block][tile][rows][columns], and runs the epilogue.
 Launch render_sums(const ContractionKernel& kernel, const Geometry& geometry, int tile_rows, int tile_columns,
                    const RenderLimits& limits);

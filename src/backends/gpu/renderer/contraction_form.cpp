@@ -85,7 +85,8 @@ double cost_of(const ContractionKernel& kernel, const Geometry& geometry, const 
   return cost;
 }
 
-TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits,
+                   bool may_split) {
   TileForm best;
   const std::int64_t blocks = std::max<std::int64_t>(over(geometry.length, kBlock), 1);
   double least = std::numeric_limits<double>::infinity();
@@ -102,7 +103,7 @@ TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, co
     if (form.shared_totals && !vectors) form.step = 8;
     if (form.subtiles_m * form.subtiles_n > 1 && kernel.type != ComputeType::f32) continue;
     if (shared_bytes(form) > limits.shared_bytes) continue;
-    for (std::int64_t split = 1; split == 1 || split < 2 * blocks; split *= 2) {
+    for (std::int64_t split = 1; split == 1 || (may_split && split < 2 * blocks); split *= 2) {
       // No workgroup without a block.
       form.split = over(blocks, over(blocks, std::min(split, blocks)));
       const double cost = cost_of(kernel, geometry, shape, form, limits);
@@ -115,6 +116,10 @@ TileForm tile_form(const ContractionKernel& kernel, const Geometry& geometry, co
 }
 
 }  // namespace
+
+TileForm whole_tile_form(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
+  return tile_form(kernel, geometry, limits, false);
+}
 
 Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limits) {
   for (const Instruction& step : kernel.epilogue.code) LOCKSTEP_ASSERT(step.kind != Instruction::Kind::reduce);
@@ -145,7 +150,7 @@ Rendered render_kernel(const ContractionKernel& kernel, const RenderLimits& limi
     if (std::optional<Rendered> convolution = render_convolution(kernel, limits)) return std::move(*convolution);
     return render_fast(kernel, limits);
   }
-  const TileForm form = tile_form(kernel, geometry, limits);
+  const TileForm form = tile_form(kernel, geometry, limits, true);
   rendered.launches.push_back(render_tiles(kernel, geometry, form, limits));
   if (form.split > 1) {
     rendered.scratch_bytes = scratch_bytes(kernel, geometry, form.rows(), form.columns());

@@ -5,6 +5,7 @@
 // becomes of the totals.
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "backends/gpu/renderer/contraction_q8.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t kMostPieceScratch = std::int64_t{512} << 20;
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
+constexpr int kResultsAtOnce = 8;  ///< of a thread
 
 /// Rows of a tile, groups of 64 columns, warpgroups that share a group's k.
 struct WarpgroupForm {
@@ -250,26 +252,68 @@ class Q8Warpgroups {
     lines.add("if (piece > 0 || tile != int(GROUP)) machine.take_turn(group, part);");
     lines.add("machine.add(partial, group, piece == 0);");
     lines.open("if (piece + 1 == pieces) {{");
-    lines.add("UNROLL_BY(1)");
-    lines.open("for (int j = 0; j < {}; j++) {{", form_.rows / 8);
-    lines.add("float4 of_thread = machine.total(group, j);");
-    lines.add("float totals[4] = {{of_thread.x, of_thread.y, of_thread.z, of_thread.w}};");
-    lines.add("UNROLL");
-    lines.open("for (int q = 0; q < 4; q++) {{");
-    lines.add("int row = tile_m * {} + 8 * j + 2 * (lane & 3) + (q & 1);", form_.rows);
-    lines.add("{0} n = first_n + {0}(group * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1) * 8);", index_,
-              kGroupColumns);
-    lines.open("if (row < count && n < size_n) {{");
-    lines.add("{0} m = begin_m + {0}(row);", index_);
-    lines.add("{0} batch = {0}(0);", index_);
-    write_result(lines, words, writer, kernel_, geometry_, geometry_.wide, "totals[q]");
-    lines.close();
-    lines.close();
-    lines.close();
+    write_totals(lines, words, writer);
     lines.close();
     lines.add("if (piece + 1 < pieces || tile + int(GROUPS) < tiles) machine.pass_turn(group, part);");
     lines.close();
     lines.add("piece -= pieces;");
+    lines.close();
+  }
+
+  // What the epilogue reads of eight results is on its way at once, before anything is computed.
+  void write_totals(Lines& lines, Words& words, ProgramWriter& writer) const {
+    const Program& epilogue = kernel_.epilogue;
+    std::set<int> loads, others, outputs;
+    for (std::size_t i = 0; i < epilogue.code.size(); ++i) {
+      (epilogue.code[i].kind == Instruction::Kind::load ? loads : others).insert(static_cast<int>(i));
+    }
+    for (std::size_t o = 0; o < epilogue.outputs.size(); ++o) outputs.insert(static_cast<int>(o));
+    static_assert(kResultsAtOnce == 8);
+    const auto each_result = [&] {
+      lines.add("UNROLL");
+      lines.open("for (int q = 0; q < {}; q++) {{", kResultsAtOnce);
+      lines.add("int row = tile_m * {} + 8 * (j + q / 4) + 2 * (lane & 3) + (q & 1);", form_.rows);
+      lines.add("{0} n = first_n + {0}(group * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1 & 1) * 8);",
+                index_, kGroupColumns);
+    };
+    const auto find_places = [&](const std::set<int>& instructions, const std::set<int>& stored) {
+      lines.add("{0} m = begin_m + {0}(row);", index_);
+      lines.add("{0} batch = {0}(0);", index_);
+      decompose(lines, words, geometry_.shape, 0, geometry_.m, "batch", "i", geometry_.wide);
+      decompose(lines, words, geometry_.shape, geometry_.m, geometry_.n, "m", "i", geometry_.wide);
+      decompose(lines, words, geometry_.shape, geometry_.n, geometry_.k, "n", "i", geometry_.wide);
+      writer.declare_places(lines, "e", "", 0, geometry_.k, instructions, stored, true);
+    };
+    lines.add("UNROLL_BY(1)");
+    lines.open("for (int j = 0; j < {}; j += 2) {{", form_.rows / 8);
+    lines.add("float4 of_rows = machine.total(group, j);");
+    lines.add("float4 of_next = machine.total(group, j + 1);");
+    lines.add(
+        "float totals[{}] = {{of_rows.x, of_rows.y, of_rows.z, of_rows.w, of_next.x, of_next.y, of_next.z, "
+        "of_next.w}};",
+        kResultsAtOnce);
+    if (!loads.empty()) {
+      for (const int i : loads) lines.add("{} loaded{}[{}];", type_name(writer.type_of(i)), i, kResultsAtOnce);
+      each_result();
+      lines.add("row = SELECT(row < count, row, count - 1);");
+      lines.add("n = SELECT(n < size_n, n, size_n - {}(1));", index_);
+      find_places(loads, {});
+      for (const int i : loads) {
+        writer.emit(lines, i, "e");
+        lines.add("loaded{}[q] = {};", i, ProgramWriter::name(i));
+      }
+      lines.close();
+    }
+    each_result();
+    lines.open("if (row < count && n < size_n) {{");
+    lines.add("float accumulator = CANONICAL_F32(totals[q]);");
+    find_places(others, outputs);
+    for (const int i : loads)
+      lines.add("{0} {1} = loaded{2}[q];", type_name(writer.type_of(i)), ProgramWriter::name(i), i);
+    for (const int i : others) writer.emit(lines, i, "e");
+    for (const int o : outputs) writer.store(lines, o, "e");
+    lines.close();
+    lines.close();
     lines.close();
   }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backends/gpu/renderer/contraction_tiles.h"
+#include "core/assert.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -65,6 +66,7 @@ void TileKernel::open_tiles(std::int64_t tiles_m, std::int64_t tiles_n) {
   lines_.add("int thread_n = (((thread_id >> 5) & {}) * {} + (thread_id & 3)) * 4;", form_.teams_n - 1,
              4 * form_.subtiles_n);
   for (const auto& [name, size] : {std::pair{"m", geometry_.rows}, {"n", geometry_.columns}, {"k", geometry_.length}}) {
+    if (*name == 'k' && ends_by_tile()) continue;
     lines_.add("{} size_{} = {};", index_, name, words_.index(size, wide));
   }
   lines_.add("{} tiles = {};", index_, words_.index(tiles, wide));
@@ -79,13 +81,31 @@ void TileKernel::open_tiles(std::int64_t tiles_m, std::int64_t tiles_n) {
   } else {
     lines_.open("for ({0} tile = {0}(GROUP); tile < tiles; tile += {0}(GROUPS)) {{", index_);
     lines_.add("{0} begin_k = {0}(0);", index_);
-    lines_.add("{} end_k = size_k;", index_);
   }
-  lines_.add("{} tile_row = {};", index_, quotient(words_, "tile", tiles_n, wide));
-  lines_.add("{} batch = {};", index_, quotient(words_, "tile_row", tiles_m, wide));
-  lines_.add("{0} first_n = (tile - tile_row * {1}) * {0}({2});", index_, words_.index(tiles_n, wide), form_.columns());
-  lines_.add("{0} first_m = (tile_row - batch * {1}) * {0}({2});", index_, words_.index(tiles_m, wide), form_.rows());
+  place_tile(tiles_m, tiles_n);
+  if (!is_split()) lines_.add("{} end_k = size_k;", index_);
   decompose(lines_, words_, geometry_.shape, 0, geometry_.m, "batch", "i", wide);
+}
+
+void TileKernel::place_tile(std::int64_t tiles_m, std::int64_t tiles_n) {
+  const bool wide = geometry_.wide;
+  lines_.add("{} tile_row = {};", index_, quotient(words_, "tile", tiles_n, wide));
+  lines_.add("{0} first_n = (tile - tile_row * {1}) * {0}({2});", index_, words_.index(tiles_n, wide), form_.columns());
+  if (!seen_) {
+    lines_.add("{} batch = {};", index_, quotient(words_, "tile_row", tiles_m, wide));
+    lines_.add("{0} first_m = (tile_row - batch * {1}) * {0}({2});", index_, words_.index(tiles_m, wide), form_.rows());
+    return;
+  }
+  // Those that see most keys first, so that units end together.
+  static_assert((kAttentionTileRows & (kAttentionTileRows - 1)) == 0);
+  lines_.add("{} from_last = {};", index_, quotient(words_, "tile_row", geometry_.batches, wide));
+  lines_.add("{} batch = tile_row - from_last * {};", index_, words_.index(geometry_.batches, wide));
+  lines_.add("{0} first_m = ({1} - from_last) * {0}({2});", index_, words_.index(tiles_m - 1, wide), form_.rows());
+  lines_.add("{0} seen = (first_m | {0}({1})) + {0}(1);", index_, kAttentionTileRows - 1);
+  lines_.add("seen = SELECT(seen < size_m, seen, size_m) + {};", words_.index(seen_->behind, wide));
+  if (!seen_->along_k) return lines_.add("if (first_n >= seen) continue;");
+  lines_.add("{} size_k = {};", index_, words_.index(geometry_.length, wide));
+  lines_.add("size_k = SELECT(seen < size_k, seen, size_k);");
 }
 
 void TileKernel::walk_k(bool blocks) {
@@ -182,8 +202,9 @@ void TileKernel::multiply(const char* fma) {
 }
 
 Launch render_tiles(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,
-                    const RenderLimits& limits) {
-  return TileKernel(kernel, geometry, form, limits).render();
+                    const RenderLimits& limits, std::optional<SeenKeys> seen) {
+  LOCKSTEP_ASSERT(!seen || (form.split == 1 && kAttentionTileRows % form.rows() == 0));
+  return TileKernel(kernel, geometry, form, limits, seen).render();
 }
 
 }  // namespace gpu

@@ -2,6 +2,7 @@
 // contraction_tiles_store.cpp.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,11 +31,12 @@ struct Loader {
 class TileKernel {
  public:
   TileKernel(const ContractionKernel& kernel, const Geometry& geometry, const TileForm& form,
-             const RenderLimits& limits)
+             const RenderLimits& limits, std::optional<SeenKeys> seen)
       : kernel_(kernel),
         limits_(limits),
         geometry_(geometry),
         form_(form),
+        seen_(seen),
         writer_(kernel.epilogue, geometry.epilogue, words_),
         index_(geometry.wide ? "LONG" : "int"),
         type_(type_name(kernel.type)),
@@ -50,11 +52,14 @@ class TileKernel {
 
   // Declares what a workgroup knows of its tile, in the loop over tiles (and parts of k) that it opens.
   void open_tiles(std::int64_t tiles_m, std::int64_t tiles_n);
+  // Which tile it is; and its end of k.
+  void place_tile(std::int64_t tiles_m, std::int64_t tiles_n);
   // The loop over steps of k, and around it that over canonical blocks, where there are several.
   void walk_k(bool blocks);
   Launch launch(std::int64_t tiles);
 
   bool is_split() const { return form_.split > 1; }
+  bool ends_by_tile() const { return seen_ && seen_->along_k; }
   /// Whether there are several blocks to add up here.
   bool has_totals() const { return !is_split() && geometry_.length > kBlock; }
   std::int64_t per_split() const {
@@ -133,6 +138,7 @@ class TileKernel {
   const RenderLimits& limits_;
   const Geometry& geometry_;
   TileForm form_;
+  std::optional<SeenKeys> seen_;
   Words words_;
   Lines lines_;
   ProgramWriter writer_;

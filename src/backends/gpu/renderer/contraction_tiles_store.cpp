@@ -146,6 +146,7 @@ void TileKernel::write_outputs() {
   }
   lines_.add("{} accumulator = {}({});", type_, canonical_of(kernel_.type),
              vectors ? "results[q]" : fmt::format("stage[{}]", at));
+  if (ends_by_tile()) lines_.add("accumulator = accumulator + zero;");
   for (const int i : instructions) writer_.emit(lines_, i, "e");
   for (const int o : outputs) writer_.store(lines_, o, "e");
   if (vectors) {

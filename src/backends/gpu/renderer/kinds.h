@@ -17,6 +17,8 @@ Rendered render_kernel(const FourierKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits);
 /// Throws BackendError: GPUs compose it of its steps.
 Rendered render_kernel(const RecurrenceKernel& kernel, const RenderLimits& limits);
+/// Exact, of many rows that see keys up to their own.
+Rendered render_causal_attention(const AttentionKernel& kernel, const RenderLimits& limits);
 /// Exact, of one row with a mask.
 Rendered render_masked_attention(const AttentionKernel& kernel, const RenderLimits& limits);
 /// In blocked numerics.
