@@ -10,7 +10,10 @@ namespace gpu {
 inline constexpr const char* kPlainForms = R"(#define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
-#define GELU_TO_BF16(x) ls_gelu_to_bf16(x)
+)";
+
+/// Of Arithmetic::near_estimates.
+inline constexpr const char* kPlainGelus = R"(#define GELU_TO_BF16(x) ls_gelu_to_bf16(x)
 #define GELU_TO_F16(x) ls_gelu(x)
 )";
 

@@ -224,6 +224,31 @@ constexpr Fact kQuickHalfFacts[] = {
 
 constexpr Fact kNearTeamFacts[] = {
     {"SELECT(ARE_TEAMS, 1u, 0u)", [](float, float, float) { return 1U; }, nullptr, nullptr},
+    {"UINT(NEAR_OTHER(float(THREAD), 16)) ^ THREAD ^ UINT(NEAR_OTHER(float(THREAD), 1)) ^ THREAD",
+     [](float, float, float) { return 17U; }, nullptr, nullptr},
+};
+
+/// Every value of 16 bits, 16 for each vector: how many are not what the full function rounds to.
+constexpr const char* kEstimateFunctions = R"(FUNCTION UINT wrong_gelus_bf16(UINT from) {
+  UINT wrong = 0u;
+  for (UINT word = from; word < from + 16u; word++) {
+    float x = FROM_BITS(word << 16);
+    wrong = wrong + SELECT(ENCODE_BF16(GELU_TO_BF16(x)) == ENCODE_BF16(ls_gelu(operand_f32(x))), 0u, 1u);
+  }
+  return wrong;
+}
+FUNCTION UINT wrong_gelus_f16(UINT from) {
+  UINT wrong = 0u;
+  for (UINT word = from; word < from + 16u; word++) {
+    float x = DECODE_F16(word);
+    wrong = wrong + SELECT(ENCODE_F16(GELU_TO_F16(x)) == ENCODE_F16(ls_gelu(x)), 0u, 1u);
+  }
+  return wrong;
+}
+)";
+constexpr Fact kEstimateFacts[] = {
+    {"wrong_gelus_bf16(UINT(i) * 16u)", [](float, float, float) { return 0U; }, nullptr, nullptr},
+    {"wrong_gelus_f16(UINT(i) * 16u)", [](float, float, float) { return 0U; }, nullptr, nullptr},
 };
 
 /// Of devices that say they are quick at it.
@@ -279,6 +304,7 @@ KernelText probe_text(const std::vector<Fact>& facts, const Arithmetic& arithmet
   double z = FROM_BITS64(wide_c);
 )";
   }
+  if (arithmetic.near_estimates) text.functions = kEstimateFunctions;
   for (std::size_t fact = 0; fact < facts.size(); ++fact) {
     text.body += fmt::format("  STORE_U32(to, i + {}, {});\n", fact * kVectors, facts[fact].text);
   }
@@ -378,6 +404,8 @@ Arithmetic probe(Driver& driver, Memory& memory, KernelCache& kernels) {
          [&] { return all_hold(kQuickHalfFacts, &Arithmetic::native_halves); });
   try_it(arithmetic.float_halves, driver.info().quick_forms && !arithmetic.quick_halves && !arithmetic.native_halves,
          [&] { return all_hold(kQuickHalfFacts, &Arithmetic::float_halves); });
+  try_it(arithmetic.near_estimates, driver.info().quick_forms,
+         [&] { return all_hold(kEstimateFacts, &Arithmetic::near_estimates); });
   try_it(arithmetic.near_teams, driver.info().near_teams,
          [&] { return all_hold(kNearTeamFacts, &Arithmetic::near_teams); });
   try_it(arithmetic.byte_dots, driver.info().quick_byte_dots,

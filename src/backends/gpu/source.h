@@ -120,7 +120,8 @@ struct Arithmetic {
   bool quick_halves = false;               ///< ENCODE_F16, DECODE_F16 and their like by the language's conversions
   bool native_halves = false;              ///< by its type of 16 bits
   bool float_halves = false;               ///< the same by sums of f32; one of the three at most
-  bool near_teams = false;                 ///< NEAR_BARRIER is for fewer threads than BARRIER
+  bool near_estimates = false;             ///< GELU_TO_BF16 and GELU_TO_F16 by the language's estimates
+  bool near_teams = false;                 ///< NEAR_BARRIER is for fewer threads than BARRIER, and there is NEAR_OTHER
   bool byte_dots = false;                  ///< DOT4 may be the device's (dp4a, OpSDot), and is quick
   bool byte_matrices = false;              ///< threads multiply matrices of bytes together (cooperative matrices)
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;

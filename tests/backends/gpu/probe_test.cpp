@@ -112,6 +112,8 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
           .quick_floats);
   EXPECT_FALSE(found("y > x || y != y ? y : x", "y > x ? y : x").quick_floats);
   EXPECT_FALSE(found("word = (word + 0x7fffu + ((word >> 16) & 1u))", "word = (word + 0x8000u)").quick_floats);
+  EXPECT_TRUE(found("", "").near_estimates);
+  EXPECT_FALSE(found("return inversesqrt(x * x);", "return inversesqrt(x * x) * 1.001;").near_estimates);
   // Without the language's conversions of f16 there are sums.
   const Arithmetic halves = found("vec2(x, 0.0)", "vec2(uintBitsToFloat(floatBitsToUint(x) & ~0x1fffu), 0.0)");
   EXPECT_TRUE(halves.quick_floats);

@@ -248,6 +248,18 @@ TEST(GpuRender, RowsAreCopiedToSharedMemoryWhereTheDeviceCan) {
   }
 }
 
+// Many workgroups run together only where each has little shared memory: rows of 4096 are summed step by step there.
+TEST(GpuRender, LongRowsAreStagedInPartsWhereNothingTellsOfSharedMemory) {
+  const Kernel kernel = centred(100, 4096, 2);
+  const KernelText parts = render(kernel, {}).launches.at(0).text;
+  const KernelText whole = render(kernel, {.shared_bytes = 228 << 10, .copies_to_shared = true}).launches.at(0).text;
+  EXPECT_LE(shared_bytes_of(parts), 8u << 10);
+  EXPECT_GE(shared_bytes_of(whole), 16u << 10);
+  // Where there is room for whole rows, what was staged is not held in registers, too.
+  EXPECT_NE(whole.body.find("float back"), std::string::npos);
+  EXPECT_EQ(parts.body.find("float back"), std::string::npos);
+}
+
 // A step's products with a matrix in 16 bits stream through shared memory where there is enough of it, and of columns.
 TEST(GpuRender, MatricesOfSixteenBitsStreamWhereTheDeviceCan) {
   const auto product = [](std::int64_t rows, std::int64_t columns, std::int64_t length, DType dtype, int slot = 1) {

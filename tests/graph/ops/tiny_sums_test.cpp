@@ -46,7 +46,8 @@ TEST(TinySums, ProductsOfEveryForm) {
 
 // Squares of which some, or all, are so small that sums of them could be subnormal.
 TEST(TinySums, SumsOfSquaresInRowsAndColumns) {
-  constexpr std::int64_t kSizes[][2] = {{5, 60}, {5, 300}, {3, 1024}, {3, 3000}, {2, 9000}, {300, 70}, {5000, 24}};
+  constexpr std::int64_t kSizes[][2] = {{5, 60},   {5, 300},  {3, 1024}, {3, 3000},
+                                        {2, 4096}, {2, 9000}, {300, 70}, {5000, 24}};
   for (const auto& [rows, columns] : kSizes) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
     for (const std::int64_t dim : {0, 1}) {
@@ -57,6 +58,14 @@ TEST(TinySums, SumsOfSquaresInRowsAndColumns) {
         const Tensor late = tiny({m, n - n / 2}, -75, -30, 4, device);
         const Tensor x = cat({random_tensor({m, n / 2}, DType::f32, 3, device) * 0x1p-20, late}, 1);
         return cat({norm(x, {dim}), cosine_similarity(x, x * 0x1p-30, static_cast<int>(dim), 0)}, 0);
+      });
+      // What is added exactly stays so, though all that comes behind is zero or harmless.
+      same_everywhere([&, m = rows, n = columns](Device device) {
+        const Tensor ordinary = random_tensor({m, n - n / 2}, DType::f32, 3, device);
+        const Tensor zeros_behind = cat({tiny({m, n / 2}, -75, -65, 4, device), ordinary * 0.0}, 1);
+        const Tensor more_behind = cat({tiny({m, n / 2}, -75, -65, 5, device), ordinary * 0x1p-37}, 1);
+        return cat({norm(zeros_behind, {dim}), cosine_similarity(more_behind, zeros_behind, static_cast<int>(dim), 0)},
+                   0);
       });
     }
   }

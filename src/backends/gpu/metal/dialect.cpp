@@ -92,7 +92,7 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 
 std::string metal_source(const KernelText& kernel, const Arithmetic& arithmetic) {
   LOCKSTEP_ASSERT(kernel.addresses.size() <= kMetalBuffers - 1);
-  std::string text = std::string(kHead) + kPlainForms + kPlainFloats + kPlainHalves + kWords;
+  std::string text = std::string(kHead) + kPlainForms + kPlainGelus + kPlainFloats + kPlainHalves + kWords;
   std::vector<Substitute> substitutes;
   const auto define = [&](const char* macro, const char* parameters, bool exact, const char* device,
                           const char* function) {

@@ -161,25 +161,42 @@ void Reduction::stage(Lines& lines, const char* array, int index, const std::str
 }
 
 void Reduction::chain(Lines& lines, int index, const std::string& from, int size, bool guarded) const {
-  if (!guarded || step_.reduce != ReduceOp::dot || operand_ != ComputeType::f32) {
-    return chain_by(lines, index, from, size, Chain::plain);
-  }
-  lines.add("UINT least{} = 0xffffffffu;", number_);
-  chain_by(lines, index, from, size, Chain::watched);
+  const char* const end = "int(length)";
+  if (!is_watched(guarded)) return chain_by(lines, index, from, size, Chain::plain, end);
+  start_chain(lines, guarded);
+  chain_by(lines, index, from, size, Chain::watched, end);
   lines.open("if (least{} < {}) {{", number_, kSmallWords);
   restart(lines, "");
-  chain_by(lines, index, from, 0, Chain::rare);
+  chain_by(lines, index, from, 0, Chain::rare, end);
   lines.close();
 }
 
-void Reduction::chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind) const {
+void Reduction::start_chain(Lines& lines, bool guarded) const {
+  if (is_watched(guarded)) lines.add("UINT least{} = 0xffffffffu;", number_);
+}
+
+void Reduction::chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded) const {
+  const int constant = full ? size : 0;
+  const std::string end = full ? "" : fmt::format("SELECT(left < {0}, left, {0})", size);
+  if (!is_watched(guarded)) return chain_by(lines, index, from, constant, Chain::plain, end);
+  // From the first part with small elements on, all are added exactly: what was added before them is.
+  lines.add("float before{0} = r{0};", number_);
+  chain_by(lines, index, from, constant, Chain::watched, end);
+  lines.open("if (least{} < {}) {{", number_, kSmallWords);
+  lines.add("r{0} = before{0};", number_);
+  chain_by(lines, index, from, 0, Chain::rare, full ? std::to_string(size) : end);
+  lines.close();
+}
+
+void Reduction::chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind,
+                         const std::string& end) const {
   if (size % order::kLanes == 0 && size > 0) {  // at most 64 per lane, which load before they add
     lines.add("UNROLL");
     lines.open("for (int first = 0; first < {}; first += {}) {{", size, order::kLanes);
     lines.add("int e = first + lane;");
   } else {
     if (kind != Chain::rare) lines.add("UNROLL_BY(16)");
-    lines.open("for (int e = lane; e < int(length); e += {}) {{", order::kLanes);
+    lines.open("for (int e = lane; e < {}; e += {}) {{", end, order::kLanes);
   }
   const bool two = step_.b >= 0 && step_.b != step_.a;
   const std::string a = fmt::format("stage{}[{} + e]", index, from);

@@ -39,6 +39,9 @@ class Reduction {
              const std::string& at) const;
   void chain(Lines& lines, int index, const std::string& from, int size,
              bool guarded) const;  ///< size: of all rows, 0 if they differ
+  /// The same in parts of `size` elements, of the last of which only `left` (an int) are there, unless all are `full`.
+  void start_chain(Lines& lines, bool guarded) const;
+  void chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded) const;
   /// Sums and products: an accumulator for each of `width` neighbours, named r<number>[q].
   void start_lanes(Lines& lines, int width) const;
   /// Writes them to this thread's `width` places of the shared array, and reads others from there.
@@ -71,7 +74,10 @@ class Reduction {
  private:
   /// With FMA_EXACT, where it is needed or hardly ever, or with FMA beside a look at the elements.
   enum class Chain : std::uint8_t { plain, rare, watched };
-  void chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind) const;
+  bool is_watched(bool guarded) const {
+    return guarded && step_.reduce == ReduceOp::dot && operand_ == ComputeType::f32;
+  }
+  void chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind, const std::string& end) const;
   std::string beats(const std::string& key, const std::string& at, const std::string& best_key,
                     const std::string& best_at) const;
 

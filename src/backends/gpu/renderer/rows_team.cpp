@@ -7,8 +7,10 @@
 //   lanes    each thread follows the chains of its own lanes: one lane, or the 4 or 8 neighbours that it loads at once,
 //            and of short rows several such groups
 //   staged   longer rows: elements are computed by as many threads as there are, 16 or so each, and what is summed
-//            passes through shared memory to the 64 threads that follow the lanes
+//            passes through shared memory to the 64 threads that follow the lanes: a whole row, or what was computed
+//            in one step
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "backends/gpu/renderer/contraction.h"
@@ -46,7 +48,7 @@ Launch TeamKernel::render() {
   result.text.shared = shared_;
   result.text.copies = !copied_.empty();
   if (staged_ && copied_.empty() && (held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay)) {
-    result.text.groups_per_unit = kThreadsOfManyWords / limits_.threads;
+    result.text.groups_per_unit = (staged_at_.empty() ? kThreadsOfManyWords : kThreadsOfStagedWords) / limits_.threads;
   }
   return result;
 }
@@ -57,14 +59,7 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
   const std::vector<int> stored = outputs_of(phase);
   writer_.declare_places(lines_, "e", from, first_dim, space_.shape.rank(), computed, {stored.begin(), stored.end()},
                          true);
-  std::set<int> needed;  // held by an earlier phase
-  const auto need = [&](int operand) {
-    if (operand >= 0 && !is_row(operand) && !computed.contains(operand)) needed.insert(operand);
-  };
-  for (const int i : computed) {
-    for (const int operand : {code(i).a, code(i).b, code(i).c}) need(operand);
-  }
-  for (const int i : roots(phase)) need(i);
+  const std::set<int> needed = taken_by(phase);
   if (pairs.empty()) {
     for (const int i : needed) {
       lines_.add("{} {} = {};", type_name(code(i).type), ProgramWriter::name(i), held_value(i, held, "q"));
@@ -155,6 +150,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   const ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
   writer_.take_copies(lines_, copied_at(), taken);
   writer_.load_vectors(lines_, "v", first_of_group(), computed, stored, taken);
+  take_staged(phase);
   std::vector<SharedArray> stages;
   for (const Reduction& reduction : reductions) {
     if (!staged_ || !reduction.is_ordered()) continue;
@@ -188,7 +184,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
     elements();
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    const std::string at = fmt::format("team * {} + group * {}", stage_size(team_), width_);
+    const std::string at = fmt::format("team * {} + {} * {}", stage_size(team_), by_steps_ ? "lane" : "group", width_);
     if (stages[i].type == ComputeType::f32) {
       for (int q = 0; q < width_; q += 4) lines_.add("WRITE4(stage{0}, {1} + {2}, staged{0}, {2})", i, at, q);
     } else {
@@ -211,7 +207,7 @@ void TeamKernel::write_phase(int phase) {
   const std::vector<Reduction> reductions = reductions_of(phase);
   const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
   for (const int i : computed) {
-    if (held_.contains(i) && declared_.insert(i).second) {
+    if (held_.contains(i) && !is_in_stage(i) && declared_.insert(i).second) {
       const bool pairs = is_held_in_pairs(i);
       lines_.add("{} held{}[{}];", pairs ? "UINT" : type_name(code(i).type), i, steps_ * width_ / (pairs ? 2 : 1));
     }
@@ -232,27 +228,45 @@ void TeamKernel::write_phase(int phase) {
   }
   if (limits_.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
   if (phase == 0 && !copied_.empty()) write_copies();
+  const bool sums_steps = by_steps_ && std::any_of(reductions.begin(), reductions.end(),
+                                                   [](const Reduction& reduction) { return reduction.is_ordered(); });
+  const Shortcuts shortcuts = shortcuts_of(phase);
+  // Barriers are for all teams, which may differ in what they take.
+  const auto by_shortcuts = [&](const std::function<void()>& write) {
+    if (!shortcuts.condition.empty()) {
+      lines_.open("if ({}) {{", shortcuts.condition);
+      writer_.take_shortcuts(shortcuts.low, shortcuts.not_tiny);
+      write();
+      writer_.take_shortcuts({}, {});
+      lines_.close();
+      lines_.open("else {{");
+    }
+    write();
+    if (!shortcuts.condition.empty()) lines_.close();
+  };
+  if (sums_steps) {
+    for (const Reduction& reduction : reductions) {
+      if (reduction.is_ordered()) reduction.start_chain(lines_, is_guarded(reduction.operand_type(), limits_));
+    }
+  }
   const auto steps = [&] {
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
-    if (width_ > 1) {
+    if (sums_steps) {
+      by_shortcuts([&] { write_vectors(phase, reductions); });
+      chain_step(reductions);
+    } else if (width_ > 1) {
       write_vectors(phase, reductions);
     } else {
       write_elements(phase, reductions);
     }
     lines_.close();
   };
-  const Shortcuts shortcuts = shortcuts_of(phase);
-  if (!shortcuts.condition.empty()) {
-    lines_.open("if ({}) {{", shortcuts.condition);
-    writer_.take_shortcuts(shortcuts.low, shortcuts.not_tiny);
+  if (sums_steps) {
     steps();
-    writer_.take_shortcuts({}, {});
-    lines_.close();
-    lines_.open("else {{");
+  } else {
+    by_shortcuts(steps);
   }
-  steps();
-  if (!shortcuts.condition.empty()) lines_.close();
   for (const Reduction& reduction : reductions) {
     if (is_best_of_pairs(reduction)) write_best_of_pairs(reduction);
   }
@@ -261,6 +275,21 @@ void TeamKernel::write_phase(int phase) {
   for (const Reduction& reduction : reductions) {
     reduction.finish(lines_, width_ > 1 && reduction.is_ordered() ? "_sum" : "", "length == 0");
   }
+}
+
+void TeamKernel::chain_step(const std::vector<Reduction>& reductions) {
+  lines_.add("BARRIER();");
+  lines_.open("if (lane < {}) {{", kLanes);
+  if (!full_) lines_.add("int left = int(length) - s * {};", stage_size(team_));
+  int index = 0;
+  for (const Reduction& reduction : reductions) {
+    if (!reduction.is_ordered()) continue;
+    reduction.chain_part(lines_, index, fmt::format("team * {}", stage_size(team_)), stage_size(team_), full_,
+                         is_guarded(reduction.operand_type(), limits_));
+    index += static_cast<int>(reduction.stages(index, 0).size());
+  }
+  lines_.close();
+  lines_.add("if (s + 1 < {}) BARRIER();", steps_);
 }
 
 void TeamKernel::find_zeros(const std::vector<Reduction>& reductions) {
@@ -287,7 +316,7 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions) {
   for (const Reduction& reduction : reductions) {
     (reduction.is_ordered() ? ordered : is_quick(reduction) ? quick : others).push_back(reduction);
   }
-  if (staged_ && !ordered.empty()) {
+  if (staged_ && !by_steps_ && !ordered.empty()) {
     lines_.add("BARRIER();");
     lines_.open("if (lane < {}) {{", kLanes);
     int index = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +40,7 @@ class TeamKernel {
   static constexpr int kFewHeldWords = 32;
   static constexpr std::size_t kFewBytesUnderWay = 64;
   static constexpr int kThreadsOfManyWords = 1024;
+  static constexpr int kThreadsOfStagedWords = 1536;      ///< the same where what is held is in shared memory
   static constexpr std::size_t kMostBytesUnderWay = 128;  ///< of a thread's loads into registers
   static constexpr int kLeastGroups = 3;                 ///< of a unit at once, whose rows have room in shared memory
 
@@ -59,6 +61,14 @@ class TeamKernel {
   std::vector<int> outputs_of(int phase) const;
 
   void choose_form();
+
+  // The values that `phase` takes from earlier ones.
+  std::set<int> taken_by(int phase) const;
+  // Finds which of the held values wait where they are staged for their sum.
+  void find_staged();
+  // Reads those that `phase` takes, of one group of neighbours.
+  void take_staged(int phase);
+  bool is_in_stage(int i) const { return staged_at_.contains(i); }
 
   int held_words() const;
   std::size_t bytes_under_way() const;  ///< of a thread's loads of a row, in the first phase
@@ -104,6 +114,7 @@ class TeamKernel {
   // The shared arrays of the phase that needs most.
   std::vector<SharedArray> staged_arrays(int team) const;
   int stage_size(int team) const {
+    if (by_steps_) return team * width_;
     const std::int64_t least = std::max<std::int64_t>(space_.length, team);
     return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(least)));
   }
@@ -150,6 +161,9 @@ class TeamKernel {
 
   void write_phase(int phase);
 
+  // Adds what a step has staged.
+  void chain_step(const std::vector<Reduction>& reductions);
+
   // Where this thread's first zero is, if its best value is one: looked for only then, among values that are held.
   void find_zeros(const std::vector<Reduction>& reductions);
 
@@ -170,6 +184,7 @@ class TeamKernel {
   int last_phase_ = 0;
   std::vector<std::set<int>> computed_;  ///< vector values, by phase
   std::set<int> held_;                   ///< of those, what later phases take from registers
+  std::map<int, int> staged_at_;         ///< of those, what later phases take from there: the number of the stage
   std::set<int> declared_;
   int team_ = kLanes;             ///< threads of a row
   int width_ = 1;                 ///< neighbours that a thread computes together
@@ -178,6 +193,7 @@ class TeamKernel {
   ProgramWriter::Copies copied_;  ///< what the first phase takes from shared memory
   bool full_ = false;             ///< rows have steps_ * team_ * width_ elements, so that none has to be checked
   bool staged_ = false;
+  bool by_steps_ = false;  ///< what is staged is summed after every step, so that it takes little shared memory
   bool holds_ = false;
 };
 

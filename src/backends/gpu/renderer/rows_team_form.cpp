@@ -83,9 +83,11 @@ void TeamKernel::choose_form() {
   const std::int64_t steps = std::max<std::int64_t>((length + at_once - 1) / at_once, 1);
   steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
   full_ = length == static_cast<std::int64_t>(steps_) * at_once;
+  find_staged();
   holds_ = held_words() <= kMostHeldWords;
   if (holds_) return;
   held_.clear();
+  staged_at_.clear();
   // Without registers each phase computes all that it needs.
   for (int phase = 0; phase <= last_phase_; ++phase) {
     std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
@@ -102,9 +104,70 @@ void TeamKernel::choose_form() {
   }
 }
 
+std::set<int> TeamKernel::taken_by(int phase) const {
+  const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
+  std::set<int> taken;
+  const auto take = [&](int i) {
+    if (i >= 0 && !is_row(i) && !computed.contains(i)) taken.insert(i);
+  };
+  for (const int i : computed) {
+    for (const int operand : {code(i).a, code(i).b, code(i).c}) take(operand);
+  }
+  for (const int i : roots(phase)) take(i);
+  return taken;
+}
+
+void TeamKernel::find_staged() {
+  if (!staged_ || by_steps_ || width_ != 4) return;  // rows of 16-bit elements are faster in registers
+  std::vector<std::size_t> used;                     // of the stages, by each phase
+  for (int phase = 0; phase <= last_phase_; ++phase) {
+    std::vector<int> values;
+    for (const Reduction& reduction : reductions_of(phase)) {
+      if (!reduction.is_ordered()) continue;
+      const Instruction& step = code(reduction.number());
+      values.push_back(step.a);
+      if (step.b >= 0 && step.b != step.a) values.push_back(step.b);
+    }
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      const int i = values[at];
+      const bool is_ours = held_.contains(i) && computed_[static_cast<std::size_t>(phase)].contains(i);
+      if (is_ours && code(i).type == ComputeType::f32) staged_at_.emplace(i, static_cast<int>(at));
+    }
+    used.push_back(values.size());
+  }
+  // find_zeros looks for those of extrema in registers.
+  for (const Instruction& step : program_.code) {
+    if (step.kind == Kind::reduce && !Reduction(step, 0, step.type, space_.wide).is_ordered()) staged_at_.erase(step.a);
+  }
+  std::erase_if(staged_at_, [&](const auto& entry) {
+    const auto [i, at] = entry;
+    int phase = 0;
+    while (!computed_[static_cast<std::size_t>(phase)].contains(i)) ++phase;
+    // The phase that stages something else there may still take it, those behind it may not.
+    bool is_there = true;
+    for (++phase; phase <= last_phase_; ++phase) {
+      if (!is_there && taken_by(phase).contains(i)) return true;
+      is_there = is_there && used[static_cast<std::size_t>(phase)] <= static_cast<std::size_t>(at);
+    }
+    return false;
+  });
+}
+
+void TeamKernel::take_staged(int phase) {
+  for (const int i : taken_by(phase)) {
+    if (!is_in_stage(i)) continue;
+    lines_.add("float back{}[{}];", i, width_);
+    for (int q = 0; q < width_; q += 4) {
+      lines_.add("READ4(stage{}, team * {} + group * {} + {}, back{}, {})", staged_at_.at(i), stage_size(team_), width_,
+                 q, i, q);
+    }
+  }
+}
+
 int TeamKernel::held_words() const {
   int halves = 0;
   for (const int i : held_) {
+    if (is_in_stage(i)) continue;
     const bool is_long = code(i).type != ComputeType::f32 && code(i).type != ComputeType::i32;
     halves += is_held_in_pairs(i) ? 1 : is_long ? 4 : 2;
   }
@@ -112,12 +175,14 @@ int TeamKernel::held_words() const {
 }
 
 std::string TeamKernel::held_value(int i, const std::string& at, const std::string& q) const {
+  if (is_in_stage(i)) return fmt::format("back{}[{}]", i, q);
   if (!is_held_in_pairs(i)) return fmt::format("held{}[{}]", i, at);
   const std::string word = fmt::format("held{}[({}) / 2]", i, at);
   return fmt::format("FROM_BITS(SELECT(({0}) % 2 == 0, {1} << 16, {1} & 0xffff0000u))", q, word);
 }
 
 void TeamKernel::hold(int i, const std::string& at, const std::string& q) {
+  if (is_in_stage(i)) return;
   const std::string value = ProgramWriter::name(i);
   if (!is_held_in_pairs(i)) return lines_.add("held{}[{}] = {};", i, at, value);
   const std::string word = fmt::format("held{}[({}) / 2]", i, at);
@@ -279,6 +344,9 @@ std::vector<SharedArray> TeamKernel::staged_arrays(int team) const {
 void TeamKernel::stage(int team) {
   staged_ = true;
   team_ = team;
+  // Vulkan does not tell how much shared memory a unit gives to all its workgroups; NVIDIA's gives so little that of
+  // those with 16 KB hardly any ran together.
+  by_steps_ = width_ > 1 && !limits_.copies_to_shared;
   shared_ = staged_arrays(team);
 }
 

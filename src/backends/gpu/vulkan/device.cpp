@@ -133,7 +133,9 @@ void LogicalDevice::describe() {
       controls_.keep_specials_16, controls_.nearest_16, controls_.keep_subnormals_16, shaderc().version());
   info_.loads_side_by_side = true;
   info_.quick_forms = true;
-  info_.near_teams = v11.subgroupSize == 32;
+  constexpr VkSubgroupFeatureFlags kTeamFeatures = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+  info_.near_teams = v11.subgroupSize == 32 && (v11.subgroupSupportedOperations & kTeamFeatures) == kTeamFeatures &&
+                     (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   info_.groups = properties.limits.maxComputeWorkGroupCount[0];
   info_.shared_bytes = properties.limits.maxComputeSharedMemorySize;
   // Vulkan does not tell how many units there are.

@@ -52,28 +52,34 @@ constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define AFTER_EARLIER()
 #define BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
+layout(buffer_reference, std430, buffer_reference_align = 1) readonly restrict buffer FixedBytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bytes2 { uint16_t at; };
+layout(buffer_reference, std430, buffer_reference_align = 2) readonly restrict buffer FixedBytes2 { uint16_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Bytes4 { uint at; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly restrict buffer FixedBytes4 { uint at; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Bytes8 { uint64_t at; };
-#define LOAD_U8(a, i) uint(Bytes1((a) + uint64_t(int64_t(i))).at)
-#define LOAD_U16(a, i) uint(Bytes2((a) + (uint64_t(int64_t(i)) << 1)).at)
-#define LOAD_U32(a, i) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at
-#define LOAD_U64(a, i) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at
-#define LOAD_U32_AGAIN(a, i) LOAD_U32(a, i)
-#define LOAD_U64_AGAIN(a, i) LOAD_U64(a, i)
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly restrict buffer FixedBytes8 { uint64_t at; };
+#define LOAD_U8(a, i) uint(FixedBytes1((a) + uint64_t(int64_t(i))).at)
+#define LOAD_U16(a, i) uint(FixedBytes2((a) + (uint64_t(int64_t(i)) << 1)).at)
+#define LOAD_U32(a, i) FixedBytes4((a) + (uint64_t(int64_t(i)) << 2)).at
+#define LOAD_U64(a, i) FixedBytes8((a) + (uint64_t(int64_t(i)) << 3)).at
+#define LOAD_U32_AGAIN(a, i) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at
+#define LOAD_U64_AGAIN(a, i) Bytes8((a) + (uint64_t(int64_t(i)) << 3)).at
 #define STORE_U8(a, i, word) Bytes1((a) + uint64_t(int64_t(i))).at = uint8_t(word)
 #define STORE_U16(a, i, word) Bytes2((a) + (uint64_t(int64_t(i)) << 1)).at = uint16_t(word)
 #define STORE_U32(a, i, word) Bytes4((a) + (uint64_t(int64_t(i)) << 2)).at = (word)
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Words2 { uvec2 at; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly restrict buffer FixedWords2 { uvec2 at; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Words4 { uvec4 at; };
-#define LOAD4_U32(a, i, words4) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 2)).at; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
-#define LOAD2_U16(a, i, words2) { uint v = Bytes4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v, words2, 0) }
-#define LOAD4_U16(a, i, words4) { uvec2 v = Words2((a) + (uint64_t(int64_t(i)) << 1)).at; words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly restrict buffer FixedWords4 { uvec4 at; };
+#define LOAD4_U32(a, i, words4) { uvec4 v = FixedWords4((a) + (uint64_t(int64_t(i)) << 2)).at; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD2_U16(a, i, words2) { uint v = FixedBytes4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v, words2, 0) }
+#define LOAD4_U16(a, i, words4) { uvec2 v = FixedWords2((a) + (uint64_t(int64_t(i)) << 1)).at; words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) Words4((a) + (uint64_t(int64_t(i)) << 2)).at = uvec4(words4[0], words4[1], words4[2], words4[3]);
-#define LOAD4_U8(a, i, words4) { uint v = Bytes4((a) + uint64_t(int64_t(i))).at; PARTS_U8(v, words4, 0) }
-#define LOAD8_U8(a, i, words8) { uvec2 v = Words2((a) + uint64_t(int64_t(i))).at; PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
+#define LOAD4_U8(a, i, words4) { uint v = FixedBytes4((a) + uint64_t(int64_t(i))).at; PARTS_U8(v, words4, 0) }
+#define LOAD8_U8(a, i, words8) { uvec2 v = FixedWords2((a) + uint64_t(int64_t(i))).at; PARTS_U8(v.x, words8, 0) PARTS_U8(v.y, words8, 4) }
 #define PARTS_U8(v, words4, j) words4[j] = v & 0xffu; words4[j + 1] = (v >> 8) & 0xffu; words4[j + 2] = (v >> 16) & 0xffu; words4[j + 3] = v >> 24;
-#define LOAD8_U16(a, i, words8) { uvec4 v = Words4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
+#define LOAD8_U16(a, i, words8) { uvec4 v = FixedWords4((a) + (uint64_t(int64_t(i)) << 1)).at; PARTS_U16(v.x, words8, 0) PARTS_U16(v.y, words8, 2) PARTS_U16(v.z, words8, 4) PARTS_U16(v.w, words8, 6) }
 #define PARTS_U16(v, words2, j) words2[j] = v & 0xffffu; words2[j + 1] = v >> 16;
 #define JOINED_U8(words4, j) ((words4[j] & 0xffu) | ((words4[j + 1] & 0xffu) << 8) | ((words4[j + 2] & 0xffu) << 16) | (words4[j + 3] << 24))
 #define JOINED_U16(words2, j) ((words2[j] & 0xffffu) | (words2[j + 1] << 16))
@@ -207,7 +213,7 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
                           const std::string& matrices) {
   std::string text = kHead;
   text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
-  text += std::string(kPlainForms) + kWords;
+  text += std::string(kPlainForms) + (arithmetic.near_estimates ? kEstimatedGelus : kPlainGelus) + kWords;
   text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
   text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kQuickHalves
           : arithmetic.native_halves ? std::string(kNativeHalves) + kQuickHalves

@@ -52,10 +52,12 @@ inline constexpr const char* kNativeHalves = R"(#extension GL_EXT_shader_explici
 #define FIRST_HALF(word) float(unpackFloat2x16(word).x)
 )";
 
+// NVIDIA's compiler (580.159) takes a conversion of what was converted just before for nothing at all, and leaves the
+// rounding out; between the two stands our NaN.
 inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
 #define ANY_DECODE_F16(word) FIRST_HALF(word)
-#define ROUND_F16(x) quick_half(PACK_HALVES(vec2(x, 0.0)))
-#define ANY_ROUND_F16(f) FIRST_HALF(PACK_HALVES(vec2(f, 0.0)))
+#define ROUND_F16(x) quick_half(half_word(x))
+#define ANY_ROUND_F16(x) FIRST_HALF(half_word(x))
 #define ENCODE_F16(x) half_word(x)
 #define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
 float quick_half(uint word) {
@@ -112,9 +114,20 @@ uint half_word(float x) {
 inline constexpr const char* kPlainHalfPairs =
     "#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))\n";
 
+// A quotient by the language's operator is exact where it is asked to be, and slow.
+inline constexpr const char* kEstimatedGelus =
+    R"(#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f)), exp2(gelu_exponent(x, 13.1875f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f)), exp2(gelu_exponent(x, 5.5f)))
+float near_reciprocal(float x) {
+  return inversesqrt(x * x);
+}
+)";
+
 // Of 32 threads whose numbers begin at a multiple of 32, if those are a subgroup.
 inline constexpr const char* kNearTeams = R"(#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #define NEAR_BARRIER() subgroupBarrier()
+#define NEAR_OTHER(x, m) subgroupShuffleXor(x, uint(m))
 #define ARE_TEAMS (gl_SubgroupSize == 32u && gl_SubgroupInvocationID == (gl_LocalInvocationIndex & 31u))
 )";
 

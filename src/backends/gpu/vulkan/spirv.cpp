@@ -33,6 +33,7 @@ enum Op : std::uint32_t {
   kFMod = 141,
 };
 constexpr std::uint32_t kNoContraction = 42;
+constexpr std::uint32_t kPackHalf = 58, kUnpackHalf = 62;  // of GLSL.std.450
 struct Mode {
   bool FloatControls::*wanted;
   std::uint32_t capability, mode, width;
@@ -99,6 +100,8 @@ std::vector<std::uint32_t> with_exact_arithmetic(const std::vector<std::uint32_t
       widths.insert(at[2]);
       float_types.insert(at[1]);
     }
+    // These round to 16 bits, or read them, without a type of that width.
+    if (op == kExtInst && (at[4] == kPackHalf || at[4] == kUnpackHalf)) widths.insert(16);
     if (op == kDecorate && at[2] == kNoContraction) decorated.insert(at[1]);
     if (rounds(op) && float_types.contains(at[1])) results.insert(at[2]);
   });
