@@ -74,6 +74,7 @@ class ProgramBuilder {
   /// As an epilogue, on blocks of so many rows and columns.
   Buffers run_blocks(Isa isa, std::int64_t rows, std::int64_t columns) const;
   const Buffers& buffers() const { return buffers_; }
+  Buffers& buffers() { return buffers_; }
 
   /// Runs on every instruction set with 1, 2 and 7 threads.
   ::testing::AssertionResult agrees_everywhere() const;

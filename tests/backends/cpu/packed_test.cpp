@@ -160,13 +160,13 @@ TEST(PackedContraction, EveryEncodingInBothNumerics) {
 }
 
 // Lanes are blocks of k of neighbouring columns: as many of them as fill vectors or not, a rest of k, more columns than
-// are summed together; scales that are zeros or the smallest or largest numbers, and rows so small that only the signs
-// of zeros are left.
-TEST(PackedContraction, ARowMeetsBlocksSideBySide) {
+// are summed together; rows that are multiplied two at a time, and one that is left; scales that are zeros or the
+// smallest or largest numbers, and rows so small that only the signs of zeros are left.
+TEST(PackedContraction, RowsMeetBlocksSideBySide) {
   for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_0, Encoding::q4_1, Encoding::q5_0, Encoding::q5_1,
                                   Encoding::q4_k, Encoding::q5_k, Encoding::q6_k}) {
     const EncodingInfo& info = info_of(encoding);
-    for (const std::int64_t m : {1, 2}) {
+    for (const std::int64_t m : {1, 2, 3, 7}) {
       for (const std::int64_t n : {5, 300}) {
         for (const std::int64_t k : {std::int64_t{768}, 16 * 256 - (info.elements == 32 ? std::int64_t{160} : 256)}) {
           Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), n * k);

@@ -1,8 +1,12 @@
 // Row programs of the shapes that the scheduler makes, against the reference backend, by equality of bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include <lockstep/threads.h>
 
+#include "backends/cpu/row/planner.h"
 #include "kernels/scalar.h"
 #include "support/program_builder.h"
 
@@ -62,6 +66,67 @@ TEST(Row, SoftmaxOfEverySize) {
       EXPECT_TRUE(builder.agrees_everywhere()) << rows << " x " << n;
     }
   }
+}
+
+/// Rows of numbers far enough apart that some exponentials are 0, and rows with each special value; softmax of a
+/// row with a NaN is nothing but NaN, so most have none.
+void fill_rows(Random& random, std::vector<std::byte>& buffer, std::int64_t rows, std::int64_t n) {
+  auto* const x = reinterpret_cast<float*>(buffer.data());
+  for (std::int64_t i = 0; i < rows * n; ++i) x[i] = static_cast<float>(random.below(1 << 20)) * 0x1p-12f - 128;
+  const float special[] = {NAN, INFINITY, -INFINITY};
+  for (std::int64_t r = 1; r < std::min<std::int64_t>(rows, 4); ++r) x[r * n + n / 2] = special[r - 1];
+  if (rows > 4) std::fill_n(x + 4 * n, n, -INFINITY);
+  if (rows > 5) std::fill_n(x + 5 * n, n, -0.0f);
+}
+
+TEST(Row, ExponentialsOfRowsAreAddedWhereTheyAreMade) {
+  Random random(16);
+  for (const std::int64_t n : {513, 1000, 4095, 4096, 4097, 9000}) {
+    for (const std::int64_t rows : {1, 2, 7}) {
+      ProgramBuilder builder({rows}, {n});
+      const int x = dense_input(builder, random);
+      fill_rows(random, builder.buffers()[0], rows, n);
+      softmax(builder, x, DType::f32);
+      EXPECT_TRUE(builder.agrees_everywhere()) << rows << " x " << n;
+      for (const Isa isa : available_isas()) {
+        const RowPlan plan = make_plan(builder.program(), {.isa = isa});
+        const auto adds = [](const Step& step) { return step.kind == Step::Kind::exponentials && step.c >= 0; };
+        ASSERT_EQ(plan.passes.size(), 3u);
+        const auto& steps = plan.passes[1].steps;
+        EXPECT_EQ(std::any_of(steps.begin(), steps.end(), adds), isa != Isa::scalar) << name_of(isa);
+      }
+    }
+  }
+}
+
+TEST(Row, ExponentialsAboveTheLargestOfSomethingElse) {
+  Random random(17);
+  ProgramBuilder builder({3}, {2000});
+  const int x = dense_input(builder, random);
+  const int y = dense_input(builder, random);
+  for (const std::size_t buffer : {0u, 1u}) fill_rows(random, builder.buffers()[buffer], 1, 3 * 2000);
+  const int e = builder.op(Op::exp, f32, builder.op(Op::sub, f32, x, builder.reduce(ReduceOp::min, y)));
+  builder.output(builder.op(Op::div, f32, e, builder.reduce(ReduceOp::sum, e)), DType::f32);
+  EXPECT_TRUE(builder.agrees_everywhere());
+}
+
+TEST(Row, ExponentialsDoNotLookAtALargestThatComesLater) {
+  // Each row's shift is what was the largest of the row before, and most of its elements are above it.
+  constexpr std::int64_t kRows = 6, kLength = 1500;
+  Random random(18);
+  ProgramBuilder builder({kRows}, {kLength});
+  const int x = dense_input(builder, random);
+  const int slot = builder.add_buffer(random, DType::f32, kRows, false);
+  const View view = View::contiguous({kRows}).reshaped({kRows, 1})->expanded(builder.space());
+  const int shift = builder.load(builder.add_input(slot, DType::f32, view, true), Extent::row);
+  auto* const elements = reinterpret_cast<float*>(builder.buffers()[0].data());
+  auto* const shifts = reinterpret_cast<float*>(builder.buffers()[1].data());
+  for (std::int64_t i = 0; i < kRows * kLength; ++i) elements[i] = static_cast<float>(i / kLength * 95 + i % 90);
+  for (std::int64_t r = 0; r < kRows; ++r) shifts[r] = static_cast<float>(std::max<std::int64_t>(r - 1, 0) * 95 + 89);
+  builder.output(builder.reduce(ReduceOp::sum, builder.op(Op::exp, f32, builder.op(Op::sub, f32, x, shift))),
+                 DType::f32);
+  builder.output(builder.reduce(ReduceOp::max, x), DType::f32);
+  EXPECT_TRUE(builder.agrees_everywhere());
 }
 
 TEST(Row, SoftmaxInHalfPrecisionOfLongRows) {

@@ -1,7 +1,8 @@
-// A row or two times packed columns whose weights are decoded in registers, per instruction set. Each lane has a block
-// of k of one column, its neighbours the blocks that follow in memory: such blocks are summed each by itself
-// (thin-inl.h has the order of terms, and includes this), and memory is read from one end to the other, in as many
-// places as vectors are multiplied together. They go through panels as wide as a vector (q8.h).
+// A few rows times packed columns whose weights are decoded in registers, per instruction set, for two rows at a time.
+// Each lane has a block of k of one column, its neighbours the blocks that follow in memory: such blocks are summed
+// each by itself (thin-inl.h has the order of terms, and includes this), and memory is read from one end to the other,
+// in as many places as vectors are multiplied together. They go through panels as wide as a vector (q8.h), made once
+// for all rows.
 
 #if defined(LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_BLOCK_COLUMNS_INL_H_
@@ -60,13 +61,16 @@ struct BlockLanes {
   const std::byte* panels;  ///< of each vector
   std::int64_t panel_bytes;
   std::int64_t blocks;  ///< of 32 k
-  /// What they are multiplied by: of every k the numbers of a vector's lanes, `stride` from one k to the next.
+  /// What they are multiplied by: of every k the numbers of a vector's lanes, `stride` from one k to the next, and
+  /// `row_stride` from one row to the next.
   const float* row;
   std::int64_t stride;
+  std::int64_t row_stride;
   const std::byte* soon[kThinBlockPieces];  ///< what is asked for meanwhile
   std::int64_t soon_bytes;                  ///< for every 32 k
   float* sums;
-  std::int64_t sums_stride;
+  std::int64_t sums_stride;      ///< from vector to vector
+  std::int64_t row_sums_stride;  ///< from row to row
 };
 
 /// Codes of words, four bytes of a lane, as floats, times 2^kPower. kNibbles: two codes to a byte, of which those of a
@@ -125,15 +129,17 @@ template <bool kNibbles, bool kShifted> class CodeReader {
 };
 
 /// False where a sum is no finite number: a scale or an offset may be none.
-template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const BlockLanes& args) {
+template <bool kNibbles, bool kShifted, int kRows> HWY_NOINLINE bool multiply_lanes(const BlockLanes& args) {
   using V = hn::Vec<Tag<float> >;
   using Reader = CodeReader<kNibbles, kShifted>;
   const Tag<float> d;
   constexpr int kPieces = kThinBlockPieces;
   const Q8Form& form = *args.form;
   const Reader reader(form);
-  V acc[kPieces];
-  for (int p = 0; p < kPieces; ++p) acc[p] = hn::Zero(d);
+  V acc[kRows][kPieces];
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
+  }
   const float* row = args.row;
   const std::byte* at = args.panels;
   const std::byte* scales = at;
@@ -173,14 +179,15 @@ template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const B
 #pragma GCC unroll 4
         for (int p = 0; p < kPieces; ++p) four[p] = reader.template word<kHalf>(codes + p * args.panel_bytes);
         const auto add = [&]<int kI>(std::integral_constant<int, kI>) HWY_ATTR {
-          const V number = hn::LoadU(d, row);
+          V number[kRows];
+          for (int r = 0; r < kRows; ++r) number[r] = hn::LoadU(d, row + r * args.row_stride);
           row += args.stride;
 #pragma GCC unroll 4
           for (int p = 0; p < kPieces; ++p) {
             const V code = reader.template code<kHalf, kI>(four[p]);
             // The product is exact: the sum is rounded as if it were added by itself.
             const V value = kShifted ? hn::MulAdd(code, scale[p], offset[p]) : hn::Mul(code, scale[p]);
-            acc[p] = hn::MulAdd(number, value, acc[p]);
+            for (int r = 0; r < kRows; ++r) acc[r][p] = hn::MulAdd(number[r], value, acc[r][p]);
           }
         };
         add(std::integral_constant<int, 0>());
@@ -195,32 +202,54 @@ template <bool kNibbles, bool kShifted> HWY_NOINLINE bool multiply_lanes(const B
     add_half(std::integral_constant<int, 1>());
     at += form.codes_bytes() * kQ8Lanes;
   }
-  auto finite = hn::IsFinite(acc[0]);
-  for (int p = 0; p < kPieces; ++p) {
-    finite = hn::And(finite, hn::IsFinite(acc[p]));
-    hn::StoreU(acc[p], d, args.sums + p * args.sums_stride);
+  auto finite = hn::IsFinite(acc[0][0]);
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPieces; ++p) {
+      finite = hn::And(finite, hn::IsFinite(acc[r][p]));
+      hn::StoreU(acc[r][p], d, args.sums + r * args.row_sums_stride + p * args.sums_stride);
+    }
   }
   return hn::AllTrue(d, finite);
 }
 
-inline bool multiply_lanes(const BlockLanes& args) {
+template <int kRows> bool multiply_lanes(const BlockLanes& args) {
   if (args.form->nibbles()) {
-    return args.form->offsets() ? multiply_lanes<true, true>(args) : multiply_lanes<true, false>(args);
+    return args.form->offsets() ? multiply_lanes<true, true, kRows>(args) : multiply_lanes<true, false, kRows>(args);
   }
-  return args.form->offsets() ? multiply_lanes<false, true>(args) : multiply_lanes<false, false>(args);
+  return args.form->offsets() ? multiply_lanes<false, true, kRows>(args) : multiply_lanes<false, false, kRows>(args);
 }
 
-/// A row as blocks of columns meet it, each lane its own block.
-class LaneRow {
+/// Rows as blocks of columns meet them, each lane its own block.
+class LaneRows {
  public:
   static constexpr int kN = kLanes<float>;
 
-  /// Of `k` numbers, `step` from one to the next, into memory (thin_block_bytes).
-  LaneRow(const float* from, std::int64_t step, std::int64_t k, float* memory)
-      : blocks_(k / kBlock), stride_(stride_of(blocks_)), lanes_(memory), rest_(memory + kBlock * stride_) {
+  /// Of args' rows, into memory (thin_block_bytes).
+  LaneRows(const ThinArgs& args, float* memory)
+      : blocks_(args.k / kBlock),
+        stride_(stride_of(blocks_)),
+        row_stride_(thin_block_row(args.k, kN)),
+        lanes_(memory),
+        rest_(memory + kBlock * stride_) {
+    for (std::int64_t r = 0; r < args.row_count; ++r) {
+      write(args.rows + r, args.rows_stride, args.k, lanes_ + r * row_stride_, rest_ + r * row_stride_);
+    }
+  }
+
+  /// For lanes that begin with a column's block `first`, the next columns' after its last one.
+  const float* from(std::int64_t first) const { return lanes_ + first; }
+  std::int64_t stride() const { return stride_; }
+  /// From row to row.
+  std::int64_t row_stride() const { return row_stride_; }
+  /// For what is left behind whole blocks, a column in each lane; kN from one k to the next.
+  const float* rest() const { return rest_; }
+
+ private:
+  // `k` numbers, `step` from one to the next.
+  void write(const float* from, std::int64_t step, std::int64_t k, float* lanes, float* rest) const {
     const Tag<float> d;
     if (step != 1) {
-      float* const plain = rest_ + kBlock * kN;
+      float* const plain = rest + kBlock * kN;
       for (std::int64_t i = 0; i < k; ++i) plain[i] = from[i * step];
       from = plain;
     }
@@ -230,28 +259,21 @@ class LaneRow {
       for (std::int64_t i = 0; i < kBlock; i += 4) {
         hn::Vec<Tag<float> > four[4];
         transpose_four<false>(blocks, i, four);
-        for (int j = 0; j < 4; ++j) hn::StoreU(four[j], d, lanes_ + (i + j) * stride_ + lane);
+        for (int j = 0; j < 4; ++j) hn::StoreU(four[j], d, lanes + (i + j) * stride_ + lane);
       }
     }
     for (std::int64_t i = blocks_ * kBlock; i < k; ++i) {
-      hn::StoreU(hn::Set(d, from[i]), d, rest_ + i % kBlock * kN);
+      hn::StoreU(hn::Set(d, from[i]), d, rest + i % kBlock * kN);
     }
   }
 
-  /// For lanes that begin with a column's block `first`, the next columns' after its last one.
-  const float* from(std::int64_t first) const { return lanes_ + first; }
-  std::int64_t stride() const { return stride_; }
-  /// For what is left behind whole blocks, a column in each lane; kN from one k to the next.
-  const float* rest() const { return rest_; }
-
- private:
   // Lanes begin with any block, unless blocks fill vectors.
   static std::int64_t stride_of(std::int64_t blocks) {
     if (blocks == 0 || blocks % kN == 0) return blocks;
     return kN % blocks == 0 ? kN : (blocks + kN - 1 + kN - 1) / kN * kN;
   }
 
-  std::int64_t blocks_, stride_;
+  std::int64_t blocks_, stride_, row_stride_;
   float* lanes_;
   float* rest_;
 };
@@ -271,52 +293,59 @@ class BlockColumns {
     lanes_.soon_bytes = kLanes<float> * order::kQ8Block * form_.bytes() / form_.elements();
   }
 
-  /// Results of `count` columns from number `first` on, at most kThinBlockColumns. False where they must be decoded
-  /// element by element.
-  bool multiply(const LaneRow& row, std::int64_t first, std::int64_t count, float* to) {
+  /// Results of `count` columns from number `first` on, at most kThinBlockColumns, to args' results. False where they
+  /// must be decoded element by element.
+  bool multiply(const LaneRows& rows, std::int64_t first, std::int64_t count) {
     first_ = first;
     count_ = count;
     const std::int64_t part = (count + kThinBlockPieces - 1) / kThinBlockPieces;
     const std::int64_t whole_sums = round_up(part * whole_), rest_sums = round_up(part);
     float* const rest = sums_ + kThinBlockPieces * whole_sums;
     const bool has_rest = args_.k % kBlock != 0;
+    lanes_.row_stride = rows.row_stride();
+    lanes_.row_sums_stride = row_sums();
     lanes_.blocks = kBlock / order::kQ8Block;
-    lanes_.stride = row.stride();
+    lanes_.stride = rows.stride();
     lanes_.sums_stride = whole_sums;
     for (std::int64_t item = 0; item < part * whole_; item += kLanes<float>) {
-      lanes_.row = row.from(item % whole_);
-      lanes_.sums = sums_ + item;
-      if (!multiply_blocks(part, item / whole_, item % whole_, whole_)) return false;
+      if (!multiply_blocks(part, item / whole_, item % whole_, whole_, rows.from(item % whole_), sums_ + item))
+        return false;
     }
     lanes_.blocks = args_.k % kBlock / order::kQ8Block;
     lanes_.stride = kLanes<float>;
     lanes_.sums_stride = rest_sums;
-    lanes_.row = row.rest();
     for (std::int64_t item = 0; has_rest && item < part; item += kLanes<float>) {
-      lanes_.sums = rest + item;
-      if (!multiply_blocks(part, item, whole_, 1)) return false;
+      if (!multiply_blocks(part, item, whole_, 1, rows.rest(), rest + item)) return false;
     }
-    for (std::int64_t c = 0; c < count; ++c) {
-      const std::int64_t own = c / part, number = c % part;
-      const float* const sums = sums_ + own * whole_sums + number * whole_;
-      float sum = whole_ == 0 ? rest[own * rest_sums + number] : sums[0];
-      for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
-      to[c] = whole_ != 0 && has_rest ? sum + rest[own * rest_sums + number] : sum;
+    for (std::int64_t r = 0; r < args_.row_count; ++r) {
+      const float* const of_whole = sums_ + r * row_sums();
+      const float* const of_rest = rest + r * row_sums();
+      float* const to = args_.results + r * args_.results_stride + first;
+      for (std::int64_t c = 0; c < count; ++c) {
+        const std::int64_t own = c / part, number = c % part;
+        const float* const sums = of_whole + own * whole_sums + number * whole_;
+        const float last = has_rest ? of_rest[own * rest_sums + number] : 0;
+        float sum = whole_ == 0 ? last : sums[0];
+        for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
+        to[c] = whole_ != 0 && has_rest ? sum + last : sum;
+      }
     }
     return true;
   }
 
   /// Behind the sums.
-  float* row_memory() const { return sums_ + thin_block_sums(args_.k, kLanes<float>); }
+  float* row_memory() const { return sums_ + args_.row_count * row_sums(); }
 
  private:
+  std::int64_t row_sums() const { return thin_block_sums(args_.k, kLanes<float>); }
   static std::int64_t round_up(std::int64_t count) {
     return (count + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
   }
 
   // Lanes begin with block `block` of a part's column `column`; each column has `blocks`, those behind the last are not
-  // used.
-  bool multiply_blocks(std::int64_t part, std::int64_t column, std::int64_t block, std::int64_t blocks) {
+  // used. `row` and `sums`: those of the first row.
+  bool multiply_blocks(std::int64_t part, std::int64_t column, std::int64_t block, std::int64_t blocks,
+                       const float* row, float* sums) {
     constexpr int kN = kLanes<float>;
     const std::int64_t begin = blocks == 1 ? block : 0;
     for (int p = 0; p < kThinBlockPieces; ++p) {
@@ -333,7 +362,16 @@ class BlockColumns {
       lanes_.soon[p] = args_.blocks + (elements[0] + 2 * kN * kBlock) / form_.elements() * form_.bytes();
       args_.pack_blocks(args_.blocks, elements, lanes_.blocks, args_.packed + p * args_.packed_bytes);
     }
-    return multiply_lanes(lanes_);
+    const std::int64_t soon_bytes = lanes_.soon_bytes;
+    bool finite = true;
+    for (std::int64_t r = 0; r < args_.row_count && finite; r += 2) {
+      lanes_.row = row + r * lanes_.row_stride;
+      lanes_.sums = sums + r * lanes_.row_sums_stride;
+      finite = r + 1 < args_.row_count ? multiply_lanes<2>(lanes_) : multiply_lanes<1>(lanes_);
+      lanes_.soon_bytes = 0;  // the first rows have asked
+    }
+    lanes_.soon_bytes = soon_bytes;
+    return finite;
   }
 
   const ThinArgs& args_;
@@ -360,12 +398,9 @@ inline bool thin_block_lanes(const ThinArgs& args) {
   if (!has_whole_blocks(args)) return false;
   const std::int64_t count = (args.piece_end - args.piece_begin) * kLanes<float>;
   BlockColumns columns(args);
-  for (std::int64_t r = 0; r < args.row_count; ++r) {
-    const LaneRow row(args.rows + r, args.rows_stride, args.k, columns.row_memory());
-    for (std::int64_t c = 0; c < count; c += kThinBlockColumns) {
-      const std::int64_t some = std::min(kThinBlockColumns, count - c);
-      if (!columns.multiply(row, c, some, args.results + r * args.results_stride + c)) return false;
-    }
+  const LaneRows rows(args, columns.row_memory());
+  for (std::int64_t c = 0; c < count; c += kThinBlockColumns) {
+    if (!columns.multiply(rows, c, std::min(kThinBlockColumns, count - c))) return false;
   }
   return true;
 }

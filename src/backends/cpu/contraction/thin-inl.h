@@ -402,8 +402,8 @@ template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t
   }
 }
 
-// Rows from which on weights are decoded in memory, once for all of them.
-constexpr std::int64_t kDecodedRows = 3;
+// Rows from which on weights are decoded in memory, once for all of them, instead of in registers for two at a time.
+constexpr std::int64_t kDecodedRows = 8;
 
 template <int kRows> void thin_blocks(const ThinArgs& args) {
   if constexpr (kRows < kDecodedRows) {

@@ -20,14 +20,17 @@ inline constexpr std::int64_t kThinRowsAlongK = 8;
 /// Vectors of blocks of packed columns that are multiplied together, and columns (block_columns-inl.h).
 inline constexpr int kThinBlockPieces = 4;
 inline constexpr std::int64_t kThinBlockColumns = 256;
-/// Their sums in blocks of k, and in what is left.
+/// A row's sums of them in blocks of k, and in what is left.
 inline std::int64_t thin_block_sums(std::int64_t k, std::int64_t lanes) {
   return kThinBlockPieces * ((kThinBlockColumns / kThinBlockPieces) * (k / order::kBlock + 1) + 2 * lanes);
 }
-/// Memory for their panels and sums, and for a row of `k` numbers as they meet it.
-inline std::int64_t thin_block_bytes(std::int64_t k, std::int64_t lanes, std::int64_t panel_bytes) {
-  const std::int64_t row = order::kBlock * (k / order::kBlock + 2 * lanes) + order::kBlock * lanes + k;
-  const std::int64_t floats = thin_block_sums(k, lanes) + row;
+/// A row of `k` numbers as they meet it; rows do not lie a power of two apart, where the first cache has few places.
+inline std::int64_t thin_block_row(std::int64_t k, std::int64_t lanes) {
+  return order::kBlock * (k / order::kBlock + 2 * lanes) + order::kBlock * lanes + k + 48;
+}
+/// Memory for their panels, and for sums and numbers of so many rows.
+inline std::int64_t thin_block_bytes(std::int64_t k, std::int64_t lanes, std::int64_t panel_bytes, std::int64_t rows) {
+  const std::int64_t floats = rows * (thin_block_sums(k, lanes) + thin_block_row(k, lanes));
   return kThinBlockPieces * panel_bytes + floats * static_cast<std::int64_t>(sizeof(float));
 }
 

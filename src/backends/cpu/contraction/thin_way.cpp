@@ -110,7 +110,7 @@ class ThinWay final : public Way {
           const Q8Loops& made = block_panels(side.encoding, isa_);
           args.pack_blocks = made.pack;
           args.packed_bytes = made.panel_bytes(kBlock / order::kQ8Block);
-          args.packed = workspace.columns.reserve(thin_block_bytes(plan_.k, lanes, args.packed_bytes));
+          args.packed = workspace.columns.reserve(thin_block_bytes(plan_.k, lanes, args.packed_bytes, plan_.rows));
         }
       } else if (panels != nullptr) {
         args.panels = reinterpret_cast<const float*>(panels) + (batch + b) * k_blocks() * args.block_stride;

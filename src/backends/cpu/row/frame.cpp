@@ -1,6 +1,7 @@
 #include "backends/cpu/row/frame.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backends/cpu/row/indexed.h"
@@ -212,6 +213,8 @@ void Frame::execute(const Step& step, const Tile& tile) {
       return;
     }
     case Step::Kind::gather: return gather(step, tile);
+    case Step::Kind::exponentials:
+      return execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t) { exponentials(step, tile, out); });
     case Step::Kind::chain: return execute_chain(step, tile);
     case Step::Kind::store: return store(step, tile);
     case Step::Kind::reduce: return reduce(step, tile);
@@ -245,6 +248,22 @@ void Frame::compute(const Step& step, const Tile& tile, std::byte* out, std::ptr
     b += stride_of(step.b);
     c += stride_of(step.c);
   }
+}
+
+void Frame::exponentials(const Step& step, const Tile& tile, std::byte* out) const {
+  const auto floats = [](const std::byte* data) { return reinterpret_cast<const float*>(data); };
+  const float* ahead = nullptr;
+  if (step.ahead >= 0 && unit_ + 1 < plan_.units) {
+    const Access& access = plan_.inputs[idx(step.ahead)];
+    const std::int64_t element = contiguous_run(access, unit_ + 1, tile.begin, tile.count);
+    if (element >= 0) ahead = floats(slot_data(access.slot)) + element;
+  }
+  auto* const lanes = reinterpret_cast<float*>(memory_ + plan_.reductions[idx(step.index)].lanes_at);
+  const float shift = *floats(values_[step.b]);
+  // A NaN is the largest element, and would not be equal to itself.
+  const bool none_above = step.c >= 0 && std::isfinite(shift) && *floats(values_[step.c]) == shift;
+  (none_above ? plan_.exponentials->none_above : plan_.exponentials->any)(
+      reinterpret_cast<float*>(out), lanes, floats(values_[step.a]), shift, ahead, idx(tile.count));
 }
 
 void Frame::find_forms(const Pass& pass, std::int64_t rows) {

@@ -67,6 +67,7 @@ class Frame {
   /// Defines the result of `run(out, stride)`, right in an output where that is possible.
   template <typename Fn> void execute_into(const Step& step, const Tile& tile, Fn run);
   void compute(const Step& step, const Tile& tile, std::byte* out, std::ptrdiff_t stride) const;
+  void exponentials(const Step& step, const Tile& tile, std::byte* out) const;
   void execute_chain(const Step& step, const Tile& tile);
   /// Of the chains of a pass, for `rows` rows, whose scalars are known.
   void find_forms(const Pass& pass, std::int64_t rows);

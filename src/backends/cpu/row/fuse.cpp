@@ -102,6 +102,25 @@ void Planner::find_leaky(Pass& pass) const {
   pass.steps = std::move(steps);
 }
 
+/// Exponentials of a row less one value, mostly its largest, and their sum.
+bool Planner::join_exponentials(Pass& pass, const Step& sum) const {
+  if (plan_.exponentials->any == nullptr || plan_.has_blocks()) return false;
+  for (Step& step : pass.steps) {
+    if (step.out != sum.a || step.kind != Step::Kind::compute || step.direct >= 0) continue;
+    if (step.fn != plan_.elementwise->exp_of_sub[2]) return false;
+    step.kind = Step::Kind::exponentials;
+    step.index = sum.index;
+    for (std::size_t v = 0; v < analysis_.code.size(); ++v) {
+      const Instruction& made = analysis_.code[v];
+      const bool is_known = analysis_.used[v] && analysis_.when[v] <= analysis_.when[idx(step.out)];
+      if (made.kind != Instruction::Kind::reduce || made.reduce != ReduceOp::max || !is_known) continue;
+      if (made.a == step.a) step.c = static_cast<int>(v);
+    }
+    return true;
+  }
+  return false;
+}
+
 void Planner::fuse_chains(Pass& pass) {
   if (plan_.chain->store == nullptr) return;
   find_leaky(pass);
@@ -180,6 +199,8 @@ void Planner::fuse_chains(Pass& pass) {
       if ((squares || op == ReduceOp::sum) && joinable(step.a, squares ? 2 : 1)) {
         join(step.a, step);
         step.b = -1;
+      } else if (op == ReduceOp::sum && join_exponentials(pass, step)) {
+        joined[s] = true;
       }
     } else if (step.kind == Step::Kind::store && step.alias && made_by[idx(step.a)] >= 0) {
       Step& chain = pass.steps[idx(made_by[idx(step.a)])];

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/row/access.h"
+#include "backends/cpu/row/exponentials_table.h"
 #include "backends/cpu/row/space.h"
 #include "backends/cpu/row/tables.h"
 #include "kernels/kernel.h"
@@ -51,15 +52,16 @@ struct Link {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    load,         ///< input `index`
-    iota,         ///< position `index`
-    gather,       ///< table `index`: indices a, first elements b
-    compute,      ///< fn(a, b, c)
-    accumulator,  ///< fn(the contraction's results)
-    spread,       ///< n copies of a scalar, or (columns) `depth` copies of a row value
-    chain,        ///< a through all links
-    reduce,       ///< adds the tile (a through all links) to reduction `index`
-    store,        ///< a to output `index`
+    load,          ///< input `index`
+    iota,          ///< position `index`
+    gather,        ///< table `index`: indices a, first elements b
+    compute,       ///< fn(a, b, c)
+    accumulator,   ///< fn(the contraction's results)
+    spread,        ///< n copies of a scalar, or (columns) `depth` copies of a row value
+    chain,         ///< a through all links
+    exponentials,  ///< exp(a - b) of a row value b, added to reduction `index`; c: the largest a, if it is known
+    reduce,        ///< adds the tile (a through all links) to reduction `index`
+    store,         ///< a to output `index`
   };
   Kind kind = Kind::compute;
   ComputeType type = ComputeType::f32;  ///< of the value defined
@@ -68,6 +70,7 @@ struct Step {
   StoreFn put = nullptr;
   int out = -1, a = -1, b = -1, c = -1;  ///< values
   int index = -1;
+  int ahead = -1;                    ///< exponentials: the input of which they ask for the next row
   Place place;                       ///< of `out`
   bool alias = false;                ///< load: memory holds the values as they are. store: the same
   int direct = -1;                   ///< an output that the value may be computed into
@@ -118,6 +121,7 @@ struct RowPlan {
   const ChainTable* chain = nullptr;
   const ConvertTable* convert = nullptr;
   const ReduceTable* reduce = nullptr;
+  const ExponentialsTable* exponentials = nullptr;
 
   Space space;  ///< rows: outer = rows; columns: outer = inner dims, along = rows
   std::vector<Access> inputs, outputs, positions;
@@ -128,7 +132,7 @@ struct RowPlan {
   std::int64_t row_batch = 1;  ///< epilogues: rows whose values are computed at once, as arrays
   std::int64_t block = 0;      ///< epilogues: elements of a tile of several rows
   std::int64_t depth = 1;      ///< columns: elements of each row in one tile
-  std::int64_t tile = 512;     ///< rows: elements of a tile
+  std::int64_t tile = 0;       ///< rows: elements of a tile
   std::int64_t elements = 0;   ///< of the whole iteration space
   std::int64_t cost = 1;       ///< per element, in simple operations
 

@@ -12,8 +12,6 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr std::int64_t kTile = 512;
-// Rows up to this long are one tile: so many steps less.
-constexpr std::int64_t kWholeRow = 1024;
 // Blocks of short rows: what a value of a block may take of the nearest cache, in elements.
 constexpr std::int64_t kBlockElements = 2048;
 // Rows of an epilogue whose values are computed together.
@@ -45,6 +43,7 @@ RowPlan Planner::plan() {
   plan_.chain = &chain_table(options_.isa);
   plan_.convert = &convert_table(options_.isa);
   plan_.reduce = &reduce_table(options_.isa);
+  plan_.exponentials = &exponentials_table(options_.isa);
   plan_.space = analysis_.mapping.space;
   plan_.inputs = analysis_.mapping.inputs;
   plan_.outputs = analysis_.mapping.outputs;
@@ -166,8 +165,7 @@ void Planner::choose_tiles() {
   if (plan_.layout == Layout::rows) {
     plan_.units = space.outer_count;
     if (options_.epilogue) plan_.row_batch = kRowBatch;
-    const bool is_one = !options_.epilogue && plan_.sequence > kTile && plan_.sequence <= kWholeRow;
-    plan_.tile = only_reduces() ? kChunk : is_one ? plan_.sequence : kTile;
+    plan_.tile = options_.epilogue ? kTile : only_reduces() ? kChunk : 0;  // 0: lay_out_memory chooses
     if (!analysis_.merged && !options_.epilogue && plan_.sequence > 1 && plan_.sequence <= kTile) {
       const std::int64_t enough_units = plan_.elements > (1 << 16) ? 2 * num_threads() : 1;
       plan_.width = std::max<std::int64_t>(1, std::min(kBlockElements / plan_.sequence, plan_.units / enough_units));
@@ -204,9 +202,21 @@ void Planner::find_inputs_to_fetch_ahead() {
     if (step.kind != Step::Kind::load) continue;
     const Access& access = plan_.inputs[idx(step.index)];
     if (!access.is_constant_outer() && idx(plan_.sequence) * size_of(access.dtype) <= kKeptBytes) {
-      plan_.fetched_ahead.push_back(step.index);
+      if (!is_fetched_by_exponentials(step)) plan_.fetched_ahead.push_back(step.index);
     }
   }
+}
+
+/// Exponentials leave memory more time than the last pass does, which writes.
+bool Planner::is_fetched_by_exponentials(const Step& load) {
+  for (Pass& pass : plan_.passes) {
+    for (Step& step : pass.steps) {
+      if (step.kind != Step::Kind::exponentials || step.a != load.out) continue;
+      step.ahead = load.index;
+      return true;
+    }
+  }
+  return false;
 }
 
 RowPlan make_plan(const Program& program, const PlanOptions& options) {

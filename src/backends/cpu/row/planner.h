@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "backends/cpu/row/analysis.h"
@@ -55,10 +56,12 @@ class Planner {
   void emit_pass(int pass);
   void emit_reduce(int value, int pass);
   void find_leaky(Pass& pass) const;
+  bool join_exponentials(Pass& pass, const Step& sum) const;
   void fuse_chains(Pass& pass);
   void assign_slots(Pass& pass);
   void find_steps_by_row(Pass& pass) const;
   void find_inputs_to_fetch_ahead();
+  bool is_fetched_by_exponentials(const Step& load);
   void lay_out_memory();
 
   const Program& program_;
@@ -71,6 +74,7 @@ class Planner {
   std::map<int, int> parameter_values_;
   std::map<int, int> dense_;  ///< columns: dense arrays of row values; rows: those of the current pass
   std::size_t slots_ = 0;
+  std::set<std::size_t> filled_slots_;  ///< those whose memory the tiles of most programs really touch
   std::size_t forms_ = 0;
 };
 

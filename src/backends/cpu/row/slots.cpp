@@ -1,5 +1,6 @@
 // The memory of a frame: which tiles share a slot, and where the slots lie.
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/row/planner.h"
 
@@ -9,6 +10,11 @@ namespace {
 
 // Slots that lie a multiple of 4 KB apart would look alike to the processor's store buffer.
 constexpr std::size_t kSlotPadding = 128;
+// What the slots of a tile may take of the nearest cache, beside what it reads and writes: steps are few where tiles
+// are large. Tiles are powers of two, no smaller than the second, and rows up to the third are one tile.
+constexpr std::size_t kTileBytes = 16 << 10;
+constexpr std::int64_t kSmallestTile = 512;
+constexpr std::int64_t kWholeRow = 1024;
 // What a tile of several rows of an epilogue may take of the nearest cache, with the results that it begins with; and
 // the fewest elements that are worth the steps.
 constexpr std::size_t kEpilogueBytes = 32 << 10;
@@ -46,6 +52,9 @@ void Planner::assign_slots(Pass& pass) {
       if (free.empty()) free.push_back(slots_++);
       step.place = {Place::Kind::slot, free.back()};
       slot_of[idx(step.out)] = static_cast<int>(free.back());
+      // Mostly what is read where it lies, or computed where it belongs, leaves its slot empty.
+      const bool is_empty = (step.kind == Step::Kind::load && step.alias) || step.direct >= 0;
+      if (!is_empty) filled_slots_.insert(free.back());
       free.pop_back();
       one_row[idx(step.out)] = step.one_row;
     }
@@ -59,6 +68,11 @@ void Planner::lay_out_memory() {
   if (options_.epilogue) {
     const std::size_t most = kEpilogueBytes / ((slots_ + 1) * widest);
     plan_.block = static_cast<std::int64_t>(std::max(most, kLeastEpilogueBlock));
+  }
+  if (plan_.layout == Layout::rows && plan_.tile == 0) {
+    const std::size_t most = std::bit_floor(kTileBytes / (std::max<std::size_t>(filled_slots_.size(), 1) * widest));
+    const std::int64_t least = plan_.sequence <= kWholeRow ? kWholeRow : kSmallestTile;
+    plan_.tile = std::clamp(static_cast<std::int64_t>(most), least, kChunk);
   }
   const std::int64_t elements = plan_.has_blocks()             ? plan_.width * plan_.sequence
                                 : plan_.layout == Layout::rows ? std::max(plan_.tile, plan_.block)
