@@ -162,10 +162,11 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
                                  number);
     [[maybe_unused]] VF share[2] = {hn::Zero(df), hn::Zero(df)};
     if constexpr (form.shares) {
+      constexpr int kGroups = form.groups();
 #pragma GCC unroll 2
-      for (int g = 0; g < form.groups(); ++g) {
+      for (int g = 0; g < kGroups; ++g) {
         const std::byte* const shares = factors + form.factors_bytes() * kN;
-        share[g] = number_of_group(shares, static_cast<int>(b & 7) * form.groups() + g);
+        share[g] = number_of_group(shares, static_cast<int>(b & 7) * kGroups + g);
       }
     }
 #pragma GCC unroll 4
